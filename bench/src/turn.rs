@@ -97,7 +97,7 @@ pub fn policies(args: &PolicyArgs) -> anyhow::Result<()> {
     println!("{:<15} {:<26} {:>8}  all due", "policy", "median (low to high)", "requests");
     let mut worst: f64 = 0.0;
     let is_selected =
-        |info: &&policy::PolicyInfo| args.policy.as_ref().is_none_or(|name| info.name == name);
+        |info: &&&policy::PolicyInfo| args.policy.as_ref().is_none_or(|name| info.name == name);
     for info in policy::registry().iter().filter(is_selected) {
         let (engine, interval) = engine(info.name, MACHINE, N_TASKS)?;
         let mut engine = engine.with_move_limits(MoveLimits::default());

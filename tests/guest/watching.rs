@@ -87,7 +87,7 @@ impl Policy for ToNode2 {
         for job in seen.jobs.iter().filter(|job| job.movable && job.memory.is_some()) {
             if self.0.insert(job.job.id) {
                 let (from, to, limit) = (None, NodeId(2), Action::NO_LIMIT);
-                let reason = || Reason::new(ReasonCode::NextInTurn);
+                let reason = || Reason::new(ReasonCode::new("next-in-turn", "a test"));
                 plan.request(job.job.id, Action::Place(nodes::cpus(2)), reason());
                 plan.request(job.job.id, Action::MovePages { from, to, limit }, reason());
             }
@@ -159,7 +159,11 @@ impl Policy for Insists {
         for job in seen.jobs.iter().filter(|_| self.0.get()) {
             let (from, to, limit) = (None, NodeId(2), Action::NO_LIMIT);
             let action = Action::MovePages { from, to, limit };
-            plan.request(job.job.id, action, Reason::new(ReasonCode::NextInTurn));
+            plan.request(
+                job.job.id,
+                action,
+                Reason::new(ReasonCode::new("next-in-turn", "a test")),
+            );
         }
     }
 

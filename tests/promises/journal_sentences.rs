@@ -38,6 +38,13 @@ fn job((id, (name, class)): (usize, &(&str, u8))) -> Job {
     }
 }
 
+/// The reasons of all policies, each once.
+fn reasons() -> Vec<sched::ReasonCode> {
+    let all: std::collections::BTreeSet<_> =
+        policy::registry().iter().flat_map(|info| info.reasons.concat()).collect();
+    all.into_iter().collect()
+}
+
 /// Writes a journal of these jobs. The turns are numbered in order.
 fn write(path: &Path, jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str) {
     let header = Header {
@@ -45,7 +52,7 @@ fn write(path: &Path, jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str)
         run_id: "example".to_owned(),
         started_unix_s: 1_795_294_997,
         host: "live".to_owned(),
-        policy: PolicyUsed { name: "dfs".to_owned(), spec: "dfs".to_owned() },
+        policy: PolicyUsed { name: "dfs".to_owned(), spec: "dfs".to_owned(), reasons: reasons() },
         seed: 1,
         machine: Machine::synthetic(MACHINE).expect("a machine"),
         workload: "example".to_owned(),

@@ -51,7 +51,7 @@ pub fn play(
         run_id: "scripted-1".to_owned(),
         started_unix_s: 1_795_294_997,
         host: "live".to_owned(),
-        policy: PolicyUsed { name: policy(spec).name().to_owned(), spec: spec.to_owned() },
+        policy: PolicyUsed::new(&*policy(spec), spec),
         seed: 1,
         machine: machine.clone(),
         workload: "scripted".to_owned(),
@@ -115,7 +115,8 @@ fn a_recording_replayed_twice_gives_identical_journals_under_any_policy() {
     for from in [file("run.jsonl"), fixture()] {
         for spec in ["dfs", "spread", "linux", "dfs[cooldown=0]"] {
             let header = journal::read(&from).expect("a journal").header().clone();
-            let used = PolicyUsed { name: spec.to_owned(), spec: spec.to_owned() };
+            let used =
+                PolicyUsed { name: spec.to_owned(), ..PolicyUsed::new(&*policy(spec), spec) };
             let header = header.replayed("0.1.0", used, 1);
             replayed(&from, &file("one.jsonl"), &header, spec);
             replayed(&from, &file("two.jsonl"), &header, spec);

@@ -66,7 +66,11 @@ impl Policy for ToNode0 {
             if self.0.insert(job.job.id) {
                 let (from, to, limit) = (None, NodeId(0), Bytes::from_mib(16));
                 let action = Action::MovePages { from, to, limit };
-                plan.request(job.job.id, action, Reason::new(ReasonCode::NextInTurn));
+                plan.request(
+                    job.job.id,
+                    action,
+                    Reason::new(ReasonCode::new("next-in-turn", "a test")),
+                );
             }
         }
     }

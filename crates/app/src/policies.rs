@@ -1,31 +1,32 @@
-//! `evenkeel policies`: every policy with its parameters, their defaults and where they come from.
+//! `evenkeel policies`: every policy with its source, signals, parameters and defaults.
 //!
-//! Everything shown stands in the registry of the room `policy`, beside the code that it describes; the oracle, which
-//! only simulated runs have, in the laboratory.
+//! All values come from the declarations in the crate `policy`, and from the declaration of the oracle in `lab`,
+//! which only simulated runs can use.
 
 use std::io::Write;
 
-use policy::{ParamInfo, PolicyInfo, Without};
+use policy::{IfMissing, Param, PolicyInfo};
 use serde_json::{Value, json};
 
 use crate::command_result::{CommandResult, OrUsageError};
 
-/// Which policy, and how.
+/// Options of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only this one
+    /// Print only this policy
     name: Option<String>,
-    /// Print JSON: policies with name, does, source, needs and parameters; needs with figure, meaning,
-    /// refuses_without and without (what it does then); parameters with name, takes, default,
-    /// default_paper (null unless reading=paper has another), meaning and origin
+    /// Print JSON: policies with name, summary, source, signals and parameters; signals with signal, help,
+    /// ends_run and if_missing (the behaviour without it); parameters with name, values, default,
+    /// default_paper (null unless reading=paper has another), help, origin and no_effect_with (values of
+    /// other parameters beside which it has no effect)
     #[arg(long)]
     json: bool,
 }
 
-/// Lists policies.
+/// Prints policies.
 pub fn main(args: &Args) -> CommandResult {
     let chosen = match &args.name {
-        None => policy::registry().iter().chain([&lab::oracle::INFO]).collect(),
+        None => policy::registry().iter().copied().chain([&lab::oracle::INFO]).collect(),
         Some(name) if name == lab::oracle::NAME => vec![&lab::oracle::INFO],
         Some(name) => vec![policy::find(name).map_err(lab::oracle::beside).or_usage_error()?],
     };
@@ -34,7 +35,7 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
-/// The widest line. Terminals are at least that wide.
+/// The widest line. Terminals have at least this width.
 const WIDTH: usize = 80;
 
 fn as_text(policies: &[&PolicyInfo]) -> String {
@@ -42,11 +43,12 @@ fn as_text(policies: &[&PolicyInfo]) -> String {
     for policy in policies {
         text.push_str(policy.name);
         text.push('\n');
-        push_wrapped(&mut text, "  ", "  ", policy.does);
-        push_wrapped(&mut text, "  Source: ", "          ", policy.source);
-        for need in policy.needs {
-            let words = format!("{}; without: {}", need.figure.words(), need.without.words());
-            push_wrapped(&mut text, "  Needs:  ", "          ", &words);
+        push_wrapped(&mut text, "  ", "  ", policy.summary);
+        push_wrapped(&mut text, "  Source:  ", "           ", policy.source);
+        for required in policy.signals {
+            let words =
+                format!("{}; without: {}", required.signal.help(), required.if_missing.text());
+            push_wrapped(&mut text, "  Signals: ", "           ", &words);
         }
         text.push('\n');
         push_params(&mut text, policy.params);
@@ -56,8 +58,8 @@ fn as_text(policies: &[&PolicyInfo]) -> String {
     text
 }
 
-fn push_params(text: &mut String, params: &[ParamInfo]) {
-    let widest = |cell: fn(&ParamInfo) -> &str, head: &str| {
+fn push_params(text: &mut String, params: &[Param]) {
+    let widest = |cell: fn(&Param) -> &str, head: &str| {
         params.iter().map(|param| cell(param).len()).chain([head.len()]).max().unwrap_or(0)
     };
     let has_paper = params.iter().any(|param| param.default_paper.is_some());
@@ -69,26 +71,31 @@ fn push_params(text: &mut String, params: &[ParamInfo]) {
     let head = row("PARAMETER", "DEFAULT", if has_paper { "PAPER" } else { "" });
     text.push_str(&format!("{head}MEANING\n"));
     for param in params {
-        push_wrapped(text, &row(param.name, param.default, paper(param)), &after, param.meaning);
-        let takes = format!("Takes {} ({}).", param.takes, param.origin.name());
-        push_wrapped(text, &after, &after, &takes);
+        push_wrapped(text, &row(param.name, param.default, paper(param)), &after, param.help);
+        let mut values = format!("Values: {} ({}).", param.values.words(), param.origin.name());
+        if let [first, rest @ ..] = param.no_effect_with {
+            let others: String =
+                rest.iter().map(|(key, value)| format!(" or {key}={value}")).collect();
+            values.push_str(&format!(" Rejected with {}={}{others}.", first.0, first.1));
+        }
+        push_wrapped(text, &after, &after, &values);
     }
     if has_paper {
         text.push_str("  PAPER is the default with reading=paper, where that differs.\n");
     }
 }
 
-/// Where both readings agree the column stays empty, so that the eye finds the differences.
-fn paper(param: &ParamInfo) -> &str {
+/// Empty where both readings agree, so that differences stand out.
+fn paper(param: &Param) -> &str {
     param.default_paper.unwrap_or("")
 }
 
-/// Adds words after `first`, and after `later` in the lines that follow, none wider than [`WIDTH`].
+/// Adds words after `first`, and after `later` in the following lines, none wider than [`WIDTH`].
 fn push_wrapped(text: &mut String, first: &str, later: &str, words: &str) {
     let mut line = first.to_owned();
     let mut is_empty = true;
     for word in words.split_whitespace() {
-        if !is_empty && WIDTH < line.len() + 1 + word.len() {
+        if !is_empty && WIDTH < line.chars().count() + 1 + word.chars().count() {
             text.push_str(line.trim_end());
             text.push('\n');
             line = later.to_owned();
@@ -111,28 +118,31 @@ fn as_json(policies: &[&PolicyInfo]) -> serde_json::Result<String> {
 
 fn policy_json(policy: &PolicyInfo) -> Value {
     let params = policy.params.iter().map(|param| {
+        let others = param.no_effect_with.iter();
+        let others = others.map(|(key, value)| json!({ "parameter": key, "value": value }));
         json!({
             "name": param.name,
-            "takes": param.takes,
+            "values": param.values.words(),
             "default": param.default,
             "default_paper": param.default_paper,
-            "meaning": param.meaning,
+            "help": param.help,
             "origin": param.origin.name(),
+            "no_effect_with": others.collect::<Vec<_>>(),
         })
     });
-    let needs = policy.needs.iter().map(|need| {
+    let signals = policy.signals.iter().map(|required| {
         json!({
-            "figure": need.figure.name(),
-            "meaning": need.figure.words(),
-            "refuses_without": need.without == Without::Refuses,
-            "without": need.without.words(),
+            "signal": required.signal.name(),
+            "help": required.signal.help(),
+            "ends_run": required.if_missing == IfMissing::EndsRun,
+            "if_missing": required.if_missing.text(),
         })
     });
     json!({
         "name": policy.name,
-        "does": policy.does,
+        "summary": policy.summary,
         "source": policy.source,
-        "needs": needs.collect::<Vec<_>>(),
+        "signals": signals.collect::<Vec<_>>(),
         "parameters": params.collect::<Vec<_>>(),
     })
 }
@@ -143,24 +153,20 @@ mod tests {
 
     use super::*;
 
-    fn all() -> Vec<&'static PolicyInfo> {
-        policy::registry().iter().collect()
+    #[test]
+    fn the_list_equals_the_golden_file() {
+        expect_file!["../golden/policies.txt"].assert_eq(&as_text(policy::registry()));
     }
 
     #[test]
-    fn the_list_is_as_in_the_golden_file() {
-        expect_file!["../golden/policies.txt"].assert_eq(&as_text(&all()));
-    }
-
-    #[test]
-    fn the_list_for_programs_is_as_in_the_golden_file() {
-        let json = as_json(&all()).expect("plain values");
+    fn the_json_list_equals_the_golden_file() {
+        let json = as_json(policy::registry()).expect("plain values");
         expect_file!["../golden/policies.json"].assert_eq(&json);
     }
 
     #[test]
     fn every_line_fits_eighty_columns_and_ends_with_a_word() {
-        for line in as_text(&all()).lines() {
+        for line in as_text(policy::registry()).lines() {
             assert!(line.chars().count() <= WIDTH && line.trim_end() == line, "{line:?}");
         }
     }

@@ -228,7 +228,7 @@ impl World {
             }
             ["node", number, ref figures @ ..] => sample.nodes.push(node_sample(number, figures)),
             ["wish", name, ref wish @ ..] => {
-                let reason = Reason::new(ReasonCode::NextInTurn);
+                let reason = Reason::new(ReasonCode::new("next-in-turn", "a test"));
                 let target = self.target(name);
                 self.script.borrow_mut().plan.requests.push(Request {
                     target,
@@ -399,7 +399,7 @@ fn task_name(names: &[String], task: TaskId) -> String {
 }
 
 fn reason(code: &str) -> Reason {
-    Reason::new(ReasonCode::from_name(code).expect("a code"))
+    Reason::new(ReasonCode::recorded(code.to_owned(), String::new()))
 }
 
 fn action(words: &[&str]) -> Action {

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos};
-use sched::{Action, Cause, JobView, Plan, Policy, Reason, ReasonCode, Snapshot};
+use sched::{Action, Cause, JobView, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
 
 use crate::fluid::{Fluid, JobStart, MachineSettings, MemoryPlacement};
 use crate::hardware::Hardware;
@@ -234,6 +234,12 @@ impl Oracle {
     }
 }
 
+reasons! {
+    /// The best assignment of this moment.
+    ORACLE_SAYS = "oracle-says":
+        "of {n_tried} assignments of the running jobs to last-level caches ({how}) this one has the smallest sum of slowdowns, {slowdown} per job; the lower bound is {bound}";
+}
+
 impl Policy for Oracle {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         plan.quiescent = true;
@@ -254,8 +260,8 @@ impl Policy for Oracle {
             let cpus = &self.hardware.caches[cache].cpus;
             let cpus = cpus.iter().map(|&cpu| self.hardware.cpus[cpu].id);
             let cpus: CpuSet = cpus.filter(|&cpu| guest.allowed.contains(cpu)).collect();
-            let how = if is_all { "all of them" } else { "a search, nothing is proven" };
-            let reason = Reason::new(ReasonCode::OracleSays)
+            let how = if is_all { "all of them" } else { "a search without proof" };
+            let reason = Reason::new(ORACLE_SAYS)
                 .with("n_tried", n_tried)
                 .with("how", how.to_owned())
                 .with("slowdown", cost / guests.len() as f64)
@@ -273,6 +279,10 @@ impl Policy for Oracle {
 
     fn name(&self) -> &str {
         "oracle"
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        REASONS.to_vec()
     }
 
     fn interval(&self) -> Option<Nanos> {

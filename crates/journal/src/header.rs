@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::{Bytes, Nanos};
 use program::Job;
-use sched::{JobEvent, Sample};
+use sched::{JobEvent, Policy, ReasonCode, Sample};
 use topology::Machine;
 
 /// Everything that is known about a run before its first turn.
@@ -59,6 +59,16 @@ pub struct PolicyUsed {
     pub name: String,
     /// Name and parameters as given: `dfs[cooldown=4]`.
     pub spec: String,
+    /// Its reasons with their sentence templates. Every reason of a turn must be one of them.
+    pub reasons: Vec<ReasonCode>,
+}
+
+impl PolicyUsed {
+    /// A policy that was built from this text.
+    pub fn new(policy: &dyn Policy, spec: &str) -> Self {
+        let (name, spec) = (policy.name().to_owned(), spec.to_owned());
+        PolicyUsed { name, spec, reasons: policy.reasons() }
+    }
 }
 
 /// End of a run.

@@ -97,5 +97,5 @@ impl<'a> ApprovedRequests<'a> {
 
 /// Compares the codes of the reasons only: their values may be NaN, which is not equal to itself.
 fn is_same(one: &Request, other: &Request) -> bool {
-    (one.target, &one.action, one.reason.code) == (other.target, &other.action, other.reason.code)
+    (one.target, &one.action, &one.reason.code) == (other.target, &other.action, &other.reason.code)
 }

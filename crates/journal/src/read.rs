@@ -241,7 +241,7 @@ impl Recording {
             return Ok(None);
         }
         let line: TurnLine = self.lines.parse(text)?;
-        line.turn().map(Some).map_err(|cause| self.lines.error(cause))
+        line.turn(&self.header.policy.reasons).map(Some).map_err(|cause| self.lines.error(cause))
     }
 }
 

@@ -1,39 +1,31 @@
-//! The empty plan: every program runs where the kernel puts it.
+//! The empty plan: the kernel places every task. The baseline for the other policies.
 //!
-//! What the others are compared with. It has an interval although it decides nothing, so that
-//! its record holds the same samples, taken at the same cost, as theirs.
+//! It has an interval although it decides nothing: its journal then holds the same samples, taken at the
+//! same cost, as the journals of the others.
 
 use base::Nanos;
 use sched::{Plan, Policy, Snapshot};
 
-use crate::common::{self, INTERVAL};
-use crate::spec::Given;
-use crate::{Origin, ParamInfo, PolicyError, PolicyInfo};
+use crate::PolicyInfo;
+use crate::declaration::INTERVAL;
+
+/// Help of `interval` for policies that decide nothing at the end of an interval.
+pub(crate) const SAMPLES_ONLY: &str =
+    "time between two samples; the policy decides nothing then, but journals are comparable";
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "linux",
-    does: "Touches nothing: every program runs where the kernel puts it.",
-    source: "the empty plan, to compare the others with",
-    needs: &[],
-    params: &[ParamInfo {
-        name: "interval",
-        takes: common::INTERVAL_TAKES,
-        default: "250ms",
-        default_paper: None,
-        meaning: "time between two samples: nothing is decided, but the record is like the others'",
-        origin: Origin::OurChoice,
-    }],
+    summary: "Changes nothing: the kernel places every task.",
+    source: "the empty plan, a baseline for the other policies",
+    signals: &[],
+    params: &[INTERVAL.help(SAMPLES_ONLY)],
+    reasons: &[],
+    build: Some(|params, _seed| Ok(Box::new(Linux { interval: params.time("interval") }))),
 };
 
-/// Touches nothing.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Linux {
     interval: Nanos,
-}
-
-pub(crate) fn build(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
-    let interval = given.get("interval", INTERVAL, common::interval)?;
-    Ok(Box::new(Linux { interval }))
 }
 
 impl Policy for Linux {

@@ -1,118 +1,118 @@
-//! By lot: a baseline that knows nothing and prefers nothing.
+//! Random placement: a baseline that uses no information about the jobs.
 //!
 //! ```text
-//!   a program starts     on a place drawn by lot of those that it may use, there on a CPU drawn by lot
-//!   every so often       (only if asked for) lots are drawn again for all of them
+//!   a job starts         on a random domain of those that it may use, there on random CPUs
+//!   every `every`        (off by default) all jobs are placed at random again
 //! ```
 //!
-//! What others gain over the mean of many seeds is what their knowledge is worth; a single draw
-//! may be the best placement or the worst. The same seed draws the same lots. A job gets a CPU for each of its
-//! threads, from the place that was drawn as far as it has that many, and then from all others.
+//! A single run may have the best placement or the worst: compare a policy with the mean over many seeds. The
+//! same seed gives the same placements. A job gets a CPU for each of its threads, from the drawn domain first,
+//! then from all others.
 
 use base::{CpuId, CpuSet, Nanos, Rng};
-use sched::{Action, Cause, JobState, JobView, Plan, Policy, Reason, ReasonCode, Snapshot};
+use sched::{
+    Action, Cause, JobState, JobView, Plan, Policy, Reason, ReasonCode, Snapshot, reasons,
+};
 use topology::DomainChoice;
 
-use crate::common::{self, INTERVAL, cpus_label};
-use crate::spec::Given;
-use crate::{Origin, ParamInfo, PolicyError, PolicyInfo};
+use crate::declaration::{DOMAINS, INTERVAL, INTERVAL_TIMES, Param, Values, names, time};
+use crate::placement::{self, cpus_label};
+use crate::{PolicyInfo, notes};
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "random",
-    does: "Starts programs on CPUs drawn by lot; moves nothing unless told to draw again.",
-    source: "common practice, to compare the others with",
-    needs: &[],
+    summary: "Starts each job on random CPUs; migrates jobs only if a redraw is requested.",
+    source: "common practice, a baseline for the other policies",
+    signals: &[],
     params: &[
-        ParamInfo {
-            name: "domains",
-            takes: common::DOMAINS_TAKES,
-            default: "auto",
-            default_paper: None,
-            meaning: "the places drawn from; auto is the coarsest level with two of them",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "bind",
-            takes: "cpu or domain",
-            default: "cpu",
-            default_paper: None,
-            meaning: "a job gets a CPU for each of its threads, or all CPUs of its place",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "every",
-            takes: EVERY_TAKES,
-            default: "never",
-            default_paper: None,
-            meaning: "lots are drawn again for all programs after so long, at the end of an interval",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "interval",
-            takes: common::INTERVAL_TAKES,
-            default: "250ms",
-            default_paper: None,
-            meaning: "time between two samples",
-            origin: Origin::OurChoice,
-        },
+        DOMAINS,
+        Param::new(
+            "bind",
+            Bind::VALUES,
+            "cpu",
+            "a CPU for each thread of a job, or all CPUs of its domain",
+        ),
+        Param::new(
+            "every",
+            Values::Or("never", &INTERVAL_TIMES),
+            "never",
+            "time after which all jobs are placed at random again, at the end of an interval",
+        ),
+        INTERVAL,
     ],
+    reasons: &[notes::REASONS, REASONS],
+    build: Some(|params, seed| {
+        let config = Config {
+            domains: params.domains(),
+            bind: params.named("bind"),
+            every: params.unless("every", "never", time),
+            interval: params.time("interval"),
+        };
+        Ok(Box::new(Random { config, rng: Rng::new(seed), drawn_at: Nanos::ZERO }))
+    }),
 };
 
-const EVERY_TAKES: &str = "never, or a time with its unit, from 1ms to 60min";
+reasons! {
+    /// Drawn at start.
+    BY_LOT = "by-lot":
+        "{domain} was drawn at random from the {n_possible} domains that the job may use, with {cpus}[; some of its CPUs ({lost}) became unusable]";
+    /// Drawn again.
+    DRAWN_AGAIN = "drawn-again":
+        "jobs are placed at random every {every}: {domain} was drawn from the {n_possible} domains that the job may use, with {cpus}";
+}
 
-/// What it was told.
+names! {
+    /// CPUs that a job is bound to.
+    enum Bind {
+        /// A CPU for each thread.
+        Cpu = "cpu",
+        /// All CPUs of the domain.
+        Domain = "domain",
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Config {
     domains: DomainChoice,
-    /// All CPUs of a place instead of one for each thread.
-    whole: bool,
+    bind: Bind,
     every: Option<Nanos>,
     interval: Nanos,
 }
 
-/// The policy, its lots, and when it drew for all.
+/// State of the policy.
 #[derive(Debug)]
 struct Random {
     config: Config,
     rng: Rng,
+    /// When all jobs were placed at random last.
     drawn_at: Nanos,
-}
-
-pub(crate) fn build(given: &Given<'_>, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
-    let every = |text: &str| match text {
-        "never" => Some(None),
-        time => common::interval(time).map(Some),
-    };
-    let config = Config {
-        domains: given.get("domains", DomainChoice::Auto, common::domains)?,
-        whole: given.choice("bind", false, &[("cpu", false), ("domain", true)])?,
-        every: given.get("every", None, every)?,
-        interval: given.get("interval", INTERVAL, common::interval)?,
-    };
-    Ok(Box::new(Random { config, rng: Rng::new(seed), drawn_at: Nanos::ZERO }))
 }
 
 impl Policy for Random {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         if seen.turn.number == 0 {
-            plan.notes.extend(common::nothing_to_place(seen));
+            plan.notes.extend(notes::nothing_to_place(seen));
         }
         plan.quiescent = self.config.every.is_none();
-        if !common::can_place(seen) {
+        if !placement::can_place(seen) {
             return;
         }
         let draws_again = self.is_time(seen);
         for job in seen.jobs {
-            if job.state == JobState::Due || common::has_lost_its_place(job, seen.usable_cpus) {
-                self.draw(seen, job, ReasonCode::ByLot, plan);
+            if job.state == JobState::Due || placement::has_lost_cpus(job, seen.usable_cpus) {
+                self.draw(seen, job, BY_LOT, plan);
             } else if draws_again && job.movable {
-                self.draw(seen, job, ReasonCode::DrawnAgain, plan);
+                self.draw(seen, job, DRAWN_AGAIN, plan);
             }
         }
     }
 
     fn name(&self) -> &str {
         INFO.name
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        INFO.reasons.concat()
     }
 
     fn interval(&self) -> Option<Nanos> {
@@ -125,7 +125,7 @@ impl Policy for Random {
 }
 
 impl Random {
-    /// Whether lots are drawn again now; from now on the next time counts.
+    /// Whether all jobs are placed again in this turn; if so, the time until the next redraw starts.
     fn is_time(&mut self, seen: &Snapshot<'_>) -> bool {
         let Some(every) = self.config.every else { return false };
         let is_time = seen.turn.causes.contains(&Cause::Interval)
@@ -144,27 +144,26 @@ impl Random {
         }
         let idx = possible[self.rng.below(possible.len() as u64) as usize];
         let there = seen.domains.get(idx).cpus.and(job.allowed);
-        let cpus = match self.config.whole {
-            true => there,
-            false => self.draw_cpus(job, &there),
+        let cpus = match self.config.bind {
+            Bind::Domain => there,
+            Bind::Cpu => self.draw_cpus(job, &there),
         };
         if job.placed == Some(&cpus) && job.state == JobState::Running {
-            return; // The lot fell on where it is.
+            return; // The drawn CPUs are those that it has.
         }
         let reason = Reason::new(code)
             .with("domain", seen.domains.label(idx))
             .with("n_possible", possible.len() as u64)
             .with("cpus", cpus_label(&cpus));
-        let gone = job.placed.filter(|_| common::has_lost_its_place(job, seen.usable_cpus));
-        let reason = match (gone, self.config.every) {
-            (Some(gone), _) => reason.with("gone", gone.to_string()),
-            (None, Some(every)) => reason.with("every", every.to_string()),
-            (None, None) => reason,
-        };
+        let lost = job.placed.filter(|_| placement::has_lost_cpus(job, seen.usable_cpus));
+        let every = self.config.every.filter(|_| lost.is_none());
+        let reason = reason
+            .with_some("lost", lost.map(ToString::to_string))
+            .with_some("every", every.map(|every| every.to_string()));
         plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
-    /// A CPU for each thread: of the place, and when it has too few of all others too.
+    /// A CPU for each thread: of the domain, then of all others that the job may use.
     fn draw_cpus(&mut self, job: &JobView<'_>, there: &CpuSet) -> CpuSet {
         let mut drawn = CpuSet::new();
         for from in [there.clone(), job.allowed.minus(there)] {

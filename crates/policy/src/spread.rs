@@ -1,62 +1,67 @@
-//! Round robin: one program here, the next as far from it as possible.
+//! Round robin: consecutive jobs start as far from each other as possible.
 //!
 //! ```text
 //!   node 0            node 1
 //!     llc 0   llc 1     llc 2   llc 3
-//!      1st     3rd       2nd     4th      and round again
+//!      1st     3rd       2nd     4th      then again from the first
 //! ```
 //!
-//! Consecutive jobs go to different nodes first, then to different LLC domains in the node; within
-//! one, to the CPU with the fewest programs. A job that may not run on the place in turn takes the
-//! next that it may; the turn goes on from there. One with more threads than the place has CPUs gets
-//! CPUs of the whole node, or whatever the domain is. Nothing is ever moved, unless its CPU goes away.
+//! Consecutive jobs go to different nodes first, then to different LLC domains of a node; within one, to the
+//! CPU with the fewest jobs. A job that may not run on the next domain takes the first one after it that it may
+//! use. A job with more threads than an LLC domain has CPUs gets CPUs of the whole placement domain. Jobs never
+//! migrate, unless their CPUs become unusable.
 //!
-//! It looks at no load: what it shows is how much a spread by number alone is worth.
+//! Loads are not used: the policy measures the effect of spreading by number alone.
 
 use base::{CpuSet, Nanos, NodeId, NodeSet};
 use program::MemoryPolicy;
-use sched::{Action, JobState, JobView, Plan, Policy, Reason, ReasonCode, Snapshot};
+use sched::{Action, JobState, JobView, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
 use topology::{DomainChoice, Level};
 
-use crate::common::{self, Crowd, INTERVAL, cpus_label};
-use crate::spec::Given;
-use crate::{Origin, ParamInfo, PolicyError, PolicyInfo};
+use crate::declaration::{DOMAINS, INTERVAL, Param, names};
+use crate::linux::SAMPLES_ONLY;
+use crate::placement::{self, Crowd, cpus_label};
+use crate::{PolicyInfo, notes};
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "spread",
-    does: "Starts programs round robin over nodes and last-level caches; moves nothing.",
-    source: "common practice, to compare the others with",
-    needs: &[],
+    summary: "Starts jobs round robin over nodes and last-level caches; migrates nothing.",
+    source: "common practice, a baseline for the other policies",
+    signals: &[],
     params: &[
-        ParamInfo {
-            name: "domains",
-            takes: common::DOMAINS_TAKES,
-            default: "auto",
-            default_paper: None,
-            meaning: "the places taken in turn; auto is the coarsest level with two of them",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "memory",
-            takes: "first-touch, bind or preferred",
-            default: "first-touch",
-            default_paper: None,
-            meaning: "where a program's memory comes from: as the kernel does it, or only or first \
-                      from the node that it starts on",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "interval",
-            takes: common::INTERVAL_TAKES,
-            default: "250ms",
-            default_paper: None,
-            meaning: "time between two samples: nothing is decided, but the record is like the others'",
-            origin: Origin::OurChoice,
-        },
+        DOMAINS,
+        Param::new(
+            "memory",
+            Memory::VALUES,
+            "first-touch",
+            "memory policy of a job: the kernel's default, or only or preferably the node that it starts on",
+        ),
+        INTERVAL.help(SAMPLES_ONLY),
     ],
+    reasons: &[notes::REASONS, REASONS],
+    build: Some(|params, _seed| {
+        let config = Config {
+            domains: params.domains(),
+            memory: params.named("memory"),
+            interval: params.time("interval"),
+        };
+        let (crowd, cells, cells_of) = (Crowd::default(), Vec::new(), CpuSet::new());
+        Ok(Box::new(Spread { config, next: 0, crowd, cells, cells_of }))
+    }),
 };
 
-/// What it was told.
+reasons! {
+    /// Round robin.
+    NEXT_IN_TURN = "next-in-turn":
+        "{domain} was next in round-robin order; {cpus} had the fewest jobs there";
+    /// CPUs of the job became unusable.
+    CPUS_GONE = "cpus-gone":
+        "some of the job's CPUs ({lost}) became unusable, so it was placed like a new job: {domain} was next in round-robin order; {cpus} had the fewest jobs there";
+    /// Memory from the node of the job's CPUs.
+    MEMORY_BESIDE_CPUS = "memory-beside-cpus":
+        "the job runs on {domain}, so its memory is allocated there";
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Config {
     domains: DomainChoice,
@@ -64,55 +69,38 @@ struct Config {
     interval: Nanos,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Memory {
-    FirstTouch,
-    Bind,
-    Preferred,
+names! {
+    /// Memory policy of a job.
+    enum Memory { FirstTouch = "first-touch", Bind = "bind", Preferred = "preferred" }
 }
 
-/// Round robin, and whose turn it is.
+/// State of the policy.
 #[derive(Debug)]
 struct Spread {
     config: Config,
+    /// Index of the next cell.
     next: usize,
     crowd: Crowd,
-    /// The turn order, as long as the usable CPUs stay what they were.
+    /// The round-robin order for the usable CPUs `cells_of`.
     cells: Vec<Cell>,
     cells_of: CpuSet,
 }
 
-/// One place in the turn order.
+/// One entry of the round-robin order: a domain, or an LLC domain in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cell {
     label: String,
     cpus: CpuSet,
-    /// All CPUs of the domain that it is a piece of, for jobs with more threads than it has CPUs.
+    /// All CPUs of the placement domain, for jobs with more threads than `cpus`.
     domain_cpus: CpuSet,
     node: Option<NodeId>,
 }
 
-pub(crate) fn build(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
-    let config = Config {
-        domains: given.get("domains", DomainChoice::Auto, common::domains)?,
-        memory: given.choice("memory", Memory::FirstTouch, MEMORY)?,
-        interval: given.get("interval", INTERVAL, common::interval)?,
-    };
-    let (crowd, cells, cells_of) = (Crowd::default(), Vec::new(), CpuSet::new());
-    Ok(Box::new(Spread { config, next: 0, crowd, cells, cells_of }))
-}
-
-const MEMORY: &[(&str, Memory)] = &[
-    ("first-touch", Memory::FirstTouch),
-    ("bind", Memory::Bind),
-    ("preferred", Memory::Preferred),
-];
-
 impl Policy for Spread {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        self.say_notes(seen, plan);
-        plan.quiescent = true; // Loads do not count here: without an event there is nothing to ask for.
-        if !common::can_place(seen) {
+        self.add_notes(seen, plan);
+        plan.quiescent = true; // Without a start, an end or other CPUs there is nothing to request.
+        if !placement::can_place(seen) {
             return;
         }
         if self.cells_of != *seen.usable_cpus {
@@ -121,8 +109,8 @@ impl Policy for Spread {
         }
         self.crowd.count(seen.jobs);
         for job in seen.jobs {
-            if common::has_lost_its_place(job, seen.usable_cpus) {
-                self.place(job, ReasonCode::CpusGone, plan);
+            if placement::has_lost_cpus(job, seen.usable_cpus) {
+                self.place(job, CPUS_GONE, plan);
             } else if job.state == JobState::Due {
                 self.start(seen, job, plan);
             }
@@ -131,6 +119,10 @@ impl Policy for Spread {
 
     fn name(&self) -> &str {
         INFO.name
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        INFO.reasons.concat()
     }
 
     fn interval(&self) -> Option<Nanos> {
@@ -143,17 +135,17 @@ impl Policy for Spread {
 }
 
 impl Spread {
-    fn say_notes(&self, seen: &Snapshot<'_>, plan: &mut Plan) {
+    fn add_notes(&self, seen: &Snapshot<'_>, plan: &mut Plan) {
         let level = seen.domains.level();
-        if let Some(note) = common::nothing_to_place(seen) {
+        if let Some(note) = notes::nothing_to_place(seen) {
             plan.note(note);
         } else if self.config.memory != Memory::FirstTouch && level != Level::Node {
-            plan.note(Reason::new(ReasonCode::MemoryNotBound).with("level", level.to_string()));
+            plan.note(Reason::new(notes::MEMORY_NOT_BOUND).with("level", level.to_string()));
         }
     }
 
     fn start(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
-        let Some(cell) = self.place(job, ReasonCode::NextInTurn, plan) else { return };
+        let Some(cell) = self.place(job, NEXT_IN_TURN, plan) else { return };
         let at_node_level = seen.domains.level() == Level::Node && job.job.memory.is_none();
         let Some(node) = cell.node.filter(|_| at_node_level) else { return };
         let nodes = NodeSet::from_iter([node]);
@@ -162,12 +154,11 @@ impl Spread {
             Memory::Bind => MemoryPolicy::Bind(nodes),
             Memory::Preferred => MemoryPolicy::Preferred(nodes),
         };
-        let reason =
-            Reason::new(ReasonCode::MemoryBesideCpus).with("domain", format!("node {}", node.0));
+        let reason = Reason::new(MEMORY_BESIDE_CPUS).with("domain", format!("node {}", node.0));
         plan.request(job.job.id, Action::MemoryPolicy(memory), reason);
     }
 
-    /// Puts a job on the next cell that it may use.
+    /// Places a job on the next cell that it may use.
     fn place(&mut self, job: &JobView<'_>, code: ReasonCode, plan: &mut Plan) -> Option<Cell> {
         let n_cells = self.cells.len();
         let in_turn = (0..n_cells).map(|ahead| (self.next + ahead) % n_cells);
@@ -180,18 +171,18 @@ impl Spread {
         }
         let cpus = self.crowd.emptiest(&possible, job.job.threads);
         self.crowd.add(&cpus);
-        let mut reason =
-            Reason::new(code).with("domain", cell.label.clone()).with("cpus", cpus_label(&cpus));
-        if let Some(gone) = job.placed.filter(|_| code == ReasonCode::CpusGone) {
-            reason = reason.with("gone", gone.to_string());
-        }
+        let lost = job.placed.filter(|_| code == CPUS_GONE);
+        let reason = Reason::new(code)
+            .with("domain", cell.label.clone())
+            .with("cpus", cpus_label(&cpus))
+            .with_some("lost", lost.map(ToString::to_string));
         plan.request(job.job.id, Action::Place(cpus), reason);
         Some(cell)
     }
 }
 
-/// The turn order: the domains, cut along last-level caches, so arranged that neighbours in it lie
-/// on different nodes first, and then on different caches.
+/// The round-robin order: domains split into LLC domains, sorted so that consecutive entries are on different
+/// nodes first, then on different caches.
 fn cells(seen: &Snapshot<'_>) -> Vec<Cell> {
     let mut cells: Vec<(Vec<usize>, Cell)> = Vec::new();
     let (mut nodes, mut llcs) = (Ranks::default(), Ranks::default());
@@ -210,7 +201,7 @@ fn cells(seen: &Snapshot<'_>) -> Vec<Cell> {
     cells.into_iter().map(|(_, cell)| cell).collect()
 }
 
-/// A domain, or the last-level caches in it when there are several.
+/// A domain, or its LLC domains if it has several.
 fn pieces(seen: &Snapshot<'_>, idx: usize, domain: &topology::Domain) -> Vec<Cell> {
     let whole = Cell {
         label: seen.domains.label(idx),
@@ -230,7 +221,7 @@ fn pieces(seen: &Snapshot<'_>, idx: usize, domain: &topology::Domain) -> Vec<Cel
     in_llcs.into_iter().map(piece).collect()
 }
 
-/// Numbers in the order of their first mention, and what was mentioned with each.
+/// Numbers in the order of their first use, with the members of each.
 #[derive(Default)]
 struct Ranks {
     numbers: Vec<(Option<u32>, Option<u32>)>,
@@ -249,13 +240,13 @@ impl Ranks {
         self.numbers.len() - 1
     }
 
-    /// How many came before with this number.
+    /// Number of earlier uses of this number.
     fn count(&mut self, idx: usize) -> usize {
         self.counts[idx] += 1;
         self.counts[idx] - 1
     }
 
-    /// The rank of a member among those of this number.
+    /// The rank of a member within its number.
     fn member(&mut self, idx: usize, member: usize) -> usize {
         let members = &mut self.members[idx];
         members.iter().position(|&known| known == member).unwrap_or_else(|| {

@@ -33,8 +33,7 @@ use program::{Class, Command, Job, MemoryPolicy, Sensitivity};
 use sched::{
     Action, ActivePageMove, Cause, CompletedPageMove, CounterDeltas, CounterEvent, DomainLoads,
     FailedPages, JobMemory, JobState, JobView, NodeMemory, NodeView, NumaSettings, PageMoveEnd,
-    Plan, Policy, Pressure, Reason, ReasonCode, Request, SignalTier, Snapshot, Target, TaskView,
-    Tiers, Turn,
+    Plan, Policy, Pressure, Reason, Request, SignalTier, Snapshot, Target, TaskView, Tiers, Turn,
 };
 use topology::{Domains, Level, Machine};
 
@@ -160,9 +159,9 @@ impl World {
         }
     }
 
-    /// The same with a judge around the policy.
-    pub fn carefully(mut self, acts: bool) -> Self {
-        self.policy = crate::careful(self.policy, acts);
+    /// The same with trials of the migrations.
+    pub fn with_trials(mut self, acts: bool) -> Self {
+        self.policy = crate::with_trials(self.policy, acts);
         self
     }
 
@@ -608,7 +607,7 @@ impl JobInWorld {
 fn watched<'a>(seen: &'a Snapshot<'a>, n_polls: u64, ask: &'a Request) -> Option<Watched<'a>> {
     let (Target::Job(id), Action::Place(cpus)) = (ask.target, &ask.action) else { return None };
     let job = seen.job(id).expect("policies place jobs that are there");
-    let is_move = matches!(ask.reason.code, ReasonCode::LoadUneven | ReasonCode::LoadDouble);
+    let is_move = ["load-uneven", "load-double"].contains(&ask.reason.code.name());
     let moved_from = job.domain.filter(|_| is_move);
     let class = |job: &JobView<'_>| job.job.class.unwrap_or_default().number();
     let target = seen.domains.of_set(cpus).map(|idx| &seen.domains.get(idx).cpus);

@@ -1,17 +1,19 @@
-//! What a line that names a policy may be, and what is said of one that may not.
+//! Texts that name a policy, the errors of others, and the consistency of all declarations.
+
+use std::collections::BTreeSet;
 
 use expect_test::{Expect, expect};
 
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 
-use crate::{build, missing, registry};
+use crate::{Param, Params, PolicyInfo, build, missing, registry};
 
 fn check(spec: &str, expected: Expect) {
-    let said = match build(spec, 1) {
+    let output = match build(spec, 1) {
         Ok(policy) => format!("{} every {:?}", policy.name(), policy.interval()),
         Err(error) => error.to_string(),
     };
-    expected.assert_eq(&said);
+    expected.assert_eq(&output);
 }
 
 #[test]
@@ -22,7 +24,7 @@ fn a_policy_is_named_with_and_without_parameters() {
 }
 
 #[test]
-fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
+fn an_unknown_policy_is_rejected_with_the_nearest_known_one() {
     check(
         "dsf",
         expect![[
@@ -38,7 +40,7 @@ fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
 }
 
 #[test]
-fn an_unknown_parameter_is_refused_with_the_nearest_known_one() {
+fn an_unknown_parameter_is_rejected_with_the_nearest_known_one() {
     check(
         "dfs[cooldwn=4]",
         expect![[
@@ -49,11 +51,11 @@ fn an_unknown_parameter_is_refused_with_the_nearest_known_one() {
 }
 
 #[test]
-fn a_value_out_of_range_is_refused_with_the_range() {
+fn a_value_out_of_range_is_rejected_with_the_range() {
     check(
         "dfs[cooldown=-1]",
         expect![[
-            r#"policy dfs: cooldown cannot be "-1", write a whole number of polls up to 1000000"#
+            r#"policy dfs: cooldown cannot be "-1", write a whole number of polls from 0 to 1000000"#
         ]],
     );
     check(
@@ -89,7 +91,7 @@ fn a_value_out_of_range_is_refused_with_the_range() {
 }
 
 #[test]
-fn a_time_without_its_unit_is_refused() {
+fn a_time_without_its_unit_is_rejected() {
     for text in ["dfs[interval=250]", "spread[interval=1]", "linux[interval=0.5]"] {
         let error = build(text, 1).err().expect(text).to_string();
         assert!(error.ends_with("write a time with its unit, from 1ms to 60min"), "{error}");
@@ -104,7 +106,7 @@ fn a_time_without_its_unit_is_refused() {
 }
 
 #[test]
-fn a_share_that_is_too_fine_is_refused_and_not_taken_for_none() {
+fn a_share_with_too_many_decimal_places_is_rejected() {
     check(
         "dfs[min_load=0.00001%]",
         expect![[
@@ -121,26 +123,103 @@ fn a_share_that_is_too_fine_is_refused_and_not_taken_for_none() {
     check("dfs[min_load=0%]", expect!["dfs every Some(Nanos(250000000))"]);
 }
 
+/// Each parameter that has no effect beside another's value, with a text that gives it in vain and one in which it
+/// has an effect.
 #[test]
-fn a_parameter_that_another_makes_void_is_refused() {
+fn a_parameter_without_effect_beside_anothers_value_is_rejected() {
+    for (ineffective, beside, effective) in [
+        (
+            "dfs[trigger=ratio,factor=3/2]",
+            "factor has no effect with trigger=ratio",
+            "dfs[factor=3/2]",
+        ),
+        (
+            "dfs[factor=auto,trigger=ratio]",
+            "factor has no effect with trigger=ratio",
+            "dfs[factor=auto]",
+        ),
+        ("dfs[slope=0.9]", "slope has no effect with gain=off", "dfs[gain=1.5,slope=0.9]"),
+        ("dfs[refill=1s]", "refill has no effect with gain=off", "dfs[gain=1.5,refill=1s]"),
+        (
+            "dfs[page_move=1ms]",
+            "page_move has no effect with gain=off",
+            "dfs[gain=1,page_move=1ms,memory=follow]",
+        ),
+        ("dfs[gain=1,page_move=1ms]", "page_move has no effect with memory=stay", "dfs[gain=1]"),
+        ("divided[guard=3]", "guard has no effect with th_sq=none", "divided[th_sq=5,guard=3]"),
+        (
+            "divided[th_ref=5,version=rank]",
+            "th_ref has no effect with version=rank",
+            "divided[th_sq=5,th_ref=5]",
+        ),
+        (
+            "divided[th_sq=5,th_ref=5,floor=1%]",
+            "floor has no effect with th_sq and th_ref",
+            "divided[floor=1%]",
+        ),
+        (
+            "divided[version=threshold,th_sq=5,th_ref=5,floor=1%]",
+            "floor has no effect with version=threshold",
+            "divided[version=rank,th_sq=5,floor=1%]",
+        ),
+        (
+            "divided[th_sq=5,guard=off]",
+            "th_sq has no effect with grouping by rank and guard=off",
+            "divided[th_sq=5]",
+        ),
+        (
+            "divided[reading=paper,th_sq=5]",
+            "th_sq has no effect with grouping by rank and guard=off",
+            "divided[reading=paper,th_sq=5,th_ref=5]",
+        ),
+    ] {
+        let error = build(ineffective, 1).err().expect(ineffective).to_string();
+        assert!(error.contains(beside), "{error}");
+        assert!(build(effective, 1).is_ok(), "{effective}");
+    }
     check(
-        "dfs[trigger=ratio,factor=3/2]",
-        expect!["policy dfs: factor has no effect with trigger=ratio, leave one of them out"],
+        "dfs[slope=0.2]",
+        expect!["policy dfs: slope has no effect with gain=off: change one of them or omit slope"],
     );
-    check(
-        "dfs[factor=auto,trigger=ratio]",
-        expect!["policy dfs: factor has no effect with trigger=ratio, leave one of them out"],
-    );
-    check("dfs[trigger=mean_factor,factor=3/2]", expect!["dfs every Some(Nanos(250000000))"]);
 }
 
 #[test]
-fn a_parameter_given_twice_is_refused() {
+fn a_value_that_requires_another_parameter_is_rejected_without_it() {
+    for (text, error) in [
+        ("divided[version=threshold]", "version=threshold also requires th_sq and th_ref"),
+        ("divided[version=threshold,th_sq=5]", "version=threshold also requires th_sq and th_ref"),
+        ("divided[th_ref=5]", "th_ref also requires th_sq"),
+    ] {
+        let found = build(text, 1).err().expect(text).to_string();
+        assert_eq!(found, format!("policy divided: {error}"));
+    }
+}
+
+/// A text with a parameter and values of others that give it an effect.
+fn with_effect(info: &PolicyInfo, param: &Param, value: &str) -> String {
+    let mut given = format!("{}={value}", param.name);
+    for (other, ineffective) in param.no_effect_with {
+        let value = match (*other, *ineffective) {
+            ("gain", "off") => "1.5",
+            ("memory", "stay") => "follow",
+            ("trigger", "ratio") => "mean_factor",
+            ("th_sq", "none") => "1,th_ref=1",
+            ("version", "rank") => "auto",
+            ("version", "threshold") => "rank",
+            other => panic!("{other:?}: which value gives {} an effect?", param.name),
+        };
+        given.push_str(&format!(",{other}={value}"));
+    }
+    format!("{}[{given}]", info.name)
+}
+
+#[test]
+fn a_parameter_given_twice_is_rejected() {
     check("dfs[cooldown=4,cooldown=4]", expect!["policy dfs: cooldown is given twice, keep one"]);
 }
 
 #[test]
-fn a_text_of_another_form_is_refused_with_an_example() {
+fn a_text_of_another_form_is_rejected_with_an_example() {
     for text in ["", "[cooldown=4]", "dfs[cooldown=4", "dfs]", "dfs[cooldown]", "dfs[=4]", "dfs[,]"]
     {
         let error = build(text, 1).err().expect(text).to_string();
@@ -157,22 +236,59 @@ fn every_error_is_one_line() {
 }
 
 #[test]
-fn every_default_can_be_written_and_changes_nothing() {
+fn every_default_is_accepted_in_both_readings() {
     for info in registry() {
         for param in info.params {
-            let written = format!("{}[{}={}]", info.name, param.name, param.default);
-            assert!(build(&written, 1).is_ok(), "{written}");
+            for value in [param.default, param.default_paper.unwrap_or(param.default)] {
+                let text = with_effect(info, param, value);
+                if let Err(error) = build(&text, 1) {
+                    panic!("{text}: {error}");
+                }
+            }
         }
     }
 }
 
 #[test]
-fn a_description_says_what_and_where_from() {
+fn the_reading_changes_defaults_and_a_given_value_overrides_it() {
     for info in registry() {
-        assert!(info.does.ends_with('.') && !info.source.is_empty(), "{}", info.name);
-        for param in info.params {
-            assert!(!param.takes.is_empty() && !param.meaning.is_empty(), "{}", param.name);
+        let value = |text: &str, key: &str| {
+            Params::parse(info, text).expect("accepted values").text(key).to_owned()
+        };
+        let (name, params) = (info.name, info.params);
+        assert_eq!(
+            params.iter().any(|param| param.default_paper.is_some()),
+            params.iter().any(|param| param.name == "reading"),
+            "{name}"
+        );
+        for param in params.iter().filter(|param| param.default_paper.is_some()) {
+            let paper = format!("{name}[reading=paper]");
+            assert_eq!(Some(value(&paper, param.name).as_str()), param.default_paper);
+            let ours = with_effect(info, param, param.default).replace('[', "[reading=paper,");
+            assert_eq!(value(&ours, param.name), param.default);
+            assert_eq!(value(name, param.name), param.default);
         }
+    }
+}
+
+#[test]
+fn declarations_are_complete_and_consistent() {
+    for info in registry() {
+        assert!(info.summary.ends_with('.') && !info.source.is_empty(), "{}", info.name);
+        let names: BTreeSet<&str> = info.params.iter().map(|param| param.name).collect();
+        assert_eq!(names.len(), info.params.len(), "{}: a parameter is declared twice", info.name);
+        for param in info.params {
+            assert!(!param.values.words().is_empty() && !param.help.is_empty(), "{}", param.name);
+            for (other, value) in param.no_effect_with {
+                let other = info.params.iter().find(|param| param.name == *other);
+                assert!(other.is_some_and(|other| other.values.accepts(value)), "{}", param.name);
+            }
+        }
+        let codes = info.reasons.concat();
+        let names: BTreeSet<&str> = codes.iter().map(sched::ReasonCode::name).collect();
+        assert_eq!(names.len(), codes.len(), "{}: a reason is declared twice", info.name);
+        let built = build(info.name, 1).expect("defaults are accepted");
+        assert_eq!((built.name(), built.reasons()), (info.name, codes));
     }
 }
 
@@ -208,14 +324,14 @@ fn job(class: Option<u8>, told: Option<(bool, bool, bool)>) -> program::Job {
 fn lacks(spec: &str, job: &program::Job, expected: Expect) {
     let lack = missing(spec, job).map(|lack| {
         lack.map_or("nothing".to_owned(), |lack| {
-            format!("{}; without: {}", lack.words, lack.without.words())
+            format!("{}; without: {}", lack.text, lack.if_missing.text())
         })
     });
     expected.assert_eq(&lack.unwrap_or_else(|error| error.to_string()));
 }
 
 #[test]
-fn what_a_job_does_not_declare_is_told_with_what_a_policy_does_without_it() {
+fn an_undeclared_signal_is_reported_with_the_behaviour_without_it() {
     let (nothing, all) = (job(None, None), job(None, Some((true, true, true))));
     for info in registry() {
         lacks(info.name, &all, expect!["nothing"]);
@@ -225,44 +341,44 @@ fn what_a_job_does_not_declare_is_told_with_what_a_policy_does_without_it() {
         "dfs",
         &nothing,
         expect![
-            "policy dfs needs the class (or misses over cache sizes, and speed) of program x; it has no profile; without: programs are spread by number at their start, and none is moved"
+            "policy dfs needs the class (or misses over cache sizes, and speed) of program x; it has no profile; without: jobs are spread by domain number at start, and none migrates"
         ],
     );
     lacks("dfs[cooldown=4]", &job(Some(3), None), expect!["nothing"]);
     lacks(
         "di",
         &nothing,
-        expect![
+        expect![[
             "policy di needs the misses per 1000 instructions over cache sizes of program x; it has no profile; without: a program without it counts as one at the limit of devils"
-        ],
+        ]],
     );
     lacks(
         "di",
         &job(Some(3), Some((false, true, true))),
-        expect![
+        expect![[
             "policy di needs the misses per 1000 instructions over cache sizes of program lbm; its profile has none; without: a program without it counts as one at the limit of devils"
-        ],
+        ]],
     );
     lacks("di", &job(None, Some((true, false, false))), expect!["nothing"]);
     lacks(
         "dio",
         &job(None, Some((true, false, true))),
-        expect![
+        expect![[
             "policy dio needs the instructions per second of CPU time of program lbm; its profile has none; without: the run ends"
-        ],
+        ]],
     );
     lacks(
         "dio",
         &job(None, Some((false, true, true))),
-        expect![
+        expect![[
             "policy dio needs the misses per 1000 instructions over cache sizes and the speed of program lbm; its profile has none; without: the run ends"
-        ],
+        ]],
     );
     lacks(
         "animal",
         &job(None, Some((true, true, false))),
         expect![
-            "policy animal needs the cache accesses per 1000 instructions and the speed of program lbm; its profile has none; without: who misses little counts as a sheep"
+            "policy animal needs the cache accesses per 1000 instructions and the speed of program lbm; its profile has none; without: a job with few misses counts as a sheep"
         ],
     );
     lacks(

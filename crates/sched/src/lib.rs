@@ -1,11 +1,11 @@
-//! The language that hosts and policies speak through the engine, and nothing but the language.
+//! The types that hosts, the engine and policies exchange.
 //!
 //! ```text
 //!   host: Turn, Sample (raw) ─► engine: rates ─► Snapshot ─► Policy ─► Plan ─► engine: guard
 //!   host ◄── approved plan ; host ─► Outcome of each action
 //! ```
 //!
-//! A policy never knows a host, a host never a policy; both know only what stands here.
+//! Hosts and policies do not depend on each other; both depend on this crate.
 
 mod counters;
 mod measured;
@@ -42,45 +42,50 @@ pub use system_metrics::{
 pub use tiers::{LoadPreference, TierOverride, TierOverrideError, Tiers};
 pub use wake::Wake;
 
-/// Decides where things belong: a function from what was seen to a plan, with a memory of its own.
+/// Decides where tasks run and where their memory is: from a snapshot to a plan, with state of its own.
 ///
-/// It reads no clock, no file and no source of chance that was not handed to it when it was built.
+/// It reads no clock, no file, and no random source other than the one it was built with.
 /// The same snapshots in the same order give the same plans.
 pub trait Policy {
-    /// Adds what it wants done to an empty plan. An empty plan is the commonest good plan.
+    /// Adds requests and notes to an empty plan. An empty plan is the commonest good plan.
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan);
 
-    /// What it is called in `--policy` and in every record.
+    /// The name in `--policy` and in every record.
     fn name(&self) -> &str;
 
-    /// How often it wants a turn when nothing else happens; `None`: only when something happens.
+    /// Every kind of reason that the policy gives. The header of a journal stores their templates.
+    fn reasons(&self) -> Vec<ReasonCode> {
+        Vec::new()
+    }
+
+    /// Time between two turns without any other cause; `None`: a turn needs another cause.
     fn interval(&self) -> Option<base::Nanos>;
 
-    /// What brings those turns about: the interval alone, or a counter that overflowed in it.
+    /// The cause of those turns: each interval, or only intervals in which a counter overflowed.
     fn wake(&self) -> Wake {
         Wake::Poll
     }
 
-    /// The level of placement domain whose loads it wants to see.
+    /// The level of the placement domains whose loads the snapshot holds.
     fn domains(&self) -> topology::DomainChoice {
         topology::DomainChoice::Auto
     }
 
-    /// What it wants those loads to stand on.
+    /// The source of those loads.
     fn load_source(&self) -> LoadSource {
         LoadSource::Best
     }
 }
 
-/// What loads of places are to stand on.
+/// Source of the loads of domains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoadSource {
-    /// The best that there is.
+    /// The best available source.
     #[default]
     Best,
-    /// What is counted of a place (tier `bandwidth`). Where that cannot be read there are no loads:
-    /// they show as unreadable.
+    /// Counters of the domain itself (tier `bandwidth`). Where these cannot be read, the loads are
+    /// reported as unreadable.
     Places,
-    /// What is known of the tasks in it: counted, or else declared.
+    /// Sums over the tasks of the domain: counted, else declared.
     Tasks,
 }

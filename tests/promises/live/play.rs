@@ -29,7 +29,7 @@ impl Policy for Told {
     fn decide(&mut self, _: &Snapshot<'_>, plan: &mut Plan) {
         plan.quiescent = self.rests.get();
         for (target, action) in self.wishes.borrow_mut().drain(..) {
-            plan.request(target, action, Reason::new(ReasonCode::NextInTurn));
+            plan.request(target, action, Reason::new(ReasonCode::new("next-in-turn", "a test")));
         }
     }
 

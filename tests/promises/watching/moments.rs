@@ -328,7 +328,11 @@ impl Policy for UntilTold {
             return LastCpu(INTERVAL).decide(seen, plan);
         }
         for job in seen.jobs.iter().filter(|job| job.placed.is_some()) {
-            plan.request(job.job.id, Action::Release, Reason::new(ReasonCode::NextInTurn));
+            plan.request(
+                job.job.id,
+                Action::Release,
+                Reason::new(ReasonCode::new("next-in-turn", "a test")),
+            );
         }
     }
 

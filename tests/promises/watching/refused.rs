@@ -46,7 +46,11 @@ impl Policy for Chance {
                 3 => Action::MovePages { from: None, to: NodeId(0), limit: Bytes::from_mib(1) },
                 _ => continue,
             };
-            plan.request(job.job.id, action, Reason::new(ReasonCode::NextInTurn));
+            plan.request(
+                job.job.id,
+                action,
+                Reason::new(ReasonCode::new("next-in-turn", "a test")),
+            );
         }
     }
 

@@ -29,7 +29,7 @@ impl Policy for LastCpu {
             plan.request(
                 job.job.id,
                 Action::Place(last.clone()),
-                Reason::new(ReasonCode::NextInTurn),
+                Reason::new(ReasonCode::new("next-in-turn", "a test")),
             );
         }
     }

@@ -54,7 +54,7 @@ pub fn main(args: &Args) -> CommandResult {
     let spec = args.policy.as_ref().unwrap_or(&original.policy.spec);
     let seed = args.seed.unwrap_or(original.seed);
     let policy = with_judge(policy::build(spec, seed).or_usage_error()?, &original.options);
-    let used = PolicyUsed { name: policy.name().to_owned(), spec: spec.clone() };
+    let used = PolicyUsed::new(&*policy, spec);
     let header = original.replayed(env!("CARGO_PKG_VERSION"), used, seed);
     let limits = crate::run::limits_of(&original.options);
     let signals = args.signals.or_recorded(&original.options).or_usage_error()?;
@@ -85,7 +85,7 @@ fn with_judge(
     options: &std::collections::BTreeMap<String, String>,
 ) -> Box<dyn sched::Policy> {
     match options.get("act") {
-        Some(act) => policy::careful(policy, act == "yes"),
+        Some(act) => policy::with_trials(policy, act == "yes"),
         None => policy,
     }
 }

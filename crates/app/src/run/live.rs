@@ -142,7 +142,7 @@ impl RunParts {
         folder: &RunFolder,
     ) -> Result<Self, CommandError> {
         let LiveInput { workload, machine, policy, signals } = checked;
-        let mut header = header(args, &workload, machine, policy.name());
+        let mut header = header(args, &workload, machine, &*policy);
         let options = options(args, &*policy, folder);
         let host = LaunchHost::new(workload, &header.machine, options)?;
         let (cpu_before, _) = own_use();
@@ -190,13 +190,18 @@ impl RunParts {
 }
 
 /// The header except the run id, which the host sets.
-fn header(args: &RunOptions<'_>, workload: &Workload, machine: Machine, policy: &str) -> Header {
+fn header(
+    args: &RunOptions<'_>,
+    workload: &Workload,
+    machine: Machine,
+    policy: &dyn Policy,
+) -> Header {
     Header {
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         run_id: String::new(),
         started_unix_s: unix_seconds(),
         host: "live".to_owned(),
-        policy: PolicyUsed { name: policy.to_owned(), spec: args.policy.to_owned() },
+        policy: PolicyUsed::new(policy, args.policy),
         seed: args.seed,
         machine,
         workload: workload.name.clone(),

@@ -14,7 +14,7 @@ use host_sim::variation::Variation;
 use host_sim::{Capabilities, SimHost, SimOptions};
 use journal::{Header, PolicyUsed, RunEnd};
 use lab::compare::{Column, SimBench, SimSetting};
-use policy::Without;
+use policy::IfMissing;
 use program::Workload;
 use report::ReportBuilder;
 use sched::{Policy, TierOverride};
@@ -259,9 +259,9 @@ fn oracle(
 pub fn check_declared(spec: &str, workload: &Workload) -> anyhow::Result<()> {
     for job in workload.jobs.iter().filter(|_| !lab::oracle::is_named(spec)) {
         let missing =
-            policy::missing(spec, job)?.filter(|missing| missing.without == Without::Refuses);
+            policy::missing(spec, job)?.filter(|missing| missing.if_missing == IfMissing::EndsRun);
         if let Some(missing) = missing {
-            anyhow::bail!("{}: job {:?}: {}", job.origin, job.name, missing.words);
+            anyhow::bail!("{}: job {:?}: {}", job.origin, job.name, missing.text);
         }
     }
     Ok(())
@@ -297,7 +297,7 @@ fn header(
         run_id: format!("sim-{}-{}", workload.name, args.seed),
         started_unix_s: 0,
         host: "sim".to_owned(),
-        policy: PolicyUsed { name: policy.name().to_owned(), spec: args.policy.clone() },
+        policy: PolicyUsed::new(policy, &args.policy),
         seed: args.seed,
         machine,
         workload: workload.name.clone(),

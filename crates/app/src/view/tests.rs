@@ -14,6 +14,11 @@ use topology::{Level, Machine};
 
 use super::*;
 
+const NEXT_IN_TURN: ReasonCode = ReasonCode::new(
+    "next-in-turn",
+    "{domain} was next in round-robin order; {cpus} had the fewest jobs there",
+);
+
 fn job(id: u32, name: &str) -> Job {
     Job {
         id: JobId(id),
@@ -63,7 +68,7 @@ impl TurnBuilder {
     }
 
     fn start(mut self, id: u32, list: &str) -> Self {
-        let why = Reason::new(ReasonCode::NextInTurn)
+        let why = Reason::new(NEXT_IN_TURN)
             .with("domain", "core 0".to_owned())
             .with("cpus", "cpu 0".to_owned());
         self.plan.request(JobId(id), Action::Place(cpus(list)), why);
@@ -72,7 +77,7 @@ impl TurnBuilder {
     }
 
     fn place(mut self, id: u32, list: &str) -> Self {
-        let why = Reason::new(ReasonCode::NextInTurn)
+        let why = Reason::new(NEXT_IN_TURN)
             .with("domain", "core 1".to_owned())
             .with("cpus", "cpu 1".to_owned());
         self.plan.request(JobId(id), Action::Place(cpus(list)), why);

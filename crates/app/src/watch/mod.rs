@@ -123,14 +123,13 @@ pub fn main(args: &Args) -> CommandResult {
     if !host.restored().files.is_empty() && !args.quiet {
         eprint!("{text}");
     }
-    let policy = policy::careful(policy, args.act);
-    let name = policy.name().to_owned();
+    let policy = policy::with_trials(policy, args.act);
     let header = Header {
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         run_id: host.run_id().to_owned(),
         started_unix_s: unix_seconds(),
         host: "watch".to_owned(),
-        policy: PolicyUsed { name, spec: args.policy.clone() },
+        policy: PolicyUsed::new(&*policy, &args.policy),
         seed: args.seed,
         machine,
         workload: selection.text,

@@ -10,7 +10,7 @@ use engine::TurnRecord;
 use host_live::{ExclusionReason, ManagedProcess, WatchStatus};
 use journal::Header;
 use report::status::{AloneRow, KindWord, ManagedRow, VerdictWord};
-use sched::{Action, JobEvent, Reason, ReasonCode, Target};
+use sched::{Action, JobEvent, Reason, Target};
 
 use super::Args;
 use crate::state::StateWriter;
@@ -44,11 +44,15 @@ impl StateSink {
     }
 
     fn record_verdict(&mut self, note: &Reason) {
-        let verdict = match note.code {
-            ReasonCode::JudgedBetter => VerdictWord::Helps,
-            ReasonCode::JudgedWorse | ReasonCode::JudgedNoBetter => VerdictWord::Rests,
-            ReasonCode::TriesAgain => VerdictWord::Tries,
-            _ => return,
+        let is = |code: sched::ReasonCode| note.code == code;
+        let verdict = if is(policy::JUDGED_BETTER) {
+            VerdictWord::Helps
+        } else if is(policy::JUDGED_WORSE) || is(policy::JUDGED_NO_BETTER) {
+            VerdictWord::Rests
+        } else if is(policy::TRIES_AGAIN) {
+            VerdictWord::Tries
+        } else {
+            return;
         };
         self.writer.state.verdict = verdict;
         self.writer.state.verdict_text = Some(note.to_string());

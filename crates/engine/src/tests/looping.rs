@@ -53,7 +53,13 @@ impl Policy for GivesUp {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         assert!(self.at.is_none_or(|at| seen.turn.number <= at), "asked after giving up");
         if self.at == Some(seen.turn.number) {
-            plan.abort = Some(Reason::new(ReasonCode::CountersUnreadable).with("n_failures", 4));
+            plan.abort = Some(
+                Reason::new(ReasonCode::new(
+                    "unreadable",
+                    "the memory controller counters were unreadable {n_failures} times in a row",
+                ))
+                .with("n_failures", 4),
+            );
         }
     }
 

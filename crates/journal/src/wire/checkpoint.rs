@@ -1,7 +1,7 @@
 //! The second line of a part that continues another: the state of the run at the end of the part before.
 
 use base::{Bytes, Nanos};
-use sched::RejectCause;
+use sched::{ReasonCode, RejectCause};
 use serde::{Deserialize, Serialize};
 
 use super::fields::set;
@@ -82,12 +82,13 @@ impl From<&Checkpoint> for CheckpointLine {
 
 impl CheckpointLine {
     pub(crate) fn checkpoint(self, header: &Header) -> Result<Checkpoint, LineError> {
-        let jobs = self.jobs.into_iter().map(JobProgressField::job).collect::<Result<_, _>>()?;
+        let codes = header.policy.reasons.as_slice();
+        let jobs = self.jobs.into_iter().map(|job| job.job(codes)).collect::<Result<_, _>>()?;
         let mut checkpoint = Checkpoint::default();
         (checkpoint.turn, checkpoint.at) = (self.checkpoint, Nanos(self.at_ns));
         checkpoint.jobs = JobHistory::resume(jobs, header);
         checkpoint.notes =
-            self.notes.into_iter().map(ReasonField::reason).collect::<Result<_, _>>()?;
+            self.notes.into_iter().map(|note| note.reason(codes)).collect::<Result<_, _>>()?;
         checkpoint.load_basis = self.load_basis.map(LoadBasisField::load_basis).transpose()?;
         checkpoint.signals = self.signal_tiers.map(SignalTiersField::tiers).transpose()?;
         checkpoint.observe_sample(&self.sample.sample()?);
@@ -122,7 +123,7 @@ impl From<&JobProgress> for JobProgressField {
 }
 
 impl JobProgressField {
-    fn job(self) -> Result<JobProgress, LineError> {
+    fn job(self, codes: &[ReasonCode]) -> Result<JobProgress, LineError> {
         let start_failure =
             |field: StartFailureField| Ok((reject_cause(&field.cause)?, field.detail));
         let page_move = |(at, line): (u64, CompletedPageMoveLine)| {
@@ -135,7 +136,7 @@ impl JobProgressField {
             n_starts: self.n_starts,
             n_moves: self.n_moves,
             placed: self.placed.map(|text| set("placed", &text)).transpose()?,
-            reason: self.reason.map(ReasonField::reason).transpose()?,
+            reason: self.reason.map(|field| field.reason(codes)).transpose()?,
             unmanaged: self.unmanaged.map(UnmanagedField::cause).transpose()?,
             start_failure: self.start_failure.map(start_failure).transpose()?,
             active_page_move: self.active_page_move.map(Into::into),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::{Bytes, Nanos};
+use sched::ReasonCode;
 use serde::{Deserialize, Serialize};
 use topology::Machine;
 use topology::file::MachineFile;
@@ -42,6 +43,9 @@ pub(crate) struct HeaderLine {
 pub(crate) struct PolicyField {
     pub name: String,
     pub spec: String,
+    /// Sentence templates by reason code.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub reasons: BTreeMap<String, String>,
 }
 
 /// Position of a part in its journal.
@@ -73,10 +77,7 @@ impl HeaderLine {
             run: header.run_id.clone(),
             started_unix_s: header.started_unix_s,
             host: header.host.clone(),
-            policy: PolicyField {
-                name: header.policy.name.clone(),
-                spec: header.policy.spec.clone(),
-            },
+            policy: (&header.policy).into(),
             seed: header.seed,
             workload: header.workload.clone(),
             folder: header.folder.to_string_lossy().into_owned(),
@@ -107,7 +108,7 @@ impl HeaderLine {
             run_id: self.run,
             started_unix_s: self.started_unix_s,
             host: self.host,
-            policy: PolicyUsed { name: self.policy.name, spec: self.policy.spec },
+            policy: self.policy.into(),
             seed: self.seed,
             machine,
             workload: self.workload,
@@ -116,6 +117,22 @@ impl HeaderLine {
             options: self.options,
             replay_of: self.replay_of,
         })
+    }
+}
+
+impl From<&PolicyUsed> for PolicyField {
+    fn from(policy: &PolicyUsed) -> Self {
+        let of = |code: &ReasonCode| (code.name().to_owned(), code.template().to_owned());
+        let reasons = policy.reasons.iter().map(of).collect();
+        PolicyField { name: policy.name.clone(), spec: policy.spec.clone(), reasons }
+    }
+}
+
+impl From<PolicyField> for PolicyUsed {
+    fn from(field: PolicyField) -> Self {
+        let of = |(name, template)| ReasonCode::recorded(name, template);
+        let reasons = field.reasons.into_iter().map(of).collect();
+        PolicyUsed { name: field.name, spec: field.spec, reasons }
     }
 }
 

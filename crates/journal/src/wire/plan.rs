@@ -95,10 +95,11 @@ impl From<&Reason> for ReasonField {
 }
 
 impl ReasonField {
-    pub(crate) fn reason(self) -> Result<Reason, LineError> {
-        let code = ReasonCode::from_name(&self.code);
+    /// The reason, with the template of its code from the header of the journal.
+    pub(crate) fn reason(self, codes: &[ReasonCode]) -> Result<Reason, LineError> {
+        let code = codes.iter().find(|code| code.name() == self.code).cloned();
         let code = code.ok_or_else(|| {
-            LineError::value("code", format!("{:?}", self.code), "a known reason code")
+            LineError::value("code", format!("{:?}", self.code), "a reason code of the header")
         })?;
         let values = self.values.0.into_iter().map(|(name, field)| (name, field.into()));
         Ok(Reason { code, values: values.collect() })
@@ -205,8 +206,8 @@ impl From<&Request> for RequestLine {
 }
 
 impl RequestLine {
-    pub(crate) fn request(self) -> Result<Request, LineError> {
-        let reason = Arc::new(self.reason.reason()?);
+    pub(crate) fn request(self, codes: &[ReasonCode]) -> Result<Request, LineError> {
+        let reason = Arc::new(self.reason.reason(codes)?);
         let action = self.action.action()?;
         let action = action.ok_or_else(|| LineError::value("requests", "start", "an action"))?;
         Ok(Request { target: self.target.into(), action, reason })
@@ -224,9 +225,9 @@ impl From<&Rejection> for RejectionLine {
 }
 
 impl RejectionLine {
-    pub(crate) fn rejection(self) -> Result<Rejection, LineError> {
+    pub(crate) fn rejection(self, codes: &[ReasonCode]) -> Result<Rejection, LineError> {
         let cause = reject_cause(&self.cause)?;
-        Ok(Rejection { request: self.request.request()?, cause, detail: self.detail })
+        Ok(Rejection { request: self.request.request(codes)?, cause, detail: self.detail })
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use engine::{LoadBasis, LoadSample, TurnRecord};
-use sched::{Cause, CounterEvent, DomainLoads, Plan, Sample, Tiers, Turn};
+use sched::{Cause, CounterEvent, DomainLoads, Plan, ReasonCode, Sample, Tiers, Turn};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -249,7 +249,7 @@ impl LoadsLine {
 }
 
 impl TurnLine {
-    pub(crate) fn turn(self) -> Result<RecordedTurn, LineError> {
+    pub(crate) fn turn(self, codes: &[ReasonCode]) -> Result<RecordedTurn, LineError> {
         let causes = all(self.causes, |name| cause_in(&name))?;
         Ok(RecordedTurn {
             turn: Turn { number: self.turn, at: Nanos(self.at_ns), causes },
@@ -258,12 +258,12 @@ impl TurnLine {
             signals: self.signal_tiers.map(SignalTiersField::tiers).transpose()?,
             loads: self.loads.map(LoadsLine::load_sample).transpose()?,
             plan: Plan {
-                requests: all(self.requests, RequestLine::request)?,
-                notes: all(self.notes, ReasonField::reason)?,
-                abort: self.abort.map(ReasonField::reason).transpose()?,
+                requests: all(self.requests, |line| line.request(codes))?,
+                notes: all(self.notes, |line| line.reason(codes))?,
+                abort: self.abort.map(|line| line.reason(codes)).transpose()?,
                 quiescent: false, // Not recorded: it only concerns the host.
             },
-            rejected: all(self.rejected, RejectionLine::rejection)?,
+            rejected: all(self.rejected, |line| line.rejection(codes))?,
             outcomes: all(self.outcomes, OutcomeLine::outcome)?,
         })
     }

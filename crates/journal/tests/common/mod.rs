@@ -102,7 +102,11 @@ pub fn header() -> Header {
         run_id: "2026-11-21-1".to_owned(),
         started_unix_s: 1_795_000_000,
         host: "live".to_owned(),
-        policy: PolicyUsed { name: "dfs".to_owned(), spec: "dfs[cooldown=4]".to_owned() },
+        policy: PolicyUsed {
+            name: "dfs".to_owned(),
+            spec: "dfs[cooldown=4]".to_owned(),
+            reasons: REASONS.to_vec(),
+        },
         seed: 7,
         machine: machine(),
         workload: "mixed".to_owned(),
@@ -222,8 +226,14 @@ fn value(rng: &mut Rng) -> ReasonValue {
     }
 }
 
+const REASONS: [ReasonCode; 3] = [
+    ReasonCode::new("fewest-jobs", "{domain} had the fewest jobs"),
+    ReasonCode::new("least-load", "{domain} had the lowest load"),
+    ReasonCode::new("not-busy", "the job used {used} % of its CPU time"),
+];
+
 fn reason(rng: &mut Rng) -> Reason {
-    let code = ReasonCode::ALL[rng.below(ReasonCode::ALL.len() as u64) as usize];
+    let code = REASONS[rng.below(REASONS.len() as u64) as usize].clone();
     let values = many(rng, |rng| (text(rng).into(), value(rng)));
     Reason { code, values }
 }

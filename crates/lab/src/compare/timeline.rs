@@ -80,12 +80,13 @@ impl SimBench {
             // A simulated run does not depend on the clock.
             started_unix_s: 0,
             host: "sim".to_owned(),
-            policy: PolicyUsed {
-                name: match oracle::is_named(&column.spec) {
-                    true => oracle::NAME.to_owned(),
-                    false => policy::build(&column.spec, seed)?.name().to_owned(),
+            policy: match oracle::is_named(&column.spec) {
+                true => PolicyUsed {
+                    name: oracle::NAME.to_owned(),
+                    spec: column.text.clone(),
+                    reasons: Vec::new(),
                 },
-                spec: column.text.clone(),
+                false => PolicyUsed::new(&*policy::build(&column.spec, seed)?, &column.text),
             },
             seed,
             machine: self.setting().machine.clone(),

@@ -18,7 +18,8 @@
 mod placed;
 mod search;
 
-use policy::{Origin, ParamInfo, PolicyError, PolicyInfo};
+use policy::{Param, Params, PolicyError, PolicyInfo, Values};
+use sched::reasons;
 
 use crate::compare::Column;
 
@@ -28,28 +29,31 @@ pub use search::{Best, Way};
 /// Its name in `--policy`.
 pub const NAME: &str = "oracle";
 
-/// So many placements are simulated for one answer, when nothing else is said: all those of eight programs on two
-/// caches alike, and some seconds for a workload of ten minutes.
-const N_RUNS: usize = 128;
-/// More than anybody waits for.
+/// More runs would take days.
 const N_RUNS_MAX: usize = 1_000_000;
 
-/// What `evenkeel policies` tells of it.
+/// Its declaration for `evenkeel policies`.
 pub const INFO: PolicyInfo = PolicyInfo {
     name: NAME,
-    does: "Knows what will happen and does the best that was found in many runs beforehand: for simulated runs \
-           alone (--host sim, compare), to tell how much there was to gain.",
-    source: "ours; all placements where those are few enough, else a search, with a bound beside it",
-    needs: &[],
-    params: &[ParamInfo {
-        name: "runs",
-        takes: "a whole number from 1 to 1000000",
-        default: "128",
-        default_paper: None,
-        meaning: "so many placements of whole runs are simulated at most for one answer",
-        origin: Origin::OurChoice,
-    }],
+    summary: "Does the best that was found in many simulated runs of the same workload: an upper bound for the other \
+              policies, only for simulated runs (--host sim, compare).",
+    source: "our choice: all placements if these are few enough, else a search, with a lower bound of the makespan",
+    signals: &[],
+    params: &[Param::new(
+        "runs",
+        Values::whole("", 1, N_RUNS_MAX as u64),
+        "128", // All placements of eight programs on two equal caches.
+        "maximum number of simulated placements of whole runs",
+    )],
+    reasons: &[REASONS],
+    build: None,
 };
+
+reasons! {
+    /// The best of all simulated runs.
+    ORACLE_CHOSE = "oracle-chose":
+        "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {how} of jobs for the whole run): {way} had the shortest makespan, {ended}[, {above} above the lower bound of all placements]";
+}
 
 /// How hard to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +70,7 @@ pub enum OracleError {
     Policy(#[from] PolicyError),
     /// A parameter that it has not.
     #[error(
-        "oracle has one parameter: write oracle, or oracle[runs={N_RUNS}] with a number from 1 to {N_RUNS_MAX}"
+        "oracle has one parameter: write oracle, or oracle[runs=128] with a number from 1 to {N_RUNS_MAX}"
     )]
     Parameter,
     /// A host that cannot have it.
@@ -94,19 +98,8 @@ pub fn effort(spec: &str) -> Result<Option<Effort>, OracleError> {
     if !is_named(&spec) {
         return Ok(None);
     }
-    let inside = match &spec[NAME.len()..] {
-        "" => "",
-        rest => {
-            let inside = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-            inside.ok_or(OracleError::Parameter)?
-        }
-    };
-    if inside.is_empty() {
-        return Ok(Some(Effort { n_runs: N_RUNS }));
-    }
-    let number = inside.strip_prefix("runs=").and_then(|text| text.parse().ok());
-    let number = number.filter(|n| (1..=N_RUNS_MAX).contains(n)).ok_or(OracleError::Parameter)?;
-    Ok(Some(Effort { n_runs: number }))
+    let params = Params::parse(&INFO, &spec).map_err(|_| OracleError::Parameter)?;
+    Ok(Some(Effort { n_runs: params.whole("runs") as usize }))
 }
 
 /// An error that lists the policies, with the oracle among them.

@@ -1,7 +1,7 @@
 //! A placement for a whole run: every job goes to its place when it starts, and stays there.
 
 use base::{CpuId, CpuSet, Nanos};
-use sched::{Action, JobState, Plan, Policy, Reason, Snapshot};
+use sched::{Action, JobState, Plan, Policy, Reason, ReasonCode, Snapshot};
 
 use super::NAME;
 
@@ -31,6 +31,10 @@ impl Policy for Placed {
         NAME
     }
 
+    fn reasons(&self) -> Vec<ReasonCode> {
+        super::REASONS.to_vec()
+    }
+
     fn interval(&self) -> Option<Nanos> {
         None
     }
@@ -51,6 +55,10 @@ impl Policy for Chosen {
 
     fn name(&self) -> &str {
         NAME
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        [self.inner.reasons(), super::REASONS.to_vec()].concat()
     }
 
     fn interval(&self) -> Option<Nanos> {

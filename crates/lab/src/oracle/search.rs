@@ -15,7 +15,7 @@ use engine::{Sink, TurnRecord};
 use host_sim::hardware::{Cpu, Hardware};
 use host_sim::oracle::Oracle;
 use program::Job;
-use sched::{Action, Policy, Reason, ReasonCode, Target};
+use sched::{Action, Policy, Reason, Target};
 
 use super::Effort;
 use super::placed::{Chosen, Placed};
@@ -89,7 +89,7 @@ impl Best {
         seed: u64,
     ) -> Result<Box<dyn Policy>, SimRunError> {
         let ended = self.metrics.makespan.as_secs_f64();
-        let mut why = Reason::new(ReasonCode::OracleChose)
+        let mut why = Reason::new(super::ORACLE_CHOSE)
             .with("n_runs", self.n_runs as u64)
             .with("how", self.how())
             .with("way", self.way.words())
@@ -130,7 +130,7 @@ impl Way {
             }
             Way::Placed(put) => {
                 let cpus = put.iter().map(|place| place.map(|place| places[place].clone()));
-                let why = why.or_else(|| Some(Reason::new(ReasonCode::OracleChose)));
+                let why = why.or_else(|| Some(Reason::new(super::ORACLE_CHOSE)));
                 Box::new(Placed { cpus: cpus.collect(), why })
             }
         })

@@ -26,5 +26,5 @@ fn what_is_told_of_its_parameter_is_so() {
     let [runs] = super::INFO.params else { panic!("one parameter") };
     let told = |spec: &str| super::effort(spec).unwrap().unwrap();
     assert_eq!(told("oracle"), told(&format!("oracle[{}={}]", runs.name, runs.default)));
-    assert!(runs.takes.contains(&super::N_RUNS_MAX.to_string()));
+    assert!(runs.values.words().contains(&super::N_RUNS_MAX.to_string()));
 }

@@ -78,6 +78,10 @@ impl Policy for GivenGroups {
         self.inner.name()
     }
 
+    fn reasons(&self) -> Vec<sched::ReasonCode> {
+        self.inner.reasons()
+    }
+
     fn interval(&self) -> Option<Nanos> {
         self.inner.interval()
     }

@@ -1,26 +1,26 @@
-//! Which animal a job is, and how badly animals get on with each other.
+//! The animal class of a job, and the penalties of classes for each other.
 //!
 //! ```text
 //!   accesses to the LLC per 1000 instructions
 //!      ▲            │                     │
-//!      │  rabbit    │                     │           lives on its hits: any neighbour takes some
+//!      │  rabbit    │                     │           depends on its hits: any neighbour evicts some
 //!    8 ┤────────────┤  devil              │  strong
-//!      │  sheep     │  (intermediate)     │  devil    takes from all others and has little of it
+//!      │  sheep     │  (intermediate)     │  devil    evicts the lines of all others, gains little
 //!    2 ┤────────────┤                     │
-//!      │  turtle    │                     │           hardly comes there
+//!      │  turtle    │                     │           hardly accesses the cache
 //!      └────────────┴─────────────────────┴────────►  misses per 1000 instructions
 //!                  1.5                    10
 //! ```
 //!
-//! The released code has the animals and their penalties [confirmed: Clavis]; how a thread is told to be
-//! one of them is not published, so the limits are our choice. The first limit of misses is the one between
-//! turtles and devils in the same code. The others are guessed: they lie in gaps of what is known of SPEC CPU2006
-//! alone on a large cache, between programs that are called sensitive to cache and those that are not
-//! (2 and 8 accesses), and between devils of one copy that bear more copies and those that do not (10).
+//! The released code has the classes and their penalties [confirmed: Clavis]. The limits between classes are not
+//! published and are our choice. The first limit of misses is the one between turtles and devils in the same code.
+//! The others are guessed: they are in gaps of the values of SPEC CPU2006 programs that run alone on a large cache,
+//! between cache-sensitive programs and others (2 and 8 accesses), and between devils that tolerate further copies
+//! of themselves and those that do not (10).
 
-use crate::intensity::rates::{Rate, Ring};
+use crate::memory_intensity::rates::{Rate, Ring};
 
-/// What a thread is to its neighbours.
+/// Behaviour of a thread on a shared cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Animal {
     Turtle,
@@ -32,17 +32,17 @@ pub(super) enum Animal {
 
 pub(super) const N_ANIMALS: usize = 5;
 
-/// What two of them cost each other on one cache, in the order of [`Animal`] [confirmed: Clavis].
+/// Penalty of each pair on one cache, in the order of [`Animal`] [confirmed: Clavis].
 const PENALTIES: [[u64; N_ANIMALS]; N_ANIMALS] =
     [[0, 0, 1, 3, 1], [0, 20, 14, 16, 8], [1, 14, 8, 9, 4], [3, 16, 9, 8, 6], [1, 8, 4, 6, 2]];
 
-/// Where one kind ends and the next begins.
+/// Limits between classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Misses of a devil, and of a strong one: above it.
+    /// Misses above which a thread is a devil, and a strong devil.
     pub devil: Rate,
     pub strong: Rate,
-    /// Accesses of a turtle: below it; of a rabbit: above it.
+    /// Accesses below which a thread is a turtle, and above which it is a rabbit.
     pub quiet: Rate,
     pub rabbit: Rate,
 }
@@ -60,8 +60,8 @@ impl Animal {
 }
 
 impl Limits {
-    /// The animal of a rate of misses and one of accesses. Where accesses are not counted, who misses
-    /// little counts as a sheep, which is between the others.
+    /// The class of a rate of misses and a rate of accesses. If accesses are not counted, a thread with few misses
+    /// counts as a sheep, the class between turtle and rabbit.
     fn animal(self, misses: Rate, accesses: Option<Rate>) -> Animal {
         if self.strong < misses {
             return Animal::StrongDevil;
@@ -77,29 +77,29 @@ impl Limits {
     }
 }
 
-/// What one job has shown in its last ten intervals.
+/// Rates of a job in its last ten intervals.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct RateHistory {
     misses: Ring,
     accesses: Ring,
 }
 
-impl Shown {
-    pub fn learn(&mut self, misses: Rate, accesses: Option<Rate>) {
+impl RateHistory {
+    pub fn add(&mut self, misses: Rate, accesses: Option<Rate>) {
         self.misses.push(misses);
         accesses.into_iter().for_each(|accesses| self.accesses.push(accesses));
     }
 
-    /// What it is by the means of its intervals; until the first has gone by it counts as a devil.
+    /// The class of the mean rates; a devil before the first interval.
     pub fn animal(&self, limits: Limits) -> Animal {
         let misses = self.misses.mean();
         misses.map_or(Animal::Devil, |misses| limits.animal(misses, self.accesses.mean()))
     }
 
-    /// What that stands on, in words.
+    /// Basis of the class, as text.
     pub fn basis(&self) -> String {
         match (self.misses.mean(), self.accesses.mean()) {
-            (None, _) => "until it has shown what it is".to_owned(),
+            (None, _) => "assumed until its class is known".to_owned(),
             (Some(misses), None) => {
                 format!("{misses} misses per 1000 instructions, accesses not counted")
             }
@@ -114,27 +114,27 @@ impl Shown {
     }
 }
 
-/// How many threads of each kind are on each cache.
+/// Number of threads of each class on each cache.
 #[derive(Clone, Debug)]
-pub(super) struct Company {
+pub(super) struct AnimalCounts {
     n_of: Vec<[u64; N_ANIMALS]>,
 }
 
-impl Company {
+impl AnimalCounts {
     pub fn new(n_caches: usize) -> Self {
-        Company { n_of: vec![[0; N_ANIMALS]; n_caches] }
+        AnimalCounts { n_of: vec![[0; N_ANIMALS]; n_caches] }
     }
 
-    pub fn enter(&mut self, cache: usize, animal: Animal) {
+    pub fn add(&mut self, cache: usize, animal: Animal) {
         self.n_of[cache][animal as usize] += 1;
     }
 
-    pub fn leave(&mut self, cache: usize, animal: Animal) {
+    pub fn remove(&mut self, cache: usize, animal: Animal) {
         let n = &mut self.n_of[cache][animal as usize];
         *n = n.saturating_sub(1);
     }
 
-    /// What a thread that is not there would cost and be cost.
+    /// The penalty of a thread that is not on a cache, if it were there.
     pub fn penalty(&self, cache: usize, animal: Animal) -> u64 {
         let there = self.n_of[cache].iter().zip(PENALTIES[animal as usize]);
         there.map(|(n, penalty)| n * penalty).sum()
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn penalties_are_the_same_both_ways() {
+    fn penalties_are_symmetric() {
         for (row, penalties) in PENALTIES.iter().enumerate() {
             for (column, penalty) in penalties.iter().enumerate() {
                 assert_eq!(*penalty, PENALTIES[column][row]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_make_devils_and_accesses_tell_the_others_apart() {
+    fn misses_decide_about_devils_and_accesses_about_the_others() {
         let limits = Limits {
             devil: Rate::per_10_000(15),
             strong: Rate::per_10_000(100),

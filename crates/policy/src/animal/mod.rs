@@ -1,18 +1,18 @@
-//! Animals: turtles, sheep, rabbits and devils, and what they cost each other on one cache.
+//! Animal classes: turtles, sheep, rabbits and devils, and their penalties for each other on one cache.
 //!
-//! What came before DINO in the same scheduler, and a baseline for it. Threads are not sorted: each pair of
-//! kinds has a penalty, and two small rules try to keep the sum of penalties low.
+//! The predecessor of DINO in the same scheduler, and a baseline for it. Threads are not sorted: each pair of
+//! classes has a penalty, and two simple rules keep the sum of penalties low.
 //!
 //! ```text
-//!   a thread comes     of the caches with the fewest threads to the one with the smallest penalty for it
-//!   once a second      a random pair on two caches changes places if the sum of both penalties gets smaller
+//!   a thread starts    on the cache with the lowest penalty for it, of the caches with the fewest threads
+//!   once a second      a random pair on two caches swaps its CPUs if that lowers the sum of both penalties
 //! ```
 //!
-//! Which animal a thread is: [`classes`]. One that has shown nothing yet counts as a devil. How threads are
-//! jobs here, and who is scheduled at all: [`crate::intensity`]. Memory stays where it is.
+//! Classes: [`classes`]. A thread with an unknown class counts as a devil. Threads and jobs, and which jobs are
+//! scheduled: [`crate::memory_intensity`]. Pages never migrate.
 
 mod classes;
-mod params;
+mod declaration;
 mod swap;
 
 use base::{CpuSet, Nanos, Rng};
@@ -22,80 +22,78 @@ use sched::{
 };
 use topology::DomainChoice;
 
-use crate::PolicyError;
-use crate::common;
-use crate::intensity::busy::{Stand, let_go, stand};
-use crate::intensity::notes::Notes;
-use crate::intensity::rates::{misses_of, rate_of};
-use crate::intensity::seats::Seats;
-use crate::intensity::with_seats;
-use crate::spec::Given;
-use classes::{Animal, Company, Shown};
-use params::Config;
-pub(crate) use params::INFO;
+use crate::memory_intensity::activity::{Activity, activity, release};
+use crate::memory_intensity::cache_slots::CacheSlots;
+use crate::memory_intensity::rates::{misses_of, rate_of};
+use crate::memory_intensity::with_slots;
+use crate::notes::{MachineNotes, RateFailures};
+use crate::placement;
+use classes::{Animal, AnimalCounts, RateHistory};
+pub(crate) use declaration::INFO;
+use declaration::{ANIMAL_COMES, Config};
 
-/// The policy and what it remembers.
+/// State of the policy.
 #[derive(Debug)]
 struct Animals {
     config: Config,
     rng: Rng,
-    notes: Notes,
-    shown: PerJob<Shown>,
+    notes: MachineNotes,
+    failures: RateFailures,
+    history: PerJob<RateHistory>,
 }
 
-/// What a job does in this turn.
+/// The slots of a job in this turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// It gets seats.
-    Comes,
-    /// It has seats, and may change one of them.
-    Sits,
-    /// It keeps what it has.
-    Stays,
-    /// It has no seat.
-    Floats,
+enum SlotChange {
+    /// It gets slots.
+    Assign,
+    /// It keeps its slots, or swaps one of them.
+    MaySwap,
+    /// It keeps its slots.
+    Keep,
+    /// It has no slots.
+    Without,
 }
 
-/// Whether a job has fewer seats than it could have: none yet, or CPUs that were gone came back.
-fn lacks_seats(seats: &Seats, job: &JobView<'_>) -> bool {
-    job.placed.is_none_or(|placed| placed.len() < seats.n_for(job))
-}
-
-pub(crate) fn build(given: &Given<'_>, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
-    let (config, rng) = (Config::read(given)?, Rng::new(seed));
-    Ok(Box::new(Animals { config, rng, notes: Notes::default(), shown: PerJob::default() }))
+/// Whether a job has fewer slots than it could have: none yet, or CPUs became usable again.
+fn lacks_slots(slots: &CacheSlots, job: &JobView<'_>) -> bool {
+    job.placed.is_none_or(|placed| placed.len() < slots.n_for(job))
 }
 
 impl Policy for Animals {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        self.notes.say(seen, plan);
-        self.remember(seen);
-        if !common::can_place(seen) {
+        self.notes.add_for_caches(seen, plan);
+        self.forget(seen);
+        if !placement::can_place(seen) {
             return;
         }
         let is_interval = seen.turn.causes.contains(&Cause::Interval);
-        let seats = Seats::of(seen);
-        let of_jobs: Vec<(&JobView<'_>, Stand)> = (seen.jobs.iter())
-            .map(|job| (job, stand(seen, &seats, job, &self.config.common)))
+        let slots = CacheSlots::of(seen);
+        let of_jobs: Vec<(&JobView<'_>, Activity)> = (seen.jobs.iter())
+            .map(|job| (job, activity(seen, &slots, job, &self.config.common)))
             .collect();
         if is_interval {
-            self.notes.check_readable(self.config.common.failures, seen, plan);
-            self.look(seen, &of_jobs, plan);
+            self.failures.check(self.config.failures, seen, plan);
+            self.sample(seen, &of_jobs, plan);
         }
-        let part = |job: &JobView<'_>, stand: Stand| match stand {
-            Stand::New => Part::Comes,
-            Stand::Busy if is_interval && lacks_seats(&seats, job) => Part::Comes,
-            Stand::Busy => Part::Sits,
-            Stand::Idle(_) if is_interval => Part::Floats, // It has just been let go.
-            Stand::Idle(_) | Stand::NotOurs => Part::Stays,
+        let change = |job: &JobView<'_>, activity: Activity| match activity {
+            Activity::New => SlotChange::Assign,
+            Activity::Busy if is_interval && lacks_slots(&slots, job) => SlotChange::Assign,
+            Activity::Busy => SlotChange::MaySwap,
+            Activity::Idle(_) if is_interval => SlotChange::Without, // It was released in this turn.
+            Activity::Idle(_) | Activity::Unmanaged => SlotChange::Keep,
         };
-        let parts: Vec<(&JobView<'_>, Part)> =
-            of_jobs.iter().map(|(job, stand)| (*job, part(job, *stand))).collect();
-        self.act(seen, seats, &parts, plan);
+        let changes: Vec<(&JobView<'_>, SlotChange)> =
+            of_jobs.iter().map(|(job, activity)| (*job, change(job, *activity))).collect();
+        self.act(seen, slots, &changes, plan);
     }
 
     fn name(&self) -> &str {
         INFO.name
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        INFO.reasons.concat()
     }
 
     fn interval(&self) -> Option<Nanos> {
@@ -108,112 +106,126 @@ impl Policy for Animals {
 }
 
 impl Animals {
-    /// Forgets who ended, and what a job did in an earlier life.
-    fn remember(&mut self, seen: &Snapshot<'_>) {
+    fn new(config: Config, rng: Rng) -> Self {
+        let (notes, failures, history) = Default::default();
+        Animals { config, rng, notes, failures, history }
+    }
+
+    /// Discards the rates of ended jobs, and of earlier runs of a job.
+    fn forget(&mut self, seen: &Snapshot<'_>) {
         if seen.turn.causes.contains(&Cause::Ended) {
-            self.shown.forget_ended(seen);
+            self.history.forget_ended(seen);
         }
         for job in seen.jobs.iter().filter(|job| job.state == JobState::Due) {
-            *self.shown.of(job.job.id) = Shown::default();
+            *self.history.of(job.job.id) = RateHistory::default();
         }
     }
 
-    /// Takes an interval in, and lets go who did too little in it.
-    fn look(&mut self, seen: &Snapshot<'_>, of_jobs: &[(&JobView<'_>, Stand)], plan: &mut Plan) {
-        for (job, stand) in of_jobs {
-            match stand {
-                Stand::Idle(used) => let_go(job, *used, plan),
-                Stand::Busy => {
+    /// Adds an interval, and releases jobs that used too little CPU time in it.
+    fn sample(
+        &mut self,
+        seen: &Snapshot<'_>,
+        of_jobs: &[(&JobView<'_>, Activity)],
+        plan: &mut Plan,
+    ) {
+        for (job, activity) in of_jobs {
+            match activity {
+                Activity::Idle(used) => release(job, *used, plan),
+                Activity::Busy => {
                     let accesses =
                         |counted: &CounterDeltas| counted.get(CounterEvent::LlcReferences);
                     if let Some(misses) = misses_of(seen, job) {
                         let accesses = rate_of(seen, job, accesses);
-                        self.shown.of(job.job.id).learn(misses, accesses);
+                        self.history.of(job.job.id).add(misses, accesses);
                     }
                 }
-                Stand::New | Stand::NotOurs => {}
+                Activity::New | Activity::Unmanaged => {}
             }
         }
     }
 
-    /// Changes pairs in an interval, and seats those that come.
+    /// Swaps pairs at the end of an interval, and assigns slots to unplaced jobs.
     fn act(
         &mut self,
         seen: &Snapshot<'_>,
-        mut seats: Seats,
-        parts: &[(&JobView<'_>, Part)],
+        mut slots: CacheSlots,
+        changes: &[(&JobView<'_>, SlotChange)],
         plan: &mut Plan,
     ) {
-        let jobs_that = |is: fn(Part) -> bool| {
-            parts.iter().filter(move |(_, part)| is(*part)).map(|(job, _)| *job)
+        let jobs_that = |is: fn(SlotChange) -> bool| {
+            changes.iter().filter(move |(_, change)| is(*change)).map(|(job, _)| *job)
         };
-        let stay = || jobs_that(|part| matches!(part, Part::Sits | Part::Stays));
-        stay().for_each(|job| seats.keep(job));
-        let mut company = self.company(&seats, stay());
+        let keeping =
+            || jobs_that(|change| matches!(change, SlotChange::MaySwap | SlotChange::Keep));
+        keeping().for_each(|job| slots.keep(job));
+        let mut counts = self.counts(&slots, keeping());
         if seen.turn.causes.contains(&Cause::Interval) {
-            let seated = swap::all_seated(&seats, jobs_that(|part| part == Part::Sits));
-            self.swap_pairs(seen, &seated, &mut company, plan);
+            let threads =
+                swap::slots_of_threads(&slots, jobs_that(|change| change == SlotChange::MaySwap));
+            self.swap_pairs(seen, &threads, &mut counts, plan);
         }
-        let mut coming: Vec<&JobView<'_>> = jobs_that(|part| part == Part::Comes).collect();
-        // Who may run on few CPUs would find them taken.
-        coming.sort_by_key(|job| (job.allowed.len(), job.job.id));
-        for job in coming {
-            self.seat(seen, job, (&mut seats, &mut company), plan);
+        let mut unplaced: Vec<&JobView<'_>> =
+            jobs_that(|change| change == SlotChange::Assign).collect();
+        // Jobs that may use few CPUs first: otherwise others would take these.
+        unplaced.sort_by_key(|job| (job.allowed.len(), job.job.id));
+        for job in unplaced {
+            self.assign(seen, job, (&mut slots, &mut counts), plan);
         }
     }
 
     fn animal(&self, job: &JobView<'_>) -> Animal {
-        let shown = self.shown.get(job.job.id);
-        shown.map_or(Animal::Devil, |shown| shown.animal(self.config.limits))
+        let history = self.history.get(job.job.id);
+        history.map_or(Animal::Devil, |history| history.animal(self.config.limits))
     }
 
-    fn company<'s>(&self, seats: &Seats, jobs: impl Iterator<Item = &'s JobView<'s>>) -> Company {
-        let mut company = Company::new(seats.n_caches());
-        for one in swap::all_seated(seats, jobs) {
-            company.enter(one.cache, self.animal(one.job));
+    fn counts<'s>(
+        &self,
+        slots: &CacheSlots,
+        jobs: impl Iterator<Item = &'s JobView<'s>>,
+    ) -> AnimalCounts {
+        let mut counts = AnimalCounts::new(slots.n_caches());
+        for thread in swap::slots_of_threads(slots, jobs) {
+            counts.add(thread.cache, self.animal(thread.job));
         }
-        company
+        counts
     }
 
-    /// Gives a job its seats, thread by thread.
-    fn seat(
+    /// Assigns slots to a job, thread by thread.
+    fn assign(
         &mut self,
         seen: &Snapshot<'_>,
         job: &JobView<'_>,
-        (seats, company): (&mut Seats, &mut Company),
+        (slots, counts): (&mut CacheSlots, &mut AnimalCounts),
         plan: &mut Plan,
     ) {
         let animal = self.animal(job);
         let mut own = CpuSet::new();
         let (mut penalty, mut n_there) = (0, None);
-        for _ in 0..seats.n_for(job) {
-            let caches = seats.possible(job.allowed, &own);
+        for _ in 0..slots.n_for(job) {
+            let caches = slots.possible(job.allowed, &own);
             let best = caches
                 .map(|(cache, cpu, _)| {
-                    (seats.n_in(cache), company.penalty(cache, animal), cache, cpu)
+                    (slots.n_in(cache), counts.penalty(cache, animal), cache, cpu)
                 })
                 .min();
             let Some((n_in, of_cache, cache, cpu)) = best else { break };
             n_there.get_or_insert(n_in);
             penalty += of_cache;
-            seats.take(cpu);
-            company.enter(cache, animal);
+            slots.take(cpu);
+            counts.add(cache, animal);
             own.insert(cpu);
         }
         if own.is_empty() {
             return;
         }
-        let shown = self.shown.of(job.job.id);
-        let reason = Reason::new(ReasonCode::AnimalComes)
+        let history = self.history.of(job.job.id);
+        let reason = Reason::new(ANIMAL_COMES)
             .with("animal", animal.name().to_owned())
-            .with("basis", shown.basis())
+            .with("basis", history.basis())
             .with("n_there", n_there.unwrap_or(0).to_string())
             .with("penalty", penalty.to_string());
-        let reason = match shown.is_known() {
-            true => reason.with("tier", seen.tiers.get(CounterEvent::LlcMisses).to_string()),
-            false => reason,
-        };
-        let reason = with_seats(reason, seen, job, &own);
+        let tier = history.is_known().then(|| seen.tiers.get(CounterEvent::LlcMisses).name());
+        let reason = with_slots(reason.with_some("tier", tier), seen, job, &own);
         plan.request(job.job.id, Action::Place(own), reason);
     }
 }

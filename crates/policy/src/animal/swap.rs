@@ -1,37 +1,38 @@
-//! A pair of threads on two caches that would get on better the other way round.
+//! Swaps of random pairs of threads on two caches.
 //!
-//! One is drawn by lot, then its partner among those that it may change places with. Nothing is searched
-//! for: that is the published rule, and with the seed it is the same in every run.
+//! A thread is drawn at random, then its partner of the threads that it may swap with. There is no search for the
+//! best pair: that is the published rule. The same seed gives the same pairs.
 
 use base::{CpuId, CpuSet, JobId, Rng};
-use sched::{Action, CounterEvent, JobView, Plan, Reason, ReasonCode, Snapshot};
+use sched::{Action, CounterEvent, JobView, Plan, Reason, Snapshot};
 
 use super::Animals;
-use super::classes::Company;
-use crate::common::cpus_label;
-use crate::intensity::seats::Seats;
+use super::classes::AnimalCounts;
+use super::declaration::ANIMALS_SWAPPED;
+use crate::memory_intensity::cache_slots::CacheSlots;
+use crate::placement::cpus_label;
 
-/// A thread on its seat.
+/// A thread and its slot.
 #[derive(Clone, Copy)]
-pub(super) struct Seated<'s> {
+pub(super) struct ThreadSlot<'s> {
     pub job: &'s JobView<'s>,
     pub placed: &'s CpuSet,
     pub cpu: CpuId,
     pub cache: usize,
 }
 
-impl Seated<'_> {
-    fn could_go_to(&self, other: &Seated<'_>) -> bool {
+impl ThreadSlot<'_> {
+    fn can_move_to(&self, other: &ThreadSlot<'_>) -> bool {
         self.job.allowed.contains(other.cpu) && !self.placed.contains(other.cpu)
     }
 
-    fn could_swap(&self, other: &Seated<'_>) -> bool {
+    fn can_swap(&self, other: &ThreadSlot<'_>) -> bool {
         let is_other = self.cache != other.cache && self.job.job.id != other.job.job.id;
-        is_other && self.could_go_to(other) && other.could_go_to(self)
+        is_other && self.can_move_to(other) && other.can_move_to(self)
     }
 
-    /// The job's CPUs with another instead of this one.
-    fn instead(&self, cpu: CpuId) -> CpuSet {
+    /// The job's CPUs with `cpu` instead of the thread's.
+    fn with_cpu(&self, cpu: CpuId) -> CpuSet {
         let mut cpus = self.placed.clone();
         cpus.remove(self.cpu);
         cpus.insert(cpu);
@@ -39,82 +40,86 @@ impl Seated<'_> {
     }
 }
 
-/// All threads that may change places. One of a job that floats over more CPUs than it has threads has no
-/// seat to change.
-pub(super) fn all_seated<'s>(
-    seats: &Seats,
+/// All threads with a slot. A job bound to more CPUs than it has threads has no slots.
+pub(super) fn slots_of_threads<'s>(
+    slots: &CacheSlots,
     jobs: impl Iterator<Item = &'s JobView<'s>>,
-) -> Vec<Seated<'s>> {
+) -> Vec<ThreadSlot<'s>> {
     let placed = jobs.filter_map(|job| Some((job, job.placed?)));
-    let seated = placed.filter(|(job, placed)| placed.len() <= job.job.threads as usize);
-    let each = seated.flat_map(|(job, placed)| {
-        let seat = |cpu| Some(Seated { job, placed, cpu, cache: seats.cache_of(cpu)? });
-        placed.iter().filter_map(seat).collect::<Vec<_>>()
+    let exact = placed.filter(|(job, placed)| placed.len() <= job.job.threads as usize);
+    let each = exact.flat_map(|(job, placed)| {
+        let slot = |cpu| Some(ThreadSlot { job, placed, cpu, cache: slots.cache_of(cpu)? });
+        placed.iter().filter_map(slot).collect::<Vec<_>>()
     });
     each.collect()
 }
 
-fn draw<'a, 's>(rng: &mut Rng, from: &[&'a Seated<'s>]) -> Option<&'a Seated<'s>> {
+fn draw<'a, 's>(rng: &mut Rng, from: &[&'a ThreadSlot<'s>]) -> Option<&'a ThreadSlot<'s>> {
     let n = from.len() as u64;
     (n != 0).then(|| from[rng.below(n) as usize])
 }
 
 impl Animals {
-    /// Draws pairs, and swaps those that gain by it. Nobody is swapped twice in one plan.
+    /// Draws pairs, and swaps those whose penalties decrease. A job is swapped at most once per plan.
     pub(super) fn swap_pairs(
         &mut self,
         seen: &Snapshot<'_>,
-        seated: &[Seated<'_>],
-        company: &mut Company,
+        threads: &[ThreadSlot<'_>],
+        counts: &mut AnimalCounts,
         plan: &mut Plan,
     ) {
         let mut swapped: Vec<JobId> = Vec::new();
         for _ in 0..self.config.pairs {
-            let rests = |one: &&Seated<'_>| !swapped.contains(&one.job.job.id);
-            let free: Vec<&Seated<'_>> = seated.iter().filter(rests).collect();
+            let is_unswapped = |one: &&ThreadSlot<'_>| !swapped.contains(&one.job.job.id);
+            let free: Vec<&ThreadSlot<'_>> = threads.iter().filter(is_unswapped).collect();
             let Some(one) = draw(&mut self.rng, &free) else { return };
-            let partners: Vec<&Seated<'_>> =
-                free.iter().copied().filter(|other| one.could_swap(other)).collect();
+            let partners: Vec<&ThreadSlot<'_>> =
+                free.iter().copied().filter(|other| one.can_swap(other)).collect();
             let Some(other) = draw(&mut self.rng, &partners) else { continue };
-            let (before, after) = self.both_ways(one, other, company);
+            let (before, after) = self.penalties(one, other, counts);
             if after < before {
                 swapped.extend([one.job.job.id, other.job.job.id]);
-                self.ask_swap(seen, (one, other), (before, after), plan);
-                self.ask_swap(seen, (other, one), (before, after), plan);
-                self.swap(one, other, company);
+                self.request_swap(seen, (one, other), (before, after), plan);
+                self.request_swap(seen, (other, one), (before, after), plan);
+                self.swap(one, other, counts);
             }
         }
     }
 
-    /// The penalties of a pair as it is, and the other way round.
-    fn both_ways(&self, one: &Seated<'_>, other: &Seated<'_>, company: &Company) -> (u64, u64) {
+    /// The sum of penalties of a pair, before and after a swap.
+    fn penalties(
+        &self,
+        one: &ThreadSlot<'_>,
+        other: &ThreadSlot<'_>,
+        counts: &AnimalCounts,
+    ) -> (u64, u64) {
         let (a, b) = (self.animal(one.job), self.animal(other.job));
-        let mut without = company.clone();
-        without.leave(one.cache, a);
-        without.leave(other.cache, b);
+        let mut without = counts.clone();
+        without.remove(one.cache, a);
+        without.remove(other.cache, b);
         let sum = |of_a, of_b| without.penalty(of_a, a) + without.penalty(of_b, b);
         (sum(one.cache, other.cache), sum(other.cache, one.cache))
     }
 
-    fn swap(&self, one: &Seated<'_>, other: &Seated<'_>, company: &mut Company) {
+    fn swap(&self, one: &ThreadSlot<'_>, other: &ThreadSlot<'_>, counts: &mut AnimalCounts) {
         let (a, b) = (self.animal(one.job), self.animal(other.job));
-        company.leave(one.cache, a);
-        company.leave(other.cache, b);
-        company.enter(other.cache, a);
-        company.enter(one.cache, b);
+        counts.remove(one.cache, a);
+        counts.remove(other.cache, b);
+        counts.add(other.cache, a);
+        counts.add(one.cache, b);
     }
 
-    fn ask_swap(
+    fn request_swap(
         &mut self,
         seen: &Snapshot<'_>,
-        (one, other): (&Seated<'_>, &Seated<'_>),
+        (one, other): (&ThreadSlot<'_>, &ThreadSlot<'_>),
         (before, after): (u64, u64),
         plan: &mut Plan,
     ) {
-        let cpus = one.instead(other.cpu);
-        let reason = Reason::new(ReasonCode::AnimalsSwapped)
+        let cpus = one.with_cpu(other.cpu);
+        let reason = Reason::new(ANIMALS_SWAPPED)
             .with("animal", self.animal(one.job).name().to_owned())
-            .with("basis", self.shown.of(one.job.job.id).basis())
+            .with("basis", self.history.of(one.job.job.id).basis())
             .with("from", seen.domains.label(one.cache))
             .with("other", other.job.job.name.clone())
             .with("other_animal", self.animal(other.job).name().to_owned())

@@ -2,8 +2,6 @@
 
 use expect_test::{Expect, expect};
 
-use crate::animal::params::Config;
-use crate::spec::Given;
 use crate::testing::{plans, stories};
 
 fn check(machine: &str, policy: &str, script: &str, expected: Expect) {
@@ -23,10 +21,10 @@ fn a_thread_that_comes_goes_to_the_cache_with_the_fewest_threads() {
         "animal",
         "job a\njob b\njob c\n0ms due a b\n1s due c",
         expect![[r#"
-        0ms a on 0 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (0 there) llc 0 had the smallest penalty for it (0 for all of its threads), and it got cpu 0
-        0ms b on 2 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (0 there) llc 1 had the smallest penalty for it (0 for all of its threads), and it got cpu 2
-        1s c on 1 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (1 there) llc 0 had the smallest penalty for it (8 for all of its threads), and it got cpu 1
-    "#]],
+            0ms a on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
+            0ms b on 2 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 1 had the lowest penalty for it (0 for all of its threads): it gets cpu 2
+            1s c on 1 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 0 had the lowest penalty for it (8 for all of its threads): it gets cpu 1
+        "#]],
     );
 }
 
@@ -44,9 +42,9 @@ fn of_caches_with_equally_few_threads_it_takes_the_one_with_the_smallest_penalty
         1500ms due new
         ",
         expect![[r#"
-            0ms loud on 0 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (0 there) llc 0 had the smallest penalty for it (0 for all of its threads), and it got cpu 0
-            0ms quiet on 2 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (0 there) llc 1 had the smallest penalty for it (0 for all of its threads), and it got cpu 2
-            1500ms new on 3 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (1 there) llc 1 had the smallest penalty for it (1 for all of its threads), and it got cpu 3
+            0ms loud on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
+            0ms quiet on 2 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 1 had the lowest penalty for it (0 for all of its threads): it gets cpu 2
+            1500ms new on 3 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 1 had the lowest penalty for it (1 for all of its threads): it gets cpu 3
         "#]],
     );
 }
@@ -66,14 +64,14 @@ fn a_pair_changes_places_when_that_makes_its_penalties_smaller() {
         2s poll
         ",
         expect![[r#"
-            0ms devil on 0 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (0 there) llc 0 had the smallest penalty for it (0 for all of its threads), and it got cpu 0
-            0ms turtle on 2 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (0 there) llc 1 had the smallest penalty for it (0 for all of its threads), and it got cpu 2
-            0ms rabbit on 1 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (1 there) llc 0 had the smallest penalty for it (8 for all of its threads), and it got cpu 1
-            0ms sheep on 3 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (1 there) llc 1 had the smallest penalty for it (8 for all of its threads), and it got cpu 3
-            1s sheep on 1 because it is a sheep (0.500 misses and 5.000 accesses per 1000 instructions) on llc 1 and rabbit a rabbit on llc 0: when they change places the sum of their penalties goes from 17 to 11, and it got cpu 1 (tier counters)
-            1s rabbit on 3 because it is a rabbit (0.500 misses and 20.000 accesses per 1000 instructions) on llc 0 and sheep a sheep on llc 1: when they change places the sum of their penalties goes from 17 to 11, and it got cpu 3 (tier counters)
-            2s turtle on 1 because it is a turtle (0.100 misses and 1.000 accesses per 1000 instructions) on llc 1 and sheep a sheep on llc 0: when they change places the sum of their penalties goes from 11 to 6, and it got cpu 1 (tier counters)
-            2s sheep on 2 because it is a sheep (0.500 misses and 5.000 accesses per 1000 instructions) on llc 0 and turtle a turtle on llc 1: when they change places the sum of their penalties goes from 11 to 6, and it got cpu 2 (tier counters)
+            0ms devil on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
+            0ms turtle on 2 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 1 had the lowest penalty for it (0 for all of its threads): it gets cpu 2
+            0ms rabbit on 1 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 0 had the lowest penalty for it (8 for all of its threads): it gets cpu 1
+            0ms sheep on 3 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 1 had the lowest penalty for it (8 for all of its threads): it gets cpu 3
+            1s sheep on 1 because the job is a sheep (0.500 misses and 5.000 accesses per 1000 instructions) on llc 1, and rabbit is a rabbit on llc 0: swapping them changes the sum of penalties from 17 to 11; it gets cpu 1 (tier counters)
+            1s rabbit on 3 because the job is a rabbit (0.500 misses and 20.000 accesses per 1000 instructions) on llc 0, and sheep is a sheep on llc 1: swapping them changes the sum of penalties from 17 to 11; it gets cpu 3 (tier counters)
+            2s turtle on 1 because the job is a turtle (0.100 misses and 1.000 accesses per 1000 instructions) on llc 1, and sheep is a sheep on llc 0: swapping them changes the sum of penalties from 11 to 6; it gets cpu 1 (tier counters)
+            2s sheep on 2 because the job is a sheep (0.500 misses and 5.000 accesses per 1000 instructions) on llc 0, and turtle is a turtle on llc 1: swapping them changes the sum of penalties from 11 to 6; it gets cpu 2 (tier counters)
         "#]],
     );
 }
@@ -117,9 +115,9 @@ fn where_accesses_are_not_counted_who_misses_little_is_a_sheep() {
         2500ms usable 1-3
         ",
         expect![[r#"
-            0ms a on 0 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (0 there) llc 0 had the smallest penalty for it (0 for all of its threads), and it got cpu 0
-            1600ms b on 0 because it counts as a devil (until it has shown what it is); of the places with the fewest threads (0 there) llc 0 had the smallest penalty for it (0 for all of its threads), and it got cpu 0
-            2500ms b on 1 because it counts as a sheep (0.100 misses per 1000 instructions, accesses not counted); of the places with the fewest threads (0 there) llc 0 had the smallest penalty for it (0 for all of its threads), and it got cpu 1, as not all of the CPUs that it was on (0) can be used any more (tier counters)
+            0ms a on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
+            1600ms b on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
+            2500ms b on 1 because the job is a sheep (0.100 misses per 1000 instructions, accesses not counted); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 1; some of its CPUs (0) became unusable (tier counters)
         "#]],
     );
 }
@@ -230,18 +228,4 @@ fn without_any_count_of_misses_the_run_ends_and_with_one_cpu_nothing_is_placed()
         0ms note: nothing-to-place
     "#]],
     );
-}
-
-#[test]
-fn what_is_listed_as_default_is_the_default_in_both_readings() {
-    let config = |pairs: Vec<(&'static str, &'static str)>| {
-        let info = crate::find("animal").expect("it is registered");
-        Config::read(&Given::new(info, pairs).expect("known keys")).expect("values")
-    };
-    let params = super::INFO.params;
-    let ours = params.iter().map(|param| (param.name, param.default)).collect();
-    assert_eq!(config(ours), config(vec![]));
-    let paper = params.iter().filter(|param| param.name != "reading");
-    let paper = paper.map(|param| (param.name, param.default_paper.unwrap_or(param.default)));
-    assert_eq!(config(paper.collect()), config(vec![("reading", "paper")]));
 }

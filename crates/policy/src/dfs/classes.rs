@@ -1,22 +1,22 @@
-//! How hungry each job is taken to be: as declared, or as its tasks' cache misses show.
+//! The class of each job: as declared, or from the cache misses of its tasks.
 //!
 //! ```text
-//!   classes=declared   the class of the workload file, for good
+//!   classes=declared   the class of the workload file
 //!   classes=online     class = min(15, floor(log2(1 + misses / ms)))       over the last 8 polls
-//!                      a new class holds once 4 polls in a row have come to it
+//!                      a job changes its class after 4 polls in a row with the same result
 //! ```
 //!
-//! Misses are per millisecond of CPU time, as declared classes are (spec 1.1), so a job that sleeps
-//! keeps its class. A job whose misses are not counted keeps what was declared.
+//! Misses are per millisecond of CPU time, as declared classes are, so a sleeping job keeps its class. A job
+//! whose misses are not counted keeps its declared class.
 
 use program::Class;
 use sched::{CounterEvent, JobState, JobView, PerJob, SignalTier, Snapshot};
 
-use super::config::Config;
+use super::declaration::{Classification, Config};
 
-/// Polls that a moving average goes over (spec 1.10).
+/// Polls per moving average.
 const N_POLLS: usize = 8;
-/// Equal results in a row that make a class (spec 1.10).
+/// Equal results in a row that change a class.
 const N_EQUAL: u32 = 4;
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
@@ -24,13 +24,13 @@ const NANOS_PER_MILLI: u128 = 1_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     online: bool,
-    by_job: PerJob<Shown>,
+    by_job: PerJob<MissHistory>,
 }
 
-/// What one job has shown.
+/// Recent misses of a job, and the class from them.
 #[derive(Clone, Debug, Default)]
-struct Shown {
-    /// Misses and nanoseconds of CPU time of the last polls, the oldest overwritten next.
+struct MissHistory {
+    /// Misses and nanoseconds of CPU time of the last polls; a ring buffer.
     polls: [(u64, u64); N_POLLS],
     next: usize,
     candidate: u8,
@@ -40,40 +40,40 @@ struct Shown {
 
 impl Classes {
     pub fn new(config: &Config) -> Self {
-        Classes { online: config.online, by_job: PerJob::default() }
+        Classes { online: config.classes == Classification::Online, by_job: PerJob::default() }
     }
 
-    /// The class that a job is taken to have; one of which nothing is known counts as 0.
+    /// The class of a job; an unknown class counts as 0.
     pub fn of(&self, job: &JobView<'_>) -> u8 {
-        let shown = self.by_job.get(job.job.id).and_then(|shown| shown.class);
-        shown.unwrap_or_else(|| declared(job))
+        let counted = self.by_job.get(job.job.id).and_then(|history| history.class);
+        counted.unwrap_or_else(|| declared(job))
     }
 
-    /// The same as a class.
+    /// The same as a [`Class`].
     pub fn class_of(&self, job: &JobView<'_>) -> Class {
         Class::new(self.of(job)).unwrap_or_default()
     }
 
-    /// Whether a job's class is what it has shown, not what was declared of it.
-    pub fn has_shown(&self, job: &JobView<'_>) -> bool {
-        self.by_job.get(job.job.id).is_some_and(|shown| shown.class.is_some())
+    /// Whether the class of a job comes from counted misses.
+    pub fn is_counted(&self, job: &JobView<'_>) -> bool {
+        self.by_job.get(job.job.id).is_some_and(|history| history.class.is_some())
     }
 
-    /// Looks at an interval that went by.
-    pub fn learn(&mut self, seen: &Snapshot<'_>) {
+    /// Adds the last interval.
+    pub fn update(&mut self, seen: &Snapshot<'_>) {
         if !self.online {
             return;
         }
         for job in seen.jobs.iter().filter(|job| job.state == JobState::Running) {
             if let Some(misses) = misses_of(seen, job) {
-                self.by_job.of(job.job.id).learn(misses, job.cpu_time.0, declared(job));
+                self.by_job.of(job.job.id).add(misses, job.cpu_time.0, declared(job));
             }
         }
     }
 
-    /// One that starts again begins as it was declared.
-    pub fn forget(&mut self, job: &JobView<'_>) {
-        *self.by_job.of(job.job.id) = Shown::default();
+    /// Resets a job that starts again to its declared class.
+    pub fn reset(&mut self, job: &JobView<'_>) {
+        *self.by_job.of(job.job.id) = MissHistory::default();
     }
 
     pub fn forget_ended(&mut self, seen: &Snapshot<'_>) {
@@ -81,8 +81,8 @@ impl Classes {
     }
 }
 
-impl Shown {
-    fn learn(&mut self, misses: u64, cpu_ns: u64, declared: u8) {
+impl MissHistory {
+    fn add(&mut self, misses: u64, cpu_ns: u64, declared: u8) {
         self.polls[self.next] = (misses, cpu_ns);
         self.next = (self.next + 1) % N_POLLS;
         let Some(class) = class_of_rate(&self.polls) else { return };
@@ -97,7 +97,7 @@ impl Shown {
     }
 }
 
-/// The class of a mean rate; `None` when there was less than a millisecond to tell by.
+/// The class of a mean rate; `None`: less than a millisecond of CPU time.
 fn class_of_rate(polls: &[(u64, u64)]) -> Option<u8> {
     let sum = |part: fn(&(u64, u64)) -> u64| polls.iter().map(part).map(u128::from).sum::<u128>();
     let (misses, cpu_ns) = (sum(|poll| poll.0), sum(|poll| poll.1));
@@ -109,8 +109,7 @@ fn class_of_rate(polls: &[(u64, u64)]) -> Option<u8> {
     u8::try_from(class).ok()
 }
 
-/// Cache misses of all tasks of a job in the last interval; `None` when none of them is counted: what
-/// was declared is no news.
+/// Cache misses of all tasks of a job in the last interval; `None`: not counted. Declared values do not count.
 pub(super) fn misses_of(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
     let tier = seen.tiers.get(CounterEvent::LlcMisses);
     if !matches!(tier, SignalTier::Counters | SignalTier::Bandwidth) {
@@ -131,10 +130,10 @@ mod tests {
 
     /// Classes after each poll of misses in 10 ms of CPU time.
     fn classes(declared: u8, polls: &[u64]) -> Vec<u8> {
-        let mut shown = Shown::default();
+        let mut history = MissHistory::default();
         let after = polls.iter().map(|&misses| {
-            shown.learn(misses, 10_000_000, declared);
-            shown.class.unwrap_or(declared)
+            history.add(misses, 10_000_000, declared);
+            history.class.unwrap_or(declared)
         });
         after.collect()
     }
@@ -146,28 +145,28 @@ mod tests {
     }
 
     #[test]
-    fn one_odd_poll_changes_nothing() {
+    fn a_single_deviating_poll_changes_no_class() {
         let polls = [70, 70, 70, 70, 70, 70, 70, 90, 70, 70, 70, 70];
         assert_eq!(classes(3, &polls), [3; 12]);
     }
 
     #[test]
-    fn a_program_that_becomes_hungry_is_found_out_within_its_average() {
+    fn a_job_that_becomes_memory_hungry_changes_its_class_within_the_average() {
         let polls: Vec<u64> = [vec![70; 8], vec![10_000; 16]].concat();
         let classes = classes(3, &polls);
-        assert_eq!(classes[8..12], [3, 3, 3, 3], "the average is still on its way");
+        assert_eq!(classes[8..12], [3, 3, 3, 3], "the average still rises");
         assert_eq!(*classes.last().expect("some"), 9, "1000 a millisecond");
     }
 
     #[test]
-    fn one_that_sleeps_keeps_its_class() {
-        let mut shown = Shown::default();
-        (0..20).for_each(|_| shown.learn(0, 0, 5));
-        assert_eq!(shown.class, None);
+    fn a_sleeping_job_keeps_its_class() {
+        let mut history = MissHistory::default();
+        (0..20).for_each(|_| history.add(0, 0, 5));
+        assert_eq!(history.class, None);
     }
 
     #[test]
-    fn rates_are_classes_as_declared_ones_are() {
+    fn counted_rates_give_the_same_classes_as_declared_ones() {
         for (per_ms, class) in [(0, 0), (1, 1), (2, 1), (3, 2), (32_767, 15), (u64::MAX >> 24, 15)]
         {
             assert_eq!(class_of_rate(&[(per_ms, 1_000_000)]), Some(class), "{per_ms}");

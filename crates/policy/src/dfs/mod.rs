@@ -1,89 +1,80 @@
-//! DFS: keep the load of the memory controllers even.
+//! DFS: balances the load of the memory controllers.
 //!
 //! Two decisions, as published for the 64 tiles and four controllers of a TILEPro64:
 //!
 //! ```text
-//!   a program starts    on the domain whose controllers had the least to do,
-//!                       there on the CPU with the fewest programs
-//!   four times a second when one domain carries far more than the mean, the program with the
-//!                       highest class on it goes to the domain that carries least
+//!   a job starts         on the domain with the lowest load of its controllers,
+//!                        there on the CPU with the fewest jobs
+//!   four times a second  if one domain carries far more than the mean, the job with the highest class
+//!                        on it migrates to the domain with the lowest load
 //! ```
 //!
-//! A class says how hard a program uses memory (0 to 15, each twice the one before). The load of a
-//! domain is what its controllers counted in the last interval or, where they cannot be read,
-//! what stands in for it ([`sched::SignalTier`]).
+//! A class is a coarse grade of a job's memory traffic (0 to 15, each twice the one before). The load of a domain
+//! is what its controllers counted in the last interval; where they cannot be read, a substitute
+//! ([`sched::SignalTier`]).
 //!
-//! The published text leaves much open: the factor, what happens to programs that start together,
-//! whether a program may be moved straight back. `reading=paper` does what is printed, and nothing
-//! more; `reading=ours` mends what would go wrong. Each rule that differs has a key of its own,
-//! which overrides what the reading implies.
+//! The published text leaves much open: the factor, jobs that start together, whether a job may migrate straight
+//! back. `reading=paper` does what is printed and no more; `reading=ours` corrects it. Each rule that differs is a
+//! parameter of its own, which overrides the reading.
 //!
-//! Units: loads are memory operations per interval (see the tier), times nanoseconds.
-//! Memory moves with its program only where that is asked for (`memory=follow`), as do all the other
-//! extensions that the text names and does not have (spec 1.10).
+//! Units: loads are memory operations per interval (the tier gives the kind), times nanoseconds. The extensions
+//! that the published text names as future work are off by default; pages follow a job only with `memory=follow`.
 
+mod class_loads;
 mod classes;
-mod company;
-mod config;
-mod expected;
-mod follow;
-mod gain;
+mod corun_costs;
+mod cost;
+mod declaration;
+mod expected_loads;
+mod job_counts;
+mod migration;
 mod notes;
-mod params;
-mod poll;
-mod shown;
+mod page_following;
 mod start;
-mod table;
 
 use base::{JobId, Nanos};
-use sched::{Cause, JobState, LoadSource, PerJob, Plan, Policy, Snapshot, Wake};
+use sched::{Cause, JobState, LoadSource, PerJob, Plan, Policy, ReasonCode, Snapshot, Wake};
 use topology::{DomainChoice, Level};
 
-use crate::PolicyError;
-use crate::common;
-use crate::spec::Given;
+use crate::placement;
+use class_loads::ClassLoads;
 use classes::Classes;
-use company::Company;
-use config::{Config, Loads, Placement};
-use expected::Expected;
-use follow::After;
-use gain::PageTime;
+use corun_costs::CorunCosts;
+use cost::PageTime;
+pub(crate) use declaration::INFO;
+use declaration::{Config, Loads, Placement};
+use expected_loads::ExpectedLoads;
+use job_counts::JobCounts;
 use notes::Notes;
-pub(crate) use params::INFO;
-use shown::Shown;
-use table::Table;
+use page_following::FollowTarget;
 
-/// The policy and what it remembers.
+/// State of the policy.
 #[derive(Debug)]
 struct Dfs {
     config: Config,
     /// Interval turns so far.
     n_polls: u64,
-    /// Polls in a row at which the counters could not be read.
+    /// Polls in a row with unreadable counters.
     n_failures: u64,
-    /// The poll at which a job was moved last.
+    /// The poll at which a job migrated last.
     moved_at: PerJob<Option<u64>>,
-    /// What loads will be that were measured at the last poll.
-    expected: Expected,
-    /// The domains that `expected` is about, by number, and how coarse they are.
+    /// Changes of the loads since the last poll.
+    expected: ExpectedLoads,
+    /// The domains of `expected`, by number, and their level.
     numbers: Vec<u32>,
     level: Option<Level>,
-    shown: Shown,
+    class_loads: ClassLoads,
     notes: Notes,
-    /// Who is where, counted anew in every turn.
-    table: Table,
+    /// Counted in every turn.
+    counts: JobCounts,
     classes: Classes,
-    /// Who suffers from whom, counted anew in every turn; with `placement=sens` only.
-    company: Company,
-    /// Jobs whose memory is to go after them.
-    following: PerJob<Option<After>>,
+    /// Counted in every turn, with `placement=sens` only.
+    corun_costs: CorunCosts,
+    /// Jobs whose pages follow them.
+    following: PerJob<Option<FollowTarget>>,
     page_time: PageTime,
-    /// When the last move of each job's memory ended that `page_time` knows of.
-    told_at: PerJob<Option<Nanos>>,
-}
-
-pub(crate) fn build(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
-    Ok(Box::new(Dfs::new(Config::read(given)?)))
+    /// End of each job's last page migration in `page_time`.
+    measured_move_at: PerJob<Option<Nanos>>,
 }
 
 impl Dfs {
@@ -93,54 +84,55 @@ impl Dfs {
             n_polls: 0,
             n_failures: 0,
             moved_at: PerJob::default(),
-            expected: Expected::default(),
+            expected: ExpectedLoads::default(),
             numbers: Vec::new(),
             level: None,
-            shown: Shown::default(),
+            class_loads: ClassLoads::default(),
             notes: Notes::default(),
-            table: Table::default(),
+            counts: JobCounts::default(),
             classes: Classes::new(&config),
-            company: Company::default(),
+            corun_costs: CorunCosts::default(),
             following: PerJob::default(),
             page_time: PageTime::default(),
-            told_at: PerJob::default(),
+            measured_move_at: PerJob::default(),
         }
     }
 }
 
 impl Policy for Dfs {
-    /// The poll comes first: programs that start in the same turn then see the new loads, and
-    /// count those that have just been moved where they have gone.
+    /// The poll comes first: jobs that start in the same turn then use the new loads, and count migrated jobs on
+    /// their new domains.
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        self.notes.say(&self.config, seen, plan);
-        if !common::can_place(seen) {
+        self.notes.add(&self.config, seen, plan);
+        if !placement::can_place(seen) {
             return;
         }
-        self.know_places(seen);
-        self.expected.forget_missing(seen);
+        self.update_domains(seen);
+        self.expected.remove_missing(seen);
         if seen.turn.causes.contains(&Cause::Ended) {
             self.moved_at.forget_ended(seen);
             self.classes.forget_ended(seen);
             self.following.forget_ended(seen);
-            self.told_at.forget_ended(seen);
+            self.measured_move_at.forget_ended(seen);
         }
         if seen.turn.causes.contains(&Cause::Interval) {
-            self.classes.learn(seen);
-            self.learn_page_time(seen);
+            self.classes.update(seen);
+            self.measure_page_time(seen);
         }
-        self.table.count(seen, &self.classes);
+        self.counts.count(seen, &self.classes);
         if self.config.placement == Placement::Sens {
-            self.company.count(seen, &self.classes);
+            self.corun_costs.count(seen, &self.classes);
         }
         if seen.turn.causes.contains(&Cause::Interval) {
             self.poll(seen, plan);
-            // As long as there is no load at all a poll is for nothing.
+            // Without any load a poll changes nothing.
             plan.quiescent = seen.loads.readable && seen.loads.loads.iter().all(|&load| load == 0);
         }
         let n_moves = plan.requests.len();
         for job in seen.jobs {
-            let has_moved = plan.requests[..n_moves].iter().any(|a| a.target == job.job.id.into());
-            if !has_moved && common::has_lost_its_place(job, seen.usable_cpus) {
+            let has_moved =
+                plan.requests[..n_moves].iter().any(|request| request.target == job.job.id.into());
+            if !has_moved && placement::has_lost_cpus(job, seen.usable_cpus) {
                 self.place_again(seen, job, plan);
             } else if job.state == JobState::Due {
                 self.start(seen, job, plan);
@@ -153,6 +145,10 @@ impl Policy for Dfs {
 
     fn name(&self) -> &str {
         INFO.name
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        INFO.reasons.concat()
     }
 
     fn interval(&self) -> Option<Nanos> {
@@ -177,13 +173,13 @@ impl Policy for Dfs {
 }
 
 impl Dfs {
-    /// When the domains are others than before, nothing is expected of any of them. At another level
-    /// a number names another place, and what places have shown is no measure for these.
-    fn know_places(&mut self, seen: &Snapshot<'_>) {
+    /// Discards expected loads if the domains changed. At another level a number names another domain, so the
+    /// measured loads of classes are discarded too.
+    fn update_domains(&mut self, seen: &Snapshot<'_>) {
         let numbers = || seen.domains.iter().map(|(_, domain)| domain.number);
         let level = Some(seen.domains.level());
         if self.level != level {
-            self.shown = Shown::default();
+            self.class_loads = ClassLoads::default();
         }
         if self.level != level || !self.numbers.iter().copied().eq(numbers()) {
             self.level = level;
@@ -192,8 +188,8 @@ impl Dfs {
         }
     }
 
-    /// Whether a job was moved so lately that it rests.
-    fn rests(&self, job: JobId) -> bool {
+    /// Whether a job migrated within the cool-down.
+    fn is_cooling_down(&self, job: JobId) -> bool {
         let moved_at = self.moved_at.get(job).copied().flatten();
         moved_at.is_some_and(|poll| self.n_polls - poll < self.config.cooldown)
     }

@@ -1,67 +1,62 @@
-//! What people should know about the ground that decisions stand on, said when it is so, and again
-//! when it is otherwise.
+//! Notes about the source of loads and classes, given when a condition holds and again when it changed.
 
-use sched::{Cause, JobState, JobView, Plan, Reason, ReasonCode, SignalTier, Snapshot};
+use sched::{Cause, JobState, JobView, Plan, Reason, SignalTier, Snapshot};
 use topology::Level;
 
-use super::config::{ClassBasis, Config, Memory, Start};
-use crate::common;
-use crate::ground::Ground;
+use super::declaration::{
+    ClassBasis, Config, LOADS_ARE_MISSES, LOADS_DECLARED, MEMORY_CANNOT_FOLLOW, Memory, NO_CLASS,
+    Start, TOTALS_AS_RATES,
+};
+use crate::notes::{LOADS_UNKNOWN, LOADS_UNKNOWN_LOWEST, MachineNotes};
+use crate::placement;
 
-/// What was said already.
+/// Notes given so far.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    ground: Ground,
-    said_tier: Option<SignalTier>,
-    said_classes: bool,
+    machine: MachineNotes,
+    tier: Option<SignalTier>,
+    no_class: bool,
 }
 
 impl Notes {
-    pub fn say(&mut self, config: &Config, seen: &Snapshot<'_>, plan: &mut Plan) {
-        if self.ground.say(seen, plan) {
-            say_follow(config, seen, plan);
+    pub fn add(&mut self, config: &Config, seen: &Snapshot<'_>, plan: &mut Plan) {
+        let level = seen.domains.level();
+        let cannot_follow = config.memory == Memory::Follow && level != Level::Node;
+        if self.machine.add(seen, plan) && placement::can_place(seen) && cannot_follow {
+            plan.note(Reason::new(MEMORY_CANNOT_FOLLOW).with("level", level.to_string()));
         }
-        // Between two polls the signal may be only what is expected.
-        if seen.turn.causes.contains(&Cause::Interval) && self.said_tier != Some(seen.loads.tier) {
-            self.said_tier = Some(seen.loads.tier);
-            say_tier(config, seen.loads.tier, plan);
+        // Between two polls the tier may be that of expected loads.
+        if seen.turn.causes.contains(&Cause::Interval) && self.tier != Some(seen.loads.tier) {
+            self.tier = Some(seen.loads.tier);
+            add_tier(config, seen.loads.tier, plan);
         }
-        self.say_classes(seen, plan);
+        self.add_no_class(seen, plan);
     }
 
-    /// Once a run, in the turn in which the first such job is due.
-    fn say_classes(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+    /// Once a run, in the first turn with a due job without a class.
+    fn add_no_class(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         let without = |job: &&JobView<'_>| job.state == JobState::Due && job.job.class.is_none();
-        if self.said_classes || !seen.jobs.iter().any(|job| without(&job)) {
+        if self.no_class || !seen.jobs.iter().any(|job| without(&job)) {
             return;
         }
-        self.said_classes = true;
+        self.no_class = true;
         let names = seen.jobs.iter().filter(without).map(|job| job.job.name.as_str());
-        let jobs = common::some_names(names);
-        plan.note(Reason::new(ReasonCode::NoClass).with("jobs", jobs));
+        plan.note(Reason::new(NO_CLASS).with("jobs", placement::some_names(names)));
     }
 }
 
-/// A key that does nothing here.
-fn say_follow(config: &Config, seen: &Snapshot<'_>, plan: &mut Plan) {
-    let level = seen.domains.level();
-    if common::can_place(seen) && config.memory == Memory::Follow && level != Level::Node {
-        plan.note(Reason::new(ReasonCode::MemoryCannotFollow).with("level", level.to_string()));
-    }
-}
-
-fn say_tier(config: &Config, tier: SignalTier, plan: &mut Plan) {
+fn add_tier(config: &Config, tier: SignalTier, plan: &mut Plan) {
     match tier {
         SignalTier::Bandwidth => {}
-        SignalTier::Counters => plan.note(Reason::new(ReasonCode::LoadsAreMisses)),
+        SignalTier::Counters => plan.note(Reason::new(LOADS_ARE_MISSES)),
         SignalTier::None => plan.note(Reason::new(match config.start {
-            Start::Estimate => ReasonCode::LoadsUnknown,
-            Start::Plain => ReasonCode::LoadsUnknownLowest,
+            Start::Estimate => LOADS_UNKNOWN,
+            Start::Plain => LOADS_UNKNOWN_LOWEST,
         })),
         SignalTier::Declared => {
-            plan.note(Reason::new(ReasonCode::LoadsDeclared));
+            plan.note(Reason::new(LOADS_DECLARED));
             if config.class_basis == ClassBasis::Total {
-                plan.note(Reason::new(ReasonCode::TotalsAsRates));
+                plan.note(Reason::new(TOTALS_AS_RATES));
             }
         }
     }

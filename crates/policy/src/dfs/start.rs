@@ -1,32 +1,34 @@
-//! Where a program starts.
+//! Placement of jobs that start.
 //!
 //! ```text
-//!   N = domain with the least load        ties: fewest programs, smallest sum of classes, number
-//!   C = CPU of N with the fewest programs ties: number
+//!   N = domain with the lowest load       ties: fewest jobs, smallest sum of classes, number
+//!   C = CPU of N with the fewest jobs     ties: number
 //! ```
 //!
-//! Loads do not change between two polls, so programs that start together would all go to one
-//! domain. With `start=estimate` each of them adds the load that a program of its class has shown
-//! to a copy of the loads, kept until the next poll ([`super::expected`]). With `start=plain` loads stay as measured, and
-//! only the number breaks ties, as printed.
+//! Loads do not change between two polls, so jobs that start together would all start on one domain. With
+//! `start=estimate` each of them adds the mean load of its class to a copy of the loads, which is kept until the
+//! next poll ([`super::expected_loads`]). With `start=plain` loads stay as measured, and the number breaks ties,
+//! as printed.
 //!
-//! With `placement=sens` what a program is predicted to cost on a domain, and the programs there by it,
-//! comes before all that ([`super::company`]).
+//! With `placement=sens` the predicted slowdowns precede the load ([`super::corun_costs`]).
 
 use base::CpuSet;
 use sched::{Action, JobView, Plan, Reason, ReasonCode, Snapshot};
 use topology::Level;
 
 use super::Dfs;
-use super::company::remoteness;
-use super::config::{Bind, Placement, Start};
-use super::table::InDomain;
-use crate::common::{self, cpus_label, permille_text};
+use super::corun_costs::remote_slowdown;
+use super::declaration::{
+    Bind, DOMAIN_GONE, FEWEST_JOBS, LEAST_EXPECTED_LOAD, LEAST_LOAD, LEAST_SLOWDOWN, LOWEST_NUMBER,
+    ONLY_DOMAIN, Placement, SMALLEST_CLASSES, Start,
+};
+use super::job_counts::InDomain;
+use crate::placement::{self, cpus_label, permille_text};
 
-/// What decides between domains, in this order; the index is their number's rank.
+/// Order of domains; the index ranks by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    /// Slow-downs that it adds, in thousandths; 0 when nobody asks.
+    /// Slowdowns that the job adds, in permille; 0 with `placement=load`.
     slowdown: u64,
     load: u64,
     n_jobs: u64,
@@ -34,67 +36,75 @@ struct Key {
     idx: usize,
 }
 
-/// The chosen domain and how it was chosen.
+/// The selected domain, and what decided.
 struct Choice {
     key: Key,
-    code: ReasonCode,
-    /// How many domains were equal in everything that decides, this one among them.
+    decided_by: DecidedBy,
+    /// Number of domains with an equal key, this one included.
     n_equal: u64,
 }
 
+/// The first part of the key in which the best domain differs from the second best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DecidedBy {
+    OnlyDomain,
+    Slowdown,
+    Load,
+    Jobs,
+    Classes,
+    Number,
+}
+
 impl Dfs {
-    /// Starts a job that is due.
+    /// Starts a due job.
     pub(super) fn start(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
         *self.moved_at.of(job.job.id) = None;
         *self.following.of(job.job.id) = None;
-        self.classes.forget(job);
+        self.classes.reset(job);
         let Some(choice) = self.choose(seen, job) else { return };
         let cpus = self.take_cpus(seen, job, choice.key.idx);
-        let reason = self.tell(seen, &choice, choice.code, &cpus);
+        let reason = self.start_reason(seen, &choice, self.code(&choice), &cpus);
         self.expect(job, choice.key.idx);
         plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
-    /// A job whose CPUs went away is treated as if it had just been created.
+    /// Places a job whose CPUs became unusable like a new one.
     pub(super) fn place_again(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
         *self.moved_at.of(job.job.id) = None;
-        if let Some(old) = was_in(seen, job).filter(|_| self.config.start == Start::Estimate) {
-            self.expected.take(old, job.load);
+        if let Some(old) = old_domain(seen, job).filter(|_| self.config.start == Start::Estimate) {
+            self.expected.subtract(old, job.load);
         }
         let Some(choice) = self.choose(seen, job) else { return };
-        self.leave(job);
+        self.uncount(job);
         let cpus = self.take_cpus(seen, job, choice.key.idx);
-        self.follow(seen, job, choice.key.idx);
-        let gone = job.placed.map(CpuSet::to_string).unwrap_or_default();
-        let reason = self.tell(seen, &choice, ReasonCode::DomainGone, &cpus).with("gone", gone);
+        self.follow_with_pages(seen, job, choice.key.idx);
+        let lost = job.placed.map(CpuSet::to_string).unwrap_or_default();
+        let reason = self.start_reason(seen, &choice, DOMAIN_GONE, &cpus).with("lost", lost);
         self.expect(job, choice.key.idx);
         plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
-    /// The domain for a job, among those that it may use; `None` when it may use none.
+    /// The domain for a job, of those that it may use; `None`: it may use none.
     fn choose(&self, seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<Choice> {
         let possible = seen.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
         let mut keys: Vec<Key> = possible.map(|(idx, _)| self.key(seen, job, idx)).collect();
         keys.sort_unstable();
         let key = *keys.first()?;
-        let code = self.decided(key, keys.get(1).copied());
+        let decided_by = decided_by(key, keys.get(1).copied());
         let n_equal =
             keys.iter().take_while(|other| Key { idx: key.idx, ..**other } == key).count();
-        Some(Choice { key, code, n_equal: n_equal as u64 })
+        Some(Choice { key, decided_by, n_equal: n_equal as u64 })
     }
 
-    /// What told the best domain from the second best.
-    fn decided(&self, key: Key, second: Option<Key>) -> ReasonCode {
-        match second {
-            None => ReasonCode::OnlyDomain,
-            Some(other) if key.slowdown < other.slowdown => ReasonCode::LeastSlowdown,
-            Some(other) if key.load < other.load => match self.expected.total() {
-                0 => ReasonCode::LeastLoad,
-                _ => ReasonCode::LeastExpectedLoad,
-            },
-            Some(other) if key.n_jobs < other.n_jobs => ReasonCode::FewestJobs,
-            Some(other) if key.class_sum < other.class_sum => ReasonCode::SmallestClasses,
-            Some(_) => ReasonCode::LowestNumber,
+    fn code(&self, choice: &Choice) -> ReasonCode {
+        match choice.decided_by {
+            DecidedBy::OnlyDomain => ONLY_DOMAIN,
+            DecidedBy::Slowdown => LEAST_SLOWDOWN,
+            DecidedBy::Load if self.expected.total() == 0 => LEAST_LOAD,
+            DecidedBy::Load => LEAST_EXPECTED_LOAD,
+            DecidedBy::Jobs => FEWEST_JOBS,
+            DecidedBy::Classes => SMALLEST_CLASSES,
+            DecidedBy::Number => LOWEST_NUMBER,
         }
     }
 
@@ -107,29 +117,29 @@ impl Dfs {
         match self.config.start {
             Start::Plain => Key { slowdown, load, n_jobs: 0, class_sum: 0, idx },
             Start::Estimate => {
-                let InDomain { n_jobs, class_sum, .. } = self.table.in_domain(idx);
+                let InDomain { n_jobs, class_sum, .. } = self.counts.in_domain(idx);
                 Key { slowdown, load, n_jobs, class_sum, idx }
             }
         }
     }
 
-    /// What a job adds to the slow-downs of all where it is, or would add there.
+    /// The slowdowns that a job adds on a domain, or would add there.
     pub(super) fn slowdown(&self, seen: &Snapshot<'_>, job: &JobView<'_>, idx: usize) -> u64 {
         let class = self.classes.class_of(job);
-        let beside = match job.domain == Some(idx) {
-            true => self.company.cost_of_staying(job, class, idx),
-            false => self.company.cost(job, class, idx),
+        let corun = match job.domain == Some(idx) {
+            true => self.corun_costs.cost_of_staying(job, class, idx),
+            false => self.corun_costs.cost(job, class, idx),
         };
-        let far = remoteness(job) * self.remote_permille(seen, job, idx) / 1000;
-        beside.saturating_add(far)
+        let remote = remote_slowdown(job) * self.remote_permille(seen, job, idx) / 1000;
+        corun.saturating_add(remote)
     }
 
-    /// The load of a domain, with what is known beyond what was measured.
+    /// The measured load of a domain with the expected changes.
     fn load(&self, seen: &Snapshot<'_>, idx: usize) -> u64 {
         self.expected.load(idx, seen.loads.loads.get(idx).copied().unwrap_or(0))
     }
 
-    /// The CPUs for a job in a domain; from now on they count as taken.
+    /// Assigns CPUs of a domain to a job.
     pub(super) fn take_cpus(
         &mut self,
         seen: &Snapshot<'_>,
@@ -138,79 +148,82 @@ impl Dfs {
     ) -> CpuSet {
         let possible = seen.domains.get(idx).cpus.and(job.allowed);
         let cpus = match self.config.bind {
-            Bind::Cpu => self.for_threads(seen, job, &possible),
+            Bind::Cpu => self.cpus_for_threads(seen, job, &possible),
             Bind::Domain => possible,
         };
         let class = self.classes.class_of(job);
-        self.table.enter(class.number(), idx, &cpus);
+        self.counts.add(class.number(), idx, &cpus);
         if self.config.placement == Placement::Sens {
-            self.company.enter(job, class, idx);
+            self.corun_costs.add(job, class, idx);
         }
         cpus
     }
 
-    /// A CPU for each thread, the emptiest ones of the domain. A core or a cache that has fewer CPUs
-    /// than the job has threads lends no more than it has, so the rest come from its node: four
-    /// threads on one core would take four times as long. Beyond a node a job is not stretched:
-    /// there its memory would be far.
-    fn for_threads(&self, seen: &Snapshot<'_>, job: &JobView<'_>, possible: &CpuSet) -> CpuSet {
+    /// A CPU for each thread, the emptiest of the domain. If a core or a cache has fewer CPUs than the job has
+    /// threads, the others come from its node: four threads on one core would take four times as long. A job
+    /// never spans nodes, since its memory would be remote.
+    fn cpus_for_threads(
+        &self,
+        seen: &Snapshot<'_>,
+        job: &JobView<'_>,
+        possible: &CpuSet,
+    ) -> CpuSet {
         let n = job.job.threads;
         let n_missing = (n as usize).saturating_sub(possible.len());
         if n_missing == 0 || seen.domains.level() == Level::Node {
-            return self.table.crowd.emptiest(possible, n);
+            return self.counts.crowd.emptiest(possible, n);
         }
-        let rest = common::beside(seen, job, possible);
+        let rest = placement::other_cpus_of_node(seen, job, possible);
         match rest.is_empty() {
             true => possible.clone(),
-            false => possible.or(&self.table.crowd.emptiest(&rest, n_missing as u32)),
+            false => possible.or(&self.counts.crowd.emptiest(&rest, n_missing as u32)),
         }
     }
 
-    /// A program goes away from where it is.
-    pub(super) fn leave(&mut self, job: &JobView<'_>) {
+    /// Removes a job from the counts of its domain.
+    pub(super) fn uncount(&mut self, job: &JobView<'_>) {
         let class = self.classes.class_of(job);
-        self.table.leave(job, class.number());
+        self.counts.remove(job, class.number());
         if self.config.placement == Placement::Sens
             && let Some(idx) = job.domain
         {
-            self.company.leave(job, class, idx);
+            self.corun_costs.remove(job, class, idx);
         }
     }
 
     fn expect(&mut self, job: &JobView<'_>, idx: usize) {
         if self.config.start == Start::Estimate {
-            self.expected.add(job.job.id, idx, self.shown.class_load(self.classes.of(job)));
+            self.expected.add(job.job.id, idx, self.class_loads.mean(self.classes.of(job)));
         }
     }
 
-    /// What all that tie are equal in.
+    /// The criteria in which tied domains are equal.
     fn equal_in(&self) -> &'static str {
         match (self.config.placement, self.config.start) {
             (Placement::Load, Start::Plain) => "load",
-            (Placement::Load, Start::Estimate) => "load, programs and classes",
-            (Placement::Sens, Start::Plain) => "slow-downs and load",
-            (Placement::Sens, Start::Estimate) => "slow-downs, load, programs and classes",
+            (Placement::Load, Start::Estimate) => "load, jobs and classes",
+            (Placement::Sens, Start::Plain) => "slowdowns and load",
+            (Placement::Sens, Start::Estimate) => "slowdowns, load, jobs and classes",
         }
     }
 
-    /// What made a domain the best.
-    fn by(&self, choice: &Choice) -> String {
-        match choice.code {
-            ReasonCode::OnlyDomain => "the only one that it may use".to_owned(),
-            ReasonCode::LeastSlowdown => "programs slow each other least there".to_owned(),
-            ReasonCode::FewestJobs => "of equal loads it had the fewest programs".to_owned(),
-            ReasonCode::SmallestClasses => {
-                "of equal loads and programs it had the smallest sum of classes".to_owned()
-            }
-            ReasonCode::LowestNumber => {
+    /// What decided, as part of a sentence.
+    fn decided_by_text(&self, choice: &Choice) -> String {
+        let text = match choice.decided_by {
+            DecidedBy::OnlyDomain => "the only domain that the job may use",
+            DecidedBy::Slowdown => "the lowest sum of predicted slowdowns",
+            DecidedBy::Load => "the lowest load",
+            DecidedBy::Jobs => "the fewest jobs of equal loads",
+            DecidedBy::Classes => "the smallest sum of classes of equal loads and numbers of jobs",
+            DecidedBy::Number => {
                 let (n_equal, equal_in) = (choice.n_equal, self.equal_in());
-                format!("of {n_equal} that were equal in {equal_in} it has the lowest number")
+                return format!("the lowest number of {n_equal} domains with equal {equal_in}");
             }
-            _ => "it had the least load".to_owned(),
-        }
+        };
+        text.to_owned()
     }
 
-    fn tell(
+    fn start_reason(
         &self,
         seen: &Snapshot<'_>,
         choice: &Choice,
@@ -219,33 +232,42 @@ impl Dfs {
     ) -> Reason {
         let n_domains = seen.domains.len();
         let total = (0..n_domains).fold(0u64, |sum, i| sum.saturating_add(self.load(seen, i)));
-        let reason = Reason::new(code)
+        let reason = Reason::new(code.clone())
             .with("domain", seen.domains.label(choice.key.idx))
             .with("load", choice.key.load)
             .with("total", total)
             .with("expected", self.expected.total())
             .with("cpus", cpus_label(cpus))
             .with("tier", seen.loads.tier.to_string());
-        match code {
-            ReasonCode::LeastSlowdown => {
-                reason.with("slowdown", permille_text(choice.key.slowdown))
-            }
-            ReasonCode::FewestJobs => reason.with("n_jobs", choice.key.n_jobs),
-            ReasonCode::SmallestClasses => {
-                reason.with("n_jobs", choice.key.n_jobs).with("class_sum", choice.key.class_sum)
-            }
-            ReasonCode::LowestNumber => {
+        if code == DOMAIN_GONE {
+            return reason.with("by", self.decided_by_text(choice));
+        }
+        let Key { slowdown, n_jobs, class_sum, .. } = choice.key;
+        match choice.decided_by {
+            DecidedBy::Slowdown => reason.with("slowdown", permille_text(slowdown)),
+            DecidedBy::Jobs => reason.with("n_jobs", n_jobs),
+            DecidedBy::Classes => reason.with("n_jobs", n_jobs).with("class_sum", class_sum),
+            DecidedBy::Number => {
                 reason.with("n_equal", choice.n_equal).with("equal_in", self.equal_in().to_owned())
             }
-            ReasonCode::DomainGone => reason.with("by", self.by(choice)),
-            _ => reason,
+            DecidedBy::OnlyDomain | DecidedBy::Load => reason,
         }
     }
 }
 
-/// The domain that held the CPUs that a job was put on, whether they can be used now or not; its
-/// load, if it is still there, holds what the job did.
-fn was_in(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<usize> {
+fn decided_by(key: Key, second: Option<Key>) -> DecidedBy {
+    match second {
+        None => DecidedBy::OnlyDomain,
+        Some(other) if key.slowdown < other.slowdown => DecidedBy::Slowdown,
+        Some(other) if key.load < other.load => DecidedBy::Load,
+        Some(other) if key.n_jobs < other.n_jobs => DecidedBy::Jobs,
+        Some(other) if key.class_sum < other.class_sum => DecidedBy::Classes,
+        Some(_) => DecidedBy::Number,
+    }
+}
+
+/// The domain of a job's CPUs, usable or not. Its measured load includes the job.
+fn old_domain(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<usize> {
     let cpu = seen.machine.cpu(job.placed?.first()?)?;
     let number = match seen.domains.level() {
         Level::Node => cpu.node?.0,

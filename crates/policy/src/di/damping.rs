@@ -1,40 +1,40 @@
-//! The rate that a job is taken to have: not every sample, but what several of them agree on.
+//! Damping of miss rates: a job changes its rate only if several samples agree.
 //!
 //! ```text
-//!   old rate above DEVIL   │ band: 70 % to 130 % of it            samples outside of the band count
+//!   old rate above DEVIL   │ band: 70 % to 130 % of it
 //!   old rate up to DEVIL   │ band: everything up to DEVIL
 //!
-//!   5 of the last 10 outside, and their mean more than 3 misses per 1000 instructions away
+//!   5 of the last 10 samples outside the band, and the mean more than 3 misses per 1000 instructions away
 //!                           ─► the mean is the new rate           [confirmed: Clavis]
 //! ```
 //!
-//! So a quiet thread may wander below the limit, and one odd interval moves nobody. The first sample of all
-//! is taken as it is (our choice): there is nothing yet that it could be an exception from.
+//! So the rate of a quiet thread may vary below the limit, and a single deviating interval causes no migration.
+//! The first sample is the first rate (our choice).
 
-use crate::intensity::rates::{Rate, Ring};
+use crate::memory_intensity::rates::{Rate, Ring};
 
-/// Samples outside of the band that make a new rate [confirmed: Clavis].
+/// Number of samples outside the band that change the rate [confirmed: Clavis].
 const N_OUTSIDE: usize = 5;
 /// Half the width of the band, in percent of the rate [confirmed: Clavis].
 const BAND_PERCENT: u64 = 30;
-/// A smaller step is none: 30 per 10 000 [confirmed: Clavis].
+/// Minimum change: 30 per 10 000 [confirmed: Clavis].
 const LEAST_STEP: Rate = Rate::per_10_000(30);
 
-/// What a job has shown.
+/// The samples of a job and its damped rate.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Damped {
+pub(super) struct DampedRate {
     ring: Ring,
     rate: Option<Rate>,
 }
 
-impl Damped {
-    /// The rate that it is taken to have; `None` before the first sample.
+impl DampedRate {
+    /// The damped rate; `None` before the first sample.
     pub fn rate(&self) -> Option<Rate> {
         self.rate
     }
 
-    /// Takes a sample in.
-    pub fn learn(&mut self, sample: Rate, devil: Rate) {
+    /// Adds a sample.
+    pub fn add(&mut self, sample: Rate, devil: Rate) {
         self.ring.push(sample);
         let (Some(old), Some(mean)) = (self.rate, self.ring.mean()) else {
             self.rate = Some(sample);
@@ -63,27 +63,27 @@ mod tests {
 
     /// Rates per 10 000 after each sample.
     fn rates(samples: &[u64]) -> Vec<u64> {
-        let mut damped = Damped::default();
+        let mut damped = DampedRate::default();
         let after = samples.iter().map(|&sample| {
-            damped.learn(Rate::per_10_000(sample), DEVIL);
+            damped.add(Rate::per_10_000(sample), DEVIL);
             damped.rate().expect("one sample").0 / 100
         });
         after.collect()
     }
 
     #[test]
-    fn the_first_sample_is_taken_as_it_is() {
+    fn the_first_sample_is_the_first_rate() {
         assert_eq!(rates(&[200]), [200]);
     }
 
     #[test]
-    fn five_samples_outside_of_the_band_make_their_mean_the_rate() {
+    fn five_samples_outside_the_band_change_the_rate_to_their_mean() {
         assert_eq!(rates(&[200, 270, 270, 270, 270, 270]), [200, 200, 200, 200, 200, 258]);
         assert_eq!(rates(&[200, 260, 260, 260, 260, 260])[5], 200, "30 % is still in the band");
     }
 
     #[test]
-    fn a_quiet_job_may_wander_below_the_limit() {
+    fn the_rate_of_a_quiet_job_may_vary_below_the_limit() {
         assert_eq!(rates(&[1, 15, 2, 15, 3, 14, 15, 15, 15, 15])[9], 1);
     }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn one_odd_sample_changes_nothing() {
+    fn a_single_deviating_sample_changes_nothing() {
         assert_eq!(rates(&[200, 200, 900, 200, 200, 1, 200]), [200; 7]);
     }
 }

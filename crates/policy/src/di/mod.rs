@@ -1,26 +1,25 @@
-//! DI, DIO and DI-Migrate: programs that miss much are kept apart (Distributed Intensity).
+//! Distributed Intensity (DI), DIO and DI-Migrate: threads with many cache misses are distributed over caches.
 //!
-//! Misses per instruction tell best who presses on caches, controllers and buses, whichever of them is
-//! scarce: that is the finding. So threads are sorted by it and dealt out to caches like cards:
+//! Misses per instruction are the best single estimate of a thread's pressure on caches, memory controllers and
+//! interconnects. So threads are sorted by it and assigned to caches in turn:
 //!
 //! ```text
 //!   sorted   20  18   9   4   1  0.1         misses per 1000 instructions, once a second
 //!   cache 0  20       9       1
-//!   cache 1      18       4      0.1         always the same direction, so cache 0 has a little more
+//!   cache 1      18       4      0.1         always the same direction, so cache 0 has slightly more
 //! ```
 //!
-//! `di` knows the rates beforehand, from profiles, at the size of this machine's smallest last-level cache;
-//! `dio` counts them and damps them ([`damping`]). `di-migrate` is `dio` with memory that goes along to
-//! another node: what DINO was made to mend, since the deal moves threads for any change of their
-//! order.
+//! `di` takes the rates from profiles, at the size of the machine's smallest last-level cache. `dio` counts and
+//! damps them ([`damping`]). `di-migrate` is `dio` with page migration: any change of the order migrates threads
+//! and their pages, the weakness that DINO corrects.
 //!
-//! A job that starts between two deals goes to the cache with the fewest threads, the one with the
-//! highest rate first: where all start together that is the deal itself. Nobody else is moved then.
+//! A job that starts between two intervals gets slots on the cache with the fewest threads, jobs with the highest
+//! rate first. If all jobs start together, that is the assignment itself. No other job migrates then.
 //!
-//! How threads are jobs here, and who is scheduled at all: [`crate::intensity`].
+//! Threads and jobs, and which jobs are scheduled: [`crate::memory_intensity`].
 
 mod damping;
-mod params;
+mod declaration;
 
 use std::cmp::Reverse;
 
@@ -31,90 +30,72 @@ use sched::{
 };
 use topology::DomainChoice;
 
-use crate::PolicyError;
-use crate::common;
-use crate::intensity::busy::{Stand, let_go, stand};
-use crate::intensity::notes::Notes;
-use crate::intensity::rates::{Rate, misses_of};
-use crate::intensity::seats::{Seating, Seats};
-use crate::intensity::{memory, with_seats};
-use crate::spec::Given;
-use damping::Damped;
-use params::{Config, Kind};
-pub(crate) use params::{DI, DI_MIGRATE, DIO};
+use crate::memory_intensity::activity::{Activity, activity, release};
+use crate::memory_intensity::cache_slots::{CacheSlots, SlotsByJob};
+use crate::memory_intensity::rates::{Rate, misses_of};
+use crate::memory_intensity::{page_moves, with_slots};
+use crate::notes::{MachineNotes, RateFailures};
+use crate::placement;
+use damping::DampedRate;
+use declaration::{Config, DEALT_BY_MISSES, FEWEST_THREADS, NO_MISS_CURVE, Variant};
+pub(crate) use declaration::{DI, DI_MIGRATE, DIO};
 
-/// The policy and what it remembers.
+/// State of the policies.
 #[derive(Debug)]
 struct Di {
     config: Config,
-    notes: Notes,
-    shown: PerJob<Damped>,
-    /// Whether it was said that jobs have no profile.
-    said_unknown: bool,
+    notes: MachineNotes,
+    failures: RateFailures,
+    rates: PerJob<DampedRate>,
+    /// Whether the note about jobs without a miss curve was given.
+    noted_no_curve: bool,
 }
 
-/// A job that is to have seats, and its miss rate.
+/// A job that gets slots, and its miss rate.
 #[derive(Clone, Copy)]
 struct Ranked<'s> {
     job: &'s JobView<'s>,
     rate: Option<Rate>,
-    /// What it is sorted by.
+    /// The rounded rate, by which jobs are sorted.
     key: Rate,
-}
-
-pub(crate) fn build_di(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
-    build(given, Kind::Offline)
-}
-
-pub(crate) fn build_dio(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
-    build(given, Kind::Online)
-}
-
-pub(crate) fn build_di_migrate(
-    given: &Given<'_>,
-    _seed: u64,
-) -> Result<Box<dyn Policy>, PolicyError> {
-    build(given, Kind::Migrate)
-}
-
-fn build(given: &Given<'_>, kind: Kind) -> Result<Box<dyn Policy>, PolicyError> {
-    let config = Config::read(given, kind)?;
-    let (notes, shown) = (Notes::default(), PerJob::default());
-    Ok(Box::new(Di { config, notes, shown, said_unknown: false }))
 }
 
 impl Policy for Di {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        self.notes.say(seen, plan);
-        self.remember(seen);
-        if !common::can_place(seen) {
+        self.notes.add_for_caches(seen, plan);
+        self.forget(seen);
+        if !placement::can_place(seen) {
             return;
         }
-        self.say_unknown(seen, plan);
+        self.note_no_curve(seen, plan);
         let is_interval = seen.turn.causes.contains(&Cause::Interval);
-        if is_interval && self.config.kind != Kind::Offline {
-            self.notes.check_readable(self.config.common.failures, seen, plan);
+        if let Some(limit) = self.config.failures.filter(|_| is_interval) {
+            self.failures.check(limit, seen, plan);
         }
-        let empty = Seats::of(seen);
-        let stands = |job: &JobView<'_>| stand(seen, &empty, job, &self.config.common);
-        let of_jobs: Vec<(&JobView<'_>, Stand)> =
-            seen.jobs.iter().map(|job| (job, stands(job))).collect();
+        let empty = CacheSlots::of(seen);
+        let activity_of = |job: &JobView<'_>| activity(seen, &empty, job, &self.config.common);
+        let of_jobs: Vec<(&JobView<'_>, Activity)> =
+            seen.jobs.iter().map(|job| (job, activity_of(job))).collect();
         if is_interval {
-            let busy = of_jobs.iter().filter(|(_, stand)| *stand == Stand::Busy);
+            let busy = of_jobs.iter().filter(|(_, activity)| *activity == Activity::Busy);
             let busy: Vec<&JobView<'_>> = busy.map(|(job, _)| *job).collect();
             busy.into_iter().for_each(|job| self.learn(seen, job));
-            self.deal_all(seen, empty, &of_jobs, plan);
+            self.assign_all(seen, empty, &of_jobs, plan);
         } else {
-            self.seat_new(seen, empty, &of_jobs, plan);
+            self.assign_new(seen, empty, &of_jobs, plan);
         }
     }
 
     fn name(&self) -> &str {
-        match self.config.kind {
-            Kind::Offline => DI.name,
-            Kind::Online => DIO.name,
-            Kind::Migrate => DI_MIGRATE.name,
+        match self.config.variant {
+            Variant::Offline => DI.name,
+            Variant::Online => DIO.name,
+            Variant::Migrate => DI_MIGRATE.name,
         }
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        DI.reasons.concat()
     }
 
     fn interval(&self) -> Option<Nanos> {
@@ -127,33 +108,40 @@ impl Policy for Di {
 }
 
 impl Di {
-    /// Forgets who ended, and what a job did in an earlier life.
-    fn remember(&mut self, seen: &Snapshot<'_>) {
+    fn new(config: Config) -> Self {
+        let (notes, failures, rates) = Default::default();
+        Di { config, notes, failures, rates, noted_no_curve: false }
+    }
+
+    /// Discards the rates of ended jobs, and of earlier runs of a job.
+    fn forget(&mut self, seen: &Snapshot<'_>) {
         if seen.turn.causes.contains(&Cause::Ended) {
-            self.shown.forget_ended(seen);
+            self.rates.forget_ended(seen);
         }
         for job in seen.jobs.iter().filter(|job| job.state == JobState::Due) {
-            *self.shown.of(job.job.id) = Damped::default();
+            *self.rates.of(job.job.id) = DampedRate::default();
         }
     }
 
-    /// A job whose misses were not counted in this interval keeps the rate that it had.
+    /// Adds a sample. A job whose misses were not counted in this interval keeps its rate.
     fn learn(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>) {
-        if self.config.kind != Kind::Offline
+        if self.config.variant != Variant::Offline
             && let Some(sample) = misses_of(seen, job)
         {
-            self.shown.of(job.job.id).learn(sample, self.config.devil);
+            self.rates.of(job.job.id).add(sample, self.config.devil);
         }
     }
 
     fn rate(&self, seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
-        match self.config.kind {
-            Kind::Offline => solo_rate(seen, job),
-            Kind::Online | Kind::Migrate => self.shown.get(job.job.id).and_then(Damped::rate),
+        match self.config.variant {
+            Variant::Offline => solo_rate(seen, job),
+            Variant::Online | Variant::Migrate => {
+                self.rates.get(job.job.id).and_then(DampedRate::rate)
+            }
         }
     }
 
-    /// Those of some jobs that are to have seats, highest rate first; equals as they come, by number.
+    /// Jobs that get slots, highest rate first; ties by number.
     fn ranked<'s>(
         &self,
         seen: &Snapshot<'_>,
@@ -168,125 +156,123 @@ impl Di {
         ranked
     }
 
-    /// Once an interval: everybody gets up, and all are dealt out anew.
-    fn deal_all<'s>(
+    /// Assigns slots to all jobs, at the end of an interval.
+    fn assign_all<'s>(
         &self,
         seen: &Snapshot<'_>,
-        mut seats: Seats,
-        of_jobs: &[(&'s JobView<'s>, Stand)],
+        mut slots: CacheSlots,
+        of_jobs: &[(&'s JobView<'s>, Activity)],
         plan: &mut Plan,
     ) {
-        for (job, stand) in of_jobs {
-            match stand {
-                Stand::Idle(used) => let_go(job, *used, plan),
-                Stand::NotOurs => seats.keep(job),
-                Stand::New | Stand::Busy => {}
+        for (job, activity) in of_jobs {
+            match activity {
+                Activity::Idle(used) => release(job, *used, plan),
+                Activity::Unmanaged => slots.keep(job),
+                Activity::New | Activity::Busy => {}
             }
         }
-        let placed = of_jobs.iter().filter(|(_, stand)| matches!(stand, Stand::New | Stand::Busy));
+        let placed = of_jobs
+            .iter()
+            .filter(|(_, activity)| matches!(activity, Activity::New | Activity::Busy));
         let ranked = self.ranked(seen, placed.clone().map(|(job, _)| *job));
-        // Two jobs are two threads at least.
-        let n_threads: usize = ranked.iter().take(2).map(|ranked| seats.n_for(ranked.job)).sum();
-        let has_new = placed.clone().any(|(_, stand)| *stand == Stand::New);
+        // Two jobs have at least two threads.
+        let n_threads: usize = ranked.iter().take(2).map(|ranked| slots.n_for(ranked.job)).sum();
+        let has_new = placed.clone().any(|(_, activity)| *activity == Activity::New);
         if n_threads < 2 && !has_new {
             return;
         }
         let jobs: Vec<&JobView<'_>> = ranked.iter().map(|ranked| ranked.job).collect();
-        let mut seating = seats.deal(jobs.iter().copied(), self.config.shares);
-        if self.config.keeps {
-            seats.relieve(&mut seating, &jobs);
-            seats.stay(&mut seating, &jobs);
+        let mut slots_of = slots.assign(jobs.iter().copied(), self.config.shares_cpus);
+        if self.config.keeps_cpu {
+            slots.rebalance(&mut slots_of, &jobs);
+            slots.keep_cpus(&mut slots_of, &jobs);
         }
-        self.ask(seen, (&ranked, &seating), ReasonCode::DealtByMisses, plan);
+        self.request(seen, (&ranked, &slots_of), &DEALT_BY_MISSES, plan);
     }
 
-    /// Between two deals only those are seated that have no seat; all others keep theirs.
-    fn seat_new<'s>(
+    /// Assigns slots to jobs without slots, between two intervals. All others keep theirs.
+    fn assign_new<'s>(
         &self,
         seen: &Snapshot<'_>,
-        mut seats: Seats,
-        of_jobs: &[(&'s JobView<'s>, Stand)],
+        mut slots: CacheSlots,
+        of_jobs: &[(&'s JobView<'s>, Activity)],
         plan: &mut Plan,
     ) {
-        let is_new = |(_, stand): &&(&JobView<'_>, Stand)| *stand == Stand::New;
-        of_jobs.iter().filter(|one| !is_new(one)).for_each(|(job, _)| seats.keep(job));
+        let is_new = |(_, activity): &&(&JobView<'_>, Activity)| *activity == Activity::New;
+        of_jobs.iter().filter(|one| !is_new(one)).for_each(|(job, _)| slots.keep(job));
         let ranked = self.ranked(seen, of_jobs.iter().filter(is_new).map(|(job, _)| *job));
         let jobs: Vec<&JobView<'_>> = ranked.iter().map(|ranked| ranked.job).collect();
-        let mut seating = seats.deal(jobs.iter().copied(), self.config.shares);
-        seats.relieve(&mut seating, &jobs);
-        self.ask(seen, (&ranked, &seating), ReasonCode::FewestThreads, plan);
+        let mut slots_of = slots.assign(jobs.iter().copied(), self.config.shares_cpus);
+        slots.rebalance(&mut slots_of, &jobs);
+        self.request(seen, (&ranked, &slots_of), &FEWEST_THREADS, plan);
     }
 
-    /// Asks for every seat that is another than before.
-    fn ask(
+    /// Requests the placement of every job whose slots changed.
+    fn request(
         &self,
         seen: &Snapshot<'_>,
-        (ranked, seating): (&[Ranked<'_>], &Seating),
-        code: ReasonCode,
+        (ranked, slots_of): (&[Ranked<'_>], &SlotsByJob),
+        code: &ReasonCode,
         plan: &mut Plan,
     ) {
         for (at, one) in ranked.iter().enumerate() {
             let job = one.job;
-            let Some(cpus) = seating.get(job.job.id) else { continue };
+            let Some(cpus) = slots_of.get(job.job.id) else { continue };
             if job.placed == Some(cpus) {
                 continue;
             }
-            let reason = Reason::new(code)
+            let reason = Reason::new(code.clone())
                 .with("rank", at as u64 + 1)
                 .with("n_jobs", ranked.len() as u64)
-                .with("n_places", seen.domains.len() as u64)
+                .with("n_domains", seen.domains.len() as u64)
                 .with("misses", one.key.0 / 1000)
                 .with("basis", self.basis(one));
-            let reason = with_seats(reason, seen, job, cpus);
-            let reason = match one.rate {
-                Some(_) if self.config.kind != Kind::Offline => {
-                    reason.with("tier", seen.tiers.get(CounterEvent::LlcMisses).name())
-                }
-                _ => reason,
-            };
+            let reason = with_slots(reason, seen, job, cpus);
+            let is_counted = one.rate.is_some() && self.config.variant != Variant::Offline;
+            let tier = is_counted.then(|| seen.tiers.get(CounterEvent::LlcMisses).name());
+            let reason = reason.with_some("tier", tier);
             plan.request(job.job.id, Action::Place(cpus.clone()), reason);
-            if self.config.kind == Kind::Migrate {
-                take_memory_along(seen, job, cpus, plan);
+            if self.config.variant == Variant::Migrate {
+                move_pages(seen, job, cpus, plan);
             }
         }
     }
 
     fn basis(&self, ranked: &Ranked<'_>) -> &'static str {
-        match (ranked.rate, self.config.kind) {
-            (None, _) => "assumed, as nothing is known of it",
-            (Some(_), Kind::Offline) => "by its profile",
-            (Some(_), Kind::Online | Kind::Migrate) => "as it has shown",
+        match (ranked.rate, self.config.variant) {
+            (None, _) => "assumed, since it is unknown",
+            (Some(_), Variant::Offline) => "from its profile",
+            (Some(_), Variant::Online | Variant::Migrate) => "as counted",
         }
     }
 
-    /// Once a run: jobs whose profiles do not tell what they are dealt by.
-    fn say_unknown(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+    /// Once a run: jobs whose profiles have no miss curve.
+    fn note_no_curve(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         let unknown =
             |job: &&JobView<'_>| job.state == JobState::Due && solo_rate(seen, job).is_none();
-        if self.said_unknown || self.config.kind != Kind::Offline {
+        if self.noted_no_curve || self.config.variant != Variant::Offline {
             return;
         }
         let names = seen.jobs.iter().filter(unknown).map(|job| job.job.name.as_str());
-        let names = common::some_names(names);
+        let names = placement::some_names(names);
         if !names.is_empty() {
-            self.said_unknown = true;
-            let reason = Reason::new(ReasonCode::NoMissCurve).with("jobs", names);
+            self.noted_no_curve = true;
+            let reason = Reason::new(NO_MISS_CURVE).with("jobs", names);
             plan.note(reason.with("devil", self.config.devil.to_string()));
         }
     }
 }
 
-/// Memory follows to the other node, in the same plan.
-fn take_memory_along(seen: &Snapshot<'_>, job: &JobView<'_>, cpus: &base::CpuSet, plan: &mut Plan) {
-    let Some(way) = memory::way(seen, job, cpus) else { return };
-    if let Some(action) = memory::pages(seen, job, way) {
-        plan.request(job.job.id, action, memory::reason(way, job));
+/// Requests the migration of the pages of a job that changes its node.
+fn move_pages(seen: &Snapshot<'_>, job: &JobView<'_>, cpus: &base::CpuSet, plan: &mut Plan) {
+    let Some(change) = page_moves::node_change(seen, job, cpus) else { return };
+    if let Some(action) = page_moves::action(seen, job, change) {
+        plan.request(job.job.id, action, page_moves::reason(change, job));
     }
 }
 
-/// What a job misses when it runs alone with all of the cache: by its profile, at the size of the
-/// smallest last-level cache. Where the machine does not tell that, at the size at which the
-/// profile took its class, or else in the smallest cache that it tells of, as declared figures are.
+/// Misses of a job that runs alone on a cache, from its profile, at the size of the smallest last-level cache. If
+/// that size is unknown: at the size for which the profile gives a class, else at the smallest size of the profile.
 fn solo_rate(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
     let profile = job.job.found.as_deref()?;
     let smallest: Option<Bytes> = seen.machine.llcs().iter().filter_map(|llc| llc.size).min();

@@ -3,8 +3,6 @@
 
 use expect_test::{Expect, expect};
 
-use crate::di::params::{Config, Kind};
-use crate::spec::Given;
 use crate::testing::{plans, stories};
 
 fn check(machine: &str, policy: &str, script: &str, expected: Expect) {
@@ -30,10 +28,10 @@ fn programs_are_dealt_out_to_caches_highest_miss_rate_first() {
         0ms due a b c d
         ",
         expect![[r#"
-            0ms b on 0 because llc 0 had the fewest threads when it was its turn, as number 1 of 4 to be placed by misses per 1000 instructions (20, by its profile), and cpu 0 the fewest there
-            0ms d on 2 because llc 1 had the fewest threads when it was its turn, as number 2 of 4 to be placed by misses per 1000 instructions (9, by its profile), and cpu 2 the fewest there
-            0ms c on 1 because llc 0 had the fewest threads when it was its turn, as number 3 of 4 to be placed by misses per 1000 instructions (4, by its profile), and cpu 1 the fewest there
-            0ms a on 3 because llc 1 had the fewest threads when it was its turn, as number 4 of 4 to be placed by misses per 1000 instructions (1, by its profile), and cpu 3 the fewest there
+            0ms b on 0 because llc 0 had the fewest threads when the job was placed, with rank 1 of 4 by misses per 1000 instructions (20, from its profile); cpu 0 had the fewest there
+            0ms d on 2 because llc 1 had the fewest threads when the job was placed, with rank 2 of 4 by misses per 1000 instructions (9, from its profile); cpu 2 had the fewest there
+            0ms c on 1 because llc 0 had the fewest threads when the job was placed, with rank 3 of 4 by misses per 1000 instructions (4, from its profile); cpu 1 had the fewest there
+            0ms a on 3 because llc 1 had the fewest threads when the job was placed, with rank 4 of 4 by misses per 1000 instructions (1, from its profile); cpu 3 had the fewest there
         "#]],
     );
 }
@@ -77,10 +75,10 @@ fn a_program_without_a_profile_counts_as_one_at_the_limit_of_devils() {
         0ms due quiet unknown loud
         ",
         expect![[r#"
-            0ms note: jobs without a profile of their misses over cache sizes, such as unknown, count as programs with 1.500 misses per 1000 instructions
-            0ms loud on 0 because llc 0 had the fewest threads when it was its turn, as number 1 of 3 to be placed by misses per 1000 instructions (9, by its profile), and cpu 0 the fewest there
-            0ms unknown on 2 because llc 1 had the fewest threads when it was its turn, as number 2 of 3 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 2 the fewest there
-            0ms quiet on 1 because llc 0 had the fewest threads when it was its turn, as number 3 of 3 to be placed by misses per 1000 instructions (0, by its profile), and cpu 1 the fewest there
+            0ms note: jobs without a profile of misses over cache sizes (unknown) count as programs with 1.500 misses per 1000 instructions
+            0ms loud on 0 because llc 0 had the fewest threads when the job was placed, with rank 1 of 3 by misses per 1000 instructions (9, from its profile); cpu 0 had the fewest there
+            0ms unknown on 2 because llc 1 had the fewest threads when the job was placed, with rank 2 of 3 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 2 had the fewest there
+            0ms quiet on 1 because llc 0 had the fewest threads when the job was placed, with rank 3 of 3 by misses per 1000 instructions (0, from its profile); cpu 1 had the fewest there
         "#]],
     );
 }
@@ -100,12 +98,12 @@ fn counted_rates_deal_out_anew_once_an_interval() {
         2s poll
         ",
         expect![[r#"
-            0ms a on 0 because llc 0 had the fewest threads when it was its turn, as number 1 of 4 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 0 the fewest there
-            0ms b on 2 because llc 1 had the fewest threads when it was its turn, as number 2 of 4 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 2 the fewest there
-            0ms c on 1 because llc 0 had the fewest threads when it was its turn, as number 3 of 4 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 1 the fewest there
-            0ms d on 3 because llc 1 had the fewest threads when it was its turn, as number 4 of 4 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 3 the fewest there
-            1s c on 2 because with 18 misses per 1000 instructions (as it has shown) it is number 2 of 4 that were dealt out to 2 places in turn, highest first: it got cpu 2 on llc 1 (tier counters)
-            1s b on 1 because with 1 misses per 1000 instructions (as it has shown) it is number 3 of 4 that were dealt out to 2 places in turn, highest first: it got cpu 1 on llc 0 (tier counters)
+            0ms a on 0 because llc 0 had the fewest threads when the job was placed, with rank 1 of 4 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 0 had the fewest there
+            0ms b on 2 because llc 1 had the fewest threads when the job was placed, with rank 2 of 4 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 2 had the fewest there
+            0ms c on 1 because llc 0 had the fewest threads when the job was placed, with rank 3 of 4 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 1 had the fewest there
+            0ms d on 3 because llc 1 had the fewest threads when the job was placed, with rank 4 of 4 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 3 had the fewest there
+            1s c on 2 because the job has rank 2 of 4 by misses per 1000 instructions (18, as counted), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 2 on llc 1 (tier counters)
+            1s b on 1 because the job has rank 3 of 4 by misses per 1000 instructions (1, as counted), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 1 on llc 0 (tier counters)
         "#]],
     );
 }
@@ -219,15 +217,15 @@ fn who_uses_too_little_of_its_cpus_is_left_to_the_kernel_until_it_uses_more() {
         3s rates a=20@100 b=10 c=5; poll
         ",
         expect![[r#"
-            0ms a on 0 because llc 0 had the fewest threads when it was its turn, as number 1 of 3 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 0 the fewest there
-            0ms b on 2 because llc 1 had the fewest threads when it was its turn, as number 2 of 3 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 2 the fewest there
-            0ms c on 1 because llc 0 had the fewest threads when it was its turn, as number 3 of 3 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 1 the fewest there
-            2s a released because it used 89 % of the CPU time that its threads (1) could have had in the last interval, less than 90 %: it is left to the kernel
-            2s b on 0 because with 10 misses per 1000 instructions (as it has shown) it is number 1 of 2 that were dealt out to 2 places in turn, highest first: it got cpu 0 on llc 0 (tier counters)
-            2s c on 2 because with 5 misses per 1000 instructions (as it has shown) it is number 2 of 2 that were dealt out to 2 places in turn, highest first: it got cpu 2 on llc 1 (tier counters)
-            3s a on 0 because with 20 misses per 1000 instructions (as it has shown) it is number 1 of 3 that were dealt out to 2 places in turn, highest first: it got cpu 0 on llc 0 (tier counters)
-            3s b on 2 because with 10 misses per 1000 instructions (as it has shown) it is number 2 of 3 that were dealt out to 2 places in turn, highest first: it got cpu 2 on llc 1 (tier counters)
-            3s c on 1 because with 5 misses per 1000 instructions (as it has shown) it is number 3 of 3 that were dealt out to 2 places in turn, highest first: it got cpu 1 on llc 0 (tier counters)
+            0ms a on 0 because llc 0 had the fewest threads when the job was placed, with rank 1 of 3 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 0 had the fewest there
+            0ms b on 2 because llc 1 had the fewest threads when the job was placed, with rank 2 of 3 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 2 had the fewest there
+            0ms c on 1 because llc 0 had the fewest threads when the job was placed, with rank 3 of 3 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 1 had the fewest there
+            2s a released because the job used 89 % of the CPU time of its 1 threads in the last interval, less than 90 %: the kernel schedules it
+            2s b on 0 because the job has rank 1 of 2 by misses per 1000 instructions (10, as counted), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 0 on llc 0 (tier counters)
+            2s c on 2 because the job has rank 2 of 2 by misses per 1000 instructions (5, as counted), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 2 on llc 1 (tier counters)
+            3s a on 0 because the job has rank 1 of 3 by misses per 1000 instructions (20, as counted), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 0 on llc 0 (tier counters)
+            3s b on 2 because the job has rank 2 of 3 by misses per 1000 instructions (10, as counted), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 2 on llc 1 (tier counters)
+            3s c on 1 because the job has rank 3 of 3 by misses per 1000 instructions (5, as counted), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 1 on llc 0 (tier counters)
         "#]],
     );
 }
@@ -414,11 +412,11 @@ fn a_job_that_starts_between_two_deals_moves_nobody_else() {
         1s rates a=10 b=5 new=30; poll
         ",
         expect![[r#"
-            0ms a on 0 because llc 0 had the fewest threads when it was its turn, as number 1 of 2 to be placed by misses per 1000 instructions (10, by its profile), and cpu 0 the fewest there
-            0ms b on 2 because llc 1 had the fewest threads when it was its turn, as number 2 of 2 to be placed by misses per 1000 instructions (5, by its profile), and cpu 2 the fewest there
-            500ms new on 1 because llc 0 had the fewest threads when it was its turn, as number 1 of 1 to be placed by misses per 1000 instructions (30, by its profile), and cpu 1 the fewest there
-            1s a on 2 because with 10 misses per 1000 instructions (by its profile) it is number 2 of 3 that were dealt out to 2 places in turn, highest first: it got cpu 2 on llc 1
-            1s b on 0 because with 5 misses per 1000 instructions (by its profile) it is number 3 of 3 that were dealt out to 2 places in turn, highest first: it got cpu 0 on llc 0
+            0ms a on 0 because llc 0 had the fewest threads when the job was placed, with rank 1 of 2 by misses per 1000 instructions (10, from its profile); cpu 0 had the fewest there
+            0ms b on 2 because llc 1 had the fewest threads when the job was placed, with rank 2 of 2 by misses per 1000 instructions (5, from its profile); cpu 2 had the fewest there
+            500ms new on 1 because llc 0 had the fewest threads when the job was placed, with rank 1 of 1 by misses per 1000 instructions (30, from its profile); cpu 1 had the fewest there
+            1s a on 2 because the job has rank 2 of 3 by misses per 1000 instructions (10, from its profile), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 2 on llc 1
+            1s b on 0 because the job has rank 3 of 3 by misses per 1000 instructions (5, from its profile), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 0 on llc 0
         "#]],
     );
 }
@@ -435,9 +433,9 @@ fn a_job_whose_cpu_went_offline_is_placed_as_if_it_had_just_started() {
         500ms usable 1-3
         ",
         expect![[r#"
-            0ms a on 0 because llc 0 had the fewest threads when it was its turn, as number 1 of 2 to be placed by misses per 1000 instructions (30, by its profile), and cpu 0 the fewest there
-            0ms b on 2 because llc 1 had the fewest threads when it was its turn, as number 2 of 2 to be placed by misses per 1000 instructions (20, by its profile), and cpu 2 the fewest there
-            500ms a on 1 because llc 0 had the fewest threads when it was its turn, as number 1 of 1 to be placed by misses per 1000 instructions (30, by its profile), and cpu 1 the fewest there; not all of the CPUs that it was on (0) can be used any more
+            0ms a on 0 because llc 0 had the fewest threads when the job was placed, with rank 1 of 2 by misses per 1000 instructions (30, from its profile); cpu 0 had the fewest there
+            0ms b on 2 because llc 1 had the fewest threads when the job was placed, with rank 2 of 2 by misses per 1000 instructions (20, from its profile); cpu 2 had the fewest there
+            500ms a on 1 because llc 0 had the fewest threads when the job was placed, with rank 1 of 1 by misses per 1000 instructions (30, from its profile); cpu 1 had the fewest there; some of its CPUs (0) became unusable
         "#]],
     );
 }
@@ -510,9 +508,9 @@ fn without_any_count_of_misses_the_run_ends_after_four_intervals() {
         "dio",
         script,
         expect![[r#"
-            0ms a on 0 because llc 0 had the fewest threads when it was its turn, as number 1 of 2 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 0 the fewest there
-            0ms b on 2 because llc 1 had the fewest threads when it was its turn, as number 2 of 2 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 2 the fewest there
-            4s gives up because neither counters nor profiles told the cache misses and instructions of tasks for 4 intervals in a row: `evenkeel machine` says what can be counted here
+            0ms a on 0 because llc 0 had the fewest threads when the job was placed, with rank 1 of 2 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 0 had the fewest there
+            0ms b on 2 because llc 1 had the fewest threads when the job was placed, with rank 2 of 2 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 2 had the fewest there
+            4s gives up because cache misses and instructions of tasks were neither counted nor declared for 4 intervals in a row: `evenkeel machine` lists the readable counters
         "#]],
     );
     check(
@@ -557,14 +555,14 @@ fn memory_goes_along_to_another_node_with_di_migrate_and_stays_with_dio() {
         "di-migrate",
         script,
         expect![[r#"
-            0ms a on 0 because llc 0 had the fewest threads when it was its turn, as number 1 of 4 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 0 the fewest there
-            0ms b on 2 because llc 1 had the fewest threads when it was its turn, as number 2 of 4 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 2 the fewest there
-            0ms c on 1 because llc 0 had the fewest threads when it was its turn, as number 3 of 4 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 1 the fewest there
-            0ms d on 3 because llc 1 had the fewest threads when it was its turn, as number 4 of 4 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 3 the fewest there
-            1s b on 0 because with 20 misses per 1000 instructions (as it has shown) it is number 1 of 4 that were dealt out to 2 places in turn, highest first: it got cpu 0 on llc 0 (tier counters)
-            1s b pages from node1 to node0 because it goes from node 1 to node 0, and its memory with it
-            1s a on 2 because with 1 misses per 1000 instructions (as it has shown) it is number 2 of 4 that were dealt out to 2 places in turn, highest first: it got cpu 2 on llc 1 (tier counters)
-            1s a pages from node0 to node1 because it goes from node 0 to node 1, and its memory with it (64.0 MiB of its own)
+            0ms a on 0 because llc 0 had the fewest threads when the job was placed, with rank 1 of 4 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 0 had the fewest there
+            0ms b on 2 because llc 1 had the fewest threads when the job was placed, with rank 2 of 4 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 2 had the fewest there
+            0ms c on 1 because llc 0 had the fewest threads when the job was placed, with rank 3 of 4 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 1 had the fewest there
+            0ms d on 3 because llc 1 had the fewest threads when the job was placed, with rank 4 of 4 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 3 had the fewest there
+            1s b on 0 because the job has rank 1 of 4 by misses per 1000 instructions (20, as counted), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 0 on llc 0 (tier counters)
+            1s b pages from node1 to node0 because the job migrates from node 1 to node 0, and its own pages with it
+            1s a on 2 because the job has rank 2 of 4 by misses per 1000 instructions (1, as counted), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 2 on llc 1 (tier counters)
+            1s a pages from node0 to node1 because the job migrates from node 0 to node 1, and its own pages (64.0 MiB) with it
         "#]],
     );
 }
@@ -646,26 +644,11 @@ fn a_job_that_starts_again_has_shown_nothing_yet() {
         1600ms due b
         ",
         expect![[r#"
-            0ms a on 0 because llc 0 had the fewest threads when it was its turn, as number 1 of 2 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 0 the fewest there
-            0ms b on 2 because llc 1 had the fewest threads when it was its turn, as number 2 of 2 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 2 the fewest there
-            1s b on 0 because with 20 misses per 1000 instructions (as it has shown) it is number 1 of 2 that were dealt out to 2 places in turn, highest first: it got cpu 0 on llc 0 (tier counters)
-            1s a on 2 because with 1 misses per 1000 instructions (as it has shown) it is number 2 of 2 that were dealt out to 2 places in turn, highest first: it got cpu 2 on llc 1 (tier counters)
-            1600ms b on 0 because llc 0 had the fewest threads when it was its turn, as number 1 of 1 to be placed by misses per 1000 instructions (2, assumed, as nothing is known of it), and cpu 0 the fewest there
+            0ms a on 0 because llc 0 had the fewest threads when the job was placed, with rank 1 of 2 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 0 had the fewest there
+            0ms b on 2 because llc 1 had the fewest threads when the job was placed, with rank 2 of 2 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 2 had the fewest there
+            1s b on 0 because the job has rank 1 of 2 by misses per 1000 instructions (20, as counted), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 0 on llc 0 (tier counters)
+            1s a on 2 because the job has rank 2 of 2 by misses per 1000 instructions (1, as counted), and jobs are assigned to 2 caches in turn, highest first: it gets cpu 2 on llc 1 (tier counters)
+            1600ms b on 0 because llc 0 had the fewest threads when the job was placed, with rank 1 of 1 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 0 had the fewest there
         "#]],
     );
-}
-
-#[test]
-fn what_is_listed_as_default_is_the_default_in_both_readings() {
-    for (info, kind) in [(&super::DI, Kind::Offline), (&super::DIO, Kind::Online)] {
-        let known = crate::find(info.name).expect("it is registered");
-        let config = |pairs: Vec<(&'static str, &'static str)>| {
-            Config::read(&Given::new(known, pairs).expect("known keys"), kind).expect("values")
-        };
-        let ours = info.params.iter().map(|param| (param.name, param.default)).collect();
-        assert_eq!(config(ours), config(vec![]));
-        let paper = info.params.iter().filter(|param| param.name != "reading");
-        let paper = paper.map(|param| (param.name, param.default_paper.unwrap_or(param.default)));
-        assert_eq!(config(paper.collect()), config(vec![("reading", "paper")]));
-    }
 }

@@ -1,4 +1,4 @@
-//! What a job is: a turtle, a devil or a super-devil, by its misses per instruction, with hysteresis.
+//! The class of a job: turtle, devil or super-devil, by its misses per instruction, with hysteresis.
 //!
 //! ```text
 //!   misses per 1000      limits=released       limits=article
@@ -7,16 +7,17 @@
 //!     super-devil        from 50.5              above 100
 //! ```
 //!
-//! The released code rounds rates to whole misses per 1000 instructions first, and then takes up to 1.5 for
-//! a turtle and up to 50 for a devil: so its limits act where rounding puts them [confirmed: Clavis]. Those of
-//! the article are remembered, not checked [from memory, unconfirmed].
+//! The released code rounds rates to whole misses per 1000 instructions first, and then compares with 1.5 and 50:
+//! rounding shifts the limits [confirmed: Clavis]. The limits of the article are not verified [from memory,
+//! unconfirmed].
 //!
-//! A job takes a new class when 7 of its last 10 intervals lay in it; one with fewer intervals behind it
-//! when 70 % of those did. Before that it counts as a devil, the careful guess for a job that starts.
+//! A job changes to a class if 7 of its last 10 intervals are in it; with fewer intervals, if 70 % of these are.
+//! Before the first class it counts as a devil, the conservative assumption for a job that starts.
 
-use crate::intensity::rates::{N_SAMPLES, Rate, Ring};
+use crate::declaration::names;
+use crate::memory_intensity::rates::{N_SAMPLES, Rate, Ring};
 
-/// How much harm a thread does.
+/// Contention that a thread causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     Turtle,
@@ -24,19 +25,22 @@ pub(super) enum Class {
     SuperDevil,
 }
 
-/// Which limits classes have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limits {
-    Released,
-    Article,
+names! {
+    /// Limits of the classes.
+    pub(super) enum Limits {
+        /// Those of the released code.
+        Released = "released",
+        /// Those of the article.
+        Article = "article",
+    }
 }
 
-/// What makes a new class.
+/// Conditions for a class change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hysteresis {
-    /// Of ten intervals so many must lie in it.
+    /// Minimum number of ten intervals in the class.
     pub hits: u64,
-    /// And their mean must differ so much from what it was when the class was taken.
+    /// Minimum distance of the mean from the mean at the last class change.
     pub min_delta: Rate,
 }
 
@@ -76,7 +80,7 @@ impl Limits {
         }
     }
 
-    /// Both limits in words.
+    /// Both limits as text.
     pub fn words(self) -> &'static str {
         match self {
             Limits::Released => "limits 1.5 and 50.5",
@@ -85,39 +89,39 @@ impl Limits {
     }
 }
 
-/// What one job has shown.
+/// Recent rates of a job, and its class.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct ClassHistory {
     ring: Ring,
     class: Option<Class>,
-    /// The mean when the class was taken.
+    /// The mean at the last class change.
     mean: Rate,
 }
 
-impl Shown {
-    /// What it counts as.
+impl ClassHistory {
+    /// The class; a devil if unknown.
     pub fn class(&self) -> Class {
         self.class.unwrap_or(Class::Devil)
     }
 
-    /// Whether that is what it has shown.
+    /// Whether the class is known.
     pub fn is_known(&self) -> bool {
         self.class.is_some()
     }
 
-    /// What that stands on, in words.
+    /// Basis of the class, as text.
     pub fn basis(&self, limits: Limits) -> String {
         match (self.class, self.ring.mean()) {
             (Some(_), Some(mean)) => {
                 let (n, limits) = (self.ring.iter().count(), limits.words());
                 format!("{mean} misses per 1000 instructions, intervals {n}, {limits}")
             }
-            _ => "until it has shown what it is".to_owned(),
+            _ => "assumed until its class is known".to_owned(),
         }
     }
 
-    /// Takes an interval in.
-    pub fn learn(&mut self, sample: Rate, limits: Limits, hysteresis: Hysteresis) {
+    /// Adds an interval.
+    pub fn add(&mut self, sample: Rate, limits: Limits, hysteresis: Hysteresis) {
         self.ring.push(sample);
         let mean = self.ring.mean().unwrap_or_default();
         let n = self.ring.iter().count() as u64;
@@ -142,16 +146,16 @@ mod tests {
 
     /// The class after each interval, as its first letter, of misses per 1000 instructions.
     fn classes(limits: Limits, hysteresis: Hysteresis, samples: &[f64]) -> String {
-        let mut shown = Shown::default();
+        let mut history = ClassHistory::default();
         let after = samples.iter().map(|sample| {
-            shown.learn(Rate((sample * 1000.0) as u64), limits, hysteresis);
-            shown.class.map_or('-', |_| shown.class().name().chars().next().expect("a name"))
+            history.add(Rate((sample * 1000.0) as u64), limits, hysteresis);
+            history.class.map_or('-', |_| history.class().name().chars().next().expect("a name"))
         });
         after.collect()
     }
 
     #[test]
-    fn the_released_limits_act_where_rounding_puts_them() {
+    fn rounding_shifts_the_released_limits() {
         let class = |per_million| Limits::Released.class(Rate(per_million));
         assert_eq!((class(1_499), class(1_500)), (Class::Turtle, Class::Devil));
         assert_eq!((class(50_499), class(50_500)), (Class::Devil, Class::SuperDevil));
@@ -165,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn seven_of_the_last_ten_intervals_make_a_class() {
+    fn seven_of_the_last_ten_intervals_change_the_class() {
         let samples = [[1.0; 10], [9.0; 10]].concat();
         let classes = classes(Limits::Released, HYSTERESIS, &samples);
         assert_eq!(classes, "ttttttttttttttttdddd", "the seventh devil of ten");
     }
 
     #[test]
-    fn who_is_younger_needs_seventy_percent_of_what_it_has() {
+    fn a_job_with_fewer_intervals_needs_seventy_percent_of_them() {
         assert_eq!(classes(Limits::Released, HYSTERESIS, &[1.0, 9.0, 9.0, 9.0]), "tttd");
         assert_eq!(
             classes(Limits::Released, HYSTERESIS, &[9.0, 1.0, 9.0, 1.0, 1.0, 1.0]),
@@ -181,13 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn one_that_wavers_keeps_its_class() {
+    fn a_job_with_alternating_rates_keeps_its_class() {
         let samples: Vec<f64> = (0..30).map(|n| if n % 2 == 0 { 1.0 } else { 9.0 }).collect();
         assert_eq!(classes(Limits::Released, HYSTERESIS, &samples), "t".repeat(30));
     }
 
     #[test]
-    fn with_a_least_step_a_mean_that_hardly_moves_makes_no_class() {
+    fn a_mean_that_changes_less_than_the_minimum_changes_no_class() {
         let hysteresis = Hysteresis { min_delta: Rate(3_000), ..HYSTERESIS };
         let samples = [[1.0; 10], [2.0; 10]].concat();
         assert_eq!(classes(Limits::Released, hysteresis, &samples), "t".repeat(20));

@@ -2,8 +2,6 @@
 
 use expect_test::{Expect, expect};
 
-use crate::dino::params::Config;
-use crate::spec::Given;
 use crate::testing::{plans, stories};
 
 fn check(machine: &str, policy: &str, script: &str, expected: Expect) {
@@ -37,12 +35,12 @@ fn classes_are_laid_out_to_and_fro_and_who_can_stay_stays() {
         "dino",
         &four("1s rates a=60 b=9 c=1 d=1; poll\n2s poll"),
         expect![[r#"
-            0ms a on 0 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 0 on llc 0
-            0ms b on 1 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 1 on llc 0
-            0ms c on 2 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 2 on llc 1
-            0ms d on 3 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 3 on llc 1
-            1s b on 3 because it counts as a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 1, devils 1, turtles 2), and it got cpu 3 on llc 1 (tier counters)
-            1s d on 1 because it counts as a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 1, devils 1, turtles 2), and it got cpu 1 on llc 0 (tier counters)
+            0ms a on 0 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 0 on llc 0
+            0ms b on 1 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 1 on llc 0
+            0ms c on 2 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 2 on llc 1
+            0ms d on 3 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 3 on llc 1
+            1s b on 3 because the job is a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 1, devils 1, turtles 2): it gets cpu 3 on llc 1 (tier counters)
+            1s d on 1 because the job is a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 1, devils 1, turtles 2): it gets cpu 1 on llc 0 (tier counters)
         "#]],
     );
 }
@@ -131,11 +129,11 @@ fn a_change_of_the_numbers_of_classes_can_move_a_thread() {
             "1s rates a=9 b=1 c=9 d=1; poll\n1500ms ended c d\n2s rates a=9 b=9; poll\n3s poll\n4s poll",
         ),
         expect![[r#"
-            0ms a on 0 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 0 on llc 0
-            0ms b on 1 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 1 on llc 0
-            0ms c on 2 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 2 on llc 1
-            0ms d on 3 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 3 on llc 1
-            2s b on 2 because it counts as a turtle (5.000 misses per 1000 instructions, intervals 2, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 1, turtles 1), and it got cpu 2 on llc 1 (tier counters)
+            0ms a on 0 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 0 on llc 0
+            0ms b on 1 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 1 on llc 0
+            0ms c on 2 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 2 on llc 1
+            0ms d on 3 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 3 on llc 1
+            2s b on 2 because the job is a turtle (5.000 misses per 1000 instructions, intervals 2, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 1, turtles 1): it gets cpu 2 on llc 1 (tier counters)
         "#]],
     );
 }
@@ -238,11 +236,11 @@ fn a_job_counts_as_its_threads() {
         1500ms due b
         ",
         expect![[r#"
-            0ms wide on 0-1,4 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpus 0-1,4 on llc 0, llc 1
-            0ms a on 5 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 5 on llc 1
-            1s wide on 0,4-5 because it counts as a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 3, turtles 1), and it got cpus 0,4-5 on llc 0, llc 1 (tier counters)
-            1s a on 1 because it counts as a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 3, turtles 1), and it got cpu 1 on llc 0 (tier counters)
-            1500ms b on 0-7 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 11, turtles 1), and it got cpus 0-7 on llc 0, llc 1
+            0ms wide on 0-1,4 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpus 0-1,4 on llc 0, llc 1
+            0ms a on 5 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 5 on llc 1
+            1s wide on 0,4-5 because the job is a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 3, turtles 1): it gets cpus 0,4-5 on llc 0, llc 1 (tier counters)
+            1s a on 1 because the job is a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 3, turtles 1): it gets cpu 1 on llc 0 (tier counters)
+            1500ms b on 0-7 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 11, turtles 1): it gets cpus 0-7 on llc 0, llc 1
         "#]],
     );
 }
@@ -316,11 +314,11 @@ fn a_job_that_starts_between_two_intervals_moves_nobody_else() {
         1500ms due c
         ",
         expect![[r#"
-            0ms a on 0 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 2, turtles 0), and it got cpu 0 on llc 0
-            0ms b on 2 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 2, turtles 0), and it got cpu 2 on llc 1
-            1s a on 2 because it counts as a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 1, turtles 1), and it got cpu 2 on llc 1 (tier counters)
-            1s b on 0 because it counts as a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 1, turtles 1), and it got cpu 0 on llc 0 (tier counters)
-            1500ms c on 3 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 2, turtles 1), and it got cpu 3 on llc 1
+            0ms a on 0 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 2, turtles 0): it gets cpu 0 on llc 0
+            0ms b on 2 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 2, turtles 0): it gets cpu 2 on llc 1
+            1s a on 2 because the job is a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 1, turtles 1): it gets cpu 2 on llc 1 (tier counters)
+            1s b on 0 because the job is a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 1, turtles 1): it gets cpu 0 on llc 0 (tier counters)
+            1500ms c on 3 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 2, turtles 1): it gets cpu 3 on llc 1
         "#]],
     );
 }
@@ -338,9 +336,9 @@ fn a_job_whose_cpu_went_offline_is_placed_at_once() {
         1500ms usable 1-3
         ",
         expect![[r#"
-            0ms a on 0 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 2, turtles 0), and it got cpu 0 on llc 0
-            0ms b on 2 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 2, turtles 0), and it got cpu 2 on llc 1
-            1500ms a on 1 because it counts as a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 0, turtles 2), and it got cpu 1 on llc 0, as not all of the CPUs that it was on (0) can be used any more (tier counters)
+            0ms a on 0 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 2, turtles 0): it gets cpu 0 on llc 0
+            0ms b on 2 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 2, turtles 0): it gets cpu 2 on llc 1
+            1500ms a on 1 because the job is a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 0, turtles 2): it gets cpu 1 on llc 0; some of its CPUs (0) became unusable (tier counters)
         "#]],
     );
 }
@@ -356,15 +354,15 @@ fn memory_goes_along_to_another_node_and_with_none_it_stays() {
         "dino",
         &script,
         expect![[r#"
-        0ms a on 0 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 0 on llc 0
-        0ms b on 1 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 1 on llc 0
-        0ms c on 2 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 2 on llc 1
-        0ms d on 3 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 3 on llc 1
-        1s b on 3 because it counts as a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 2, turtles 2), and it got cpu 3 on llc 1 (tier counters)
-        1s b pages from node0 to node1 because it goes from node 0 to node 1, and its memory with it (32.0 MiB of its own)
-        1s d on 1 because it counts as a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 2, turtles 2), and it got cpu 1 on llc 0 (tier counters)
-        1s d pages from node1 to node0 because it goes from node 1 to node 0, and its memory with it
-    "#]],
+            0ms a on 0 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 0 on llc 0
+            0ms b on 1 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 1 on llc 0
+            0ms c on 2 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 2 on llc 1
+            0ms d on 3 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 3 on llc 1
+            1s b on 3 because the job is a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 2, turtles 2): it gets cpu 3 on llc 1 (tier counters)
+            1s b pages from node0 to node1 because the job migrates from node 0 to node 1, and its own pages (32.0 MiB) with it
+            1s d on 1 because the job is a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 2, turtles 2): it gets cpu 1 on llc 0 (tier counters)
+            1s d pages from node1 to node0 because the job migrates from node 1 to node 0, and its own pages with it
+        "#]],
     );
     check(
         TWO_NODES,
@@ -406,20 +404,20 @@ fn what_a_devil_left_behind_is_called_again_five_times_at_most() {
         "dino",
         &script,
         expect![[r#"
-        0ms a on 0 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 0 on llc 0
-        0ms b on 1 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 1 on llc 0
-        0ms c on 2 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 2 on llc 1
-        0ms d on 3 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 3 on llc 1
-        1s b on 3 because it counts as a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 2, turtles 2), and it got cpu 3 on llc 1 (tier counters)
-        1s b pages from node0 to node1 because it goes from node 0 to node 1, and its memory with it (64.0 MiB of its own)
-        1s d on 1 because it counts as a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 2, turtles 2), and it got cpu 1 on llc 0 (tier counters)
-        1s d pages from node1 to node0 because it goes from node 1 to node 0, and its memory with it
-        3s b pages from node0 to node1 because node 0 still holds 24.0 MiB of its own memory, more than 10 % of the 40.0 MiB on node 1, where it was moved to: try 1 of 5
-        4s b pages from node0 to node1 because node 0 still holds 24.0 MiB of its own memory, more than 10 % of the 40.0 MiB on node 1, where it was moved to: try 2 of 5
-        5s b pages from node0 to node1 because node 0 still holds 24.0 MiB of its own memory, more than 10 % of the 40.0 MiB on node 1, where it was moved to: try 3 of 5
-        6s b pages from node0 to node1 because node 0 still holds 24.0 MiB of its own memory, more than 10 % of the 40.0 MiB on node 1, where it was moved to: try 4 of 5
-        7s b pages from node0 to node1 because node 0 still holds 24.0 MiB of its own memory, more than 10 % of the 40.0 MiB on node 1, where it was moved to: try 5 of 5
-    "#]],
+            0ms a on 0 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 0 on llc 0
+            0ms b on 1 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 1 on llc 0
+            0ms c on 2 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 2 on llc 1
+            0ms d on 3 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 3 on llc 1
+            1s b on 3 because the job is a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 2, turtles 2): it gets cpu 3 on llc 1 (tier counters)
+            1s b pages from node0 to node1 because the job migrates from node 0 to node 1, and its own pages (64.0 MiB) with it
+            1s d on 1 because the job is a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 2, turtles 2): it gets cpu 1 on llc 0 (tier counters)
+            1s d pages from node1 to node0 because the job migrates from node 1 to node 0, and its own pages with it
+            3s b pages from node0 to node1 because node 0 still holds 24.0 MiB of the job's own pages, more than 10 % of the 40.0 MiB on node 1, its node: attempt 1 of 5
+            4s b pages from node0 to node1 because node 0 still holds 24.0 MiB of the job's own pages, more than 10 % of the 40.0 MiB on node 1, its node: attempt 2 of 5
+            5s b pages from node0 to node1 because node 0 still holds 24.0 MiB of the job's own pages, more than 10 % of the 40.0 MiB on node 1, its node: attempt 3 of 5
+            6s b pages from node0 to node1 because node 0 still holds 24.0 MiB of the job's own pages, more than 10 % of the 40.0 MiB on node 1, its node: attempt 4 of 5
+            7s b pages from node0 to node1 because node 0 still holds 24.0 MiB of the job's own pages, more than 10 % of the 40.0 MiB on node 1, its node: attempt 5 of 5
+        "#]],
     );
 }
 
@@ -532,16 +530,16 @@ fn partial_memory_is_moved_whole_and_that_is_said_once() {
         "dino[memory=partial]",
         &script,
         expect![[r#"
-        0ms note: memory=partial needs the addresses of memory accesses, and nothing here samples them: whole memory is moved, as with memory=whole
-        0ms a on 0 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 0 on llc 0
-        0ms b on 1 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 1 on llc 0
-        0ms c on 2 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 2 on llc 1
-        0ms d on 3 because it counts as a devil (until it has shown what it is); threads were laid out over 2 places class by class (super-devils 0, devils 4, turtles 0), and it got cpu 3 on llc 1
-        1s b on 3 because it counts as a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 2, turtles 2), and it got cpu 3 on llc 1 (tier counters)
-        1s b pages from node0 to node1 because it goes from node 0 to node 1, and its memory with it
-        1s d on 1 because it counts as a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads were laid out over 2 places class by class (super-devils 0, devils 2, turtles 2), and it got cpu 1 on llc 0 (tier counters)
-        1s d pages from node1 to node0 because it goes from node 1 to node 0, and its memory with it
-    "#]],
+            0ms note: memory=partial requires the addresses of memory accesses, which are not sampled: all pages migrate, as with memory=whole
+            0ms a on 0 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 0 on llc 0
+            0ms b on 1 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 1 on llc 0
+            0ms c on 2 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 2 on llc 1
+            0ms d on 3 because the job is a devil (assumed until its class is known); threads are distributed over 2 caches class by class (super-devils 0, devils 4, turtles 0): it gets cpu 3 on llc 1
+            1s b on 3 because the job is a devil (9.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 2, turtles 2): it gets cpu 3 on llc 1 (tier counters)
+            1s b pages from node0 to node1 because the job migrates from node 0 to node 1, and its own pages with it
+            1s d on 1 because the job is a turtle (1.000 misses per 1000 instructions, intervals 1, limits 1.5 and 50.5); threads are distributed over 2 caches class by class (super-devils 0, devils 2, turtles 2): it gets cpu 1 on llc 0 (tier counters)
+            1s d pages from node1 to node0 because the job migrates from node 1 to node 0, and its own pages with it
+        "#]],
     );
 }
 
@@ -584,18 +582,4 @@ fn dino_moves_memory_far_less_often_than_di_migrate() {
     }
     let n_moves = |policy| plans(TWO_NODES, policy, &script).matches("pages").count();
     assert_eq!((n_moves("di-migrate"), n_moves("dino")), (8, 0));
-}
-
-#[test]
-fn what_is_listed_as_default_is_the_default_in_both_readings() {
-    let config = |pairs: Vec<(&'static str, &'static str)>| {
-        let info = crate::find("dino").expect("it is registered");
-        Config::read(&Given::new(info, pairs).expect("known keys")).expect("values")
-    };
-    let params = super::INFO.params;
-    let ours = params.iter().map(|param| (param.name, param.default)).collect();
-    assert_eq!(config(ours), config(vec![]));
-    let paper = params.iter().filter(|param| param.name != "reading");
-    let paper = paper.map(|param| (param.name, param.default_paper.unwrap_or(param.default)));
-    assert_eq!(config(paper.collect()), config(vec![("reading", "paper")]));
 }

@@ -1,86 +1,77 @@
-//! Divided scheduling: programs that hurt others are collected on some sockets, those that are hurt go to
-//! the others.
+//! Divided scheduling: jobs that cause contention are concentrated on some sockets, jobs that suffer from contention
+//! run on the others.
 //!
 //! ```text
-//!              hurts others   is hurt       told by
-//!   Group 1    strongly       strongly      a full queue of requests to the outside
-//!   Group 2    little         strongly      many references to the last-level cache
-//!   Group 3    little         hardly        neither
+//!              slowdown of others   own slowdown   criterion
+//!   Group 1    large                large          cycles with a full queue of off-core requests
+//!   Group 2    small                large          many references to the last-level cache
+//!   Group 3    small                small          neither
 //!
 //!   socket 0           socket 1
-//!   [1][1][1][ ]       [2][2][3][3]         Group 3 does no harm and protects Group 2
+//!   [1][1][1][ ]       [2][2][3][3]         Group 3 causes no contention and protects Group 2
 //! ```
 //!
-//! Not spread but collected: Group 2 is done early, and Group 1 then spreads over the cores that are free.
-//! References tell of Group 2, not misses: when programs contend everybody misses, while what a program
-//! asks for stays its own. Queues come first, since Group 1 has many references too.
+//! Group 1 is concentrated, not spread: Group 2 ends early, and Group 1 then spreads over the free cores. References
+//! identify Group 2, not misses: under contention all jobs miss, but references are a property of the program. Full
+//! queues come first, since Group 1 has many references too.
 //!
-//! Every period each thread is given a group ([`classes`]), each job that of most of its threads, and the
-//! jobs a socket ([`place`]). Between two periods only who starts, or lost its CPUs, is placed. Where full
-//! queues are not counted, bandwidth and misses stand for them: an approximate grouping, which is said.
+//! In each period each thread gets a group ([`groups`]), each job that of most of its threads, and each job a socket
+//! ([`sockets`]). Between two periods only jobs that start, or lost their CPUs, are placed. Where full queues are not
+//! counted, bandwidth and misses replace them: an approximate grouping, with a note.
 //!
-//! A socket is a domain (a node, or what `domains` says), and what is placed are jobs, whose placement
-//! holds for all that they start later; one of n threads takes n places ([`crate::places`]). Jobs that are
-//! not ours to place, or too wide for one socket, take up room where they are, and are of no group. Memory
-//! is never moved, and whether the kernel does is left as it is.
+//! A socket is a placement domain (a node, or the level `domains`). Jobs are placed, so that a placement also holds
+//! for children that start later; a job with n threads takes n slots ([`crate::slots`]). Unmanaged jobs, and jobs too
+//! wide for one socket, take slots where they are, and have no group. Pages never migrate, and the kernel's NUMA
+//! settings stay.
 //!
 //! Units: events in a second of CPU time.
 
-mod calibrate;
-mod classes;
-mod config;
-mod params;
-mod place;
-mod tell;
+mod declaration;
+mod groups;
+mod reasons;
+mod sockets;
+mod threshold;
 
 use base::Nanos;
-use sched::{Action, Cause, Plan, Policy, Snapshot};
+use sched::{Action, Cause, Plan, Policy, ReasonCode, Snapshot};
 use topology::{DomainChoice, Level};
 
-use crate::PolicyError;
-use crate::common;
-use crate::ground::Ground;
-use crate::places::{Company, seat};
-use crate::spec::Given;
-pub use calibrate::{NoThreshold, Threshold, calibrate};
-use classes::Classes;
-use config::Config;
-pub(crate) use params::INFO;
-use place::{Board, Member, Roles};
-use tell::Tell;
+use crate::notes::MachineNotes;
+use crate::placement;
+use crate::slots::{PlacementJobs, assign_cpus};
+use declaration::Config;
+pub(crate) use declaration::INFO;
+use groups::Groups;
+use reasons::ReasonBuilder;
+use sockets::{Division, GroupedJob, SocketMap};
+pub use threshold::{NoThreshold, Threshold, calibrate};
 
-/// The policy and what it remembers.
+/// State of the policy.
 #[derive(Debug)]
 struct Divided {
     config: Config,
-    classes: Classes,
-    /// Which sockets were for whom at the last period.
-    roles: Option<Roles>,
-    /// The sockets that those are roles of.
+    groups: Groups,
+    /// The division of the sockets in the last period.
+    division: Option<Division>,
+    /// The sockets that were divided.
     sockets: Vec<(Level, u32)>,
-    ground: Ground,
-}
-
-pub(crate) fn build(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
-    let config = Config::read(given)?;
-    let (classes, ground) = (Classes::new(&config), Ground::default());
-    Ok(Box::new(Divided { config, classes, roles: None, sockets: Vec::new(), ground }))
+    notes: MachineNotes,
 }
 
 impl Policy for Divided {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        self.ground.say_places(seen, plan);
+        self.notes.add_domains(seen, plan);
         let level = seen.domains.level();
         let sockets = seen.domains.iter().map(|(_, domain)| (level, domain.number)).collect();
         if self.sockets != sockets {
-            (self.sockets, self.roles) = (sockets, None);
+            (self.sockets, self.division) = (sockets, None);
         }
         let is_period = seen.turn.causes.contains(&Cause::Interval);
-        self.classes.forget(seen);
+        self.groups.forget(seen);
         if is_period {
-            self.classes.learn(seen, plan);
+            self.groups.add(seen, plan);
         }
-        if common::can_place(seen) {
+        if placement::can_place(seen) {
             self.place(seen, is_period, plan);
         }
         plan.quiescent = is_period && seen.jobs.iter().all(|job| job.cpu_time == Nanos::ZERO);
@@ -88,6 +79,10 @@ impl Policy for Divided {
 
     fn name(&self) -> &str {
         INFO.name
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        INFO.reasons.concat()
     }
 
     fn interval(&self) -> Option<Nanos> {
@@ -100,27 +95,32 @@ impl Policy for Divided {
 }
 
 impl Divided {
+    fn new(config: Config) -> Self {
+        let (groups, notes) = (Groups::new(&config), MachineNotes::default());
+        Divided { config, groups, division: None, sockets: Vec::new(), notes }
+    }
+
     fn place(&mut self, seen: &Snapshot<'_>, is_period: bool, plan: &mut Plan) {
-        let company = Company::of(seen);
-        let members: Vec<Member<'_>> =
-            company.guests.iter().map(|guest| self.classes.member(guest)).collect();
-        let mut board = Board::new(&self.config, seen, &company, &members);
+        let jobs = PlacementJobs::of(seen);
+        let grouped: Vec<GroupedJob<'_>> =
+            jobs.movable.iter().map(|job| self.groups.grouped(job)).collect();
+        let mut map = SocketMap::new(&self.config, seen, &jobs, &grouped);
         if is_period {
-            self.roles = Some(board.divide());
+            self.division = Some(map.divide());
         } else {
-            board.let_in(self.roles.as_ref());
+            map.place_remaining(self.division.as_ref());
         }
-        let tell = Tell::new(seen, self.roles.as_ref());
-        let spots = board.spots();
-        let rooms: Vec<usize> = spots.iter().map(|spot| spot.to).collect();
-        let cpus = seat(seen, &company, &rooms);
-        for ((member, spot), cpus) in members.iter().zip(&spots).zip(cpus) {
-            let guest = &member.guest;
-            if guest.keeps(&cpus) || !is_period && guest.is_bound {
+        let reasons = ReasonBuilder::new(seen, self.division.as_ref());
+        let assignments = map.assignments();
+        let domains: Vec<usize> = assignments.iter().map(|assignment| assignment.domain).collect();
+        let cpus = assign_cpus(seen, &jobs, &domains);
+        for ((grouped, assignment), cpus) in grouped.iter().zip(&assignments).zip(cpus) {
+            let job = &grouped.job;
+            if job.keeps(&cpus) || !is_period && job.is_bound {
                 continue;
             }
-            let reason = tell.reason(member, spot, &cpus);
-            plan.request(guest.job.job.id, Action::Place(cpus), reason);
+            let reason = reasons.reason(grouped, assignment, &cpus);
+            plan.request(job.job.job.id, Action::Place(cpus), reason);
         }
     }
 }

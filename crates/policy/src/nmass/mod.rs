@@ -1,114 +1,98 @@
-//! N-MASS: programs run where their memory is, unless too many that hunger for cache meet there.
+//! N-MASS: jobs run on the node of their memory, unless too many of them miss the cache there.
 //!
-//! On a machine with several memories a program wants two things that may contradict each other: to be
-//! near its memory, and not to share a cache with others that need it. Memory stays where it is here,
-//! so only the programs can give way:
+//! On a NUMA machine, local memory accesses and low cache contention may contradict each other. Pages never migrate
+//! here, so jobs do:
 //!
 //! ```text
-//!   1  sort      by penalty for being away from home, the highest first
-//!   2  map       each to its home if a core is free there, else to the least loaded other
+//!   1  sort      by remote penalty, the highest first
+//!   2  map       each job to its home if a core is free there, else to the least occupied other
 //!                processor: the policy maximum-local ends here
-//!   3  refine    while one processor's programs miss far more than another's: the one that suffers
-//!                least from being away leaves, if its penalty is no more than 1 + k × difference
+//!   3  refine    while the jobs of one processor have many more misses than those of another: the job
+//!                with the lowest remote penalty migrates, if its penalty is at most 1 + k × difference
 //!
 //!      processor 0   a 20  b 18  c 15        processor 1   d 1
 //!      pressure      53                      1              MPKI, difference 52
-//!                          └── b, whose penalty is least, goes ──►
+//!                          └── b, with the lowest penalty, migrates ──►
 //! ```
 //!
-//! The home of a program is the node that holds most of its memory; before that is known, the node
-//! that it started on. The penalty is its CPI away from home over its CPI at home, as counted, and
-//! until both were seen what its sensitivity declares, or 1. A program whose pages are spread evenly has
-//! no home to leave: its penalty is 1, and home is where it is.
+//! The home of a job is the node that holds most of its memory; before that is known, the node on which it started.
+//! The remote penalty is its CPI away from home over its CPI at home, as counted; until both are known, as its
+//! sensitivity declares, or 1. A job whose pages are spread evenly has no home: its penalty is 1.
 //!
-//! What is placed are jobs, whatever the source calls process: the placement of a job holds for all that
-//! it starts later too. One of n threads needs n places and presses n times. Jobs that are not ours to
-//! place, and those too wide for one place, stay where they are, take up room there ([`crate::places`])
-//! and press there too.
+//! Jobs are placed where the source places processes, so that a placement also holds for children that start later. A
+//! job with n threads needs n slots and adds its pressure n times. Unmanaged jobs, and jobs too wide for one
+//! domain, stay where they are, take slots there ([`crate::slots`]) and add their pressure.
 //!
-//! Units: pressure in thousandths of a miss per 1000 instructions, penalties in thousandths.
-//! Never moved: memory.
+//! Units: pressure in thousandths of a miss per 1000 instructions, penalties in permille.
 
-mod config;
-mod map;
-mod params;
-mod shown;
-mod tell;
+mod declaration;
+mod history;
+mod mapping;
+mod reasons;
 
 use base::Nanos;
 use sched::{Action, Cause, JobState, Plan, Policy, Reason, ReasonCode, Snapshot};
 use topology::DomainChoice;
 
-use crate::PolicyError;
-use crate::common;
-use crate::ground::Ground;
-use crate::intensity::notes::Readable;
-use crate::places::{Company, Guest, seat};
-use crate::spec::Given;
-use config::Config;
-use map::Process;
-pub(crate) use params::{INFO, MAXIMUM_LOCAL};
-use shown::Shown;
-use tell::Tell;
+use crate::notes::{MachineNotes, RateFailures};
+use crate::placement;
+use crate::slots::{MovableJob, PlacementJobs, assign_cpus};
+use declaration::{Config, PRESSURE_UNKNOWN};
+pub(crate) use declaration::{INFO, MAXIMUM_LOCAL};
+use history::Histories;
+use mapping::Process;
+use reasons::ReasonBuilder;
 
-/// The policy and what it remembers.
+/// State of the policies.
 #[derive(Debug)]
 struct NMass {
     config: Config,
     name: &'static str,
-    shown: Shown,
-    ground: Ground,
-    readable: Readable,
-    has_said_unknown: bool,
-}
-
-pub(crate) fn build(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
-    Ok(Box::new(NMass::new(Config::read(given)?, INFO.name)))
-}
-
-/// The same without its third step.
-pub(crate) fn build_maximum_local(
-    given: &Given<'_>,
-    _seed: u64,
-) -> Result<Box<dyn Policy>, PolicyError> {
-    Ok(Box::new(NMass::new(Config::read_maximum_local(given)?, MAXIMUM_LOCAL.name)))
+    histories: Histories,
+    notes: MachineNotes,
+    failures: RateFailures,
+    noted_unknown: bool,
 }
 
 impl NMass {
     fn new(config: Config, name: &'static str) -> Self {
-        let (shown, ground) = (Shown::new(&config), Ground::default());
+        let (notes, failures) = Default::default();
         NMass {
             config,
             name,
-            shown,
-            ground,
-            readable: Readable::default(),
-            has_said_unknown: false,
+            histories: Histories::new(&config),
+            notes,
+            failures,
+            noted_unknown: false,
         }
     }
 }
 
 impl Policy for NMass {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        self.ground.say(seen, plan);
+        self.notes.add(seen, plan);
         let is_interval = seen.turn.causes.contains(&Cause::Interval);
         if is_interval {
-            self.shown.learn(seen);
+            self.histories.add(seen);
         }
-        self.shown.begin(seen);
-        if common::can_place(seen) {
+        self.histories.start_turn(seen);
+        if placement::can_place(seen) {
             if let Some(refine) = self.config.refine.filter(|_| is_interval) {
-                self.readable.check(refine.failures, seen, plan);
+                self.failures.check(refine.failures, seen, plan);
             }
             self.place(seen, plan);
         }
-        self.shown.end(seen, plan, is_interval);
-        // A program that did nothing shows nothing new.
+        self.histories.end_turn(seen, plan, is_interval);
+        // Without CPU time the signals do not change.
         plan.quiescent = is_interval && seen.jobs.iter().all(|job| job.cpu_time == Nanos::ZERO);
     }
 
     fn name(&self) -> &str {
         self.name
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        INFO.reasons.concat()
     }
 
     fn interval(&self) -> Option<Nanos> {
@@ -122,32 +106,32 @@ impl Policy for NMass {
 
 impl NMass {
     fn place(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        let company = Company::of(seen);
+        let jobs = PlacementJobs::of(seen);
         let processes: Vec<Process<'_>> =
-            company.guests.iter().map(|guest| self.process(seen, guest)).collect();
-        self.say_unknown(seen, &processes, plan);
-        let pressure = self.fixed_pressure(seen, &company);
-        let spots = map::map(&self.config, seen, &company, &processes, pressure);
-        let rooms: Vec<usize> = spots.iter().map(|spot| spot.to).collect();
-        let cpus = seat(seen, &company, &rooms);
-        let tell = Tell { config: &self.config, seen, processes: &processes };
-        for (at, (spot, cpus)) in spots.iter().zip(cpus).enumerate() {
-            let guest = &processes[at].guest;
-            if !guest.keeps(&cpus) {
+            jobs.movable.iter().map(|job| self.process(seen, job)).collect();
+        self.note_unknown(seen, &processes, plan);
+        let pressure = self.fixed_pressure(seen, &jobs);
+        let assignments = mapping::map(&self.config, seen, &jobs, &processes, pressure);
+        let domains: Vec<usize> = assignments.iter().map(|assignment| assignment.domain).collect();
+        let cpus = assign_cpus(seen, &jobs, &domains);
+        let reasons = ReasonBuilder { config: &self.config, seen, processes: &processes };
+        for (at, (assignment, cpus)) in assignments.iter().zip(cpus).enumerate() {
+            let job = &processes[at].job;
+            if !job.keeps(&cpus) {
                 plan.request(
-                    guest.job.job.id,
+                    job.job.job.id,
                     Action::Place(cpus.clone()),
-                    tell.reason(at, spot, &cpus),
+                    reasons.reason(at, assignment, &cpus),
                 );
             }
         }
     }
 
-    /// What those press who stay where they are, on each CPU of theirs.
-    fn fixed_pressure(&self, seen: &Snapshot<'_>, company: &Company<'_>) -> Vec<u64> {
+    /// Pressure of the fixed jobs, once for each of their CPUs.
+    fn fixed_pressure(&self, seen: &Snapshot<'_>, jobs: &PlacementJobs<'_>) -> Vec<u64> {
         let mut pressure = vec![0u64; seen.domains.len()];
-        for job in &company.fixed {
-            let Some(mpki) = self.shown.mpki(seen, job) else { continue };
+        for job in &jobs.fixed {
+            let Some(mpki) = self.histories.mpki(seen, job) else { continue };
             let cpus = job.placed.into_iter().flat_map(|cpus| cpus.iter());
             for idx in cpus.filter_map(|cpu| seen.domains.of_cpu(cpu)) {
                 pressure[idx] = pressure[idx].saturating_add(mpki);
@@ -156,27 +140,26 @@ impl NMass {
         pressure
     }
 
-    fn process<'s>(&self, seen: &Snapshot<'_>, guest: &Guest<'s>) -> Process<'s> {
-        let home = self.shown.home(seen, guest.job);
+    fn process<'s>(&self, seen: &Snapshot<'_>, job: &MovableJob<'s>) -> Process<'s> {
+        let home = self.histories.home(seen, job.job);
         Process {
-            guest: *guest,
-            penalty: self.shown.penalty(guest.job, &home),
-            mpki: self.shown.mpki(seen, guest.job),
+            job: *job,
+            penalty: self.histories.penalty(job.job, &home),
+            mpki: self.histories.mpki(seen, job.job),
             home,
         }
     }
 
-    /// Once, when something ran and nobody's misses are known.
-    fn say_unknown(&mut self, seen: &Snapshot<'_>, all: &[Process<'_>], plan: &mut Plan) {
+    /// Once, if jobs ran and no misses are known.
+    fn note_unknown(&mut self, seen: &Snapshot<'_>, all: &[Process<'_>], plan: &mut Plan) {
         let has_run = |process: &&Process<'_>| {
-            process.guest.job.state == JobState::Running
-                && process.guest.job.cpu_time != Nanos::ZERO
+            process.job.job.state == JobState::Running && process.job.job.cpu_time != Nanos::ZERO
         };
         let is_known = all.iter().any(|process| process.mpki.is_some());
-        let could = self.config.refine.is_some() && seen.interval != Nanos::ZERO;
-        if could && !self.has_said_unknown && !is_known && all.iter().any(|p| has_run(&p)) {
-            self.has_said_unknown = true;
-            plan.note(Reason::new(ReasonCode::PressureUnknown));
+        let is_possible = self.config.refine.is_some() && seen.interval != Nanos::ZERO;
+        if is_possible && !self.noted_unknown && !is_known && all.iter().any(|p| has_run(&p)) {
+            self.noted_unknown = true;
+            plan.note(Reason::new(PRESSURE_UNKNOWN));
         }
     }
 }

@@ -15,10 +15,10 @@ const FOUR: &str = "job a\njob b\njob c\njob d\n0ms due a b c d\n250ms poll\n500
 #[test]
 fn programs_start_on_cpus_drawn_by_lot_and_stay_there() {
     expect![[r#"
-        0ms a on 3 because node 1 was drawn by lot of 2 places that it may use, and cpu 3
-        0ms b on 0 because node 0 was drawn by lot of 2 places that it may use, and cpu 0
-        0ms c on 1 because node 0 was drawn by lot of 2 places that it may use, and cpu 1
-        0ms d on 2 because node 1 was drawn by lot of 2 places that it may use, and cpu 2
+        0ms a on 3 because node 1 was drawn at random from the 2 domains that the job may use, with cpu 3
+        0ms b on 0 because node 0 was drawn at random from the 2 domains that the job may use, with cpu 0
+        0ms c on 1 because node 0 was drawn at random from the 2 domains that the job may use, with cpu 1
+        0ms d on 2 because node 1 was drawn at random from the 2 domains that the job may use, with cpu 2
     "#]]
     .assert_eq(&stories("nodes=2 cores=2", "random", FOUR));
 }

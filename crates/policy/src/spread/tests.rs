@@ -147,11 +147,11 @@ fn threads_get_a_cpu_each_in_one_cache_or_else_in_the_whole_node() {
 fn memory_is_bound_to_the_node_of_the_cpus_when_told_so() {
     let script = "job a\njob b memory=0\njob c\n0ms due a b c";
     let expected = expect![[r#"
-        0ms a on 0 because node 0 was next in turn, and cpu 0 had the fewest programs in it
-        0ms a memory 0 because it runs on node 0, so its memory comes from there
-        0ms b on 2 because node 1 was next in turn, and cpu 2 had the fewest programs in it
-        0ms c on 1 because node 0 was next in turn, and cpu 1 had the fewest programs in it
-        0ms c memory 0 because it runs on node 0, so its memory comes from there
+        0ms a on 0 because node 0 was next in round-robin order; cpu 0 had the fewest jobs there
+        0ms a memory 0 because the job runs on node 0, so its memory is allocated there
+        0ms b on 2 because node 1 was next in round-robin order; cpu 2 had the fewest jobs there
+        0ms c on 1 because node 0 was next in round-robin order; cpu 1 had the fewest jobs there
+        0ms c memory 0 because the job runs on node 0, so its memory is allocated there
     "#]];
     expected.assert_eq(&stories("nodes=2 cores=2", "spread[memory=bind]", script));
     check(
@@ -192,9 +192,9 @@ fn nothing_moves_however_uneven_the_loads() {
 fn a_job_whose_cpu_goes_offline_takes_the_next_place_in_turn() {
     let script = "job a\njob b\n0ms due a b\n100ms usable 1-3\n200ms usable 0-3";
     let expected = expect![[r#"
-        0ms a on 0 because node 0 was next in turn, and cpu 0 had the fewest programs in it
-        0ms b on 2 because node 1 was next in turn, and cpu 2 had the fewest programs in it
-        100ms a on 1 because not all of the CPUs that it was on (0) can be used any more, so it was placed as if it had just started: node 0 was next in turn, and cpu 1 had the fewest programs in it
+        0ms a on 0 because node 0 was next in round-robin order; cpu 0 had the fewest jobs there
+        0ms b on 2 because node 1 was next in round-robin order; cpu 2 had the fewest jobs there
+        100ms a on 1 because some of the job's CPUs (0) became unusable, so it was placed like a new job: node 0 was next in round-robin order; cpu 1 had the fewest jobs there
     "#]];
     expected.assert_eq(&stories("nodes=2 cores=2", "spread", script));
 }

@@ -178,7 +178,11 @@ mod tests {
         let (job, to) = (JobId(0), NodeId(to));
         let pages = Action::MovePages { from: None, to, limit: Action::NO_LIMIT };
         let mut plan = Plan::default();
-        plan.request(job, pages.clone(), Reason::new(ReasonCode::MemoryGoesAlong));
+        plan.request(
+            job,
+            pages.clone(),
+            Reason::new(ReasonCode::new("memory-goes-along", "a test")),
+        );
         let result = OutcomeResult::InProgress;
         let started = Outcome { target: job.into(), action: Some(pages.clone()), result };
         let outcomes = if is_started { vec![started] } else { Vec::new() };

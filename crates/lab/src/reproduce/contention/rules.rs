@@ -48,7 +48,7 @@ impl Sink for Observed {
         self.levels.extend(level.map(word));
         let is_placement = |request: &&sched::Request| matches!(request.action, Action::Place(_));
         self.n_placed += record.plan.requests.iter().filter(is_placement).count();
-        self.codes.extend(record.plan.notes.iter().map(|note| note.code));
+        self.codes.extend(record.plan.notes.iter().map(|note| note.code.clone()));
         self.was_aborted |= record.plan.abort.is_some();
         Ok(())
     }
@@ -64,7 +64,7 @@ fn word(level: Level) -> &'static str {
 
 /// Every policy with a parameter `domains`. `linux` has none, and places no task.
 fn policies() -> Vec<&'static str> {
-    let has = |info: &&policy::PolicyInfo| info.params.iter().any(|param| param.name == "domains");
+    let has = |info: &&&policy::PolicyInfo| info.params.iter().any(|param| param.name == "domains");
     policy::registry().iter().filter(has).map(|info| info.name).collect()
 }
 
@@ -110,7 +110,8 @@ struct Behaviour {
 impl Behaviour {
     fn of(policy: &'static str, runs: &[Observed]) -> Self {
         let levels: BTreeSet<&str> = runs.iter().flat_map(|run| &run.levels).copied().collect();
-        let has_note = |run: &Observed| run.codes.contains(&ReasonCode::NothingToPlace);
+        let has_note =
+            |run: &Observed| run.codes.iter().any(|code| code.name() == "nothing-to-place");
         Behaviour {
             policy,
             levels: levels.into_iter().collect(),

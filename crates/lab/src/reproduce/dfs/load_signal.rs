@@ -21,7 +21,7 @@ use base::{CpuId, JobId, Nanos, TaskId};
 use engine::{Sink, TurnRecord};
 use program::{Class, Job};
 use report::study::{ReadingWord, StudyFigure};
-use sched::{Action, CounterEvent, JobEvent, ReasonCode, Target};
+use sched::{Action, CounterEvent, JobEvent, Target};
 use topology::Machine;
 
 use super::super::finding::{BOTH_READINGS, judged, with_values};
@@ -180,7 +180,7 @@ impl Agreement {
         counts.n_same_victim += usize::from(same_victim);
         counts.n_same_by_misses += usize::from(same_by_misses);
         let mut requests = record.plan.requests.iter();
-        let moved = requests.find(|request| request.reason.code == ReasonCode::LoadUneven);
+        let moved = requests.find(|request| request.reason.code.name() == "load-uneven");
         if let Some(Target::Job(job)) = moved.map(|request| request.target) {
             counts.n_moves += 1;
             counts.n_predicted += usize::from(victim == Some(job));

@@ -25,9 +25,9 @@ fn a_program_starts_where_it_and_its_neighbours_suffer_least() {
         3ms due tough
         ",
         expect![[r#"
-            0ms rough on 0 because 2 domains were best and equal in slow-downs, load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            2ms tender on 2 because on node 1 it and its neighbours are predicted to slow each other down least (by 0.000 of a program's time in sum; 90 of 100 memory operations in the last interval), and cpu 2 had the fewest programs in it (tier bandwidth)
-            3ms tough on 1 because on node 0 it and its neighbours are predicted to slow each other down least (by 0.000 of a program's time in sum; 10 of 100 memory operations in the last interval), and cpu 1 had the fewest programs in it (tier bandwidth)
+            0ms rough on 0 because node 0 has the lowest number of 2 domains with equal slowdowns, load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            2ms tender on 2 because the predicted sum of slowdowns was lowest on node 1 (this job adds 0.000 of a job's time; load 90 of 100 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
+            3ms tough on 1 because the predicted sum of slowdowns was lowest on node 0 (this job adds 0.000 of a job's time; load 10 of 100 memory operations in the last interval); cpu 1 had the fewest jobs there (tier bandwidth)
         "#]],
     );
 }
@@ -69,10 +69,10 @@ fn the_move_that_lowers_slow_downs_most_is_made_wherever_it_leads() {
         250ms poll 900 10 20
         ",
         expect![[r#"
-            0ms rough on 0 because node 0 is the only domain that it may use (0 of 0 memory operations), and cpu 0 had the fewest programs in it (tier bandwidth)
-            0ms tender on 1 because node 0 is the only domain that it may use (0 of 0 memory operations), and cpu 1 had the fewest programs in it (tier bandwidth)
-            0ms second on 2 because node 1 is the only domain that it may use (0 of 0 memory operations), and cpu 2 had the fewest programs in it (tier bandwidth)
-            0ms third on 4 because node 2 is the only domain that it may use (0 of 0 memory operations), and cpu 4 had the fewest programs in it (tier bandwidth)
+            0ms rough on 0 because node 0 is the only domain that the job may use (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            0ms tender on 1 because node 0 is the only domain that the job may use (load 0 of 0 memory operations); cpu 1 had the fewest jobs there (tier bandwidth)
+            0ms second on 2 because node 1 is the only domain that the job may use (load 0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
+            0ms third on 4 because node 2 is the only domain that the job may use (load 0 of 0 memory operations); cpu 4 had the fewest jobs there (tier bandwidth)
         "#]],
     );
     check_story(
@@ -88,11 +88,11 @@ fn the_move_that_lowers_slow_downs_most_is_made_wherever_it_leads() {
         250ms poll 900 10 20
         ",
         expect![[r#"
-            0ms tender on 0 because 3 domains were best and equal in slow-downs, load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            1ms rough on 1 because node 0 is the only domain that it may use (0 of 0 memory operations), and cpu 1 had the fewest programs in it (tier bandwidth)
-            1ms second on 2 because node 1 is the only domain that it may use (0 of 0 memory operations), and cpu 2 had the fewest programs in it (tier bandwidth)
-            1ms third on 4 because node 2 is the only domain that it may use (0 of 0 memory operations), and cpu 4 had the fewest programs in it (tier bandwidth)
-            250ms tender on 5 because node 0 carried 900 memory operations in the last interval, more than 3/2 times the mean (310); of the jobs on node 0 that may move this one lowers the predicted slow-downs of all most by going to node 2 (by 0.363 of a program's time in sum), and cpu 5 had the fewest programs on node 2 (tier bandwidth)
+            0ms tender on 0 because node 0 has the lowest number of 3 domains with equal slowdowns, load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            1ms rough on 1 because node 0 is the only domain that the job may use (load 0 of 0 memory operations); cpu 1 had the fewest jobs there (tier bandwidth)
+            1ms second on 2 because node 1 is the only domain that the job may use (load 0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
+            1ms third on 4 because node 2 is the only domain that the job may use (load 0 of 0 memory operations); cpu 4 had the fewest jobs there (tier bandwidth)
+            250ms tender on 5 because node 0 had a load of 900 memory operations in the last interval, more than 3/2 times the mean (310); of the movable jobs on node 0, this one lowers the sum of predicted slowdowns most on node 2 (by 0.363 of a job's time); cpu 5 had the fewest jobs on node 2 (tier bandwidth)
         "#]],
     );
 }
@@ -140,9 +140,9 @@ fn a_job_that_shows_another_class_than_declared_is_judged_by_what_it_shows() {
         "dfs[classes=online]",
         &together,
         expect![[r#"
-            0ms liar on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            2ms honest on 1 because node 0 had the least load (0 of 900 memory operations in the last interval), and cpu 1 the fewest programs there (tier bandwidth)
-            1250ms liar on 2 because node 0 carried 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); of the jobs on node 0 that may move this one had the highest class (9, by cache misses counted), and cpu 2 had the fewest programs on node 1 (tier bandwidth)
+            0ms liar on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            2ms honest on 1 because node 0 had the lowest load (0 of 900 memory operations in the last interval); cpu 1 had the fewest jobs there (tier bandwidth)
+            1250ms liar on 2 because node 0 had a load of 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); this job had the highest class (9, by counted cache misses) of the movable jobs on node 0; cpu 2 had the fewest jobs on node 1 (tier bandwidth)
         "#]],
     );
     check(
@@ -172,9 +172,9 @@ fn with_both_signals_controllers_say_that_somebody_goes_and_misses_say_who() {
         "dfs[loads=both]",
         script,
         expect![[r#"
-            0ms mild on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            2ms wild on 1 because node 0 had the least load (0 of 900 memory operations in the last interval), and cpu 1 the fewest programs there (tier bandwidth)
-            250ms wild on 2 because node 0 carried 900 memory operations in the last interval, more than 4/3 times the mean (500); of the jobs on node 0 that may move this one had the most cache misses (900), and cpu 2 had the fewest programs on node 1 (tier bandwidth)
+            0ms mild on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            2ms wild on 1 because node 0 had the lowest load (0 of 900 memory operations in the last interval); cpu 1 had the fewest jobs there (tier bandwidth)
+            250ms wild on 2 because node 0 had a load of 900 memory operations in the last interval, more than 4/3 times the mean (500); of the movable jobs on node 0, this one had the most cache misses (900); cpu 2 had the fewest jobs on node 1 (tier bandwidth)
         "#]],
     );
     // Where misses are not counted the class tells, as it does without the extension.
@@ -207,10 +207,10 @@ fn memory_goes_after_the_job_that_was_moved() {
         "dfs[memory=follow]",
         &format!("{CROWDED} free 0=512 1=512\n 250ms memory wild 0=64 1=2; poll 900 100"),
         expect![[r#"
-            0ms wild on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            2ms mild on 1 because node 0 had the least load (0 of 900 memory operations in the last interval), and cpu 1 the fewest programs there (tier bandwidth)
-            250ms wild on 2 because node 0 carried 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); of the jobs on node 0 that may move this one had the highest class (9, by rate), and cpu 2 had the fewest programs on node 1 (tier bandwidth)
-            250ms wild pages from anywhere to node1 because it was moved to node 1, where 3.0 % of its memory (66.0 MiB) lie; the rest of its own (64.0 MiB) goes there too, where 512.0 MiB are free
+            0ms wild on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            2ms mild on 1 because node 0 had the lowest load (0 of 900 memory operations in the last interval); cpu 1 had the fewest jobs there (tier bandwidth)
+            250ms wild on 2 because node 0 had a load of 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); this job had the highest class (9, by rate) of the movable jobs on node 0; cpu 2 had the fewest jobs on node 1 (tier bandwidth)
+            250ms wild pages from anywhere to node1 because the job migrated to node 1, which holds 3.0 % of its memory (66.0 MiB); its other own pages (64.0 MiB) follow, and node 1 has 512.0 MiB free
         "#]],
     );
     // Without the extension it stays.
@@ -356,10 +356,10 @@ fn a_move_that_costs_more_than_it_gains_is_not_made() {
         "dfs[memory=follow,gain=1]",
         &script,
         expect![[r#"
-            0ms wild on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            2ms mild on 1 because node 0 had the least load (0 of 900 memory operations in the last interval), and cpu 1 the fewest programs there (tier bandwidth)
-            250ms wild on 2 because node 0 carried 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); of the jobs on node 0 that may move this one had the highest class (9, by rate), and cpu 2 had the fewest programs on node 1; it is expected to gain 50.0 ms and to cost 37.8 ms (tier bandwidth)
-            250ms wild pages from anywhere to node1 because it was moved to node 1, where 0.0 % of its memory (64.0 MiB) lie; the rest of its own (64.0 MiB) goes there too, where 512.0 MiB are free
+            0ms wild on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            2ms mild on 1 because node 0 had the lowest load (0 of 900 memory operations in the last interval); cpu 1 had the fewest jobs there (tier bandwidth)
+            250ms wild on 2 because node 0 had a load of 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); this job had the highest class (9, by rate) of the movable jobs on node 0; cpu 2 had the fewest jobs on node 1; estimated gain 50.0 ms, cost 37.8 ms (tier bandwidth)
+            250ms wild pages from anywhere to node1 because the job migrated to node 1, which holds 0.0 % of its memory (64.0 MiB); its other own pages (64.0 MiB) follow, and node 1 has 512.0 MiB free
         "#]],
     );
     check(

@@ -15,9 +15,9 @@ fn with_one_node_jobs_are_spread_over_caches_and_memory_gains_nothing() {
         0ms due a b
         ",
         expect![[r#"
-            0ms note: only one node with memory can be used: jobs are placed on llc domains, and where memory lies gains nothing
-            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them llc 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            0ms b on 2 because of the domains with the least load (0 of 0 memory operations) llc 1 had the fewest programs (0), and cpu 2 the fewest in it (tier bandwidth)
+            0ms note: only one node with memory is usable: jobs are placed on llc domains, and memory placement has no effect
+            0ms a on 0 because llc 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            0ms b on 2 because llc 1 had the fewest jobs (0) of the domains with the lowest load (0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
         "#]],
     );
 }
@@ -57,7 +57,7 @@ fn with_a_single_cpu_nothing_is_placed() {
         250ms poll 200
         ",
         expect![[r#"
-            0ms note: only one CPU can be used, so nothing is placed
+            0ms note: only one CPU is usable, so no job is placed
         "#]],
     );
 }
@@ -183,12 +183,12 @@ fn jobs_without_a_class_are_told_of_once_and_count_as_class_0() {
         250ms poll 900 10
         ",
         expect![[r#"
-            0ms note: jobs without a class, such as a, count as class 0
-            0ms a on 0 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            0ms b on 1 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 1 had the fewest programs in it (tier bandwidth)
-            2ms a on 0 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            2ms c on 0 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            250ms b on 2 because node 0 carried 900 memory operations in the last interval and node 1 10: more than 4/3 times the mean (455); of the jobs on node 0 that may move this one had the highest class (1, by rate), and cpu 2 had the fewest programs on node 1 (tier bandwidth)
+            0ms note: jobs without a class (a) count as class 0
+            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            0ms b on 1 because node 0 has the lowest number of 2 domains with equal load (load 0 of 0 memory operations); cpu 1 had the fewest jobs there (tier bandwidth)
+            2ms a on 0 because node 0 has the lowest number of 2 domains with equal load (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            2ms c on 0 because node 0 has the lowest number of 2 domains with equal load (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            250ms b on 2 because node 0 had a load of 900 memory operations in the last interval and node 1 10: more than 4/3 times the mean (455); this job had the highest class (1, by rate) of the movable jobs on node 0; cpu 2 had the fewest jobs on node 1 (tier bandwidth)
         "#]],
     );
 }
@@ -202,8 +202,8 @@ fn of_many_jobs_without_a_class_the_first_are_named() {
         "dfs",
         &format!("{declared}0ms due {}", names.join(" ")),
         expect![[r#"
-            0ms note: only one CPU can be used, so nothing is placed
-            0ms note: jobs without a class, such as j1, j2, j3, j4, j5, j6, j7, j8 and 2 more, count as class 0
+            0ms note: only one CPU is usable, so no job is placed
+            0ms note: jobs without a class (j1, j2, j3, j4, j5, j6, j7, j8 and 2 more) count as class 0
         "#]],
     );
 }
@@ -286,9 +286,9 @@ fn a_kernel_that_moves_memory_by_itself_is_told_of_where_there_are_nodes() {
         "dfs",
         script,
         expect![[r#"
-            0ms note: automatic NUMA balancing is on and may work against the placement; switch it off with sysctl kernel.numa_balancing=0
-            0ms note: this process interleaves its memory over nodes, and its jobs would too: placement near memory gains nothing then
-            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
+            0ms note: automatic NUMA balancing is enabled and may undo the placement; disable it with sysctl kernel.numa_balancing=0
+            0ms note: this process interleaves its memory over nodes, and its jobs inherit that: placement near memory has no effect
+            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
         "#]],
     );
     check(
@@ -321,11 +321,11 @@ fn at_another_level_nothing_is_expected_and_everything_is_learnt_anew() {
         530ms due c
         ",
         expect![[r#"
-            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            510ms b on 4 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 4 the fewest programs there (tier bandwidth)
-            520ms note: other CPUs can be used than before: jobs are placed on llc domains from here on
-            520ms b on 2 because not all of the CPUs that it was on (4) can be used any more, so it was placed as if it had just started: llc 1 was best (of equal loads it had the fewest programs) with 0 of 0 memory operations, and cpu 2 had the fewest programs in it (tier bandwidth)
-            530ms c on 1 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them llc 0 has the lowest number; cpu 1 had the fewest programs in it (tier bandwidth)
+            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            510ms b on 4 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 4 had the fewest jobs there (tier bandwidth)
+            520ms note: the usable CPUs changed: jobs are placed on llc domains from now on
+            520ms b on 2 because some of the job's CPUs (4) became unusable, so it was placed like a new job: on llc 1 (the fewest jobs of equal loads) with a load of 0 of 0 memory operations; cpu 2 had the fewest jobs there (tier bandwidth)
+            530ms c on 1 because llc 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 1 had the fewest jobs there (tier bandwidth)
         "#]],
     );
 }
@@ -370,9 +370,9 @@ fn places_that_are_others_of_the_same_level_keep_what_was_learnt() {
         530ms due c
         ",
         expect![[r#"
-            0ms a on 0 because 3 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            520ms b on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there (tier bandwidth)
-            530ms c on 1 because 2 domains were best and equal in load, programs and classes, each with 700 of 1400 memory operations, 700 of the 1400 only expected of programs started since, and of them node 0 has the lowest number; cpu 1 had the fewest programs in it (tier bandwidth)
+            0ms a on 0 because node 0 has the lowest number of 3 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            520ms b on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
+            530ms c on 1 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 700 of 1400 memory operations, of which 700 are expected of jobs started since); cpu 1 had the fewest jobs there (tier bandwidth)
         "#]],
     );
 }
@@ -390,17 +390,17 @@ fn a_level_of_which_the_machine_tells_nothing_is_told() {
         "dfs[domains=llc]",
         script,
         expect![[r#"
-        0ms note: there is no llc to place on among the CPUs that can be used, so nothing is placed
-    "#]],
+            0ms note: the usable CPUs have no llc domain, so no job is placed
+        "#]],
     );
     check_story(
         no_caches,
         "spread[domains=llc]",
         script,
         expect![[r#"
-        0ms note: there is no llc to place on among the CPUs that can be used, so nothing is placed
-        250ms note: there is no llc to place on among the CPUs that can be used, so nothing is placed
-    "#]],
+            0ms note: the usable CPUs have no llc domain, so no job is placed
+            250ms note: the usable CPUs have no llc domain, so no job is placed
+        "#]],
     );
 }
 
@@ -418,10 +418,10 @@ fn when_the_places_become_others_it_is_told() {
         40ms usable 0-7
         ",
         expect![[r#"
-            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            10ms note: other CPUs can be used than before: jobs are placed on llc domains from here on
-            30ms note: only one CPU can be used, so nothing is placed
-            40ms note: other CPUs can be used than before: jobs are placed on node domains from here on
+            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            10ms note: the usable CPUs changed: jobs are placed on llc domains from now on
+            30ms note: only one CPU is usable, so no job is placed
+            40ms note: the usable CPUs changed: jobs are placed on node domains from now on
         "#]],
     );
 }
@@ -439,8 +439,8 @@ fn loads_that_nothing_tells_of_leave_the_number_as_printed() {
         "dfs",
         script,
         expect![[r#"
-            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 known memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier none)
-            250ms note: no memory counter can be read here and no job has a class: every load counts as 0, so jobs are spread by number at their start and none is moved
+            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 known memory operations); cpu 0 had the fewest jobs there (tier none)
+            250ms note: no memory counter is readable and no job has a class: all loads count as 0, jobs are spread by domain number at start, and none migrates
         "#]],
     );
     check_story(
@@ -448,8 +448,8 @@ fn loads_that_nothing_tells_of_leave_the_number_as_printed() {
         "dfs[reading=paper]",
         script,
         expect![[r#"
-            0ms a on 0 because 2 domains were best and equal in load, each with 0 of 0 known memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier none)
-            250ms note: no memory counter can be read here and no job has a class: every load counts as 0, so every job starts on the place with the lowest number that it may use and none is moved
+            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load (load 0 of 0 known memory operations); cpu 0 had the fewest jobs there (tier none)
+            250ms note: no memory counter is readable and no job has a class: all loads count as 0, every job starts on the usable domain with the lowest number, and none migrates
         "#]],
     );
 }

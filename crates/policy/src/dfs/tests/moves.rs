@@ -55,7 +55,7 @@ fn a_move_tells_loads_limit_and_class() {
         "dfs",
         "250ms poll 900 100",
         expect![
-            "250ms wild on 3 because node 0 carried 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); of the jobs on node 0 that may move this one had the highest class (7, by rate), and cpu 3 had the fewest programs on node 1 (tier bandwidth)"
+            "250ms wild on 3 because node 0 had a load of 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); this job had the highest class (7, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)"
         ],
     );
 }
@@ -159,7 +159,7 @@ fn by_ratio_twice_the_smallest_load_is_enough() {
         policy,
         "250ms poll 1000 500",
         expect![
-            "250ms wild on 3 because node 0 carried 1000 memory operations in the last interval and node 1 500: at least 2 times as many (mean 750); of the jobs on node 0 that may move this one had the highest class (7, by rate), and cpu 3 had the fewest programs on node 1 (tier bandwidth)"
+            "250ms wild on 3 because node 0 had a load of 1000 memory operations in the last interval and node 1 500: a ratio of at least 2 (mean 750); this job had the highest class (7, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)"
         ],
     );
 }
@@ -279,8 +279,8 @@ fn when_told_so_several_jobs_move_in_a_poll_and_each_counts_as_moved() {
         "dfs[migrations_per_poll=3]",
         "250ms poll 1200 0 with wild=300 wide=300 mild=300",
         expect![[r#"
-            250ms wild on 3 because node 0 carried 1200 memory operations in the last interval and node 1 0: more than 4/3 times the mean (600); of the jobs on node 0 that may move this one had the highest class (7, by rate), and cpu 3 had the fewest programs on node 1 (tier bandwidth)
-            250ms wide on 2 because node 0 carried 900 memory operations in the last interval and node 1 300: more than 4/3 times the mean (600); of the jobs on node 0 that may move this one had the highest class (5, by rate), and cpu 2 had the fewest programs on node 1 (tier bandwidth)"#]],
+            250ms wild on 3 because node 0 had a load of 1200 memory operations in the last interval and node 1 0: more than 4/3 times the mean (600); this job had the highest class (7, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)
+            250ms wide on 2 because node 0 had a load of 900 memory operations in the last interval and node 1 300: more than 4/3 times the mean (600); this job had the highest class (5, by rate) of the movable jobs on node 0; cpu 2 had the fewest jobs on node 1 (tier bandwidth)"#]],
     );
 }
 
@@ -558,7 +558,7 @@ fn unreadable_counters_skip_the_poll_and_the_fourth_in_a_row_ends_the_run() {
         "dfs[start=plain]",
         script,
         expect![
-            "2000ms gives up because the memory controllers could not be read 4 times in a row"
+            "2000ms gives up because the memory controller counters were unreadable 4 times in a row"
         ],
     );
     check_then(

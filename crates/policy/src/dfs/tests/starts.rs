@@ -155,9 +155,9 @@ fn a_job_that_began_within_an_interval_does_not_tell_what_its_class_shows() {
         520ms due c
         ",
         expect![[r#"
-            240ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            510ms b on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there (tier bandwidth)
-            520ms c on 1 because 2 domains were best and equal in load, programs and classes, each with 700 of 1400 memory operations, 700 of the 1400 only expected of programs started since, and of them node 0 has the lowest number; cpu 1 had the fewest programs in it (tier bandwidth)
+            240ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            510ms b on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
+            520ms c on 1 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 700 of 1400 memory operations, of which 700 are expected of jobs started since); cpu 1 had the fewest jobs there (tier bandwidth)
         "#]],
     );
 }
@@ -180,10 +180,10 @@ fn loads_on_another_signal_are_learnt_anew() {
         770ms due c
         ",
         expect![[r#"
-            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            750ms note: no memory counter can be read here: a domain's load is the sum over its tasks of the class as declared times the CPU time used
-            760ms b on 2 because node 1 had the least load (0 of 9 declared memory operations in the last interval), and cpu 2 the fewest programs there (tier declared)
-            770ms c on 1 because 2 domains were best and equal in load, programs and classes, each with 9 of 18 declared memory operations, 9 of the 18 only expected of programs started since, and of them node 0 has the lowest number; cpu 1 had the fewest programs in it (tier declared)
+            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            750ms note: memory counters are not readable: the load of a domain is the sum of declared class times CPU time over its tasks
+            760ms b on 2 because node 1 had the lowest load (0 of 9 declared memory operations in the last interval); cpu 2 had the fewest jobs there (tier declared)
+            770ms c on 1 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 9 of 18 declared memory operations, of which 9 are expected of jobs started since); cpu 1 had the fewest jobs there (tier declared)
         "#]],
     );
 }
@@ -349,12 +349,12 @@ fn a_start_tells_what_decided() {
         520ms due e
         ",
         expect![[r#"
-            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            10ms b on 2 because of the domains with the least load (0 of 0 memory operations) node 1 had the fewest programs (0), and cpu 2 the fewest in it (tier bandwidth)
-            20ms c on 1 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 1 had the fewest programs in it (tier bandwidth)
-            30ms d on 3 because of the domains with the least load (0 of 0 memory operations) node 1 had the fewest programs (1), and cpu 3 the fewest in it (tier bandwidth)
-            510ms d on 3 because node 1 had the least load (5 of 15 memory operations in the last interval), and cpu 3 the fewest programs there (tier bandwidth)
-            520ms e on 2 because node 1 is the only domain that it may use (5 of 15 memory operations), and cpu 2 had the fewest programs in it (tier bandwidth)
+            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            10ms b on 2 because node 1 had the fewest jobs (0) of the domains with the lowest load (0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
+            20ms c on 1 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 1 had the fewest jobs there (tier bandwidth)
+            30ms d on 3 because node 1 had the fewest jobs (1) of the domains with the lowest load (0 of 0 memory operations); cpu 3 had the fewest jobs there (tier bandwidth)
+            510ms d on 3 because node 1 had the lowest load (5 of 15 memory operations in the last interval); cpu 3 had the fewest jobs there (tier bandwidth)
+            520ms e on 2 because node 1 is the only domain that the job may use (load 5 of 15 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
         "#]],
     );
 }
@@ -369,7 +369,7 @@ fn as_printed_a_start_tells_that_only_loads_were_compared() {
         0ms due a
         ",
         expect![[r#"
-            0ms a on 0 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
+            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
         "#]],
     );
 }
@@ -387,9 +387,9 @@ fn a_job_whose_cpu_goes_offline_is_placed_as_if_it_had_just_been_created() {
         300ms usable 0-1,3
         ",
         expect![[r#"
-            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            0ms b on 2 because of the domains with the least load (0 of 0 memory operations) node 1 had the fewest programs (0), and cpu 2 the fewest in it (tier bandwidth)
-            300ms b on 1 because not all of the CPUs that it was on (2) can be used any more, so it was placed as if it had just started: node 0 was best (it had the least load) with 10 of 60 memory operations, and cpu 1 had the fewest programs in it (tier bandwidth)
+            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            0ms b on 2 because node 1 had the fewest jobs (0) of the domains with the lowest load (0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
+            300ms b on 1 because some of the job's CPUs (2) became unusable, so it was placed like a new job: on node 0 (the lowest load) with a load of 10 of 60 memory operations; cpu 1 had the fewest jobs there (tier bandwidth)
         "#]],
     );
 }
@@ -503,11 +503,11 @@ fn what_is_expected_of_a_program_that_did_not_start_is_taken_back() {
         550ms due e
         ",
         expect![[r#"
-            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
-            510ms b on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there (tier bandwidth)
-            520ms c on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there (tier bandwidth)
-            540ms d on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there (tier bandwidth)
-            550ms e on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there (tier bandwidth)
+            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            510ms b on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
+            520ms c on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
+            540ms d on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
+            550ms e on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
         "#]],
     );
 }
@@ -535,13 +535,13 @@ fn a_job_placed_again_takes_its_load_along_and_does_not_rest() {
         750ms poll 900 1 with b=700
         ",
         expect![[r#"
-            0ms d on 2 because node 1 is the only domain that it may use (0 of 0 memory operations), and cpu 2 had the fewest programs in it (tier bandwidth)
-            2ms a on 0 because node 0 is the only domain that it may use (0 of 1 memory operations), and cpu 0 had the fewest programs in it (tier bandwidth)
-            2ms b on 1 because node 0 had the least load (0 of 1 memory operations in the last interval), and cpu 1 the fewest programs there (tier bandwidth)
-            250ms b on 3 because node 0 carried 700 memory operations in the last interval and node 1 1: more than 4/3 times the mean (350); of the jobs on node 0 that may move this one had the highest class (6, by rate), and cpu 3 had the fewest programs on node 1 (tier bandwidth)
-            510ms b on 1 because not all of the CPUs that it was on (3) can be used any more, so it was placed as if it had just started: node 0 was best (it had the least load) with 5 of 15 memory operations, and cpu 1 had the fewest programs in it (tier bandwidth)
-            520ms c on 2 because node 1 is the only domain that it may use (10 of 705 memory operations, 690 of the 705 only expected of programs started since), and cpu 2 had the fewest programs in it (tier bandwidth)
-            750ms b on 2 because node 0 carried 900 memory operations in the last interval and node 1 1: more than 4/3 times the mean (450); of the jobs on node 0 that may move this one had the highest class (6, by rate), and cpu 2 had the fewest programs on node 1 (tier bandwidth)
+            0ms d on 2 because node 1 is the only domain that the job may use (load 0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
+            2ms a on 0 because node 0 is the only domain that the job may use (load 0 of 1 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+            2ms b on 1 because node 0 had the lowest load (0 of 1 memory operations in the last interval); cpu 1 had the fewest jobs there (tier bandwidth)
+            250ms b on 3 because node 0 had a load of 700 memory operations in the last interval and node 1 1: more than 4/3 times the mean (350); this job had the highest class (6, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)
+            510ms b on 1 because some of the job's CPUs (3) became unusable, so it was placed like a new job: on node 0 (the lowest load) with a load of 5 of 15 memory operations; cpu 1 had the fewest jobs there (tier bandwidth)
+            520ms c on 2 because node 1 is the only domain that the job may use (load 10 of 705 memory operations, of which 690 are expected of jobs started since); cpu 2 had the fewest jobs there (tier bandwidth)
+            750ms b on 2 because node 0 had a load of 900 memory operations in the last interval and node 1 1: more than 4/3 times the mean (450); this job had the highest class (6, by rate) of the movable jobs on node 0; cpu 2 had the fewest jobs on node 1 (tier bandwidth)
         "#]],
     );
 }

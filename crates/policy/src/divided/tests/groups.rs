@@ -11,15 +11,15 @@ fn a_third_with_most_full_queues_is_collected_and_a_third_with_most_references_k
         "divided",
         &periods(SIX, 3),
         expect![[r#"
-            0ms lbm on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
-            0ms sphinx on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
-            0ms gromacs on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
-            0ms libquantum on 5 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 5 had the fewest programs there
-            0ms omnetpp on 2 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 2 had the fewest programs there
-            0ms canneal on 6 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 6 had the fewest programs there
-            20s gromacs on 5 because it is of Group 3, which neither hurts nor is hurt much (5 cycles with a full queue of requests and 20 references to the last-level cache in a second of CPU time; ranked among 6 threads, 2 to a group, at least 45 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 5 had the fewest programs (tier counters)
-            20s libquantum on 1 because it is of Group 1, which hurts others (700 cycles with a full queue of requests and 900 references to the last-level cache in a second of CPU time; ranked among 6 threads, 2 to a group, at least 45 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it goes apart to node 0, where cpu 1 had the fewest programs (tier counters)
-            20s omnetpp on 7 because it is of Group 2, which is hurt (8 cycles with a full queue of requests and 600 references to the last-level cache in a second of CPU time; ranked among 6 threads, 2 to a group, at least 45 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 7 had the fewest programs (tier counters)
+            0ms lbm on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
+            0ms sphinx on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 4 with the fewest jobs
+            0ms gromacs on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
+            0ms libquantum on 5 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 5 with the fewest jobs
+            0ms omnetpp on 2 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 2 with the fewest jobs
+            0ms canneal on 6 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 6 with the fewest jobs
+            20s gromacs on 5 because the job is in Group 3, which hardly causes or suffers from contention (5 cycles with a full request queue and 20 references to the last-level cache per second of CPU time; ranked among 6 threads, 2 per group, at least 45 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
+            20s libquantum on 1 because the job is in Group 1, which causes contention (700 cycles with a full request queue and 900 references to the last-level cache per second of CPU time; ranked among 6 threads, 2 per group, at least 45 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is placed on node 0, on cpu 1 with the fewest jobs (tier counters)
+            20s omnetpp on 7 because the job is in Group 2, which suffers from contention (8 cycles with a full request queue and 600 references to the last-level cache per second of CPU time; ranked among 6 threads, 2 per group, at least 45 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 7 with the fewest jobs (tier counters)
         "#]],
     );
 }
@@ -107,11 +107,11 @@ fn nobody_is_of_group_1_who_does_much_less_than_the_worst_did() {
         "divided",
         &format!("{script}{after}"),
         expect![[r#"
-            0ms loud on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
-            0ms a on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
-            0ms b on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
-            20s b on 5 because it is of Group 2, which is hurt (80 cycles with a full queue of requests and 20 references to the last-level cache in a second of CPU time; ranked among 3 threads, 1 to a group, at least 5000 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 5 had the fewest programs (tier counters)
-            26s loud on 0 because it has not shown yet what it does; Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
+            0ms loud on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
+            0ms a on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 4 with the fewest jobs
+            0ms b on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
+            20s b on 5 because the job is in Group 2, which suffers from contention (80 cycles with a full request queue and 20 references to the last-level cache per second of CPU time; ranked among 3 threads, 1 per group, at least 5000 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
+            26s loud on 0 because the group of the job is not known yet; Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
         "#]],
     );
     check(
@@ -138,9 +138,9 @@ fn without_any_full_queue_there_is_no_group_1() {
         "divided",
         &periods(&jobs, 3),
         expect![[r#"
-            0ms a on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
-            0ms b on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
-            0ms c on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
+            0ms a on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
+            0ms b on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 4 with the fewest jobs
+            0ms c on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
         "#]],
     );
 }
@@ -176,13 +176,13 @@ fn what_does_not_divide_by_three_goes_to_group_3() {
         "divided[reading=paper]",
         &periods(&jobs, 1),
         expect![[r#"
-            0ms a on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
-            0ms b on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
-            0ms c on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
-            0ms d on 5 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 5 had the fewest programs there
-            0ms e on 2 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 2 had the fewest programs there
-            10s c on 6 because it is of Group 3, which neither hurts nor is hurt much (700 cycles with a full queue of requests and 5 references to the last-level cache in a second of CPU time; ranked among 5 threads, 1 to a group, at least 0 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 1 and 3 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 6 had the fewest programs (tier counters)
-            10s e on 7 because it is of Group 3, which neither hurts nor is hurt much (1 cycles with a full queue of requests and 800 references to the last-level cache in a second of CPU time; ranked among 5 threads, 1 to a group, at least 0 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 1 and 3 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 7 had the fewest programs (tier counters)
+            0ms a on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
+            0ms b on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 4 with the fewest jobs
+            0ms c on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
+            0ms d on 5 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 5 with the fewest jobs
+            0ms e on 2 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 2 with the fewest jobs
+            10s c on 6 because the job is in Group 3, which hardly causes or suffers from contention (700 cycles with a full request queue and 5 references to the last-level cache per second of CPU time; ranked among 5 threads, 1 per group, at least 0 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 3 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 6 with the fewest jobs (tier counters)
+            10s e on 7 because the job is in Group 3, which hardly causes or suffers from contention (1 cycles with a full request queue and 800 references to the last-level cache per second of CPU time; ranked among 5 threads, 1 per group, at least 0 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 3 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 7 with the fewest jobs (tier counters)
         "#]],
     );
 }
@@ -199,10 +199,10 @@ fn a_job_is_what_most_of_its_threads_are_and_threads_that_hardly_ran_have_no_vot
         10s counts many.1 in=10s queue-full=9000 llc-references=0; counts many.2 in=10s queue-full=8000 llc-references=0; counts many.3 in=10s queue-full=0 llc-references=0; counts many.4 in=10ms queue-full=0 llc-references=0; counts hurt in=10s queue-full=0 llc-references=9000; poll 0 0
         ",
         expect![[r#"
-            0ms hurt on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
-            0ms many on 8-10 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpus 8-10 had the fewest programs there
-            10s hurt on 8 because it is of Group 2, which is hurt (0 cycles with a full queue of requests and 900 references to the last-level cache in a second of CPU time; limits 100 and 100); Group 1 is to run on cpus 0-7, the others on cpus 8-15, with 3, 1 and 0 threads of Groups 1, 2 and 3; spread over all, Group 1 would come to 850 cycles with full queues on each, and more than 200 are worth collecting: it is kept from Group 1 on node 1, where cpu 8 had the fewest programs (tier counters)
-            10s many on 0-2 because it is of Group 1, which hurts others, as 2 of 3 threads in the last period (1700 cycles with a full queue of requests and 0 references to the last-level cache in a second of CPU time; limits 100 and 100); Group 1 is to run on cpus 0-7, the others on cpus 8-15, with 3, 1 and 0 threads of Groups 1, 2 and 3; spread over all, Group 1 would come to 850 cycles with full queues on each, and more than 200 are worth collecting: it goes apart to node 0, where cpus 0-2 had the fewest programs (tier counters)
+            0ms hurt on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
+            0ms many on 8-10 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpus 8-10 with the fewest jobs
+            10s hurt on 8 because the job is in Group 2, which suffers from contention (0 cycles with a full request queue and 900 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 0-7, the others to cpus 8-15, with 3, 1 and 0 threads of Groups 1, 2 and 3; spread over all sockets, Group 1 would have 850 cycles with full queues on each, more than the minimum of 200: it is placed apart from Group 1 on node 1, on cpu 8 with the fewest jobs (tier counters)
+            10s many on 0-2 because the job is in Group 1, which causes contention, as 2 of 3 threads in the last period (1700 cycles with a full request queue and 0 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 0-7, the others to cpus 8-15, with 3, 1 and 0 threads of Groups 1, 2 and 3; spread over all sockets, Group 1 would have 850 cycles with full queues on each, more than the minimum of 200: it is placed on node 0, on cpus 0-2 with the fewest jobs (tier counters)
         "#]],
     );
 }
@@ -222,11 +222,11 @@ fn where_full_queues_are_not_counted_bandwidth_and_misses_stand_for_them_and_tha
         20s poll 0 0
         ",
         expect![[r#"
-            0ms lbm on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
-            0ms sphinx on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
-            0ms gromacs on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
-            10s note: approximate grouping: full queues of requests are not counted here, so Group 1 is whoever moves more than 2000 MB between cache and memory in a second of CPU time, with more than 10 prefetches for each miss that it waits for, or misses per 1000 instructions: some of them would hurt nobody
-            10s gromacs on 5 because it is of Group 3, which neither hurts nor is hurt much (6 MB of cache misses, up to 0.050 prefetches to a miss or misses in 1000 instructions, and 200000 references to the last-level cache in a second of CPU time; limits 2000 MB and 10, then ranked among 3 threads, 1 to Group 2); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 5 had the fewest programs (tier counters)
+            0ms lbm on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
+            0ms sphinx on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 4 with the fewest jobs
+            0ms gromacs on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
+            10s note: approximate grouping: full request queues are not counted, so Group 1 is every thread with more than 2000 MB between cache and memory per second of CPU time and more than 10 prefetches per demand miss, or misses per 1000 instructions; some of these threads may be harmless
+            10s gromacs on 5 because the job is in Group 3, which hardly causes or suffers from contention (6 MB of cache misses, up to 0.050 prefetches per miss or misses per 1000 instructions, and 200000 references to the last-level cache per second of CPU time; thresholds 2000 MB and 10, then ranked among 3 threads, 1 in Group 2); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
         "#]],
     );
 }

@@ -7,7 +7,6 @@ use expect_test::Expect;
 use crate::testing::{plans, stories};
 
 mod groups;
-mod parameters;
 mod sockets;
 
 fn check(machine: &str, policy: &str, script: &str, expected: Expect) {

@@ -21,13 +21,13 @@ fn with_nobody_to_protect_group_1_is_spread_and_the_others_fill_up() {
         AT_ONCE,
         &periods(&jobs, 2),
         expect![[r#"
-            0ms a on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
-            0ms b on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
-            0ms c on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
-            0ms d on 5 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 5 had the fewest programs there
-            0ms e on 2 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 2 had the fewest programs there
-            0ms f on 6 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 6 had the fewest programs there
-            10s b on 3 because it is of Group 1, which hurts others (800 cycles with a full queue of requests and 5 references to the last-level cache in a second of CPU time; limits 100 and 100); nobody has to be kept from Group 1, with 4, 0 and 2 threads of Groups 1, 2 and 3: its like are spread evenly, this one on node 0, where cpu 3 had the fewest programs (tier counters)
+            0ms a on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
+            0ms b on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 4 with the fewest jobs
+            0ms c on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
+            0ms d on 5 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 5 with the fewest jobs
+            0ms e on 2 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 2 with the fewest jobs
+            0ms f on 6 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 6 with the fewest jobs
+            10s b on 3 because the job is in Group 1, which causes contention (800 cycles with a full request queue and 5 references to the last-level cache per second of CPU time; thresholds 100 and 100); there is no Group 2, with 4, 0 and 2 threads of Groups 1, 2 and 3: its group is spread evenly, this job on node 0, on cpu 3 with the fewest jobs (tier counters)
         "#]],
     );
 }
@@ -110,15 +110,15 @@ fn what_group_1_has_too_much_goes_where_fewest_of_group_2_are() {
         &anew(),
         &periods(&jobs, 1),
         expect![[r#"
-            0ms a on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
-            0ms b on 2 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 2 had the fewest programs there
-            0ms c on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 2, which had most room for it, and cpu 4 had the fewest programs there
-            0ms d on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
-            0ms e on 3 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 3 had the fewest programs there
-            0ms hurt on 5 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 2, which had most room for it, and cpu 5 had the fewest programs there
-            10s c on 1 because it is of Group 1, which hurts others (700 cycles with a full queue of requests and 5 references to the last-level cache in a second of CPU time; limits 100 and 100); Group 1 is to run on cpus 0-3, the others on cpus 4-5, with 5, 1 and 0 threads of Groups 1, 2 and 3: it goes apart to node 0, where cpu 1 had the fewest programs (tier counters)
-            10s d on 3 because it is of Group 1, which hurts others (600 cycles with a full queue of requests and 5 references to the last-level cache in a second of CPU time; limits 100 and 100); Group 1 is to run on cpus 0-3, the others on cpus 4-5, with 5, 1 and 0 threads of Groups 1, 2 and 3: it goes apart to node 1, where cpu 3 had the fewest programs (tier counters)
-            10s e on 4 because it is of Group 1, which hurts others (500 cycles with a full queue of requests and 5 references to the last-level cache in a second of CPU time; limits 100 and 100); Group 1 is to run on cpus 0-3, the others on cpus 4-5, with 5, 1 and 0 threads of Groups 1, 2 and 3, but its own side is full: it goes to node 2, where cpu 4 had the fewest programs (tier counters)
+            0ms a on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
+            0ms b on 2 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 2 with the fewest jobs
+            0ms c on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 2, the socket with the most free slots for it, on cpu 4 with the fewest jobs
+            0ms d on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
+            0ms e on 3 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 3 with the fewest jobs
+            0ms hurt on 5 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 2, the socket with the most free slots for it, on cpu 5 with the fewest jobs
+            10s c on 1 because the job is in Group 1, which causes contention (700 cycles with a full request queue and 5 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 0-3, the others to cpus 4-5, with 5, 1 and 0 threads of Groups 1, 2 and 3: it is placed on node 0, on cpu 1 with the fewest jobs (tier counters)
+            10s d on 3 because the job is in Group 1, which causes contention (600 cycles with a full request queue and 5 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 0-3, the others to cpus 4-5, with 5, 1 and 0 threads of Groups 1, 2 and 3: it is placed on node 1, on cpu 3 with the fewest jobs (tier counters)
+            10s e on 4 because the job is in Group 1, which causes contention (500 cycles with a full request queue and 5 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 0-3, the others to cpus 4-5, with 5, 1 and 0 threads of Groups 1, 2 and 3, but the sockets of its group are full: it is placed on node 2, on cpu 4 with the fewest jobs (tier counters)
         "#]],
     );
 }
@@ -168,12 +168,12 @@ fn isolation_needs_that_there_is_something_to_isolate_from() {
         &with("8"),
         &periods(&jobs, 1),
         expect![[r#"
-            0ms lbm on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
-            0ms x on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
-            0ms libquantum on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
-            0ms y on 5 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 5 had the fewest programs there
-            0ms hurt on 2 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 2 had the fewest programs there
-            10s lbm on 6 because it is of Group 1, which hurts others (900 cycles with a full queue of requests and 8 references to the last-level cache in a second of CPU time; limits 100 and 300); Group 1 does too little to be worth collecting, with 2, 1 and 2 threads of Groups 1, 2 and 3; spread over all, Group 1 would come to 800 cycles with full queues on each, and more than 800 are worth collecting: its like are spread evenly, this one on node 1, where cpu 6 had the fewest programs (tier counters)
+            0ms lbm on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
+            0ms x on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 4 with the fewest jobs
+            0ms libquantum on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
+            0ms y on 5 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 5 with the fewest jobs
+            0ms hurt on 2 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 2 with the fewest jobs
+            10s lbm on 6 because the job is in Group 1, which causes contention (900 cycles with a full request queue and 8 references to the last-level cache per second of CPU time; thresholds 100 and 300); Group 1 causes too little contention to be concentrated, with 2, 1 and 2 threads of Groups 1, 2 and 3; spread over all sockets, Group 1 would have 800 cycles with full queues on each, and the minimum is 800: its group is spread evenly, this job on node 1, on cpu 6 with the fewest jobs (tier counters)
         "#]],
     );
     check(
@@ -268,12 +268,12 @@ fn who_comes_between_two_periods_goes_where_most_room_is_and_who_lost_its_place_
         AT_ONCE,
         &script,
         expect![[r#"
-            0ms a on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
-            0ms b on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
-            0ms c on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
-            10s c on 5 because it is of Group 2, which is hurt (1 cycles with a full queue of requests and 900 references to the last-level cache in a second of CPU time; limits 100 and 100); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 2 and 0 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 5 had the fewest programs (tier counters)
-            11s new on 1 because it has not shown yet what it does; Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 2 and 0 threads of Groups 1, 2 and 3: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
-            12s a on 2 because not all of the CPUs that it was on (0) can be used any more: it is of Group 1, which hurts others (900 cycles with a full queue of requests and 5 references to the last-level cache in a second of CPU time; limits 100 and 100); Group 1 is to run on cpus 1-3, the others on cpus 4-7, with 1, 2 and 0 threads of Groups 1, 2 and 3: until the next period it is on node 0, which had most room for it, and cpu 2 had the fewest programs there (tier counters)
+            0ms a on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
+            0ms b on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 4 with the fewest jobs
+            0ms c on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
+            10s c on 5 because the job is in Group 2, which suffers from contention (1 cycles with a full request queue and 900 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 2 and 0 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
+            11s new on 1 because the group of the job is not known yet; Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 2 and 0 threads of Groups 1, 2 and 3: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
+            12s a on 2 because some of the job's CPUs (0) became unusable: the job is in Group 1, which causes contention (900 cycles with a full request queue and 5 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 1-3, the others to cpus 4-7, with 1, 2 and 0 threads of Groups 1, 2 and 3: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 2 with the fewest jobs (tier counters)
         "#]],
     );
 }

@@ -15,9 +15,9 @@ fn with_h0_memory_comes_from_home_unless_the_workload_says_otherwise() {
         0ms due a b
         ",
         expect![[r#"
-            0ms a on 0 because its home is node 0, which had the most free CPUs, 2 of 2; it gets cpu 0
-            0ms a memory Preferred({0}) because its home is node 0, so its memory comes from there as long as there is some
-            0ms b on 2 because its home is node 1, which had the most free CPUs, 2 of 2; it gets cpu 2
+            0ms a on 0 because its home is node 0, the cluster with the most free CPUs, 2 of 2; it gets cpu 0
+            0ms a memory Preferred({0}) because its home is node 0, so pages are allocated there while memory is free
+            0ms b on 2 because its home is node 1, the cluster with the most free CPUs, 2 of 2; it gets cpu 2
         "#]],
     );
 }
@@ -41,16 +41,16 @@ fn with_h0_and_h2_pages_follow_a_home_that_moves_and_with_h1_they_stay() {
         "home-cluster",
         OUTSIDE,
         expect![[r#"
-        0ms a on 0 because its home is node 0, which had the most free CPUs, 2 of 2; it gets cpu 0
-        0ms a memory Preferred({0}) because its home is node 0, so its memory comes from there as long as there is some
-        0ms b on 2 because its home is node 1, which had the most free CPUs, 2 of 2; it gets cpu 2
-        0ms b memory Preferred({1}) because its home is node 1, so its memory comes from there as long as there is some
-        0ms c on 1 because its home is node 0, which had the most free CPUs, 1 of 2; it gets cpu 1
-        0ms c memory Preferred({0}) because its home is node 0, so its memory comes from there as long as there is some
-        100ms a on 3 because not all of the CPUs that it was on (0) can be used any more: its home is node 0, as before; it gets cpu 3, 1 of them outside home
-        1250ms note: a is at home on node 1 from here on: 1 of its 1 CPUs were outside node 0 for 1.000 s
-        1250ms a pages from anywhere to node1 because 64.0 MiB of its own 72.0 MiB lie outside node 1, and that has become its home
-    "#]],
+            0ms a on 0 because its home is node 0, the cluster with the most free CPUs, 2 of 2; it gets cpu 0
+            0ms a memory Preferred({0}) because its home is node 0, so pages are allocated there while memory is free
+            0ms b on 2 because its home is node 1, the cluster with the most free CPUs, 2 of 2; it gets cpu 2
+            0ms b memory Preferred({1}) because its home is node 1, so pages are allocated there while memory is free
+            0ms c on 1 because its home is node 0, the cluster with the most free CPUs, 1 of 2; it gets cpu 1
+            0ms c memory Preferred({0}) because its home is node 0, so pages are allocated there while memory is free
+            100ms a on 3 because some of the job's CPUs (0) became unusable: its home is node 0, unchanged; it gets cpu 3, 1 of them outside home
+            1250ms note: the home of a is node 1 from now on: 1 of its 1 CPUs were outside node 0 for 1.000 s
+            1250ms a pages from anywhere to node1 because 64.0 MiB of its own 72.0 MiB are outside node 1, and that became its home
+        "#]],
     );
     check(
         "nodes=2 cores=2",
@@ -79,14 +79,14 @@ fn with_h2_pages_go_home_when_a_program_has_come_to_other_clusters() {
         "home-cluster[pages=h2]",
         &script,
         expect![[r#"
-        0ms a on 0 because its home is node 0, which had the most free CPUs, 2 of 2; it gets cpu 0
-        0ms b on 2 because its home is node 1, which had the most free CPUs, 2 of 2; it gets cpu 2
-        0ms c on 1 because its home is node 0, which had the most free CPUs, 1 of 2; it gets cpu 1
-        100ms a on 3 because not all of the CPUs that it was on (0) can be used any more: its home is node 0, as before; it gets cpu 3, 1 of them outside home
-        250ms a pages from anywhere to node0 because 8.0 MiB of its own 72.0 MiB lie outside node 0, and its processors have come to other clusters
-        1250ms note: a is at home on node 1 from here on: 1 of its 1 CPUs were outside node 0 for 1.000 s
-        1250ms a pages from anywhere to node1 because 64.0 MiB of its own 72.0 MiB lie outside node 1, and that has become its home
-    "#]],
+            0ms a on 0 because its home is node 0, the cluster with the most free CPUs, 2 of 2; it gets cpu 0
+            0ms b on 2 because its home is node 1, the cluster with the most free CPUs, 2 of 2; it gets cpu 2
+            0ms c on 1 because its home is node 0, the cluster with the most free CPUs, 1 of 2; it gets cpu 1
+            100ms a on 3 because some of the job's CPUs (0) became unusable: its home is node 0, unchanged; it gets cpu 3, 1 of them outside home
+            250ms a pages from anywhere to node0 because 8.0 MiB of its own 72.0 MiB are outside node 0, and the job migrated to other clusters
+            1250ms note: the home of a is node 1 from now on: 1 of its 1 CPUs were outside node 0 for 1.000 s
+            1250ms a pages from anywhere to node1 because 64.0 MiB of its own 72.0 MiB are outside node 1, and that became its home
+        "#]],
     );
 }
 

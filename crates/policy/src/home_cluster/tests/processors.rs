@@ -18,9 +18,9 @@ fn home_is_the_cluster_with_the_most_free_processors() {
         2ms due c
         ",
         expect![[r#"
-            0ms a on 0 because its home is node 0, which had the most free CPUs, 3 of 3; it gets cpu 0
-            1ms b on 3-4 because its home is node 1, which had the most free CPUs, 3 of 3; it gets cpus 3-4
-            2ms c on 1 because its home is node 0, which had the most free CPUs, 2 of 3; it gets cpu 1
+            0ms a on 0 because its home is node 0, the cluster with the most free CPUs, 3 of 3; it gets cpu 0
+            1ms b on 3-4 because its home is node 1, the cluster with the most free CPUs, 3 of 3; it gets cpus 3-4
+            2ms c on 1 because its home is node 0, the cluster with the most free CPUs, 2 of 3; it gets cpu 1
         "#]],
     );
 }
@@ -38,10 +38,10 @@ fn where_no_processor_is_free_home_is_where_fewest_are_at_home() {
         0ms due a b c d
         ",
         expect![[r#"
-            0ms a on 0 because its home is node 0, which had the most free CPUs, 1 of 1; it gets cpu 0
-            0ms b on 1 because its home is node 1, which had the most free CPUs, 1 of 1; it gets cpu 1
-            0ms c on 0 because its home is node 0, as no CPU was free anywhere and it was home to the fewest programs, 1; it gets cpu 0; 1 of its threads share with others
-            0ms d on 1 because its home is node 1, as no CPU was free anywhere and it was home to the fewest programs, 1; it gets cpu 1; 1 of its threads share with others
+            0ms a on 0 because its home is node 0, the cluster with the most free CPUs, 1 of 1; it gets cpu 0
+            0ms b on 1 because its home is node 1, the cluster with the most free CPUs, 1 of 1; it gets cpu 1
+            0ms c on 0 because its home is node 0, the home of the fewest jobs, 1, since no CPU was free; it gets cpu 0; 1 of its threads share CPUs
+            0ms d on 1 because its home is node 1, the home of the fewest jobs, 1, since no CPU was free; it gets cpu 1; 1 of its threads share CPUs
         "#]],
     );
 }
@@ -59,8 +59,8 @@ fn processors_beyond_home_come_from_the_nearest_cluster_and_are_given_back_for_f
         250ms poll 0 0
         ",
         expect![[r#"
-            0ms a on 0 because its home is node 0, which had the most free CPUs, 2 of 2; it gets cpu 0
-            0ms b on 1-3 because its home is node 1, which had the most free CPUs, 2 of 2; it gets cpus 1-3, 1 of them outside home
+            0ms a on 0 because its home is node 0, the cluster with the most free CPUs, 2 of 2; it gets cpu 0
+            0ms b on 1-3 because its home is node 1, the cluster with the most free CPUs, 2 of 2; it gets cpus 1-3, 1 of them outside home
         "#]],
     );
     check_story(
@@ -75,10 +75,10 @@ fn processors_beyond_home_come_from_the_nearest_cluster_and_are_given_back_for_f
         250ms poll 0 0
         ",
         expect![[r#"
-            0ms a on 2 because its home is node 1, from where its memory is to come; it gets cpu 2
-            0ms b on 3 because its home is node 1, from where its memory is to come; it gets cpu 3
-            0ms c on 0 because its home is node 1, from where its memory is to come; it gets cpu 0, 1 of them outside home
-            10ms c on 2 because CPUs have become free for it: it gets cpu 2 (0 of its threads sharing, 0 CPUs outside node 1, its home) for cpu 0 (0 sharing, 1 outside)
+            0ms a on 2 because its home is node 1, its declared memory node; it gets cpu 2
+            0ms b on 3 because its home is node 1, its declared memory node; it gets cpu 3
+            0ms c on 0 because its home is node 1, its declared memory node; it gets cpu 0, 1 of them outside home
+            10ms c on 2 because CPUs became free: the job gets cpu 2 (0 of its threads share, 0 CPUs outside node 1, its home) instead of cpu 0 (0 sharing, 1 outside)
         "#]],
     );
 }
@@ -121,13 +121,13 @@ fn what_becomes_free_goes_to_those_that_lack_most() {
         20ms ended c
         ",
         expect![[r#"
-            0ms a on 0 because its home is node 0, which had the most free CPUs, 2 of 2; it gets cpu 0
-            0ms b on 2 because its home is node 1, which had the most free CPUs, 2 of 2; it gets cpu 2
-            0ms c on 1 because its home is node 0, which had the most free CPUs, 1 of 2; it gets cpu 1
-            0ms d on 3 because its home is node 1, which had the most free CPUs, 1 of 2; it gets cpu 3
-            1ms e on 0-1 because its home is node 0, as no CPU was free anywhere and it was home to the fewest programs, 2; it gets cpus 0-1; 2 of its threads share with others
-            10ms e on 0,3 because CPUs have become free for it: it gets cpus 0,3 (1 of its threads sharing, 1 CPUs outside node 0, its home) for cpus 0-1 (2 sharing, 0 outside)
-            20ms a on 1 because CPUs have become free for it: it gets cpu 1 (0 of its threads sharing, 0 CPUs outside node 0, its home) for cpu 0 (1 sharing, 0 outside)
+            0ms a on 0 because its home is node 0, the cluster with the most free CPUs, 2 of 2; it gets cpu 0
+            0ms b on 2 because its home is node 1, the cluster with the most free CPUs, 2 of 2; it gets cpu 2
+            0ms c on 1 because its home is node 0, the cluster with the most free CPUs, 1 of 2; it gets cpu 1
+            0ms d on 3 because its home is node 1, the cluster with the most free CPUs, 1 of 2; it gets cpu 3
+            1ms e on 0-1 because its home is node 0, the home of the fewest jobs, 2, since no CPU was free; it gets cpus 0-1; 2 of its threads share CPUs
+            10ms e on 0,3 because CPUs became free: the job gets cpus 0,3 (1 of its threads share, 1 CPUs outside node 0, its home) instead of cpus 0-1 (2 sharing, 0 outside)
+            20ms a on 1 because CPUs became free: the job gets cpu 1 (0 of its threads share, 0 CPUs outside node 0, its home) instead of cpu 0 (1 sharing, 0 outside)
         "#]],
     );
 }
@@ -150,11 +150,11 @@ fn a_program_that_has_long_been_outside_is_at_home_there() {
         1500ms poll 0 0
         ",
         expect![[r#"
-            0ms a on 0 because its home is node 0, which had the most free CPUs, 2 of 2; it gets cpu 0
-            0ms b on 2 because its home is node 1, which had the most free CPUs, 2 of 2; it gets cpu 2
-            0ms c on 1 because its home is node 0, which had the most free CPUs, 1 of 2; it gets cpu 1
-            100ms a on 3 because not all of the CPUs that it was on (0) can be used any more: its home is node 0, as before; it gets cpu 3, 1 of them outside home
-            1350ms note: a is at home on node 1 from here on: 1 of its 1 CPUs were outside node 0 for 1.000 s
+            0ms a on 0 because its home is node 0, the cluster with the most free CPUs, 2 of 2; it gets cpu 0
+            0ms b on 2 because its home is node 1, the cluster with the most free CPUs, 2 of 2; it gets cpu 2
+            0ms c on 1 because its home is node 0, the cluster with the most free CPUs, 1 of 2; it gets cpu 1
+            100ms a on 3 because some of the job's CPUs (0) became unusable: its home is node 0, unchanged; it gets cpu 3, 1 of them outside home
+            1350ms note: the home of a is node 1 from now on: 1 of its 1 CPUs were outside node 0 for 1.000 s
         "#]],
     );
 }
@@ -284,11 +284,11 @@ fn a_program_whose_processors_go_away_keeps_its_home_while_that_has_any() {
         200ms usable 2-3
         ",
         expect![[r#"
-            0ms a on 0 because its home is node 0, which had the most free CPUs, 2 of 2; it gets cpu 0
-            0ms b on 2 because its home is node 1, which had the most free CPUs, 2 of 2; it gets cpu 2
-            100ms a on 1 because not all of the CPUs that it was on (0) can be used any more: its home is node 0, as before; it gets cpu 1
-            200ms note: other CPUs can be used than before: jobs are placed on core domains from here on
-            200ms a on 3 because not all of the CPUs that it was on (1) can be used any more: its home is core 3, which had the most free CPUs, 1 of 1; it gets cpu 3
+            0ms a on 0 because its home is node 0, the cluster with the most free CPUs, 2 of 2; it gets cpu 0
+            0ms b on 2 because its home is node 1, the cluster with the most free CPUs, 2 of 2; it gets cpu 2
+            100ms a on 1 because some of the job's CPUs (0) became unusable: its home is node 0, unchanged; it gets cpu 1
+            200ms note: the usable CPUs changed: jobs are placed on core domains from now on
+            200ms a on 3 because some of the job's CPUs (1) became unusable: its home is core 3, the cluster with the most free CPUs, 1 of 1; it gets cpu 3
         "#]],
     );
     check(
@@ -344,9 +344,9 @@ fn more_threads_than_cpus_get_all_of_them() {
 }
 
 #[test]
-fn what_is_listed_as_default_is_the_default_and_h3_says_when_it_comes() {
+fn h3_is_rejected_with_the_available_values() {
     let refused = crate::build("home-cluster[pages=h3]", 1).err().expect("refused").to_string();
-    expect!["policy home-cluster: pages=h3 needs copies of read-only pages, and nobody can copy the memory of a running program: it comes with two-level scheduling, which copies files that nobody writes; write h0, h1 or h2"].assert_eq(&refused);
+    expect!["policy home-cluster: pages=h3 requires copies of read-only pages, which no host can make for a running program: write h0, h1 or h2"].assert_eq(&refused);
     for pages in ["h0", "h1", "h2"] {
         assert!(crate::build(&format!("home-cluster[pages={pages}]"), 1).is_ok());
     }

@@ -29,10 +29,10 @@ fn on_one_node_caches_take_the_place_of_processors_and_everybody_is_at_home_in_a
         1s memory a 0=64; memory b 0=64; memory c 0=64; poll 0 0
         ",
         expect![[r#"
-            0ms note: only one node with memory can be used: jobs are placed on llc domains, and where memory lies gains nothing
-            0ms a on 2 because llc 0 was pressed by 40.000 misses per 1000 instructions and llc 1 by 1.000, more than 2.000 apart; of those on llc 0 whose going lowers the larger of them it suffers least from being away (penalty 1.000, no home to be away from; at home everywhere, as it has no memory yet; up to 1.390 is accepted for that difference): once its 20.000 have gone there, 20.000 and 21.000 are left; cpu 2 had the fewest programs on llc 1 (tier none)
-            0ms b on 3 because it is at home everywhere, as it has no memory yet, and llc 1 was least loaded (0 of 2 places taken); cpu 3 had the fewest programs there
-            0ms c on 0 because it is at home everywhere, as it has no memory yet, and llc 0 was least loaded (1 of 2 places taken); cpu 0 had the fewest programs there
+            0ms note: only one node with memory is usable: jobs are placed on llc domains, and memory placement has no effect
+            0ms a on 2 because llc 0 had a pressure of 40.000 misses per 1000 instructions and llc 1 1.000, a difference of more than 2.000; this job has the lowest remote penalty (1.000, it has no home; home any node (it has no pages yet); at most 1.390 is accepted) of the jobs on llc 0 whose migration lowers the larger pressure: with its 20.000 on llc 1, 20.000 and 21.000 remain; cpu 2 had the fewest jobs on llc 1 (tier none)
+            0ms b on 3 because its home is any node (it has no pages yet); llc 1 was the least occupied (0 of 2 slots); cpu 3 had the fewest jobs there
+            0ms c on 0 because its home is any node (it has no pages yet); llc 0 was the least occupied (1 of 2 slots); cpu 0 had the fewest jobs there
         "#]],
     );
 }
@@ -115,14 +115,14 @@ fn a_program_whose_cpu_goes_away_is_placed_anew_and_comes_home_again() {
         300ms usable 0-3
         ",
         expect![[r#"
-            0ms a on 2 because it is at home on node 1, from where its memory is to come, and node 1 had 2 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 2 had the fewest programs there
-            0ms b on 3 because it is at home on node 1, from where its memory is to come, and node 1 had 1 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 3 had the fewest programs there
-            100ms b on 0 because not all of the CPUs that it was on (3) can be used any more: it is at home on node 1, from where its memory is to come, where no place was free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); of the others node 0 was least loaded (0 of 2 places taken), and cpu 0 had the fewest programs there
-            200ms note: other CPUs can be used than before: jobs are placed on core domains from here on
-            200ms a on 1 because not all of the CPUs that it was on (2) can be used any more: it is at home on node 1, from where its memory is to come, where no place was free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); of the others core 1 was least loaded (0 of 1 places taken), and cpu 1 had the fewest programs there
-            300ms note: other CPUs can be used than before: jobs are placed on node domains from here on
-            300ms a on 2 because it is at home on node 1, from where its memory is to come, and node 1 had 2 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 2 had the fewest programs there
-            300ms b on 3 because it is at home on node 1, from where its memory is to come, and node 1 had 1 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 3 had the fewest programs there
+            0ms a on 2 because its home is node 1 (its declared memory node), node 1 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 2 had the fewest jobs there
+            0ms b on 3 because its home is node 1 (its declared memory node), node 1 had 1 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 3 had the fewest jobs there
+            100ms b on 0 because some of the job's CPUs (3) became unusable: its home is node 1 (its declared memory node), which had no free slot when the job was placed (remote penalty 1.000, unknown); node 0 was the least occupied of the others (0 of 2 slots); cpu 0 had the fewest jobs there
+            200ms note: the usable CPUs changed: jobs are placed on core domains from now on
+            200ms a on 1 because some of the job's CPUs (2) became unusable: its home is node 1 (its declared memory node), which had no free slot when the job was placed (remote penalty 1.000, unknown); core 1 was the least occupied of the others (0 of 1 slots); cpu 1 had the fewest jobs there
+            300ms note: the usable CPUs changed: jobs are placed on node domains from now on
+            300ms a on 2 because its home is node 1 (its declared memory node), node 1 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 2 had the fewest jobs there
+            300ms b on 3 because its home is node 1 (its declared memory node), node 1 had 1 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 3 had the fewest jobs there
         "#]],
     );
 }
@@ -182,13 +182,13 @@ fn programs_that_share_a_core_are_drawn_apart_when_another_falls_idle() {
         2s ended b
         ",
         expect![[r#"
-            0ms a on 0 because it is at home on node 0, from where its memory is to come, and node 0 had 4 of 4 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 0 had the fewest programs there
-            0ms b on 1 because it is at home on node 0, from where its memory is to come, and node 0 had 3 of 4 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 1 had the fewest programs there
-            0ms c on 0 because it is at home on node 0, from where its memory is to come, and node 0 had 2 of 4 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 0 had the fewest programs there
-            0ms d on 2 because it is at home on node 1, from where its memory is to come, and node 1 had 4 of 4 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 2 had the fewest programs there
-            0ms e on 3 because it is at home on node 1, from where its memory is to come, and node 1 had 3 of 4 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 3 had the fewest programs there
-            1s c on 2 because it is at home on node 0, from where its memory is to come, where no place was free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); of the others node 1 was least loaded (0 of 2 places taken), and cpu 2 had the fewest programs there
-            2s c on 1 because it is at home on node 0, from where its memory is to come, and node 0 had 1 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 1 had the fewest programs there
+            0ms a on 0 because its home is node 0 (its declared memory node), node 0 had 4 of 4 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 0 had the fewest jobs there
+            0ms b on 1 because its home is node 0 (its declared memory node), node 0 had 3 of 4 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 1 had the fewest jobs there
+            0ms c on 0 because its home is node 0 (its declared memory node), node 0 had 2 of 4 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 0 had the fewest jobs there
+            0ms d on 2 because its home is node 1 (its declared memory node), node 1 had 4 of 4 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 2 had the fewest jobs there
+            0ms e on 3 because its home is node 1 (its declared memory node), node 1 had 3 of 4 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 3 had the fewest jobs there
+            1s c on 2 because its home is node 0 (its declared memory node), which had no free slot when the job was placed (remote penalty 1.000, unknown); node 1 was the least occupied of the others (0 of 2 slots); cpu 2 had the fewest jobs there
+            2s c on 1 because its home is node 0 (its declared memory node), node 0 had 1 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 1 had the fewest jobs there
         "#]],
     );
 }

@@ -19,9 +19,9 @@ fn programs_without_memory_yet_go_where_most_places_are_free_and_are_at_home_the
         2s due c
         ",
         expect![[r#"
-            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 2 places taken); cpu 0 had the fewest programs there
-            0ms b on 2 because it is at home everywhere, as it has no memory yet, and node 1 was least loaded (0 of 2 places taken); cpu 2 had the fewest programs there
-            2s c on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 2 places taken); cpu 0 had the fewest programs there
+            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
+            0ms b on 2 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 2 slots); cpu 2 had the fewest jobs there
+            2s c on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
         "#]],
     );
 }
@@ -38,8 +38,8 @@ fn a_program_goes_to_the_node_that_holds_most_of_its_memory() {
         2s poll 0 0
         ",
         expect![[r#"
-            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 2 places taken); cpu 0 had the fewest programs there
-            1s a on 2 because it is at home on node 1 with 400.0 MiB of its 464.0 MiB, and node 1 had 2 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 2 had the fewest programs there
+            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
+            1s a on 2 because its home is node 1 (which holds 400.0 MiB of its 464.0 MiB), node 1 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 2 had the fewest jobs there
         "#]],
     );
 }
@@ -58,11 +58,11 @@ fn of_those_at_home_on_a_full_node_those_stay_that_suffer_most_from_being_away()
         2s poll 0 0
         ",
         expect![[r#"
-            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 2 places taken); cpu 0 had the fewest programs there
-            0ms b on 2 because it is at home everywhere, as it has no memory yet, and node 1 was least loaded (0 of 2 places taken); cpu 2 had the fewest programs there
-            0ms c on 1 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (1 of 2 places taken); cpu 1 had the fewest programs there
-            1s a on 2 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, where no place was free when its turn came, with a penalty of 1.100 for being away (as declared); of the others node 1 was least loaded (0 of 2 places taken), and cpu 2 had the fewest programs there
-            1s b on 0 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, and node 0 had 2 of 2 places free when its turn came, with a penalty of 1.400 for being away (as declared); cpu 0 had the fewest programs there
+            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
+            0ms b on 2 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 2 slots); cpu 2 had the fewest jobs there
+            0ms c on 1 because its home is any node (it has no pages yet); node 0 was the least occupied (1 of 2 slots); cpu 1 had the fewest jobs there
+            1s a on 2 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), which had no free slot when the job was placed (remote penalty 1.100, as declared); node 1 was the least occupied of the others (0 of 2 slots); cpu 2 had the fewest jobs there
+            1s b on 0 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.400 (as declared); cpu 0 had the fewest jobs there
         "#]],
     );
 }
@@ -100,8 +100,8 @@ fn a_program_whose_pages_are_spread_evenly_is_at_home_where_it_is() {
         2s memory a 0=10 1=60; poll 0 0
         ",
         expect![[r#"
-            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 2 places taken); cpu 0 had the fewest programs there
-            2s a on 2 because it is at home on node 1 with 60.0 MiB of its 70.0 MiB, and node 1 had 2 of 2 places free when its turn came, with a penalty of 1.900 for being away (as declared); cpu 2 had the fewest programs there
+            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
+            2s a on 2 because its home is node 1 (which holds 60.0 MiB of its 70.0 MiB), node 1 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.900 (as declared); cpu 2 had the fewest jobs there
         "#]],
     );
     check(
@@ -139,12 +139,12 @@ fn what_being_away_costs_is_learnt_from_counters_once_both_sides_were_seen() {
         8s memory b 0=64; poll 0 0
         ",
         expect![[r#"
-            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 1 places taken); cpu 0 had the fewest programs there
-            0ms b on 1 because it is at home everywhere, as it has no memory yet, and node 1 was least loaded (0 of 1 places taken); cpu 1 had the fewest programs there
-            1s a on 1 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, where no place was free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); of the others node 1 was least loaded (0 of 1 places taken), and cpu 1 had the fewest programs there
-            1s b on 0 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, and node 0 had 1 of 1 places free when its turn came, with a penalty of 1.400 for being away (as declared); cpu 0 had the fewest programs there
-            4s a on 0 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, and node 0 had 1 of 1 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 0 had the fewest programs there
-            7s b on 1 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, where no place was free when its turn came, with a penalty of 1.400 for being away (as declared); of the others node 1 was least loaded (0 of 1 places taken), and cpu 1 had the fewest programs there
+            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 1 slots); cpu 0 had the fewest jobs there
+            0ms b on 1 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 1 slots); cpu 1 had the fewest jobs there
+            1s a on 1 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), which had no free slot when the job was placed (remote penalty 1.000, unknown); node 1 was the least occupied of the others (0 of 1 slots); cpu 1 had the fewest jobs there
+            1s b on 0 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 1 of 1 slots free when the job was placed, and its remote penalty is 1.400 (as declared); cpu 0 had the fewest jobs there
+            4s a on 0 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 1 of 1 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 0 had the fewest jobs there
+            7s b on 1 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), which had no free slot when the job was placed (remote penalty 1.400, as declared); node 1 was the least occupied of the others (0 of 1 slots); cpu 1 had the fewest jobs there
         "#]],
     );
 }

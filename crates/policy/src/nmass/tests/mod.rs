@@ -7,7 +7,6 @@ use crate::testing::{plans, stories};
 
 mod ground;
 mod homes;
-mod parameters;
 mod pressure;
 
 fn check(machine: &str, policy: &str, script: &str, expected: Expect) {

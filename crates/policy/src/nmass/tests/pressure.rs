@@ -22,12 +22,12 @@ fn where_all_memory_is_on_one_node_those_give_way_that_suffer_least() {
         "nmass",
         ALL_ON_ONE,
         expect![[r#"
-            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 4 places taken); cpu 0 had the fewest programs there
-            0ms b on 4 because it is at home everywhere, as it has no memory yet, and node 1 was least loaded (0 of 4 places taken); cpu 4 had the fewest programs there
-            0ms c on 1 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (1 of 4 places taken); cpu 1 had the fewest programs there
-            0ms d on 5 because it is at home everywhere, as it has no memory yet, and node 1 was least loaded (1 of 4 places taken); cpu 5 had the fewest programs there
-            1s b on 1 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, and node 0 had 3 of 4 places free when its turn came, with a penalty of 1.200 for being away (as declared); cpu 1 had the fewest programs there
-            1s c on 4 because node 0 was pressed by 60.000 misses per 1000 instructions and node 1 by 5.000, more than 2.000 apart; of those on node 0 whose going lowers the larger of them it suffers least from being away (penalty 1.100, as declared; at home node 0 with 64.0 MiB of its 64.0 MiB; up to 1.550 is accepted for that difference): once its 20.000 have gone there, 40.000 and 25.000 are left; cpu 4 had the fewest programs on node 1 (tier counters)
+            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 4 slots); cpu 0 had the fewest jobs there
+            0ms b on 4 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 4 slots); cpu 4 had the fewest jobs there
+            0ms c on 1 because its home is any node (it has no pages yet); node 0 was the least occupied (1 of 4 slots); cpu 1 had the fewest jobs there
+            0ms d on 5 because its home is any node (it has no pages yet); node 1 was the least occupied (1 of 4 slots); cpu 5 had the fewest jobs there
+            1s b on 1 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 3 of 4 slots free when the job was placed, and its remote penalty is 1.200 (as declared); cpu 1 had the fewest jobs there
+            1s c on 4 because node 0 had a pressure of 60.000 misses per 1000 instructions and node 1 5.000, a difference of more than 2.000; this job has the lowest remote penalty (1.100, as declared; home node 0 (which holds 64.0 MiB of its 64.0 MiB); at most 1.550 is accepted) of the jobs on node 0 whose migration lowers the larger pressure: with its 20.000 on node 1, 40.000 and 25.000 remain; cpu 4 had the fewest jobs on node 1 (tier counters)
         "#]],
     );
 }
@@ -99,10 +99,10 @@ fn where_no_core_is_free_it_changes_places_with_the_one_that_misses_least() {
         "nmass",
         FULL,
         expect![[r#"
-            0ms a on 2 because node 0 was pressed by 38.000 misses per 1000 instructions and node 1 by 1.500, more than 2.000 apart; of those on node 0 whose going lowers the larger of them it suffers least from being away (penalty 1.000, nothing is known of it; at home node 0, from where its memory is to come; up to 1.365 is accepted for that difference): once its 20.000 have gone there and the 0.500 of d have come instead, 18.500 and 21.000 are left; cpu 2 had the fewest programs on node 1 (tier none)
-            0ms b on 0 because it is at home on node 0, from where its memory is to come, and node 0 had 1 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 0 had the fewest programs there
-            0ms c on 1 because node 1 was pressed by 21.000 misses per 1000 instructions and node 0 by 18.500, more than 2.000 apart; of those on node 1 whose going lowers the larger of them it suffers least from being away (penalty 1.000, nothing is known of it; at home node 1, from where its memory is to come; up to 1.025 is accepted for that difference): once its 1.000 have gone there and the 0.500 of d have come instead, 20.500 and 19.000 are left; cpu 1 had the fewest programs on node 0 (tier none)
-            0ms d on 3 because node 1 was pressed by 21.000 misses per 1000 instructions and node 0 by 18.500, more than 2.000 apart, and no place on node 0 was free: c (1.000) goes there, and this one (0.500), which misses least of those there that may go (penalty 1.000, nothing is known of it; at home node 1, from where its memory is to come; up to 1.025 is accepted), comes to node 1; 20.500 and 19.000 are left; cpu 3 had the fewest programs on node 1 (tier none)
+            0ms a on 2 because node 0 had a pressure of 38.000 misses per 1000 instructions and node 1 1.500, a difference of more than 2.000; this job has the lowest remote penalty (1.000, unknown; home node 0 (its declared memory node); at most 1.365 is accepted) of the jobs on node 0 whose migration lowers the larger pressure: with its 20.000 on node 1 and the 0.500 of d on node 0, 18.500 and 21.000 remain; cpu 2 had the fewest jobs on node 1 (tier none)
+            0ms b on 0 because its home is node 0 (its declared memory node), node 0 had 1 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 0 had the fewest jobs there
+            0ms c on 1 because node 1 had a pressure of 21.000 misses per 1000 instructions and node 0 18.500, a difference of more than 2.000; this job has the lowest remote penalty (1.000, unknown; home node 1 (its declared memory node); at most 1.025 is accepted) of the jobs on node 1 whose migration lowers the larger pressure: with its 1.000 on node 0 and the 0.500 of d on node 1, 20.500 and 19.000 remain; cpu 1 had the fewest jobs on node 0 (tier none)
+            0ms d on 3 because node 1 had a pressure of 21.000 misses per 1000 instructions and node 0 18.500, a difference of more than 2.000, and node 0 had no free slot: c (1.000) migrates there, and this job (0.500), which has the fewest misses of the movable jobs there (remote penalty 1.000, unknown; home node 1 (its declared memory node); at most 1.025 is accepted), migrates to node 1; 20.500 and 19.000 remain; cpu 3 had the fewest jobs on node 1 (tier none)
         "#]],
     );
 }
@@ -199,10 +199,10 @@ fn without_any_misses_nobody_gives_way_and_the_fourth_interval_is_the_last() {
         4s poll 0 0
         ",
         expect![[r#"
-            0ms a on 0 because it is at home on node 0, from where its memory is to come, and node 0 had 2 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 0 had the fewest programs there
-            0ms b on 1 because it is at home on node 0, from where its memory is to come, and node 0 had 1 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 1 had the fewest programs there
-            1s note: no cache misses per instruction are counted here and no job has a profile that tells them: programs stay where their memory is, however they press on a cache
-            4s gives up because neither counters nor profiles told the cache misses and instructions of tasks for 4 intervals in a row: `evenkeel machine` says what can be counted here
+            0ms a on 0 because its home is node 0 (its declared memory node), node 0 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 0 had the fewest jobs there
+            0ms b on 1 because its home is node 0 (its declared memory node), node 0 had 1 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 1 had the fewest jobs there
+            1s note: cache misses per instruction are neither counted nor declared by a profile: jobs stay on the node of their memory, whatever the pressure on its cache
+            4s gives up because cache misses and instructions of tasks were neither counted nor declared for 4 intervals in a row: `evenkeel machine` lists the readable counters
         "#]],
     );
 }

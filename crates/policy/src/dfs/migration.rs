@@ -1,0 +1,305 @@
+//! Migration of jobs at the end of an interval.
+//!
+//! ```text
+//!   S = sum of loads; done if it is 0
+//!   H = domain with the largest load, L = with the smallest          ties: number
+//!   imbalance     load[H] > factor × S/n    or    load[H] >= 2 × load[L]
+//!   v = job on H with the highest class                              ties: started last, number
+//!   v migrates to the CPU of L with the fewest jobs
+//! ```
+//!
+//! All values are integers. Candidates are managed jobs that may run on L; with `reading=ours`, no job within its
+//! cool-down, not the only job on H, and none if the total load is too small.
+
+use std::cmp::Reverse;
+
+use sched::{Action, JobState, JobView, Plan, Reason, Snapshot};
+
+use super::Dfs;
+use super::classes::misses_of;
+use super::cost::GainAndCost;
+use super::declaration::{
+    COUNTERS_UNREADABLE, Factor, LOAD_DOUBLE, LOAD_RELIEVED, LOAD_UNEVEN, Loads, MinLoad, OnlyJob,
+    Placement, Trigger,
+};
+use crate::declaration::MILLION;
+use crate::placement::{cpus_label, permille_text, spans_domains};
+
+/// An imbalance that causes a migration.
+#[derive(Clone, Copy)]
+struct Imbalance {
+    most: usize,
+    least: usize,
+    total: u128,
+}
+
+/// A migration: the job, its target and the criterion.
+struct Migration<'s> {
+    victim: &'s JobView<'s>,
+    to: usize,
+    criterion: Criterion,
+}
+
+/// Criterion by which the victim was selected.
+#[derive(Clone, Copy)]
+enum Criterion {
+    Class,
+    /// Most misses in the last interval.
+    Misses(u64),
+    /// Largest reduction of the sum of slowdowns, in permille.
+    Relief(u64),
+}
+
+/// Minimum ratio of the largest load to the smallest with `trigger=ratio` [published].
+const RATIO: u64 = 2;
+
+impl Dfs {
+    /// Migrates jobs if the loads of the last interval require it.
+    pub(super) fn poll(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        self.n_polls += seen.n_intervals.max(1);
+        if !seen.loads.readable {
+            self.count_failure(plan);
+            return;
+        }
+        self.n_failures = 0;
+        self.expected.reset(seen.domains.len());
+        self.class_loads.update(seen, &self.classes);
+        if self.has_pending_page_moves(seen) {
+            return;
+        }
+        let mut loads = seen.loads.loads.clone();
+        for _ in 0..self.config.migrations_per_poll {
+            let Some(imbalance) = self.imbalance(&loads) else { return };
+            let Some(migration) = self.select_migration(seen, imbalance, &loads, plan) else {
+                return;
+            };
+            self.migrate(seen, &migration, imbalance, &loads, plan);
+            // A second migration in the same poll counts the first as done.
+            let carried = migration.victim.load.min(loads[imbalance.most]);
+            loads[imbalance.most] -= carried;
+            loads[migration.to] = loads[migration.to].saturating_add(carried);
+        }
+    }
+
+    fn count_failure(&mut self, plan: &mut Plan) {
+        self.n_failures += 1;
+        if self.config.failures <= self.n_failures {
+            let reason = Reason::new(COUNTERS_UNREADABLE);
+            plan.abort = Some(reason.with("n_failures", self.n_failures));
+        }
+    }
+
+    fn imbalance(&self, loads: &[u64]) -> Option<Imbalance> {
+        let total: u128 = loads.iter().copied().map(u128::from).sum();
+        if total == 0 || total < self.min_load() {
+            return None;
+        }
+        let most = (0..loads.len()).rev().max_by_key(|&idx| loads[idx])?;
+        let least = (0..loads.len()).min_by_key(|&idx| loads[idx])?;
+        let (highest, n) = (u128::from(loads[most]), loads.len() as u128);
+        let is_imbalanced = match self.config.trigger {
+            Trigger::Ratio => u128::from(RATIO) * u128::from(loads[least]) <= highest,
+            Trigger::MeanFactor => {
+                let (num, den) = self.factor(loads.len() as u64);
+                total * u128::from(num) < highest * n * u128::from(den)
+            }
+        };
+        (is_imbalanced && most != least).then_some(Imbalance { most, least, total })
+    }
+
+    fn min_load(&self) -> u128 {
+        match self.config.min_load {
+            MinLoad::Ops(ops) => u128::from(ops),
+            MinLoad::OfPeak(millionths) => {
+                u128::from(self.class_loads.peak()) * u128::from(millionths) / u128::from(MILLION)
+            }
+        }
+    }
+
+    pub(super) fn factor(&self, n_domains: u64) -> (u64, u64) {
+        match self.config.factor {
+            Factor::Auto => (2 * n_domains, n_domains + 1),
+            Factor::Fixed { num, den } => (num, den),
+        }
+    }
+
+    /// The victim on the busiest domain, and its target.
+    fn select_migration<'s>(
+        &self,
+        seen: &'s Snapshot<'_>,
+        imbalance: Imbalance,
+        loads: &[u64],
+        plan: &Plan,
+    ) -> Option<Migration<'s>> {
+        let alone = self.counts.in_domain(imbalance.most).n_movable < 2;
+        if alone && self.config.only_job == OnlyJob::Stay {
+            return None;
+        }
+        match self.config.placement {
+            Placement::Load => self.most_memory_hungry(seen, imbalance, loads, plan),
+            Placement::Sens => self.most_relieving(seen, imbalance, loads, plan),
+        }
+    }
+
+    /// The jobs on the busiest domain that may migrate in this turn.
+    fn movable_on<'s>(
+        &self,
+        seen: &'s Snapshot<'_>,
+        most: usize,
+        plan: &Plan,
+    ) -> impl Iterator<Item = &'s JobView<'s>> {
+        seen.jobs.iter().filter(move |job| {
+            let is_managed = job.state == JobState::Running && job.movable;
+            let migrates =
+                || plan.requests.iter().any(|request| request.target == job.job.id.into());
+            is_managed
+                && job.domain == Some(most)
+                && !spans_domains(seen, job)
+                && !migrates()
+                && !self.is_cooling_down(job.job.id)
+        })
+    }
+
+    /// The job with the highest class, or with the most misses with `loads=both`, of those that may run on the
+    /// domain with the lowest load.
+    fn most_memory_hungry<'s>(
+        &self,
+        seen: &'s Snapshot<'_>,
+        imbalance: Imbalance,
+        loads: &[u64],
+        plan: &Plan,
+    ) -> Option<Migration<'s>> {
+        let target = &seen.domains.get(imbalance.least).cpus;
+        let by_misses = self.config.loads == Loads::Both;
+        let misses = |job: &JobView<'_>| misses_of(seen, job).filter(|_| by_misses);
+        let movable = self.movable_on(seen, imbalance.most, plan);
+        let could = |job: &&JobView<'_>| {
+            let estimate = || self.estimate(seen, job, loads[imbalance.most], imbalance.least);
+            job.allowed.intersects(target) && self.is_worth(estimate())
+        };
+        let victim = movable.filter(could).max_by_key(|job| {
+            (misses(job), self.classes.of(job), job.started, Reverse(job.job.id))
+        })?;
+        let criterion = misses(victim).map_or(Criterion::Class, Criterion::Misses);
+        Some(Migration { victim, to: imbalance.least, criterion })
+    }
+
+    /// The pair of a job and a domain that lowers the sum of predicted slowdowns most, if any does.
+    /// Ties: the higher class, started last, the lower number; then the smaller load.
+    fn most_relieving<'s>(
+        &self,
+        seen: &'s Snapshot<'_>,
+        imbalance: Imbalance,
+        loads: &[u64],
+        plan: &Plan,
+    ) -> Option<Migration<'s>> {
+        let pairs = self.movable_on(seen, imbalance.most, plan).flat_map(|job| {
+            let others = seen.domains.iter().filter(move |(idx, domain)| {
+                *idx != imbalance.most && job.allowed.intersects(&domain.cpus)
+            });
+            others.map(move |(idx, _)| (job, idx))
+        });
+        let with_relief = pairs.filter_map(|(job, idx)| {
+            let staying = self.slowdown(seen, job, imbalance.most);
+            let relief = staying.checked_sub(self.slowdown(seen, job, idx))?;
+            let estimate = || self.estimate(seen, job, loads[imbalance.most], idx);
+            (relief != 0 && self.is_worth(estimate())).then_some((relief, job, idx))
+        });
+        let (relief, victim, to) = with_relief.max_by_key(|&(relief, job, idx)| {
+            let order = (self.classes.of(job), job.started, Reverse(job.job.id));
+            (relief, order, Reverse(loads.get(idx).copied()), Reverse(idx))
+        })?;
+        Some(Migration { victim, to, criterion: Criterion::Relief(relief) })
+    }
+
+    fn migrate(
+        &mut self,
+        seen: &Snapshot<'_>,
+        migration: &Migration<'_>,
+        imbalance: Imbalance,
+        loads: &[u64],
+        plan: &mut Plan,
+    ) {
+        let victim = migration.victim;
+        let reason = self.migration_reason(seen, migration, imbalance, loads);
+        self.uncount(victim);
+        let cpus = self.take_cpus(seen, victim, migration.to);
+        *self.moved_at.of(victim.job.id) = Some(self.n_polls);
+        self.follow_with_pages(seen, victim, migration.to);
+        let reason = reason.with("cpus", cpus_label(&cpus));
+        plan.request(victim.job.id, Action::Place(cpus), reason);
+    }
+
+    fn migration_reason(
+        &self,
+        seen: &Snapshot<'_>,
+        migration: &Migration<'_>,
+        Imbalance { most, least, total }: Imbalance,
+        loads: &[u64],
+    ) -> Reason {
+        let n_domains = loads.len() as u64;
+        let mean = u64::try_from(total / u128::from(n_domains)).unwrap_or(u64::MAX);
+        let (code, limit) = match self.config.trigger {
+            Trigger::Ratio => (LOAD_DOUBLE, RATIO.to_string()),
+            Trigger::MeanFactor => (LOAD_UNEVEN, rational(self.factor(n_domains))),
+        };
+        let chosen = match migration.criterion {
+            Criterion::Class => None,
+            Criterion::Misses(n) => Some(format!("had the most cache misses ({n})")),
+            Criterion::Relief(relief) => Some(format!(
+                "lowers the sum of predicted slowdowns most on {} (by {} of a job's time)",
+                seen.domains.label(migration.to),
+                permille_text(relief)
+            )),
+        };
+        let how = match self.config.trigger {
+            Trigger::Ratio => {
+                let (label, load) = (seen.domains.label(least), loads[least]);
+                format!("at least {limit} times the load of {label} ({load})")
+            }
+            Trigger::MeanFactor => format!("more than {limit} times the mean ({mean})"),
+        };
+        let reason = Reason::new(chosen.as_ref().map_or(code, |_| LOAD_RELIEVED))
+            .with("from", seen.domains.label(most))
+            .with("load_from", loads[most])
+            .with("to", seen.domains.label(migration.to));
+        let class = u64::from(self.classes.of(migration.victim));
+        let reason = match chosen {
+            Some(chosen) => reason.with("how", how).with("chosen", chosen).with("class", class),
+            None => reason
+                .with("load_to", loads[least])
+                .with("factor", limit)
+                .with("mean", mean)
+                .with("class", class)
+                .with("basis", self.basis(migration.victim)),
+        };
+        let reason = reason.with("tier", seen.loads.tier.to_string());
+        if self.config.gain_permille.is_none() {
+            return reason;
+        }
+        let GainAndCost { gain, cost } =
+            self.estimate(seen, migration.victim, loads[most], migration.to);
+        reason.with("gain", gain.to_string()).with("cost", cost.to_string())
+    }
+
+    /// Source of a job's class.
+    fn basis(&self, job: &JobView<'_>) -> String {
+        match self.classes.is_counted(job) {
+            true => "counted cache misses".to_owned(),
+            false => self.config.class_basis.name().to_owned(),
+        }
+    }
+}
+
+/// A rational number as text: `4/3`, `2`.
+fn rational((num, den): (u64, u64)) -> String {
+    let common = greatest_divisor(num, den);
+    match (num / common, den / common) {
+        (whole, 1) => whole.to_string(),
+        (num, den) => format!("{num}/{den}"),
+    }
+}
+
+fn greatest_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a.max(1) } else { greatest_divisor(b, a % b) }
+}

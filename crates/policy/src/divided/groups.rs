@@ -1,0 +1,335 @@
+//! The group of each job, from the events of a period.
+//!
+//! ```text
+//!   each thread      sq = cycles with a full queue, ref = references, in a second of CPU time
+//!     by thresholds  sq > th_sq: 1      else ref > th_ref: 2      else 3
+//!     by rank        k = threads / 3:   1 the k with most sq,  2 of the rest the k with most ref,  3 the rest
+//!     approximately  1 by bandwidth and by prefetches or misses;  2 as above
+//!   each job         the group of most of its threads                 ties: the lower group
+//!   changes          after `repeat` periods in a row with the same result
+//! ```
+//!
+//! By rank, some threads would be in Group 1 even if none causes contention; so a thread needs a minimum share of the
+//! largest rate so far (`floor`). A thread that hardly ran has no vote, and a job without counted events keeps its
+//! group.
+
+use std::cmp::Reverse;
+
+use base::{JobId, Nanos};
+use sched::{CounterEvent, JobState, PerJob, Plan, Reason, SignalTier, Snapshot, TaskView};
+
+use super::declaration::{Config, GROUPS_APPROXIMATE, GROUPS_UNKNOWN, Grouping};
+use super::sockets::GroupedJob;
+use crate::declaration::MILLION;
+use crate::placement;
+use crate::slots::MovableJob;
+
+/// Behaviour of a job under contention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Group {
+    /// It causes contention and suffers from it.
+    One,
+    /// It suffers from contention.
+    Two,
+    /// Neither.
+    Three,
+}
+
+/// Minimum share of a period that a thread must run to have a vote, in permille. Guessed.
+const RAN_MIN_PERMILLE: u128 = 10;
+/// Bytes per miss.
+const LINE_BYTES: u64 = 64;
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// The groups of all jobs.
+#[derive(Debug)]
+pub(super) struct Groups {
+    config: Config,
+    /// The largest rate of full queues of a thread so far.
+    sq_max: u64,
+    history: PerJob<GroupHistory>,
+    noted: Option<GroupBasis>,
+}
+
+/// Events that groups are based on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GroupBasis {
+    Queues,
+    Bandwidth,
+    Nothing,
+}
+
+/// Group of a job, and the results of the last periods.
+#[derive(Clone, Debug, Default)]
+struct GroupHistory {
+    group: Option<Group>,
+    candidate: Option<Group>,
+    n_same: u64,
+    evidence: Evidence,
+}
+
+/// Values of the last period from which the group of a job was derived.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Evidence {
+    /// Cycles with full queues, all threads.
+    pub sq: u64,
+    /// The values and the criterion, as text.
+    pub text: String,
+    /// Result of the last period.
+    pub group: Option<Group>,
+    /// Number of threads in that group, and of all threads.
+    pub n_votes: u64,
+    pub n_threads: u64,
+}
+
+/// Rates of a thread in a period.
+#[derive(Clone, Copy, Debug)]
+struct ThreadRates {
+    job: JobId,
+    sq: Option<u64>,
+    refs: Option<u64>,
+    /// MB per second, and the larger of prefetches per demand miss and misses per 1000 instructions, in
+    /// millionths.
+    traffic: Option<(u64, u64)>,
+}
+
+impl ThreadRates {
+    fn of(task: &TaskView) -> ThreadRates {
+        let rate = |count: u64| {
+            let rate = u128::from(count) * NANOS_PER_SECOND / u128::from(task.cpu_time.0.max(1));
+            u64::try_from(rate).unwrap_or(u64::MAX)
+        };
+        let get = |event| task.counters.get(event);
+        let ratio = |of: Option<u64>, to: Option<u64>, scale: u64| {
+            let part = u128::from(of?) * u128::from(scale);
+            Some(u64::try_from(part.checked_div(u128::from(to?))?).unwrap_or(u64::MAX))
+        };
+        let misses = task.counters.misses();
+        let mpki = ratio(misses, get(CounterEvent::Instructions), 1000 * MILLION);
+        let demands = [CounterEvent::LlcLoadMisses, CounterEvent::LlcStoreMisses].map(get);
+        let demands = demands.into_iter().flatten().reduce(u64::saturating_add);
+        let prefetches = ratio(get(CounterEvent::LlcPrefetchMisses), demands, MILLION);
+        let bandwidth = misses.map(|misses| rate(misses).saturating_mul(LINE_BYTES) / MILLION);
+        ThreadRates {
+            job: task.job,
+            sq: get(CounterEvent::QueueFull).map(rate),
+            refs: get(CounterEvent::LlcReferences).map(rate),
+            traffic: bandwidth.zip(mpki.max(prefetches)),
+        }
+    }
+}
+
+impl Groups {
+    pub fn new(config: &Config) -> Self {
+        Groups { config: *config, sq_max: 0, history: PerJob::default(), noted: None }
+    }
+
+    /// Discards ended jobs, and earlier runs of a job.
+    pub fn forget(&mut self, seen: &Snapshot<'_>) {
+        self.history.forget_ended(seen);
+        for job in seen.jobs.iter().filter(|job| job.state == JobState::Due) {
+            *self.history.of(job.job.id) = GroupHistory::default();
+        }
+    }
+
+    /// A job with its group.
+    pub fn grouped<'s>(&self, job: &MovableJob<'s>) -> GroupedJob<'s> {
+        let history = self.history.get(job.job.job.id).cloned().unwrap_or_default();
+        GroupedJob { job: *job, group: history.group, evidence: history.evidence }
+    }
+
+    /// Adds a period.
+    pub fn add(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        let ran = |task: &&TaskView| {
+            let least = u128::from(seen.interval.0) * RAN_MIN_PERMILLE / 1000;
+            task.cpu_time != Nanos::ZERO && least <= u128::from(task.cpu_time.0)
+        };
+        let rows: Vec<ThreadRates> = seen.tasks.iter().filter(ran).map(ThreadRates::of).collect();
+        let basis = basis(seen, &rows);
+        self.add_note(basis, !rows.is_empty(), plan);
+        let groups = match basis {
+            GroupBasis::Nothing => return,
+            GroupBasis::Queues => self.by_queues(&rows),
+            GroupBasis::Bandwidth => self.by_bandwidth(&rows),
+        };
+        let criterion = self.criterion(basis, groups.iter().flatten().count());
+        let mut from = 0;
+        for of_job in rows.chunk_by(|a, b| a.job == b.job) {
+            let votes = &groups[from..from + of_job.len()];
+            from += of_job.len();
+            if let Some((group, evidence)) = majority(of_job, votes, basis, &criterion) {
+                self.history.of(of_job[0].job).update(group, evidence, self.config.repeat);
+            }
+        }
+    }
+
+    /// The group of each thread; `None`: nothing was counted.
+    fn by_queues(&mut self, rows: &[ThreadRates]) -> Vec<Option<Group>> {
+        let most = rows.iter().filter_map(|row| row.sq).max().unwrap_or(0);
+        self.sq_max = self.sq_max.max(most);
+        let known: Vec<usize> = (0..rows.len()).filter(|&at| rows[at].sq.is_some()).collect();
+        let sq = |at: usize| rows[at].sq.unwrap_or(0);
+        let first: Vec<usize> = match self.config.grouping {
+            Grouping::Threshold { th_sq, .. } => {
+                known.iter().copied().filter(|&at| th_sq < sq(at)).collect()
+            }
+            Grouping::Rank => {
+                let mut top = top(&known, known.len() / 3, sq);
+                top.retain(|&at| self.is_above_floor(sq(at)));
+                top
+            }
+        };
+        self.with_second(rows, &known, &first)
+    }
+
+    /// The same if full queues are not counted.
+    fn by_bandwidth(&self, rows: &[ThreadRates]) -> Vec<Option<Group>> {
+        let known: Vec<usize> = (0..rows.len()).filter(|&at| rows[at].traffic.is_some()).collect();
+        let has_traffic = |&at: &usize| {
+            let (bandwidth, ratio) = rows[at].traffic.unwrap_or_default();
+            self.config.bandwidth < bandwidth && self.config.ratio < ratio
+        };
+        let first: Vec<usize> = known.iter().copied().filter(has_traffic).collect();
+        self.with_second(rows, &known, &first)
+    }
+
+    /// Divides the threads outside Group 1 into Groups 2 and 3.
+    fn with_second(
+        &self,
+        rows: &[ThreadRates],
+        known: &[usize],
+        first: &[usize],
+    ) -> Vec<Option<Group>> {
+        let mut is_first = vec![false; rows.len()];
+        first.iter().for_each(|&at| is_first[at] = true);
+        let rest = known.iter().copied().filter(|&at| !is_first[at]);
+        let rest: Vec<usize> = rest.filter(|&at| rows[at].refs.is_some()).collect();
+        let refs = |at: usize| rows[at].refs.unwrap_or(0);
+        let second: Vec<usize> = match self.config.grouping {
+            Grouping::Threshold { th_ref, .. } => {
+                rest.into_iter().filter(|&at| th_ref < refs(at)).collect()
+            }
+            Grouping::Rank => top(&rest, known.len() / 3, refs),
+        };
+        let mut groups = vec![None; rows.len()];
+        known.iter().for_each(|&at| groups[at] = Some(Group::Three));
+        second.iter().for_each(|&at| groups[at] = Some(Group::Two));
+        first.iter().for_each(|&at| groups[at] = Some(Group::One));
+        groups
+    }
+
+    /// Whether a rate is above the floor.
+    fn is_above_floor(&self, sq: u64) -> bool {
+        let floor = u128::from(self.sq_max) * u128::from(self.config.floor);
+        self.config.floor == 0 || sq != 0 && floor <= u128::from(sq) * u128::from(MILLION)
+    }
+
+    /// The criterion of the groups, as text.
+    fn criterion(&self, basis: GroupBasis, n_threads: usize) -> String {
+        let k = n_threads / 3;
+        match (basis, self.config.grouping) {
+            (GroupBasis::Queues, Grouping::Threshold { th_sq, th_ref }) => {
+                format!("thresholds {th_sq} and {th_ref}")
+            }
+            (GroupBasis::Queues, Grouping::Rank) => {
+                let floor = u128::from(self.sq_max) * u128::from(self.config.floor);
+                let floor = floor / u128::from(MILLION);
+                format!(
+                    "ranked among {n_threads} threads, {k} per group, at least {floor} for Group 1"
+                )
+            }
+            (_, grouping) => {
+                let first =
+                    format!("thresholds {} MB and {}", self.config.bandwidth, self.ratio_text());
+                match grouping {
+                    Grouping::Threshold { th_ref, .. } => format!("{first}, then {th_ref}"),
+                    Grouping::Rank => {
+                        format!("{first}, then ranked among {n_threads} threads, {k} in Group 2")
+                    }
+                }
+            }
+        }
+    }
+
+    fn ratio_text(&self) -> String {
+        (self.config.ratio as f64 / MILLION as f64).to_string()
+    }
+
+    /// Notes about groups without full queues; each once.
+    fn add_note(&mut self, basis: GroupBasis, has_run: bool, plan: &mut Plan) {
+        if !has_run || self.noted.replace(basis) == Some(basis) {
+            return;
+        }
+        match basis {
+            GroupBasis::Queues => {}
+            GroupBasis::Nothing => plan.note(Reason::new(GROUPS_UNKNOWN)),
+            GroupBasis::Bandwidth => plan.note(
+                Reason::new(GROUPS_APPROXIMATE)
+                    .with("bandwidth", self.config.bandwidth)
+                    .with("ratio", self.ratio_text()),
+            ),
+        }
+    }
+}
+
+impl GroupHistory {
+    fn update(&mut self, group: Group, evidence: Evidence, repeat: u64) {
+        self.n_same = if self.candidate == Some(group) { self.n_same + 1 } else { 1 };
+        self.candidate = Some(group);
+        if repeat <= self.n_same {
+            self.group = Some(group);
+        }
+        self.evidence = evidence;
+    }
+}
+
+fn basis(seen: &Snapshot<'_>, rows: &[ThreadRates]) -> GroupBasis {
+    if seen.tiers.get(CounterEvent::QueueFull) != SignalTier::None {
+        GroupBasis::Queues
+    } else if rows.iter().any(|row| row.traffic.is_some()) {
+        GroupBasis::Bandwidth
+    } else {
+        GroupBasis::Nothing
+    }
+}
+
+/// The `k` of some threads with the largest value; ties: the first.
+fn top(among: &[usize], k: usize, value: impl Fn(usize) -> u64) -> Vec<usize> {
+    let mut sorted = among.to_vec();
+    sorted.sort_by_key(|&at| (Reverse(value(at)), at));
+    sorted.truncate(k);
+    sorted
+}
+
+/// The group of most threads of a job, and the values of all.
+fn majority(
+    rows: &[ThreadRates],
+    votes: &[Option<Group>],
+    basis: GroupBasis,
+    criterion: &str,
+) -> Option<(Group, Evidence)> {
+    let n_of = |group: Group| votes.iter().filter(|&&vote| vote == Some(group)).count() as u64;
+    let groups = [Group::Three, Group::Two, Group::One];
+    let group = groups.into_iter().max_by_key(|&group| n_of(group))?;
+    let n_votes = n_of(group);
+    let sum = |value: fn(&ThreadRates) -> Option<u64>| {
+        rows.iter().filter_map(value).fold(0, u64::saturating_add)
+    };
+    let (sq, refs) = (sum(|row| row.sq), sum(|row| row.refs));
+    let queues = match basis {
+        GroupBasis::Queues => format!("{sq} cycles with a full request queue"),
+        GroupBasis::Bandwidth | GroupBasis::Nothing => {
+            let traffic = sum(|row| row.traffic.map(|(bandwidth, _)| bandwidth));
+            let ratio = rows.iter().filter_map(|row| row.traffic).map(|(_, ratio)| ratio).max();
+            let ratio = placement::permille_text(ratio.unwrap_or(0) / 1000);
+            format!(
+                "{traffic} MB of cache misses, up to {ratio} prefetches per miss or misses per 1000 instructions,"
+            )
+        }
+    };
+    let text = format!(
+        "{queues} and {refs} references to the last-level cache per second of CPU time; {criterion}"
+    );
+    let n_threads = votes.iter().flatten().count() as u64;
+    (n_votes != 0).then_some((group, Evidence { sq, text, group: Some(group), n_votes, n_threads }))
+}

@@ -1,0 +1,165 @@
+//! The CPUs of a job: selection and comparison.
+//!
+//! ```text
+//!   processors=home   home │ nearest cluster │ next …           of equally near ones: more free, number
+//!   processors=free   most free │ next …                        ties: number
+//! ```
+//!
+//! Free CPUs are selected in that order, in each cluster first those that the job has already, then those on the
+//! emptiest cores. If these are too few, CPUs are shared, the emptiest first, in the same order.
+
+use std::cmp::Reverse;
+
+use base::{CpuId, CpuSet};
+use sched::{JobView, Snapshot};
+
+use super::declaration::{Config, Processors};
+use crate::slots::CpuOccupancy;
+
+/// SLIT distances; the second one stands in for an unknown distance of another node.
+const DISTANCE_LOCAL: u32 = 10;
+const DISTANCE_UNKNOWN: u32 = 20;
+
+/// CPUs of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CpuGroup {
+    pub cpus: CpuSet,
+    /// Number of threads without a CPU of their own.
+    pub n_shared: usize,
+    /// Number of CPUs outside home.
+    pub n_outside: usize,
+}
+
+impl CpuGroup {
+    /// The CPUs that a job has; `occupancy` counts the job.
+    pub fn of(
+        seen: &Snapshot<'_>,
+        job: &JobView<'_>,
+        home: usize,
+        occupancy: &CpuOccupancy,
+    ) -> CpuGroup {
+        let cpus = job.placed.map(|cpus| cpus.and(seen.usable_cpus)).unwrap_or_default();
+        let n_own = cpus.iter().filter(|&cpu| occupancy.on(cpu).1 <= 1).count();
+        CpuGroup::with(seen, job, home, n_own, cpus)
+    }
+
+    /// The CPUs that it should have; `occupancy` does not count the job, and `had` are its CPUs.
+    pub fn allocate(
+        config: &Config,
+        seen: &Snapshot<'_>,
+        job: &JobView<'_>,
+        home: usize,
+        occupancy: &CpuOccupancy,
+        had: &CpuSet,
+    ) -> CpuGroup {
+        let n_threads = job.job.threads.max(1) as usize;
+        let order = order(config, seen, job, home, occupancy);
+        let possible = |idx: usize| seen.domains.get(idx).cpus.and(job.allowed);
+        let mut cpus = CpuSet::new();
+        for &idx in &order {
+            if n_threads <= cpus.len() {
+                break;
+            }
+            let free: CpuSet = possible(idx).iter().filter(|&cpu| occupancy.is_free(cpu)).collect();
+            for part in [free.and(had), free.minus(had)] {
+                let n_missing = n_threads - cpus.len();
+                cpus = cpus.or(&occupancy.emptiest(&part, n_missing));
+            }
+        }
+        if cpus.len() < n_threads {
+            cpus = share(occupancy, &order, possible, had, cpus, n_threads);
+        }
+        let n_own = cpus.iter().filter(|&cpu| occupancy.is_free(cpu)).count();
+        CpuGroup::with(seen, job, home, n_own, cpus)
+    }
+
+    fn with(
+        seen: &Snapshot<'_>,
+        job: &JobView<'_>,
+        home: usize,
+        n_own: usize,
+        cpus: CpuSet,
+    ) -> CpuGroup {
+        let n_shared = (job.job.threads.max(1) as usize).saturating_sub(n_own);
+        let n_outside = cpus.minus(&seen.domains.get(home).cpus).len();
+        CpuGroup { cpus, n_shared, n_outside }
+    }
+
+    /// Whether these CPUs are better than others: fewer shared, or more at home.
+    pub fn is_better(&self, config: &Config, than: &CpuGroup) -> bool {
+        let outside = |group: &CpuGroup| match config.processors {
+            Processors::Home => group.n_outside,
+            Processors::Free => 0,
+        };
+        (self.n_shared, outside(self)) < (than.n_shared, outside(than))
+    }
+
+    /// Whether no CPUs can be better.
+    pub fn is_optimal(&self, config: &Config) -> bool {
+        self.n_shared == 0 && (self.n_outside == 0 || config.processors == Processors::Free)
+    }
+
+    /// The clusters of the CPUs.
+    pub fn clusters(&self, seen: &Snapshot<'_>) -> Vec<usize> {
+        let is_on = |(_, domain): &(usize, &topology::Domain)| domain.cpus.intersects(&self.cpus);
+        seen.domains.iter().filter(is_on).map(|(idx, _)| idx).collect()
+    }
+}
+
+/// Adds CPUs that other jobs have too, the emptiest first.
+fn share(
+    occupancy: &CpuOccupancy,
+    order: &[usize],
+    possible: impl Fn(usize) -> CpuSet,
+    had: &CpuSet,
+    mut cpus: CpuSet,
+    n_threads: usize,
+) -> CpuSet {
+    let ranked = order.iter().enumerate().flat_map(|(rank, &idx)| {
+        let rest: Vec<CpuId> = possible(idx).minus(&cpus).iter().collect();
+        rest.into_iter().map(move |cpu| (rank, cpu))
+    });
+    let mut rest: Vec<(usize, CpuId)> = ranked.collect();
+    rest.sort_by_key(|&(rank, cpu)| {
+        let (on_core, on_cpu) = occupancy.on(cpu);
+        (on_cpu, on_core, rank, !had.contains(cpu), cpu)
+    });
+    let n_missing = n_threads - cpus.len();
+    rest.into_iter().take(n_missing).for_each(|(_, cpu)| {
+        cpus.insert(cpu);
+    });
+    cpus
+}
+
+/// The clusters in the order in which CPUs come from them.
+fn order(
+    config: &Config,
+    seen: &Snapshot<'_>,
+    job: &JobView<'_>,
+    home: usize,
+    occupancy: &CpuOccupancy,
+) -> Vec<usize> {
+    let free = |idx: usize| {
+        let possible = seen.domains.get(idx).cpus.and(job.allowed);
+        possible.iter().filter(|&cpu| occupancy.is_free(cpu)).count()
+    };
+    let mut order: Vec<usize> = (0..seen.domains.len()).collect();
+    order.sort_by_key(|&idx| {
+        let far = match config.processors {
+            Processors::Home => (idx != home, distance(seen, home, idx)),
+            Processors::Free => (false, 0),
+        };
+        (far, Reverse(free(idx)), idx)
+    });
+    order
+}
+
+/// SLIT distance of the nodes of two clusters.
+fn distance(seen: &Snapshot<'_>, from: usize, to: usize) -> u32 {
+    let (from, to) = (seen.domains.get(from).node, seen.domains.get(to).node);
+    if from == to {
+        return DISTANCE_LOCAL;
+    }
+    let known = from.and_then(|from| seen.machine.node(from)?.distances.get(&to?).copied());
+    known.unwrap_or(DISTANCE_UNKNOWN)
+}

@@ -1,0 +1,147 @@
+//! The signals that a policy requires, and its behaviour without them.
+//!
+//! ```text
+//!   counted     on the machine, of every task                   run, watch
+//!   declared    by the class of a job or by its profile         where nothing is counted; replay, simulation
+//! ```
+//!
+//! Every declaration lists its signals. [`missing`] checks a job that has only declared values, and returns
+//! the first signal that neither its class nor its profile provides.
+
+use program::{Job, Profile};
+
+use crate::parameters::split;
+use crate::{PolicyError, find};
+
+/// A signal that a policy requires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequiredSignal {
+    /// The signal.
+    pub signal: Signal,
+    /// The behaviour of the policy without it.
+    pub if_missing: IfMissing,
+}
+
+/// Signals that decisions are based on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Memory traffic of each domain: counted there, or derived from the classes of jobs.
+    Loads,
+    /// Misses of a program per 1000 instructions over cache sizes, from its profile.
+    MissCurve,
+    /// Instructions of each task.
+    Instructions,
+    /// LLC misses of each task.
+    LlcMisses,
+    /// LLC accesses of each task.
+    LlcReferences,
+}
+
+/// The behaviour of a policy without a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfMissing {
+    /// The policy ends the run.
+    EndsRun,
+    /// The policy continues like this.
+    Degrades(&'static str),
+}
+
+/// A signal that neither the class nor the profile of a job provides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingSignal {
+    /// The behaviour of the policy without it.
+    pub if_missing: IfMissing,
+    /// The policy, the signal and the program, in a sentence.
+    pub text: String,
+}
+
+impl Signal {
+    /// The name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Signal::Loads => "loads",
+            Signal::MissCurve => "miss-curve",
+            Signal::Instructions => "instructions",
+            Signal::LlcMisses => "llc-misses",
+            Signal::LlcReferences => "llc-references",
+        }
+    }
+
+    /// What is measured, of which object.
+    pub fn help(self) -> &'static str {
+        match self {
+            Signal::Loads => "the memory traffic of each domain, or the class of each program",
+            Signal::MissCurve => {
+                "the misses per 1000 instructions over cache sizes of each program (its profile)"
+            }
+            Signal::Instructions => "the instructions of each task",
+            Signal::LlcMisses => "the last-level cache misses of each task",
+            Signal::LlcReferences => "the last-level cache accesses of each task",
+        }
+    }
+
+    /// The declared values that provide it.
+    fn declared_as(self) -> &'static str {
+        match self {
+            Signal::Loads => "the class (or misses over cache sizes, and speed)",
+            Signal::MissCurve => "the misses per 1000 instructions over cache sizes",
+            Signal::Instructions => "the instructions per second of CPU time",
+            Signal::LlcMisses => "the misses per 1000 instructions over cache sizes and the speed",
+            Signal::LlcReferences => "the cache accesses per 1000 instructions and the speed",
+        }
+    }
+
+    /// Whether a job declares it. Values of tasks are a rate times CPU time, so they need the speed of the
+    /// program too.
+    fn is_declared(self, job: &Job) -> bool {
+        let has = |value: fn(&Profile) -> bool| job.found.as_deref().is_some_and(value);
+        match self {
+            Signal::Loads => job.class.is_some() || has(|p| has_curve(p) && has_speed(p)),
+            Signal::MissCurve => has(has_curve),
+            Signal::Instructions => has(has_speed),
+            Signal::LlcMisses => has(|p| has_curve(p) && has_speed(p)),
+            Signal::LlcReferences => has(|p| {
+                p.average(|phase| Some(phase.llc_accesses?.value())).is_some() && has_speed(p)
+            }),
+        }
+    }
+}
+
+impl IfMissing {
+    /// The behaviour in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            IfMissing::EndsRun => "the run ends",
+            IfMissing::Degrades(how) => how,
+        }
+    }
+}
+
+/// The first signal that a policy requires and a job does not declare, signals that end the run first.
+/// `None`: declared values suffice.
+///
+/// # Errors
+/// The text names no policy.
+pub fn missing(spec: &str, job: &Job) -> Result<Option<MissingSignal>, PolicyError> {
+    let info = find(split(spec)?.0)?;
+    let undeclared = || info.signals.iter().filter(|required| !required.signal.is_declared(job));
+    let ends = undeclared().find(|required| required.if_missing == IfMissing::EndsRun);
+    let Some(required) = ends.or_else(|| undeclared().next()) else { return Ok(None) };
+    let (program, has) = match (&job.found, &job.profile) {
+        (Some(profile), _) => (profile.name.as_str(), "its profile has none"),
+        (None, Some(named)) => (named.as_str(), "it has no profile"),
+        (None, None) => (job.name.as_str(), "it has no profile"),
+    };
+    let values = required.signal.declared_as();
+    let text = format!("policy {} needs {values} of program {program}; {has}", info.name);
+    Ok(Some(MissingSignal { if_missing: required.if_missing, text }))
+}
+
+fn has_curve(profile: &Profile) -> bool {
+    !profile.phases.is_empty() && profile.phases.iter().all(|p| !p.curve.points().is_empty())
+}
+
+fn has_speed(profile: &Profile) -> bool {
+    let cpi = profile.average(|phase| Some(phase.cycles_per_instruction?.value()));
+    profile.frequency().is_some() && cpi.is_some_and(|cpi| 0.0 < cpi)
+}

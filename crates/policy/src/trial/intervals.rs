@@ -1,0 +1,159 @@
+//! Measured intervals by job, and the comparison of intervals before and after migrations.
+//!
+//! ```text
+//!             before                          after
+//!   job a     . . . . . . . .   migrations    . . . . . . . .    compared
+//!   job b     . . . . . . . .                 . . .              ended: omitted from both
+//!   job c             . . . .                 . . . . . . . .    started late: omitted from both
+//! ```
+//!
+//! Only jobs that ran throughout are compared, each with itself: on a machine where processes start and end all the
+//! time, no two periods have the same jobs.
+
+use std::collections::BTreeSet;
+
+use base::{JobId, Nanos};
+use sched::{CounterEvent, JobState, JobView, SignalTier, Snapshot};
+
+use super::verdict::{self, Comparison, Measure};
+
+/// A run of a job: job numbers are reused.
+pub(super) type JobRun = (JobId, Option<Nanos>);
+
+/// The current run of a job.
+pub(super) fn run_of(job: &JobView<'_>) -> JobRun {
+    (job.job.id, job.started)
+}
+
+/// Whether a run of a job continues.
+pub(super) fn is_running(seen: &Snapshot<'_>, run: JobRun) -> bool {
+    seen.job(run.0).is_some_and(|job| run_of(job) == run)
+}
+
+/// Values of an interval.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Interval {
+    /// Running jobs, by run.
+    jobs: Vec<(JobRun, JobActivity)>,
+    /// Excess of the largest load over the mean.
+    imbalance: Option<f64>,
+}
+
+/// Activity of a job in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct JobActivity {
+    /// CPU time, 0 if the wait time is unknown, and wait time.
+    ran: Nanos,
+    waited: Nanos,
+    /// Instructions, and the CPU time of the tasks for which they were counted.
+    instructions: u64,
+    counted: Nanos,
+}
+
+/// Jobs that ran throughout, and numbers of the others: ended, and started. A job that did both counts twice.
+pub(super) struct ComparedJobs {
+    throughout: BTreeSet<JobRun>,
+    pub n_left: usize,
+    pub n_came: usize,
+}
+
+impl Interval {
+    pub(super) fn of(seen: &Snapshot<'_>) -> Self {
+        let running = seen.jobs.iter().filter(|job| job.state == JobState::Running);
+        let mut jobs: Vec<(JobRun, JobActivity)> = running
+            .map(|job| {
+                let (ran, waited) =
+                    job.wait.map_or_else(Default::default, |wait| (job.cpu_time, wait));
+                (run_of(job), JobActivity { ran, waited, ..JobActivity::default() })
+            })
+            .collect();
+        jobs.sort_unstable_by_key(|(run, _)| *run);
+        for task in seen.tasks {
+            let Some(count) = task.counters.get(CounterEvent::Instructions) else { continue };
+            let Ok(at) = jobs.binary_search_by_key(&task.job, |((job, _), _)| *job) else {
+                continue;
+            };
+            let activity = &mut jobs[at].1;
+            activity.instructions = activity.instructions.saturating_add(count);
+            activity.counted = activity.counted.saturating_add(task.cpu_time);
+        }
+        Interval { jobs, imbalance: imbalance(seen) }
+    }
+
+    pub(super) fn runs(&self) -> impl Iterator<Item = JobRun> {
+        self.jobs.iter().map(|(run, _)| *run)
+    }
+
+    fn value(&self, jobs: &ComparedJobs, measure: Measure) -> Option<f64> {
+        let activity = self.jobs.iter().filter(|(run, _)| jobs.throughout.contains(run));
+        let sum = activity.fold(JobActivity::default(), |sum, (_, activity)| sum.plus(activity));
+        match measure {
+            Measure::Instructions => sum.instructions_per_second(),
+            Measure::Waiting => sum.waiting(),
+            // The loads include all jobs, also those that started or ended.
+            Measure::Imbalance => self.imbalance.filter(|_| jobs.is_unchanged()),
+        }
+    }
+}
+
+impl JobActivity {
+    fn plus(self, more: &JobActivity) -> JobActivity {
+        JobActivity {
+            ran: self.ran.saturating_add(more.ran),
+            waited: self.waited.saturating_add(more.waited),
+            instructions: self.instructions.saturating_add(more.instructions),
+            counted: self.counted.saturating_add(more.counted),
+        }
+    }
+
+    /// Millions of instructions per CPU second.
+    fn instructions_per_second(&self) -> Option<f64> {
+        let is_counted = self.counted != Nanos::ZERO;
+        is_counted.then(|| self.instructions as f64 / self.counted.as_secs_f64() / 1e6)
+    }
+
+    fn waiting(&self) -> Option<f64> {
+        let all = self.waited.0.saturating_add(self.ran.0);
+        (all != 0).then(|| self.waited.0 as f64 / all as f64)
+    }
+}
+
+impl ComparedJobs {
+    fn of(before: &[Interval], after: &[Interval]) -> Option<Self> {
+        let first: BTreeSet<JobRun> = before.first()?.runs().collect();
+        let last: BTreeSet<JobRun> = after.last()?.runs().collect();
+        let all: BTreeSet<JobRun> = before.iter().chain(after).flat_map(Interval::runs).collect();
+        Some(ComparedJobs {
+            n_left: all.difference(&last).count(),
+            n_came: all.difference(&first).count(),
+            throughout: first.intersection(&last).copied().collect(),
+        })
+    }
+
+    fn is_unchanged(&self) -> bool {
+        self.n_left == 0 && self.n_came == 0
+    }
+}
+
+fn imbalance(seen: &Snapshot<'_>) -> Option<f64> {
+    let loads = &seen.loads.loads;
+    let is_counted = matches!(seen.loads.tier, SignalTier::Bandwidth | SignalTier::Counters);
+    let most = loads.iter().max().filter(|_| is_counted && seen.loads.readable)?;
+    let mean = loads.iter().map(|&load| load as f64).sum::<f64>() / loads.len() as f64;
+    (0.0 < mean).then(|| *most as f64 / mean - 1.0)
+}
+
+/// Compares intervals before and after; `None`: nothing was measured of jobs that ran throughout.
+pub(super) fn compare(
+    before: &[Interval],
+    after: &[Interval],
+) -> Option<(Comparison, ComparedJobs)> {
+    let jobs = ComparedJobs::of(before, after)?;
+    let of = |all: &[Interval], measure: Measure| -> Vec<f64> {
+        all.iter().filter_map(|interval| interval.value(&jobs, measure)).collect()
+    };
+    let compared: Vec<Comparison> = (Measure::ALL.iter())
+        .filter_map(|&measure| verdict::compare(measure, &of(before, measure), &of(after, measure)))
+        .collect();
+    Some((verdict::combine(&compared)?, jobs))
+}

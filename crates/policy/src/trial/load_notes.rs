@@ -1,0 +1,41 @@
+//! The note about unknown loads, adapted to attached processes.
+//!
+//! A policy gives this note in its first turn. A run has its jobs by then, but `watch` attaches processes later, so
+//! the note would refer to no job, and it would describe starts, which do not occur. So the note is delayed until
+//! processes are attached and their loads were unknown for some intervals. Then it includes the remedy.
+
+use sched::{Cause, Plan, Reason, SignalTier, Snapshot};
+
+use super::NOTHING_IS_MOVED;
+use crate::notes::{LOADS_UNKNOWN, LOADS_UNKNOWN_LOWEST};
+
+/// A counter has no value in the interval in which its task is attached, so one interval is not enough.
+const UNKNOWN_INTERVALS: u64 = 3;
+
+/// State of the delayed note.
+#[derive(Debug, Default)]
+pub(super) struct LoadNotes {
+    is_pending: bool,
+    n_unknown: u64,
+}
+
+impl LoadNotes {
+    /// Passes the notes of the wrapped policy.
+    pub(super) fn pass(&mut self, seen: &Snapshot<'_>, notes: Vec<Reason>, plan: &mut Plan) {
+        for note in notes {
+            match note.code == LOADS_UNKNOWN || note.code == LOADS_UNKNOWN_LOWEST {
+                true => self.is_pending = true,
+                false => plan.note(note),
+            }
+        }
+        if !seen.turn.causes.contains(&Cause::Interval) {
+            return;
+        }
+        let is_unknown = seen.loads.tier == SignalTier::None && !seen.jobs.is_empty();
+        self.n_unknown = if is_unknown { self.n_unknown + 1 } else { 0 };
+        if self.is_pending && self.n_unknown == UNKNOWN_INTERVALS {
+            self.is_pending = false;
+            plan.note(Reason::new(NOTHING_IS_MOVED));
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Trials of migrations: a wrapper of a policy that passes a few migrations at a time, measures their effect, and
+//! undoes them if they do not help.
+//!
+//! ```text
+//!   measure ──► migrations of the policy ──► settle ──► measure again ──► better: continue
+//!      ▲         (a few, for some intervals)                           └► inconclusive: try again
+//!      │                                                               └► worse, or inconclusive
+//!      └──── back-off, twice as long each time ◄── release all jobs ◄────── three times
+//! ```
+//!
+//! It is for attached processes, which evenkeel did not start. The measures are in [`verdict`], the compared jobs in
+//! [`intervals`]. While pages migrate nothing is measured: that is the cost of a migration, not its effect. Pages that
+//! follow a migrated job belong to the same trial. A trial without a result, because all migrated jobs ended or
+//! nothing is measurable, counts as inconclusive. Without `--act`, requests are only reported, at most once a minute
+//! per job.
+//!
+//! Times are intervals of the wrapped policy.
+
+mod intervals;
+mod load_notes;
+mod verdict;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use base::{JobId, Nanos};
+use sched::{
+    Action, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Request, Snapshot,
+    Target, reasons,
+};
+use topology::DomainChoice;
+
+use intervals::{ComparedJobs, Interval, JobRun};
+use load_notes::LoadNotes;
+use verdict::{Comparison, Verdict};
+
+reasons! {
+    /// Note: a trial helped.
+    JUDGED_BETTER = "judged-better":
+        "{measure} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs present throughout ({others})]: the migrations help";
+    /// Note and release: a trial did harm.
+    JUDGED_WORSE = "judged-worse":
+        "{measure} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs present throughout ({others})]: the migrations do harm, so all jobs are released and none migrates for {rest}";
+    /// Note and release: several trials changed nothing.
+    JUDGED_NO_BETTER = "judged-no-better":
+        "{n_tries} trials in a row had no measurable effect[; in the last one {measure} changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][, for the jobs present throughout ({others})]: all jobs are released and none migrates for {rest}";
+    /// Note: a trial has no result.
+    NOT_JUDGED = "not-judged":
+        "the effect of {n_moves} migrations is unknown, since all migrated jobs ended or nothing was measured of the others: inconclusive, {n_tries} of {n_max} times until all jobs are released";
+    /// Note: the back-off is over.
+    TRIES_AGAIN = "tries-again":
+        "the back-off is over: migrations are tried and measured again";
+    /// Note: no load is known, so no job migrates.
+    NOTHING_IS_MOVED = "nothing-is-moved":
+        "no job migrates: no memory counter is readable, and no attached process has a class; declare classes with --class 'PATTERN=CLASS', from 0 to 15";
+}
+
+/// Measured intervals before migrations and after. Guessed: enough for a median.
+const N_MEASURED: usize = 8;
+/// Intervals in which the migrations of one trial pass …
+const N_MOVING: u64 = 4;
+/// … and their maximum number.
+const MOVES_MAX: u64 = 8;
+/// Intervals after migrations that are not measured: they include the cost of the migrations.
+const N_SETTLING: u64 = 1;
+/// Inconclusive trials in a row after which all jobs are released.
+const TRIES_MAX: u64 = 3;
+/// The first and the longest back-off.
+const BACK_OFF_FIRST: Nanos = Nanos::from_secs(60);
+const BACK_OFF_MAX: Nanos = Nanos::from_secs(3600);
+/// Minimum time between two reports of a request of a job that is not carried out.
+const REPORT_EVERY: Nanos = Nanos::from_secs(60);
+
+/// A policy whose migrations are tried and measured.
+struct Trials {
+    policy: Box<dyn Policy>,
+    load_notes: LoadNotes,
+    acts: bool,
+    /// The last intervals, the newest last.
+    intervals: VecDeque<Interval>,
+    phase: TrialPhase,
+    n_tries: u64,
+    n_setbacks: u32,
+    /// Last report of each request.
+    reported_at: BTreeMap<(JobId, RequestKind), Nanos>,
+}
+
+/// Kind of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum RequestKind {
+    Place,
+    Memory,
+}
+
+/// Phase of a trial.
+#[derive(Clone, Debug, PartialEq)]
+enum TrialPhase {
+    /// Intervals before migrations are measured.
+    Ready,
+    /// Migrations pass.
+    Moving(Trial),
+    /// Intervals after migrations are measured.
+    After(Trial),
+    /// No job migrates until then.
+    BackOff { until: Nanos },
+}
+
+/// Migrations that are measured together.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Trial {
+    before: Vec<Interval>,
+    n_moves: u64,
+    /// Intervals of this phase so far.
+    n_intervals: u64,
+    /// Migrated jobs, and jobs whose pages migrate.
+    moved: BTreeSet<(JobRun, RequestKind)>,
+}
+
+/// Result of a trial.
+enum TrialResult {
+    Measured(Comparison, ComparedJobs),
+    Unknown,
+}
+
+impl Trial {
+    /// Whether a migrated job still runs.
+    fn has_running_job(&self, seen: &Snapshot<'_>) -> bool {
+        self.moved.is_empty() || self.moved.iter().any(|(run, _)| intervals::is_running(seen, *run))
+    }
+
+    fn add(&mut self, request: (JobRun, RequestKind)) {
+        self.n_moves += 1;
+        self.moved.insert(request);
+    }
+
+    /// Whether a request is the first for the pages of a job that this trial migrated.
+    fn is_followed_by(&self, (run, kind): (JobRun, RequestKind)) -> bool {
+        kind == RequestKind::Memory
+            && self.moved.contains(&(run, RequestKind::Place))
+            && !self.moved.contains(&(run, RequestKind::Memory))
+    }
+}
+
+/// Wraps a policy for attached processes: its migrations are tried a few at a time, measured, and undone if they do
+/// not help. Without `acts` no request is carried out, and requests are reported at most once a minute per job.
+pub fn with_trials(policy: Box<dyn Policy>, acts: bool) -> Box<dyn Policy> {
+    Box::new(Trials::new(policy, acts))
+}
+
+impl Trials {
+    fn new(policy: Box<dyn Policy>, acts: bool) -> Self {
+        Trials {
+            policy,
+            load_notes: LoadNotes::default(),
+            acts,
+            intervals: VecDeque::new(),
+            phase: TrialPhase::Ready,
+            n_tries: 0,
+            n_setbacks: 0,
+            reported_at: BTreeMap::new(),
+        }
+    }
+
+    /// Adds an interval; returns the result of a trial that ended, with its number of migrations.
+    fn measure(&mut self, seen: &Snapshot<'_>) -> Option<(TrialResult, u64)> {
+        if let TrialPhase::Moving(trial) | TrialPhase::After(trial) = &self.phase
+            && !trial.has_running_job(seen)
+        {
+            let n_moves = trial.n_moves;
+            self.phase = TrialPhase::Ready;
+            self.intervals.clear();
+            return Some((TrialResult::Unknown, n_moves));
+        }
+        if seen.jobs.iter().any(|job| job.active_page_move.is_some()) {
+            self.restart_settling(); // Page migrations are a cost too, and last longer than an interval.
+            return None;
+        }
+        self.intervals.push_back(Interval::of(seen));
+        if N_MEASURED < self.intervals.len() {
+            self.intervals.pop_front();
+        }
+        self.advance()
+    }
+
+    /// Discards intervals since the migrations.
+    fn restart_settling(&mut self) {
+        self.intervals.clear();
+        if let TrialPhase::After(trial) = &mut self.phase {
+            trial.n_intervals = 0;
+        }
+    }
+
+    fn advance(&mut self) -> Option<(TrialResult, u64)> {
+        match &mut self.phase {
+            TrialPhase::Ready | TrialPhase::BackOff { .. } => None,
+            TrialPhase::Moving(trial) => {
+                trial.n_intervals += 1;
+                if N_MOVING <= trial.n_intervals || MOVES_MAX <= trial.n_moves {
+                    let trial = std::mem::take(trial);
+                    self.phase = TrialPhase::After(Trial { n_intervals: 0, ..trial });
+                }
+                None
+            }
+            TrialPhase::After(trial) => {
+                trial.n_intervals += 1;
+                if trial.n_intervals == N_SETTLING {
+                    self.intervals.clear();
+                }
+                if self.intervals.len() < N_MEASURED {
+                    return None;
+                }
+                let after = self.intervals.make_contiguous();
+                let result = match intervals::compare(&trial.before, after) {
+                    Some((comparison, jobs)) => TrialResult::Measured(comparison, jobs),
+                    None => TrialResult::Unknown,
+                };
+                let n_moves = trial.n_moves;
+                self.phase = TrialPhase::Ready; // These intervals precede the next trial.
+                Some((result, n_moves))
+            }
+        }
+    }
+
+    fn conclude(
+        &mut self,
+        seen: &Snapshot<'_>,
+        plan: &mut Plan,
+        result: &TrialResult,
+        n_moves: u64,
+    ) {
+        let verdict = match result {
+            TrialResult::Measured(comparison, _) => comparison.verdict,
+            TrialResult::Unknown => Verdict::Inconclusive,
+        };
+        match verdict {
+            Verdict::Better => {
+                (self.n_tries, self.n_setbacks) = (0, 0);
+                plan.note(result_reason(JUDGED_BETTER, result, n_moves));
+            }
+            Verdict::Worse => {
+                self.release_all(seen, plan, result_reason(JUDGED_WORSE, result, n_moves))
+            }
+            Verdict::Inconclusive => {
+                self.n_tries += 1;
+                if TRIES_MAX <= self.n_tries {
+                    let reason = result_reason(JUDGED_NO_BETTER, result, n_moves);
+                    self.release_all(seen, plan, reason.with("n_tries", self.n_tries));
+                } else if matches!(result, TrialResult::Unknown) {
+                    let reason = result_reason(NOT_JUDGED, result, n_moves);
+                    plan.note(reason.with("n_tries", self.n_tries).with("n_max", TRIES_MAX));
+                }
+            }
+        }
+    }
+
+    fn release_all(&mut self, seen: &Snapshot<'_>, plan: &mut Plan, reason: Reason) {
+        let rest =
+            Nanos(BACK_OFF_FIRST.0.saturating_mul(1 << self.n_setbacks.min(16))).min(BACK_OFF_MAX);
+        self.n_setbacks += 1;
+        self.n_tries = 0;
+        self.phase = TrialPhase::BackOff { until: seen.turn.at + rest };
+        let reason = reason.with("rest", rest.to_string());
+        for job in seen.jobs.iter().filter(|job| job.placed.is_some() && job.movable) {
+            plan.request(job.job.id, Action::Release, reason.clone());
+        }
+        plan.note(reason);
+    }
+
+    fn end_back_off(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        if let TrialPhase::BackOff { until } = self.phase
+            && until <= seen.turn.at
+        {
+            self.phase = TrialPhase::Ready;
+            self.intervals.clear();
+            plan.note(Reason::new(TRIES_AGAIN).with("at", seen.turn.at.to_string()));
+        }
+    }
+
+    /// Passes the requests of the wrapped policy that the phase permits.
+    fn pass(&mut self, seen: &Snapshot<'_>, requests: Vec<Request>, plan: &mut Plan) {
+        let (starts, requests): (Vec<Request>, Vec<Request>) =
+            requests.into_iter().partition(|request| is_start(seen, request));
+        plan.requests.extend(starts); // A job has to start somewhere.
+        if requests.is_empty() {
+            return;
+        }
+        if self.phase == TrialPhase::Ready && self.intervals.len() == N_MEASURED {
+            let before = self.intervals.iter().cloned().collect();
+            self.phase = TrialPhase::Moving(Trial { before, ..Trial::default() });
+        }
+        for request in requests {
+            // A release needs no trial.
+            if request.action == Action::Release || self.passes(seen, &request) {
+                plan.requests.push(request);
+            }
+        }
+    }
+
+    fn passes(&mut self, seen: &Snapshot<'_>, request: &Request) -> bool {
+        let Some(kind) = kind_of(seen, request) else { return false };
+        match &mut self.phase {
+            TrialPhase::Moving(trial)
+                if trial.n_moves < MOVES_MAX || trial.is_followed_by(kind) =>
+            {
+                trial.add(kind);
+                true
+            }
+            TrialPhase::After(trial) if trial.is_followed_by(kind) => {
+                trial.add(kind);
+                self.restart_settling();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Reports requests that are not carried out, at intervals for the CPUs and the pages of each job.
+    fn report_only(&mut self, seen: &Snapshot<'_>, requests: Vec<Request>, plan: &mut Plan) {
+        self.reported_at.retain(|(job, _), _| seen.job(*job).is_some());
+        for request in requests {
+            let Some(((job, _), kind)) = kind_of(seen, &request) else { continue };
+            let key = (job, kind); // The same before the start of the job and after.
+            let last = self.reported_at.get(&key);
+            if last.is_none_or(|&at| at + REPORT_EVERY <= seen.turn.at) {
+                self.reported_at.insert(key, seen.turn.at);
+                plan.requests.push(request);
+            }
+        }
+    }
+}
+
+impl Policy for Trials {
+    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        let mut inner = Plan::default();
+        self.policy.decide(seen, &mut inner);
+        self.load_notes.pass(seen, inner.notes, plan);
+        plan.abort = inner.abort;
+        if !self.acts {
+            return self.report_only(seen, inner.requests, plan);
+        }
+        if seen.turn.causes.contains(&Cause::Interval) {
+            self.end_back_off(seen, plan);
+            if let Some((result, n_moves)) = self.measure(seen) {
+                self.conclude(seen, plan, &result, n_moves);
+            }
+        }
+        self.pass(seen, inner.requests, plan);
+    }
+
+    fn name(&self) -> &str {
+        self.policy.name()
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        [self.policy.reasons(), REASONS.to_vec()].concat()
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        self.policy.interval()
+    }
+
+    fn domains(&self) -> DomainChoice {
+        self.policy.domains()
+    }
+
+    fn load_source(&self) -> LoadSource {
+        self.policy.load_source()
+    }
+}
+
+fn is_start(seen: &Snapshot<'_>, request: &Request) -> bool {
+    let Target::Job(job) = request.target else { return false };
+    seen.job(job).is_some_and(|job| job.state == JobState::Due)
+}
+
+/// The job and the kind of a request; `None`: the job or task is unknown.
+fn kind_of(seen: &Snapshot<'_>, request: &Request) -> Option<(JobRun, RequestKind)> {
+    let job = match request.target {
+        Target::Job(job) => job,
+        Target::Task(task) => seen.tasks.iter().find(|seen| seen.task == task)?.job,
+    };
+    let kind = match request.action {
+        Action::MovePages { .. } => RequestKind::Memory,
+        _ => RequestKind::Place,
+    };
+    Some((intervals::run_of(seen.job(job)?), kind))
+}
+
+fn result_reason(code: ReasonCode, result: &TrialResult, n_moves: u64) -> Reason {
+    let reason = Reason::new(code).with("n_moves", n_moves);
+    let TrialResult::Measured(comparison, jobs) = result else { return reason };
+    let reason = reason
+        .with("measure", comparison.measure.to_string())
+        .with("before", comparison.before)
+        .with("after", comparison.after)
+        .with("tolerance", comparison.tolerance);
+    match jobs {
+        ComparedJobs { n_left: 0, n_came: 0, .. } => reason,
+        ComparedJobs { n_left, n_came, .. } => {
+            reason.with("others", format!("{n_left} others ended, {n_came} started"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

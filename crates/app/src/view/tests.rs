@@ -208,11 +208,11 @@ fn a_frame_has_jobs_loads_and_the_last_events() {
             jobs       ━━━━━━━━━━━━━━━━━────────────  1 waiting  1 running  1 done  2 failed
             core 0     █████████████████████████████████████████████   361 k/s     0.8 CPUs
             core 1                                                         0/s     0.0 CPUs
-                0.750 s  move   hog  core 0 -> core 1  because core 1 was next in turn, and
+                0.750 s  move   hog  core 0 -> core 1  because core 1 was next in round-robi
                 1.000 s  alone  hog  unmanaged from now on: another program bound it to cpu
                 1.000 s  note   no descriptors left: counters are off
                 1.250 s  end    hog  exited with status 0 after 1.500 s
-                1.250 s  start  ?[31mred?  on core 1  because core 0 was next in turn, and c
+                1.250 s  start  ?[31mred?  on core 1  because core 0 was next in round-robin
         "#]],
     );
 }
@@ -255,15 +255,15 @@ fn lines_are_complete_and_control_characters_in_names_are_replaced() {
     let lines: String =
         events.iter().map(|event| event.line().trim_start().to_owned() + "\n").collect();
     expect![[r#"
-        0.000 s  start  hog  on core 0  because core 0 was next in turn, and cpu 0 had the fewest programs in it
-        0.000 s  start  a job with a rather long name  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
+        0.000 s  start  hog  on core 0  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
+        0.000 s  start  a job with a rather long name  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
         0.750 s  fail   a job with a rather long name  killed by signal 11 after 1.500 s
         0.750 s  fail   none  start failed: no such file: /bin/none
-        0.750 s  move   hog  core 0 -> core 1  because core 1 was next in turn, and cpu 1 had the fewest programs in it
+        0.750 s  move   hog  core 0 -> core 1  because core 1 was next in round-robin order; cpu 1 had the fewest jobs there
         1.000 s  alone  hog  unmanaged from now on: another program bound it to cpu 0
         1.000 s  note   no descriptors left: counters are off
         1.250 s  end    hog  exited with status 0 after 1.500 s
-        1.250 s  start  ?[31mred?  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
+        1.250 s  start  ?[31mred?  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
     "#]].assert_eq(&lines);
 }
 

@@ -119,7 +119,7 @@ fn when_the_policy_gives_up_the_host_ends_everything_and_the_sinks_hear_of_it() 
     let error = ran.result.expect_err("it gave up").to_string();
     assert_eq!(
         error,
-        "the policy gave up: the memory controllers could not be read 4 times in a row"
+        "the policy gave up: the memory controller counters were unreadable 4 times in a row"
     );
     assert!(ran.did.ends_with("stop, wait 90, sample 90, apply 0, wait 91, sample 91, apply 0"));
     assert_eq!(ran.told, [vec![0, 1, 90, 91], vec![0, 1, 90, 91]]);

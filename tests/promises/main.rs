@@ -4,6 +4,7 @@ mod bad_input;
 mod comparisons;
 mod contention;
 mod decisions;
+mod extending;
 mod faults;
 mod helps;
 mod journal_sentences;

@@ -1,0 +1,212 @@
+//! The examples of `docs/extending.md`: a policy, a machine, a program and an event file that are not part of
+//! evenkeel, written against its public interfaces and run on the simulated host.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{CpuId, CpuSet, Nanos};
+use engine::{Engine, Sink, TurnRecord};
+use host_sim::{SimHost, SimOptions};
+use linux::perf::Uarch;
+use policy::{Param, Params, PolicyInfo, Values};
+use program::profile::parse_profile;
+use sched::{Action, JobState, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
+use topology::file::parse_toml;
+
+reasons! {
+    /// The job starts on the CPU with the fewest jobs.
+    FEWEST_JOBS = "fewest-jobs-on-cpu": "CPU {cpu} had the fewest jobs ({n_jobs})";
+}
+
+/// The declaration of the example policy.
+static INFO: PolicyInfo = PolicyInfo {
+    name: "fewest",
+    summary: "Starts each job on the CPU with the fewest jobs; migrates nothing.",
+    source: "an example",
+    signals: &[],
+    params: &[Param::new(
+        "spare",
+        Values::whole("CPUs", 0, 1024),
+        "0",
+        "number of CPUs, lowest ids first, that get no job",
+    )],
+    reasons: &[REASONS],
+    build: Some(|params, _seed| Ok(Box::new(Fewest { n_spare: params.whole("spare") as usize }))),
+};
+
+/// Starts each job on the CPU with the fewest jobs.
+#[derive(Debug)]
+struct Fewest {
+    n_spare: usize,
+}
+
+impl Policy for Fewest {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        plan.quiescent = true; // Without a due job there is nothing to request.
+        let cpus = snapshot.usable_cpus.iter().skip(self.n_spare);
+        let mut n_jobs: BTreeMap<CpuId, u64> = cpus.map(|cpu| (cpu, 0)).collect();
+        for cpu in snapshot.jobs.iter().filter_map(|job| job.placed).flat_map(CpuSet::iter) {
+            n_jobs.entry(cpu).and_modify(|n| *n += 1);
+        }
+        for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Due) {
+            let allowed = n_jobs.iter_mut().filter(|(cpu, _)| job.allowed.contains(**cpu));
+            let Some((&cpu, n)) = allowed.min_by_key(|(cpu, n)| (**n, **cpu)) else { continue };
+            let reason = Reason::new(FEWEST_JOBS).with("cpu", u64::from(cpu.0)).with("n_jobs", *n);
+            plan.request(job.job.id, Action::Place(CpuSet::from_iter([cpu])), reason);
+            *n += 1;
+        }
+    }
+
+    fn name(&self) -> &str {
+        INFO.name
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        INFO.reasons.concat()
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        Some(Nanos::from_millis(250))
+    }
+}
+
+const MACHINE: &str = r#"
+format_version = 1
+nodes = [{ id = 0, cpus = "0-3", memory_bytes = 1073741824 }]
+llcs = [{ id = 0, cpus = "0-3", node = 0, size_bytes = 8388608 }]
+cores = [{ id = 0, cpus = "0" }, { id = 1, cpus = "1" }, { id = 2, cpus = "2" }, { id = 3, cpus = "3" }]
+cpus = [{ id = 0 }, { id = 1 }, { id = 2 }, { id = 3 }]
+"#;
+
+const PROGRAM: &str = r#"
+version = 1
+name = "stencil"
+class = 7
+
+[[phase]]
+instructions = 2000000000.0
+core_cycles_per_instruction = 0.5
+overlap = 2.0
+footprint_bytes = 100000000.0
+llc_accesses_per_1000 = 40.0
+
+[phase.curve]
+cache_bytes = [1048576, 16777216]
+misses_per_1000 = [30.0, 10.0]
+"#;
+
+const WORKLOAD: &str = r#"
+[[job]]
+name = "stencil"
+command = ["stencil"]
+copies = 4
+"#;
+
+const EVENTS: &str = r#"
+family = "example-core"
+name = "Example core"
+source = "vendor manual, chapter 20"
+
+match = { vendor = "ExampleVendor", family = 0x06, models = [0x01] }
+
+[[pmu]]
+name = "cpu"
+counters = 4
+fixed = ["cycles", "instructions"]
+fixed_source = "vendor manual, section 20.2"
+
+[pmu.events.cycles]
+event = "event=0x3c"
+name = "CPU_CLK_UNHALTED.THREAD"
+source = "vendor manual, table 20-1"
+
+[pmu.events.instructions]
+event = "event=0xc0"
+name = "INST_RETIRED.ANY"
+source = "vendor manual, table 20-1"
+
+[pmu.events.llc-references]
+event = "event=0x2e,umask=0x4f"
+name = "LONGEST_LAT_CACHE.REFERENCE"
+source = "vendor manual, table 20-1"
+
+[pmu.events.llc-misses]
+event = "event=0x2e,umask=0x41"
+name = "LONGEST_LAT_CACHE.MISS"
+source = "vendor manual, table 20-1"
+
+[absent]
+llc-load-misses = "not counted by this core"
+llc-store-misses = "not counted by this core"
+llc-prefetch-misses = "not counted by this core"
+l1d-misses = "not counted by this core"
+memory-stalls = "not counted by this core"
+queue-full = "not counted by this core"
+"#;
+
+/// Collects requests as text.
+#[derive(Default)]
+struct Requests(Vec<String>);
+
+impl Sink for Requests {
+    fn record(&mut self, record: &TurnRecord<'_>) -> std::io::Result<()> {
+        for request in &record.plan.requests {
+            self.0.push(request.reason.to_string());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_policy_a_machine_and_a_program_from_outside_run_on_the_simulated_host() {
+    let machine = parse_toml(MACHINE, "machine.toml").expect("a machine");
+    let profile = parse_profile(PROGRAM, Path::new("stencil.profile.toml")).expect("a profile");
+    let workload = program::parse(WORKLOAD, Path::new("w.toml")).expect("a workload");
+    let mut jobs = workload.jobs;
+    for job in &mut jobs {
+        job.found = Some(Arc::new(profile.clone()));
+    }
+    let params = Params::parse(&INFO, "fewest[spare=1]").expect("parameters");
+    let policy = INFO.build.expect("a constructor")(&params, 0).expect("a policy");
+    let options = SimOptions { interval: policy.interval(), ..SimOptions::default() };
+    let mut host = SimHost::new(&machine, &jobs, options).expect("a host");
+    let mut engine = Engine::new(machine, jobs, policy);
+    let mut requests = Requests::default();
+    engine::run(&mut host, &mut engine, &mut [&mut requests]).expect("a run");
+    requests.0.sort();
+    let expected = ["1 had the fewest jobs (0)", "1 had the fewest jobs (1)", "2 had", "3 had"];
+    assert_eq!(requests.0.len(), expected.len(), "{:?}", requests.0);
+    for (request, expected) in requests.0.iter().zip(expected) {
+        assert!(request.starts_with(&format!("CPU {expected}")), "{:?}", requests.0);
+    }
+}
+
+#[test]
+fn a_value_outside_of_the_declared_range_is_rejected() {
+    let error = Params::parse(&INFO, "fewest[spare=2000]").map(|_| ()).expect_err("out of range");
+    assert!(error.to_string().contains("spare"), "{error}");
+}
+
+#[test]
+fn an_event_file_names_an_event_or_a_reason_for_each_counter_event() {
+    let uarch = Uarch::read("example-core", EVENTS).expect("an event file");
+    assert_eq!(uarch.pmus[0].events.len(), 4);
+    let incomplete = EVENTS.replace("queue-full = \"not counted by this core\"\n", "");
+    let error = Uarch::read("example-core", &incomplete).expect_err("no reason for queue-full");
+    assert!(error.to_string().contains("queue-full"), "{error}");
+}
+
+#[test]
+fn the_code_blocks_of_the_page_are_the_source_of_these_tests() {
+    let (page, source) = (include_str!("../../docs/extending.md"), include_str!("extending.rs"));
+    let mut n_blocks = 0;
+    for language in ["```rust\n", "```toml\n"] {
+        for block in page.split(language).skip(1) {
+            let block = block.split("```").next().expect("the end of the block");
+            assert!(source.contains(block), "not in tests/promises/extending.rs:\n{block}");
+            n_blocks += 1;
+        }
+    }
+    assert_eq!(n_blocks, 6);
+}

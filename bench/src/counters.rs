@@ -8,7 +8,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Context;
-use linux::perf::{CounterTarget, Flags, Group, GroupSpec, Meter, TaskGroups, software};
+use linux::perf::{CounterTarget, Flags, Group, GroupSpec, TaskGroups, software};
+
+use sched::Counters;
 
 use crate::stats::MedianRange;
 
@@ -25,11 +27,12 @@ pub fn main() -> anyhow::Result<()> {
         .context("cannot open /proc/thread-self/schedstat")?;
     let bare = bare()?;
     let (mut samples, mut reads, mut calls) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut files, mut meter) = (Vec::new(), Meter::default());
+    let (mut files, mut last) = (Vec::new(), Counters::NONE);
     for _ in 0..ROUNDS {
         samples.push(ns_each(|| {
-            meter.take(&groups.read());
-            black_box(meter.now());
+            let now = groups.read();
+            black_box(engine::deltas_between(&now, &last));
+            last = now;
         }));
         reads.push(ns_each(|| {
             let mut buffer = [0; Group::BYTES_MAX];

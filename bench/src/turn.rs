@@ -20,7 +20,7 @@ use base::{Bytes, CpuId, JobId, Nanos, NodeId, TaskId};
 use engine::{Engine, MoveLimits, Step};
 use program::{Class, Command, Job};
 use sched::{
-    Action, Cause, CounterEvent, Counters, JobEvent, Measured, NodeMemory, NodeSample,
+    Action, Cause, CounterEvent, CounterReading, Counters, JobEvent, NodeMemory, NodeSample,
     NumaSettings, Outcome, OutcomeResult, ProcessMemory, Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
@@ -189,9 +189,10 @@ fn dfs_sample(number: u64, n_jobs: u32, tasks_per_job: u32, tier: Tier) -> Sampl
             job: JobId(job),
             cpu_time: Nanos::from_millis(busy_ms),
             previous_sample_at: None,
-            wait: Measured::Exact(number * 200_000_000),
+            wait: Some(Nanos(number * 200_000_000)),
             last_cpu: Some(CpuId(nth % 512)),
             counters: Counters::NONE,
+            includes_children: false,
         }
     };
     Sample {
@@ -224,9 +225,10 @@ fn policy_sample(
             job: JobId(nth),
             cpu_time: Nanos(ran_ns * number),
             previous_sample_at: None,
-            wait: Measured::Exact((interval.0 - ran_ns) * number),
+            wait: Some(Nanos((interval.0 - ran_ns) * number)),
             last_cpu: Some(*cpu),
             counters: *counters,
+            includes_children: false,
         }
     });
     Sample {
@@ -256,8 +258,9 @@ fn count(counters: &mut Counters, number: u64, nth: u32, ran_ns: u64) {
         (CounterEvent::QueueFull, ran_ns * [1, 0, 0][kind as usize]),
     ];
     for (event, delta) in deltas {
-        let before = counters.get(event).value().unwrap_or(0);
-        counters.set(event, Measured::Exact(before + delta));
+        let before = counters.get(event).unwrap_or_default();
+        let (value, ns) = (before.value + delta, before.enabled_ns + ran_ns);
+        counters.set(event, CounterReading { value, enabled_ns: ns, running_ns: ns });
     }
 }
 
@@ -280,12 +283,13 @@ fn memory(number: u64, at: Nanos) -> Vec<ProcessMemory> {
 
 /// Memory controllers: with a tier as in `bench turn`, else as in `bench policies`.
 fn nodes(number: u64, tier: Option<Tier>) -> Vec<NodeSample> {
-    let ops = |node: u32| match tier {
-        Some(Tier::Declared) => Measured::Absent,
-        Some(Tier::Bandwidth) => {
-            Measured::Exact(number * 1_000_000 + 40_000_000 * n_busy_turns(node, number))
-        }
-        None => Measured::Exact(number * (1_000_000 + 40_000_000 * u64::from(node % 4))),
+    let ops = |node: u32| {
+        let ops = match tier {
+            Some(Tier::Declared) => return None,
+            Some(Tier::Bandwidth) => number * 1_000_000 + 40_000_000 * n_busy_turns(node, number),
+            None => number * (1_000_000 + 40_000_000 * u64::from(node % 4)),
+        };
+        Some(CounterReading::unmultiplexed(ops))
     };
     let node = |id| NodeSample {
         node: NodeId(id),
@@ -293,8 +297,8 @@ fn nodes(number: u64, tier: Option<Tier>) -> Vec<NodeSample> {
         memory_reclaimable: None,
         controller_ops: ops(id),
         counter_bits: 48,
-        read_bytes: Measured::Absent,
-        written_bytes: Measured::Absent,
+        read_bytes: None,
+        written_bytes: None,
     };
     (0..N_NODES).map(node).collect()
 }

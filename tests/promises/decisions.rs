@@ -16,8 +16,8 @@ use engine::{Approved, Engine, Host, Sink, TurnRecord};
 use expect_test::{Expect, expect};
 use program::{Class, Command, Job};
 use sched::{
-    Action, Cause, Counters, ExitStatus, JobEvent, JobExit, Measured, NodeSample, NumaSettings,
-    Outcome, OutcomeResult, Sample, Target, TaskSample, Turn,
+    Action, Cause, CounterReading, Counters, ExitStatus, JobEvent, JobExit, NodeSample,
+    NumaSettings, Outcome, OutcomeResult, Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
 
@@ -143,10 +143,10 @@ impl ToyMachine {
             node: NodeId(idx as u32),
             memory_free: None,
             memory_reclaimable: None,
-            controller_ops: Measured::Exact(*ops),
+            controller_ops: Some(CounterReading::unmultiplexed(*ops)),
             counter_bits: 64,
-            read_bytes: Measured::Absent,
-            written_bytes: Measured::Absent,
+            read_bytes: None,
+            written_bytes: None,
         };
         self.ops.iter().enumerate().map(sample).collect()
     }
@@ -201,9 +201,10 @@ impl ToyJob {
             job: self.job.id,
             cpu_time: self.did,
             previous_sample_at: None,
-            wait: Measured::Absent,
+            wait: None,
             last_cpu: Some(self.cpu),
             counters: Counters::NONE,
+            includes_children: false,
         }
     }
 }
@@ -217,10 +218,10 @@ fn end() -> JobExit {
         user: Nanos::ZERO,
         system: Nanos::ZERO,
         max_resident: base::Bytes::ZERO,
-        wait: Measured::Absent,
-        n_migrations: Measured::Absent,
+        wait: None,
+        n_migrations: None,
         counters: sched::Counters::NONE,
-        traffic: Measured::Absent,
+        traffic: None,
         n_orphans: 0,
     }
 }

@@ -296,20 +296,19 @@ fn a_replay_separates_requests_from_recorded_actions() {
 }
 
 #[test]
-fn a_scaled_value_is_marked_as_an_estimate() {
+fn a_multiplexed_counter_is_marked_as_an_estimate() {
     let turns = format!(
         r#"
         0 {DUE},"outcomes":[{{"job":0,"start":{{}},"done":10}}]
-        90 "causes":["ended"],"sample":{{"jobs":[{{"ended":0,"exit":0,"wall_ns":90000000,"user_ns":1000000,"system_ns":0,"max_resident_bytes":4096,"wait_ns":{{"scaled":2000000,"ran_permille":500}},"n_migrations":3}}]}}
+        90 "causes":["ended"],"sample":{{"jobs":[{{"ended":0,"exit":0,"wall_ns":90000000,"user_ns":1000000,"system_ns":0,"max_resident_bytes":4096,"counters":{{"page-faults":[70,20,10],"context-switches":[3,20]}}}}]}}
         "#
     );
-    let (text, report) = explained(&[("a", 6)], None, &turns);
-    assert!(text.contains("about 0.002 s of wait time"), "{text}");
-    assert!(!text.contains("about 3 migrations"), "the migrations were counted exactly");
-    let job = &report.jobs[0];
-    assert_eq!((job.wait_is_estimate, job.n_migrations_is_estimate), (true, false));
-    assert!(report.totals.wait_is_estimate);
-    assert!(report.to_text(80).contains("~0.002"), "{}", report.to_text(80));
+    let (_, report) = explained(&[("a", 6)], None, &turns);
+    let row = |event: &str| report.jobs[0].counters.iter().find(|row| row.event == event);
+    let of = |event| row(event).map(|row| (row.value, row.running_permille));
+    assert_eq!(of("page-faults"), Some((140, Some(500))));
+    assert_eq!(of("context-switches"), Some((3, None)));
+    assert!(report.to_text(80).contains("~140"), "{}", report.to_text(80));
 }
 
 #[test]

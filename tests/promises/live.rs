@@ -312,7 +312,7 @@ fn figures_of_a_job_are_kept() {
     play.finish();
     let end = play.ends("a")[0];
     assert!(Nanos::ZERO < end.user && end.user <= end.wall, "{end:?}");
-    assert!(end.wait.value().is_some() && end.n_migrations.value().is_some(), "{end:?}");
+    assert!(end.wait.is_some() && end.n_migrations.is_some(), "{end:?}");
     assert!(100_000 < end.max_resident.0, "{end:?}");
     let last = play.story.iter().flat_map(|told| &told.sample.tasks).last().expect("seen");
     // What the thread used and what its parent was told differ by the way of counting only.

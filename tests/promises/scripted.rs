@@ -7,8 +7,9 @@ use base::{Bytes, CpuId, CpuSet, JobId, Nanos, Rng, TaskId};
 use engine::{Approved, Host};
 use program::{Class, Command, Ending, Job, Origin};
 use sched::{
-    Action, Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, Measured, NumaSettings,
-    Outcome, OutcomeResult, RejectCause, Sample, Target, TaskSample, Turn, UnmanagedCause,
+    Action, Cause, CounterEvent, CounterReading, Counters, ExitStatus, JobEvent, JobExit,
+    NumaSettings, Outcome, OutcomeResult, RejectCause, Sample, Target, TaskSample, Turn,
+    UnmanagedCause,
 };
 use topology::Machine;
 
@@ -155,12 +156,15 @@ impl Scripted {
             user: Nanos(one.used.0 / 10 * 9),
             system: Nanos(one.used.0 / 10),
             max_resident: Bytes::from_mib(8 + 13 * u64::from(id.0 % 7)),
-            wait: Measured::Exact(one.waited.0),
-            n_migrations: Measured::Exact(one.n_migrations),
+            wait: Some(one.waited),
+            n_migrations: Some(one.n_migrations),
             counters: Counters::NONE
-                .with(CounterEvent::PageFaults, Measured::Exact(one.used.0 / 50_000))
-                .with(CounterEvent::ContextSwitches, Measured::Exact(one.used.0 / 4_000_000)),
-            traffic: Measured::Absent,
+                .with(CounterEvent::PageFaults, CounterReading::unmultiplexed(one.used.0 / 50_000))
+                .with(
+                    CounterEvent::ContextSwitches,
+                    CounterReading::unmultiplexed(one.used.0 / 4_000_000),
+                ),
+            traffic: None,
             n_orphans: 0,
         }
     }
@@ -315,12 +319,14 @@ impl Host for Scripted {
                 job: id,
                 cpu_time: one.used,
                 previous_sample_at: None,
-                wait: Measured::Exact(one.waited.0),
+                wait: Some(one.waited),
                 last_cpu: Some(one.cpu),
                 counters: match self.misses {
-                    true => Counters::NONE.with(CounterEvent::LlcMisses, Measured::Exact(misses)),
+                    true => Counters::NONE
+                        .with(CounterEvent::LlcMisses, CounterReading::unmultiplexed(misses)),
                     false => Counters::NONE,
                 },
+                includes_children: false,
             }
         };
         let interval = turn.causes.contains(&Cause::Interval);

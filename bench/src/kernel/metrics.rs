@@ -349,7 +349,7 @@ impl RunTotals {
     fn task_delta(&mut self, task: &TaskSample, counts: bool) -> (f64, f64) {
         let now = TaskSampleTotals {
             ran: task.cpu_time,
-            waited: task.wait.value().unwrap_or(0),
+            waited: task.wait.map_or(0, |wait| wait.0),
             on: task.last_cpu,
         };
         let before = self.tasks.insert(task.task, now);
@@ -414,7 +414,7 @@ const MEMORY_MIN: u64 = 32 << 20;
 
 #[cfg(test)]
 mod tests {
-    use sched::{Counters, Measured};
+    use sched::Counters;
 
     use super::*;
 
@@ -426,9 +426,10 @@ mod tests {
             job: JobId(0),
             cpu_time: Nanos::from_millis(ran_ms),
             previous_sample_at: None,
-            wait: Measured::Exact(Nanos::from_millis(waited_ms).0),
+            wait: Some(Nanos::from_millis(waited_ms)),
             last_cpu: Some(CpuId(on)),
             counters: Counters::NONE,
+            includes_children: false,
         }
     }
 

@@ -140,7 +140,7 @@ fn read_solo_run(run: &Path) -> Result<SoloRun, crate::command_result::CommandEr
         let turn = turn.or_usage_error()?;
         let record = turn.record();
         for task in &record.sample.tasks {
-            let counted = |event| task.counters.get(event).value();
+            let counted = |event| task.counters.get(event).map(|read| read.value);
             let (sq, refs) =
                 (counted(CounterEvent::QueueFull), counted(CounterEvent::LlcReferences));
             tasks

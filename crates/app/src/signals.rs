@@ -6,9 +6,7 @@ use anyhow::anyhow;
 use base::{LlcId, NodeId};
 use linux::collectors::SystemCollectors;
 use linux::source::Live;
-use sched::{
-    LoadPreference, Measured, Policy, Sample, SignalTier, TierOverride, TierOverrideError,
-};
+use sched::{LoadPreference, Policy, Sample, SignalTier, TierOverride, TierOverrideError};
 use topology::{Domains, Level, Machine};
 
 /// The option, for all commands with a policy.
@@ -57,8 +55,8 @@ fn is_counted(sample: &Sample, level: Level, number: u32) -> bool {
     let of_node = || sample.nodes.iter().find(|node| node.node == NodeId(number));
     let of_llc = || sample.llcs.iter().find(|llc| llc.llc == LlcId(number));
     match level {
-        Level::Node => of_node().is_some_and(|node| node.controller_ops != Measured::Absent),
-        Level::Llc => of_llc().is_some_and(|llc| llc.traffic.total_bytes != Measured::Absent),
+        Level::Node => of_node().is_some_and(|node| node.controller_ops.is_some()),
+        Level::Llc => of_llc().is_some_and(|llc| llc.traffic.total_bytes.is_some()),
         Level::Core => false,
     }
 }

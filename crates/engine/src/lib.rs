@@ -19,6 +19,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use derive::{deltas_between, deltas_since_opened, deltas_since_start};
 pub use engine::{Engine, Step};
 pub use moves::MoveLimits;
 pub use run::{Finish, LoadBasisChanges, RunError, run};

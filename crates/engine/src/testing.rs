@@ -27,10 +27,10 @@ use std::rc::Rc;
 use base::{JobId, LlcId, Nanos, NodeId, TaskId};
 use program::{Class, Command, Job, MemoryPolicy};
 use sched::{
-    Action, Cause, CompletedPageMove, CounterEvent, Counters, DetachCause, ExitStatus, JobEvent,
-    JobExit, JobView, LlcSample, Measured, MonGroupSample, NodeMemory, NodeSample, Outcome,
-    OutcomeResult, PageMoveEnd, Plan, Policy, ProcessMemory, Reason, ReasonCode, RejectCause,
-    Request, Sample, Snapshot, Target, TaskSample, Traffic, Turn, UnmanagedCause,
+    Action, Cause, CompletedPageMove, CounterEvent, CounterReading, Counters, DetachCause,
+    ExitStatus, JobEvent, JobExit, JobView, LlcSample, MonGroupSample, NodeMemory, NodeSample,
+    Outcome, OutcomeResult, PageMoveEnd, Plan, Policy, ProcessMemory, Reason, ReasonCode,
+    RejectCause, Request, Sample, Snapshot, Target, TaskSample, Traffic, Turn, UnmanagedCause,
 };
 use topology::{DomainChoice, Machine};
 
@@ -251,19 +251,19 @@ impl World {
             figures.iter().filter_map(|pair| pair.split_once('=')).find(|(k, _)| *k == key)
         };
         let number = |key: &str| figure(key).map(|(_, value)| value.parse::<u64>());
-        let measured = |key: &str, unit: u64| match number(key) {
-            Some(Ok(value)) => Measured::Exact(value * unit),
-            _ => Measured::Absent,
-        };
+        let misses = figure("misses").and_then(|(_, text)| reading(text));
         TaskSample {
             task: self.task(name),
             process: 1,
             job: self.job(job),
             cpu_time: format!("{}ms", figure("cpu").expect("cpu=").1).parse().expect("a time"),
             previous_sample_at: figure("before").map(|(_, at)| at.parse().expect("a time")),
-            wait: measured("wait", MILLI),
+            wait: number("wait").and_then(Result::ok).map(Nanos::from_millis),
             last_cpu: figure("on").map(|(_, cpu)| base::CpuId(cpu.parse().expect("a CPU"))),
-            counters: Counters::NONE.with(CounterEvent::LlcMisses, measured("misses", 1)),
+            counters: misses.map_or(Counters::NONE, |misses| {
+                Counters::NONE.with(CounterEvent::LlcMisses, misses)
+            }),
+            includes_children: figures.contains(&"children"),
         }
     }
 
@@ -430,10 +430,10 @@ fn node_sample(number: &str, figures: &[&str]) -> NodeSample {
             .map(base::Bytes)
             .or(figure("free-mib").map(base::Bytes::from_mib)),
         memory_reclaimable: figure("reclaimable-mib").map(base::Bytes::from_mib),
-        controller_ops: figure("ops").map_or(Measured::Absent, Measured::Exact),
+        controller_ops: figure("ops").map(CounterReading::unmultiplexed),
         counter_bits: figure("bits").unwrap_or(64) as u8,
-        read_bytes: figure("read").map_or(Measured::Absent, Measured::Exact),
-        written_bytes: figure("written").map_or(Measured::Absent, Measured::Exact),
+        read_bytes: figure("read").map(CounterReading::unmultiplexed),
+        written_bytes: figure("written").map(CounterReading::unmultiplexed),
     }
 }
 
@@ -446,10 +446,10 @@ fn end() -> JobExit {
         user: Nanos::ZERO,
         system: Nanos::ZERO,
         max_resident: base::Bytes::ZERO,
-        wait: Measured::Absent,
-        n_migrations: Measured::Absent,
+        wait: None,
+        n_migrations: None,
         counters: sched::Counters::NONE,
-        traffic: Measured::Absent,
+        traffic: None,
         n_orphans: 0,
     }
 }
@@ -570,9 +570,14 @@ fn n(text: &str) -> u32 {
 }
 
 fn traffic(bytes: &str) -> Traffic {
-    let total_bytes = match bytes {
-        "-" => Measured::Absent,
-        bytes => Measured::Exact(bytes.parse().expect("bytes")),
-    };
-    Traffic { total_bytes, ..Traffic::default() }
+    Traffic { total_bytes: reading(bytes), ..Traffic::default() }
+}
+
+/// `VALUE`, `VALUE/ENABLED/RUNNING`, or `-` for an absent counter.
+fn reading(text: &str) -> Option<CounterReading> {
+    let mut words = text.split('/').map(|word| word.parse::<u64>());
+    let value = words.next()?.ok()?;
+    let [enabled_ns, running_ns] =
+        [(); 2].map(|()| words.next().map_or(0, |time| time.expect("ns")));
+    Some(CounterReading { value, enabled_ns, running_ns })
 }

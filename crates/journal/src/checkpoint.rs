@@ -121,7 +121,7 @@ impl Checkpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sched::{Counters, Measured};
+    use sched::Counters;
 
     fn task(tid: u32, job: u32, cpu_ns: u64) -> TaskSample {
         TaskSample {
@@ -130,9 +130,10 @@ mod tests {
             job: JobId(job),
             cpu_time: Nanos(cpu_ns),
             previous_sample_at: None,
-            wait: Measured::Absent,
+            wait: None,
             last_cpu: None,
             counters: Counters::NONE,
+            includes_children: false,
         }
     }
 

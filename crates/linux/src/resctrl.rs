@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use base::{Bytes, LlcId};
-use sched::{Measured, Traffic};
+use sched::{CounterReading, Traffic};
 use topology::Machine;
 
 use crate::fault;
@@ -80,12 +80,12 @@ impl MonitoredDomains {
         let of_domain = |(name, llc): (&String, &LlcId)| {
             let mut figure = |what: &str| {
                 let bytes = source.file(&format!("{folder}/mon_data/{name}/{what}"));
-                bytes.map_or(Measured::Absent, |bytes| parse(&bytes))
+                parse(&bytes.ok()?)
             };
             let traffic = Traffic {
                 total_bytes: figure("mbm_total_bytes"),
                 local_bytes: figure("mbm_local_bytes"),
-                occupancy: figure("llc_occupancy").value().map(Bytes),
+                occupancy: figure("llc_occupancy").map(|reading| Bytes(reading.value)),
             };
             (*llc, traffic)
         };
@@ -93,10 +93,10 @@ impl MonitoredDomains {
     }
 }
 
-/// A figure as resctrl writes it.
-pub fn parse(bytes: &[u8]) -> Measured {
-    let text = std::str::from_utf8(bytes).unwrap_or_default().trim();
-    text.parse().map_or(Measured::Absent, Measured::Exact)
+/// Reads a monitoring file. `None` for `Unavailable`, `Error` and `Unassigned`.
+pub fn parse(bytes: &[u8]) -> Option<CounterReading> {
+    let value = std::str::from_utf8(bytes).ok()?.trim().parse().ok()?;
+    Some(CounterReading::unmultiplexed(value))
 }
 
 /// The kernel numbers caches in its own way; the domain of a number is that of the CPUs behind it.
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn what_is_unavailable_is_absent_and_not_zero() {
-        assert_eq!(parse(b"12345\n"), Measured::Exact(12345));
+        assert_eq!(parse(b"12345\n"), Some(CounterReading::unmultiplexed(12345)));
         for text in ["Unavailable\n", "Error\n", "", "Unassigned\n"] {
-            assert_eq!(parse(text.as_bytes()), Measured::Absent, "{text}");
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
         }
     }
 
@@ -234,8 +234,8 @@ mod tests {
         let mut source = Live::new(root.path());
         let monitored = MonitoredDomains::find(&mut source, &machine).expect("mounted");
         let traffic = Traffic {
-            total_bytes: Measured::Exact(640),
-            local_bytes: Measured::Absent,
+            total_bytes: Some(CounterReading::unmultiplexed(640)),
+            local_bytes: None,
             occupancy: Some(Bytes(4096)),
         };
         assert_eq!(monitored.read(&mut source), [(LlcId(0), traffic)]);

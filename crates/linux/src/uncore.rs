@@ -19,12 +19,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 use base::{CpuId, CpuSet, NodeId};
-use sched::Measured;
+use sched::CounterReading;
 use topology::Machine;
 
-use crate::perf::{
-    Attr, CounterTarget, DEVICES, Flags, GroupSpec, Growing, encode, format_of, read_group,
-};
+use crate::perf::{Attr, CounterTarget, DEVICES, Flags, GroupSpec, encode, format_of, read_group};
 use crate::source::{Source, text};
 
 /// What one operation of a controller moves: a cache line.
@@ -44,27 +42,27 @@ pub struct Uncore {
 struct Unit {
     node: NodeId,
     nr: u32,
-    /// Of each counter: its number, what it counts, and what it came to.
-    counters: Vec<(u64, Sort, Growing)>,
+    /// Id and direction of each counter.
+    counters: Vec<(u64, Direction)>,
 }
 
-/// What a counter counts.
+/// Direction of the transfers that a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+enum Direction {
     Reads,
     Writes,
     Both,
 }
 
-/// What the controllers of a node did.
+/// The controllers of a node: sums over its raw counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeTraffic {
-    /// Lines read and written, cumulative.
-    pub ops: Measured,
+    /// Cache lines read and written.
+    pub ops: Option<CounterReading>,
     /// Bytes read.
-    pub read_bytes: Measured,
+    pub read_bytes: Option<CounterReading>,
     /// Bytes written.
-    pub written_bytes: Measured,
+    pub written_bytes: Option<CounterReading>,
 }
 
 /// A way in which controllers count: devices by name, and their events for reads and writes.
@@ -222,10 +220,10 @@ impl Uncore {
         for terms in way.channels {
             let config = encode(terms, &format).map_err(|error| told(&error.to_string()))?;
             let attr = Attr { kind, config, flags: Flags::default() };
-            events.push((Sort::Both, ("channel".to_owned(), attr)));
+            events.push((Direction::Both, ("channel".to_owned(), attr)));
         }
-        let pairs: &[(Sort, &[&str])] = if way.channels.is_empty() {
-            &[(Sort::Reads, way.reads), (Sort::Writes, way.writes)]
+        let pairs: &[(Direction, &[&str])] = if way.channels.is_empty() {
+            &[(Direction::Reads, way.reads), (Direction::Writes, way.writes)]
         } else {
             &[]
         };
@@ -233,7 +231,7 @@ impl Uncore {
             let Some(terms) = terms(source, &folder, names) else { return Ok(false) };
             let config = encode(&terms, &format).map_err(|error| told(&error.to_string()))?;
             let attr = Attr { kind, config, flags: Flags::default() };
-            let name = if sort == Sort::Reads { "reads" } else { "writes" };
+            let name = if sort == Direction::Reads { "reads" } else { "writes" };
             events.push((sort, (name.to_owned(), attr)));
         }
         let mask = text(source, &format!("{folder}/cpumask")).unwrap_or_default();
@@ -253,7 +251,7 @@ impl Uncore {
                 })?;
                 let sorts = together.iter().map(|(sort, _)| *sort);
                 let counters = opened.numbers.iter().copied().zip(sorts);
-                let counters = counters.map(|(nr, sort)| (nr, sort, Growing::default())).collect();
+                let counters = counters.collect();
                 self.units.push(Unit { node, nr: opened.nr, counters });
             }
         }
@@ -286,9 +284,9 @@ impl Uncore {
             match unit.read(source) {
                 Some(traffic) => {
                     let sum = self.nodes.entry(unit.node).or_default();
-                    sum.ops = wrapping_plus(sum.ops, traffic.ops);
-                    sum.read_bytes = sum.read_bytes.plus(traffic.read_bytes);
-                    sum.written_bytes = sum.written_bytes.plus(traffic.written_bytes);
+                    sum.ops = plus(sum.ops, traffic.ops);
+                    sum.read_bytes = plus(sum.read_bytes, traffic.read_bytes);
+                    sum.written_bytes = plus(sum.written_bytes, traffic.written_bytes);
                 }
                 None => lost.push(unit.node),
             }
@@ -319,49 +317,27 @@ fn terms(source: &mut dyn Source, folder: &str, names: &[&str]) -> Option<String
 }
 
 impl Unit {
-    /// What its counters came to; `None` when one could not be read, or did not run since the look
-    /// before: the channels of a data fabric take turns.
+    /// The sums of its counters; `None` if one of them cannot be read.
     fn read(&mut self, source: &mut dyn Source) -> Option<NodeTraffic> {
         let bytes = source.group(self.nr).ok()?;
-        let reading = read_group(&bytes).ok()?;
-        for (place, (number, _, growing)) in self.counters.iter_mut().enumerate() {
-            growing.take(reading.counter(*number, place)?);
-        }
+        let group = read_group(&bytes).ok()?;
         let mut traffic = NodeTraffic::default();
-        for (_, sort, growing) in &self.counters {
-            let lines = growing.now();
-            if lines == Measured::Absent {
-                return None;
-            }
-            traffic.ops = wrapping_plus(traffic.ops, lines);
-            let bytes = in_bytes(lines);
-            match sort {
-                Sort::Reads => traffic.read_bytes = bytes,
-                Sort::Writes => traffic.written_bytes = bytes,
-                Sort::Both => {}
+        for (place, (number, direction)) in self.counters.iter().enumerate() {
+            let lines = group.counter(*number, place).filter(|lines| !lines.never_ran())?;
+            let bytes = CounterReading { value: lines.value.wrapping_mul(LINE_BYTES), ..lines };
+            traffic.ops = plus(traffic.ops, Some(lines));
+            match direction {
+                Direction::Reads => traffic.read_bytes = Some(bytes),
+                Direction::Writes => traffic.written_bytes = Some(bytes),
+                Direction::Both => {}
             }
         }
         Some(traffic)
     }
 }
 
-fn in_bytes(lines: Measured) -> Measured {
-    let times = |value: u64| value.wrapping_mul(LINE_BYTES);
-    match lines {
-        Measured::Absent => Measured::Absent,
-        Measured::Exact(value) => Measured::Exact(times(value)),
-        Measured::Scaled { value, ran_permille } => {
-            Measured::Scaled { value: value.saturating_mul(LINE_BYTES), ran_permille }
-        }
-    }
-}
-
-/// A sum of counters that wrap wraps with them, so that its growth is the sum of theirs.
-fn wrapping_plus(one: Measured, other: Measured) -> Measured {
-    match (one, other) {
-        (Measured::Exact(one), Measured::Exact(other)) => Measured::Exact(one.wrapping_add(other)),
-        _ => one.plus(other),
-    }
+fn plus(one: Option<CounterReading>, other: Option<CounterReading>) -> Option<CounterReading> {
+    one.map_or(other, |one| Some(other.map_or(one, |other| one.plus(other))))
 }
 
 fn in_words(mut names: Vec<String>) -> String {

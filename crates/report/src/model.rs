@@ -72,9 +72,7 @@ record! {
         user_ns: u64, "User", Nanos, "CPU time in user mode of all jobs that ended.";
         system_ns: u64, "System", Nanos, "CPU time in kernel mode of all jobs that ended.";
         wait_ns: Option<u64>, "Waited", Nanos, "Wait time (runnable but not running) of the sampled tasks of jobs that ended; absent if no job has it.";
-        wait_is_estimate: bool, "Waited, estimated", Plain, "Whether the wait time of at least one job is an estimate: some of its tasks ran between two samples.";
         n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of the sampled tasks, by the kernel or by evenkeel; absent if no job has it.";
-        n_migrations_is_estimate: bool, "Migrations, estimated", Plain, "Whether the migrations of at least one job are an estimate: some of its tasks ran between two samples.";
     }
 }
 
@@ -123,10 +121,8 @@ record! {
         user_ns: Option<u64>, "User", Nanos, "CPU time in user mode.";
         system_ns: Option<u64>, "System", Nanos, "CPU time in kernel mode.";
         wait_ns: Option<u64>, "Waited", Nanos, "Wait time (runnable but not running) of its sampled tasks.";
-        wait_is_estimate: bool, "Waited, estimated", Plain, "Whether the wait time is an estimate: some tasks ran between two samples.";
         max_resident_bytes: Option<u64>, "Memory", Bytes, "Maximum resident set of one of its processes.";
         n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of its sampled tasks, by the kernel or by evenkeel.";
-        n_migrations_is_estimate: bool, "Migrations, estimated", Plain, "Whether the migrations are an estimate: some tasks ran between two samples.";
         counters: Vec<CounterRow>, "Counters", Plain, "Counter values. Page faults and context switches exist for every job that ended; the others where hardware counters ran. For an attached program the values cover the time in which it was managed.";
         ipc: Option<f64>, "Instructions per cycle", Plain, "Instructions per cycle, where both were counted.";
         mpki: Option<f64>, "LLC misses per 1000 instructions", Plain, "Last-level cache misses per thousand instructions, where both were counted.";

@@ -3,7 +3,7 @@
 use base::{Bytes, CpuSet, NodeId, NodeSet, counted_noun};
 use program::{Command, MemoryPolicy};
 use sched::{
-    Action, CompletedPageMove, DetachCause, ExitStatus, JobExit, Measured, PageMoveEnd, SignalTier,
+    Action, CompletedPageMove, DetachCause, ExitStatus, JobExit, PageMoveEnd, SignalTier,
     UnmanagedCause,
 };
 
@@ -155,20 +155,19 @@ pub fn exit_phrase(exit: &JobExit) -> String {
     }
 }
 
-/// The resource usage of a program. Values that were not measured are left out; estimates are marked.
+/// The resource usage of a program. Values that were not measured are left out.
 pub fn usage_phrase(exit: &JobExit) -> String {
-    let about = |value| if matches!(value, Measured::Scaled { .. }) { "about " } else { "" };
     let mut phrases = vec![format!(
         "{} s of CPU time ({} user, {} system)",
         seconds(exit.user.saturating_add(exit.system).0),
         seconds(exit.user.0),
         seconds(exit.system.0)
     )];
-    if let Some(wait) = exit.wait.value() {
-        phrases.push(format!("{}{} s of wait time", about(exit.wait), seconds(wait)));
+    if let Some(wait) = exit.wait {
+        phrases.push(format!("{} s of wait time", seconds(wait.0)));
     }
-    if let Some(n) = exit.n_migrations.value() {
-        phrases.push(format!("{}{}", about(exit.n_migrations), counted_noun(n, "migration")));
+    if let Some(n) = exit.n_migrations {
+        phrases.push(counted_noun(n, "migration"));
     }
     phrases.push(format!("maximum resident set {}", bytes(exit.max_resident.0)));
     match exit.n_orphans {

@@ -1,28 +1,33 @@
-//! What can be counted of a task, and the counters of one task side by side.
+//! Events that are counted per task, their raw counters and the growth of these counters.
 //!
 //! ```text
-//!   CounterEvent      cycles  instructions  llc-misses  …  task-clock      one line of the table each
-//!   Counters      total   total         absent         total           since the counter was opened
-//!   Counted       growth  growth        absent         growth          in one interval
+//!   CounterEvent      cycles   instructions  llc-misses  …  task-clock
+//!   Counters          reading  reading       absent         reading      since the counter was opened
+//!   CounterDeltas     growth   growth        absent         growth       in one interval, scaled
 //! ```
 //!
-//! Both hold a place for every event, allocate nothing and are copied whole. Which event of the
-//! processor stands behind a event is the host's business; what is absent was not counted there.
+//! A [`CounterReading`] holds what perf_event_open(2) returns: value, time enabled, time running.
+//! Hosts and journals hold readings only. The engine scales multiplexed counters and subtracts the
+//! counters of children; its result is a [`CounterDeltas`].
+//!
+//! Both tables have a slot for every event, allocate nothing and are copied as a whole. An event without
+//! a counter is absent, never zero. Out of scope: which event of a processor implements a
+//! [`CounterEvent`]; that depends on the host.
 
 use crate::Measured;
 
 macro_rules! counter_events {
     ($($(#[$doc:meta])* $variant:ident $name:literal $unit:literal $source:ident $meaning:literal;)*) => {
-        /// Something that is counted of a task; one line of the table each.
+        /// An event that is counted per task.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum CounterEvent {
             $($(#[$doc])* $variant,)*
         }
 
         impl CounterEvent {
-            /// All, in the order of the table.
+            /// All events, in the order of the table.
             pub const ALL: &[CounterEvent] = &[$(CounterEvent::$variant,)*];
-            /// How many there are.
+            /// Number of events.
             pub const N: usize = CounterEvent::ALL.len();
 
             /// The name in journals, event files and tables.
@@ -30,17 +35,17 @@ macro_rules! counter_events {
                 match self { $(CounterEvent::$variant => $name,)* }
             }
 
-            /// What it is counted in.
+            /// The unit of its values.
             pub fn unit(self) -> &'static str {
                 match self { $(CounterEvent::$variant => $unit,)* }
             }
 
-            /// Who counts it.
+            /// Hardware or software event.
             pub fn source(self) -> EventKind {
                 match self { $(CounterEvent::$variant => EventKind::$source,)* }
             }
 
-            /// What it tells, in words.
+            /// The description in help texts and tables.
             pub fn meaning(self) -> &'static str {
                 match self { $(CounterEvent::$variant => $meaning,)* }
             }
@@ -49,56 +54,56 @@ macro_rules! counter_events {
 }
 
 counter_events! {
-    /// Processor cycles.
+    /// CPU cycles, at the current frequency.
     Cycles "cycles" "cycles" Hardware
-        "cycles of the core while the task ran, at whatever speed that was";
-    /// Instructions.
+        "CPU cycles while the task was running, at the current frequency";
+    /// Retired instructions.
     Instructions "instructions" "instructions" Hardware
-        "instructions that were completed";
-    /// Accesses to the last-level cache.
+        "retired instructions";
+    /// Accesses to the last-level cache, misses included.
     LlcReferences "llc-references" "accesses" Hardware
-        "accesses to the last-level cache, those that missed too";
+        "accesses to the last-level cache, misses included";
     /// Misses of the last-level cache.
     LlcMisses "llc-misses" "misses" Hardware
-        "accesses that the last-level cache could not serve";
-    /// Misses by loads.
+        "misses of the last-level cache";
+    /// Misses of the last-level cache by demand loads.
     LlcLoadMisses "llc-load-misses" "misses" Hardware
-        "those of them by reads that the program waited for";
-    /// Misses by stores.
+        "misses of the last-level cache by demand loads";
+    /// Misses of the last-level cache by stores (reads for ownership).
     LlcStoreMisses "llc-store-misses" "misses" Hardware
-        "those of them by writes, which ask for a line in order to own it";
-    /// Misses by prefetches.
+        "misses of the last-level cache by stores (reads for ownership)";
+    /// Misses of the last-level cache by the hardware prefetchers.
     LlcPrefetchMisses "llc-prefetch-misses" "misses" Hardware
-        "those of them by the prefetcher, which nobody waits for";
-    /// Misses of the first data cache.
+        "misses of the last-level cache by the hardware prefetchers";
+    /// Misses of the first-level data cache.
     L1dMisses "l1d-misses" "misses" Hardware
-        "data accesses that the first cache of the core could not serve";
-    /// Cycles in which the core waited for memory.
+        "misses of the first-level data cache";
+    /// Cycles in which the core is stalled on an outstanding load.
     MemoryStalls "memory-stalls" "cycles" Hardware
-        "cycles in which nothing went on while a read was outstanding";
-    /// Cycles in which the queue of requests to the outside was full.
+        "cycles in which the core is stalled on an outstanding load";
+    /// Cycles in which the queue of offcore requests is full.
     QueueFull "queue-full" "cycles" Hardware
-        "cycles in which the core could send no further request because the queue for them was full";
-    /// CPU time by the kernel's clock.
+        "cycles in which the queue of offcore requests is full";
+    /// CPU time, measured by the kernel.
     TaskClock "task-clock" "ns" Software
-        "time that it ran, by the clock that its counters ran with";
-    /// How often it left a CPU.
+        "CPU time of the task, measured by the kernel";
+    /// Context switches, voluntary and involuntary.
     ContextSwitches "context-switches" "switches" Software
-        "how often it left a CPU, to wait or because another's turn came";
-    /// Moves between CPUs.
+        "context switches, voluntary and involuntary";
+    /// Migrations to another CPU.
     CpuMigrations "cpu-migrations" "moves" Software
-        "how often it came to another CPU";
-    /// Page faults.
+        "migrations to another CPU";
+    /// Page faults, minor and major.
     PageFaults "page-faults" "faults" Software
-        "accesses to pages that were not mapped yet, first touches among them";
+        "page faults, minor and major";
 }
 
-/// Who counts a event.
+/// The source of an event's counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventKind {
-    /// The processor's counters: not everywhere, and not every one on every processor.
+    /// The PMU of a core. Not every processor has every event.
     Hardware,
-    /// The kernel's own books: on every machine.
+    /// The kernel. Available on every machine.
     Software,
 }
 
@@ -107,303 +112,318 @@ impl CounterEvent {
     pub fn of_name(name: &str) -> Option<CounterEvent> {
         CounterEvent::ALL.iter().copied().find(|event| event.name() == name)
     }
+}
 
-    fn bit(self) -> u16 {
-        1 << self as u16
+/// A set of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventSet(u16);
+
+impl EventSet {
+    /// No event.
+    pub const NONE: EventSet = EventSet(0);
+
+    /// Whether the event is in the set.
+    pub fn contains(self, event: CounterEvent) -> bool {
+        self.0 & 1 << event as u16 != 0
+    }
+
+    /// The set with the event added.
+    #[must_use]
+    pub fn with(self, event: CounterEvent) -> EventSet {
+        EventSet(self.0 | 1 << event as u16)
+    }
+
+    /// The set with the event removed.
+    #[must_use]
+    pub fn without(self, event: CounterEvent) -> EventSet {
+        EventSet(self.0 & !(1 << event as u16))
+    }
+
+    /// Events that are in either set.
+    #[must_use]
+    pub fn or(self, other: EventSet) -> EventSet {
+        EventSet(self.0 | other.0)
+    }
+
+    /// Events that are in both sets.
+    #[must_use]
+    pub fn and(self, other: EventSet) -> EventSet {
+        EventSet(self.0 & other.0)
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The events, in the order of the table.
+    pub fn iter(self) -> impl Iterator<Item = CounterEvent> {
+        CounterEvent::ALL.iter().copied().filter(move |&event| self.contains(event))
     }
 }
 
-/// The counters of a task, cumulative since each was opened.
+/// One counter as the kernel reports it, cumulative since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterReading {
+    /// Events counted while the counter was running.
+    pub value: u64,
+    /// Time in which the counter was enabled, in nanoseconds. For a counter of a task, only time in
+    /// which the task was running.
+    pub enabled_ns: u64,
+    /// Time in which the counter was running on a hardware register, in nanoseconds. Less than
+    /// `enabled_ns` if the counter was multiplexed.
+    pub running_ns: u64,
+}
+
+impl CounterReading {
+    /// A reading from a source that never multiplexes and reports no times (`/proc`, resctrl): time
+    /// running equals time enabled.
+    pub const fn unmultiplexed(value: u64) -> Self {
+        CounterReading { value, enabled_ns: 0, running_ns: 0 }
+    }
+
+    /// Whether the counter was enabled and never running: the PMU is occupied by other events.
+    pub fn never_ran(self) -> bool {
+        self.running_ns == 0 && self.enabled_ns != 0
+    }
+
+    /// The sum of two counters of the same event, such as those of two tasks. Values wrap at 64 bits.
+    #[must_use]
+    pub fn plus(self, other: CounterReading) -> Self {
+        CounterReading {
+            value: self.value.wrapping_add(other.value),
+            enabled_ns: self.enabled_ns.saturating_add(other.enabled_ns),
+            running_ns: self.running_ns.saturating_add(other.running_ns),
+        }
+    }
+}
+
+/// The raw counters of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    values: [u64; CounterEvent::N],
-    /// How much of the time each ran, in thousandths; only of those that are scaled.
-    ran_permille: [u16; CounterEvent::N],
-    present: u16,
-    scaled: u16,
+    readings: [CounterReading; CounterEvent::N],
+    present: EventSet,
 }
 
 impl Counters {
-    /// Nothing was counted.
+    /// No counter.
     pub const NONE: Counters = Counters {
-        values: [0; CounterEvent::N],
-        ran_permille: [0; CounterEvent::N],
-        present: 0,
-        scaled: 0,
+        readings: [CounterReading::unmultiplexed(0); CounterEvent::N],
+        present: EventSet::NONE,
     };
 
-    /// One of them.
-    pub fn get(&self, event: CounterEvent) -> Measured {
-        let (idx, bit) = (event as usize, event.bit());
-        match (self.present & bit != 0, self.scaled & bit != 0) {
-            (false, _) => Measured::Absent,
-            (true, false) => Measured::Exact(self.values[idx]),
-            (true, true) => {
-                Measured::Scaled { value: self.values[idx], ran_permille: self.ran_permille[idx] }
-            }
-        }
+    /// The counter of an event.
+    pub fn get(&self, event: CounterEvent) -> Option<CounterReading> {
+        self.present.contains(event).then(|| self.readings[event as usize])
     }
 
-    /// Sets one of them.
-    pub fn set(&mut self, event: CounterEvent, measured: Measured) {
-        let (idx, bit) = (event as usize, event.bit());
-        let (value, ran_permille) = match measured {
-            Measured::Scaled { value, ran_permille } => (value, ran_permille),
-            _ => (measured.value().unwrap_or(0), 0),
-        };
-        let put = |bits: u16, on: bool| if on { bits | bit } else { bits & !bit };
-        (self.values[idx], self.ran_permille[idx]) = (value, ran_permille);
-        self.present = put(self.present, measured != Measured::Absent);
-        self.scaled = put(self.scaled, matches!(measured, Measured::Scaled { .. }));
+    /// Sets the counter of an event.
+    pub fn set(&mut self, event: CounterEvent, reading: CounterReading) {
+        self.readings[event as usize] = reading;
+        self.present = self.present.with(event);
     }
 
-    /// The same with one of them set.
-    pub fn with(mut self, event: CounterEvent, measured: Measured) -> Counters {
-        self.set(event, measured);
+    /// The same counters with that of an event set.
+    #[must_use]
+    pub fn with(mut self, event: CounterEvent, reading: CounterReading) -> Counters {
+        self.set(event, reading);
         self
     }
 
-    /// Both together, each as [`Measured::plus`] adds it.
+    /// The sums over two tasks. An event that only one of them counted has the value of that one.
     #[must_use]
     pub fn plus(mut self, more: &Counters) -> Counters {
-        for (event, measured) in more.iter() {
-            self.set(event, self.get(event).plus(measured));
+        for (event, reading) in more.iter() {
+            self.set(event, self.get(event).map_or(reading, |known| known.plus(reading)));
         }
         self
     }
 
-    /// Those that are there in others too.
-    #[must_use]
-    pub fn where_in(mut self, others: &Counters) -> Counters {
-        for &event in CounterEvent::ALL {
-            if others.present & event.bit() == 0 {
-                self.set(event, Measured::Absent);
-            }
-        }
-        self
-    }
-
-    /// The same, with what is absent as it was before.
+    /// The same counters, with those that are absent taken from an earlier reading.
     #[must_use]
     pub fn or(mut self, before: &Counters) -> Counters {
-        for (event, measured) in before.iter() {
-            if self.present & event.bit() == 0 {
-                self.set(event, measured);
+        for (event, reading) in before.iter() {
+            if !self.present.contains(event) {
+                self.set(event, reading);
             }
         }
         self
     }
 
-    /// Whether nothing was counted.
+    /// Whether no event was counted.
     pub fn is_empty(&self) -> bool {
-        self.present == 0
+        self.present.is_empty()
     }
 
-    /// Those that there are, in the order of the table.
-    pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, Measured)> + '_ {
-        let there = |event: &CounterEvent| self.present & event.bit() != 0;
-        CounterEvent::ALL.iter().copied().filter(there).map(|event| (event, self.get(event)))
-    }
-
-    /// Misses of the last-level cache, what loads of places stand on: the whole where the processor
-    /// counts it, else the sum of the sorts of misses that it tells apart.
-    pub fn misses(&self) -> Measured {
-        let whole = self.get(CounterEvent::LlcMisses);
-        if whole != Measured::Absent {
-            return whole;
-        }
-        let parts = [
-            CounterEvent::LlcLoadMisses,
-            CounterEvent::LlcStoreMisses,
-            CounterEvent::LlcPrefetchMisses,
-        ];
-        parts.into_iter().map(|event| self.get(event)).fold(Measured::Absent, Measured::plus)
+    /// The counters, in the order of the table.
+    pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, CounterReading)> + use<> {
+        let Counters { readings, present } = *self;
+        present.iter().map(move |event| (event, readings[event as usize]))
     }
 }
 
-/// What the counters of a task grew by in an interval.
+/// Growth of the counters of a task, scaled where they were multiplexed. Written by the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterDeltas {
     values: [u64; CounterEvent::N],
-    present: u16,
-    /// What was counted before, and not in this interval.
-    missed: u16,
+    /// Share of time the counter was running, in permille. Zero for counters that were not multiplexed.
+    running_permille: [u16; CounterEvent::N],
+    present: EventSet,
+    missed: EventSet,
 }
 
 impl CounterDeltas {
-    /// Growth between two readings, of what stands in both.
-    pub fn between(now: &Counters, before: &Counters) -> CounterDeltas {
-        let (present, missed) = (now.present & before.present, before.present & !now.present);
-        let mut counted = CounterDeltas { present, missed, ..CounterDeltas::default() };
-        if counted.present != 0 {
-            for (idx, grown) in counted.values.iter_mut().enumerate() {
-                *grown = now.values[idx].saturating_sub(before.values[idx]);
-            }
-        }
-        counted
+    /// Sets the growth of one event.
+    pub fn set(&mut self, event: CounterEvent, growth: Measured) {
+        self.missed = self.missed.without(event);
+        self.present = match growth {
+            Measured::Absent => self.present.without(event),
+            _ => self.present.with(event),
+        };
+        self.values[event as usize] = growth.value().unwrap_or(0);
+        self.running_permille[event as usize] = growth.running_permille().unwrap_or(0);
     }
 
-    /// Growth of a newborn: what it had not at the beginning was zero then.
-    pub fn since_birth(now: &Counters, before: &Counters) -> CounterDeltas {
-        CounterDeltas {
-            present: now.present,
-            missed: 0,
-            ..CounterDeltas::between(
-                &Counters { present: !0, ..*now },
-                &Counters { present: !0, ..*before },
-            )
-        }
+    /// Marks an event that was counted before the interval and not in it.
+    pub fn set_missed(&mut self, event: CounterEvent) {
+        self.set(event, Measured::Absent);
+        self.missed = self.missed.with(event);
     }
 
-    /// How much one of them grew.
-    pub fn get(&self, event: CounterEvent) -> Option<u64> {
-        (self.present & event.bit() != 0).then(|| self.values[event as usize])
-    }
-
-    /// Growth of the misses of the last-level cache, found as [`Counters::misses`] finds them. Where
-    /// some of what they are found from was counted before and not in this interval they are absent:
-    /// the rest would be less than there were.
-    pub fn misses(&self) -> Option<u64> {
-        let parts = [
-            CounterEvent::LlcLoadMisses,
-            CounterEvent::LlcStoreMisses,
-            CounterEvent::LlcPrefetchMisses,
-        ];
-        let sum = || parts.into_iter().filter_map(|event| self.get(event)).reduce(|a, b| a + b);
-        let is_partial = || self.has_missed_misses();
-        self.get(CounterEvent::LlcMisses).or_else(|| if is_partial() { None } else { sum() })
-    }
-
-    /// Whether misses were counted before the interval, and in it not, or not all of them.
-    pub fn has_missed_misses(&self) -> bool {
-        let whole = CounterEvent::LlcMisses.bit();
-        let parts = CounterEvent::LlcLoadMisses.bit()
-            | CounterEvent::LlcStoreMisses.bit()
-            | CounterEvent::LlcPrefetchMisses.bit();
-        let has_whole = (self.present | self.missed) & whole != 0;
-        self.missed & if has_whole { whole } else { parts } != 0
-    }
-
-    /// The same with one of them told, or told anew.
+    /// The same with the growth of one event.
     #[must_use]
-    pub fn with(mut self, event: CounterEvent, grown: u64) -> CounterDeltas {
-        self.values[event as usize] = grown;
-        self.present |= event.bit();
-        self.missed &= !event.bit();
+    pub fn with(mut self, event: CounterEvent, growth: u64) -> CounterDeltas {
+        self.set(event, Measured::Exact(growth));
         self
     }
 
-    /// The same without one of them.
+    /// The same without the growth of one event.
     #[must_use]
     pub fn without(mut self, event: CounterEvent) -> CounterDeltas {
-        self.values[event as usize] = 0;
-        self.present &= !event.bit();
+        let missed = self.missed;
+        self.set(event, Measured::Absent);
+        self.missed = missed;
         self
     }
 
-    /// Those that there are, as a set in which each event has the bit of its place in the table.
-    pub fn present(&self) -> u16 {
+    /// The growth of one event.
+    pub fn get(&self, event: CounterEvent) -> Option<u64> {
+        self.present.contains(event).then(|| self.values[event as usize])
+    }
+
+    /// The growth of one event, with the share of time its counter was running.
+    pub fn measured(&self, event: CounterEvent) -> Measured {
+        match (self.get(event), self.running_permille[event as usize]) {
+            (None, _) => Measured::Absent,
+            (Some(value), 0) => Measured::Exact(value),
+            (Some(value), running_permille) => Measured::Scaled { value, running_permille },
+        }
+    }
+
+    /// Growth of the misses of the last-level cache: of the event that counts all of them, or the sum of
+    /// the misses by loads, stores and prefetches. Absent if a part of that sum was counted before the
+    /// interval and not in it, since the rest would be less than the number of misses.
+    pub fn misses(&self) -> Option<u64> {
+        self.get(CounterEvent::LlcMisses).or_else(|| {
+            let known = MISS_PARTS.into_iter().filter_map(|event| self.get(event));
+            known.reduce(u64::saturating_add).filter(|_| !self.has_missed_misses())
+        })
+    }
+
+    /// Whether misses were counted before the interval, and in it not or only in part.
+    pub fn has_missed_misses(&self) -> bool {
+        match self.present.or(self.missed).contains(CounterEvent::LlcMisses) {
+            true => self.missed.contains(CounterEvent::LlcMisses),
+            false => MISS_PARTS.into_iter().any(|event| self.missed.contains(event)),
+        }
+    }
+
+    /// Events that were counted before the interval and not in it.
+    pub fn missed(&self) -> EventSet {
+        self.missed
+    }
+
+    /// Events with a growth.
+    pub fn present(&self) -> EventSet {
         self.present
     }
 
-    /// Those that there are, in the order of the table.
+    /// Growth by event, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, u64)> + '_ {
-        let one = |&event: &CounterEvent| Some((event, self.get(event)?));
-        CounterEvent::ALL.iter().filter_map(one)
+        self.present.iter().map(|event| (event, self.values[event as usize]))
     }
 
-    /// Whether nothing was counted.
+    /// Whether no event was counted.
     pub fn is_empty(&self) -> bool {
-        self.present == 0
+        self.present.is_empty()
     }
 }
+
+/// The events whose sum is the number of misses of the last-level cache.
+const MISS_PARTS: [CounterEvent; 3] =
+    [CounterEvent::LlcLoadMisses, CounterEvent::LlcStoreMisses, CounterEvent::LlcPrefetchMisses];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use CounterEvent::{Cycles, Instructions, LlcLoadMisses, LlcMisses, LlcPrefetchMisses};
+
+    const fn reading(value: u64, enabled_ns: u64, running_ns: u64) -> CounterReading {
+        CounterReading { value, enabled_ns, running_ns }
+    }
 
     #[test]
-    fn what_is_set_is_got_again_and_the_rest_is_absent() {
-        let scaled = Measured::Scaled { value: 9, ran_permille: 500 };
-        let mut counters = Counters::NONE
-            .with(CounterEvent::Cycles, Measured::Exact(7))
+    fn counters_that_are_set_are_returned_and_all_others_are_absent() {
+        let scaled = reading(9, 20, 10);
+        let counters = Counters::NONE
+            .with(Cycles, CounterReading::unmultiplexed(7))
             .with(CounterEvent::PageFaults, scaled);
         let all: Vec<_> = counters.iter().collect();
-        assert_eq!(
-            all,
-            [(CounterEvent::Cycles, Measured::Exact(7)), (CounterEvent::PageFaults, scaled)]
-        );
-        counters.set(CounterEvent::PageFaults, Measured::Absent);
-        counters.set(CounterEvent::Cycles, Measured::Absent);
-        assert_eq!(counters, Counters::NONE);
+        assert_eq!(all, [(Cycles, reading(7, 0, 0)), (CounterEvent::PageFaults, scaled)]);
+        assert_eq!(counters.get(Instructions), None);
     }
 
     #[test]
-    fn misses_are_the_whole_or_the_sum_of_its_parts() {
-        let parts = Counters::NONE.with(CounterEvent::LlcLoadMisses, Measured::Exact(7)).with(
-            CounterEvent::LlcPrefetchMisses,
-            Measured::Scaled { value: 5, ran_permille: 300 },
-        );
-        assert_eq!(parts.misses(), Measured::Scaled { value: 12, ran_permille: 300 });
-        let whole = parts.with(CounterEvent::LlcMisses, Measured::Exact(40));
-        assert_eq!(whole.misses(), Measured::Exact(40));
-        assert_eq!(Counters::NONE.misses(), Measured::Absent);
-        let grown = CounterDeltas::between(
-            &parts,
-            &parts.with(CounterEvent::LlcLoadMisses, Measured::Exact(4)),
-        );
-        assert_eq!(
-            (grown.misses(), grown.get(CounterEvent::LlcPrefetchMisses)),
-            (Some(3), Some(0))
-        );
-    }
-
-    #[test]
-    fn misses_of_which_some_were_not_counted_in_an_interval_are_not_told() {
-        let whole = Counters::NONE
-            .with(CounterEvent::LlcMisses, Measured::Exact(40))
-            .with(CounterEvent::LlcLoadMisses, Measured::Exact(7));
-        let without = |event| CounterDeltas::between(&whole.with(event, Measured::Absent), &whole);
-        assert_eq!(without(CounterEvent::LlcMisses).misses(), None, "loads are not all misses");
-        assert_eq!(without(CounterEvent::LlcLoadMisses).misses(), Some(0));
-        let told = without(CounterEvent::LlcMisses).with(CounterEvent::LlcMisses, 3);
-        assert_eq!(told.misses(), Some(3), "somebody else tells them");
-        let parts = whole.with(CounterEvent::LlcMisses, Measured::Absent);
-        let parts = parts.with(CounterEvent::LlcPrefetchMisses, Measured::Exact(2));
-        let fewer = parts.with(CounterEvent::LlcPrefetchMisses, Measured::Absent);
-        assert_eq!(CounterDeltas::between(&fewer, &parts).misses(), None);
-    }
-
-    #[test]
-    fn what_is_absent_is_as_it_was_before() {
-        let before = Counters::NONE.with(CounterEvent::Cycles, Measured::Exact(7));
-        let now = Counters::NONE.with(CounterEvent::Instructions, Measured::Exact(5));
-        let both = now.with(CounterEvent::Cycles, Measured::Exact(7));
+    fn an_absent_counter_keeps_its_earlier_reading_and_sums_add_all_three_fields() {
+        let before = Counters::NONE.with(Cycles, reading(7, 2, 1));
+        let now = Counters::NONE.with(Instructions, reading(5, 4, 4));
+        let both = now.with(Cycles, reading(7, 2, 1));
         assert_eq!((now.or(&before), both.or(&before)), (both, both));
-        assert_eq!(both.where_in(&now), now);
+        assert_eq!(both.plus(&now), both.with(Instructions, reading(10, 8, 8)));
+        assert_eq!(reading(u64::MAX, 1, 1).plus(reading(3, 1, 0)), reading(2, 2, 1));
     }
 
     #[test]
-    fn growth_needs_two_readings_and_never_goes_back() {
-        let now = Counters::NONE.with(CounterEvent::Cycles, Measured::Exact(3));
-        let more = now.with(CounterEvent::Instructions, Measured::Exact(5));
-        assert_eq!(
-            CounterDeltas::between(&more, &now).iter().collect::<Vec<_>>(),
-            [(CounterEvent::Cycles, 0)]
-        );
-        let less = CounterDeltas::between(
-            &Counters::NONE.with(CounterEvent::Cycles, Measured::Exact(1)),
-            &now,
-        );
-        assert_eq!(less.get(CounterEvent::Cycles), Some(0));
+    fn misses_are_the_event_of_all_misses_or_the_sum_of_its_parts() {
+        let parts = CounterDeltas::default().with(LlcLoadMisses, 7).with(LlcPrefetchMisses, 5);
+        assert_eq!(parts.misses(), Some(12));
+        assert_eq!(parts.with(LlcMisses, 40).misses(), Some(40));
+        assert_eq!(CounterDeltas::default().misses(), None);
     }
 
     #[test]
-    fn every_quantity_has_a_name_of_its_own_and_a_place() {
-        const { assert!(CounterEvent::N <= 16, "the places are bits of a u16") };
+    fn misses_of_which_a_part_was_missed_are_absent() {
+        let missed = |deltas: CounterDeltas, event| {
+            let mut deltas = deltas;
+            deltas.set_missed(event);
+            deltas
+        };
+        let whole = CounterDeltas::default().with(LlcMisses, 0).with(LlcLoadMisses, 0);
+        assert_eq!(missed(whole, LlcMisses).misses(), None, "loads are not all misses");
+        assert_eq!(missed(whole, LlcLoadMisses).misses(), Some(0));
+        let told = missed(whole, LlcMisses).with(LlcMisses, 3);
+        assert_eq!(told.misses(), Some(3), "a value from another source replaces the missed one");
+        let parts = CounterDeltas::default().with(LlcLoadMisses, 0);
+        assert_eq!(missed(parts, LlcPrefetchMisses).misses(), None);
+    }
+
+    #[test]
+    fn every_event_has_a_unique_name_and_a_bit_in_a_set() {
+        const { assert!(CounterEvent::N <= 16, "an EventSet has 16 bits") };
         for &event in CounterEvent::ALL {
             assert_eq!(CounterEvent::of_name(event.name()), Some(event));
             assert!(!event.unit().is_empty() && !event.meaning().is_empty());
+            assert_eq!(EventSet::NONE.with(event).iter().collect::<Vec<_>>(), [event]);
         }
     }
 }

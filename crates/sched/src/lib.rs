@@ -20,7 +20,7 @@ mod system_metrics;
 mod tiers;
 mod wake;
 
-pub use counters::{CounterDeltas, CounterEvent, Counters, EventKind};
+pub use counters::{CounterDeltas, CounterEvent, CounterReading, Counters, EventKind, EventSet};
 pub use measured::{Measured, SignalTier};
 pub use memory::{
     ActivePageMove, CompletedPageMove, FailedPages, JobMemory, NodeMemory, PageMoveEnd,

@@ -1,127 +1,130 @@
-//! What a host saw, raw and dated: enough to derive everything later, live and in replay alike.
+//! Turns and raw samples: what a host reports to the engine.
 //!
-//! Times are since the start of the run. A sample holds what changed; what it does not name is as
-//! it was.
+//! A [`Sample`] holds cumulative counters and events, dated, so that live runs and replays derive the same
+//! rates from it. Times count from the start of the run. A sample holds changes only: a value that it
+//! leaves out is unchanged.
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
 
 use crate::{
-    CompletedPageMove, Counters, CpuTimes, LlcSample, Measured, MonGroupSample, Pressure,
+    CompletedPageMove, CounterReading, Counters, CpuTimes, LlcSample, MonGroupSample, Pressure,
     ProcessMemory,
 };
 
-/// One instant at which something is decided, with all of its causes.
+/// One instant at which the policy decides, with all of its causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// Its number, from 0.
+    /// Number of the turn, from 0.
     pub number: u64,
-    /// When.
+    /// Time of the turn.
     pub at: Nanos,
-    /// Why; never empty.
+    /// Causes of the turn; never empty.
     pub causes: Vec<Cause>,
 }
 
-/// Why there is a turn.
+/// Cause of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The policy's interval went by: every task is sampled and rates are new.
+    /// The interval of the policy has elapsed. Every task is sampled and all rates are updated.
     Interval,
-    /// Jobs are to start.
+    /// Jobs are due to start.
     JobsDue,
-    /// Jobs, or processes of theirs, ended.
+    /// Jobs, or processes of jobs, exited.
     Ended,
-    /// CPUs went offline, came online, or the cpuset changed.
+    /// CPUs went offline or online, or the cpuset changed.
     CpusChanged,
     /// The run is being stopped (by a signal, a failed job or its time limit).
     Stopping,
-    /// Moves of memory ended.
+    /// Page moves completed.
     MemoryMoved,
-    /// A counter overflowed since the last interval turn, which is why there is this one: always
-    /// beside [`Cause::Interval`], and only where a policy waits for that ([`crate::Wake`]).
+    /// A counter overflowed since the last interval turn and caused this one. Always together with
+    /// [`Cause::Interval`], and only for policies that wait for overflows ([`crate::Wake`]).
     Overflow,
 }
 
-/// What changed since the last sample.
+/// Changes since the last sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// What became of jobs, in the order in which it happened.
+    /// Events of jobs, oldest first.
     pub jobs: Vec<JobEvent>,
-    /// Tasks that are new or whose figures changed.
+    /// Tasks that are new or whose counters changed.
     pub tasks: Vec<TaskSample>,
-    /// Tasks that ended.
+    /// Tasks that exited.
     pub exited: Vec<TaskId>,
-    /// Nodes whose figures changed.
+    /// Nodes whose values changed.
     pub nodes: Vec<NodeSample>,
     /// LLC domains whose traffic was read.
     pub llcs: Vec<LlcSample>,
-    /// Jobs whose traffic was read, in each LLC domain.
+    /// Traffic of jobs per LLC domain, from their resctrl monitoring groups.
     pub mon_groups: Vec<MonGroupSample>,
     /// CPUs whose times were read.
     pub cpus: Vec<CpuTimes>,
-    /// Pressure on the system, where the kernel tells it.
+    /// Pressure stall information of the system, where the kernel provides it.
     pub pressure: Option<Pressure>,
-    /// The CPUs that may be used, when they changed. Always there in the first sample.
+    /// The usable CPUs, if they changed. Always present in the first sample.
     pub usable_cpus: Option<CpuSet>,
-    /// How the system places memory by itself. Always there in the first sample, never later.
+    /// Memory placement by the kernel. Present in the first sample only.
     pub numa_settings: Option<NumaSettings>,
-    /// What the host can no longer do, in words, said once each (no descriptors left, say).
+    /// Functions of the host that are no longer available, as messages, each reported once (such as no
+    /// free file descriptors).
     pub degraded: Vec<String>,
-    /// Where the memory of processes lies that were looked at since. They are looked at every few
-    /// seconds, in turn, and on machines with one node not at all unless asked for.
+    /// Memory by node of the processes that were sampled. Processes are sampled in turn every few
+    /// seconds; on machines with one node only if requested.
     pub memory: Vec<ProcessMemory>,
-    /// Moves of memory that ended since, in the order in which they did.
+    /// Page moves that completed, oldest first.
     pub page_moves_completed: Vec<CompletedPageMove>,
 }
 
 impl Sample {
-    /// Adds what was said while figures were taken: events of jobs, ends of tasks and of moves of memory,
-    /// and what can no longer be done.
-    pub fn merge_events(&mut self, said: Sample) {
-        self.jobs.extend(said.jobs);
-        self.exited.extend(said.exited);
-        self.degraded.extend(said.degraded);
-        self.memory.extend(said.memory);
-        self.page_moves_completed.extend(said.page_moves_completed);
+    /// Appends the events of another sample: job events, exits, memory samples, completed page moves and
+    /// messages. Values that were read (tasks, nodes, LLC domains) are left out.
+    pub fn merge_events(&mut self, other: Sample) {
+        self.jobs.extend(other.jobs);
+        self.exited.extend(other.exited);
+        self.degraded.extend(other.degraded);
+        self.memory.extend(other.memory);
+        self.page_moves_completed.extend(other.page_moves_completed);
     }
 }
 
-/// How the system places memory without us.
+/// Memory placement by the kernel, outside of evenkeel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaSettings {
-    /// The kernel moves pages and tasks by itself (`kernel.numa_balancing`).
+    /// Automatic NUMA balancing is on (`kernel.numa_balancing`).
     pub numa_balancing: bool,
-    /// Our jobs would inherit a policy that interleaves over nodes.
+    /// The inherited memory policy interleaves over nodes.
     pub interleaves: bool,
 }
 
-/// What became of a job.
+/// An event of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobEvent {
-    /// Its time has come; the host starts it with this turn's plan.
+    /// Its start time has come. The host starts it with the plan of this turn.
     Due(JobId),
-    /// Its program ended.
+    /// Its first process exited.
     Ended(JobId, Box<JobExit>),
-    /// It is no longer ours to place.
+    /// evenkeel no longer places it.
     Unmanaged(JobId, UnmanagedCause),
-    /// Somebody else started it, and it is watched from now on: it runs already, on the CPUs that it
-    /// had. Its tasks stand in the same sample; what they did before does not count. Its number is the next one, or that of a job that left before this sample.
+    /// A process that evenkeel did not start is managed from now on, with the CPUs that it had. Its tasks
+    /// are in the same sample; their counters up to here do not count. Its id is the next one, or that
+    /// of a job that was detached before.
     Attached(Box<Job>),
-    /// It appeared before, and is watched no longer; with what was counted of it meanwhile.
+    /// A process that was attached is no longer managed; with the sum of its counters meanwhile.
     Detached(JobId, DetachCause, Box<Counters>),
 }
 
-/// Why a job that appeared is watched no longer.
+/// Why an attached process is no longer managed. In all cases but the first its affinity is restored, as
+/// far as evenkeel had set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DetachCause {
-    /// It ended. How, only its parent is told.
+    /// It exited. The exit status is reported to its parent only.
     Ended,
-    /// It has slept for so long that it is no job any more; it got back what it had.
+    /// It has slept for too long.
     Idle,
-    /// It is left alone from now on, or no longer among those to look after; it got back what it had,
-    /// as far as that was ours.
+    /// It is excluded from now on, or no longer selected.
     Excluded,
-    /// Watching is over; it got back what it had.
+    /// Watching has stopped.
     WatchStopped,
 }
 
@@ -141,93 +144,96 @@ impl DetachCause {
     }
 }
 
-/// Why a job is left alone from now on.
+/// Why evenkeel no longer places a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnmanagedCause {
-    /// Somebody else set this affinity.
+    /// Another program set this affinity.
     AffinityChanged(CpuSet),
-    /// The kernel does not let us.
+    /// The kernel refuses the request (EPERM).
     NotPermitted,
 }
 
-/// How a job ended and what it used; its waited-for children are included in times and memory.
+/// Exit of a job. Times and memory include the children that it has waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobExit {
-    /// How.
+    /// Exit status of its first process.
     pub status: ExitStatus,
-    /// We ended it, as the workload asked or because the run stops: no failure.
+    /// The host ended it, as the workload declares or because the run stops. This is no failure.
     pub stopped_by_host: bool,
-    /// It is due again at once (a job that restarts until the others are done).
+    /// It is due again at once (a job that restarts until all others have ended).
     pub restarts: bool,
-    /// From its start to its end.
+    /// Time from start to exit.
     pub wall: Nanos,
-    /// CPU time in its own code.
+    /// CPU time in user mode.
     pub user: Nanos,
-    /// CPU time in the kernel.
+    /// CPU time in kernel mode.
     pub system: Nanos,
     /// Largest resident memory of one of its processes.
     pub max_resident: Bytes,
-    /// How long its tasks were runnable and did not run.
-    pub wait: Measured,
-    /// How often the kernel or we moved its tasks to another CPU.
-    pub n_migrations: Measured,
-    /// What was counted of all its tasks together. Page faults and context switches are those of the
-    /// first process and of the children that were waited for, as the kernel tells them at the end.
+    /// Wait time of its tasks: runnable and not running.
+    pub wait: Option<Nanos>,
+    /// Migrations of its tasks to another CPU.
+    pub n_migrations: Option<u64>,
+    /// Raw counters of all its tasks together. Page faults and context switches are those of the first
+    /// process and of the children that it has waited for (wait4(2)).
     pub counters: Counters,
-    /// Bytes between its last-level caches and memory, where its group counted them.
-    pub traffic: Measured,
-    /// Processes that it left behind, ended by us.
+    /// Bytes between its last-level caches and memory, from its resctrl monitoring group.
+    pub traffic: Option<Bytes>,
+    /// Processes that it left behind, ended by the host.
     pub n_orphans: u32,
 }
 
-/// How a program ended.
+/// Exit status of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// By itself, with this status.
+    /// It exited with this status.
     Exited(i32),
-    /// By a signal with this number.
+    /// A signal with this number ended it.
     Signaled(i32),
 }
 
-/// A task's cumulative figures.
+/// Raw counters of a task, cumulative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSample {
-    /// Which thread.
+    /// The task.
     pub task: TaskId,
-    /// The process that it is part of.
+    /// The pid of its process.
     pub process: u32,
     /// The job that it belongs to.
     pub job: JobId,
-    /// CPU time used since its birth. The first task of a process also answers for children of the
-    /// process that came and went without being seen themselves.
+    /// CPU time since the task started. For the first task of a process it includes the CPU time of
+    /// children that started and exited between two samples.
     pub cpu_time: Nanos,
-    /// When its figures were looked at before, where that was not in the interval turn before this
-    /// one: a task that sleeps is looked at ever more seldom.
+    /// Time of the sample before, if that was not the last interval turn: sleeping tasks are sampled
+    /// less often.
     pub previous_sample_at: Option<Nanos>,
-    /// Nanoseconds that it was runnable and did not run, since its birth.
-    pub wait: Measured,
-    /// The CPU that it ran on last, where that was looked at.
+    /// Wait time (runnable and not running) since the task started.
+    pub wait: Option<Nanos>,
+    /// The CPU that it ran on last, where that was read.
     pub last_cpu: Option<CpuId>,
-    /// What was counted of it since its birth, or since we could count.
+    /// Counters since the task started, or since they were opened.
     pub counters: Counters,
+    /// The counters are inherited: they include all descendants of the task. The engine subtracts the
+    /// descendants that have counters of their own.
+    pub includes_children: bool,
 }
 
-/// A node's figures.
+/// Values of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSample {
-    /// Which.
+    /// The node.
     pub node: NodeId,
     /// Free memory.
     pub memory_free: Option<Bytes>,
-    /// Memory that the kernel can take back at once and at little cost: pages of files that were
-    /// not used lately and are clean, and what it keeps for itself and can rebuild.
+    /// Memory that the kernel can reclaim at once and at little cost: clean page cache on the inactive
+    /// list, and reclaimable slab.
     pub memory_reclaimable: Option<Bytes>,
-    /// Operations of its memory controllers, reads and writes of lines, cumulative.
-    pub controller_ops: Measured,
-    /// Width of that counter, which wraps.
+    /// Reads and writes of cache lines by its memory controllers, all of them added.
+    pub controller_ops: Option<CounterReading>,
+    /// Width of that counter in bits. It wraps around.
     pub counter_bits: u8,
-    /// Bytes read from its memory, cumulative, where its controllers tell reads and writes apart.
-    pub read_bytes: Measured,
-    /// Bytes written to its memory, cumulative.
-    pub written_bytes: Measured,
+    /// Bytes read from its memory, where its controllers count reads and writes separately.
+    pub read_bytes: Option<CounterReading>,
+    /// Bytes written to its memory, where its controllers count reads and writes separately.
+    pub written_bytes: Option<CounterReading>,
 }

@@ -1,65 +1,65 @@
-//! What is measured around tasks: the traffic of caches and groups, pressure, and waiting on CPUs.
+//! Metrics outside of tasks: traffic of LLC domains and monitoring groups, pressure, times of CPUs.
 //!
 //! ```text
-//!   LLC domain    bytes from memory, those from its own node, what it holds     resctrl
-//!   job           the same, of its monitoring group in each LLC domain          resctrl
-//!   system        time in which work waited for CPU, memory, storage            PSI
-//!   CPU           time run, and time waited for it                              schedstat
+//!   LLC domain    bytes from memory, bytes from its own node, occupancy     resctrl
+//!   job           the same, per LLC domain, of its monitoring group         resctrl
+//!   system        time in which tasks waited for CPU, memory, I/O           PSI
+//!   CPU           time running, time waiting                                schedstat
 //! ```
 //!
-//! Samples are cumulative, since whenever the kernel began to count; what is seen is the growth of the
-//! last interval. What a cache holds is no counter: it is as it was found.
+//! Samples (`…Sample`) are cumulative; views (`…View`, `…Delta`) hold the growth in the last interval.
+//! Occupancy is no counter: it is the value at the time of the sample.
 
 use base::{Bytes, CpuId, JobId, LlcId, Nanos};
 
-use crate::Measured;
+use crate::CounterReading;
 
 /// The traffic of one LLC domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlcSample {
-    /// Which.
+    /// The LLC domain.
     pub llc: LlcId,
-    /// What resctrl counted there.
+    /// Its resctrl counters.
     pub traffic: Traffic,
 }
 
-/// What a job did in one LLC domain, by its monitoring group.
+/// The traffic of one job in one LLC domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonGroupSample {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// Where.
+    /// The LLC domain.
     pub llc: LlcId,
-    /// What resctrl counted of it there.
+    /// The resctrl counters of its monitoring group there.
     pub traffic: Traffic,
 }
 
-/// What resctrl counts in one LLC domain: of everybody, or of one group.
+/// The resctrl counters of one LLC domain, of all tasks or of one monitoring group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes between the cache and all memory, cumulative.
-    pub total_bytes: Measured,
-    /// Bytes between the cache and the memory of its own node, cumulative.
-    pub local_bytes: Measured,
-    /// What the cache holds of theirs now.
+    /// Bytes between the cache and all memory (`mbm_total_bytes`).
+    pub total_bytes: Option<CounterReading>,
+    /// Bytes between the cache and the memory of its own node (`mbm_local_bytes`).
+    pub local_bytes: Option<CounterReading>,
+    /// Occupancy of the cache (`llc_occupancy`).
     pub occupancy: Option<Bytes>,
 }
 
-/// The growth of a [`Traffic`] in the last interval.
+/// Growth of a [`Traffic`] in the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficDelta {
     /// Bytes between the cache and all memory.
     pub total_bytes: Option<u64>,
     /// Bytes between the cache and the memory of its own node.
     pub local_bytes: Option<u64>,
-    /// What the cache holds of theirs now.
+    /// Occupancy of the cache.
     pub occupancy: Option<Bytes>,
 }
 
 /// An LLC domain in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LlcView {
-    /// Which.
+    /// The LLC domain.
     pub llc: LlcId,
     /// Its traffic.
     pub traffic: TrafficDelta,
@@ -68,47 +68,47 @@ pub struct LlcView {
 /// A job in an LLC domain in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MonGroupView {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// Where.
+    /// The LLC domain.
     pub llc: LlcId,
-    /// Its traffic there.
+    /// The traffic of the job there.
     pub traffic: TrafficDelta,
 }
 
-/// Time in which work stood still for want of something, cumulative or in the last interval.
+/// Stall times of one resource, cumulative or in the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StallTimes {
-    /// In which at least one task waited.
+    /// Time in which at least one task was stalled.
     pub some: Option<Nanos>,
-    /// In which all that were not idle waited.
+    /// Time in which all non-idle tasks were stalled.
     pub full: Option<Nanos>,
 }
 
-/// Pressure on the whole system (PSI).
+/// Pressure stall information (PSI) of the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
-    /// For a CPU.
+    /// Stalls on a CPU.
     pub cpu: StallTimes,
-    /// For memory: reclaim, swapping, pages read again.
+    /// Stalls on memory: reclaim, swap-in, refaults.
     pub memory: StallTimes,
-    /// For storage.
+    /// Stalls on I/O.
     pub io: StallTimes,
 }
 
-/// What the scheduler's books tell of a CPU, cumulative or in the last interval.
+/// Run and wait time of a CPU (`/proc/schedstat`), cumulative or in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
-    /// Time that tasks ran on it.
+    /// Time in which tasks were running on it.
     pub ran: Nanos,
-    /// Time that tasks were runnable on it and did not run.
+    /// Time in which tasks were runnable on it and not running, all tasks added.
     pub waited: Nanos,
 }
 
 impl StallTimes {
-    /// Growth between two readings.
+    /// Growth since an earlier reading.
     pub fn since(self, earlier: StallTimes) -> StallTimes {
         let grown = |now: Option<Nanos>, before: Option<Nanos>| Some(now?.saturating_sub(before?));
         StallTimes { some: grown(self.some, earlier.some), full: grown(self.full, earlier.full) }
@@ -116,7 +116,7 @@ impl StallTimes {
 }
 
 impl Pressure {
-    /// Growth between two readings.
+    /// Growth since an earlier reading.
     pub fn since(self, earlier: Pressure) -> Pressure {
         Pressure {
             cpu: self.cpu.since(earlier.cpu),

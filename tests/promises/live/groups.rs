@@ -2,7 +2,7 @@
 //! stands for the kernel's. What the kernel would count, the job writes itself.
 
 use base::{Bytes, JobId, LlcId};
-use sched::Measured;
+use sched::CounterReading;
 
 use super::play::{Play, World};
 
@@ -45,12 +45,12 @@ fn the_traffic_of_a_job_is_read_from_a_group_that_ends_with_it() {
     let mut play = Play::within(world, &text, |options| options.resctrl_root = root);
     let read = |play: &Play, llc: LlcId| {
         let groups = play.story.iter().flat_map(|scene| &scene.sample.mon_groups);
-        let of = |bytes| Measured::Exact(bytes);
+        let of = |bytes| Some(CounterReading::unmultiplexed(bytes));
         groups.clone().any(|group| {
             let traffic = group.traffic;
             (group.job, group.llc) == (JobId(0), llc)
                 && traffic.total_bytes == of(640)
-                && traffic.local_bytes == Measured::Absent
+                && traffic.local_bytes.is_none()
                 && traffic.occupancy == Some(Bytes(64))
         })
     };

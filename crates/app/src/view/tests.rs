@@ -7,8 +7,8 @@ use journal::PolicyUsed;
 use program::{Command, Ending, Job, Origin};
 use ratatui::buffer::Buffer;
 use sched::{
-    Action, Cause, DomainLoads, ExitStatus, JobEvent, JobExit, Measured, Outcome, OutcomeResult,
-    Plan, Reason, ReasonCode, RejectCause, Sample, SignalTier, Target, Turn, UnmanagedCause,
+    Action, Cause, DomainLoads, ExitStatus, JobEvent, JobExit, Outcome, OutcomeResult, Plan,
+    Reason, ReasonCode, RejectCause, Sample, SignalTier, Target, Turn, UnmanagedCause,
 };
 use topology::{Level, Machine};
 
@@ -94,10 +94,10 @@ impl TurnBuilder {
             user: Nanos::ZERO,
             system: Nanos::ZERO,
             max_resident: Bytes::ZERO,
-            wait: Measured::Absent,
-            n_migrations: Measured::Absent,
+            wait: None,
+            n_migrations: None,
             counters: sched::Counters::NONE,
-            traffic: Measured::Absent,
+            traffic: None,
             n_orphans: 0,
         };
         self.sample.jobs.push(JobEvent::Ended(JobId(id), Box::new(end)));

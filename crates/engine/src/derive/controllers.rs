@@ -1,25 +1,27 @@
 //! The counters of the memory controllers, one a node.
 
 use base::{Nanos, NodeId};
-use sched::{Measured, NodeSample, NodeView};
+use sched::{CounterReading, NodeSample, NodeView};
 use topology::Machine;
+
+use super::counters::growth;
 
 /// What is known of every node.
 #[derive(Debug)]
 pub(crate) struct Controllers {
     seen: Vec<NodeView>,
-    counters: Vec<Counter>,
+    counters: Vec<NodeCounters>,
 }
 
-/// One node's counter.
+/// The counters of one node.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counter {
-    now: Measured,
-    /// At the last interval turn at which all counters could be read.
-    base: Measured,
+struct NodeCounters {
+    now: Option<CounterReading>,
+    /// The reading at the last interval turn at which all counters could be read.
+    base: Option<CounterReading>,
     bits: u8,
-    /// Read and written bytes, each now and at the last interval turn.
-    bytes: [(Measured, Measured); 2],
+    /// Bytes read and written: each now, and at the last interval turn.
+    bytes: [(Option<CounterReading>, Option<CounterReading>); 2],
 }
 
 /// What the counters of some nodes told about an interval.
@@ -45,7 +47,7 @@ impl Controllers {
             written_bytes: None,
         });
         let seen: Vec<NodeView> = seen.collect();
-        let counters = vec![Counter::default(); seen.len()];
+        let counters = vec![NodeCounters::default(); seen.len()];
         Controllers { seen, counters }
     }
 
@@ -63,26 +65,22 @@ impl Controllers {
             seen.memory_free = sample.memory_free.or(seen.memory_free);
             seen.memory_reclaimable = sample.memory_reclaimable.or(seen.memory_reclaimable);
             let counter = &mut self.counters[idx];
-            counter.now = sample.controller_ops;
+            counter.now = ran(sample.controller_ops);
             counter.bits = sample.counter_bits;
             for ((now, base), told) in
                 counter.bytes.iter_mut().zip([sample.read_bytes, sample.written_bytes])
             {
-                *now = told;
-                if *base == Measured::Absent {
-                    *base = told;
-                }
+                *now = ran(told);
+                *base = base.or(*now);
             }
-            if counter.base == Measured::Absent {
-                counter.base = counter.now;
-            }
+            counter.base = counter.base.or(counter.now);
         }
     }
 
     /// Whether the counter of every one of these nodes has been read.
     pub fn known(&self, nodes: impl IntoIterator<Item = NodeId>) -> bool {
         let mut nodes = nodes.into_iter().peekable();
-        let read = |node| self.idx(node).is_some_and(|i| self.counters[i].base != Measured::Absent);
+        let read = |node| self.idx(node).is_some_and(|i| self.counters[i].base.is_some());
         nodes.peek().is_some() && nodes.all(read)
     }
 
@@ -101,9 +99,8 @@ impl Controllers {
             self.advance(interval, elapsed);
             return ControllerGrowth::Never;
         }
-        let lost = |node: &NodeId| {
-            self.idx(*node).is_none_or(|idx| self.counters[idx].now == Measured::Absent)
-        };
+        let lost =
+            |node: &NodeId| self.idx(*node).is_none_or(|idx| self.counters[idx].grown().is_none());
         if nodes.iter().any(lost) {
             self.seen.iter_mut().for_each(|seen| seen.controller_ops = None);
             return ControllerGrowth::Lost;
@@ -115,11 +112,11 @@ impl Controllers {
 
     fn advance(&mut self, interval: Nanos, elapsed: Nanos) {
         for (seen, counter) in self.seen.iter_mut().zip(&mut self.counters) {
-            let grown = counter.now.since(counter.base, counter.bits);
-            seen.controller_ops = grown.map(|ops| per_interval(ops, interval, elapsed));
+            seen.controller_ops = counter.grown().map(|ops| per_interval(ops, interval, elapsed));
             counter.base = counter.now;
-            let grown = |(now, base): (Measured, Measured)| {
-                now.since(base, 64).map(|bytes| per_interval(bytes, interval, elapsed))
+            let grown = |(now, base): (Option<CounterReading>, Option<CounterReading>)| {
+                let bytes = growth(now?, Some(base?)).value()?;
+                Some(per_interval(bytes, interval, elapsed))
             };
             [seen.read_bytes, seen.written_bytes] = counter.bytes.map(grown);
             counter.bytes.iter_mut().for_each(|(now, base)| *base = *now);
@@ -128,6 +125,23 @@ impl Controllers {
 
     fn idx(&self, node: NodeId) -> Option<usize> {
         self.seen.binary_search_by_key(&node, |seen| seen.node).ok()
+    }
+}
+
+/// A reading of a counter that has been running at least once.
+fn ran(reading: Option<CounterReading>) -> Option<CounterReading> {
+    reading.filter(|reading| !reading.never_ran())
+}
+
+impl NodeCounters {
+    /// Growth since the base. A counter that was never multiplexed and has wrapped around its width has
+    /// grown; an estimate has no width, and a lower one has not grown.
+    fn grown(&self) -> Option<u64> {
+        let (now, base) = (self.now?, self.base?);
+        if now.value < base.value && self.bits < 64 && now.running_ns == now.enabled_ns {
+            return Some(now.value.wrapping_sub(base.value) & ((1 << self.bits) - 1));
+        }
+        growth(now, Some(base)).value()
     }
 }
 

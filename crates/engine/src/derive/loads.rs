@@ -218,6 +218,7 @@ impl LoadMeter {
             Level::Llc => self.read_llcs(&places.domains, around),
             Level::Node | Level::Core => reading,
         };
+        tasks.derive();
         self.collect(places, jobs, tasks);
         self.cpu_time.clear();
         self.cpu_time.extend(self.sums.iter().map(|sums| sums.cpu_time));

@@ -14,6 +14,7 @@
 //! where it ran. A figure that was absent at either end has no rate.
 
 mod controllers;
+mod counters;
 mod declared;
 mod loads;
 mod memory;
@@ -22,6 +23,7 @@ mod tasks;
 mod tiers;
 
 pub(crate) use controllers::{ControllerGrowth, Controllers};
+pub use counters::{deltas_between, deltas_since_opened, deltas_since_start};
 pub(crate) use declared::Declared;
 pub(crate) use loads::{LoadDomains, LoadMeter};
 pub(crate) use memory::ProcessMemories;

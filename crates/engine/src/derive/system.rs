@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 
 use base::{CpuId, JobId, LlcId, Nanos};
 use sched::{
-    CpuTimes, LlcView, Measured, MonGroupView, Pressure, Sample, StallTimes, Traffic, TrafficDelta,
+    CounterReading, CpuTimes, LlcView, MonGroupView, Pressure, Sample, StallTimes, Traffic,
+    TrafficDelta,
 };
 
 use super::controllers::per_interval;
+use super::counters::growth;
 
 type OfTraffic = Total<Traffic, TrafficDelta>;
 type OfCpu = Total<CpuTimes, (Nanos, Nanos)>;
@@ -96,7 +98,7 @@ impl SystemMetrics {
     /// Whether the traffic of a cache was told when it was looked at last.
     pub fn is_counted(&self, llc: LlcId) -> bool {
         let total = self.of_llcs.get(&llc);
-        total.is_some_and(|total| total.now.total_bytes != Measured::Absent)
+        total.is_some_and(|total| total.now.total_bytes.is_some())
     }
 
     /// A job is over, and its group with it.
@@ -143,7 +145,7 @@ impl SystemMetrics {
 
 /// A counter that could not be read begins anew when it can be read again.
 fn grown_traffic(now: Traffic, base: Traffic, mean: &dyn Fn(u64) -> u64) -> TrafficDelta {
-    let grown = |now: Measured, base: Measured| now.since(base, 64).map(mean);
+    let grown = |now: Option<CounterReading>, base| growth(now?, Some(base?)).value().map(mean);
     TrafficDelta {
         total_bytes: grown(now.total_bytes, base.total_bytes),
         local_bytes: grown(now.local_bytes, base.local_bytes),
@@ -170,8 +172,9 @@ mod tests {
     use super::*;
     use sched::LlcSample;
 
-    fn llc(bytes: Measured) -> Sample {
-        let traffic = Traffic { total_bytes: bytes, ..Traffic::default() };
+    fn llc(bytes: Option<u64>) -> Sample {
+        let total_bytes = bytes.map(CounterReading::unmultiplexed);
+        let traffic = Traffic { total_bytes, ..Traffic::default() };
         Sample { llcs: vec![LlcSample { llc: LlcId(1), traffic }], ..Sample::default() }
     }
 
@@ -184,13 +187,9 @@ mod tests {
         let second = Nanos::from_secs(1);
         let mut around = SystemMetrics::default();
         let mut told = Vec::new();
-        for (nr, bytes) in [
-            (1, Measured::Exact(1000)),
-            (2, Measured::Exact(1600)),
-            (3, Measured::Absent),
-            (4, Measured::Exact(9000)),
-            (5, Measured::Exact(9001)),
-        ] {
+        for (nr, bytes) in
+            [(1, Some(1000)), (2, Some(1600)), (3, None), (4, Some(9000)), (5, Some(9001))]
+        {
             around.take(&llc(bytes));
             around.turn_over(Nanos::from_secs(nr), second);
             told.extend(seen(&around));
@@ -201,9 +200,9 @@ mod tests {
     #[test]
     fn a_longer_stretch_counts_as_its_mean_interval() {
         let mut around = SystemMetrics::default();
-        around.take(&llc(Measured::Exact(0)));
+        around.take(&llc(Some(0)));
         around.turn_over(Nanos::from_secs(1), Nanos::from_secs(1));
-        around.take(&llc(Measured::Exact(400)));
+        around.take(&llc(Some(400)));
         around.turn_over(Nanos::from_secs(5), Nanos::from_secs(1));
         assert_eq!(seen(&around), [Some(100)]);
     }

@@ -1,22 +1,26 @@
-//! The totals of every task and what they grew by in the last interval.
+//! Cumulative samples of tasks, and their growth in the last interval.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use base::{CpuId, JobId, Nanos, TaskId};
 use sched::{CounterDeltas, Counters, Measured, TaskSample, TaskView};
 use topology::Domains;
 
+use super::counters::{InheritedCounters, deltas_between, deltas_since_start, interpolate};
 use crate::jobs::Jobs;
 
-/// All tasks of the jobs that run, by job and then by id.
+/// All tasks of the running jobs, by job and then by id.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     rows: Vec<Row>,
-    /// The same rows as a policy sees them; made again when a row has changed.
+    /// The views of the rows for the policy; rebuilt when a row has changed.
     seen: Vec<TaskView>,
     seen_is_old: bool,
     job_of: BTreeMap<TaskId, JobId>,
     ended: Vec<TaskGrowth>,
+    /// Jobs whose first task has inherited counters.
+    inherited: BTreeMap<JobId, InheritedCounters>,
 }
 
 /// A task and its totals.
@@ -24,58 +28,62 @@ pub(crate) struct Tasks {
 struct Row {
     seen: TaskView,
     now: Totals,
-    /// When the interval began; of counters that could not be read then, as they were last read.
+    /// Totals at the start of the interval. A counter that was not read then has its last reading.
     base: Totals,
-    /// Whether its misses were not counted in the interval before either.
+    /// Misses were not counted in the interval before either.
     misses_were_lost: bool,
+    /// The counters include the descendants of the task.
+    includes_children: bool,
+    /// Part of the growth of inherited counters that belongs to earlier intervals, as a fraction.
+    earlier: Option<(u64, u64)>,
 }
 
-/// Totals since birth.
+/// Totals since the task started.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
     cpu_time: Nanos,
-    wait: Measured,
+    wait: Option<Nanos>,
     counters: Counters,
-    /// Of a newborn nothing was read; everything was zero at its birth.
-    is_birth: bool,
+    /// The task started in this interval: all of its totals were zero.
+    is_start: bool,
 }
 
-/// What a task did since the last interval turn.
+/// Growth of a task since the last interval turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskGrowth {
     pub job: JobId,
-    /// Where it ran last; of one that ended, a CPU of the place that it counts for.
+    /// The CPU that it ran on last; for a task that exited, a CPU of the domain that it counts for.
     pub cpu: Option<CpuId>,
     pub cpu_time: Nanos,
     pub wait: Option<Nanos>,
     pub misses: Misses,
-    /// Whether it has run since its birth.
+    /// Whether it has run since its start.
     pub has_run: bool,
 }
 
-/// Growth of the cache miss counter of one task.
+/// Growth of the cache misses of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misses {
-    /// So many.
+    /// The number of misses.
     Grew(u64),
-    /// There was no counter at the beginning of the interval either.
+    /// Misses were not counted at the start of the interval either.
     NeverRead,
-    /// The counter could be read when the interval began, and cannot any more.
+    /// Misses were counted at the start of the interval and are not any more.
     Lost,
 }
 
-/// A task is born with nothing used: what it did before it was first seen counts.
-const BIRTH: Totals = Totals {
+/// A task starts with zero totals: its growth before the first sample counts.
+const START: Totals = Totals {
     cpu_time: Nanos::ZERO,
-    wait: Measured::Exact(0),
+    wait: Some(Nanos::ZERO),
     counters: Counters::NONE,
-    is_birth: true,
+    is_start: true,
 };
 
 impl Totals {
     fn of(sample: &TaskSample) -> Self {
         let TaskSample { cpu_time, wait, counters, .. } = *sample;
-        Totals { cpu_time, wait, counters, is_birth: false }
+        Totals { cpu_time, wait, counters, is_start: false }
     }
 }
 
@@ -84,94 +92,94 @@ impl Row {
         (self.seen.job, self.seen.task)
     }
 
-    fn born(sample: &TaskSample) -> Self {
-        let TaskSample { task, process, job, last_cpu, .. } = *sample;
-        let (cpu_time, wait, counted) = (Nanos::ZERO, None, CounterDeltas::default());
-        let seen = TaskView { task, process, job, cpu_time, wait, last_cpu, counters: counted };
-        Row { seen, now: Totals::of(sample), base: BIRTH, misses_were_lost: false }
+    fn new(sample: &TaskSample) -> Self {
+        let TaskSample { task, process, job, last_cpu, includes_children, .. } = *sample;
+        let (cpu_time, wait, counters) = (Nanos::ZERO, None, CounterDeltas::default());
+        Row {
+            seen: TaskView { task, process, job, cpu_time, wait, last_cpu, counters },
+            now: Totals::of(sample),
+            base: START,
+            misses_were_lost: false,
+            includes_children,
+            earlier: None,
+        }
     }
 
-    fn cpu_time(&self) -> Nanos {
-        self.now.cpu_time.saturating_sub(self.base.cpu_time)
+    /// Computes the growth since the interval began.
+    fn derive(&mut self) {
+        self.seen.cpu_time = self.now.cpu_time.saturating_sub(self.base.cpu_time);
+        self.seen.wait = grown(self.now.wait, self.base.wait);
+        self.seen.counters = match self.base.is_start {
+            true => deltas_since_start(&self.now.counters, &self.base.counters),
+            false => deltas_between(&self.now.counters, &self.base.counters),
+        };
+    }
+
+    /// Subtracts the growth of the other tasks of the job from that of inherited counters.
+    fn subtract_others(&mut self, inherited: &mut InheritedCounters) {
+        let mut own = inherited.subtract_others(&self.seen.counters);
+        if let Some((part, whole)) = self.earlier.take() {
+            for (event, grown) in own.clone().iter() {
+                own.set(event, Measured::Exact(grown - share(grown, part, whole)));
+            }
+        }
+        self.seen.counters = own;
     }
 
     fn growth(&self) -> TaskGrowth {
-        TaskGrowth {
-            job: self.seen.job,
-            cpu: self.seen.last_cpu,
-            cpu_time: self.cpu_time(),
-            wait: grown(self.now.wait, self.base.wait).map(Nanos),
-            misses: self.misses(),
-            has_run: self.now.cpu_time != Nanos::ZERO,
-        }
-    }
-
-    fn misses(&self) -> Misses {
-        let counted = self.counted();
-        match counted.misses() {
+        let TaskView { job, last_cpu: cpu, cpu_time, wait, counters, .. } = self.seen;
+        let misses = match counters.misses() {
             Some(grown) => Misses::Grew(grown),
-            None if counted.has_missed_misses() && !self.misses_were_lost => Misses::Lost,
+            None if counters.has_missed_misses() && !self.misses_were_lost => Misses::Lost,
             None => Misses::NeverRead,
-        }
+        };
+        TaskGrowth { job, cpu, cpu_time, wait, misses, has_run: self.now.cpu_time != Nanos::ZERO }
     }
 
-    /// What was counted since the interval began. At its birth a task had nothing of anything.
-    fn counted(&self) -> CounterDeltas {
-        match self.base.is_birth {
-            true => CounterDeltas::since_birth(&self.now.counters, &self.base.counters),
-            false => CounterDeltas::between(&self.now.counters, &self.base.counters),
-        }
-    }
-
-    /// What it did before this interval began, between two looks that lie further apart, is not this
-    /// interval's: it is taken to have gone on evenly, and that part of it is set aside.
+    /// Removes the part of the growth that belongs to earlier intervals. A task that was sampled last at
+    /// `before` is assumed to have run at a constant rate since then.
     fn set_aside(&mut self, before: Nanos, begin: Nanos, now: Nanos) {
         if begin <= before || now <= begin {
             return;
         }
-        let (part, whole) = (u128::from(begin.0 - before.0), u128::from(now.0 - before.0));
-        let share = |grown: u64| u64::try_from(u128::from(grown) * part / whole).unwrap_or(grown);
-        let move_on = |base: Measured, now: Measured| match (grown(now, base), base.value()) {
-            (Some(grown), Some(value)) => Measured::Exact(value + share(grown)),
-            _ => base,
-        };
-        let mut counters = self.base.counters;
-        for (event, now) in self.now.counters.iter() {
-            let base = self.base.counters.get(event);
-            let base = if self.base.is_birth { base.or_zero() } else { base };
-            counters.set(event, move_on(base, now));
+        let (part, whole) = (begin.0 - before.0, now.0 - before.0);
+        let share = |grown: u64| share(grown, part, whole);
+        self.base.cpu_time += Nanos(share(self.now.cpu_time.saturating_sub(self.base.cpu_time).0));
+        let waited = grown(self.now.wait, self.base.wait).map(|wait| Nanos(share(wait.0)));
+        self.base.wait = self.base.wait.map(|base| base + waited.unwrap_or_default());
+        if self.includes_children {
+            self.earlier = Some((part, whole)); // After the growth of others is subtracted.
+            return;
         }
-        self.base = Totals {
-            cpu_time: self.base.cpu_time + Nanos(share(self.cpu_time().0)),
-            wait: move_on(self.base.wait, self.now.wait),
-            counters,
-            is_birth: self.base.is_birth,
-        };
+        for (event, now) in self.now.counters.iter() {
+            let zero = || self.base.is_start.then(Default::default);
+            if let Some(base) = self.base.counters.get(event).or_else(zero) {
+                self.base.counters.set(event, interpolate(base, now, share));
+            }
+        }
     }
 
-    /// Ends the interval: the growth is what policies see until the next one ends.
+    /// Starts the next interval. A counter that could not be read keeps its last reading as base.
     fn turn_over(&mut self) {
-        self.seen.cpu_time = self.cpu_time();
-        self.seen.wait = grown(self.now.wait, self.base.wait).map(Nanos);
-        self.seen.counters = self.counted();
         self.misses_were_lost = self.seen.counters.has_missed_misses();
-        // A counter that did not run in this interval may run in the next: what it grows by then is
-        // what it has grown by since it was last read, as whoever reads it leaves out what it missed.
         let counters = self.now.counters.or(&self.base.counters);
         self.base = Totals { counters, ..self.now };
     }
 }
 
-/// Growth of a total that never wraps. A scaled total is an estimate, and may come out a little
-/// smaller than the one before: that is no growth, not an enormous one.
-fn grown(now: Measured, base: Measured) -> Option<u64> {
-    Some(now.value()?.saturating_sub(base.value()?))
+/// `part` of `whole` of a growth.
+fn share(grown: u64, part: u64, whole: u64) -> u64 {
+    u64::try_from(u128::from(grown) * u128::from(part) / u128::from(whole)).unwrap_or(grown)
+}
+
+/// Growth of a total that never wraps.
+fn grown(now: Option<Nanos>, base: Option<Nanos>) -> Option<Nanos> {
+    Some(now?.saturating_sub(base?))
 }
 
 impl Tasks {
-    /// Takes new totals in, read at an instant in the interval that began at `begin`; the
-    /// interval turn before was at `last`. Samples that
-    /// come in the order of the table are found at once.
+    /// Stores new samples. `last` is the time of the last interval turn, `begin` the start of the current
+    /// interval. Samples in the order of the table are found without a search.
     pub fn take(
         &mut self,
         samples: &[TaskSample],
@@ -193,7 +201,7 @@ impl Tasks {
                     self.rows[row].seen.last_cpu = sample.last_cpu.or(self.rows[row].seen.last_cpu);
                 }
                 None if is_running(sample.job) => self.add(sample, (last, begin, now)),
-                None => {} // Its job is over: a straggler between two samples.
+                None => {} // The job has ended between two samples of this task.
             }
         }
         if n_known < self.rows.len() {
@@ -202,47 +210,53 @@ impl Tasks {
         }
     }
 
-    /// Appends a newborn; the caller sorts. One that stands twice in a sample is taken once.
+    /// Appends a new task; the caller sorts. The first of two samples of a new task counts.
     fn add(&mut self, sample: &TaskSample, (last, begin, now): (Nanos, Nanos, Nanos)) {
         if self.job_of.insert(sample.task, sample.job).is_none() {
-            let mut row = Row::born(sample);
-            row.set_aside(last, begin, now); // Only when the turn comes late.
+            let mut row = Row::new(sample);
+            row.set_aside(last, begin, now); // Only when the turn is late.
+            if sample.includes_children {
+                self.inherited.entry(sample.job).or_default();
+            }
             self.rows.push(row);
         }
     }
 
-    /// What the tasks of jobs that have just appeared did before is nobody's business.
-    pub fn begin_here(&mut self, appeared: &[JobId]) {
-        for job in appeared {
-            let from = self.rows.partition_point(|row| row.seen.job < *job);
-            let to = self.rows.partition_point(|row| row.seen.job <= *job);
-            self.rows[from..to].iter_mut().for_each(|row| row.base = row.now);
+    fn rows_of(&self, job: JobId) -> Range<usize> {
+        let from = self.rows.partition_point(|row| row.seen.job < job);
+        from..self.rows.partition_point(|row| row.seen.job <= job)
+    }
+
+    /// Starts counting here for the tasks of jobs that were just attached.
+    pub fn begin_here(&mut self, attached: &[JobId]) {
+        for job in attached {
+            let rows = self.rows_of(*job);
+            self.rows[rows].iter_mut().for_each(|row| row.base = row.now);
         }
     }
 
-    /// Forgets tasks that ended, but not what they did in this interval. `place_of` tells a CPU of
-    /// the place where tasks of a job are; `None` when they may be on several.
-    pub fn remove(&mut self, gone: &[TaskId], place_of: impl Fn(JobId) -> Option<CpuId>) {
-        let mut doomed: Vec<usize> = gone.iter().filter_map(|&task| self.row_of(task)).collect();
+    /// Removes tasks that exited. Their growth in this interval still counts. `cpu_of` returns a CPU of
+    /// the domain of a job; `None` if its tasks may be in several.
+    pub fn remove(&mut self, exited: &[TaskId], cpu_of: impl Fn(JobId) -> Option<CpuId>) {
+        let mut doomed: Vec<usize> = exited.iter().filter_map(|&task| self.row_of(task)).collect();
         doomed.sort_unstable();
         doomed.dedup();
-        self.remove_rows(&doomed, place_of);
+        self.remove_rows(&doomed, cpu_of);
     }
 
-    /// The same for whatever is left of a job.
-    pub fn remove_job(&mut self, job: JobId, place_of: impl Fn(JobId) -> Option<CpuId>) {
-        let from = self.rows.partition_point(|row| row.seen.job < job);
-        let to = self.rows.partition_point(|row| row.seen.job <= job);
-        let doomed: Vec<usize> = (from..to).collect();
-        self.remove_rows(&doomed, place_of);
+    /// Removes all tasks of a job, like [`Tasks::remove`].
+    pub fn remove_job(&mut self, job: JobId, cpu_of: impl Fn(JobId) -> Option<CpuId>) {
+        let doomed: Vec<usize> = self.rows_of(job).collect();
+        self.remove_rows(&doomed, cpu_of);
     }
 
-    fn remove_rows(&mut self, doomed: &[usize], place_of: impl Fn(JobId) -> Option<CpuId>) {
+    fn remove_rows(&mut self, doomed: &[usize], cpu_of: impl Fn(JobId) -> Option<CpuId>) {
+        self.derive_rows(doomed);
         for &row in doomed {
             let row = &self.rows[row];
             self.job_of.remove(&row.seen.task);
             let growth = row.growth();
-            self.ended.push(TaskGrowth { cpu: place_of(growth.job).or(growth.cpu), ..growth });
+            self.ended.push(TaskGrowth { cpu: cpu_of(growth.job).or(growth.cpu), ..growth });
         }
         let Some(&first) = doomed.first() else { return };
         let (mut kept, mut next) = (first, 0);
@@ -258,34 +272,75 @@ impl Tasks {
         self.seen_is_old = true;
     }
 
+    /// Computes the growth of rows that are about to be removed.
+    fn derive_rows(&mut self, doomed: &[usize]) {
+        for &idx in doomed {
+            self.rows[idx].derive();
+            let Row { seen, includes_children, .. } = &self.rows[idx];
+            if let Some(inherited) =
+                self.inherited.get_mut(&seen.job).filter(|_| !includes_children)
+            {
+                inherited.add_other(&seen.counters);
+            }
+        }
+        if self.inherited.is_empty() {
+            return;
+        }
+        for &idx in doomed {
+            let job = self.rows[idx].seen.job;
+            if !self.rows[idx].includes_children {
+                continue;
+            }
+            let Some(mut inherited) = self.inherited.remove(&job) else { continue };
+            for other in self.rows_of(job).filter(|row| doomed.binary_search(row).is_err()) {
+                self.rows[other].derive();
+                inherited.add_other(&self.rows[other].seen.counters);
+            }
+            self.rows[idx].subtract_others(&mut inherited);
+        }
+    }
+
     fn row_of(&self, task: TaskId) -> Option<usize> {
         let job = *self.job_of.get(&task)?;
         self.rows.binary_search_by_key(&(job, task), Row::key).ok()
     }
 
-    /// Whether it is known and lives.
+    /// The job of a task that has not exited.
     pub fn job_of(&self, task: TaskId) -> Option<JobId> {
         self.job_of.get(&task).copied()
     }
 
-    /// What every task did since the last interval turn.
+    /// Computes the growth of every task since the last interval turn.
+    pub fn derive(&mut self) {
+        self.rows.iter_mut().for_each(Row::derive);
+        for (job, mut inherited) in std::mem::take(&mut self.inherited) {
+            let rows = self.rows_of(job);
+            let (first, others) =
+                self.rows[rows].iter_mut().partition::<Vec<_>, _>(|row| row.includes_children);
+            others.iter().for_each(|row| inherited.add_other(&row.seen.counters));
+            first.into_iter().for_each(|row| row.subtract_others(&mut inherited));
+            self.inherited.insert(job, inherited);
+        }
+    }
+
+    /// The growth of every task, once [`Tasks::derive`] has been called.
     pub fn growth(&self) -> impl Iterator<Item = TaskGrowth> + '_ {
         self.rows.iter().map(Row::growth)
     }
 
-    /// What the tasks that ended did since the last interval turn.
+    /// The growth of the tasks that exited since the last interval turn.
     pub fn ended(&self) -> &[TaskGrowth] {
         &self.ended
     }
 
-    /// Ends the interval.
+    /// Starts the next interval.
     pub fn turn_over(&mut self) {
         self.rows.iter_mut().for_each(Row::turn_over);
         self.ended.clear();
         self.seen_is_old = true;
     }
 
-    /// What policies see of each task, and whether it has run since its birth.
+    /// The view of each task, and whether the task has run since its start.
     pub fn rows_mut(&mut self) -> Vec<(&mut TaskView, bool)> {
         fn of(row: &mut Row) -> (&mut TaskView, bool) {
             (&mut row.seen, row.base.cpu_time != Nanos::ZERO)
@@ -293,12 +348,12 @@ impl Tasks {
         self.rows.iter_mut().map(of).collect()
     }
 
-    /// As a policy sees them, once [`Tasks::refresh`] has been called.
+    /// The views of all tasks, once [`Tasks::refresh`] has been called.
     pub fn seen(&self) -> &[TaskView] {
         &self.seen
     }
 
-    /// Brings [`Tasks::seen`] up to date, and what jobs know of the number and place of their tasks.
+    /// Updates [`Tasks::seen`], and the number and domain of the tasks of each job.
     pub fn refresh(&mut self, jobs: &mut Jobs, domains: &Domains) {
         if !std::mem::take(&mut self.seen_is_old) {
             return;
@@ -334,7 +389,7 @@ fn majority(tasks: &[TaskView], domains: &Domains) -> Option<usize> {
     left_over.filter(|_| tasks.len() < 2 * n_there)
 }
 
-/// The row with this key; looks at `guess` first.
+/// The row with this key; `guess` is tried first.
 fn find(rows: &[Row], guess: usize, key: (JobId, TaskId)) -> Option<usize> {
     if rows.get(guess).is_some_and(|row| row.key() == key) {
         return Some(guess);

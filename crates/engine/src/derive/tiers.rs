@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 
 use base::{JobId, Nanos};
 use sched::{
-    CounterDeltas, CounterEvent, EventKind, MonGroupView, SignalTier, TaskView, TierOverride, Tiers,
+    CounterDeltas, CounterEvent, EventKind, EventSet, MonGroupView, SignalTier, TaskView,
+    TierOverride, Tiers,
 };
 
 use crate::jobs::Jobs;
@@ -52,8 +53,7 @@ impl TierSelector {
         let (of_all, of_some) = self.counted(rows);
         let traffic = Traffic::of(rows, groups);
         for &event in CounterEvent::ALL {
-            let bit = 1 << event as u16;
-            let is_counted = (of_all & bit != 0, of_some & bit != 0);
+            let is_counted = (of_all.contains(event), of_some.contains(event));
             self.tiers.set(event, self.choose(event, is_counted, &traffic, jobs));
         }
         // What was counted stands in the rows already.
@@ -66,19 +66,18 @@ impl TierSelector {
 
     /// What was counted of every task that has run, as long as none has run what was; and what was
     /// counted of any task.
-    fn counted(&self, rows: &[Row<'_>]) -> (u16, u16) {
-        let (mut of_all, mut of_some) = (None, 0);
+    fn counted(&self, rows: &[Row<'_>]) -> (EventSet, EventSet) {
+        let (mut of_all, mut of_some) = (None, EventSet::NONE);
         for (seen, has_run) in rows {
             let its = presence(&seen.counters);
-            of_some |= its;
+            of_some = of_some.or(its);
             if *has_run {
-                of_all = Some(of_all.unwrap_or(its) & its);
+                of_all = Some(of_all.unwrap_or(its).and(its));
             }
         }
         let were = || {
             let was = |event: &CounterEvent| self.tiers.get(*event) == SignalTier::Counters;
-            let all = CounterEvent::ALL.iter().copied();
-            all.filter(was).fold(0, |bits, event| bits | 1 << event as u16)
+            CounterEvent::ALL.iter().copied().filter(was).fold(EventSet::NONE, EventSet::with)
         };
         (of_all.unwrap_or_else(were), of_some)
     }
@@ -113,9 +112,9 @@ impl TierSelector {
 }
 
 /// Misses count as counted where the sorts of misses are, that they are the sum of.
-fn presence(counted: &CounterDeltas) -> u16 {
+fn presence(counted: &CounterDeltas) -> EventSet {
     match counted.misses() {
-        Some(_) => counted.present() | 1 << CounterEvent::LlcMisses as u16,
+        Some(_) => counted.present().with(CounterEvent::LlcMisses),
         None => counted.present(),
     }
 }

@@ -654,3 +654,50 @@ fn tasks_are_seen_by_job_and_then_by_id_in_whatever_order_they_come() {
         "#]],
     );
 }
+
+#[test]
+fn a_multiplexed_counter_is_scaled_by_the_times_of_its_own_interval() {
+    check(
+        "nodes=2",
+        "
+        job a
+        show tasks
+        0ms due a
+        250ms poll; task a/1 cpu=100 misses=100/100/100
+        500ms poll; task a/1 cpu=200 misses=130/200/150
+        750ms poll; task a/1 cpu=300 misses=130/300/150
+        1000ms poll; task a/1 cpu=400 misses=140/400/250
+        ",
+        expect![[r#"
+            250ms a/1 cpu 100 wait None misses Some(100)
+            500ms a/1 cpu 100 wait None misses Some(60)
+            750ms a/1 cpu 100 wait None misses None
+            1000ms a/1 cpu 100 wait None misses Some(10)
+        "#]],
+    );
+}
+
+#[test]
+fn the_counters_of_children_are_subtracted_from_inherited_ones() {
+    check(
+        "nodes=2",
+        "
+        job a
+        show tasks
+        0ms due a
+        250ms poll; task a/1 cpu=100 misses=100 children; task a/2 cpu=40 misses=30
+        500ms poll; task a/1 cpu=200 misses=150 children; task a/2 cpu=80 misses=90
+        750ms poll; task a/1 cpu=300 misses=200 children; gone a/2
+        1000ms poll; task a/1 cpu=400 misses=210 children; task a/3 cpu=10 misses=10
+        ",
+        expect![[r#"
+            250ms a/1 cpu 100 wait None misses Some(70)
+            250ms a/2 cpu 40 wait None misses Some(30)
+            500ms a/1 cpu 100 wait None misses Some(0)
+            500ms a/2 cpu 40 wait None misses Some(60)
+            750ms a/1 cpu 100 wait None misses Some(40)
+            1000ms a/1 cpu 100 wait None misses Some(0)
+            1000ms a/3 cpu 10 wait None misses Some(10)
+        "#]],
+    );
+}

@@ -7,12 +7,14 @@
 
 use std::sync::Arc;
 
-use base::{JobId, Nanos};
+use base::{Bytes, JobId, Nanos};
 use linux::child_exit::{self, ChildExit, ChildStatus, ChildUsage};
 use linux::procfs;
 use linux::tasks::{SampledTasks, TaskTotals};
 use rustix::process::Signal;
-use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, Measured, PageMoveEnd};
+use sched::{
+    Cause, CounterEvent, CounterReading, Counters, ExitStatus, JobEvent, JobExit, PageMoveEnd,
+};
 
 use super::agenda::{Agenda, Item, POLL_EVERY};
 use super::jobs::{JobTable, Running, State};
@@ -343,7 +345,7 @@ impl Lifecycle {
 struct FinalValues {
     totals: TaskTotals,
     counters: Counters,
-    traffic: Measured,
+    traffic: Option<Bytes>,
     n_orphans: u32,
 }
 
@@ -368,8 +370,8 @@ fn job_exit(
     let counters = match used == ChildUsage::default() {
         true => counters, // No process was reaped.
         false => counters
-            .with(CounterEvent::PageFaults, Measured::Exact(n_faults))
-            .with(CounterEvent::ContextSwitches, Measured::Exact(n_switches)),
+            .with(CounterEvent::PageFaults, CounterReading::unmultiplexed(n_faults))
+            .with(CounterEvent::ContextSwitches, CounterReading::unmultiplexed(n_switches)),
     };
     JobExit {
         status,
@@ -381,10 +383,9 @@ fn job_exit(
         max_resident,
         wait: totals.wait(user + system),
         // /proc has no value for tasks that exited between two samples. Inherited counters have.
-        n_migrations: match totals.n_migrations(user + system) {
-            Measured::Absent => counters.get(CounterEvent::CpuMigrations),
-            known => known,
-        },
+        n_migrations: totals
+            .n_migrations(user + system)
+            .or_else(|| Some(counters.get(CounterEvent::CpuMigrations)?.value)),
         counters,
         traffic,
         n_orphans,

@@ -35,9 +35,7 @@ use linux::tasks::{CounterMode, SampleTime};
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, system};
 use program::{MemoryPolicy, Workload};
-use sched::{
-    Action, Cause, Measured, NodeSample, Outcome, OutcomeResult, Request, Sample, Target, Turn,
-};
+use sched::{Action, Cause, NodeSample, Outcome, OutcomeResult, Request, Sample, Target, Turn};
 use topology::Machine;
 
 pub use memory_cgroups::check_groups;
@@ -483,7 +481,7 @@ fn open_undo(run: &str, options: &LaunchOptions) -> UndoRecord {
 
 /// Whether a sample contains nothing that loads are computed from. Free memory alone does not count.
 fn is_quiet(sample: &Sample) -> bool {
-    let is_counted = |node: &NodeSample| node.controller_ops != Measured::Absent;
+    let is_counted = |node: &NodeSample| node.controller_ops.is_some();
     let no_events = sample.tasks.is_empty() && sample.exited.is_empty() && sample.jobs.is_empty();
     no_events && sample.usable_cpus.is_none() && !sample.nodes.iter().any(is_counted)
 }

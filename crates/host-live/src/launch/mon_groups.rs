@@ -13,11 +13,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use base::JobId;
+use base::{Bytes, JobId};
 use linux::resctrl::{GroupCreation, MonGroupFolder, MonitoredDomains};
 use linux::source::Live;
 use rustix::fs::{Access, access};
-use sched::{Measured, MonGroupSample, Sample};
+use sched::{MonGroupSample, Sample};
 use topology::Machine;
 
 use crate::session::UndoRecord;
@@ -98,7 +98,7 @@ impl MonGroups {
         match (self.make)(group, &self.root) {
             GroupCreation::Yes(folder) => {
                 // If the counters cannot be read yet, they have not counted yet.
-                let base = self.read_total(&folder).value().unwrap_or(0);
+                let base = self.read_total(&folder).unwrap_or(0);
                 self.of.insert(job, MonGroup { folder, base });
                 return;
             }
@@ -176,24 +176,18 @@ impl MonGroups {
 
     /// Bytes that the tasks of a job transferred since its start, in all domains. Read once more before
     /// its group is removed.
-    pub(super) fn traffic_of(&mut self, job: JobId) -> Measured {
-        let Some(MonGroup { folder, base }) = self.of.get(&job) else { return Measured::Absent };
+    pub(super) fn traffic_of(&mut self, job: JobId) -> Option<Bytes> {
+        let MonGroup { folder, base } = self.of.get(&job)?;
         let (folder, base) = (folder.clone(), *base);
-        match self.read_total(&folder).value() {
-            Some(total) => Measured::Exact(total.saturating_sub(base)),
-            None => Measured::Absent,
-        }
+        Some(Bytes(self.read_total(&folder)?.saturating_sub(base)))
     }
 
-    fn read_total(&mut self, folder: &MonGroupFolder) -> Measured {
-        let Some(domains) = &self.domains else { return Measured::Absent };
-        let domains = domains.read_group(&mut self.source, folder);
-        let known = domains.iter().map(|(_, traffic)| traffic.total_bytes.value());
-        match known.collect::<Option<Vec<u64>>>() {
-            Some(totals) if !totals.is_empty() => Measured::Exact(totals.iter().sum()),
-            // If one domain is absent, so is the sum.
-            _ => Measured::Absent,
-        }
+    /// Bytes in all domains. Absent if the counter of one domain cannot be read.
+    fn read_total(&mut self, folder: &MonGroupFolder) -> Option<u64> {
+        let domains = self.domains.as_ref()?.read_group(&mut self.source, folder);
+        let known = domains.iter().map(|(_, traffic)| Some(traffic.total_bytes?.value));
+        let totals = known.collect::<Option<Vec<u64>>>()?;
+        (!totals.is_empty()).then(|| totals.iter().sum())
     }
 }
 
@@ -282,10 +276,10 @@ mod tests {
                 world.folder.path().join(GROUPS).join("evenkeel-run-0-sort/mon_data/mon_L3_00");
             std::fs::create_dir_all(&folder).expect("made");
             std::fs::write(folder.join("mbm_total_bytes"), format!("{total}\n")).expect("written");
-            assert_eq!(world.groups.traffic_of(JobId(0)), Measured::Exact(total));
+            assert_eq!(world.groups.traffic_of(JobId(0)), Some(Bytes(total)));
             assert_ne!(world.n_open(), 0);
             world.groups.end(JobId(0), &mut world.undo);
-            assert_eq!((world.groups.traffic_of(JobId(0)), world.n_open()), (Measured::Absent, 0));
+            assert_eq!((world.groups.traffic_of(JobId(0)), world.n_open()), (None, 0));
         }
     }
 

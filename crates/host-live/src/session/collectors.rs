@@ -11,7 +11,7 @@ use linux::memory::{self, NodeMeminfo};
 use linux::perf::PmuGroups;
 use linux::system;
 use linux::tasks::{CounterMode, TaskCounters};
-use sched::{Measured, NodeSample, Sample};
+use sched::{NodeSample, Sample};
 use topology::Machine;
 
 /// All sources of a session that are not tasks.
@@ -84,10 +84,10 @@ impl NodeFile {
             node: self.node,
             memory_free: now.map(|memory| Bytes(memory.free)),
             memory_reclaimable: now.map(|memory| Bytes(memory.reclaimable)),
-            controller_ops: Measured::Absent,
+            controller_ops: None,
             counter_bits: 64,
-            read_bytes: Measured::Absent,
-            written_bytes: Measured::Absent,
+            read_bytes: None,
+            written_bytes: None,
         })
     }
 }

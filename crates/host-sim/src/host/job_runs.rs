@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Bytes, JobId, Nanos, TaskId};
 use engine::Host;
 use program::{Ending, Job};
-use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, Measured};
+use sched::{Cause, CounterEvent, CounterReading, Counters, ExitStatus, JobEvent, JobExit};
 
 use super::{ScheduledAction, SimHost, sampling};
 use crate::script::Script;
@@ -147,7 +147,8 @@ impl SimHost {
                 counters = counters.plus(&sampling::counters_of(task));
             }
         }
-        let counters = counters.with(CounterEvent::TaskClock, Measured::Exact(cpu as u64));
+        let counters =
+            counters.with(CounterEvent::TaskClock, CounterReading::unmultiplexed(cpu as u64));
         JobExit {
             status,
             stopped_by_host: by_us,
@@ -156,10 +157,10 @@ impl SimHost {
             user: Nanos(cpu as u64),
             system: Nanos::ZERO,
             max_resident: Bytes(self.slots[idx].script.footprint_max()),
-            wait: Measured::Exact(wait as u64),
-            n_migrations: Measured::Exact(migrations),
+            wait: Some(Nanos(wait as u64)),
+            n_migrations: Some(migrations),
             counters,
-            traffic: Measured::Exact((lines * 64.0) as u64),
+            traffic: Some(Bytes((lines * 64.0) as u64)),
             n_orphans: 0,
         }
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, JobId, Nanos, TaskId};
 use sched::{
-    CounterEvent, Counters, Measured, NodeMemory, NodeSample, NumaSettings, ProcessMemory, Sample,
-    TaskSample,
+    CounterEvent, CounterReading, Counters, NodeMemory, NodeSample, NumaSettings, ProcessMemory,
+    Sample, TaskSample,
 };
 
 use super::SimHost;
@@ -73,7 +73,7 @@ pub(super) fn counters_of(task: &Task) -> Counters {
 }
 
 fn as_counters(tally: &TaskCounts, task: &Task) -> Counters {
-    let count = |value: f64| Measured::Exact(value as u64);
+    let count = |value: f64| CounterReading::unmultiplexed(value as u64);
     Counters::NONE
         .with(CounterEvent::Cycles, count(tally.cycles))
         .with(CounterEvent::Instructions, count(tally.instructions))
@@ -83,8 +83,8 @@ fn as_counters(tally: &TaskCounts, task: &Task) -> Counters {
         .with(CounterEvent::L1dMisses, count(tally.l1_misses))
         .with(CounterEvent::MemoryStalls, count(tally.stalls))
         .with(CounterEvent::QueueFull, count(tally.queue_full))
-        .with(CounterEvent::TaskClock, Measured::Exact(task.cpu_ns as u64))
-        .with(CounterEvent::CpuMigrations, Measured::Exact(task.n_migrations))
+        .with(CounterEvent::TaskClock, count(task.cpu_ns))
+        .with(CounterEvent::CpuMigrations, CounterReading::unmultiplexed(task.n_migrations))
 }
 
 impl SimHost {
@@ -138,9 +138,10 @@ impl SimHost {
                 job,
                 cpu_time: Nanos(cpu_time),
                 previous_sample_at: None,
-                wait: Measured::Exact(wait),
+                wait: Some(Nanos(wait)),
                 last_cpu: Some(self.fluid.hardware().cpus[task.cpu].id),
                 counters,
+                includes_children: false,
             });
         }
         if let Some(first) = first.filter(|_| self.options.capabilities.memory) {
@@ -178,10 +179,9 @@ impl SimHost {
             let grown = lines[0] - before[0] + lines[1] - before[1];
             before.copy_from_slice(&lines);
             self.last_reported.reported_nodes[node] += self.variation_streams.counted(grown);
-            let count = |value: f64| match self.options.capabilities.controllers {
-                true => Measured::Exact(value as u64),
-                false => Measured::Absent,
-            };
+            let is_counted = self.options.capabilities.controllers;
+            let count =
+                |value: f64| is_counted.then(|| CounterReading::unmultiplexed(value as u64));
             sample.nodes.push(NodeSample {
                 node: id,
                 memory_free: Some(Bytes(self.fluid.memory_free(node))),

@@ -2,7 +2,7 @@
 
 use base::{IdSet, JobId, NodeSet, SetId, TaskId};
 use program::MemoryPolicy;
-use sched::{Measured, SignalTier, Target};
+use sched::{CounterReading, SignalTier, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::LineError;
@@ -12,31 +12,39 @@ pub(crate) fn set<T: SetId>(field: &'static str, text: &str) -> Result<IdSet<T>,
     text.parse().map_err(|_| LineError::value(field, format!("{text:?}"), "a list such as 0-3,8"))
 }
 
-/// A counter that ran: an exact or a scaled value. `Option<MeasuredField>` encodes a `Measured`.
+/// A raw counter: `VALUE` without times, `[VALUE, NS]` if it was running all of the time enabled, or
+/// `[VALUE, ENABLED_NS, RUNNING_NS]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum MeasuredField {
-    Exact(u64),
-    Scaled { scaled: u64, ran_permille: u16 },
+pub(crate) enum ReadingField {
+    Untimed(u64),
+    AlwaysRunning(u64, u64),
+    Multiplexed(u64, u64, u64),
 }
 
-pub(crate) fn measured_out(measured: Measured) -> Option<MeasuredField> {
-    match measured {
-        Measured::Absent => None,
-        Measured::Exact(value) => Some(MeasuredField::Exact(value)),
-        Measured::Scaled { value, ran_permille } => {
-            Some(MeasuredField::Scaled { scaled: value, ran_permille })
+impl From<CounterReading> for ReadingField {
+    fn from(reading: CounterReading) -> Self {
+        let CounterReading { value, enabled_ns, running_ns } = reading;
+        match (enabled_ns, running_ns) {
+            (0, 0) => ReadingField::Untimed(value),
+            (enabled_ns, running_ns) if enabled_ns == running_ns => {
+                ReadingField::AlwaysRunning(value, enabled_ns)
+            }
+            (enabled_ns, running_ns) => ReadingField::Multiplexed(value, enabled_ns, running_ns),
         }
     }
 }
 
-pub(crate) fn measured_in(field: Option<MeasuredField>) -> Measured {
-    match field {
-        None => Measured::Absent,
-        Some(MeasuredField::Exact(value)) => Measured::Exact(value),
-        Some(MeasuredField::Scaled { scaled, ran_permille }) => {
-            Measured::Scaled { value: scaled, ran_permille }
-        }
+impl From<ReadingField> for CounterReading {
+    fn from(field: ReadingField) -> Self {
+        let (value, enabled_ns, running_ns) = match field {
+            ReadingField::Untimed(value) => (value, 0, 0),
+            ReadingField::AlwaysRunning(value, ns) => (value, ns, ns),
+            ReadingField::Multiplexed(value, enabled_ns, running_ns) => {
+                (value, enabled_ns, running_ns)
+            }
+        };
+        CounterReading { value, enabled_ns, running_ns }
     }
 }
 

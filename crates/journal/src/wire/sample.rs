@@ -7,7 +7,7 @@ use sched::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::fields::{MeasuredField, TaskField, measured_in, measured_out, set, task_in, task_out};
+use super::fields::{ReadingField, TaskField, set, task_in, task_out};
 use super::is_default;
 use super::job::JobLine;
 use super::memory::{CompletedPageMoveLine, ProcessMemoryLine};
@@ -93,13 +93,13 @@ pub(crate) struct JobExitField {
     pub system_ns: u64,
     pub max_resident_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub wait_ns: Option<MeasuredField>,
+    pub wait_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub n_migrations: Option<MeasuredField>,
+    pub n_migrations: Option<u64>,
     #[serde(skip_serializing_if = "CountersField::is_empty", default)]
     pub counters: CountersField,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub traffic_bytes: Option<MeasuredField>,
+    pub traffic_bytes: Option<u64>,
     #[serde(skip_serializing_if = "is_default", default)]
     pub n_orphans: u32,
 }
@@ -123,11 +123,13 @@ pub(crate) struct TaskLine {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub previous_sample_at_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub wait_ns: Option<MeasuredField>,
+    pub wait_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub last_cpu: Option<u32>,
     #[serde(skip_serializing_if = "CountersField::is_empty", default)]
     pub counters: CountersField,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub includes_children: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -138,13 +140,13 @@ pub(crate) struct NodeLine {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reclaimable_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub controller_ops: Option<MeasuredField>,
+    pub controller_ops: Option<ReadingField>,
     #[serde(skip_serializing_if = "is_default", default)]
     pub counter_bits: u8,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub read_bytes: Option<MeasuredField>,
+    pub read_bytes: Option<ReadingField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub written_bytes: Option<MeasuredField>,
+    pub written_bytes: Option<ReadingField>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -286,10 +288,10 @@ impl From<&JobExit> for JobExitField {
             user_ns: exit.user.0,
             system_ns: exit.system.0,
             max_resident_bytes: exit.max_resident.0,
-            wait_ns: measured_out(exit.wait),
-            n_migrations: measured_out(exit.n_migrations),
+            wait_ns: exit.wait.map(|wait| wait.0),
+            n_migrations: exit.n_migrations,
             counters: CountersField(exit.counters),
-            traffic_bytes: measured_out(exit.traffic),
+            traffic_bytes: exit.traffic.map(|bytes| bytes.0),
             n_orphans: exit.n_orphans,
         }
     }
@@ -308,10 +310,10 @@ impl From<JobExitField> for JobExit {
             user: Nanos(field.user_ns),
             system: Nanos(field.system_ns),
             max_resident: Bytes(field.max_resident_bytes),
-            wait: measured_in(field.wait_ns),
-            n_migrations: measured_in(field.n_migrations),
+            wait: field.wait_ns.map(Nanos),
+            n_migrations: field.n_migrations,
             counters: field.counters.0,
-            traffic: measured_in(field.traffic_bytes),
+            traffic: field.traffic_bytes.map(Bytes),
             n_orphans: field.n_orphans,
         }
     }
@@ -326,9 +328,10 @@ impl From<&TaskSample> for TaskLine {
             job: task.job.0,
             cpu_ns: task.cpu_time.0,
             previous_sample_at_ns: task.previous_sample_at.map(|at| at.0),
-            wait_ns: measured_out(task.wait),
+            wait_ns: task.wait.map(|wait| wait.0),
             last_cpu: task.last_cpu.map(|cpu| cpu.0),
             counters: CountersField(task.counters),
+            includes_children: task.includes_children,
         }
     }
 }
@@ -341,9 +344,10 @@ impl From<TaskLine> for TaskSample {
             job: JobId(line.job),
             cpu_time: Nanos(line.cpu_ns),
             previous_sample_at: line.previous_sample_at_ns.map(Nanos),
-            wait: measured_in(line.wait_ns),
+            wait: line.wait_ns.map(Nanos),
             last_cpu: line.last_cpu.map(CpuId),
             counters: line.counters.0,
+            includes_children: line.includes_children,
         }
     }
 }
@@ -354,10 +358,10 @@ impl From<&NodeSample> for NodeLine {
             node: node.node.0,
             free_bytes: node.memory_free.map(|bytes| bytes.0),
             reclaimable_bytes: node.memory_reclaimable.map(|bytes| bytes.0),
-            controller_ops: measured_out(node.controller_ops),
+            controller_ops: node.controller_ops.map(Into::into),
             counter_bits: node.counter_bits,
-            read_bytes: measured_out(node.read_bytes),
-            written_bytes: measured_out(node.written_bytes),
+            read_bytes: node.read_bytes.map(Into::into),
+            written_bytes: node.written_bytes.map(Into::into),
         }
     }
 }
@@ -368,10 +372,10 @@ impl From<NodeLine> for NodeSample {
             node: NodeId(line.node),
             memory_free: line.free_bytes.map(Bytes),
             memory_reclaimable: line.reclaimable_bytes.map(Bytes),
-            controller_ops: measured_in(line.controller_ops),
+            controller_ops: line.controller_ops.map(Into::into),
             counter_bits: line.counter_bits,
-            read_bytes: measured_in(line.read_bytes),
-            written_bytes: measured_in(line.written_bytes),
+            read_bytes: line.read_bytes.map(Into::into),
+            written_bytes: line.written_bytes.map(Into::into),
         }
     }
 }

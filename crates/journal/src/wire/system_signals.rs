@@ -10,10 +10,10 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::fields::{MeasuredField, measured_in, measured_out};
+use super::fields::ReadingField;
 use super::is_default;
 
-/// `{"cycles": 7, "llc-misses": {"scaled": 5, "ran_permille": 500}}`: the counters that ran.
+/// `{"cycles": [7, 20], "llc-misses": [5, 20, 10]}`: raw counters by event.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CountersField(pub Counters);
 
@@ -26,8 +26,8 @@ impl CountersField {
 impl Serialize for CountersField {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for (event, measured) in self.0.iter() {
-            map.serialize_entry(event.name(), &measured_out(measured))?;
+        for (event, reading) in self.0.iter() {
+            map.serialize_entry(event.name(), &ReadingField::from(reading))?;
         }
         map.end()
     }
@@ -51,9 +51,9 @@ impl<'de> Visitor<'de> for ByName {
     /// An unknown event is ignored.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CountersField, A::Error> {
         let mut counters = Counters::NONE;
-        while let Some((name, field)) = map.next_entry::<String, MeasuredField>()? {
+        while let Some((name, field)) = map.next_entry::<String, ReadingField>()? {
             if let Some(event) = CounterEvent::of_name(&name) {
-                counters.set(event, measured_in(Some(field)));
+                counters.set(event, field.into());
             }
         }
         Ok(CountersField(counters))
@@ -78,9 +78,9 @@ pub(crate) struct MonGroupLine {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TrafficField {
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub total_bytes: Option<MeasuredField>,
+    pub total_bytes: Option<ReadingField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub local_bytes: Option<MeasuredField>,
+    pub local_bytes: Option<ReadingField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub occupancy_bytes: Option<u64>,
 }
@@ -113,8 +113,8 @@ pub(crate) struct StallField {
 impl From<Traffic> for TrafficField {
     fn from(traffic: Traffic) -> Self {
         TrafficField {
-            total_bytes: measured_out(traffic.total_bytes),
-            local_bytes: measured_out(traffic.local_bytes),
+            total_bytes: traffic.total_bytes.map(Into::into),
+            local_bytes: traffic.local_bytes.map(Into::into),
             occupancy_bytes: traffic.occupancy.map(|bytes| bytes.0),
         }
     }
@@ -123,8 +123,8 @@ impl From<Traffic> for TrafficField {
 impl From<TrafficField> for Traffic {
     fn from(field: TrafficField) -> Self {
         Traffic {
-            total_bytes: measured_in(field.total_bytes),
-            local_bytes: measured_in(field.local_bytes),
+            total_bytes: field.total_bytes.map(Into::into),
+            local_bytes: field.local_bytes.map(Into::into),
             occupancy: field.occupancy_bytes.map(Bytes),
         }
     }

@@ -188,12 +188,19 @@ fn big(rng: &mut Rng) -> u64 {
     rng.next_u64() >> rng.below(64)
 }
 
-fn measured(rng: &mut Rng) -> Measured {
-    match rng.below(3) {
-        0 => Measured::Absent,
-        1 => Measured::Exact(big(rng)),
-        _ => Measured::Scaled { value: big(rng), ran_permille: rng.below(1001) as u16 },
+fn reading(rng: &mut Rng) -> Option<CounterReading> {
+    let (value, enabled_ns) = (big(rng), big(rng));
+    let reading = |enabled_ns, running_ns| Some(CounterReading { value, enabled_ns, running_ns });
+    match rng.below(4) {
+        0 => None,
+        1 => Some(CounterReading::unmultiplexed(value)),
+        2 => reading(enabled_ns, enabled_ns),
+        _ => reading(enabled_ns, big(rng).min(enabled_ns)),
     }
+}
+
+fn maybe(rng: &mut Rng) -> Option<u64> {
+    (rng.below(3) != 0).then(|| big(rng))
 }
 
 fn task(rng: &mut Rng) -> TaskId {
@@ -300,16 +307,20 @@ fn job_exit(rng: &mut Rng) -> JobExit {
         user: Nanos(big(rng)),
         system: Nanos(big(rng)),
         max_resident: Bytes(big(rng)),
-        wait: measured(rng),
-        n_migrations: measured(rng),
+        wait: maybe(rng).map(Nanos),
+        n_migrations: maybe(rng),
         counters: counters(rng),
-        traffic: measured(rng),
+        traffic: maybe(rng).map(Bytes),
         n_orphans: rng.below(3) as u32,
     }
 }
 
 fn counters(rng: &mut Rng) -> Counters {
-    CounterEvent::ALL.iter().fold(Counters::NONE, |all, &event| all.with(event, measured(rng)))
+    let mut counters = Counters::NONE;
+    for &event in CounterEvent::ALL {
+        reading(rng).into_iter().for_each(|reading| counters.set(event, reading));
+    }
+    counters
 }
 
 fn llc(rng: &mut Rng) -> LlcId {
@@ -318,8 +329,8 @@ fn llc(rng: &mut Rng) -> LlcId {
 
 fn traffic(rng: &mut Rng) -> Traffic {
     Traffic {
-        total_bytes: measured(rng),
-        local_bytes: measured(rng),
+        total_bytes: reading(rng),
+        local_bytes: reading(rng),
         occupancy: some(rng, |rng| Bytes(big(rng))),
     }
 }
@@ -337,19 +348,20 @@ fn sample(rng: &mut Rng) -> Sample {
             job: job_id(rng),
             cpu_time: Nanos(big(rng)),
             previous_sample_at: some(rng, |rng| Nanos(big(rng))),
-            wait: measured(rng),
+            wait: maybe(rng).map(Nanos),
             last_cpu: some(rng, |rng| CpuId(rng.below(512) as u32)),
             counters: counters(rng),
+            includes_children: rng.below(2) == 0,
         }),
         exited: many(rng, task),
         nodes: many(rng, |rng| NodeSample {
             node: NodeId(rng.below(8) as u32),
             memory_free: some(rng, |rng| Bytes(big(rng))),
             memory_reclaimable: some(rng, |rng| Bytes(big(rng))),
-            controller_ops: measured(rng),
+            controller_ops: reading(rng),
             counter_bits: rng.below(65) as u8,
-            read_bytes: measured(rng),
-            written_bytes: measured(rng),
+            read_bytes: reading(rng),
+            written_bytes: reading(rng),
         }),
         llcs: many(rng, |rng| LlcSample { llc: llc(rng), traffic: traffic(rng) }),
         mon_groups: many(rng, |rng| MonGroupSample {

@@ -113,7 +113,7 @@ impl MetricsRecorder {
 
     fn record_end(&mut self, at: Nanos, event: &JobEvent) {
         let JobEvent::Ended(job, end) = event else { return };
-        self.metrics.n_migrations += end.n_migrations.value().unwrap_or(0);
+        self.metrics.n_migrations += end.n_migrations.unwrap_or(0);
         let failed = !end.stopped_by_host && end.status != ExitStatus::Exited(0);
         if failed {
             self.record_failure(&format!("job {} failed", job.0));
@@ -132,7 +132,8 @@ impl MetricsRecorder {
 
     /// The values of the first sample were counted before the run.
     fn record_node(&mut self, node: &NodeSample) {
-        let (Some(read), Some(written)) = (node.read_bytes.value(), node.written_bytes.value())
+        let (Some(read), Some(written)) =
+            (node.read_bytes.map(|r| r.value), node.written_bytes.map(|r| r.value))
         else {
             return;
         };

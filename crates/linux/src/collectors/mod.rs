@@ -17,7 +17,7 @@ pub use stream::{StreamCollectors, choice, counting_rights, identity_of};
 pub use tasks::{SHUT_OUT, Tasks};
 
 use base::Bytes;
-use sched::{LlcSample, Measured, NodeSample, Sample};
+use sched::{LlcSample, NodeSample, Sample};
 use topology::Machine;
 
 use crate::resctrl::MonitoredDomains;
@@ -122,10 +122,10 @@ fn of_node(sample: &mut Sample, node: base::NodeId) -> &mut NodeSample {
             node,
             memory_free: None,
             memory_reclaimable: None,
-            controller_ops: Measured::Absent,
+            controller_ops: None,
             counter_bits: 64,
-            read_bytes: Measured::Absent,
-            written_bytes: Measured::Absent,
+            read_bytes: None,
+            written_bytes: None,
         });
         sample.nodes.len() - 1
     });

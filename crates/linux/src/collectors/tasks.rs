@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use base::{CpuId, JobId, Nanos, TaskId};
-use sched::{CounterEvent, Counters, Measured, Sample, TaskSample};
+use sched::{CounterEvent, Counters, Sample, TaskSample};
 
-use crate::perf::{Attr, CounterTarget, Flags, GroupSpec, Meter, PmuGroups, Sum, less};
+use crate::perf::{Attr, CounterTarget, Flags, GroupSpec, PmuGroups, add_group};
 use crate::procfs;
 use crate::source::Source;
 
@@ -19,8 +19,6 @@ pub struct Tasks {
     processes: Vec<(u32, JobId)>,
     chosen: Vec<PmuGroups>,
     threads: BTreeMap<(u32, u32), Thread>,
-    /// What threads of a process that are gone had counted by themselves.
-    past: BTreeMap<u32, Counters>,
     /// Why something did not open, said once each.
     said: BTreeSet<String>,
     /// When each process was born, to tell it from another with its number.
@@ -35,9 +33,8 @@ struct Thread {
     id: TaskId,
     job: JobId,
     groups: Opened,
-    /// What was counted; of the first thread of a process with all that it started.
-    meter: Meter,
-    shown: Counters,
+    /// The last reading; of the first thread of a process with all that it started.
+    counters: Counters,
     /// Whether one of its groups waits for counters that somebody else has.
     is_shut_out: bool,
 }
@@ -45,8 +42,8 @@ struct Thread {
 impl Tasks {
     /// Follows these processes; `chosen` is what is counted of each thread.
     pub fn new(processes: Vec<(u32, JobId)>, chosen: Vec<PmuGroups>) -> Self {
-        let (threads, past, said) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Tasks { processes, chosen, threads, past, said, born: BTreeMap::new() }
+        let (threads, said) = (BTreeMap::new(), BTreeSet::new());
+        Tasks { processes, chosen, threads, said, born: BTreeMap::new() }
     }
 
     /// Reads every thread into a sample. Tells whether any process is left.
@@ -62,7 +59,6 @@ impl Tasks {
             for &tid in &tids {
                 self.look_at(source, (pid, tid), job, sample);
             }
-            self.settle_first(pid, sample);
         }
         let shut_out = self.threads.values().any(|thread| thread.is_shut_out);
         if shut_out && self.said.insert("shut out".to_owned()) {
@@ -104,10 +100,6 @@ impl Tasks {
     fn forget(&mut self, source: &mut dyn Source, (pid, tid): (u32, u32), sample: &mut Sample) {
         let Some(thread) = self.threads.remove(&(pid, tid)) else { return };
         thread.groups.iter().for_each(|(nr, _)| source.close(*nr));
-        if tid != pid {
-            let past = self.past.entry(pid).or_default();
-            *past = past.plus(&thread.meter.totals());
-        }
         sample.exited.push(thread.id);
     }
 
@@ -132,8 +124,7 @@ impl Tasks {
         }
         if self.threads.get(&(pid, tid)).is_none_or(|known| known.id != id) {
             let groups = self.open(source, (pid, tid), sample);
-            let (meter, shown) = (Meter::default(), Counters::NONE);
-            let thread = Thread { id, job, groups, meter, shown, is_shut_out: false };
+            let thread = Thread { id, job, groups, counters: Counters::NONE, is_shut_out: false };
             self.threads.insert((pid, tid), thread);
         }
         let Some(thread) = self.threads.get_mut(&(pid, tid)) else { return };
@@ -144,9 +135,10 @@ impl Tasks {
             job: thread.job,
             cpu_time: Nanos(times.run_ns),
             previous_sample_at: None,
-            wait: Measured::Exact(times.wait_ns),
+            wait: Some(Nanos(times.wait_ns)),
             last_cpu: last_cpu.map(CpuId),
-            counters: thread.meter.now(),
+            counters: thread.counters,
+            includes_children: tid == pid,
         });
     }
 
@@ -170,22 +162,6 @@ impl Tasks {
             }
         }
         opened
-    }
-
-    /// What the first thread did itself is what was counted of all less what the others did.
-    fn settle_first(&mut self, pid: u32, sample: &mut Sample) {
-        let mut others = self.past.get(&pid).copied().unwrap_or_default();
-        for (&(_, tid), thread) in self.threads.range((pid, 0)..=(pid, u32::MAX)) {
-            if tid != pid {
-                others = others.plus(&thread.meter.totals());
-            }
-        }
-        let Some(first) = self.threads.get_mut(&(pid, pid)) else { return };
-        first.shown = less(&first.meter.totals(), &others, &first.shown);
-        let shown = first.shown.where_in(&first.meter.now());
-        if let Some(task) = sample.tasks.iter_mut().find(|task| task.task == first.id) {
-            task.counters = shown;
-        }
     }
 
     /// Closes what is open.
@@ -231,15 +207,14 @@ pub const SHUT_OUT: &str = "counters are held by somebody else (a profiler, besi
 
 impl Thread {
     fn read(&mut self, source: &mut dyn Source) {
-        let mut sum = Sum::default();
+        let mut counters = Counters::NONE;
         for (nr, events) in &self.groups {
             if let Ok(bytes) = source.group(*nr) {
-                let _ = sum.add(&bytes, events); // What is no group counts as not read.
+                let _ = add_group(&mut counters, &bytes, events);
             }
         }
-        self.meter.take(&sum);
-        let events = self.groups.iter().flat_map(|(_, events)| events);
-        self.is_shut_out = sum.is_shut_out && sum.lacks_any(events);
+        self.counters = counters.or(&self.counters);
+        self.is_shut_out = self.counters.iter().any(|(_, reading)| reading.never_ran());
     }
 }
 

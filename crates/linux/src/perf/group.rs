@@ -22,11 +22,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use sched::{CounterEvent, Counters, Measured};
+use sched::{CounterEvent, CounterReading, Counters};
 
 use super::attr::{self, Attr, CounterTarget, Flags};
 use super::format::{Format, encode};
-use super::group_read::{COUNTERS_MAX, Counter, Growing, read_group};
+use super::group_read::{COUNTERS_MAX, read_group};
 use super::grouping::in_groups;
 use super::uarch::{CpuIdentity, Uarch, uarch_of};
 use crate::fault;
@@ -239,107 +239,32 @@ impl Group {
     }
 }
 
-/// What the groups of a task together say: one reading after another goes in, counters come out.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sum {
-    /// Each counter_event over all PMUs.
-    parts: [Option<Counter>; CounterEvent::N],
-    /// Whether a group could have counted and never did.
-    pub is_shut_out: bool,
+/// Adds a read of one group to the counters of a task. `events` are its events with the ids of their
+/// counters, in the order in which they were opened. An event that is counted on two PMUs is added up.
+///
+/// # Errors
+/// The bytes are no read of a group.
+pub fn add_group(
+    counters: &mut Counters,
+    bytes: &[u8],
+    events: &[(CounterEvent, u64)],
+) -> Result<(), super::ValuesError> {
+    let group = read_group(bytes)?;
+    for (place, (event, id)) in events.iter().enumerate() {
+        if let Some(reading) = group.counter(*id, place) {
+            let known = counters.get(*event);
+            counters.set(*event, known.map_or(reading, |known| on_both_pmus(known, reading)));
+        }
+    }
+    Ok(())
 }
 
-impl Sum {
-    /// Takes the bytes of a group in; `events` are its counter_events with their counters' numbers.
-    ///
-    /// # Errors
-    /// They are no such bytes.
-    pub fn add(
-        &mut self,
-        bytes: &[u8],
-        events: &[(CounterEvent, u64)],
-    ) -> Result<(), super::ValuesError> {
-        let reading = read_group(bytes)?;
-        self.is_shut_out |= reading.is_shut_out();
-        // Counters are told in the order in which they were opened.
-        for (place, (counter_event, number)) in events.iter().enumerate() {
-            let Some(counter) = reading.counter(*number, place) else { continue };
-            let part = &mut self.parts[*counter_event as usize];
-            *part = Some(part.map_or(counter, |part| both(part, counter)));
-        }
-        Ok(())
-    }
-
-    /// Whether any of these was never counted.
-    pub fn lacks_any<'a>(&self, events: impl IntoIterator<Item = &'a (CounterEvent, u64)>) -> bool {
-        let is_lacking = |(counter_event, _): &&(CounterEvent, u64)| {
-            let part = self.parts[*counter_event as usize];
-            part.is_none_or(|part| part.since_opened() == Measured::Absent)
-        };
-        events.into_iter().any(|event| is_lacking(&event))
-    }
-
-    /// The counters since they were opened, scaled by the share of all that time in which they ran.
-    pub fn counters(&self) -> Counters {
-        let mut counters = Counters::NONE;
-        for &counter_event in CounterEvent::ALL {
-            let part = self.parts[counter_event as usize];
-            counters.set(counter_event, part.map_or(Measured::Absent, |part| part.since_opened()));
-        }
-        counters
-    }
-}
-
-/// A counter on two PMUs. They are not read at one instant: the time up to the first of both readings
-/// is what both stand for, and together they have not run longer.
-fn both(one: Counter, other: Counter) -> Counter {
+/// One event on the PMUs of two kinds of cores. The PMUs are read one after the other: the time enabled
+/// of the first read holds for both, and the times running are added up to at most that time.
+fn on_both_pmus(one: CounterReading, other: CounterReading) -> CounterReading {
     let enabled_ns = one.enabled_ns.min(other.enabled_ns);
     let running_ns = one.running_ns.saturating_add(other.running_ns).min(enabled_ns);
-    Counter { value: one.value.saturating_add(other.value), enabled_ns, running_ns }
-}
-
-/// What the counters of a task came to, from reading to reading: each growth is scaled by the times
-/// of its own interval ([`Growing`]).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Meter([Growing; CounterEvent::N]);
-
-impl Meter {
-    /// Takes the next reading in. What could not be read this time stays as it was.
-    pub fn take(&mut self, sum: &Sum) {
-        for (growing, part) in self.0.iter_mut().zip(&sum.parts) {
-            part.iter().for_each(|part| growing.take(*part));
-        }
-    }
-
-    /// Whether one of them would not have run in the interval that this reading ends, having done so
-    /// before: whoever need not tell of this interval waits for the next.
-    pub fn would_miss(&self, sum: &Sum) -> bool {
-        let mut both = self.0.iter().zip(&sum.parts);
-        both.any(|(growing, part)| part.is_some_and(|part| growing.would_miss(part)))
-    }
-
-    /// What they came to; of intervals in which one did not run nothing is in it.
-    pub fn totals(&self) -> Counters {
-        self.each(Growing::total)
-    }
-
-    /// The same without those that did not run since the reading before and could have: what they
-    /// grew by is not known.
-    pub fn now(&self) -> Counters {
-        self.each(Growing::now)
-    }
-
-    /// What they came to by the share of all the time in which each ran, so that nothing is missing.
-    pub fn since_opened(&self) -> Counters {
-        self.each(Growing::since_opened)
-    }
-
-    fn each(&self, of: impl Fn(&Growing) -> Measured) -> Counters {
-        let mut counters = Counters::NONE;
-        for (&counter_event, growing) in CounterEvent::ALL.iter().zip(&self.0) {
-            counters.set(counter_event, of(growing));
-        }
-        counters
-    }
+    CounterReading { value: one.value.saturating_add(other.value), enabled_ns, running_ns }
 }
 
 /// All groups of a task.
@@ -405,36 +330,17 @@ impl TaskGroups {
         self.groups.iter().map(|(group, _)| group.n_descriptors()).sum()
     }
 
-    /// What they have counted: one call a group. What cannot be read is absent. Shut out is who lacks
-    /// something for it: on one kind of core the groups of the other never run.
-    pub fn read(&self) -> Sum {
+    /// Reads all groups, one system call each. Events of a group that cannot be read are absent.
+    pub fn read(&self) -> Counters {
         let mut buffer = [0; Group::BYTES_MAX];
-        let mut sum = Sum::default();
+        let mut counters = Counters::NONE;
         for (group, events) in &self.groups {
             if let Ok(bytes) = group.read(&mut buffer) {
-                // A kernel gives nothing else; what would be is left out as if not read.
-                let _ = sum.add(bytes, events);
+                let _ = add_group(&mut counters, bytes, events); // A kernel returns no other bytes.
             }
         }
-        sum.is_shut_out &= sum.lacks_any(self.groups.iter().flat_map(|(_, events)| events));
-        sum
+        counters
     }
-}
-
-/// What inherited groups counted, less what others counted by themselves; never less than `before`.
-pub fn less(whole: &Counters, others: &Counters, before: &Counters) -> Counters {
-    let mut rest = Counters::NONE;
-    for (counter_event, counted) in whole.iter() {
-        let of_others = others.get(counter_event).value().unwrap_or(0);
-        let at_least = before.get(counter_event).value().unwrap_or(0);
-        let value = counted.value().unwrap_or(0).saturating_sub(of_others).max(at_least);
-        let measured = match counted.ran_permille() {
-            Some(ran_permille) => Measured::Scaled { value, ran_permille },
-            None => Measured::Exact(value),
-        };
-        rest.set(counter_event, measured);
-    }
-    rest
 }
 
 #[cfg(test)]
@@ -448,64 +354,27 @@ mod tests {
 
     const CYCLES: &[(CounterEvent, u64)] = &[(CounterEvent::Cycles, 9)];
 
-    fn sum(groups: &[[u64; 5]]) -> Measured {
-        reading(groups).counters().get(CounterEvent::Cycles)
+    /// The cycles over all PMUs, as value, time enabled and time running.
+    fn cycles(groups: &[[u64; 5]]) -> (u64, u64, u64) {
+        let mut counters = Counters::NONE;
+        for group in groups {
+            add_group(&mut counters, &bytes(group), CYCLES).expect("a group");
+        }
+        let cycles = counters.get(CounterEvent::Cycles).expect("counted");
+        (cycles.value, cycles.enabled_ns, cycles.running_ns)
     }
 
     #[test]
-    fn a_task_on_both_kinds_of_core_is_counted_exactly_and_not_scaled() {
-        // 40 of 100 ns on one kind, 60 on the other: nothing is missing.
-        assert_eq!(sum(&[[1, 100, 40, 500, 9], [1, 100, 60, 70, 9]]), Measured::Exact(570));
+    fn a_task_on_both_kinds_of_core_is_counted_exactly() {
+        // 40 of 100 ns on one kind, 60 on the other.
+        assert_eq!(cycles(&[[1, 100, 40, 500, 9], [1, 100, 60, 70, 9]]), (570, 100, 100));
         // Never on the second kind.
-        assert_eq!(sum(&[[1, 100, 100, 500, 9], [1, 100, 0, 0, 9]]), Measured::Exact(500));
-        // Half of the time nobody counted.
-        let half = Measured::Scaled { value: 1140, ran_permille: 500 };
-        assert_eq!(sum(&[[1, 100, 20, 500, 9], [1, 100, 30, 70, 9]]), half);
-        assert_eq!(sum(&[[1, 100, 0, 0, 9], [1, 100, 0, 0, 9]]), Measured::Absent);
-    }
-
-    fn reading(groups: &[[u64; 5]]) -> Sum {
-        let mut sum = Sum::default();
-        groups.iter().for_each(|group| sum.add(&bytes(group), CYCLES).expect("a group"));
-        sum
-    }
-
-    #[test]
-    fn a_task_that_wanders_between_kinds_of_cores_misses_no_interval() {
-        let mut meter = Meter::default();
-        let mut cycles = |groups: &[[u64; 5]]| {
-            meter.take(&reading(groups));
-            meter.now().get(CounterEvent::Cycles)
-        };
-        assert_eq!(cycles(&[[1, 100, 100, 500, 9], [1, 101, 0, 0, 9]]), Measured::Exact(500));
-        assert_eq!(cycles(&[[1, 200, 100, 500, 9], [1, 201, 101, 70, 9]]), Measured::Exact(570));
-        // In the third, half of the time on the second kind was not counted.
-        let half = Measured::Scaled { value: 590, ran_permille: 833 };
-        assert_eq!(cycles(&[[1, 300, 100, 500, 9], [1, 301, 150, 80, 9]]), half);
-    }
-
-    #[test]
-    fn whoever_can_wait_takes_intervals_in_which_each_group_had_its_turn() {
-        let mut meter = Meter::default();
-        meter.take(&reading(&[[1, 100, 0, 0, 9]]));
-        assert!(!meter.would_miss(&reading(&[[1, 200, 0, 0, 9]])), "it never had one");
-        meter.take(&reading(&[[1, 200, 100, 10, 9]]));
-        assert!(meter.would_miss(&reading(&[[1, 300, 100, 10, 9]])));
-        assert!(!meter.would_miss(&reading(&[[1, 300, 150, 10, 9]])));
-        assert!(!meter.would_miss(&reading(&[[1, 200, 100, 10, 9]])), "the task slept");
-        meter.take(&reading(&[[1, 300, 100, 10, 9]]));
-        let of = |counters: Counters| counters.get(CounterEvent::Cycles).value();
-        assert_eq!((of(meter.now()), of(meter.totals())), (None, Some(10)));
-        assert_eq!(of(meter.since_opened()), Some(30));
-    }
-
-    #[test]
-    fn nothing_counts_twice_and_nothing_goes_back() {
-        let of = |value| Counters::NONE.with(CounterEvent::Cycles, Measured::Exact(value));
-        assert_eq!(less(&of(100), &of(30), &of(0)), of(70));
-        assert_eq!(less(&of(100), &Counters::NONE, &of(0)), of(100));
-        // Others were read a moment later than the whole.
-        assert_eq!(less(&of(100), &of(110), &of(80)), of(80));
+        assert_eq!(cycles(&[[1, 100, 100, 500, 9], [1, 100, 0, 0, 9]]), (500, 100, 100));
+        // Multiplexed for half of the time.
+        assert_eq!(cycles(&[[1, 100, 20, 500, 9], [1, 100, 30, 70, 9]]), (570, 100, 50));
+        assert_eq!(cycles(&[[1, 100, 0, 0, 9], [1, 100, 0, 0, 9]]), (0, 100, 0));
+        // The second PMU is read a moment later.
+        assert_eq!(cycles(&[[1, 200, 100, 500, 9], [1, 201, 101, 70, 9]]), (570, 200, 200));
     }
 
     #[test]
@@ -516,15 +385,16 @@ mod tests {
             return;
         }
         assert_eq!(groups.n_descriptors(), 4);
-        let before = groups.read().counters();
+        let before = groups.read();
         // So large that it is mapped anew and not taken from what was freed.
         let mut memory = vec![0u8; 64 << 20];
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
         std::hint::black_box(&memory);
-        let after = groups.read().counters();
-        let grown = sched::CounterDeltas::between(&after, &before);
-        assert!(0 < grown.get(CounterEvent::TaskClock).expect("counted"));
-        assert!(0 < grown.get(CounterEvent::PageFaults).expect("counted"));
+        let after = groups.read();
+        for event in [CounterEvent::TaskClock, CounterEvent::PageFaults] {
+            let value = |counters: &Counters| counters.get(event).expect("counted").value;
+            assert!(value(&before) < value(&after), "{}", event.name());
+        }
     }
 
     #[test]
@@ -542,7 +412,7 @@ mod tests {
         fault::with_errors(fault::FaultPlan { seed, permille: 300 }, || {
             let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], false);
             assert!(refused.is_some() || !groups.is_empty());
-            let _ = groups.read().counters();
+            let _ = groups.read();
         });
     }
 }

@@ -34,10 +34,10 @@ pub use attr::{Attr, CounterTarget, Flags, open};
 pub use format::{Format, FormatError, encode};
 pub(crate) use group::{DEVICES, format_of};
 pub use group::{
-    EventChoice, Group, GroupSpec, Meter, PmuGroups, Sum, TaskGroups, choose, less, software,
+    EventChoice, Group, GroupSpec, PmuGroups, TaskGroups, add_group, choose, software,
     software_event,
 };
-pub use group_read::{Counter, Growing, Reading, ValuesError, read_group};
+pub use group_read::{GroupReading, ValuesError, read_group};
 pub use overflow::OverflowCounters;
 pub use refusal::{CounterScope, TASK_EXITED, explain_refusal, own_code_only};
 pub use uarch::{CpuIdentity, Pmu, Uarch, UarchError, UarchEvent, identity, uarch_of, uarchs};

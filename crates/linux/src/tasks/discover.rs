@@ -66,7 +66,7 @@ impl TaskReader {
             let id = TaskId { tid, start_time_ticks: stat.born_ticks };
             let mut thread = Thread::new(id, Arc::clone(mask));
             thread.keep_schedstat(pid, &mut self.descriptors);
-            thread.counted = self.counters.open(job, id, &mut self.descriptors);
+            thread.counters = self.counters.open(job, id, &mut self.descriptors);
             process.threads.push(thread);
         }
         process.look_at = Nanos::ZERO;

@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
-use sched::Measured;
 
 use crate::affinity::is_same;
 
@@ -97,7 +96,7 @@ pub struct Thread {
     look_at: Nanos,
     /// What the processor and the kernel count of it: most threads sleep, and are passed over sooner
     /// without it among them.
-    counted: Option<Box<counters::ThreadCounters>>,
+    counters: Option<Box<counters::ThreadCounters>>,
 }
 
 /// What the threads of a job came to, as far as they were seen.
@@ -130,22 +129,19 @@ impl TaskTotals {
 
     /// Waiting time, of a job that used so much in all; absent when too much of that was used by
     /// tasks that came and went unseen.
-    pub fn wait(&self, used: Nanos) -> Measured {
-        known(self.wait_ns, self.wait_of_ns, used)
+    pub fn wait(&self, used: Nanos) -> Option<Nanos> {
+        known(self.wait_ns, self.wait_of_ns, used).map(Nanos)
     }
 
     /// Moves between CPUs, of a job that used so much in all; absent in the same way.
-    pub fn n_migrations(&self, used: Nanos) -> Measured {
+    pub fn n_migrations(&self, used: Nanos) -> Option<u64> {
         known(self.n_migrations, self.moves_of_ns, used)
     }
 }
 
-fn known(value: u64, of_ns: u64, used: Nanos) -> Measured {
+fn known(value: u64, of_ns: u64, used: Nanos) -> Option<u64> {
     let unknown = used.0.saturating_sub(of_ns);
-    match unknown <= UNKNOWN_MAX.0.max(used.0 / 10) {
-        true => Measured::Exact(value),
-        false => Measured::Absent,
-    }
+    (unknown <= UNKNOWN_MAX.0.max(used.0 / 10)).then_some(value)
 }
 
 impl TaskReader {
@@ -237,7 +233,7 @@ impl Thread {
             n_looks_quiet: 0,
             looked_at: None,
             look_at: Nanos::ZERO,
-            counted: None,
+            counters: None,
         }
     }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::fault;
 use crate::procfs::{self, Schedstat};
 use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
-use sched::{Counters, Measured, TaskSample};
+use sched::{Counters, TaskSample};
 
+use super::counters::ThreadCounters;
 use super::{DescriptorBudget, Process, TaskReader, TaskTotals, Thread};
 use crate::procfs::may_live;
 
@@ -44,8 +45,8 @@ pub struct SampledTasks {
     pub changed_jobs: BTreeSet<JobId>,
     /// Threads whose masks are to be compared with what we know of them.
     pub masks_to_verify: Vec<(JobId, TaskId)>,
-    /// What threads that ended had counted.
-    gone_counted: Vec<(JobId, TaskId, Counters)>,
+    /// Counters of threads that exited.
+    retired: Vec<(JobId, TaskId, Box<ThreadCounters>)>,
     /// Whether a group waits for counters that somebody else has.
     is_shut_out: bool,
     /// Processes that ran or lost a thread.
@@ -98,7 +99,7 @@ impl TaskReader {
             self.look_at = Some(self.look_at.map_or(process.look_at, |at| at.min(process.look_at)));
         }
         empty.into_iter().for_each(|pid| self.lose(pid));
-        self.take_counted(look);
+        self.retire_counters(look);
         for (job, pid) in std::mem::take(&mut look.stirred) {
             if self.follows_children {
                 self.credit_unseen((job, pid), look);
@@ -107,10 +108,11 @@ impl TaskReader {
         }
     }
 
-    fn take_counted(&mut self, look: &mut SampledTasks) {
+    fn retire_counters(&mut self, look: &mut SampledTasks) {
         self.counters.is_shut_out |= look.is_shut_out;
-        let gone = std::mem::take(&mut look.gone_counted);
-        self.settle_counters(&mut look.tasks, &gone);
+        for (job, task, counters) in std::mem::take(&mut look.retired) {
+            self.counters.retire(job, task, counters);
+        }
     }
 
     /// When somebody is to be looked at next; `None` when there is nobody.
@@ -148,9 +150,9 @@ impl TaskReader {
             process.threads.iter_mut().for_each(Thread::read_migrations);
             totals.add(process.totals());
         }
-        self.count_head(job, look);
-        self.take_counted(look);
-        let counters = self.counted_of(job);
+        self.sample_first_thread(job, look);
+        self.retire_counters(look);
+        let counters = self.inherited_counters_of(job);
         self.counters.forget(job);
         (totals, counters)
     }
@@ -175,8 +177,8 @@ impl Process {
                     return true; // It could not be read this time.
                 }
                 look.exited.push(thread.id);
-                let counted = thread.counted.as_mut().map(|counted| counted.at_end());
-                look.gone_counted.extend(counted.map(|whole| (job, thread.id, whole)));
+                let counters = thread.counters.take();
+                look.retired.extend(counters.map(|counters| (job, thread.id, counters)));
                 past.add(thread.totals());
                 return false;
             };
@@ -297,7 +299,7 @@ impl Thread {
 
     /// Reads its counters; tells whether somebody else holds them.
     fn count(&mut self) -> bool {
-        self.counted.as_mut().is_some_and(|counted| counted.look())
+        self.counters.as_mut().is_some_and(|counters| counters.sample())
     }
 
     fn read_migrations(&mut self) {
@@ -334,9 +336,10 @@ impl Thread {
             job,
             cpu_time: Nanos(figures.run_ns) + unseen,
             previous_sample_at: None,
-            wait: Measured::Exact(figures.wait_ns),
+            wait: Some(Nanos(figures.wait_ns)),
             last_cpu: self.last_cpu,
-            counters: self.counted.as_ref().map_or(Counters::NONE, |counted| counted.shown()),
+            counters: self.counters.as_ref().map_or(Counters::NONE, |counters| counters.sampled()),
+            includes_children: self.counters.as_ref().is_some_and(|its| its.includes_children),
         }
     }
 }

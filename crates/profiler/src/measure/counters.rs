@@ -7,6 +7,7 @@
 //!
 //! The counters cover every instruction of the program, plus a few thousand of the shell.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use std::time::Instant;
 use anyhow::bail;
 use base::Nanos;
 use linux::collectors;
-use linux::perf::{self, CounterScope, Meter, PmuGroups, TaskGroups};
+use linux::perf::{self, CounterScope, PmuGroups, TaskGroups};
 use linux::source::Live;
 use linux::stop_signals::StopSignals;
 use sched::{CounterEvent, Counters};
@@ -35,7 +36,7 @@ pub fn choose() -> Result<Vec<PmuGroups>, String> {
     let (groups, refused) = TaskGroups::open(0, &choice.chosen, false);
     // A counter is only scheduled while the task runs.
     std::hint::black_box((0..100_000u64).fold(0, |sum, nr| sum ^ std::hint::black_box(nr)));
-    if groups.read().counters().get(CounterEvent::Instructions).value().is_some() {
+    if groups.read().get(CounterEvent::Instructions).is_some_and(|read| !read.never_ran()) {
         let software = perf::software(flags);
         return Ok(choice.chosen.into_iter().chain([software]).collect());
     }
@@ -72,7 +73,8 @@ pub fn run(
 struct CounterSampler {
     chosen: Vec<PmuGroups>,
     groups: TaskGroups,
-    meter: Meter,
+    last: Counters,
+    sums: BTreeMap<CounterEvent, u64>,
     totals: Vec<CounterTotals>,
 }
 
@@ -95,17 +97,21 @@ impl Observer for CounterSampler {
     }
 
     fn sample(&mut self) {
-        let sum = self.groups.read();
+        let now = self.groups.read().or(&self.last);
         // Event groups are multiplexed: an interval ends when each group has been scheduled.
-        if !self.meter.would_miss(&sum) {
-            self.meter.take(&sum);
-            self.totals.push(totals(&self.meter.now()));
+        if !engine::deltas_between(&now, &self.last).missed().is_empty() {
+            return;
         }
+        for (event, grown) in engine::deltas_since_start(&now, &self.last).iter() {
+            *self.sums.entry(event).or_default() += grown;
+        }
+        self.last = now;
+        self.totals.push(totals(&self.sums));
     }
 }
 
-fn totals(counters: &Counters) -> CounterTotals {
-    let value = |event| counters.get(event).value();
+fn totals(sums: &BTreeMap<CounterEvent, u64>) -> CounterTotals {
+    let value = |event| sums.get(&event).copied();
     let count = |event| value(event).map(|n| n as f64);
     CounterTotals {
         cpu_time: Nanos(value(CounterEvent::TaskClock).unwrap_or(0)),

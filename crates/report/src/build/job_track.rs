@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::{Bytes, CpuSet, Nanos, TaskId};
-use sched::{
-    Action, Counters, JobExit, JobMemory, Measured, ProcessMemory, Reason, Request, UnmanagedCause,
-};
+use sched::{Action, Counters, JobExit, JobMemory, ProcessMemory, Reason, Request, UnmanagedCause};
 
 use super::timeline::Timeline;
 
@@ -42,18 +40,11 @@ pub(crate) struct Usage {
     pub wall: Nanos,
     pub user: Nanos,
     pub system: Nanos,
-    pub wait: Sum,
-    pub n_migrations: Sum,
-    pub traffic: Sum,
+    pub wait: Option<Nanos>,
+    pub n_migrations: Option<u64>,
+    pub traffic: Option<Bytes>,
     pub max_resident: Bytes,
     pub n_orphans: u64,
-}
-
-/// Sum of the measured values, and whether one of them was scaled.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sum {
-    pub value: Option<u64>,
-    pub is_estimate: bool,
 }
 
 impl JobTrack {
@@ -121,19 +112,19 @@ impl Usage {
         self.wall = self.wall.saturating_add(exit.wall);
         self.user = self.user.saturating_add(exit.user);
         self.system = self.system.saturating_add(exit.system);
-        self.wait.add(exit.wait);
-        self.n_migrations.add(exit.n_migrations);
-        self.traffic.add(exit.traffic);
+        self.wait = sum(self.wait, exit.wait, Nanos::saturating_add);
+        self.n_migrations = sum(self.n_migrations, exit.n_migrations, u64::saturating_add);
+        self.traffic =
+            sum(self.traffic, exit.traffic, |one, other| Bytes(one.0.saturating_add(other.0)));
         self.max_resident = self.max_resident.max(exit.max_resident);
         self.n_orphans += u64::from(exit.n_orphans);
     }
 }
 
-impl Sum {
-    fn add(&mut self, more: Measured) {
-        if let Some(value) = more.value() {
-            self.value = Some(self.value.unwrap_or(0).saturating_add(value));
-        }
-        self.is_estimate |= matches!(more, Measured::Scaled { .. });
+/// The sum of two values; an absent one is left out.
+fn sum<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(add(one, other)),
+        (one, other) => one.or(other),
     }
 }

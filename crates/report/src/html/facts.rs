@@ -35,10 +35,7 @@ pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
         ("user_ns", job.user_ns.map(duration)),
         ("system_ns", job.system_ns.map(duration)),
         ("max_resident_bytes", job.max_resident_bytes.map(bytes)),
-        (
-            "n_migrations",
-            job.n_migrations.map(|n| approximate(job.n_migrations_is_estimate) + &count(n)),
-        ),
+        ("n_migrations", job.n_migrations.map(count)),
         ("counters", counters(job)),
         ("ipc", job.ipc.map(|ipc| format!("{ipc:.2}"))),
         ("mpki", job.mpki.map(|mpki| format!("{mpki:.2}"))),

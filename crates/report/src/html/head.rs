@@ -92,9 +92,7 @@ fn tile(label: &str, value: &str, below: &str) -> String {
 fn tiles(report: &Report) -> String {
     let (run, totals) = (&report.run, &report.totals);
     let below = |text: String| format!("<p>{}</p>", escape(&text));
-    let approximate = crate::text::approximate(totals.wait_is_estimate);
-    let waited =
-        totals.wait_ns.map_or("–".to_owned(), |wait| approximate + &value_html(&duration(wait)));
+    let waited = totals.wait_ns.map_or("–".to_owned(), |wait| value_html(&duration(wait)));
     let own = run.own_cpu_share.map_or("–".to_owned(), |share| value_html(&percent(share)));
     let own_text = match (run.own_cpu_ns, run.own_max_resident_bytes) {
         (Some(cpu), Some(memory)) => {
@@ -103,9 +101,8 @@ fn tiles(report: &Report) -> String {
         (Some(cpu), None) => format!("of one CPU: {} in all", duration(cpu)),
         _ => "not recorded".to_owned(),
     };
-    let about = if totals.n_migrations_is_estimate { "about " } else { "" };
     let migrations = totals.n_migrations.map_or("migrations not counted".to_owned(), |n| {
-        format!("{about}{} CPU migrations in all", count(n))
+        format!("{} CPU migrations in all", count(n))
     });
     let rejected = match totals.n_rejections {
         0 => String::new(),

@@ -4,7 +4,7 @@ use super::escape::escape;
 use crate::describe::Field;
 use crate::format::{bytes, count, seconds};
 use crate::model::{JobRow, JobStateWord, MoveRow, NoteRow, NoteWord, RejectionRow, Report};
-use crate::text::{approximate, reason_of_move, repetitions, state};
+use crate::text::{reason_of_move, repetitions, state};
 
 /// A cell of a table.
 struct Cell {
@@ -34,11 +34,6 @@ impl Cell {
             html,
             class: "num",
         }
-    }
-
-    /// Marks an estimate.
-    fn approximate(self, is_estimate: bool) -> Self {
-        Cell { html: approximate(is_estimate) + &self.html, ..self }
     }
 
     fn to_html(&self) -> String {
@@ -81,13 +76,9 @@ pub(crate) fn jobs(report: &Report) -> String {
         ("wall_ns", "num", |job| Cell::number(job.wall_ns, seconds)),
         ("user_ns", "num", |job| Cell::number(job.user_ns, seconds)),
         ("system_ns", "num", |job| Cell::number(job.system_ns, seconds)),
-        ("wait_ns", "num", |job| {
-            Cell::number(job.wait_ns, seconds).approximate(job.wait_is_estimate)
-        }),
+        ("wait_ns", "num", |job| Cell::number(job.wait_ns, seconds)),
         ("max_resident_bytes", "num", |job| Cell::number(job.max_resident_bytes, bytes)),
-        ("n_migrations", "num", |job| {
-            Cell::number(job.n_migrations, count).approximate(job.n_migrations_is_estimate)
-        }),
+        ("n_migrations", "num", |job| Cell::number(job.n_migrations, count)),
         ("n_moves", "num", |job| Cell::number(Some(job.n_moves), count)),
         ("cpus_used", "", cpus_cell),
     ];

@@ -144,10 +144,9 @@ fn job_counts(report: &Report) -> String {
 
 fn move_counts(report: &Report) -> String {
     let totals = &report.totals;
-    let about = if totals.n_migrations_is_estimate { "about " } else { "" };
     let migrations = totals
         .n_migrations
-        .map_or(String::new(), |n| format!("; {about}{} CPU migrations in all", count(n)));
+        .map_or(String::new(), |n| format!("; {} CPU migrations in all", count(n)));
     let (moves, rejected) = (count(totals.n_moves), count(totals.n_rejections));
     match report.run.replay_of {
         None => format!("{moves}, {rejected} rejected{migrations}"),
@@ -202,7 +201,7 @@ fn job_cells(job: &JobRow) -> Vec<String> {
         or_absent(job.started_ns.map(seconds)),
         or_absent(job.wall_ns.map(seconds)),
         or_absent(cpu.map(seconds)),
-        or_absent(job.wait_ns.map(|wait| approximate(job.wait_is_estimate) + &seconds(wait))),
+        or_absent(job.wait_ns.map(seconds)),
         or_absent(job.max_resident_bytes.map(bytes)),
         job.n_moves.to_string(),
         or_absent(job.cpus_used.clone()),

@@ -72,9 +72,7 @@ type CounterColumn = (&'static str, fn(&JobRow) -> Option<String>);
 const COUNTER_COLUMNS: [CounterColumn; 6] = [
     ("faults", |job| counter(job, "page-faults")),
     ("switches", |job| counter(job, "context-switches")),
-    ("migrations", |job| {
-        job.n_migrations.map(|n| approximate(job.n_migrations_is_estimate) + &count(n))
-    }),
+    ("migrations", |job| job.n_migrations.map(count)),
     ("IPC", |job| job.ipc.map(|ipc| format!("{ipc:.2}"))),
     ("MPKI", |job| job.mpki.map(|mpki| format!("{mpki:.2}"))),
     ("traffic", |job| job.traffic_bytes.map(bytes)),

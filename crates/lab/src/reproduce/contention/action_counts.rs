@@ -114,7 +114,7 @@ impl ActionCounts {
     fn count_undamped(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
         let mut fresh: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
         for task in &record.sample.tasks {
-            let of = |event| task.counters.get(event).value();
+            let of = |event| Some(task.counters.get(event)?.value);
             let (Some(misses), Some(done)) =
                 (of(CounterEvent::LlcMisses), of(CounterEvent::Instructions))
             else {

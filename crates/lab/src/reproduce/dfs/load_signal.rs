@@ -105,7 +105,7 @@ impl Agreement {
     fn read_sample(&mut self, record: &TurnRecord<'_>) {
         for task in &record.sample.tasks {
             let node = task.last_cpu.and_then(|cpu| self.node_of.get(&cpu)).copied();
-            let misses = task.counters.get(CounterEvent::LlcMisses).value();
+            let misses = task.counters.get(CounterEvent::LlcMisses).map(|read| read.value);
             let (Some(node), Some(now)) = (node, misses) else { continue };
             let at_poll = self.tasks.get(&task.task).map_or(0, |known| known.at_poll);
             self.tasks.insert(task.task, Misses { job: task.job, node, now, at_poll });

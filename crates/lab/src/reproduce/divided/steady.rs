@@ -44,7 +44,7 @@ impl Sink for Rates {
             return Ok(());
         }
         for task in &record.sample.tasks {
-            let count = |event| task.counters.get(event).value().unwrap_or(0);
+            let count = |event| task.counters.get(event).map_or(0, |read| read.value);
             let now = [
                 task.cpu_time.0,
                 count(CounterEvent::QueueFull),

@@ -3,7 +3,7 @@
 use base::CpuSet;
 use journal::{JobPhase, JobProgress};
 use program::{Class, Job};
-use sched::{CounterEvent, Counters, ExitStatus, JobExit, Measured, NodeMemory};
+use sched::{CounterDeltas, CounterEvent, Counters, ExitStatus, JobExit, NodeMemory};
 
 use super::super::ReportBuilder;
 use super::super::job_track::{JobTrack, PlacementRequest, Usage};
@@ -120,43 +120,42 @@ fn with_usage(row: JobRow, usage: Usage, is_known: bool) -> JobRow {
         wall_ns: is_known.then_some(usage.wall.0),
         user_ns: is_known.then_some(usage.user.0),
         system_ns: is_known.then_some(usage.system.0),
-        wait_ns: usage.wait.value,
-        wait_is_estimate: usage.wait.is_estimate,
+        wait_ns: usage.wait.map(|wait| wait.0),
         max_resident_bytes: is_known.then_some(usage.max_resident.0),
-        n_migrations: usage.n_migrations.value,
-        n_migrations_is_estimate: usage.n_migrations.is_estimate,
-        traffic_bytes: usage.traffic.value,
+        n_migrations: usage.n_migrations,
+        traffic_bytes: usage.traffic.map(|bytes| bytes.0),
         n_orphans: usage.n_orphans,
         ..row
     }
 }
 
 fn with_counters(row: JobRow, counters: &Counters) -> JobRow {
+    let deltas = engine::deltas_since_opened(counters);
     JobRow {
-        counters: counters.iter().filter_map(counter_row).collect(),
-        ipc: ratio(counters, CounterEvent::Instructions, CounterEvent::Cycles),
-        mpki: mpki(counters),
+        counters: deltas.iter().map(|(event, n)| counter_row(event, n, &deltas)).collect(),
+        ipc: ratio(&deltas, CounterEvent::Instructions, CounterEvent::Cycles),
+        mpki: mpki(&deltas),
         ..row
     }
 }
 
-fn counter_row((event, measured): (CounterEvent, Measured)) -> Option<CounterRow> {
-    Some(CounterRow {
+fn counter_row(event: CounterEvent, value: u64, deltas: &CounterDeltas) -> CounterRow {
+    CounterRow {
         event: event.name().to_owned(),
-        value: measured.value()?,
+        value,
         unit: event.unit().to_owned(),
-        running_permille: measured.ran_permille().map(u32::from),
-    })
+        running_permille: deltas.measured(event).running_permille().map(u32::from),
+    }
 }
 
-fn ratio(counters: &Counters, of: CounterEvent, to: CounterEvent) -> Option<f64> {
-    let (of, to) = (counters.get(of).value()?, counters.get(to).value()?);
+fn ratio(deltas: &CounterDeltas, of: CounterEvent, to: CounterEvent) -> Option<f64> {
+    let (of, to) = (deltas.get(of)?, deltas.get(to)?);
     (to != 0).then(|| of as f64 / to as f64)
 }
 
-fn mpki(counters: &Counters) -> Option<f64> {
-    let instructions = counters.get(CounterEvent::Instructions).value().filter(|n| *n != 0)?;
-    Some(counters.misses().value()? as f64 * 1000.0 / instructions as f64)
+fn mpki(deltas: &CounterDeltas) -> Option<f64> {
+    let instructions = deltas.get(CounterEvent::Instructions).filter(|n| *n != 0)?;
+    Some(deltas.misses()? as f64 * 1000.0 / instructions as f64)
 }
 
 fn timeline(builder: &ReportBuilder, track: &JobTrack) -> Vec<TimelineSegment> {

@@ -151,8 +151,6 @@ fn totals(builder: &ReportBuilder, jobs: &[JobRow]) -> Totals {
         user_ns: sum(|job| job.user_ns).unwrap_or(0),
         system_ns: sum(|job| job.system_ns).unwrap_or(0),
         wait_ns: sum(|job| job.wait_ns),
-        wait_is_estimate: jobs.iter().any(|job| job.wait_is_estimate),
         n_migrations: sum(|job| job.n_migrations),
-        n_migrations_is_estimate: jobs.iter().any(|job| job.n_migrations_is_estimate),
     }
 }

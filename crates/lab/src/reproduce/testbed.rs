@@ -99,8 +99,8 @@ pub(super) struct Part {
     pub memory: Option<NodeId>,
     /// Declared slowdown by remote memory, in permille.
     pub penalty: Option<u32>,
-    /// Seed of the alternating phases; shipped profiles have one phase.
-    pub swing_seed: u64,
+    /// Seed of the alternating phases of `swing`; without it the program has its one shipped phase.
+    pub swing_seed: Option<u64>,
 }
 
 impl Part {
@@ -322,7 +322,7 @@ impl Testbed {
         let part = |(idx, program): (usize, &String)| Part {
             memory: equal.n_on_first_node.map(|n| NodeId(u32::from(n <= idx))),
             penalty: equal.penalties.get(program).copied(),
-            swing_seed: idx as u64,
+            swing_seed: Some(idx as u64),
             ..Part::new(program)
         };
         self.jobs_of(&programs.iter().enumerate().map(part).collect::<Vec<Part>>())
@@ -364,9 +364,9 @@ impl Testbed {
         let swing = self.equal_length().swing;
         let job = |(number, part): (u32, &Part)| {
             let profile = self.program(&part.program, &hardware)?;
-            let profile = match swing {
-                0.0 => profile,
-                by => swung(profile, (by, part.swing_seed), self.alone_s()),
+            let profile = match part.swing_seed {
+                Some(seed) if swing != 0.0 => swung(profile, (swing, seed), self.alone_s()),
+                _ => profile,
             };
             let memory =
                 part.memory.map(|node| MemoryPolicy::Preferred(NodeSet::from_iter([node])));

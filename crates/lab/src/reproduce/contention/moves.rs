@@ -249,7 +249,7 @@ fn moves_of(
     let testbed = format!("{MACHINE} length={SECONDS} swing={PUBLISHED_SWING}");
     let mut testbed = without_limits(Testbed::parse(&testbed)?);
     let part = |number: usize| Part {
-        swing_seed: number as u64,
+        swing_seed: Some(number as u64),
         ..Part::new(known[number % known.len()])
     };
     testbed.add("published", &(0..N_PROGRAMS).map(part).collect::<Vec<Part>>())?;

@@ -236,7 +236,7 @@ impl Oracle {
 
 reasons! {
     /// The best assignment of this moment.
-    ORACLE_SAYS = "oracle-says":
+    BEST_ASSIGNMENT = "best-assignment":
         "of {n_tried} assignments of the running jobs to last-level caches ({how}) this one has the smallest sum of slowdowns, {slowdown} per job; the lower bound is {bound}";
 }
 
@@ -261,7 +261,7 @@ impl Policy for Oracle {
             let cpus = cpus.iter().map(|&cpu| self.hardware.cpus[cpu].id);
             let cpus: CpuSet = cpus.filter(|&cpu| guest.allowed.contains(cpu)).collect();
             let how = if is_all { "all of them" } else { "a search without proof" };
-            let reason = Reason::new(ORACLE_SAYS)
+            let reason = Reason::new(BEST_ASSIGNMENT)
                 .with("n_tried", n_tried)
                 .with("how", how.to_owned())
                 .with("slowdown", cost / guests.len() as f64)

@@ -114,8 +114,7 @@ fn unreadable() {
         let (world, text) = (world(), hog("unknown", ""));
         let mut run = Tool::run(&world, &text, &["--policy", &format!("{policy}[interval=100ms]")]);
         run.wait_for(1);
-        let said =
-            "evenkeel: the policy gave up: neither counters nor profiles told the cache misses";
+        let said = "evenkeel: the policy gave up: cache misses and instructions of tasks were neither counted nor declared";
         assert_eq!(
             run.said.lines().filter(|line| line.starts_with(said)).count(),
             1,

@@ -90,5 +90,5 @@ fn follows() {
         pids.iter().all(placed)
     });
     run.stop();
-    assert!(run.explain().contains("can be used any more"), "{}", run.explain());
+    assert!(run.explain().contains("became unusable"), "{}", run.explain());
 }

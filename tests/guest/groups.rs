@@ -309,7 +309,7 @@ fn strangers() {
     let memory = nodes::anonymous_from(pids[0], 2 * 1024);
     assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
     assert!(folders(&given.0).is_empty());
-    nodes::until("words", || run.journal().contains("not by a group"));
+    nodes::until("words", || run.journal().contains("not by a cgroup"));
     run.stop();
     assert_eq!(group_of(sleeper.id()), "0::/given", "it was left where it is");
     let _ = sleeper.kill();

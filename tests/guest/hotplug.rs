@@ -25,5 +25,5 @@ fn offline() {
     });
     drop(knob);
     run.stop();
-    assert!(run.explain().contains("can be used any more"), "{}", run.explain());
+    assert!(run.explain().contains("became unusable"), "{}", run.explain());
 }

@@ -1,6 +1,6 @@
 # Start with  make demo  or  make test;  both install missing dependencies.
 
-.PHONY: demo demo-numa test test-vm check build bench book setup clean
+.PHONY: demo demo-numa test test-vm build-tests check build bench book setup clean
 
 CARGO := scripts/cargo
 
@@ -10,10 +10,13 @@ demo: build
 demo-numa: build
 	scripts/demo-numa
 
-test:
+test: build-tests
+	$(CARGO) test --workspace --no-fail-fast
+
+build-tests:
 	scripts/setup build test
 	$(CARGO) build --workspace
-	$(CARGO) test --workspace --no-fail-fast
+	$(CARGO) test --workspace --no-run
 
 # Tests that need several NUMA nodes, in a guest.
 test-vm:

@@ -6,14 +6,15 @@
 //! ```
 //!
 //! The result is the median of the paired ratios with its 95 % bootstrap interval (BCa, [`lab::stats::interval`]). It needs no
-//! assumption about the distribution of the noise, only that rounds are independent.
+//! assumption about the distribution of the noise, only that rounds are independent. With `--limit`, the command fails if an
+//! interval is above the limit: B is then slower than A by more than that ratio permits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use lab::stats::{self, Interval};
 
 use crate::stats::{MedianRange, cpu_time_of_children};
@@ -28,9 +29,12 @@ pub struct Args {
     /// Set the number of rounds, each with both commands
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     rounds: u32,
-    /// Compare this value of each run
-    #[arg(long, value_enum, default_value_t = Metric::Wall)]
-    metric: Metric,
+    /// Compare these values of each run
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "wall")]
+    metric: Vec<Metric>,
+    /// Fail if a 95 % interval of a ratio is entirely above this ratio
+    #[arg(long, value_name = "RATIO")]
+    limit: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -98,15 +102,16 @@ impl fmt::Display for PairedRuns {
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let mut points: BTreeMap<String, PairedRuns> = BTreeMap::new();
-    let mut n_missing = 0;
+    let mut unpaired = BTreeSet::new();
     for _ in 0..args.rounds {
-        let (a, b) = (run(&args.a, args.metric)?, run(&args.b, args.metric)?);
-        n_missing += a.keys().filter(|name| !b.contains_key(*name)).count();
+        let (a, mut b) = (run(&args.a, &args.metric)?, run(&args.b, &args.metric)?);
         for (name, value) in a {
-            if let Some(other) = b.get(&name) {
-                points.entry(name).or_default().push(value, *other);
+            match b.remove(&name) {
+                Some(other) => points.entry(name).or_default().push(value, other),
+                None => _ = unpaired.insert(name),
             }
         }
+        unpaired.extend(b.into_keys());
     }
     ensure!(!points.is_empty(), "the commands print no decimal number under the same name");
     println!("A: {}\nB: {}\n{} rounds; median (lowest to highest)", args.a, args.b, args.rounds);
@@ -114,13 +119,22 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         println!("{name}\n  A {:.4}   B {:.4}", pairs.a(), pairs.b());
         println!("  B / A, 95 % interval: {pairs}");
     }
-    if n_missing != 0 {
-        println!("{n_missing} values of A have no value of the same name in B");
+    for name in unpaired {
+        println!("only one side prints, at least once: {name}");
     }
+    args.limit.map_or(Ok(()), |limit| check_limit(&points, limit))
+}
+
+fn check_limit(points: &BTreeMap<String, PairedRuns>, limit: f64) -> anyhow::Result<()> {
+    let is_above = |pairs: &PairedRuns| pairs.interval().is_some_and(|ratio| limit < ratio.low);
+    let above = points.iter().filter(|(_, pairs)| is_above(pairs));
+    let names: Vec<&str> = above.map(|(name, _)| name.as_str()).collect();
+    ensure!(names.is_empty(), "the interval is above {limit} for: {}", names.join("; "));
+    println!("{} values: every interval includes or lies below {limit}", points.len());
     Ok(())
 }
 
-fn run(command: &str, metric: Metric) -> anyhow::Result<NamedValues> {
+fn run(command: &str, metrics: &[Metric]) -> anyhow::Result<NamedValues> {
     let (start, cpu_before) = (Instant::now(), cpu_time_of_children());
     let output = Command::new("sh")
         .args(["-c", command])
@@ -129,17 +143,17 @@ fn run(command: &str, metric: Metric) -> anyhow::Result<NamedValues> {
         .output()
         .with_context(|| format!("cannot run {command}"))?;
     let wall_s = start.elapsed().as_secs_f64();
-    if !output.status.success() {
-        bail!("{command}: {}", output.status);
-    }
-    Ok(match metric {
-        Metric::Wall => NamedValues::from([("wall time, s".to_owned(), wall_s)]),
-        Metric::Cpu => {
-            let cpu = cpu_time_of_children().saturating_sub(cpu_before);
-            NamedValues::from([("CPU time, s".to_owned(), cpu.as_secs_f64())])
+    let cpu = cpu_time_of_children().saturating_sub(cpu_before);
+    ensure!(output.status.success(), "{command}: {}", output.status);
+    let mut values = NamedValues::new();
+    for metric in metrics {
+        match metric {
+            Metric::Wall => _ = values.insert("wall time, s".to_owned(), wall_s),
+            Metric::Cpu => _ = values.insert("CPU time, s".to_owned(), cpu.as_secs_f64()),
+            Metric::Printed => values.extend(printed(&String::from_utf8_lossy(&output.stdout))),
         }
-        Metric::Printed => printed(&String::from_utf8_lossy(&output.stdout)),
-    })
+    }
+    Ok(values)
 }
 
 /// The first decimal number of each line, named by the words before it.
@@ -180,5 +194,15 @@ mod tests {
         let larger = pairs(&[1.2, 1.21, 1.19, 1.2, 1.22, 1.2]).to_string();
         assert!(larger.ends_with("B is larger"), "{larger}");
         assert!(pairs(&[1.2]).to_string().contains("no interval"));
+    }
+
+    #[test]
+    fn only_an_interval_entirely_above_the_limit_fails() {
+        let pairs = |ratios: [f64; 4]| PairedRuns(ratios.map(|ratio| (2.0, 2.0 * ratio)).into());
+        let points = |ratios| BTreeMap::from([("1 sleeping".to_owned(), pairs(ratios))]);
+        assert!(check_limit(&points([0.9, 1.2, 1.0, 1.3]), 1.05).is_ok());
+        assert!(check_limit(&points([0.9, 0.91, 0.9, 0.92]), 1.05).is_ok());
+        let error = check_limit(&points([1.2, 1.21, 1.2, 1.22]), 1.05).unwrap_err();
+        assert_eq!(error.to_string(), "the interval is above 1.05 for: 1 sleeping");
     }
 }

@@ -1,7 +1,7 @@
 //! Duration of a comparison in the simulator, and its parts.
 //!
 //! 12 policies × 10 workloads of ten simulated minutes × 20 seeds on a machine with two sockets of 14 cores, without
-//! journals. SummaryContext twenty programs run at a time, in six kinds from cache-resident to streaming.
+//! journals. About twenty programs run at a time, in six kinds from cache-resident to streaming.
 //!
 //! The target of one minute is checked in release builds with two threads, against CPU time divided by the number of
 //! threads, because wall time depends on other load.
@@ -21,7 +21,6 @@ use lab::compare::{
     summarize,
 };
 use program::{Job, Profile, Workload};
-
 use sched::{Outcome, Sample, TierOverride, Turn};
 use topology::Machine;
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use base::{JobId, Rng, StopFlag};
-use engine::{Approved, Engine, Host, MoveLimits};
+use engine::{Approved, Engine, Host};
 use host_sim::hardware::Hardware;
 use host_sim::{SimHost, SimOptions, script_builder};
 use lab::compare::{
@@ -21,7 +21,7 @@ use lab::compare::{
     summarize,
 };
 use program::{Job, Profile, Workload};
-use sched::{Outcome, Sample, TierOverride, Turn};
+use sched::{Outcome, Sample, Turn};
 use topology::Machine;
 
 use crate::stats::{process_cpu_time, thread_cpu_time};
@@ -56,12 +56,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         (0..N_WORKLOADS).map(|nr| workload(nr as u64)).collect::<anyhow::Result<Vec<_>>>()?;
     let names = (1..=N_WORKLOADS).map(|nr| format!("w{nr}")).collect();
     let plan = Plan::new(columns([POLICIES])?, None, names, (1..=args.seeds).collect())?;
-    let setting = SimSetting {
-        machine: machine.clone(),
-        options: SimOptions::default(),
-        limits: MoveLimits::default(),
-        signals: TierOverride::default(),
-    };
+    let (options, limits, signals) = Default::default();
+    let setting = SimSetting { machine: machine.clone(), options, limits, signals };
     let bench = SimBench::new(setting, jobs.clone())?;
     let prepared = begun.elapsed();
     let runs = run(&plan, &bench, args.jobs)?;

@@ -74,7 +74,7 @@ fn print_fit(fitted: &Calibration) {
         ("achievable bandwidth relative to the peak (not fitted)", fitted.cap, ships.cap),
         ("outstanding misses, typical", fitted.overlap, ships.overlap),
         ("outstanding misses, maximum", fitted.overlap_max, ships.overlap_max),
-        ("share of late prefetches", fitted.late, ships.late),
+        ("late prefetches, share", fitted.late, ships.late),
     ] {
         println!("| {name} | {fitted:.3} | {ships:.3} |");
     }
@@ -140,13 +140,7 @@ fn print_pairs(truth: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> 
     let found = evaluate_pairings(truth, physics_predictor(truth, fitted));
     let all = in_sample(truth, physics_predictor(truth, fitted)).errors();
     row("**the physics**", &own, all, found.n_best, found.n);
-    println!("\n| the physics, initial value of outstanding misses | mean error | without {HOG} |");
-    println!("| --- | --- | --- |");
-    for overlap_max in [8.0, 10.0, 12.0, 16.0] {
-        let judged = cross_validate_from(truth, &Calibration { overlap_max, ..BEGIN });
-        let (errors, calm) = (judged.errors(), judged.errors_without(hog));
-        println!("| {overlap_max:.0} | {:.3} | {:.3} |", errors.mean, calm.mean);
-    }
+    print_initial_values(truth, hog);
     println!("\n| left out | mean error |\n| --- | --- |");
     for (idx, its) in truth.programs.iter().enumerate() {
         println!("| {} | {:.3} |", its.name, own.of(idx).mean);
@@ -156,6 +150,16 @@ fn print_pairs(truth: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> 
         found.chosen, found.best, found.blind
     );
     Ok(better)
+}
+
+fn print_initial_values(truth: &CoRunData, hog: usize) {
+    println!("\n| the physics, initial value of outstanding misses | mean error | without {HOG} |");
+    println!("| --- | --- | --- |");
+    for overlap_max in [8.0, 10.0, 12.0, 16.0] {
+        let judged = cross_validate_from(truth, &Calibration { overlap_max, ..BEGIN });
+        let (errors, calm) = (judged.errors(), judged.errors_without(hog));
+        println!("| {overlap_max:.0} | {:.3} | {:.3} |", errors.mean, calm.mean);
+    }
 }
 
 fn print_remote(truth: &CoRunData, fitted: &Calibration) -> bool {

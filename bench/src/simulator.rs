@@ -88,12 +88,7 @@ struct FluidRun {
 }
 
 fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<FluidRun> {
-    let per_llc = 8;
-    let n_nodes = (n_cores / 128).max(1);
-    let llcs = n_cores / per_llc / n_nodes;
-    let text = format!("nodes={n_nodes} llcs={llcs} cores={per_llc} mem=512G llc=32M");
-    let machine = Machine::synthetic(&text).context("the synthetic machine")?;
-    let hardware = Arc::new(Hardware::new(&machine));
+    let hardware = hardware(n_cores)?;
     let scripts = scripts(&hardware)?;
     let settings = MachineSettings { contention, ..MachineSettings::default() };
     let mut fluid = Fluid::new(hardware, settings, Variation::default().streams(1));
@@ -130,6 +125,16 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
     }
     let counts = fluid.counts();
     Ok(FluidRun { events: counts.events, solves: counts.solves, job_seconds })
+}
+
+/// Nodes of up to 128 cores, with 8 cores per LLC domain.
+fn hardware(n_cores: usize) -> anyhow::Result<Arc<Hardware>> {
+    let per_llc = 8;
+    let n_nodes = (n_cores / 128).max(1);
+    let llcs = n_cores / per_llc / n_nodes;
+    let text = format!("nodes={n_nodes} llcs={llcs} cores={per_llc} mem=512G llc=32M");
+    let machine = Machine::synthetic(&text).context("the synthetic machine")?;
+    Ok(Arc::new(Hardware::new(&machine)))
 }
 
 /// Eight programs, from cache-resident to streaming.

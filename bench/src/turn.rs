@@ -323,23 +323,7 @@ fn done(target: Target, action: Option<Action>) -> Outcome {
 
 fn job(id: u32) -> Job {
     Job {
-        id: JobId(id),
-        name: format!("job{id}"),
-        command: Command::Load(vec!["hog".to_owned()]),
-        start: Nanos::ZERO,
         class: Class::new((id % 7) as u8),
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: Default::default(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Default::default(),
-        cpus: None,
-        nodes: None,
-        memory: None,
-        origin: Default::default(),
+        ..Job::new(JobId(id), format!("job{id}"), Command::Load(vec!["hog".to_owned()]))
     }
 }

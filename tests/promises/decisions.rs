@@ -160,24 +160,10 @@ impl ToyJob {
         };
         let number = |wanted| key(wanted).map_or(0, |text| text.parse().expect("a number"));
         let job = Job {
-            id: JobId(idx as u32),
-            name: name.to_owned(),
-            command: Command::Shell("true".to_owned()),
             start: Nanos::from_millis(number("from")),
             class: key("class").and_then(|text| Class::new(text.parse().expect("a class"))),
-            sensitivity: None,
-            profile: None,
-            found: None,
-            dir: None,
-            env: Default::default(),
-            input: None,
-            output: None,
-            threads: 1,
-            ending: Default::default(),
             cpus: key("cpus").map(|text| text.parse().expect("CPUs")),
-            nodes: None,
-            memory: None,
-            origin: Default::default(),
+            ..Job::new(JobId(idx as u32), name, Command::Shell("true".to_owned()))
         };
         ToyJob {
             from_ms: number("from"),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 use journal::{Header, JournalWriter, Limits, PolicyUsed};
-use program::{Class, Command, Ending, Job, Origin};
+use program::{Class, Command, Job};
 use report::Report;
 use topology::Machine;
 
@@ -17,24 +17,8 @@ const MACHINE: &str = "nodes=2 llcs=2 cores=2";
 
 fn job((id, (name, class)): (usize, &(&str, u8))) -> Job {
     Job {
-        id: base::JobId(id as u32),
-        name: (*name).to_owned(),
-        command: Command::Load(vec!["hog".to_owned()]),
-        start: base::Nanos::ZERO,
         class: Class::new(*class),
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: Default::default(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Ending::Exit,
-        cpus: None,
-        nodes: None,
-        memory: None,
-        origin: Origin::default(),
+        ..Job::new(base::JobId(id as u32), *name, Command::Load(vec!["hog".to_owned()]))
     }
 }
 

@@ -369,24 +369,14 @@ impl Host for Scripted {
 /// A part that ends well: name, class, start in ms, CPU time in ms.
 pub fn part(id: u32, name: &str, class: Option<u8>, start_ms: u64, work_ms: u64) -> Part {
     let job = Job {
-        id: JobId(id),
-        name: name.to_owned(),
-        command: Command::Load(vec!["hog".to_owned(), format!("--cpu-time={work_ms}ms")]),
         start: Nanos::from_millis(start_ms),
         class: class.and_then(Class::new),
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: BTreeMap::new(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Ending::Exit,
-        cpus: None,
-        nodes: None,
-        memory: None,
         origin: Origin { file: "scripted.toml".into(), line: 1 + id as usize },
+        ..Job::new(
+            JobId(id),
+            name,
+            Command::Load(vec!["hog".to_owned(), format!("--cpu-time={work_ms}ms")]),
+        )
     };
     Part {
         job,

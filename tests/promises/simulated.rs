@@ -130,24 +130,13 @@ fn profile(nth: usize) -> Profile {
 
 fn job(nth: usize, profile: &Arc<Profile>) -> Job {
     Job {
-        id: JobId(nth as u32),
-        name: format!("job{nth}"),
-        command: Command::Program { program: profile.name.clone().into(), args: Vec::new() },
-        start: Nanos::ZERO,
         class: profile.class.map(|(class, _)| class),
-        sensitivity: None,
-        profile: None,
         found: Some(profile.clone()),
-        dir: None,
-        env: Default::default(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Ending::Exit,
-        cpus: None,
-        nodes: None,
-        memory: None,
-        origin: Default::default(),
+        ..Job::new(
+            JobId(nth as u32),
+            format!("job{nth}"),
+            Command::Program { program: profile.name.clone().into(), args: Vec::new() },
+        )
     }
 }
 

@@ -27,7 +27,7 @@ pub const WORKLOAD: &str = "workload.toml";
 pub struct KernelScene {
     /// Name in tables and of its folder.
     pub name: &'static str,
-    /// What the scene tests.
+    /// Purpose of the scene.
     pub description: &'static str,
     /// Its jobs.
     jobs: &'static [JobGroup],

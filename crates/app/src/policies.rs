@@ -85,7 +85,7 @@ fn push_params(text: &mut String, params: &[Param]) {
     }
 }
 
-/// Empty where both readings agree, so that differences stand out.
+/// The default with `reading=paper`, or empty if it is the same.
 fn paper(param: &Param) -> &str {
     param.default_paper.unwrap_or("")
 }

@@ -533,26 +533,11 @@ fn saw_job(seen: &Snapshot<'_>, job: &JobView<'_>) -> String {
 
 fn job(idx: usize, line: &str) -> Job {
     let mut words = line.split_whitespace();
-    let mut job = Job {
-        id: JobId(idx as u32),
-        name: words.next().expect("a name").to_owned(),
-        command: Command::Shell("true".to_owned()),
-        start: Nanos::ZERO,
-        class: None,
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: Default::default(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Default::default(),
-        cpus: None,
-        nodes: None,
-        memory: None,
-        origin: Default::default(),
-    };
+    let mut job = Job::new(
+        JobId(idx as u32),
+        words.next().expect("a name").to_owned(),
+        Command::Shell("true".to_owned()),
+    );
     for (key, value) in words.filter_map(|word| word.split_once('=')) {
         match key {
             "class" => job.class = Class::new(value.parse().expect("a number")),

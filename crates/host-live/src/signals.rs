@@ -40,8 +40,7 @@ pub(crate) fn send_by(pidfd: &KeptFile, signal: Signal) -> SignalResult {
     sent(pidfd_send_signal(pidfd, signal))
 }
 
-/// Sends a signal to a process group whose first process has not been reaped, so that the number is not
-/// reused.
+/// Sends a signal to a process group whose first process has not been reaped, so that the number is not reused.
 pub(crate) fn send_to_group(group: u32, signal: Signal) {
     if let Some(group) = Pid::from_raw(group.cast_signed()) {
         let _ = kill_process_group(group, signal);

@@ -188,26 +188,11 @@ impl World {
 
     fn declare(&mut self, line: &str) {
         let mut words = line.split(' ');
-        let mut job = Job {
-            id: JobId(self.jobs.len() as u32),
-            name: words.next().expect("a name").to_owned(),
-            command: Command::Shell("true".to_owned()),
-            start: Nanos::ZERO,
-            class: None,
-            sensitivity: None,
-            profile: None,
-            found: None,
-            dir: None,
-            env: Default::default(),
-            input: None,
-            output: None,
-            threads: 1,
-            ending: Default::default(),
-            cpus: None,
-            nodes: None,
-            memory: None,
-            origin: Default::default(),
-        };
+        let mut job = Job::new(
+            JobId(self.jobs.len() as u32),
+            words.next().expect("a name").to_owned(),
+            Command::Shell("true".to_owned()),
+        );
         for (key, value) in words.filter_map(|word| word.split_once('=')) {
             match key {
                 "class" => job.class = Class::new(value.parse().expect("a number")),

@@ -11,7 +11,6 @@
 //! mark and `\\` a backslash; any other backslash is itself. A `#` starts a comment only at the start of a line
 //! or after `@ro PATH`, because arguments may contain it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::toml_reader::SourceText;
@@ -19,7 +18,7 @@ use base::{JobId, Nanos};
 
 use crate::assemble::{self, FileHeader, JobLine};
 use crate::error::WorkloadFault;
-use crate::{Class, Command, Ending, Job, Origin, Workload, WorkloadError, time};
+use crate::{Class, Command, Job, Origin, Workload, WorkloadError, time};
 
 /// Printed when a workload has no job.
 const EXAMPLE: &str = "0 - /usr/bin/sort /tmp/words";
@@ -158,24 +157,10 @@ fn job(fields: &[Field], origin: Origin) -> Result<Job, (usize, WorkloadFault)> 
         return Err((field.at, WorkloadFault::Nul { key: "the line".into() }));
     }
     Ok(Job {
-        id: JobId(0),
-        name: String::new(),
-        command: Command::Program { program, args },
         start,
         class,
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: BTreeMap::new(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Ending::Exit,
-        cpus: None,
-        nodes: None,
-        memory: None,
         origin,
+        ..Job::new(JobId(0), String::new(), Command::Program { program, args })
     })
 }
 

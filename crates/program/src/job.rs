@@ -62,6 +62,32 @@ pub struct Job {
     pub origin: Origin,
 }
 
+impl Job {
+    /// A job without declared values, which starts at once and ends when its program exits.
+    pub fn new(id: JobId, name: impl Into<String>, command: Command) -> Self {
+        Job {
+            id,
+            name: name.into(),
+            command,
+            start: Nanos::ZERO,
+            class: None,
+            sensitivity: None,
+            profile: None,
+            found: None,
+            dir: None,
+            env: BTreeMap::new(),
+            input: None,
+            output: None,
+            threads: 1,
+            ending: Ending::Exit,
+            cpus: None,
+            nodes: None,
+            memory: None,
+            origin: Origin::default(),
+        }
+    }
+}
+
 /// The command of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {

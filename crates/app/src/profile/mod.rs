@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use base::{Bytes, Nanos};
-use linux::child_exit::ChildStatus;
 use linux::perf::PmuGroups;
 use linux::stop_signals::StopSignals;
 use profiler::measure::assemble::{self, WholeRun};
@@ -194,12 +193,7 @@ fn measure_whole_run(
         ));
         return Ok(());
     }
-    notes.exit = Some(run.reaped.status);
-    if run.reaped.status != ChildStatus::Exited(0) {
-        let line = run.last_stderr_line;
-        let line = if line.is_empty() { line } else { format!("; its last error message: {line}") };
-        notes.push(format!("the program {}{line}", output::exit_text(run.reaped.status)));
-    }
+    notes.add_exit(run.reaped.status, &run.last_stderr_line);
     whole.cpu_time = Some(run.reaped.user + run.reaped.system);
     whole.wall = Some(Nanos::from(run.wall));
     let until = Instant::now() + limit.mul_f64(COUNT_PART);

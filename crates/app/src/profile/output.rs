@@ -44,6 +44,16 @@ impl RunNotes {
         }
     }
 
+    /// Adds the exit of the run alone.
+    pub(super) fn add_exit(&mut self, status: ChildStatus, last_stderr_line: &str) {
+        self.exit = Some(status);
+        if status != ChildStatus::Exited(0) {
+            let is_empty = last_stderr_line.is_empty();
+            let hint = if is_empty { "" } else { "; its last error message: " };
+            self.push(format!("the program {}{hint}{last_stderr_line}", exit_text(status)));
+        }
+    }
+
     /// Adds notes about a traced run.
     pub(super) fn add_traced(&mut self, traced: &TracedRun, whole: &WholeRun) {
         let n_windows = traced.meter.windows().len();

@@ -7,7 +7,6 @@
 //! No action is performed, so each request is what the policy would have requested at that time.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
@@ -16,7 +15,7 @@ use base::{JobId, Nanos};
 use engine::Engine;
 use linux::collectors::StreamCollectors;
 use linux::stream;
-use program::{Command, Ending, Job, Origin};
+use program::{Command, Job};
 use sched::{
     Cause, JobEvent, Outcome, OutcomeResult, Plan, Policy, Sample, Snapshot, Target, TierOverride,
     Turn,
@@ -54,26 +53,7 @@ struct StreamReplay {
 
 /// A job for a recorded process, without declared values.
 fn job_of(id: JobId, name: &str) -> Job {
-    Job {
-        id,
-        name: name.to_owned(),
-        command: Command::Program { program: name.into(), args: Vec::new() },
-        start: Nanos::ZERO,
-        class: None,
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: BTreeMap::new(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Ending::Exit,
-        cpus: None,
-        nodes: None,
-        memory: None,
-        origin: Origin::default(),
-    }
+    Job::new(id, name, Command::Program { program: name.into(), args: Vec::new() })
 }
 
 /// Wraps a policy and keeps the turn it decided on.

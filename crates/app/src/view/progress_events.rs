@@ -109,9 +109,7 @@ impl ProgressReporter {
         let place = |cpus: &CpuSet| self.places.place(cpus);
         let because = because(record.request);
         let (kind, text) = match &record.change {
-            JobChange::Ended(end) if has_failed(end) => {
-                return Some(bad(one(at, "fail", job, exit_phrase(end))));
-            }
+            JobChange::Ended(end) if has_failed(end) => ("fail", exit_phrase(end)),
             JobChange::Ended(end) => ("end", exit_phrase(end)),
             JobChange::Unmanaged(why) => {
                 ("alone", format!("unmanaged from now on: {}", unmanaged_phrase(why)))
@@ -127,8 +125,7 @@ impl ProgressReporter {
             JobChange::Started(None) => ("start", "on any CPU".to_owned()),
             JobChange::Started(Some(cpus)) => ("start", format!("on {}{because}", place(cpus))),
             JobChange::StartFailed(why, detail) => {
-                let text = format!("start failed: {}", detail_or_cause(detail, why.name()));
-                return Some(bad(one(at, "fail", job, text)));
+                ("fail", format!("start failed: {}", detail_or_cause(detail, why.name())))
             }
             JobChange::Moved { from, to, .. } => {
                 let from = from.as_ref().map_or("anywhere".to_owned(), place);
@@ -139,12 +136,8 @@ impl ProgressReporter {
             }
             JobChange::Released { .. } => ("free", "original CPUs restored".to_owned()),
             JobChange::Rejected(action, why, detail) => {
-                let text = format!(
-                    "{}: failed, {}",
-                    self.action_text(action),
-                    detail_or_cause(detail, why.name())
-                );
-                return Some(bad(one(at, "no", job, text)));
+                let why = detail_or_cause(detail, why.name());
+                ("no", format!("{}: failed, {why}", self.action_text(action)))
             }
             JobChange::PageMoveStarted(action) => {
                 ("pages", format!("{} started{because}", self.action_text(action)))
@@ -152,7 +145,8 @@ impl ProgressReporter {
             JobChange::PageMoveEnded(moved) => ("pages", completed_page_move_phrase(moved)),
             JobChange::MemoryPolicySet(_) | JobChange::NotCarriedOut(_) => return None,
         };
-        Some(one(at, kind, job, text))
+        let event = one(at, kind, job, text);
+        Some(if matches!(kind, "fail" | "no") { bad(event) } else { event })
     }
 
     fn action_text(&self, action: &Action) -> String {

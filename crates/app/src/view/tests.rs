@@ -4,7 +4,7 @@ use base::{Bytes, CpuSet, JobId, Nanos};
 use engine::LoadSample;
 use expect_test::{Expect, expect};
 use journal::PolicyUsed;
-use program::{Command, Ending, Job, Origin};
+use program::{Command, Job};
 use ratatui::buffer::Buffer;
 use sched::{
     Action, Cause, DomainLoads, ExitStatus, JobEvent, JobExit, Outcome, OutcomeResult, Plan,
@@ -20,26 +20,7 @@ const NEXT_IN_TURN: ReasonCode = ReasonCode::new(
 );
 
 fn job(id: u32, name: &str) -> Job {
-    Job {
-        id: JobId(id),
-        name: name.to_owned(),
-        command: Command::Shell(String::new()),
-        start: Nanos::ZERO,
-        class: None,
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: Default::default(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Ending::Exit,
-        cpus: None,
-        nodes: None,
-        memory: None,
-        origin: Origin::default(),
-    }
+    Job::new(JobId(id), name, Command::Shell(String::new()))
 }
 
 fn cpus(list: &str) -> CpuSet {

@@ -13,13 +13,13 @@ mod state;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use base::Nanos;
 use engine::{Engine, Sink};
 use host_live::{AttachHost, AttachOptions};
 use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd};
 use program::Class;
-use sched::Wake;
+use sched::{Policy, Wake};
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
@@ -101,21 +101,15 @@ pub struct Args {
 
 /// Manages processes until a signal or the time limit.
 pub fn main(args: &Args) -> CommandResult {
-    let policy = policy::build(&args.policy, args.seed).or_usage_error()?;
-    if policy.wake() != Wake::Poll {
-        return Err(anyhow!("watch polls at an interval; remove wake= from {:?}", args.policy))
-            .or_usage_error();
-    }
+    let policy = polling_policy(args).or_usage_error()?;
     let interval = policy.interval().unwrap_or(Nanos::from_secs(1));
     let selection = select::select(args).or_usage_error()?;
     let machine = linux::topology::read(Path::new("/"))?;
     let signals = args.signals.overrides().or_usage_error()?;
     check_readable(&signals, &*policy, &machine).or_usage_error()?;
     if let Some(path) = args.journal.as_deref().map(journal_path).filter(|path| path.exists()) {
-        return Err(CommandError::Usage(anyhow!(
-            "{} already exists; use another file",
-            path.display()
-        )));
+        return Err(anyhow!("{} already exists; use another file", path.display()))
+            .or_usage_error();
     }
     let host = AttachHost::new(&machine, host_options(args, &selection, interval, &machine))
         .or_usage_error()?;
@@ -142,6 +136,16 @@ pub fn main(args: &Args) -> CommandResult {
         .with_move_limits(args.memory.limits())
         .with_signals(signals);
     watch(args, host, engine, header)
+}
+
+fn polling_policy(args: &Args) -> anyhow::Result<Box<dyn Policy>> {
+    let policy = policy::build(&args.policy, args.seed)?;
+    ensure!(
+        policy.wake() == Wake::Poll,
+        "watch polls at an interval; remove wake= from {:?}",
+        args.policy
+    );
+    Ok(policy)
 }
 
 fn host_options(

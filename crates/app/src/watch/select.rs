@@ -29,18 +29,18 @@ pub(super) fn select(args: &Args) -> anyhow::Result<SelectedProcesses> {
     for &pid in &args.pid {
         selection.pids.insert(pid, start_time(pid)?);
     }
-    selection.wanted = criteria(&args.user, &args.command)?;
+    selection.included = criteria(&args.user, &args.command)?;
     selection.excluded = criteria(&args.exclude_user, &args.exclude)?;
     if let Some(reason) = never_matches(args, &selection) {
         bail!("no process can be managed: {reason}; select other processes too");
     }
     let mut folders = Vec::new();
     for path in &args.cgroup {
-        folders.push(add_cgroup(path, &mut selection.wanted)?);
+        folders.push(add_cgroup(path, &mut selection.included)?);
     }
     for unit in &args.unit {
         let folder = unit_folder(unit)?;
-        folders.push(add_cgroup(&folder, &mut selection.wanted)?);
+        folders.push(add_cgroup(&folder, &mut selection.included)?);
     }
     for path in &args.exclude_cgroup {
         add_cgroup(path, &mut selection.excluded)?;
@@ -62,7 +62,7 @@ fn start_time(pid: u32) -> anyhow::Result<u64> {
 
 /// The reason if only processes are selected that are never managed and have no children.
 fn never_matches(args: &Args, selection: &Selection) -> Option<String> {
-    let others = args.all || selection.wanted != Criteria::default();
+    let others = args.all || selection.included != Criteria::default();
     let others = others || !args.cgroup.is_empty() || !args.unit.is_empty();
     if others || selection.pids.is_empty() {
         return None;

@@ -137,8 +137,7 @@ fn read_new_pids(loadavg: Option<&OwnedFd>, last: &mut Option<u32>, discovered: 
     }
 }
 
-/// The PIDs that may be new; `None` if a scan is needed. After the largest PID the kernel continues with
-/// small ones.
+/// The PIDs that may be new; `None` if a scan is needed. After the largest PID the kernel continues with small ones.
 fn new_pids(before: Option<u32>, now: Option<u32>) -> Option<std::ops::RangeInclusive<u32>> {
     let (before, now) = before.zip(now)?;
     let is_few = before <= now && now - before <= NEW_PIDS_MAX;
@@ -217,7 +216,7 @@ mod tests {
         std::fs::write(world.path().join("a/cgroup.procs"), "7\n3\n").expect("ours");
         std::fs::write(below.join("cgroup.procs"), "9\n3\n").expect("ours");
         assert_eq!(members(&[world.path().join("a")]).expect("lists"), [3, 7, 9]);
-        assert!(members(&[world.path().join("gone")]).expect("no process").is_empty());
+        assert!(members(&[world.path().join("removed")]).expect("no process").is_empty());
         // A list that cannot be read is not an empty list.
         let all = fault::FaultPlan { seed: 1, permille: 1000 };
         let refused = fault::with_errors(all, || members(&[world.path().join("a")]));

@@ -96,7 +96,7 @@ impl Examiner {
         })
     }
 
-    /// The examination of a busy process, which costs more. `inherited` is a mask of ours that it may have.
+    /// The examination of a busy process, which costs more. `inherited` is an assigned mask that it may have.
     ///
     /// # Errors
     /// Something cannot be read now, so that the process must not be changed.

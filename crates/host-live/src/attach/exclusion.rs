@@ -49,36 +49,32 @@ impl ExclusionReason {
 
     /// The name in status files.
     pub fn name(self) -> &'static str {
+        self.name_and_text().0
+    }
+
+    fn name_and_text(self) -> (&'static str, &'static str) {
         match self {
-            ExclusionReason::KernelThread => "kernel-thread",
-            ExclusionReason::FirstProcess => "first-process",
-            ExclusionReason::Ourselves => "ourselves",
-            ExclusionReason::OtherEvenkeel => "other-evenkeel",
-            ExclusionReason::ExcludedName => "excluded-name",
-            ExclusionReason::ExcludedUser => "excluded-user",
-            ExclusionReason::ExcludedCgroup => "excluded-cgroup",
-            ExclusionReason::RealTime => "real-time",
-            ExclusionReason::OwnAffinity => "own-affinity",
-            ExclusionReason::OwnMemoryPolicy => "own-memory-policy",
-            ExclusionReason::NotPermitted => "not-permitted",
+            ExclusionReason::KernelThread => ("kernel-thread", "a kernel thread"),
+            ExclusionReason::FirstProcess => ("first-process", "the init process"),
+            ExclusionReason::Ourselves => ("ourselves", "this evenkeel itself"),
+            ExclusionReason::OtherEvenkeel => ("other-evenkeel", "managed by another evenkeel"),
+            ExclusionReason::ExcludedName => ("excluded-name", "its name is excluded"),
+            ExclusionReason::ExcludedUser => ("excluded-user", "its user is excluded"),
+            ExclusionReason::ExcludedCgroup => ("excluded-cgroup", "its cgroup is excluded"),
+            ExclusionReason::RealTime => ("real-time", "it has a real-time or deadline class"),
+            ExclusionReason::OwnAffinity => {
+                ("own-affinity", "it has an affinity or cpuset of its own")
+            }
+            ExclusionReason::OwnMemoryPolicy => ("own-memory-policy", OWN_POLICY),
+            ExclusionReason::NotPermitted => {
+                ("not-permitted", "the kernel does not permit it (needs CAP_SYS_NICE)")
+            }
         }
     }
 }
 
 impl fmt::Display for ExclusionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ExclusionReason::KernelThread => "a kernel thread",
-            ExclusionReason::FirstProcess => "the init process",
-            ExclusionReason::Ourselves => "this evenkeel itself",
-            ExclusionReason::OtherEvenkeel => "managed by another evenkeel",
-            ExclusionReason::ExcludedName => "its name is excluded",
-            ExclusionReason::ExcludedUser => "its user is excluded",
-            ExclusionReason::ExcludedCgroup => "its cgroup is excluded",
-            ExclusionReason::RealTime => "it has a real-time or deadline class",
-            ExclusionReason::OwnAffinity => "it has an affinity or cpuset of its own",
-            ExclusionReason::OwnMemoryPolicy => OWN_POLICY,
-            ExclusionReason::NotPermitted => "the kernel does not permit it (needs CAP_SYS_NICE)",
-        })
+        f.write_str(self.name_and_text().1)
     }
 }

@@ -4,15 +4,14 @@
 //!   placed ──fork──► child with the same mask      on record, and left as it is
 //!      │               └──fork──► its children too
 //!      ▼
-//!   released ─► children and descendants with a mask of ours are restored ─► again for one second or more
+//!   released ─► children and descendants with an assigned mask are restored ─► again for one second or more
 //! ```
 //!
-//! A child is known here after it was discovered. Descendants that were not discovered yet are searched
-//! when their ancestor is released, and again in every turn of the next second: a fork that was under way
-//! is not visible at that time, and its child has the earlier mask. On a busy machine a fork can be
-//! interrupted for longer than an interval.
+//! A child is known here after it was discovered. Descendants that were not discovered yet are searched when their
+//! ancestor is released, and again in every turn of the next second: a fork that was under way is not visible at that
+//! time, and its child has the earlier mask. On a busy machine a fork can be interrupted for longer than an interval.
 //!
-//! A process that is older than the first placement of its ancestor has no mask of ours. A process with
+//! A process that is older than the first placement of its ancestor has no assigned mask. A process with
 //! another mask has it from another program.
 
 use std::collections::BTreeMap;
@@ -32,7 +31,7 @@ const LATE_FOR: Nanos = Nanos::from_secs(1);
 /// Limit of descendants per search.
 const DESCENDANTS_MAX: usize = 1 << 16;
 
-/// A process that inherited a mask of ours and is not a job.
+/// A process that inherited an assigned mask and is not a job.
 #[derive(Clone, Debug)]
 pub(super) struct InheritedAffinity {
     /// The job whose process it descends from.
@@ -41,7 +40,7 @@ pub(super) struct InheritedAffinity {
     pub mask: Arc<CpuSet>,
 }
 
-/// The masks that descendants of a released process may have from us.
+/// The masks that descendants of a released process may have from evenkeel.
 #[derive(Clone, Debug)]
 struct AncestorMasks {
     process: TaskId,
@@ -66,21 +65,21 @@ impl AncestorMasks {
         Some(AncestorMasks {
             process: task_id(state.pid, attached.start_time_ticks),
             base: Arc::clone(&state.base),
-            masks: state.masks_of_ours().cloned().collect(),
+            masks: state.assigned_masks().cloned().collect(),
             since_ticks: attached.placed_ticks?,
         })
     }
 
-    fn is_ours(&self, mask: &CpuSet) -> bool {
+    fn is_assigned(&self, mask: &CpuSet) -> bool {
         *mask != *self.base && self.masks.iter().any(|ours| **ours == *mask)
     }
 
-    /// Restores every thread of a process that has a mask of ours. Returns whether that succeeded.
+    /// Restores every thread of a process that has an assigned mask. Returns whether that succeeded.
     fn release_process(&self, pid: u32) -> bool {
         let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return false };
         let restored = tids.into_iter().map(|tid| {
             let mask = affinity::get(tid)?;
-            if self.is_ours(&mask) { affinity::set(tid, &self.base) } else { Ok(()) }
+            if self.is_assigned(&mask) { affinity::set(tid, &self.base) } else { Ok(()) }
         });
         // After an error the remaining threads are restored too.
         restored.fold(true, |all, restored: io::Result<()>| all & restored.is_ok())
@@ -145,7 +144,7 @@ impl InheritedMasks {
         jobs: &mut AttachedJobs,
         job: JobId,
     ) -> u32 {
-        // The job comes first, so that its next children inherit no mask of ours.
+        // The job comes first, so that its next children inherit no assigned mask.
         let Some(state) = jobs.affinity_mut(job) else { return 0 };
         let (n_restored, any_left) = session.binder().release(state, false);
         let any_left = self.release_descendants(session, jobs, job) || any_left;
@@ -207,7 +206,7 @@ impl InheritedMasks {
         }
     }
 
-    /// Puts a new process on record if it inherited a mask of ours.
+    /// Puts a new process on record if it inherited an assigned mask.
     pub(super) fn check(
         &mut self,
         session: &mut Session,
@@ -219,7 +218,7 @@ impl InheritedMasks {
         let Some(of) = session.tasks.job_of(parent).or(of_parent) else { return };
         let Some(state) = jobs.affinity(of) else { return };
         let Ok(mask) = affinity::get(pid) else { return };
-        let ours = state.masks_of_ours().find(|ours| ***ours == mask).cloned();
+        let ours = state.assigned_masks().find(|ours| ***ours == mask).cloned();
         let Some(mask) = ours.filter(|mask| **mask != *state.base) else { return };
         let entry = (pid, stat.born_ticks, pid);
         // If this cannot be written, it is found as a descendant while its parent lives.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use base::{JobId, Nanos};
 use linux::tasks::KeptFile;
-use program::{Class, Command, Ending, Job, Origin};
+use program::{Class, Command, Job, Origin};
 
 use super::selection::name_matches;
 use super::status::ManagedProcess;
@@ -20,7 +20,7 @@ pub(super) struct AttachedJob {
     pub since: Nanos,
     /// When it was last seen busy.
     pub busy_at: Nanos,
-    /// When it was placed first, in clock ticks since boot. Older children have no mask of ours.
+    /// When it was placed first, in clock ticks since boot. Older children have no assigned mask.
     pub placed_ticks: Option<u64>,
     /// Wakes the loop at its exit. `None` if no descriptor was left.
     pub pidfd: Option<KeptFile>,
@@ -115,23 +115,13 @@ pub(super) fn describe(
 ) -> Job {
     let class = classes.iter().find(|(pattern, _)| name_matches(pattern, comm));
     Job {
-        id: state.job,
-        name: state.name.clone(),
-        command: Command::Program { program: comm.into(), args: Vec::new() },
-        start: Nanos::ZERO,
         class: class.map(|(_, class)| *class),
         threads: u32::try_from(permille.div_ceil(1000)).unwrap_or(u32::MAX).max(1),
-        ending: Ending::Exit,
         origin: Origin { file: format!("/proc/{}", state.pid).into(), line: 0 },
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: BTreeMap::new(),
-        input: None,
-        output: None,
-        cpus: None,
-        nodes: None,
-        memory: None,
+        ..Job::new(
+            state.job,
+            state.name.clone(),
+            Command::Program { program: comm.into(), args: Vec::new() },
+        )
     }
 }

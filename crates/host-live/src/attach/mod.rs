@@ -102,8 +102,8 @@ enum Stop {
 }
 
 impl AttachHost {
-    /// Prepares a watch: checks the selection, opens the undo record if it may act, and finds out how new
-    /// processes can be discovered. Nothing is changed.
+    /// Prepares a watch: checks the selection, opens the undo record if it may act, and selects the source of
+    /// new processes. Nothing is changed.
     ///
     /// # Errors
     /// Nothing is selected, a selected PID does not exist, or a source that is needed is not available.
@@ -112,10 +112,11 @@ impl AttachHost {
             return Err(AttachError::NothingSelected);
         }
         let proc = ProcFolder::open("/".as_ref()).map_err(AttachError::Proc)?;
-        for (&pid, &start) in &options.selection.pids {
-            if !proc.glance(pid).is_ok_and(|stat| stat.born_ticks == start) {
-                return Err(AttachError::NoProcess { pid });
-            }
+        let is_running = |(pid, start): (&u32, &u64)| {
+            proc.glance(*pid).is_ok_and(|stat| stat.born_ticks == *start)
+        };
+        if let Some((&pid, _)) = options.selection.pids.iter().find(|&it| !is_running(it)) {
+            return Err(AttachError::NoProcess { pid });
         }
         let limit = system::raise_descriptors(DESCRIPTORS_MAX);
         let wakeups = Wakeups::new(options.takes_signals)?;
@@ -126,6 +127,7 @@ impl AttachHost {
             .map_err(AttachError::Proc)?;
         let run = system::random_id("/".as_ref()).map_err(AttachError::Proc)?;
         let undo = open_undo(&options, &run)?;
+        let interval = Some(options.interval);
         let config = SessionConfig {
             run,
             machine,
@@ -134,18 +136,15 @@ impl AttachHost {
             counters: options.counters,
             memory: MemoryConfig {
                 options: options.memory,
-                interval: Some(options.interval),
+                interval,
                 nice: None,
                 is_attached: true,
             },
             limit,
             n_jobs: 0,
         };
-        let mut host = AttachHost::with_session(
-            Session::open(config, wakeups, undo),
-            (examiner, cpus),
-            options,
-        );
+        let session = Session::open(config, wakeups, undo);
+        let mut host = AttachHost::with_session(session, (examiner, cpus), options);
         host.apply_cpus();
         host.warn_restricted();
         Ok(host)
@@ -195,8 +194,7 @@ impl AttachHost {
         self.session.now()
     }
 
-    /// Whether something could not be restored after the watch: its record stays, and `evenkeel restore`
-    /// tries again.
+    /// Whether something could not be restored after the watch: its record stays, and `evenkeel restore` tries again.
     pub fn is_record_kept(&self) -> bool {
         self.session.undo.is_kept()
     }
@@ -206,7 +204,7 @@ impl AttachHost {
         self.was_stopped
     }
 
-    /// What the start restored of runs that were killed. Empty unless the watch may act.
+    /// Changes of killed runs that the start restored. Empty unless the watch may act.
     pub fn restored(&self) -> &Restored {
         &self.session.undo.restored
     }
@@ -349,7 +347,7 @@ impl AttachHost {
                 if let (Action::Place(_), Some(job)) = (action, self.session.job_of(target))
                     && let Some(attached) = jobs.jobs.get_mut(&job)
                 {
-                    // From now on its children may have a mask of ours.
+                    // From now on its children may have an assigned mask.
                     attached.placed_ticks.get_or_insert(now_ticks);
                 }
                 let n = self.session.place(jobs, target, action)?;

@@ -1,8 +1,7 @@
 //! Which processes a watch selects: several criteria are a union, and exclusions have priority.
 //!
-//! Names are the first 15 bytes of a program's name, as in `/proc/PID/comm`. Patterns contain `*` (any
-//! bytes) and `?` (one byte). A cgroup includes its descendants. Children of a selected PID are selected
-//! too.
+//! Names are the first 15 bytes of a program's name, as in `/proc/PID/comm`. Patterns contain `*` (any bytes) and `?`
+//! (one byte). A cgroup includes its descendants. Children of a selected PID are selected too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +12,8 @@ pub struct Selection {
     pub all: bool,
     /// Processes by PID and start time (clock ticks since boot), with their children.
     pub pids: BTreeMap<u32, u64>,
-    /// Processes by user, name and cgroup.
-    pub wanted: Criteria,
+    /// Processes by evenkeeler, name and cgroup.
+    pub included: Criteria,
     /// Exceptions.
     pub excluded: Criteria,
 }
@@ -61,22 +60,22 @@ pub enum Selected {
 impl Selection {
     /// Whether no criterion is given.
     pub fn is_empty(&self) -> bool {
-        !self.all && self.pids.is_empty() && self.wanted == Criteria::default()
+        !self.all && self.pids.is_empty() && self.included == Criteria::default()
     }
 
     /// Whether users have to be read.
     pub fn needs_users(&self) -> bool {
-        !self.wanted.users.is_empty() || !self.excluded.users.is_empty()
+        !self.included.users.is_empty() || !self.excluded.users.is_empty()
     }
 
     /// Whether cgroups have to be read.
     pub fn needs_cgroups(&self) -> bool {
-        !self.wanted.cgroups.is_empty() || !self.excluded.cgroups.is_empty()
+        !self.included.cgroups.is_empty() || !self.excluded.cgroups.is_empty()
     }
 
     /// Whether only cgroups are selected, so that `cgroup.procs` lists all selected processes.
     pub fn only_cgroups(&self) -> bool {
-        let Criteria { users, commands, cgroups } = &self.wanted;
+        let Criteria { users, commands, cgroups } = &self.included;
         let others = self.all || !self.pids.is_empty() || !users.is_empty() || !commands.is_empty();
         !others && !cgroups.is_empty()
     }
@@ -84,12 +83,12 @@ impl Selection {
     /// Whether only PIDs are selected: after the exit of these processes and their children, the selection
     /// stays empty.
     pub fn only_pids(&self) -> bool {
-        !self.all && !self.pids.is_empty() && self.wanted == Criteria::default()
+        !self.all && !self.pids.is_empty() && self.included == Criteria::default()
     }
 
     /// Whether a process is selected.
     pub fn of(&self, candidate: &Candidate<'_>) -> Selected {
-        if !(self.all || candidate.is_named || self.wanted.any(candidate)) {
+        if !(self.all || candidate.is_named || self.included.any(candidate)) {
             return Selected::No;
         }
         let Criteria { users, .. } = &self.excluded;
@@ -174,7 +173,7 @@ mod tests {
         for line in text.split(';').map(str::trim) {
             let (line, criteria) = match line.strip_prefix("not ") {
                 Some(rest) => (rest, &mut selection.excluded),
-                None => (line, &mut selection.wanted),
+                None => (line, &mut selection.included),
             };
             match line.split_once(' ') {
                 Some(("user", uid)) => drop(criteria.users.insert(uid.parse().expect("a number"))),
@@ -200,7 +199,7 @@ mod tests {
         check(text, "sorting", 1, "/", Selected::Yes);
         check(text, "x", 1, "/a.slice/b", Selected::Yes);
         check(text, "x", 1, "/a.slice2", Selected::No);
-        check("name nobody", "named", 1, "/", Selected::Yes);
+        check("name absent", "named", 1, "/", Selected::Yes);
         check("cgroup cpu:/a", "x", 1, "/ cpu:/a/b", Selected::Yes);
         check("cgroup cpu:/a", "x", 1, "/a cpu:/b", Selected::No);
     }

@@ -22,7 +22,7 @@ pub struct WatchStatus {
     pub managed: Vec<ManagedProcess>,
     /// Selected processes that are excluded.
     pub excluded: BTreeMap<ExclusionReason, ExcludedProcesses>,
-    /// Idle processes that inherited a mask of ours.
+    /// Idle processes that inherited an assigned mask.
     pub n_inherited: u64,
     /// The CPUs that programs are placed on.
     pub targets: CpuSet,

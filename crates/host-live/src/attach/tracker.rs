@@ -276,14 +276,9 @@ impl Tracker {
         let event = describe(&affinity, &comm, permille, &self.classes);
         session.report(JobEvent::Attached(Box::new(event)));
         let placed_ticks = inherited.as_ref().map(|_| start_time_ticks);
-        let attached = AttachedJob {
-            affinity,
-            start_time_ticks,
-            since: now,
-            busy_at: now,
-            placed_ticks,
-            pidfd,
-        };
+        let (since, busy_at) = (now, now);
+        let attached =
+            AttachedJob { affinity, start_time_ticks, since, busy_at, placed_ticks, pidfd };
         self.table.set_treatment(pid, Treatment::Job(job), now);
         if inherited.is_some() {
             self.inherited.remove(pid);
@@ -292,7 +287,7 @@ impl Tracker {
         self.jobs.jobs.insert(job, attached);
     }
 
-    /// The mask of a process without evenkeel, and the one that it inherited from us. `None` if its mask is
+    /// The mask of a process without evenkeel, and the one that it inherited from evenkeel. `None` if its mask is
     /// neither ordinary nor ours.
     fn masks_before(
         &self,

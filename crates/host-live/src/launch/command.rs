@@ -61,7 +61,8 @@ pub(super) struct Binding {
 }
 
 impl LaunchContext {
-    /// Context of a new run. Raises the priority of the calling thread if that is wanted and permitted.
+    /// Context of a new run. Raises the priority of the calling thread if the options request it and the kernel
+    /// permits it.
     pub(super) fn new(
         workload: &Workload,
         options: &LaunchOptions,
@@ -210,7 +211,8 @@ fn own_executable() -> PathBuf {
     named.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
-/// Raises the priority of this thread if that is wanted and permitted. Returns the nice value of jobs.
+/// Raises the priority of this thread if the options request it and the kernel permits it. Returns the nice value of
+/// jobs.
 fn raise_priority(options: &LaunchOptions) -> Option<i32> {
     let inherited = system::own_nice();
     let own = own_nice(inherited);

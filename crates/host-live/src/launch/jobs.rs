@@ -52,6 +52,21 @@ pub(super) struct Running {
     pub has_warned_stopped: bool,
 }
 
+impl Running {
+    pub(super) fn new(affinity: AffinityState, started: Nanos, pidfd: Option<KeptFile>) -> Self {
+        Running {
+            pid: affinity.pid,
+            pidfd,
+            started,
+            affinity,
+            exit_requested: None,
+            exited: None,
+            orphans_used: ChildUsage::default(),
+            has_warned_stopped: false,
+        }
+    }
+}
+
 /// All jobs of a workload.
 pub(super) struct JobTable {
     pub slots: Vec<Slot>,
@@ -165,7 +180,7 @@ impl JobTable {
     }
 
     /// Reports once for a job that it was stopped because it accessed the terminal, whose foreground
-    /// process group is ours. Otherwise the run would wait for ever.
+    /// process group is that of evenkeel. Otherwise the run would wait for ever.
     pub(super) fn report_stopped(&mut self, session: &mut Session) {
         while let Some((pid, signal)) = linux::child_exit::next_stopped() {
             let verb = match signal {

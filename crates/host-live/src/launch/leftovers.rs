@@ -380,7 +380,7 @@ impl Leftover {
     }
 }
 
-/// Restores every thread of a process that has a mask of ours. Returns whether that succeeded.
+/// Restores every thread of a process that has an assigned mask. Returns whether that succeeded.
 fn release_process(session: &Session, pid: u32, job: Option<&str>) -> bool {
     let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return false };
     let restored = tids.into_iter().map(|tid| match mask_before(session, tid, job) {
@@ -393,7 +393,7 @@ fn release_process(session: &Session, pid: u32, job: Option<&str>) -> bool {
     restored.fold(true, |all, restored| all & restored)
 }
 
-/// The mask that a thread had before, if it has a mask of ours now.
+/// The mask that a thread had before, if it has an assigned mask now.
 fn mask_before(session: &Session, tid: u32, job: Option<&str>) -> io::Result<Option<CpuSet>> {
     let Some(records) = session.undo.records() else { return Ok(None) };
     let own = &session.cpus.own;

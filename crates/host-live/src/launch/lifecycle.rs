@@ -329,10 +329,9 @@ impl Lifecycle {
         self.jobs.are_all_over() && self.leftovers.is_empty()
     }
 
-    /// Restores the affinity that a job had before it was placed. Returns the number of threads that
-    /// changed.
+    /// Restores the affinity that a job had before it was placed. Returns the number of threads that changed.
     pub(super) fn release(&mut self, session: &mut Session, job: JobId) -> u32 {
-        // Leftovers of an earlier run may have a mask of ours: then the record stays.
+        // Leftovers of an earlier run may have an assigned mask: then the record stays.
         let forget = !self.leftovers.any_of(job);
         match self.jobs.affinity_mut(job) {
             Some(state) => session.binder().release(state, forget).0,
@@ -356,13 +355,6 @@ fn job_exit(
     restarts: bool,
     now: Nanos,
 ) -> JobExit {
-    let status = match child.map(|child| child.status) {
-        Some(ChildStatus::Exited(status)) => ExitStatus::Exited(status),
-        Some(ChildStatus::Killed(signal)) => ExitStatus::Signaled(signal),
-        // Another thread of this process reaped it, so that its status is unknown.
-        None => ExitStatus::Exited(-1),
-    };
-    let exited = running.exited.unwrap_or(now);
     let mut used = running.orphans_used;
     child.iter().for_each(|child| used.add(child));
     let ChildUsage { user, system, max_resident, n_faults, n_switches } = used;
@@ -374,10 +366,15 @@ fn job_exit(
             .with(CounterEvent::ContextSwitches, CounterReading::unmultiplexed(n_switches)),
     };
     JobExit {
-        status,
+        status: match child.map(|child| child.status) {
+            Some(ChildStatus::Exited(status)) => ExitStatus::Exited(status),
+            Some(ChildStatus::Killed(signal)) => ExitStatus::Signaled(signal),
+            // Another thread of this process reaped it, so that its status is unknown.
+            None => ExitStatus::Exited(-1),
+        },
         stopped_by_host: running.exit_requested.is_some(),
         restarts,
-        wall: exited.saturating_sub(running.started),
+        wall: running.exited.unwrap_or(now).saturating_sub(running.started),
         user,
         system,
         max_resident,

@@ -199,13 +199,12 @@ impl LaunchHost {
         }
     }
 
-    /// What the start restored of runs that were killed.
+    /// Changes of killed runs that the start restored.
     pub fn restored(&self) -> &Restored {
         &self.session.undo.restored
     }
 
-    /// Whether something could not be restored after the run: its record stays, and `evenkeel restore`
-    /// tries again.
+    /// Whether something could not be restored after the run: its record stays, and `evenkeel restore` tries again.
     pub fn is_record_kept(&self) -> bool {
         self.session.undo.is_kept()
     }

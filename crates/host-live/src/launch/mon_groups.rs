@@ -51,9 +51,10 @@ pub(super) struct MonGroups {
 
 impl MonGroups {
     /// Checks whether groups can be made. `root` is `/` outside of tests.
-    pub(super) fn open(root: PathBuf, machine: &Machine, run: &str, is_wanted: bool) -> Self {
+    pub(super) fn open(root: PathBuf, machine: &Machine, run: &str, is_counted: bool) -> Self {
         let mut source = Live::new(&root);
-        let mut domains = is_wanted.then(|| MonitoredDomains::find(&mut source, machine)).flatten();
+        let mut domains =
+            is_counted.then(|| MonitoredDomains::find(&mut source, machine)).flatten();
         let mut warnings = Warnings::default();
         let folder = root.join("sys/fs/resctrl/mon_groups");
         if domains.is_some()
@@ -287,8 +288,8 @@ mod tests {
     fn a_group_that_cannot_be_removed_yet_stays_on_record_when_its_job_starts_again() {
         let mut world = world();
         world.begin(0);
-        let wish = fault::FaultPlan { seed: 1, permille: 1000 };
-        fault::with_errors(wish, || {
+        let faults = fault::FaultPlan { seed: 1, permille: 1000 };
+        fault::with_errors(faults, || {
             world.groups.end(JobId(0), &mut world.undo);
             world.begin(0);
         });
@@ -335,8 +336,8 @@ mod tests {
     fn after_any_failed_call_every_group_is_on_record() {
         for seed in 0..60 {
             let mut world = world();
-            let wish = fault::FaultPlan { seed, permille: 300 };
-            fault::with_errors(wish, || {
+            let faults = fault::FaultPlan { seed, permille: 300 };
+            fault::with_errors(faults, || {
                 for job in 0..4 {
                     world.begin(job);
                     world.groups.add(JobId(job), 42, &mut world.undo);

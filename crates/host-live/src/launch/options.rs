@@ -32,8 +32,7 @@ pub struct LaunchOptions {
     /// Raises the priority of the calling thread above the jobs if the kernel permits it. Jobs keep the
     /// inherited nice value, and the thread gets it back at the end.
     pub takes_priority: bool,
-    /// This process has no other children than its jobs. Unknown children are orphans of jobs then, and
-    /// are reaped.
+    /// This process has no other children than its jobs. Unknown children are orphans of jobs then, and are reaped.
     pub is_sole_parent: bool,
     /// The counters of tasks.
     pub counters: CounterMode,

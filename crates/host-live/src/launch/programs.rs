@@ -10,8 +10,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::errors::kernel_message;
 
-/// Finds a program as a shell does: a name without a slash in `PATH`, and any other path relative to a
-/// directory.
+/// Finds a program as a shell does: a name without a slash in `PATH`, and any other path relative to a directory.
 pub fn find_program(program: &Path, folder: &Path, search_path: &OsStr) -> Result<PathBuf, String> {
     if program.as_os_str().as_bytes().contains(&b'/') {
         let path = folder.join(program);

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId};
 use engine::Approved;
-use linux::child_exit::ChildUsage;
 use linux::mempolicy;
 use linux::spawn::{SpawnBatch, SpawnFailure, SpawnStage};
 use linux::{fault, procfs};
@@ -136,16 +135,9 @@ impl Starter<'_> {
         self.name_child(change, pid);
         let place = placement.cpus.take().zip(announced.map(|announced| announced.map(|_| ())));
         let affinity = AffinityState::new(job, name, pid, base, placed.map(Arc::new));
-        let running = Running {
-            pid,
-            started: self.session.now(),
-            pidfd: self.run.agenda.watch_exit(self.session, pid),
-            affinity,
-            exit_requested: None,
-            exited: None,
-            orphans_used: ChildUsage::default(),
-            has_warned_stopped: false,
-        };
+        let started = self.session.now();
+        let pidfd = self.run.agenda.watch_exit(self.session, pid);
+        let running = Running::new(affinity, started, pidfd);
         Ok(Forked { job, pid, running, place, memory: placement.memory })
     }
 

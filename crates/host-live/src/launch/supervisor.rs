@@ -1,9 +1,8 @@
-//! Kills the jobs when evenkeel itself is killed, if the user wants that (`--die-with-me`).
+//! Kills the jobs when evenkeel itself is killed, with the option `--die-with-me`.
 //!
-//! With evenkeel the kernel kills the first process of each job (`PR_SET_PDEATHSIG`), but not the
-//! children of that process. A second evenkeel process, the supervisor, therefore reads from a pipe whose
-//! only writer is the run. The pipe carries the running processes, one per line. If it closes without
-//! the last line, the run was killed.
+//! With evenkeel the kernel kills the first process of each job (`PR_SET_PDEATHSIG`), but not the children of that
+//! process. A second evenkeel process, the supervisor, therefore reads from a pipe whose only writer is the run. The
+//! pipe carries the running processes, one per line. If it closes without the last line, the run was killed.
 //!
 //! ```text
 //!   +group PID START     process group of a job, with the start time of its first process

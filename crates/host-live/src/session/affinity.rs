@@ -1,9 +1,9 @@
 //! CPU affinity of one job: the mask without evenkeel, the mask that a plan set, and every mask that a
 //! thread of the job may have inherited from an earlier plan.
 //!
-//! A mask that another program sets is never overwritten. A thread therefore has a mask of ours only if
-//! it is the last mask that we know it to have. A new thread copies the mask of its parent at fork, so
-//! it may also have any earlier mask of its job, until its mask has been read once.
+//! A mask is *assigned* if evenkeel set it. A mask that another program sets is never overwritten. A thread therefore
+//! has an assigned mask only if it is the last mask that we know it to have. A new thread copies the mask of its
+//! parent at fork, so it may also have any earlier mask of its job, until its mask has been read once.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct AffinityState {
     pub base: Arc<CpuSet>,
     /// The mask that a plan set; `None` while the job is not placed.
     pub placed: Option<Arc<CpuSet>>,
-    /// All masks that threads of the job may have from us. The first is `base`.
+    /// All masks that threads of the job may have from evenkeel. The first is `base`.
     pub masks: Vec<Arc<CpuSet>>,
     /// Another program changed the affinity, or the kernel does not permit a change.
     pub is_unmanaged: bool,
@@ -49,7 +49,7 @@ impl AffinityState {
         AffinityState { job, name, pid, base, placed, masks, is_unmanaged, has_placed_threads }
     }
 
-    /// Whether threads of the job ever had a mask from us.
+    /// Whether threads of the job ever had a mask from evenkeel.
     pub(crate) fn was_ever_placed(&self) -> bool {
         1 < self.masks.len()
     }
@@ -60,11 +60,11 @@ impl AffinityState {
     }
 
     /// The masks that a plan set, the current one and earlier ones.
-    pub(crate) fn masks_of_ours(&self) -> impl Iterator<Item = &Arc<CpuSet>> {
+    pub(crate) fn assigned_masks(&self) -> impl Iterator<Item = &Arc<CpuSet>> {
         self.masks.iter().skip(1)
     }
 
-    /// Adds a mask that threads of the job may have from us from now on.
+    /// Adds a mask that threads of the job may have from evenkeel from now on.
     pub(crate) fn remember(&mut self, target: &Arc<CpuSet>) {
         self.masks.retain(|mask| mask != target);
         self.masks.push(Arc::clone(target));

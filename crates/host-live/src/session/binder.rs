@@ -4,8 +4,8 @@
 //!   list threads ─► compare masks ─► undo record ─► sched_setaffinity ─► list again ─► confirm
 //! ```
 //!
-//! A thread whose mask is not one of ours was bound by another program and is left alone. If that is the
-//! first thread of a job, the whole job is left alone.
+//! A thread with a mask that is neither assigned nor inherited was bound by another program and is left alone. If
+//! that is the first thread of a job, the whole job is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) struct Binder<'a> {
     pub cpus: UsableCpus,
     /// Where events of jobs are reported.
     pub events: &'a mut Vec<JobEvent>,
-    /// The jobs were not started by us: their real-time and deadline threads are left alone.
+    /// The jobs were not started by evenkeel: their real-time and deadline threads are left alone.
     pub is_attached: bool,
 }
 
@@ -143,11 +143,11 @@ impl Binder<'_> {
         state: &mut AffinityState,
         target: &Arc<CpuSet>,
         first: Option<u32>,
-        wanted: &[TaskEntry],
+        tasks: &[TaskEntry],
     ) -> Result<u32, Rejected> {
         let mut n_bound = 0;
         let mut refused = None;
-        for &(tid, start_time_ticks, _) in wanted {
+        for &(tid, start_time_ticks, _) in tasks {
             let id = TaskId { tid, start_time_ticks };
             let Some((_, thread)) = self.tasks.thread(state.job, id) else { continue };
             if !lives(id) {
@@ -280,9 +280,8 @@ impl Binder<'_> {
         !is_known && lives()
     }
 
-    /// Restores threads that are on record and that are no longer known here, because they could not be
-    /// read. Returns whether there are any: then the record is kept, so that `restore` finds their
-    /// children.
+    /// Restores threads that are on record and that are no longer known here, because they could not be read. Returns
+    /// whether there are any: then the record is kept, so that `restore` finds their children.
     fn release_lost(&mut self, state: &AffinityState) -> bool {
         let threads = self.tasks.threads_of(state.job);
         let known: BTreeSet<TaskId> = threads.map(|(_, thread)| thread.id).collect();
@@ -303,20 +302,20 @@ impl Binder<'_> {
     }
 
     /// Returns how many threads were restored, and whether any could not be, although it lives and may
-    /// have a mask of ours.
+    /// have an assigned mask.
     fn release_threads(&mut self, state: &AffinityState) -> (u32, bool) {
         let (mut n_restored, mut any_left) = (0, false);
         for (_, thread) in self.tasks.threads_of(state.job) {
             let tid = thread.id.tid;
             let restored = affinity::get(tid).and_then(|mask| {
-                let is_ours = match thread.is_foreign {
+                let is_assigned = match thread.is_foreign {
                     true => is_hidden_by_cpuset(state, thread, &mask),
                     false => {
                         mask != *state.base
                             && thread.may_have(&mask, &state.masks, &self.cpus.compared)
                     }
                 };
-                match is_ours && is_alive(thread.id)? {
+                match is_assigned && is_alive(thread.id)? {
                     true => affinity::set(tid, &state.base).map(|()| true),
                     false => Ok(false),
                 }
@@ -343,17 +342,16 @@ fn is_real_time(tid: u32) -> bool {
     system::scheduling_class(tid).map_or(true, Glance::is_real_time)
 }
 
-/// Whether a thread that we bound has a mask that results from its cpuset: it was moved there, and the
-/// kernel keeps the requested mask, which applies again when the thread is moved back
-/// ([`linux::cpuset`]).
+/// Whether a thread that we bound has a mask that results from its cpuset: it was moved there, and the kernel keeps
+/// the requested mask, which applies again when the thread is moved back ([`linux::cpuset`]).
 fn is_hidden_by_cpuset(state: &AffinityState, thread: &Thread, mask: &CpuSet) -> bool {
-    state.masks_of_ours().any(|ours| *ours == thread.mask)
+    state.assigned_masks().any(|ours| *ours == thread.mask)
         && thread.mask != state.base
         && linux::cpuset::hides("/".as_ref(), thread.id.tid, mask, &state.base)
 }
 
 /// Whether the usable CPUs differ from the last known ones. When a CPU goes offline, the kernel replaces
-/// the mask of every thread that was bound to it, and no program asked for that.
+/// the mask of every thread that was bound to it, without a request by any program.
 fn are_cpus_changing(own_cpus: &CpuSet) -> bool {
     affinity::get(0).is_ok_and(|now| now != *own_cpus)
 }

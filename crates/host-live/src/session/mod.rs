@@ -86,7 +86,7 @@ pub(crate) struct NextTurn {
     had_first_sample: bool,
 }
 
-/// What a session is opened with.
+/// Arguments of [`Session::open`].
 pub(crate) struct SessionConfig<'a> {
     /// Name of the run, unique on the machine.
     pub run: String,

@@ -23,7 +23,7 @@ pub(crate) struct UndoRecord {
     /// Changes whose previous mask a thread may still have: it was forked while they were made.
     unconfirmed: Vec<u64>,
     is_kept: bool,
-    /// What the start restored of runs that were killed.
+    /// Changes of killed runs that the start restored.
     pub restored: Restored,
 }
 

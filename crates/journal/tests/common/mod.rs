@@ -48,24 +48,8 @@ pub fn machine() -> Machine {
 
 pub fn job(id: u32, name: &str) -> Job {
     Job {
-        id: JobId(id),
-        name: name.to_owned(),
-        command: Command::Program { program: "/bin/true".into(), args: vec![] },
-        start: Nanos::ZERO,
-        class: None,
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: Default::default(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Ending::Exit,
-        cpus: None,
-        nodes: None,
-        memory: None,
         origin: Origin { file: "w.toml".into(), line: 3 },
+        ..Job::new(JobId(id), name, Command::Program { program: "/bin/true".into(), args: vec![] })
     }
 }
 

@@ -1,6 +1,5 @@
 //! Random tests: any text is a workload or an error, and any workload is written and read back equal.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::{CpuId, CpuSet, JobId, Nanos, NodeId, NodeSet};
@@ -251,24 +250,5 @@ const WORDS: &[&str] = &[
 ];
 
 fn plain(start: Nanos, class: Option<Class>, command: Command) -> Job {
-    Job {
-        id: JobId(0),
-        name: String::new(),
-        command,
-        start,
-        class,
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: BTreeMap::new(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Ending::Exit,
-        cpus: None,
-        nodes: None,
-        memory: None,
-        origin: Origin::default(),
-    }
+    Job { start, class, ..Job::new(JobId(0), "", command) }
 }

@@ -14,7 +14,7 @@ use files::Files;
 /// Checks from its first bytes whether the kernel can execute a file.
 ///
 /// # Errors
-/// What is wrong, and what to do.
+/// The problem, and what to do.
 pub fn check_runnable(path: &std::path::Path) -> Result<(), String> {
     runnable::check(path)
 }
@@ -27,7 +27,7 @@ pub struct PreflightError {
     pub origin: Origin,
     /// Name of the job.
     pub job: String,
-    /// What is wrong, and what to do.
+    /// The problem, and what to do.
     pub problem: String,
 }
 

@@ -1,5 +1,4 @@
-//! The helper thread: batches of page moves in round-robin order at a limited rate, and samples in the
-//! pauses.
+//! The helper thread: batches of page moves in round-robin order at a limited rate, and samples in the pauses.
 //!
 //! ```text
 //!   move a ─ batch ─┐ pause: bytes ÷ rate    ┌─ batch of move b ─┐ …
@@ -217,9 +216,7 @@ impl Work {
     fn sample(&mut self, (job, process): JobProcess, depth: SampleDepth) {
         let which = (process.tid, process.start_time_ticks);
         match memory::sample_process(Path::new("/"), which, effort(depth), &mut self.pace) {
-            Ok(looked) => {
-                let NumaSample { nodes, permille, resident, is_sampled, has_own_policy, .. } =
-                    looked;
+            Ok(NumaSample { nodes, permille, resident, is_sampled, has_own_policy, .. }) => {
                 let pages = PagesByNode { nodes, permille, resident, is_sampled, has_own_policy };
                 self.results.send(HelperResult::Sampled((job, process), depth, pages));
             }

@@ -1,11 +1,10 @@
 //! The page move of a job: one process after another.
 //!
-//! If a cgroup binds the job's memory, the kernel moves no page out of its `cpuset.mems`. The target node
-//! is therefore added first. When all pages have arrived, the source nodes are removed, and the kernel
-//! migrates the pages that were missed. A move that ends early keeps both nodes, because part of the
-//! memory is still on the source, and reports that. The cgroup is changed only after a process of the
-//! job has been opened: a job whose processes have all exited may have restarted, and then the cgroup of
-//! that name belongs to its next run.
+//! If a cgroup binds the job's memory, the kernel moves no page out of its `cpuset.mems`. The target node is
+//! therefore added first. When all pages have arrived, the source nodes are removed, and the kernel migrates the
+//! pages that were missed. A move that ends early keeps both nodes, because part of the memory is still on the
+//! source, and reports that. The cgroup is changed only after a process of the job has been opened: a job whose
+//! processes have all exited may have restarted, and then the cgroup of that name belongs to its next run.
 
 use std::io;
 use std::time::Duration;

@@ -9,7 +9,7 @@
 //!
 //! The two threads exchange values only. The helper starts with the first request; a machine with one
 //! node has none. It never starts, binds or ends a process. Memory policies that a process set itself are
-//! respected if the process was not started by us.
+//! respected if the process was not started by evenkeel.
 
 mod helper;
 mod job_move;
@@ -124,7 +124,7 @@ pub(crate) struct MemoryConfig {
     pub interval: Option<Nanos>,
     /// Nice value of the helper, which must not precede the jobs as the event loop does.
     pub nice: Option<i32>,
-    /// The processes were not started by us: memory with a policy of its own is not moved.
+    /// The processes were not started by evenkeel: memory with a policy of its own is not moved.
     pub is_attached: bool,
 }
 
@@ -168,10 +168,10 @@ impl Helper {
         wakeups.watch_helper(&*bell)?;
         let (requests, to_helper) = channel();
         let (from_helper, results) = channel();
-        let wish = fault::wish();
+        let faults = fault::wish();
         fault::refuse("clone3")?;
         let thread = std::thread::Builder::new().name("memory".to_owned()).spawn(move || {
-            fault::take_over(wish);
+            fault::take_over(faults);
             if let Some(nice) = config.nice {
                 let _ = linux::system::set_own_nice(nice);
             }
@@ -228,7 +228,7 @@ impl JobMemory {
             return Err((RejectCause::Unmanaged, OWN_POLICY.to_owned()));
         }
         if order.group.is_none() {
-            check_cpusets(&order.processes, order.to)?; // A cgroup of ours gets the target node first.
+            check_cpusets(&order.processes, order.to)?; // Our cgroup gets the target node first.
         }
         self.schedule.restart(order.job);
         let helper = self.helper(wakeups)?;

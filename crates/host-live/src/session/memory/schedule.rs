@@ -1,5 +1,4 @@
-//! When the memory of each process is sampled: memory that does not move is sampled less often and in
-//! less detail.
+//! When the memory of each process is sampled: memory that does not move is sampled less often and in less detail.
 //!
 //! ```text
 //!   full sample ── changed? ── yes ─► full sample after 2 s
@@ -10,12 +9,11 @@
 //!        └── yes ── changed? ── no ─► not reported: the last full sample still holds
 //! ```
 //!
-//! The cost of a full sample grows with the number of pages, and most programs rarely move their memory.
-//! A check of a large process reads some of its pages, and decides whether a full sample is worth its
-//! cost. For a small process both are the same. A full sample follows after some checks in any case,
-//! because a check does not read the memory policy. After a placement or a page move the schedule
-//! starts again. Memory has changed if at least a sixteenth of it was added or removed, because samples
-//! are no more precise.
+//! The cost of a full sample grows with the number of pages, and most programs rarely move their memory. A check of a
+//! large process reads some of its pages, and decides whether a full sample is worth its cost. For a small process
+//! both are the same. A full sample follows after some checks in any case, because a check does not read the memory
+//! policy. After a placement or a page move the schedule starts again. Memory has changed if at least a sixteenth of
+//! it was added or removed, because samples are no more precise.
 
 use std::collections::{BTreeMap, BTreeSet};
 

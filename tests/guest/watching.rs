@@ -287,7 +287,7 @@ fn only_watched() {
     let mut watch = Watch::new(&hog, &[]);
     nodes::until("a wish that is only said", || {
         let text = std::fs::read_to_string(watch.world.path("w.jsonl")).unwrap_or_default();
-        text.contains("only-watching")
+        text.contains("dry-run")
     });
     assert_eq!(mask(hog.pid()), Some(all.clone()));
     watch.end_by(Signal::TERM);

@@ -1,8 +1,8 @@
-//! What stands between a wish and the machine.
+//! The guard: checks the requests of a policy before the host applies them.
 //!
-//! A policy may wish anything. What comes through concerns somebody who lives and is ours to place,
-//! changes something, and names CPUs and nodes that can be used: a wish that is partly possible is
-//! narrowed to what is possible, one that is not is refused with a word why. Both are recorded.
+//! A request is approved if its target is running and managed, if it changes something, and if it names
+//! usable CPUs or nodes. A request that is possible only in part is narrowed to that part. Any other request
+//! is rejected with a cause and a message. The journal records narrowed and rejected requests.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use sched::{Action, ActionKind, JobState, RejectCause, Rejection, Request, Targe
 use topology::Machine;
 
 use crate::derive::Tasks;
-use crate::engine::TaskPlaces;
+use crate::engine::TaskAffinities;
 use crate::jobs::{JobEntry, Jobs};
 use crate::moves::ActiveMoves;
 
@@ -20,78 +20,81 @@ mod pages;
 
 pub(crate) use pages::MemoryView;
 
-/// What the guard knows.
+/// State that requests are checked against.
 #[derive(Clone, Copy)]
 pub(crate) struct Guard<'a> {
     pub machine: &'a Machine,
     pub usable: &'a CpuSet,
     pub jobs: &'a Jobs,
     pub tasks: &'a Tasks,
-    pub task_places: &'a TaskPlaces,
+    pub task_affinities: &'a TaskAffinities,
     pub memory: MemoryView<'a>,
 }
 
-/// What became of the wishes of a turn.
+/// Result of the check of one plan.
 #[derive(Debug, Default)]
 pub(crate) struct GuardResult {
-    /// Those that come through, in order, as they come through.
-    pub asks: Vec<Request>,
-    /// Those of them that come through in part.
+    /// Approved requests in their order, narrowed where necessary.
+    pub approved: Vec<Request>,
+    /// Those of them that were narrowed.
     pub narrowed: Vec<Request>,
-    /// Those that do not.
-    pub refused: Vec<Rejection>,
+    pub rejected: Vec<Rejection>,
 }
 
-/// Why a wish did not come through.
-type Refused = (RejectCause, String);
+/// Cause and message of a rejection.
+type Rejected = (RejectCause, String);
 
 impl Guard<'_> {
-    /// What comes through of these wishes.
-    pub fn check(&self, asks: &[Request]) -> GuardResult {
-        let mut checked =
-            GuardResult { asks: Vec::with_capacity(asks.len()), ..GuardResult::default() };
-        let mut concerned = Concerned::default();
-        let mut under_way = self.jobs.active_moves();
-        for ask in asks {
-            let one = self.one(ask, &under_way);
-            let kind = ask.action.kind();
-            match one.and_then(|action| concerned.once(ask.target, kind).map(|()| action)) {
+    pub fn check(&self, requests: &[Request]) -> GuardResult {
+        let mut result =
+            GuardResult { approved: Vec::with_capacity(requests.len()), ..GuardResult::default() };
+        let mut seen = ApprovedTargets::default();
+        let mut active = self.jobs.active_moves();
+        for request in requests {
+            let Request { target, action: requested, reason } = request;
+            let checked = self
+                .check_request(request, &active)
+                .and_then(|action| seen.insert(*target, requested.kind()).map(|()| action));
+            match checked {
                 Ok(action) => {
-                    self.count(ask.target, &action, &mut under_way);
-                    let is_whole = action == ask.action;
-                    let ask = Request { target: ask.target, action, reason: ask.reason.clone() };
-                    if !is_whole {
-                        checked.narrowed.push(ask.clone());
+                    self.count_move(*target, &action, &mut active);
+                    let is_narrowed = action != *requested;
+                    let approved = Request { target: *target, action, reason: reason.clone() };
+                    if is_narrowed {
+                        result.narrowed.push(approved.clone());
                     }
-                    checked.asks.push(ask);
+                    result.approved.push(approved);
                 }
-                Err((why, detail)) => {
-                    checked.refused.push(Rejection { request: ask.clone(), cause: why, detail });
+                Err((cause, detail)) => {
+                    result.rejected.push(Rejection { request: request.clone(), cause, detail });
                 }
             }
         }
-        checked
+        result
     }
 
-    fn one(&self, ask: &Request, under_way: &ActiveMoves) -> Result<Action, Refused> {
-        let job = self.job_of(ask.target).ok_or_else(|| ended(ask.target))?;
-        let (job, entry) = self.jobs.live(job).ok_or_else(|| ended(ask.target))?;
-        let task_is_free = match ask.target {
-            Target::Task(task) => self.task_places.is_unmanaged(task),
+    /// The action as approved, possibly narrowed.
+    fn check_request(&self, request: &Request, active: &ActiveMoves) -> Result<Action, Rejected> {
+        let target = request.target;
+        let job = self.job_of(target).ok_or_else(|| exited(target))?;
+        let (job, entry) = self.jobs.live(job).ok_or_else(|| exited(target))?;
+        let is_unmanaged_task = match target {
+            Target::Task(task) => self.task_affinities.is_unmanaged(task),
             Target::Job(_) => false,
         };
-        if entry.is_unmanaged || task_is_free {
-            return Err((
-                RejectCause::Unmanaged,
-                format!("{} is not ours to place any more", job.name),
-            ));
+        if entry.is_unmanaged || is_unmanaged_task {
+            let detail = format!("evenkeel no longer manages {}", job.name);
+            return Err((RejectCause::Unmanaged, detail));
         }
-        match &ask.action {
-            Action::Place(cpus) => self.place(ask.target, job, entry, cpus),
-            Action::MemoryPolicy(policy) => self.memory(ask.target, job, entry, policy),
-            Action::Release => self.release(ask.target, job, entry),
+        match &request.action {
+            Action::Place(cpus) => self.place(target, job, entry, cpus),
+            Action::MemoryPolicy(policy) => self.memory(target, job, entry, policy),
+            Action::Release => match self.placed(target, entry) {
+                Some(_) => Ok(Action::Release),
+                None => Err(unchanged(format!("evenkeel did not place {}", job.name))),
+            },
             Action::MovePages { from, to, limit } => {
-                self.move_pages((job, entry), (*from, *to, *limit), under_way)
+                self.move_pages((job, entry), (*from, *to, *limit), active)
             }
         }
     }
@@ -103,11 +106,11 @@ impl Guard<'_> {
         }
     }
 
-    /// What comes through counts for the wishes after it.
-    fn count(&self, target: Target, action: &Action, under_way: &mut ActiveMoves) {
+    /// Adds an approved page move to the active ones, which limit later requests of this turn.
+    fn count_move(&self, target: Target, action: &Action, active: &mut ActiveMoves) {
         let Action::MovePages { from, to, limit } = action else { return };
         let entry = self.job_of(target).and_then(|job| self.jobs.live(job)).map(|(_, entry)| entry);
-        under_way.add(*to, entry.map_or(*limit, |entry| entry.amount(*from, *to, *limit)));
+        active.add(*to, entry.map_or(*limit, |entry| entry.amount(*from, *to, *limit)));
     }
 
     fn place(
@@ -116,35 +119,28 @@ impl Guard<'_> {
         job: &Job,
         entry: &JobEntry,
         cpus: &CpuSet,
-    ) -> Result<Action, Refused> {
+    ) -> Result<Action, Rejected> {
         if !cpus.intersects(self.usable) {
-            let detail = format!("none of the CPUs {cpus} can be used now");
+            let detail = format!("none of the CPUs {cpus} is usable");
             return Err((RejectCause::CpusUnusable, detail));
         }
         let possible = cpus.and(self.usable);
         let allowed = entry.allowed.as_ref().unwrap_or(self.usable);
         let possible = if possible.is_subset(allowed) { possible } else { possible.and(allowed) };
         if possible.is_empty() {
-            let detail = format!("{} may use the CPUs {allowed} only, not {cpus}", job.name);
+            let detail = format!("{} is allowed on the CPUs {allowed} only, not {cpus}", job.name);
             return Err((RejectCause::OutsideAllowed, detail));
         }
         if self.placed(target, entry) == Some(&possible) {
-            return Err((RejectCause::Unchanged, format!("it is on the CPUs {possible} already")));
+            return Err(unchanged(format!("its affinity is {possible} already")));
         }
         Ok(Action::Place(possible))
-    }
-
-    fn release(&self, target: Target, job: &Job, entry: &JobEntry) -> Result<Action, Refused> {
-        match self.placed(target, entry) {
-            Some(_) => Ok(Action::Release),
-            None => Err((RejectCause::Unchanged, format!("{} was not placed by us", job.name))),
-        }
     }
 
     fn placed<'a>(&'a self, target: Target, entry: &'a JobEntry) -> Option<&'a CpuSet> {
         match target {
             Target::Job(_) => entry.placed.as_ref(),
-            Target::Task(task) => self.task_places.get(task),
+            Target::Task(task) => self.task_affinities.get(task),
         }
     }
 
@@ -154,41 +150,40 @@ impl Guard<'_> {
         job: &Job,
         entry: &JobEntry,
         policy: &MemoryPolicy,
-    ) -> Result<Action, Refused> {
+    ) -> Result<Action, Rejected> {
         if entry.state != Some(JobState::Due) || matches!(target, Target::Task(_)) {
-            let detail = format!("{} runs already: its pages lie where they lie", job.name);
+            let detail = format!("{} is running: its memory policy is set at the start", job.name);
             return Err((RejectCause::AlreadyStarted, detail));
         }
         if job.memory.is_some() {
-            let detail = format!("the workload says where the memory of {} comes from", job.name);
-            return Err((RejectCause::Unmanaged, detail));
+            return Err(memory_is_declared(job));
         }
         let nodes = policy.nodes();
         let possible = nodes.and(self.machine.nodes_with_memory());
         if possible.is_empty() {
-            let detail = format!("none of the nodes {nodes} has memory that may be used");
+            let detail = format!("none of the nodes {nodes} has usable memory");
             return Err((RejectCause::NodesUnusable, detail));
         }
         let possible = job.nodes.as_ref().map_or_else(|| possible.clone(), |own| possible.and(own));
         if possible.is_empty() {
-            let detail = format!("the workload keeps {} off the nodes {nodes}", job.name);
+            let detail = format!("the workload does not allow {} on the nodes {nodes}", job.name);
             return Err((RejectCause::OutsideAllowed, detail));
         }
         Ok(Action::MemoryPolicy(policy.with_nodes(possible)))
     }
 }
 
-/// Whom wishes that came through are about.
+/// Targets of approved requests, by kind of action.
 #[derive(Debug, Default)]
-struct Concerned {
-    /// By number; jobs are numbered from 0 on.
+struct ApprovedTargets {
+    /// By job id; ids are consecutive from 0.
     jobs: Vec<[bool; ActionKind::N]>,
     tasks: BTreeSet<(TaskId, ActionKind)>,
 }
 
-impl Concerned {
-    /// Whether this is the first wish of its kind that comes through; notes it.
-    fn once(&mut self, target: Target, kind: ActionKind) -> Result<(), Refused> {
+impl ApprovedTargets {
+    /// Adds a target; an error if an approved request has the same target and kind.
+    fn insert(&mut self, target: Target, kind: ActionKind) -> Result<(), Rejected> {
         let is_first = match target {
             Target::Task(task) => self.tasks.insert((task, kind)),
             Target::Job(job) => {
@@ -198,20 +193,23 @@ impl Concerned {
                 !std::mem::replace(&mut self.jobs[job.index()][kind as usize], true)
             }
         };
-        match is_first {
-            true => Ok(()),
-            false => {
-                let detail = "another wish of this turn already says where it goes".to_owned();
-                Err((RejectCause::Duplicate, detail))
-            }
-        }
+        let duplicate = || "an earlier request of this turn has the same target".to_owned();
+        if is_first { Ok(()) } else { Err((RejectCause::Duplicate, duplicate())) }
     }
 }
 
-fn ended(target: Target) -> Refused {
-    let whom = match target {
-        Target::Job(JobId(number)) => format!("job {number}"),
+fn exited(target: Target) -> Rejected {
+    let name = match target {
+        Target::Job(JobId(id)) => format!("job {id}"),
         Target::Task(task) => task.to_string(),
     };
-    (RejectCause::Exited, format!("{whom} does not run"))
+    (RejectCause::Exited, format!("{name} is not running"))
+}
+
+fn unchanged(detail: String) -> Rejected {
+    (RejectCause::Unchanged, detail)
+}
+
+fn memory_is_declared(job: &Job) -> Rejected {
+    (RejectCause::Unmanaged, format!("the workload sets the memory policy of {}", job.name))
 }

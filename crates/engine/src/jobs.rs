@@ -1,14 +1,14 @@
-//! The life of every job as far as it is known: waiting, due, running, gone, due again.
+//! State of every job: waiting, due, running, ended.
 //!
 //! ```text
-//!   (waiting) ── Due ──► due ── started ──► running ── Ended ──► (gone)
+//!   (waiting) ── Due ──► due ── started ──► running ── Ended ──► (ended)
 //!                         ▲                              │
 //!                         └────────── Ended, Due ────────┘
-//!   (unknown) ── Appeared ─────────────► running ── Left ──► (gone), its number free for another
+//!   (unknown) ── Attached ─────────────► running ── Detached ──► (ended), its id is free again
 //! ```
 //!
-//! What a job was placed on is what the host said it did, never what was wished. One that somebody
-//! else bound is where they put it.
+//! The affinity of a job follows from outcomes that the host reports, not from requests. If another program
+//! changes it, it is the affinity that the host reports.
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
 use program::Job;
@@ -23,47 +23,46 @@ use crate::moves::{ActiveMoves, JobMoves};
 pub(crate) struct Jobs {
     jobs: Vec<Job>,
     entries: Vec<JobEntry>,
-    /// What each declares.
+    /// Declared rates per job.
     declared: Vec<Declared>,
-    /// Indices of those that are due or running, rising.
+    /// Indices of due and running jobs, in ascending order.
     live: Vec<usize>,
 }
 
-/// What is known of one job.
+/// State of one job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobEntry {
-    /// `None`: it waits or is gone.
+    /// `None`: waiting or ended.
     pub state: Option<JobState>,
-    /// What it may use; `None`: everything that is usable, as for most jobs.
+    /// The CPUs that the workload allows, among the usable ones; `None`: all usable CPUs.
     pub allowed: Option<CpuSet>,
-    /// Where it was put, by us or by who took it out of our hands.
+    /// The affinity that evenkeel or another program set.
     pub placed: Option<CpuSet>,
-    /// The one domain that holds what is still usable of `placed`.
+    /// The domain that contains the usable CPUs of `placed`.
     pub home: Option<usize>,
-    /// The home, or else where most of its tasks ran.
+    /// `home`, else the domain that most of its tasks ran in last.
     pub domain: Option<usize>,
-    /// The kernel or somebody else took it out of our hands.
     pub is_unmanaged: bool,
     pub started: Option<Nanos>,
     pub n_tasks: u32,
     pub rates: JobRates,
-    /// Where its memory lies; `None` until that was looked at.
+    /// Memory by node; `None` until the first sample.
     pub memory: Option<JobMemory>,
     pub moves: JobMoves,
 }
 
-/// What a job did in the last interval.
+/// Growth of a job in the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobRates {
     pub cpu_time: Nanos,
-    /// As long as all of its tasks waited together; absent when that of one is, or when it had none.
+    /// Wait time of all tasks; absent if that of one task is absent, or without tasks.
     pub wait: Option<Nanos>,
     pub load: u64,
     has_tasks: bool,
 }
 
 impl JobRates {
-    /// One more task and what it did.
+    /// Adds the growth of a task.
     pub fn add(&mut self, cpu_time: Nanos, wait: Option<Nanos>, load: u64) {
         let before = if self.has_tasks { self.wait } else { Some(Nanos::ZERO) };
         self.wait = before.zip(wait).map(|(sum, more)| sum.saturating_add(more));
@@ -74,7 +73,7 @@ impl JobRates {
 }
 
 impl JobEntry {
-    /// How much a move would carry, as far as is known: nothing is counted for what is not.
+    /// Bytes that a page move is expected to move; zero if unknown and not limited.
     pub fn amount(&self, from: Option<NodeId>, to: NodeId, limit: Bytes) -> Bytes {
         let known = self.memory.as_ref().map(|memory| memory.own_to_move(from, to));
         match known {
@@ -93,10 +92,9 @@ impl Jobs {
         Jobs { jobs, entries, declared, live: Vec::new() }
     }
 
-    /// Where a job stands in the tables; `None` for a number that the workload does not have.
+    /// Index of a job in the tables; `None` for an unknown id.
     pub fn idx(&self, id: JobId) -> Option<usize> {
-        let straight = self.jobs.get(id.index()).is_some_and(|job| job.id == id);
-        if straight {
+        if self.jobs.get(id.index()).is_some_and(|job| job.id == id) {
             return Some(id.index());
         }
         self.jobs.binary_search_by_key(&id, |job| job.id).ok()
@@ -112,11 +110,11 @@ impl Jobs {
 
     /// A job that is due or running.
     pub fn live(&self, id: JobId) -> Option<(&Job, &JobEntry)> {
-        let idx = self.idx(id).filter(|&idx| self.entries[idx].state.is_some())?;
+        let idx = self.live_idx(id)?;
         Some((&self.jobs[idx], &self.entries[idx]))
     }
 
-    /// Where one that is due or running stands in the tables.
+    /// Index of a job that is due or running.
     pub fn live_idx(&self, id: JobId) -> Option<usize> {
         self.idx(id).filter(|&idx| self.entries[idx].state.is_some())
     }
@@ -125,26 +123,30 @@ impl Jobs {
         &self.live
     }
 
-    /// Whether any job, started or not, declares how much memory traffic it makes.
+    /// Whether any job, started or not, declares memory traffic.
     pub fn any_declares_traffic(&self) -> bool {
         self.declared.iter().any(|declared| declared.ops_per_ms.is_some())
     }
 
-    /// Whether any job, started or not, declares a event of its tasks.
+    /// Whether any job, started or not, declares the rate of an event.
     pub fn any_declares(&self, event: CounterEvent) -> bool {
-        self.declared.iter().any(|declared| declared.knows(event))
+        self.declared.iter().any(|declared| declared.has(event))
     }
 
-    /// What a job declares; `None` for a number that no job has.
+    /// Declared rates of a job; `None` for an unknown id.
     pub fn declared(&self, id: JobId) -> Option<&Declared> {
         self.idx(id).map(|idx| &self.declared[idx])
     }
 
-    /// Its time has come, for the first time or again: nothing of an earlier run holds any more.
+    /// The job is due, for the first time or again. State of an earlier run is removed.
     pub fn due(&mut self, id: JobId) {
         let Some(idx) = self.idx(id) else { return };
         let allowed = self.entries[idx].allowed.take();
         self.entries[idx] = JobEntry { state: Some(JobState::Due), allowed, ..JobEntry::default() };
+        self.add_live(idx);
+    }
+
+    fn add_live(&mut self, idx: usize) {
         if let Err(at) = self.live.binary_search(&idx) {
             self.live.insert(at, idx);
         }
@@ -159,8 +161,8 @@ impl Jobs {
         }
     }
 
-    /// It runs already. It takes the next number, or that of one that is gone; any other number is
-    /// none that a host may give, and is ignored.
+    /// Adds a running job. Its id is the next one or that of an ended job; any other id is invalid and
+    /// ignored.
     pub fn attached(&mut self, job: &Job, now: Nanos, machine: &Machine, usable: &CpuSet) {
         let entry = JobEntry {
             state: Some(JobState::Running),
@@ -183,9 +185,7 @@ impl Jobs {
             }
             _ => return,
         };
-        if let Err(at) = self.live.binary_search(&idx) {
-            self.live.insert(at, idx);
-        }
+        self.add_live(idx);
     }
 
     pub fn ended(&mut self, id: JobId) {
@@ -197,30 +197,27 @@ impl Jobs {
         }
     }
 
-    /// It is not ours to place any more, and stays where it is.
+    /// evenkeel no longer manages the job; its affinity is unchanged.
     pub fn set_unmanaged(&mut self, id: JobId) {
         if let Some(idx) = self.idx(id) {
             self.entries[idx].is_unmanaged = true;
         }
     }
 
-    /// Whether it was taken out of our hands.
     pub fn is_unmanaged(&self, id: JobId) -> bool {
         self.idx(id).is_some_and(|idx| self.entries[idx].is_unmanaged)
     }
 
-    /// The host bound it, or gave it back what it had; or somebody else put it there.
+    /// The affinity of a job was set or restored, by the host or by another program.
     pub fn placed(&mut self, id: JobId, cpus: Option<CpuSet>, domains: &Domains, usable: &CpuSet) {
-        let Some(idx) = self.idx(id).filter(|&idx| self.entries[idx].state.is_some()) else {
-            return;
-        };
+        let Some(idx) = self.live_idx(id) else { return };
         let entry = &mut self.entries[idx];
         entry.placed = cpus;
         entry.home = home(entry.placed.as_ref(), domains, usable);
         entry.domain = entry.home;
     }
 
-    /// What may be used changed, and with it the domains.
+    /// The usable CPUs changed, and with them the domains.
     pub fn usable_changed(&mut self, machine: &Machine, domains: &Domains, usable: &CpuSet) {
         for (job, entry) in self.jobs.iter().zip(&mut self.entries) {
             entry.allowed = allowed(job, machine, usable);
@@ -229,24 +226,23 @@ impl Jobs {
         }
     }
 
-    /// What moves of memory are under way.
     pub fn active_moves(&self) -> ActiveMoves {
         let mut sum = ActiveMoves::default();
         for moves in self.live.iter().map(|&idx| &self.entries[idx].moves) {
-            if let Some(moving) = &moves.moving {
-                sum.add(moving.to, moves.amount);
+            if let Some(active) = &moves.active {
+                sum.add(active.to, moves.amount);
             }
         }
         sum
     }
 
-    /// Those that are due or running as a policy sees them, by id.
-    pub fn seen<'a>(&'a self, usable: &'a CpuSet) -> Vec<JobView<'a>> {
-        self.live.iter().map(|&idx| seen(&self.jobs[idx], &self.entries[idx], usable)).collect()
+    /// Views of the due and running jobs, by id.
+    pub fn views<'a>(&'a self, usable: &'a CpuSet) -> Vec<JobView<'a>> {
+        self.live.iter().map(|&idx| view(&self.jobs[idx], &self.entries[idx], usable)).collect()
     }
 }
 
-fn seen<'a>(job: &'a Job, entry: &'a JobEntry, usable: &'a CpuSet) -> JobView<'a> {
+fn view<'a>(job: &'a Job, entry: &'a JobEntry, usable: &'a CpuSet) -> JobView<'a> {
     JobView {
         job,
         state: entry.state.unwrap_or(JobState::Due),
@@ -260,21 +256,21 @@ fn seen<'a>(job: &'a Job, entry: &'a JobEntry, usable: &'a CpuSet) -> JobView<'a
         wait: entry.rates.wait,
         n_tasks: entry.n_tasks,
         memory: entry.memory.as_ref(),
-        active_page_move: entry.moves.moving.as_ref(),
-        last_page_move: entry.moves.moved.as_ref().map(|(at, moved)| (*at, moved)),
+        active_page_move: entry.moves.active.as_ref(),
+        last_page_move: entry.moves.last.as_ref().map(|(at, last)| (*at, last)),
     }
 }
 
-/// What a job's own wish leaves of the usable CPUs; `None` when it has no wish.
+/// Usable CPUs that the workload allows for a job; `None` if it does not restrict them.
 fn allowed(job: &Job, machine: &Machine, usable: &CpuSet) -> Option<CpuSet> {
     let of_nodes = job.nodes.as_ref().map(|nodes| machine.cpus_of_nodes(nodes));
-    let wish = match (&job.cpus, of_nodes) {
+    let declared = match (&job.cpus, of_nodes) {
         (Some(cpus), Some(of_nodes)) => cpus.and(&of_nodes),
         (Some(cpus), None) => cpus.clone(),
         (None, Some(of_nodes)) => of_nodes,
         (None, None) => return None,
     };
-    Some(wish.and(usable))
+    Some(declared.and(usable))
 }
 
 fn home(placed: Option<&CpuSet>, domains: &Domains, usable: &CpuSet) -> Option<usize> {

@@ -3,7 +3,7 @@
 //! ```text
 //!   Host::wait ─► Turn ─► Host::sample ─► Sample ─► Engine::step ─► Approved ─► Host::apply ─► Outcomes
 //!                                            ▲                                            │
-//!                                            └───────────── Engine::settle ◄──────────────┘
+//!                                            └──────── Engine::record_outcomes ◄──────────┘
 //! ```
 //!
 //! Live, simulated and replayed runs go through the same [`Engine`]; only the [`Host`] differs.
@@ -30,84 +30,83 @@ use sched::{
 };
 use topology::Level;
 
-/// A machine that can be watched and changed.
+/// A machine that can be observed and changed: live, simulated or recorded.
 pub trait Host {
-    /// What can go wrong with it as a whole.
+    /// An error that ends the run.
     type Error;
 
-    /// Waits for the next turn; `None` when everything is over.
+    /// Waits for the next turn; `None` at the end of the run.
     fn wait(&mut self) -> Result<Option<Turn>, Self::Error>;
 
-    /// What changed. A turn without [`sched::Cause::Interval`] samples only what its causes name.
+    /// Samples changes. In a turn without [`sched::Cause::Interval`], only those that its causes name.
     fn sample(&mut self, turn: &Turn) -> Result<Sample, Self::Error>;
 
-    /// Carries a plan out, and starts every job that the last sample called due (bound as the plan
-    /// says, before its program begins). One outcome for each action and for each start.
+    /// Applies a plan and starts every job that the last sample reported as due. Affinity and memory policy
+    /// of a due job are set before its program executes. Returns one outcome per action and per start.
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome>;
 
-    /// Ends everything that runs, as after a signal; the turns that follow tell how it ended.
+    /// Terminates all jobs, as after a signal. Later turns report their exits.
     fn stop(&mut self);
 }
 
-/// Takes part in every turn after the fact: a journal, a progress view, a report.
+/// A consumer of turn records: a journal, a progress view, a report.
 pub trait Sink {
-    /// Told of a turn when everything about it is known. An error ends the run.
+    /// Records a turn after its outcomes are known. An error ends the run.
     fn record(&mut self, record: &TurnRecord<'_>) -> std::io::Result<()>;
 }
 
-/// Everything that was seen, wanted, refused and done in one turn.
+/// Input, decision and outcomes of one turn.
 #[derive(Clone, Copy, Debug)]
 pub struct TurnRecord<'a> {
-    /// When and why.
+    /// Time and causes.
     pub turn: &'a Turn,
-    /// What changed.
+    /// The sample of the host.
     pub sample: &'a Sample,
-    /// The load of each domain, in turns where an interval went by.
+    /// Load of each domain; only in interval turns.
     pub loads: Option<&'a LoadSample>,
-    /// What loads will stand on: in the first turn, and where that is new in a turn without any.
+    /// Level and tier of the loads: in the first turn, and in turns without loads if they changed.
     pub load_basis: Option<LoadBasis>,
-    /// What the figures of tasks and loads stand on, in turns where that is new.
+    /// Tiers of the values of tasks and loads, in turns in which one changed.
     pub signals: Option<Tiers>,
-    /// What the policy wanted, with reasons; the refused wishes too. Its notes are those not said
-    /// before in this run.
+    /// All requests of the policy, including rejected ones. Notes that an earlier turn has are removed.
     pub plan: &'a Plan,
-    /// What the guard did not let through.
+    /// Requests that the guard rejected.
     pub rejected: &'a [Rejection],
-    /// What became of the rest, and of the jobs that were due.
+    /// Outcomes of the approved requests and of the starts of due jobs.
     pub outcomes: &'a [Outcome],
 }
 
-/// For what places there are loads, and what they stand on.
+/// Level and source of loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadBasis {
-    /// How coarse the places are.
+    /// Level of the domains.
     pub level: Level,
-    /// What tells of memory traffic.
+    /// Source of their loads.
     pub tier: SignalTier,
 }
 
-/// The loads of one interval with the names of the places they belong to.
+/// Loads of one interval with the numbers of their domains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadSample {
-    /// How coarse the places are.
+    /// Level of the domains.
     pub level: Level,
-    /// Their numbers.
+    /// Number of each domain, such as the id of the node.
     pub numbers: Vec<u32>,
-    /// Their loads, in the same order.
+    /// Loads, in the same order.
     pub loads: DomainLoads,
-    /// CPU time that our jobs used in each, in the same order.
+    /// CPU time of managed jobs in each domain, in the same order.
     pub cpu_time: Vec<Nanos>,
 }
 
 impl LoadSample {
-    /// What they stand on.
+    /// Level and source of the loads.
     pub fn load_basis(&self) -> LoadBasis {
         LoadBasis { level: self.level, tier: self.loads.tier }
     }
 }
 
 impl TurnRecord<'_> {
-    /// What loads stand on, in turns that tell it.
+    /// Level and source of the loads, in turns that report them.
     pub fn current_load_basis(&self) -> Option<LoadBasis> {
         self.loads.map(LoadSample::load_basis).or(self.load_basis)
     }
@@ -121,19 +120,19 @@ pub struct Approved {
 }
 
 impl Approved {
-    /// The approved wishes, in the order of asking.
+    /// The approved requests, in the order of the plan.
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// Whether turns may be left out until something changes ([`Plan::rests`]).
+    /// Whether the host may skip interval turns until jobs or CPUs change ([`Plan::quiescent`]).
     pub fn is_quiescent(&self) -> bool {
         self.quiescent
     }
 
-    /// What a due job is to be started with.
+    /// The actions for a due job, which apply before its start.
     pub fn for_job(&self, job: JobId) -> impl Iterator<Item = &Action> {
-        let about = move |ask: &&Request| ask.target == sched::Target::Job(job);
-        self.requests.iter().filter(about).map(|ask| &ask.action)
+        let of_job = move |request: &&Request| request.target == sched::Target::Job(job);
+        self.requests.iter().filter(of_job).map(|request| &request.action)
     }
 }

@@ -1,13 +1,13 @@
-//! The loop over a host, an engine and those who listen.
+//! The loop over host, engine and sinks.
 //!
 //! ```text
-//!   wait ─► sample ─► step ─► apply ─► settle ─► every sink
-//!    ▲                                               │
-//!    └───────────────────────────────────────────────┘   until wait says that everything is over
+//!   wait ─► sample ─► step ─► apply ─► record_outcomes ─► every sink
+//!    ▲                                                        │
+//!    └────────────────────────────────────────────────────────┘   until wait returns `None`
 //! ```
 //!
-//! When the policy gives up or a sink fails, the host is told to stop and the loop goes on to the
-//! end, so that programs end properly and everything is put back; then the first error is returned.
+//! If the policy aborts or a sink fails, the loop calls [`Host::stop`] and continues until the host ends the
+//! run, so that jobs terminate and affinities are restored. Then it returns the first error.
 
 use std::io;
 
@@ -16,75 +16,75 @@ use sched::{Reason, Tiers, Turn};
 
 use crate::{Engine, Host, LoadBasis, Sink, Step, TurnRecord};
 
-/// What a run came to.
+/// Summary of a completed run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Finish {
-    /// How many turns there were.
+    /// Number of turns.
     pub n_turns: u64,
-    /// When the last of them was.
+    /// Time of the last turn.
     pub at: Nanos,
 }
 
-/// Why a run ended before its time.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError<E> {
-    /// The host as a whole failed.
+    /// The host failed.
     #[error("{0}")]
     Host(E),
-    /// The policy could not go on; every program was ended.
+    /// The policy aborted; all jobs were terminated.
     #[error("the policy gave up: {0}")]
     Aborted(Reason),
-    /// A journal or report could not be written; every program was ended.
+    /// A journal or report could not be written; all jobs were terminated.
     #[error("the run could not be recorded")]
     Sink(#[source] io::Error),
 }
 
-/// Runs until the host says that everything is over.
+/// Runs until the host ends the run.
 ///
-/// Every sink is told of every turn, in order. One that fails is not told of later turns.
+/// Every sink records every turn, in order. A sink that failed is not called again.
 pub fn run<H: Host>(
     host: &mut H,
     engine: &mut Engine,
     sinks: &mut [&mut dyn Sink],
 ) -> Result<Finish, RunError<H::Error>> {
     let mut finish = Finish::default();
-    let mut news = LoadBasisChanges::default();
-    let mut trouble = FirstError { failed: vec![false; sinks.len()], first: None };
+    let mut changes = LoadBasisChanges::default();
+    let mut errors = FirstError { failed: vec![false; sinks.len()], first: None };
     while let Some(turn) = host.wait().map_err(RunError::Host)? {
-        let was_well = trouble.first.is_none();
-        one_turn(host, engine, sinks, &turn, (&mut news, &mut trouble))?;
+        let had_error = errors.first.is_some();
+        one_turn(host, engine, sinks, &turn, (&mut changes, &mut errors))?;
         finish = Finish { n_turns: finish.n_turns + 1, at: turn.at };
-        if was_well && trouble.first.is_some() {
+        if !had_error && errors.first.is_some() {
             host.stop();
         }
     }
-    trouble.first.map_or(Ok(finish), Err)
+    errors.first.map_or(Ok(finish), Err)
 }
 
-/// Knows what sinks were told of what loads stand on.
+/// Detects changes of the source of loads and other values between turns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadBasisChanges {
-    told: Option<LoadBasis>,
+    reported: Option<LoadBasis>,
     signals: Tiers,
 }
 
 impl LoadBasisChanges {
-    /// What is new of it after this step. Loads tell it themselves.
+    /// The level and source of loads, if they changed and the step has no loads that report them.
     pub fn after(&mut self, engine: &Engine, step: &Step) -> Option<LoadBasis> {
         let now = engine.load_basis();
-        let is_new = self.told.replace(now) != Some(now);
+        let is_new = self.reported.replace(now) != Some(now);
         (is_new && step.loads.is_none()).then_some(now)
     }
 
-    /// What is new of the signals that figures stand on. That they stand on nothing is not, at first.
+    /// The tiers of all values, if one changed. Initially, all are `none`.
     pub fn signals(&mut self, engine: &Engine) -> Option<Tiers> {
         let now = *engine.tiers();
         (std::mem::replace(&mut self.signals, now) != now).then_some(now)
     }
 }
 
-/// What went wrong so far.
 struct FirstError<E> {
+    /// Whether each sink has failed.
     failed: Vec<bool>,
     first: Option<RunError<E>>,
 }
@@ -94,30 +94,29 @@ fn one_turn<H: Host>(
     engine: &mut Engine,
     sinks: &mut [&mut dyn Sink],
     turn: &Turn,
-    (news, trouble): (&mut LoadBasisChanges, &mut FirstError<H::Error>),
+    (changes, errors): (&mut LoadBasisChanges, &mut FirstError<H::Error>),
 ) -> Result<(), RunError<H::Error>> {
     let sample = host.sample(turn).map_err(RunError::Host)?;
     let step = engine.step(turn, &sample);
     let outcomes = host.apply(&step.approved);
     engine.record_outcomes(&outcomes);
     if let Some(reason) = &step.plan.abort {
-        trouble.first.get_or_insert(RunError::Aborted(reason.clone()));
+        errors.first.get_or_insert(RunError::Aborted(reason.clone()));
     }
     let record = TurnRecord {
         turn,
         sample: &sample,
         loads: step.loads.as_ref(),
-        load_basis: news.after(engine, &step),
-        signals: news.signals(engine),
+        load_basis: changes.after(engine, &step),
+        signals: changes.signals(engine),
         plan: &step.plan,
         rejected: &step.rejected,
         outcomes: &outcomes,
     };
-    for (sink, failed) in sinks.iter_mut().zip(&mut trouble.failed).filter(|(_, failed)| !**failed)
-    {
+    for (sink, failed) in sinks.iter_mut().zip(&mut errors.failed).filter(|(_, failed)| !**failed) {
         if let Err(error) = sink.record(&record) {
             *failed = true;
-            trouble.first.get_or_insert(RunError::Sink(error));
+            errors.first.get_or_insert(RunError::Sink(error));
         }
     }
     Ok(())

@@ -10,9 +10,8 @@
 //! Hosts and journals hold readings only. The engine scales multiplexed counters and subtracts the
 //! counters of children; its result is a [`CounterDeltas`].
 //!
-//! Both tables have a slot for every event, allocate nothing and are copied as a whole. An event without
-//! a counter is absent, never zero. Out of scope: which event of a processor implements a
-//! [`CounterEvent`]; that depends on the host.
+//! Both tables have a slot for every event and are `Copy`. An event without a counter is absent, never
+//! zero. Out of scope: which event of a processor implements a [`CounterEvent`]; that depends on the host.
 
 use crate::Measured;
 
@@ -25,7 +24,7 @@ macro_rules! counter_events {
         }
 
         impl CounterEvent {
-            /// All events, in the order of the table.
+            /// All events, in the order of their declaration.
             pub const ALL: &[CounterEvent] = &[$(CounterEvent::$variant,)*];
             /// Number of events.
             pub const N: usize = CounterEvent::ALL.len();
@@ -156,7 +155,7 @@ impl EventSet {
         self.0 == 0
     }
 
-    /// The events, in the order of the table.
+    /// The events, in the order of [`CounterEvent::ALL`].
     pub fn iter(self) -> impl Iterator<Item = CounterEvent> {
         CounterEvent::ALL.iter().copied().filter(move |&event| self.contains(event))
     }
@@ -223,14 +222,14 @@ impl Counters {
         self.present = self.present.with(event);
     }
 
-    /// The same counters with that of an event set.
+    /// The same counters, with the counter of one event replaced.
     #[must_use]
     pub fn with(mut self, event: CounterEvent, reading: CounterReading) -> Counters {
         self.set(event, reading);
         self
     }
 
-    /// The sums over two tasks. An event that only one of them counted has the value of that one.
+    /// The sum of the counters of two tasks. An event that only one of them has keeps its reading.
     #[must_use]
     pub fn plus(mut self, more: &Counters) -> Counters {
         for (event, reading) in more.iter() {
@@ -239,7 +238,7 @@ impl Counters {
         self
     }
 
-    /// The same counters, with those that are absent taken from an earlier reading.
+    /// The same counters, with absent ones taken from an earlier reading.
     #[must_use]
     pub fn or(mut self, before: &Counters) -> Counters {
         for (event, reading) in before.iter() {
@@ -250,12 +249,12 @@ impl Counters {
         self
     }
 
-    /// Whether no event was counted.
+    /// Whether no event has a value.
     pub fn is_empty(&self) -> bool {
         self.present.is_empty()
     }
 
-    /// The counters, in the order of the table.
+    /// The counters, in the order of [`CounterEvent::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, CounterReading)> + use<> {
         let Counters { readings, present } = *self;
         present.iter().map(move |event| (event, readings[event as usize]))
@@ -284,20 +283,20 @@ impl CounterDeltas {
         self.running_permille[event as usize] = growth.running_permille().unwrap_or(0);
     }
 
-    /// Marks an event that was counted before the interval and not in it.
+    /// Removes the growth of an event and marks it as counted before the interval and not in it.
     pub fn set_missed(&mut self, event: CounterEvent) {
         self.set(event, Measured::Absent);
         self.missed = self.missed.with(event);
     }
 
-    /// The same with the growth of one event.
+    /// The same deltas, with the growth of one event replaced.
     #[must_use]
     pub fn with(mut self, event: CounterEvent, growth: u64) -> CounterDeltas {
         self.set(event, Measured::Exact(growth));
         self
     }
 
-    /// The same without the growth of one event.
+    /// The same deltas, without the growth of one event.
     #[must_use]
     pub fn without(mut self, event: CounterEvent) -> CounterDeltas {
         let missed = self.missed;
@@ -320,9 +319,9 @@ impl CounterDeltas {
         }
     }
 
-    /// Growth of the misses of the last-level cache: of the event that counts all of them, or the sum of
-    /// the misses by loads, stores and prefetches. Absent if a part of that sum was counted before the
-    /// interval and not in it, since the rest would be less than the number of misses.
+    /// Misses of the last-level cache in the interval: of the event that counts all of them, else the sum
+    /// of misses by loads, stores and prefetches. Absent if a part of that sum was counted before the
+    /// interval and not in it, since the sum of the others would be too low.
     pub fn misses(&self) -> Option<u64> {
         self.get(CounterEvent::LlcMisses).or_else(|| {
             let known = MISS_PARTS.into_iter().filter_map(|event| self.get(event));
@@ -330,7 +329,7 @@ impl CounterDeltas {
         })
     }
 
-    /// Whether misses were counted before the interval, and in it not or only in part.
+    /// Whether misses were counted before the interval, and not or only partly in it.
     pub fn has_missed_misses(&self) -> bool {
         match self.present.or(self.missed).contains(CounterEvent::LlcMisses) {
             true => self.missed.contains(CounterEvent::LlcMisses),
@@ -348,12 +347,12 @@ impl CounterDeltas {
         self.present
     }
 
-    /// Growth by event, in the order of the table.
+    /// Growth by event, in the order of [`CounterEvent::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, u64)> + '_ {
         self.present.iter().map(|event| (event, self.values[event as usize]))
     }
 
-    /// Whether no event was counted.
+    /// Whether no event has a value.
     pub fn is_empty(&self) -> bool {
         self.present.is_empty()
     }
@@ -411,8 +410,12 @@ mod tests {
         let whole = CounterDeltas::default().with(LlcMisses, 0).with(LlcLoadMisses, 0);
         assert_eq!(missed(whole, LlcMisses).misses(), None, "loads are not all misses");
         assert_eq!(missed(whole, LlcLoadMisses).misses(), Some(0));
-        let told = missed(whole, LlcMisses).with(LlcMisses, 3);
-        assert_eq!(told.misses(), Some(3), "a value from another source replaces the missed one");
+        let replaced = missed(whole, LlcMisses).with(LlcMisses, 3);
+        assert_eq!(
+            replaced.misses(),
+            Some(3),
+            "a value from another source replaces the missed one"
+        );
         let parts = CounterDeltas::default().with(LlcLoadMisses, 0);
         assert_eq!(missed(parts, LlcPrefetchMisses).misses(), None);
     }

@@ -7,6 +7,26 @@
 //!
 //! Hosts and policies do not depend on each other; both depend on this crate.
 
+/// Declares an enum whose values have names in journals and tables, with `ALL` and `name()`.
+macro_rules! named_enum {
+    ($(#[$meta:meta])* $enum:ident { $($(#[$doc:meta])* $variant:ident $name:literal,)* }) => {
+        $(#[$meta])*
+        pub enum $enum {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $enum {
+            /// All values, in the order of their declaration.
+            pub const ALL: [$enum; { [$($enum::$variant),*].len() }] = [$($enum::$variant),*];
+
+            /// The name in options, journals and tables.
+            pub fn name(self) -> &'static str {
+                match self { $($enum::$variant => $name,)* }
+            }
+        }
+    };
+}
+
 mod counters;
 mod measured;
 mod memory;
@@ -42,36 +62,36 @@ pub use system_metrics::{
 pub use tiers::{LoadPreference, TierOverride, TierOverrideError, Tiers};
 pub use wake::Wake;
 
-/// Decides where tasks run and where their memory is: from a snapshot to a plan, with state of its own.
+/// A scheduling policy: decides from a snapshot on which CPUs tasks run and on which nodes their memory is.
 ///
-/// It reads no clock, no file, and no random source other than the one it was built with.
-/// The same snapshots in the same order give the same plans.
+/// A policy may keep state between turns. It reads no clock and no file, and its only random source is the
+/// seed it was built with: the same snapshots in the same order give the same plans.
 pub trait Policy {
-    /// Adds requests and notes to an empty plan. An empty plan is the commonest good plan.
-    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan);
+    /// Adds requests and notes to `plan`, which is empty. The engine calls it once per turn.
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan);
 
     /// The name in `--policy` and in every record.
     fn name(&self) -> &str;
 
-    /// Every kind of reason that the policy gives. The header of a journal stores their templates.
+    /// Codes of all reasons that the policy can give. The header of a journal stores their templates.
     fn reasons(&self) -> Vec<ReasonCode> {
         Vec::new()
     }
 
-    /// Time between two turns without any other cause; `None`: a turn needs another cause.
+    /// Time between two interval turns; `None`: the policy decides only when jobs or CPUs change.
     fn interval(&self) -> Option<base::Nanos>;
 
-    /// The cause of those turns: each interval, or only intervals in which a counter overflowed.
+    /// Whether every interval causes a turn, or only an interval in which a counter overflowed.
     fn wake(&self) -> Wake {
         Wake::Poll
     }
 
-    /// The level of the placement domains whose loads the snapshot holds.
+    /// Level of the domains that the snapshot holds: nodes, LLC domains or cores.
     fn domains(&self) -> topology::DomainChoice {
         topology::DomainChoice::Auto
     }
 
-    /// The source of those loads.
+    /// Source of the loads of these domains.
     fn load_source(&self) -> LoadSource {
         LoadSource::Best
     }
@@ -83,9 +103,9 @@ pub enum LoadSource {
     /// The best available source.
     #[default]
     Best,
-    /// Counters of the domain itself (tier `bandwidth`). Where these cannot be read, the loads are
-    /// reported as unreadable.
-    Places,
-    /// Sums over the tasks of the domain: counted, else declared.
+    /// Counters of the domain: its memory controller or resctrl (tier `bandwidth`). If they cannot be
+    /// read, [`DomainLoads::readable`] is false.
+    Domains,
+    /// Sum over the tasks of the domain, of their counters or else of declared rates.
     Tasks,
 }

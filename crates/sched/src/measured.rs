@@ -1,4 +1,4 @@
-//! Growth of counters, and the signal tiers that values come from.
+//! A measured value, and the data source (signal tier) of a value.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ pub enum Measured {
     /// The counter could not be read, or never ran.
     #[default]
     Absent,
-    /// The counter ran all the time.
+    /// The counter was running whenever it was enabled.
     Exact(u64),
     /// The counter was multiplexed.
     Scaled {
@@ -37,35 +37,22 @@ impl Measured {
     }
 }
 
-/// The data source of a value. For a task, its own counters come first, since a memory controller does
-/// not report which task caused an access. For a node, the memory controller comes first. Declared
-/// values come after both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SignalTier {
-    /// Hardware counters per task.
-    Counters,
-    /// Memory controllers or resctrl, per node or LLC domain.
-    Bandwidth,
-    /// Declared rates of a program × its CPU time.
-    Declared,
-    /// No source.
-    #[default]
-    None,
-}
-
-impl SignalTier {
-    /// All tiers, best first for a task.
-    pub const ALL: [SignalTier; 4] =
-        [SignalTier::Counters, SignalTier::Bandwidth, SignalTier::Declared, SignalTier::None];
-
-    /// The name in options, journals and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            SignalTier::Counters => "counters",
-            SignalTier::Bandwidth => "bandwidth",
-            SignalTier::Declared => "declared",
-            SignalTier::None => "none",
-        }
+named_enum! {
+    /// The data source of a value.
+    ///
+    /// Sources of a task's value are tried in this order, since a memory controller does not report which
+    /// task caused an access. For a node, `Bandwidth` comes before `Counters`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+    SignalTier {
+        /// Hardware counters per task.
+        Counters "counters",
+        /// Memory controllers or resctrl, per node or LLC domain.
+        Bandwidth "bandwidth",
+        /// Declared rates of a program times its CPU time.
+        Declared "declared",
+        /// No source.
+        #[default]
+        None "none",
     }
 }
 

@@ -1,54 +1,55 @@
-//! Where memory lies, and what became of moves of it.
+//! Memory of processes and jobs by node, and page moves.
 //!
-//! A move is begun and not waited for: somebody beside the loop carries it out, a batch of pages
-//! at a time, and a later sample tells how it ended. What the kernel says it moved is not believed;
-//! pages are looked for afterwards, and what is on the target then has been moved.
+//! The host moves pages in batches, outside the loop of turns. A later sample reports the end of the move.
+//! After the move, the host queries the node of each page (move_pages(2) without a target), and only
+//! pages that are on the target count as moved.
 //!
 //! ```text
-//!   wish ─► guard ─► begun ─ ─ ─ batches ─ ─ ─ ended: requested = moved + refused + left
-//!                      │                          │
-//!                 JobSeen::moving            JobSeen::moved
+//!   request ─► guard ─► started ─ ─ ─ batches ─ ─ ─ completed: requested = moved + failed + not_attempted
+//!                        │                            │
+//!              JobView::active_page_move     JobView::last_page_move
 //! ```
 //!
-//! Amounts are bytes, whole pages of them. A huge page counts whole, since it moves whole.
+//! Amounts are bytes, in whole pages. A huge page counts with its full size, since it moves as a whole.
 
 use base::{Bytes, JobId, Nanos, NodeId, TaskId};
 
 use crate::Target;
 
-/// Where the memory of one process lies.
+/// Memory of one process by node. Written by the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessMemory {
-    /// The job that it belongs to.
+    /// The job of the process.
     pub job: JobId,
-    /// Its first task.
+    /// The first task of the process.
     pub process: TaskId,
-    /// By node, rising; nodes that hold nothing of it are left out. Empty: it has none any more.
+    /// Memory per node, in the order of node ids, without nodes that hold none. Empty: the process has no
+    /// memory any more.
     pub nodes: Vec<NodeMemory>,
-    /// How much of it was looked at, in thousandths. Below 1000 the figures are scaled up from a
-    /// sample of its mappings.
+    /// Sampled share of the memory, in permille. Below 1000, the values are scaled up from a sample of the
+    /// mappings.
     pub sampled_permille: u16,
-    /// When.
+    /// Time of the sample.
     pub at: Nanos,
 }
 
-/// What lies on one node. The four do not overlap.
+/// Memory on one node. The four parts do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeMemory {
-    /// Which.
+    /// The node.
     pub node: NodeId,
-    /// Its own memory (anonymous, mapped by no other process) in pages of the ordinary size.
+    /// Private memory (anonymous, mapped by one process) in pages of the base size.
     pub small: Bytes,
-    /// Its own memory in mappings that hold huge pages, transparent ones or reserved.
+    /// Private memory in mappings with huge pages (transparent or hugetlb).
     pub huge: Bytes,
-    /// Pages of files.
+    /// File pages.
     pub file: Bytes,
     /// Memory shared with other processes.
     pub shared: Bytes,
 }
 
 impl NodeMemory {
-    /// All four.
+    /// Sum of the four parts.
     pub fn total(&self) -> Bytes {
         sum([self.small, self.huge, self.file, self.shared])
     }
@@ -60,27 +61,27 @@ impl NodeMemory {
         self.shared = self.shared.saturating_add(more.shared);
     }
 
-    /// What a move takes along: what is its own.
+    /// Private memory: the part that page moves apply to.
     pub fn own(&self) -> Bytes {
         self.small.saturating_add(self.huge)
     }
 }
 
-/// Where the memory of a job lies: the sum over its processes.
+/// Memory of a job by node: the sum over its processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobMemory {
-    /// By node, rising.
+    /// Memory per node, in the order of node ids.
     pub nodes: Vec<NodeMemory>,
-    /// The least of it that was looked at of one of its processes, in thousandths.
+    /// Smallest sampled share of its processes, in permille.
     pub sampled_permille: u16,
-    /// How many processes it was looked at of.
+    /// Number of sampled processes.
     pub n_processes: u32,
-    /// When the one of them was looked at that was not looked at for longest.
+    /// Time of the oldest sample.
     pub at: Nanos,
 }
 
 impl JobMemory {
-    /// The sum over some processes; `None` over none.
+    /// The sum over processes; `None` if there is no process.
     pub fn of<'a>(processes: impl IntoIterator<Item = &'a ProcessMemory>) -> Option<JobMemory> {
         let mut sum: Option<JobMemory> = None;
         for memory in processes {
@@ -103,166 +104,142 @@ impl JobMemory {
         }
     }
 
-    /// What lies on a node.
+    /// The memory on a node.
     pub fn on(&self, node: NodeId) -> NodeMemory {
         let found = self.nodes.iter().find(|memory| memory.node == node);
         found.copied().unwrap_or(NodeMemory { node, ..NodeMemory::default() })
     }
 
-    /// All of it.
+    /// The memory on all nodes.
     pub fn total(&self) -> Bytes {
         sum(self.nodes.iter().map(NodeMemory::total))
     }
 
-    /// Its own memory, wherever it lies: what moves take along.
+    /// Private memory on all nodes.
     pub fn own(&self) -> Bytes {
         sum(self.nodes.iter().map(NodeMemory::own))
     }
 
-    /// Its own memory that a move to a node would take along: that of one node, or of all others.
+    /// Private memory that a move to a node would include: that on `from`, or on all other nodes.
     pub fn own_to_move(&self, from: Option<NodeId>, to: NodeId) -> Bytes {
         let leaves = |node: NodeId| node != to && from.is_none_or(|from| from == node);
         sum(self.nodes.iter().filter(|memory| leaves(memory.node)).map(NodeMemory::own))
     }
 
-    /// The node that holds most of its own memory, the lowest of equals; `None` without any.
+    /// The node with most of the private memory; the lowest id of equals. `None` without private memory.
     pub fn home(&self) -> Option<NodeId> {
         let holding = self.nodes.iter().filter(|memory| memory.own() != Bytes::ZERO);
         holding.min_by_key(|memory| (std::cmp::Reverse(memory.own()), memory.node)).map(|m| m.node)
     }
 }
 
-/// A move that was begun and has not ended.
+/// A page move that has started and not completed. Written by the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActivePageMove {
-    /// Whose memory.
+    /// The job, or a task of the process.
     pub target: Target,
-    /// From where; `None`: from everywhere else.
+    /// The source node; `None`: all nodes except `to`.
     pub from: Option<NodeId>,
-    /// Where to.
+    /// The target node.
     pub to: NodeId,
-    /// At most this much.
+    /// Maximum number of bytes.
     pub limit: Bytes,
-    /// When it was begun.
+    /// Start of the move.
     pub since: Nanos,
 }
 
-/// How a move ended. `requested` = `moved` + `refused` + `left`.
+/// Result of a page move. `requested` = `moved` + `failed` + `not_attempted`. Written by the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletedPageMove {
-    /// Whose memory.
+    /// The job, or a task of the process.
     pub target: Target,
-    /// The job that it belongs to.
+    /// The job of the target.
     pub job: JobId,
-    /// From where; `None`: from everywhere else.
+    /// The source node; `None`: all nodes except `to`.
     pub from: Option<NodeId>,
-    /// Where to.
+    /// The target node.
     pub to: NodeId,
-    /// At most this much was to be moved.
+    /// Maximum number of bytes.
     pub limit: Bytes,
-    /// What was found to be moved, within the limit.
+    /// Bytes found on the source nodes, at most `limit`.
     pub requested: Bytes,
-    /// What of that was found on the target afterwards.
+    /// Bytes that were on the target node afterwards.
     pub moved: Bytes,
-    /// What of that the kernel was asked for in vain.
+    /// Bytes that the kernel did not move.
     pub failed: FailedPages,
-    /// What of that the kernel was not asked for, since the move stopped before.
+    /// Bytes for which no system call was made, because the move stopped earlier.
     pub not_attempted: Bytes,
-    /// From its beginning to its end, pauses included.
+    /// Time from start to end, pauses included.
     pub duration: Nanos,
-    /// Of that, inside the calls that move pages.
+    /// Time in the system calls that move pages.
     pub in_kernel: Nanos,
-    /// Why it ended.
+    /// Why the move ended.
     pub stopped_by: PageMoveEnd,
-    /// What went wrong, in words; empty when nothing did.
+    /// Error message; empty without an error.
     pub detail: String,
 }
 
-/// What was asked for in vain, by the kernel's answer for each page.
+/// Bytes that were not moved, by the status that the kernel returned for each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailedPages {
-    /// In use by somebody at that moment (`EBUSY`).
+    /// The page was in use at that moment (EBUSY).
     pub busy: Bytes,
-    /// The target had no memory left (`ENOMEM`).
+    /// The target node had no free memory (ENOMEM).
     pub no_memory: Bytes,
-    /// No page there any more (`ENOENT`, `EFAULT`): given back, or swapped out.
+    /// No page is mapped at the address any more (ENOENT, EFAULT): unmapped or swapped out.
     pub not_present: Bytes,
-    /// Mapped by several processes (`EACCES`), or not permitted (`EPERM`).
+    /// The page is mapped by several processes (EACCES), or the move is not permitted (EPERM).
     pub not_permitted: Bytes,
-    /// Said to be moved, and found on another node afterwards.
+    /// The kernel reported a move, and the page was on another node afterwards.
     pub elsewhere: Bytes,
-    /// Its process was gone before the pages could be looked for.
+    /// The process exited before the nodes of the pages could be queried.
     pub exited: Bytes,
-    /// Any other answer.
+    /// Any other status.
     pub other: Bytes,
 }
 
 impl FailedPages {
-    /// All of them.
+    /// Sum over all statuses.
     pub fn total(&self) -> Bytes {
         sum(self.named().map(|(_, bytes)| bytes))
     }
 
-    /// Each with its name in journals and reports.
+    /// Bytes by status, with the name in journals and reports.
     pub fn named(&self) -> [(&'static str, Bytes); 7] {
         [
             ("busy", self.busy),
             ("no-memory", self.no_memory),
-            ("not-there", self.not_present),
+            ("not-present", self.not_present),
             ("not-permitted", self.not_permitted),
             ("elsewhere", self.elsewhere),
-            ("gone", self.exited),
+            ("exited", self.exited),
             ("other", self.other),
         ]
     }
 }
 
-/// Why a move ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PageMoveEnd {
-    /// Everything that was to be moved was asked for.
-    Done,
-    /// As much as its limit allows was asked for, and there was more.
-    Limit,
-    /// It took longer than a move may take.
-    Budget,
-    /// The target filled up.
-    Full,
-    /// Its processes ended, or became other programs.
-    Exited,
-    /// The run or the job is being stopped.
-    Stopped,
-    /// The kernel refused the whole call.
-    Error,
-}
-
-impl PageMoveEnd {
-    /// All.
-    pub const ALL: [PageMoveEnd; 7] = [
-        PageMoveEnd::Done,
-        PageMoveEnd::Limit,
-        PageMoveEnd::Budget,
-        PageMoveEnd::Full,
-        PageMoveEnd::Exited,
-        PageMoveEnd::Stopped,
-        PageMoveEnd::Error,
-    ];
-
-    /// The name in journals and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            PageMoveEnd::Done => "done",
-            PageMoveEnd::Limit => "limit",
-            PageMoveEnd::Budget => "budget",
-            PageMoveEnd::Full => "full",
-            PageMoveEnd::Exited => "ended",
-            PageMoveEnd::Stopped => "stopped",
-            PageMoveEnd::Error => "error",
-        }
+named_enum! {
+    /// Why a page move ended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    PageMoveEnd {
+        /// All pages were attempted.
+        Done "done",
+        /// The limit was reached, and more pages were on the source nodes.
+        Limit "limit",
+        /// The maximum duration of a move was reached.
+        Budget "budget",
+        /// The target node has no free memory left.
+        Full "full",
+        /// All processes of the target exited, or executed another program.
+        Exited "exited",
+        /// The run or the job is stopping.
+        Stopped "stopped",
+        /// The kernel returned an error for the whole call.
+        Error "error",
     }
 }
 
-/// What others tell may be any number.
+/// Saturating sum: sizes from journals may have any value.
 fn sum(sizes: impl IntoIterator<Item = Bytes>) -> Bytes {
     sizes.into_iter().fold(Bytes::ZERO, Bytes::saturating_add)
 }
@@ -271,7 +248,7 @@ fn sum(sizes: impl IntoIterator<Item = Bytes>) -> Bytes {
 mod tests {
     use super::*;
 
-    fn lies(node: u32, small_mib: u64, huge_mib: u64) -> NodeMemory {
+    fn memory_on(node: u32, small_mib: u64, huge_mib: u64) -> NodeMemory {
         NodeMemory {
             node: NodeId(node),
             small: Bytes::from_mib(small_mib),
@@ -282,18 +259,18 @@ mod tests {
     }
 
     #[test]
-    fn the_home_is_where_most_of_its_own_memory_lies_and_the_lowest_of_equals() {
+    fn the_home_node_has_most_of_the_private_memory_and_the_lowest_id_of_equals() {
         let home = |nodes: &[NodeMemory]| {
             JobMemory { nodes: nodes.to_vec(), ..JobMemory::default() }.home().map(|node| node.0)
         };
-        assert_eq!(home(&[lies(0, 1, 0), lies(1, 0, 2)]), Some(1));
-        assert_eq!(home(&[lies(0, 2, 0), lies(1, 0, 2)]), Some(0));
-        assert_eq!(home(&[lies(0, 0, 0)]), None, "files alone make no home");
+        assert_eq!(home(&[memory_on(0, 1, 0), memory_on(1, 0, 2)]), Some(1));
+        assert_eq!(home(&[memory_on(0, 2, 0), memory_on(1, 0, 2)]), Some(0));
+        assert_eq!(home(&[memory_on(0, 0, 0)]), None, "file pages do not count");
     }
 
     #[test]
-    fn a_move_takes_along_what_is_its_own_on_the_nodes_that_it_leaves() {
-        let nodes = vec![lies(0, 1, 2), lies(1, 4, 0), lies(2, 8, 0)];
+    fn a_page_move_includes_the_private_memory_of_its_source_nodes() {
+        let nodes = vec![memory_on(0, 1, 2), memory_on(1, 4, 0), memory_on(2, 8, 0)];
         let memory = JobMemory { nodes, ..JobMemory::default() };
         let mib = |from: Option<u32>, to| memory.own_to_move(from.map(NodeId), NodeId(to)).0 >> 20;
         assert_eq!(mib(None, 2), 7);

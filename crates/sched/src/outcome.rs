@@ -1,131 +1,87 @@
-//! What became of an action.
+//! Results of actions, and reasons for rejection.
 
 use crate::{Action, Request, Target};
 
-/// What a host did, or did not do, about one action or one due job.
+/// Result of an action, or of the start of a due job. Written by the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whom it was about.
+    /// The job or task that the action applies to.
     pub target: Target,
     /// The action carried out. `None`: the start of a due job, which the host reports for each due
     /// job and no policy requests.
     pub action: Option<Action>,
-    /// How it went.
+    /// Result of the action.
     pub result: OutcomeResult,
 }
 
-/// How it went.
+/// Result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutcomeResult {
-    /// As wished.
+    /// The action has been carried out.
     Done {
-        /// How many tasks it concerned. For a start, the process number.
+        /// Number of tasks that it was applied to. For a start, the pid.
         n: u32,
     },
-    /// It goes on beside the loop, and a later sample tells how it ended
-    /// ([`crate::Sample::moved`]).
+    /// The action continues outside the loop of turns. A later sample reports its end
+    /// ([`crate::Sample::page_moves_completed`]).
     InProgress,
-    /// Not.
+    /// The action has not been carried out.
     Rejected {
-        /// What sort of refusal.
+        /// Cause of the rejection.
         cause: RejectCause,
-        /// In words, with what the kernel said.
+        /// Message with the kernel's error, if there was one.
         detail: String,
     },
 }
 
-/// A wish that the guard did not let through.
+/// A request that the guard rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejection {
-    /// The wish.
+    /// The request of the policy.
     pub request: Request,
-    /// What sort of refusal.
+    /// Cause of the rejection.
     pub cause: RejectCause,
-    /// In words.
+    /// Message for the user, one line.
     pub detail: String,
 }
 
-/// What sort of refusal, by the guard or by the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RejectCause {
-    /// The target ended between sample and action: an everyday outcome.
-    Exited,
-    /// The kernel does not permit it.
-    NotPermitted,
-    /// None of the CPUs may be used (offline, or outside the cpuset).
-    CpusUnusable,
-    /// None of the nodes may be used.
-    NodesUnusable,
-    /// The CPUs or nodes lie outside what the job may use.
-    OutsideAllowed,
-    /// The target is not ours to place.
-    Unmanaged,
-    /// Another wish of the same turn already concerned the target.
-    Duplicate,
-    /// It is that way already.
-    Unchanged,
-    /// It can only be done before the job starts.
-    AlreadyStarted,
-    /// The program could not be started.
-    StartFailed,
-    /// The undo record could not be written, so nothing was changed.
-    UndoRecordFailed,
-    /// There is too little free memory on the target for what is to be moved.
-    TargetFull,
-    /// As much as may be moved in this time was moved already, or is on its way.
-    OverBudget,
-    /// It was moved to and fro as often as may be.
-    PingPong,
-    /// A move of its pages is under way.
-    MoveInProgress,
-    /// This kernel or this machine cannot do it.
-    Unsupported,
-    /// Nobody told us to act: what would have been done is only said.
-    DryRun,
-}
-
-impl RejectCause {
-    /// All.
-    pub const ALL: &[RejectCause] = &[
-        RejectCause::Exited,
-        RejectCause::NotPermitted,
-        RejectCause::CpusUnusable,
-        RejectCause::NodesUnusable,
-        RejectCause::OutsideAllowed,
-        RejectCause::Unmanaged,
-        RejectCause::Duplicate,
-        RejectCause::Unchanged,
-        RejectCause::AlreadyStarted,
-        RejectCause::StartFailed,
-        RejectCause::UndoRecordFailed,
-        RejectCause::PingPong,
-        RejectCause::MoveInProgress,
-        RejectCause::Unsupported,
-        RejectCause::DryRun,
-        RejectCause::OverBudget,
-        RejectCause::TargetFull,
-    ];
-
-    /// The name in journals.
-    pub fn name(self) -> &'static str {
-        match self {
-            RejectCause::Exited => "ended",
-            RejectCause::NotPermitted => "not-permitted",
-            RejectCause::CpusUnusable => "cpus-unusable",
-            RejectCause::NodesUnusable => "nodes-unusable",
-            RejectCause::OutsideAllowed => "outside-job",
-            RejectCause::Unmanaged => "hands-off",
-            RejectCause::Duplicate => "twice",
-            RejectCause::Unchanged => "already",
-            RejectCause::AlreadyStarted => "too-late",
-            RejectCause::StartFailed => "cannot-start",
-            RejectCause::UndoRecordFailed => "no-undo",
-            RejectCause::TargetFull => "target-full",
-            RejectCause::OverBudget => "over-budget",
-            RejectCause::PingPong => "bouncing",
-            RejectCause::MoveInProgress => "busy",
-            RejectCause::Unsupported => "cannot-do",
-            RejectCause::DryRun => "only-watching",
-        }
+named_enum! {
+    /// Why the guard rejects a request, or the host an action.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    RejectCause {
+        /// The target exited between sample and action. This is an ordinary outcome, not an error.
+        Exited "exited",
+        /// The kernel does not permit the action (EPERM).
+        NotPermitted "not-permitted",
+        /// None of the CPUs is usable: they are offline or outside the cpuset.
+        CpusUnusable "cpus-unusable",
+        /// None of the nodes has memory that the cpuset allows.
+        NodesUnusable "nodes-unusable",
+        /// The CPUs or nodes are outside those that the workload allows for the job.
+        OutsideAllowed "outside-allowed",
+        /// evenkeel does not manage the target: another program set its affinity, or the workload sets it.
+        Unmanaged "unmanaged",
+        /// An earlier request of the same turn has the same target and kind.
+        Duplicate "duplicate",
+        /// The target is in the requested state already.
+        Unchanged "unchanged",
+        /// The action is possible only before the job starts.
+        AlreadyStarted "already-started",
+        /// The program could not be started.
+        StartFailed "start-failed",
+        /// The undo record could not be written, so that nothing was changed.
+        UndoRecordFailed "undo-record-failed",
+        /// A limit on moving the same memory again was reached ([page moves](crate::CompletedPageMove)).
+        PingPong "ping-pong",
+        /// A page move of the same job is active.
+        MoveInProgress "move-in-progress",
+        /// The kernel or the machine does not support the action.
+        Unsupported "unsupported",
+        /// Dry run: the action is reported and not carried out.
+        DryRun "dry-run",
+        /// The budget for page moves is exhausted.
+        OverBudget "over-budget",
+        /// The target node has too little free memory.
+        TargetFull "target-full",
     }
 }

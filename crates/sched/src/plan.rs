@@ -1,4 +1,4 @@
-//! What a policy asks for.
+//! Plans: the output of a policy.
 
 use std::sync::Arc;
 
@@ -7,63 +7,63 @@ use program::MemoryPolicy;
 
 use crate::Reason;
 
-/// What a policy wants done in one turn, in the order of asking.
+/// The requests and notes of a policy in one turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The wishes.
+    /// Requests. The guard checks them and the host applies them in this order.
     pub requests: Vec<Request>,
-    /// What it wants people to know. The engine passes on each sentence once a run.
+    /// Messages for the user. The engine forwards each message once per run.
     pub notes: Vec<Reason>,
-    /// Nothing will be asked for until something changes: a job runs, starts or ends, or other CPUs
-    /// may be used. A host may leave out turns until then.
+    /// The policy makes no request until a job starts, runs or ends, or the usable CPUs change. A host may
+    /// skip interval turns until then.
     pub quiescent: bool,
-    /// It cannot go on: the run ends with this error, and everything is put back.
+    /// The policy cannot continue. The run ends with this error and all affinities are restored.
     pub abort: Option<Reason>,
 }
 
-/// One wish with its reason.
+/// One requested action with its reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Whom it is about.
+    /// The job or task that the action applies to.
     pub target: Target,
-    /// What.
+    /// The requested action.
     pub action: Action,
-    /// Why. Shared, since a wish that comes through stands in the plan and in what is approved.
+    /// Why the policy requests it. Shared, since the plan and the approved plan both hold it.
     pub reason: Arc<Reason>,
 }
 
-/// Whom an action is about.
+/// The job or task that an action applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
-    /// All tasks of a job, those born later too.
+    /// All tasks of a job, including tasks that start later.
     Job(JobId),
     /// One thread.
     Task(TaskId),
 }
 
-/// What can be done to a target.
+/// An action that a policy can request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It runs on these CPUs and no others.
+    /// Sets the CPU affinity.
     Place(CpuSet),
-    /// Its memory comes from there. Only for a job that is due: later, its pages lie where they lie.
+    /// Sets the memory policy. Only for a due job: pages that are allocated already do not move.
     MemoryPolicy(MemoryPolicy),
-    /// It gets back what it had before we placed it.
+    /// Restores the affinity from before the first placement.
     Release,
-    /// Its own memory (not what it shares, nor pages of files) goes to another node: that of all
-    /// processes of a job, or of a task's process. A move is begun and not waited for, and it cannot
-    /// be taken back. Unlike a placement it does not hold for processes born later.
+    /// Moves private memory (not shared memory, not file pages) to another node: of all processes of a
+    /// job, or of the process of a task. The move runs outside the loop of turns and cannot be undone. It
+    /// does not apply to processes that start later.
     MovePages {
-        /// Only what lies there; `None`: what lies anywhere else than on the target.
+        /// Only pages on this node; `None`: pages on all nodes except `to`.
         from: Option<NodeId>,
-        /// Where to.
+        /// The target node.
         to: NodeId,
-        /// At most this much; [`Action::NO_LIMIT`] for all of it.
+        /// Maximum number of bytes; [`Action::NO_LIMIT`] for all.
         limit: Bytes,
     },
 }
 
-/// What an action changes. A plan has at most one request of each kind for a target.
+/// The setting that an action changes. A plan has at most one request of each kind for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ActionKind {
     /// CPU affinity.
@@ -80,7 +80,7 @@ impl ActionKind {
 }
 
 impl Action {
-    /// What it changes.
+    /// The kind of the action.
     pub fn kind(&self) -> ActionKind {
         match self {
             Action::Place(_) | Action::Release => ActionKind::Cpus,
@@ -89,22 +89,22 @@ impl Action {
         }
     }
 
-    /// Moves all that there is to be moved.
+    /// Limit of a page move without a limit.
     pub const NO_LIMIT: Bytes = Bytes(u64::MAX);
 }
 
 impl Plan {
-    /// Adds a wish.
+    /// Adds a request.
     pub fn request(&mut self, target: impl Into<Target>, action: Action, reason: Reason) {
         self.requests.push(Request { target: target.into(), action, reason: Arc::new(reason) });
     }
 
-    /// Adds something that people should know.
+    /// Adds a message for the user.
     pub fn note(&mut self, note: Reason) {
         self.notes.push(note);
     }
 
-    /// Whether nothing is wanted: the commonest good plan.
+    /// Whether the plan has no request, no note and no error.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.notes.is_empty() && self.abort.is_none()
     }

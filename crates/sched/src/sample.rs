@@ -1,8 +1,8 @@
 //! Turns and raw samples: what a host reports to the engine.
 //!
-//! A [`Sample`] holds cumulative counters and events, dated, so that live runs and replays derive the same
-//! rates from it. Times count from the start of the run. A sample holds changes only: a value that it
-//! leaves out is unchanged.
+//! A [`Sample`] holds cumulative counters and dated events, so that live runs and replays derive the same
+//! rates. Times are nanoseconds since the start of the run. A sample holds changes only: a value that is
+//! not in the sample is unchanged.
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
@@ -12,7 +12,7 @@ use crate::{
     ProcessMemory,
 };
 
-/// One instant at which the policy decides, with all of its causes.
+/// One instant at which the policy decides. Written by the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Number of the turn, from 0.
@@ -34,12 +34,12 @@ pub enum Cause {
     Ended,
     /// CPUs went offline or online, or the cpuset changed.
     CpusChanged,
-    /// The run is being stopped (by a signal, a failed job or its time limit).
+    /// The run is stopping, because of a signal, a failed job or its time limit.
     Stopping,
     /// Page moves completed.
     MemoryMoved,
-    /// A counter overflowed since the last interval turn and caused this one. Always together with
-    /// [`Cause::Interval`], and only for policies that wait for overflows ([`crate::Wake`]).
+    /// A counter overflowed since the last interval turn. Always together with [`Cause::Interval`], and
+    /// only for policies with [`crate::Wake::Overflow`].
     Overflow,
 }
 
@@ -66,11 +66,11 @@ pub struct Sample {
     pub usable_cpus: Option<CpuSet>,
     /// Memory placement by the kernel. Present in the first sample only.
     pub numa_settings: Option<NumaSettings>,
-    /// Functions of the host that are no longer available, as messages, each reported once (such as no
-    /// free file descriptors).
+    /// Messages about functions of the host that became unavailable, each reported once (for example no
+    /// free file descriptor).
     pub degraded: Vec<String>,
-    /// Memory by node of the processes that were sampled. Processes are sampled in turn every few
-    /// seconds; on machines with one node only if requested.
+    /// Memory by node of the processes that were sampled. Each process is sampled every few seconds; on
+    /// machines with one node only on request.
     pub memory: Vec<ProcessMemory>,
     /// Page moves that completed, oldest first.
     pub page_moves_completed: Vec<CompletedPageMove>,
@@ -88,7 +88,7 @@ impl Sample {
     }
 }
 
-/// Memory placement by the kernel, outside of evenkeel.
+/// Memory placement by the kernel itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaSettings {
     /// Automatic NUMA balancing is on (`kernel.numa_balancing`).
@@ -100,47 +100,33 @@ pub struct NumaSettings {
 /// An event of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobEvent {
-    /// Its start time has come. The host starts it with the plan of this turn.
+    /// The start time of the job is reached. The host starts the job with the plan of this turn.
     Due(JobId),
-    /// Its first process exited.
+    /// The first process of the job exited.
     Ended(JobId, Box<JobExit>),
-    /// evenkeel no longer places it.
+    /// evenkeel no longer places the job.
     Unmanaged(JobId, UnmanagedCause),
-    /// A process that evenkeel did not start is managed from now on, with the CPUs that it had. Its tasks
-    /// are in the same sample; their counters up to here do not count. Its id is the next one, or that
-    /// of a job that was detached before.
+    /// evenkeel manages a process that it did not start, from now on. The affinity is unchanged. Its tasks
+    /// are in the same sample, and growth of their counters counts from this sample on. The job id is the
+    /// next free one, or that of a detached job.
     Attached(Box<Job>),
-    /// A process that was attached is no longer managed; with the sum of its counters meanwhile.
+    /// An attached process is no longer managed. The counters are sums since it was attached.
     Detached(JobId, DetachCause, Box<Counters>),
 }
 
-/// Why an attached process is no longer managed. In all cases but the first its affinity is restored, as
-/// far as evenkeel had set it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DetachCause {
-    /// It exited. The exit status is reported to its parent only.
-    Ended,
-    /// It has slept for too long.
-    Idle,
-    /// It is excluded from now on, or no longer selected.
-    Excluded,
-    /// Watching has stopped.
-    WatchStopped,
-}
-
-impl DetachCause {
-    /// All.
-    pub const ALL: &[DetachCause] =
-        &[DetachCause::Ended, DetachCause::Idle, DetachCause::Excluded, DetachCause::WatchStopped];
-
-    /// The name in journals.
-    pub fn name(self) -> &'static str {
-        match self {
-            DetachCause::Ended => "ended",
-            DetachCause::Idle => "sleeps",
-            DetachCause::Excluded => "left-alone",
-            DetachCause::WatchStopped => "watch-ends",
-        }
+named_enum! {
+    /// Why an attached process is no longer managed. Unless it ended, its affinity is restored where
+    /// evenkeel had set it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    DetachCause {
+        /// The process exited. Only its parent gets the exit status.
+        Ended "ended",
+        /// The process slept longer than the limit.
+        Idle "idle",
+        /// The process was excluded, or is no longer selected.
+        Excluded "excluded",
+        /// The watch ended.
+        WatchStopped "watch-stopped",
     }
 }
 
@@ -149,18 +135,18 @@ impl DetachCause {
 pub enum UnmanagedCause {
     /// Another program set this affinity.
     AffinityChanged(CpuSet),
-    /// The kernel refuses the request (EPERM).
+    /// The kernel does not permit the change (EPERM).
     NotPermitted,
 }
 
-/// Exit of a job. Times and memory include the children that it has waited for.
+/// Exit of a job. Times and memory include waited-for children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobExit {
-    /// Exit status of its first process.
+    /// Exit status of the first process.
     pub status: ExitStatus,
-    /// The host ended it, as the workload declares or because the run stops. This is no failure.
+    /// The host terminated the job, as the workload declares or because the run stops. Not a failure.
     pub stopped_by_host: bool,
-    /// It is due again at once (a job that restarts until all others have ended).
+    /// The job is due again at once: it restarts until all other jobs have ended.
     pub restarts: bool,
     /// Time from start to exit.
     pub wall: Nanos,
@@ -168,27 +154,27 @@ pub struct JobExit {
     pub user: Nanos,
     /// CPU time in kernel mode.
     pub system: Nanos,
-    /// Largest resident memory of one of its processes.
+    /// Largest resident set size of one of its processes.
     pub max_resident: Bytes,
     /// Wait time of its tasks: runnable and not running.
     pub wait: Option<Nanos>,
     /// Migrations of its tasks to another CPU.
     pub n_migrations: Option<u64>,
-    /// Raw counters of all its tasks together. Page faults and context switches are those of the first
-    /// process and of the children that it has waited for (wait4(2)).
+    /// Raw counters, summed over all tasks. Page faults and context switches are those of the first
+    /// process and of waited-for children (wait4(2)).
     pub counters: Counters,
-    /// Bytes between its last-level caches and memory, from its resctrl monitoring group.
+    /// Bytes between last-level caches and memory, from the resctrl monitoring group of the job.
     pub traffic: Option<Bytes>,
-    /// Processes that it left behind, ended by the host.
+    /// Number of orphaned processes that the host terminated.
     pub n_orphans: u32,
 }
 
 /// Exit status of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// It exited with this status.
+    /// The process exited with this status.
     Exited(i32),
-    /// A signal with this number ended it.
+    /// A signal with this number terminated the process.
     Signaled(i32),
 }
 
@@ -199,17 +185,17 @@ pub struct TaskSample {
     pub task: TaskId,
     /// The pid of its process.
     pub process: u32,
-    /// The job that it belongs to.
+    /// Its job.
     pub job: JobId,
     /// CPU time since the task started. For the first task of a process it includes the CPU time of
     /// children that started and exited between two samples.
     pub cpu_time: Nanos,
-    /// Time of the sample before, if that was not the last interval turn: sleeping tasks are sampled
-    /// less often.
+    /// Time of the previous sample, if that was before the last interval turn: sleeping tasks are
+    /// sampled less often.
     pub previous_sample_at: Option<Nanos>,
     /// Wait time (runnable and not running) since the task started.
     pub wait: Option<Nanos>,
-    /// The CPU that it ran on last, where that was read.
+    /// The CPU that the task ran on last, if it was read.
     pub last_cpu: Option<CpuId>,
     /// Counters since the task started, or since they were opened.
     pub counters: Counters,
@@ -218,22 +204,22 @@ pub struct TaskSample {
     pub includes_children: bool,
 }
 
-/// Values of a node.
+/// Memory and raw counters of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSample {
     /// The node.
     pub node: NodeId,
     /// Free memory.
     pub memory_free: Option<Bytes>,
-    /// Memory that the kernel can reclaim at once and at little cost: clean page cache on the inactive
-    /// list, and reclaimable slab.
+    /// Memory that the kernel can reclaim at low cost: clean page cache on the inactive list, and
+    /// reclaimable slab.
     pub memory_reclaimable: Option<Bytes>,
-    /// Reads and writes of cache lines by its memory controllers, all of them added.
+    /// Cache lines read and written, summed over its memory controllers.
     pub controller_ops: Option<CounterReading>,
-    /// Width of that counter in bits. It wraps around.
+    /// Width of `controller_ops` in bits, at which the counter wraps.
     pub counter_bits: u8,
-    /// Bytes read from its memory, where its controllers count reads and writes separately.
+    /// Bytes read, if the controllers count reads and writes separately.
     pub read_bytes: Option<CounterReading>,
-    /// Bytes written to its memory, where its controllers count reads and writes separately.
+    /// Bytes written, if the controllers count reads and writes separately.
     pub written_bytes: Option<CounterReading>,
 }

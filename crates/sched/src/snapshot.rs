@@ -1,4 +1,7 @@
-//! What a policy sees: rates instead of counters, everything by id.
+//! Snapshots: the input of a policy.
+//!
+//! A snapshot holds rates instead of cumulative counters: growth in the last interval. All tables are
+//! sorted by id. The engine writes it.
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
@@ -9,156 +12,156 @@ use crate::{
     NumaSettings, Pressure, SignalTier, Tiers, Turn,
 };
 
-/// The whole view of one turn.
+/// State of machine, jobs and tasks in one turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
-    /// When and why.
+    /// Time and causes of the turn.
     pub turn: &'a Turn,
-    /// The machine as it was read at the start.
+    /// The machine, as read at the start of the run.
     pub machine: &'a Machine,
-    /// The CPUs that may be used now: online, and allowed to us.
+    /// The usable CPUs: online and in the cpuset.
     pub usable_cpus: &'a CpuSet,
-    /// The places that the policy asked for, among the usable CPUs.
+    /// The domains at the level of [`crate::Policy::domains`], with their usable CPUs.
     pub domains: &'a Domains,
-    /// The load of each of those places in the last interval.
+    /// Load of each domain in the last interval.
     pub loads: &'a DomainLoads,
-    /// What the figures of the last interval stand on.
+    /// Source of the values of the last interval.
     pub tiers: &'a Tiers,
-    /// How long that interval was; zero before the first has gone by.
+    /// Length of the last interval; zero before the end of the first one.
     pub interval: Nanos,
-    /// How many of the policy's intervals have gone by since the interval turn before: more than one
-    /// after turns were left out because nothing ran, or because one came late. The load of those
-    /// left out is zero; `loads` are those of the last one.
+    /// Number of intervals since the last interval turn. More than 1 after the host skipped turns because
+    /// no job was running, or after a late turn. `loads` are those of the last one; no load is known for
+    /// the others.
     pub n_intervals: u64,
-    /// How the system places memory by itself.
+    /// Memory placement by the kernel.
     pub numa_settings: &'a NumaSettings,
     /// Jobs that are due or running, by id.
     pub jobs: &'a [JobView<'a>],
-    /// Their tasks, by job and then by id.
+    /// Tasks of these jobs, by job id and then by task id.
     pub tasks: &'a [TaskView],
     /// All nodes, by id.
     pub nodes: &'a [NodeView],
-    /// LLC domains whose traffic is counted, by id.
+    /// LLC domains with resctrl counters, by id.
     pub llcs: &'a [LlcView],
-    /// Jobs whose traffic is counted, by job and LLC domain.
+    /// Monitoring groups of jobs, by job id and LLC domain.
     pub mon_groups: &'a [MonGroupView],
-    /// CPUs whose times are told, by id: what each ran and let wait in the last interval.
+    /// Run and wait time of CPUs in the last interval, by id; only CPUs with known times.
     pub cpus: &'a [CpuTimes],
-    /// Pressure on the system in the last interval.
+    /// Pressure stall times of the system in the last interval.
     pub pressure: &'a Pressure,
 }
 
-/// How much memory traffic each place had in the last interval.
+/// Memory traffic of each domain in the last interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DomainLoads {
-    /// What the figures stand on.
+    /// Source of the loads.
     pub tier: SignalTier,
-    /// By index of the domain: memory controller operations (last-level cache misses in tier
-    /// `counters`) in the interval.
+    /// By index of the domain: memory controller operations in the interval (in tier `counters`, misses of
+    /// the last-level cache).
     pub loads: Vec<u64>,
-    /// False when a counter that could be read before could not be read this time: the loads
-    /// are then those of the interval before.
+    /// False if a counter that was readable before is not readable now. The loads are then those of
+    /// the interval before.
     pub readable: bool,
 }
 
 /// A job that is due or running.
 #[derive(Clone, Copy, Debug)]
 pub struct JobView<'a> {
-    /// Its line of the workload: class, threads, and so on.
+    /// The job as the workload declares it: class, threads and so on.
     pub job: &'a Job,
-    /// Where it is in its life.
+    /// Due or running.
     pub state: JobState,
-    /// The CPUs that it may use: its own wish, within what may be used at all. Empty when the
-    /// CPUs that it asked for are gone.
+    /// The CPUs that the job may use: those that the workload allows, among the usable ones. Empty if none
+    /// of them is usable.
     pub allowed: &'a CpuSet,
-    /// Where it was put: by us, or by who took it out of our hands. `None` when it was never placed,
-    /// was released, or is not told of.
+    /// The affinity that evenkeel set, or that another program set since then. `None` if the job was never
+    /// placed or was released, or if its affinity is unknown.
     pub placed: Option<&'a CpuSet>,
-    /// The domain that it is in: where it was put, or else where most of its tasks ran last. `None`
-    /// when that is not known, or when they lie on several.
+    /// The domain of the job: that of `placed`, else the one that most of its tasks ran in last. `None` if
+    /// that is unknown or there are several.
     pub domain: Option<usize>,
-    /// False when it is not ours to place any more.
+    /// Whether evenkeel manages the job. Requests for other jobs are rejected.
     pub movable: bool,
-    /// When it started (this time, if it restarts).
+    /// Time of the start; of the last one for a job that restarts.
     pub started: Option<Nanos>,
-    /// CPU time used in the last interval, all tasks.
+    /// CPU time of all tasks in the last interval.
     pub cpu_time: Nanos,
     /// Memory traffic in the last interval, in the unit of [`DomainLoads`].
     pub load: u64,
-    /// Time spent runnable and not running in the last interval, all tasks.
+    /// Wait time of all tasks in the last interval.
     pub wait: Option<Nanos>,
-    /// How many tasks it has now.
+    /// Number of its tasks.
     pub n_tasks: u32,
-    /// Where its memory lies; `None` when that was not looked at (yet).
+    /// Memory by node; `None` if it has not been sampled.
     pub memory: Option<&'a JobMemory>,
-    /// The move of its memory that is under way.
+    /// The active page move.
     pub active_page_move: Option<&'a ActivePageMove>,
-    /// How the last move of its memory ended, and when that was told.
+    /// The last completed page move, and the time of the sample that reported it.
     pub last_page_move: Option<(Nanos, &'a CompletedPageMove)>,
 }
 
-/// Where a job is in its life.
+/// State of a job in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
-    /// It starts with this turn's plan.
+    /// The job starts with the plan of this turn.
     Due,
-    /// It runs.
+    /// The job is running.
     Running,
 }
 
 /// A task of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskView {
-    /// Which thread.
+    /// The task.
     pub task: TaskId,
-    /// The process that it is part of.
+    /// The pid of its process.
     pub process: u32,
-    /// The job that it belongs to.
+    /// Its job.
     pub job: JobId,
-    /// CPU time used in the last interval.
+    /// CPU time in the last interval.
     pub cpu_time: Nanos,
-    /// Time spent runnable and not running in the last interval.
+    /// Wait time (runnable and not running) in the last interval.
     pub wait: Option<Nanos>,
-    /// The CPU that it ran on last.
+    /// The CPU that the task ran on last.
     pub last_cpu: Option<CpuId>,
-    /// What was counted of it in the last interval.
+    /// Growth of its counters in the last interval.
     pub counters: CounterDeltas,
 }
 
-/// A node's figures now.
+/// Memory and traffic of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeView {
-    /// Which.
+    /// The node.
     pub node: NodeId,
     /// Free memory.
     pub memory_free: Option<Bytes>,
-    /// Memory that the kernel can take back at once and at little cost.
+    /// Memory that the kernel can reclaim at low cost.
     pub memory_reclaimable: Option<Bytes>,
-    /// All of its memory.
+    /// Total memory.
     pub memory_total: Option<Bytes>,
     /// Memory controller operations in the last interval.
     pub controller_ops: Option<u64>,
-    /// Bytes read from its memory in the last interval.
+    /// Bytes read in the last interval.
     pub read_bytes: Option<u64>,
-    /// Bytes written to its memory in the last interval.
+    /// Bytes written in the last interval.
     pub written_bytes: Option<u64>,
 }
 
 impl Snapshot<'_> {
-    /// One job that is due or running.
+    /// A job that is due or running.
     pub fn job(&self, id: JobId) -> Option<&JobView<'_>> {
-        let idx = self.jobs.binary_search_by_key(&id, |seen| seen.job.id).ok()?;
+        let idx = self.jobs.binary_search_by_key(&id, |view| view.job.id).ok()?;
         Some(&self.jobs[idx])
     }
 
     /// The tasks of a job.
     pub fn tasks_of(&self, id: JobId) -> &[TaskView] {
-        // Where every job has one task it stands where its job's number says.
+        // If every job has one task, the index of the task is the job id.
         let at = id.index();
         let is_first = |at: usize| at.checked_sub(1).is_none_or(|at| self.tasks[at].job < id);
-        let is_there = self.tasks.get(at).is_some_and(|seen| seen.job == id) && is_first(at);
-        let from = if is_there { at } else { self.tasks.partition_point(|seen| seen.job < id) };
-        let n = self.tasks[from..].iter().take_while(|seen| seen.job == id).count();
+        let is_known = self.tasks.get(at).is_some_and(|view| view.job == id) && is_first(at);
+        let from = if is_known { at } else { self.tasks.partition_point(|view| view.job < id) };
+        let n = self.tasks[from..].iter().take_while(|view| view.job == id).count();
         &self.tasks[from..from + n]
     }
 }

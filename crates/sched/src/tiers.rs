@@ -1,145 +1,148 @@
-//! Which signal each figure stands on, and what somebody would rather have.
+//! The data source (signal tier) of each value, and the user's choice of it.
 //!
 //! ```text
-//!   loads            of places              bandwidth, counters, declared, none
-//!   llc-misses …     of tasks, by event  counters, bandwidth (misses only), declared, none
+//!   value            of         possible tiers, best first
+//!   loads            domains    bandwidth, counters, declared, none
+//!   llc-misses       tasks      counters, bandwidth, declared, none
+//!   other hardware   tasks      counters, declared, none
+//!   software events  tasks      counters, none
 //! ```
 //!
-//! The engine takes the best signal that is really there for each; a wish overrides that for one
-//! figure. A wish for a signal that is not there is not answered by another one: the figure stands on
-//! nothing then, and says so.
+//! The engine chooses the best available tier for each value. A [`TierOverride`] fixes the tier of a value.
+//! If that tier is not available, the value is absent and its tier is `none`; the engine does not fall back
+//! to another tier.
 
 use std::str::FromStr;
 
 use crate::{CounterEvent, EventKind, LoadSource, SignalTier};
 
-/// What the figures of the last interval stand on.
+/// The tiers of the values of the last interval. Written by the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tiers {
-    /// The loads of places.
+    /// Tier of the loads of domains.
     pub loads: SignalTier,
     of: [SignalTier; CounterEvent::N],
 }
 
 impl Tiers {
-    /// What a event of tasks stands on.
+    /// The tier of an event of tasks.
     pub fn get(&self, event: CounterEvent) -> SignalTier {
         self.of[event as usize]
     }
 
-    /// Says what a event of tasks stands on.
+    /// Sets the tier of an event of tasks.
     pub fn set(&mut self, event: CounterEvent, tier: SignalTier) {
         self.of[event as usize] = tier;
     }
 
-    /// The events of tasks that stand on something, in the order of the table.
+    /// Events with a source, in the order of [`CounterEvent::ALL`].
     pub fn known(&self) -> impl Iterator<Item = (CounterEvent, SignalTier)> + '_ {
         let all = CounterEvent::ALL.iter().map(|&event| (event, self.get(event)));
         all.filter(|(_, tier)| *tier != SignalTier::None)
     }
 }
 
-/// What figures shall stand on, whatever else is there.
+/// Tiers that the user fixed, such as `loads=declared,llc-misses=counters`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TierOverride {
     loads: Option<SignalTier>,
     of: [Option<SignalTier>; CounterEvent::N],
 }
 
-/// Why a text is no wish. Each message says what would be possible.
+/// An invalid tier override. Each message names the valid input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TierOverrideError {
-    /// No equals sign.
-    #[error("{0:?} is no wish: write FIGURE=TIER, such as loads=declared")]
+    /// There is no equals sign.
+    #[error("invalid signal {0:?}: write SIGNAL=TIER, such as loads=declared")]
     Malformed(String),
-    /// No such figure.
-    #[error("there is no figure {found:?}: write loads, or one of {known}")]
-    Figure {
-        /// What was written.
+    /// There is no value of this name.
+    #[error("unknown signal {found:?}: write loads, or one of {known}")]
+    Value {
+        /// The name given.
         found: String,
-        /// All events.
+        /// Names of all events.
         known: String,
     },
-    /// No such tier, or none that this figure could stand on.
-    #[error("{figure} cannot stand on {found:?}: write {possible}")]
+    /// There is no tier of this name, or it is not possible for this value.
+    #[error("{value} cannot have tier {found:?}: write {possible}")]
     Tier {
-        /// The figure.
-        figure: String,
-        /// What was written.
+        /// Name of the value.
+        value: String,
+        /// The tier given.
         found: String,
-        /// What it can stand on.
+        /// Possible tiers.
         possible: &'static str,
     },
-    /// The same figure again.
-    #[error("{0} is wished for twice: keep one")]
+    /// A value is given more than once.
+    #[error("the tier of {0} is given twice: give it once")]
     Twice(String),
 }
 
 impl TierOverride {
-    /// What the loads of places shall stand on, of a policy that wants them from `source` too. The
-    /// wish of the user comes before that of the policy.
+    /// The tier of the loads of domains, for a policy with this load source. The user's choice has
+    /// precedence over the policy's.
     pub fn loads(&self, source: LoadSource) -> LoadPreference {
         match (self.loads, source) {
             (Some(tier), _) => LoadPreference::Only(tier),
             (None, LoadSource::Best) => LoadPreference::Best,
-            (None, LoadSource::Places) => LoadPreference::Only(SignalTier::Bandwidth),
+            (None, LoadSource::Domains) => LoadPreference::Only(SignalTier::Bandwidth),
             (None, LoadSource::Tasks) => LoadPreference::Tasks,
         }
     }
 
-    /// What a event of tasks shall stand on.
+    /// The fixed tier of an event of tasks.
     pub fn get(&self, event: CounterEvent) -> Option<SignalTier> {
         self.of[event as usize]
     }
 
-    /// Adds one wish, as `loads=declared`.
+    /// Adds one override, such as `loads=declared`.
     pub fn add(&mut self, text: &str) -> Result<(), TierOverrideError> {
         let malformed = || TierOverrideError::Malformed(text.to_owned());
-        let (figure, tier) = text.split_once('=').ok_or_else(malformed)?;
-        let place = match (figure, CounterEvent::of_name(figure)) {
+        let (value, tier) = text.split_once('=').ok_or_else(malformed)?;
+        let slot = match (value, CounterEvent::of_name(value)) {
             ("loads", _) => &mut self.loads,
             (_, Some(event)) => &mut self.of[event as usize],
-            _ => return Err(unknown(figure)),
+            _ => return Err(unknown(value)),
         };
-        if place.is_some() {
-            return Err(TierOverrideError::Twice(figure.to_owned()));
+        if slot.is_some() {
+            return Err(TierOverrideError::Twice(value.to_owned()));
         }
-        *place = Some(read(figure, tier)?);
+        *slot = Some(parse_tier(value, tier)?);
         Ok(())
     }
 }
 
-/// What loads of places shall stand on.
+/// Accepted tiers of the loads of domains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoadPreference {
-    /// The best there is.
+    /// The best available tier.
     #[default]
     Best,
-    /// The best that is known of tasks: counted, or else declared.
+    /// The best available tier of tasks: `counters`, else `declared`.
     Tasks,
-    /// This and nothing else.
+    /// Only this tier.
     Only(SignalTier),
 }
 
 impl FromStr for TierOverride {
     type Err = TierOverrideError;
 
-    /// Wishes between commas: `loads=declared,llc-misses=counters`.
+    /// Parses overrides separated by commas: `loads=declared,llc-misses=counters`.
     fn from_str(text: &str) -> Result<Self, TierOverrideError> {
-        let mut wish = TierOverride::default();
-        text.split(',').try_for_each(|part| wish.add(part.trim()))?;
-        Ok(wish)
+        let mut overrides = TierOverride::default();
+        text.split(',').try_for_each(|part| overrides.add(part.trim()))?;
+        Ok(overrides)
     }
 }
 
 fn unknown(found: &str) -> TierOverrideError {
     let names: Vec<&str> = CounterEvent::ALL.iter().map(|event| event.name()).collect();
-    TierOverrideError::Figure { found: found.to_owned(), known: names.join(", ") }
+    TierOverrideError::Value { found: found.to_owned(), known: names.join(", ") }
 }
 
-fn read(figure: &str, tier: &str) -> Result<SignalTier, TierOverrideError> {
+fn parse_tier(value: &str, text: &str) -> Result<SignalTier, TierOverrideError> {
     use SignalTier::{Bandwidth, Counters, Declared, None};
-    let (possible, tiers): (_, &[SignalTier]) = match CounterEvent::of_name(figure) {
+    let (possible, tiers): (_, &[SignalTier]) = match CounterEvent::of_name(value) {
         Option::None | Some(CounterEvent::LlcMisses) => {
             ("counters, bandwidth, declared or none", &[Counters, Bandwidth, Declared, None])
         }
@@ -148,58 +151,59 @@ fn read(figure: &str, tier: &str) -> Result<SignalTier, TierOverrideError> {
         }
         Some(_) => ("counters, declared or none", &[Counters, Declared, None]),
     };
-    let found = tiers.iter().copied().find(|possible| possible.to_string() == tier);
-    let refuse =
-        || TierOverrideError::Tier { figure: figure.to_owned(), found: tier.to_owned(), possible };
-    found.ok_or_else(refuse)
+    let found = tiers.iter().copied().find(|tier| tier.name() == text);
+    found.ok_or_else(|| {
+        let (value, found) = (value.to_owned(), text.to_owned());
+        TierOverrideError::Tier { value, found, possible }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> String {
+    fn parsed(text: &str) -> String {
         match text.parse::<TierOverride>() {
-            Ok(wish) => {
-                let of = CounterEvent::ALL.iter().filter_map(|&q| Some((q.name(), wish.get(q)?)));
+            Ok(tiers) => {
+                let of = CounterEvent::ALL.iter().filter_map(|&e| Some((e.name(), tiers.get(e)?)));
                 let of = of.map(|(name, tier)| format!(" {name}={tier}"));
-                format!("{:?}{}", wish.loads(LoadSource::Best), of.collect::<String>())
+                format!("{:?}{}", tiers.loads(LoadSource::Best), of.collect::<String>())
             }
             Err(error) => error.to_string(),
         }
     }
 
     #[test]
-    fn a_wish_names_a_figure_and_a_tier_that_it_can_stand_on() {
-        assert_eq!(said("loads=declared"), "Only(Declared)");
-        assert_eq!(
-            said("llc-misses=bandwidth, cycles=none"),
-            "Best cycles=none llc-misses=bandwidth"
-        );
-        assert_eq!(
-            said("loads"),
-            "\"loads\" is no wish: write FIGURE=TIER, such as loads=declared"
-        );
-        assert_eq!(
-            said("cycles=bandwidth"),
-            "cycles cannot stand on \"bandwidth\": write counters, declared or none"
-        );
-        assert_eq!(
-            said("page-faults=declared"),
-            "page-faults cannot stand on \"declared\": write counters or none"
-        );
-        assert_eq!(said("loads=none,loads=none"), "loads is wished for twice: keep one");
-        assert!(
-            said("heat=counters").starts_with("there is no figure \"heat\": write loads, or one")
-        );
+    fn an_override_names_a_value_and_one_of_its_possible_tiers() {
+        for (text, expected) in [
+            ("loads=declared", "Only(Declared)"),
+            ("llc-misses=bandwidth, cycles=none", "Best cycles=none llc-misses=bandwidth"),
+            ("loads", "invalid signal \"loads\": write SIGNAL=TIER, such as loads=declared"),
+            (
+                "cycles=bandwidth",
+                "cycles cannot have tier \"bandwidth\": write counters, declared or none",
+            ),
+            (
+                "page-faults=declared",
+                "page-faults cannot have tier \"declared\": write counters or none",
+            ),
+            ("loads=none,loads=none", "the tier of loads is given twice: give it once"),
+        ] {
+            assert_eq!(parsed(text), expected);
+        }
+        assert!(parsed("heat=counters").starts_with("unknown signal \"heat\": write loads, or one"));
     }
 
     #[test]
-    fn the_users_wish_comes_before_the_policys() {
-        let wish: TierOverride = "loads=counters".parse().expect("a wish");
-        assert_eq!(wish.loads(LoadSource::Places), LoadPreference::Only(SignalTier::Counters));
-        let none = TierOverride::default();
-        assert_eq!(none.loads(LoadSource::Places), LoadPreference::Only(SignalTier::Bandwidth));
-        assert_eq!(none.loads(LoadSource::Tasks), LoadPreference::Tasks);
+    fn the_users_choice_of_a_tier_has_precedence_over_the_policys() {
+        let loads = |text: &str, source| {
+            let overrides =
+                if text.is_empty() { Ok(TierOverride::default()) } else { text.parse() };
+            overrides.expect("a valid override").loads(source)
+        };
+        use LoadPreference::{Only, Tasks};
+        assert_eq!(loads("loads=counters", LoadSource::Domains), Only(SignalTier::Counters));
+        assert_eq!(loads("", LoadSource::Domains), Only(SignalTier::Bandwidth));
+        assert_eq!(loads("", LoadSource::Tasks), Tasks);
     }
 }

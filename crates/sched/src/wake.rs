@@ -1,27 +1,28 @@
-//! What brings about a policy's turns when nothing else happens.
+//! Which intervals of a policy cause a turn.
 //!
 //! ```text
-//!   poll       |    |    |    |    |    |      a turn in every interval
-//!   overflow   |    ·    ·    |    ·    |      only where a counter overflowed since the last one
+//!   poll       |    |    |    |    |    |      every interval
+//!   overflow   |    ·    ·    |    ·    |      only an interval in which a counter overflowed
 //! ```
 //!
-//! Both keep to the same grid, so that loads of both stand for one interval. What is left out here:
-//! jobs, ends and changes of CPUs have their turns at once in either way.
+//! The intervals are the same in both modes, so that loads always cover one interval. Turns with another
+//! cause (a due job, an exit, a change of CPUs) do not depend on the mode.
 
 use crate::CounterEvent;
 
-/// What brings about the turns that a policy's interval is about.
+/// Which intervals of a policy cause a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wake {
-    /// The interval itself: a turn each time that it is over.
+    /// Every interval.
     #[default]
     Poll,
-    /// A turn at the end of an interval in which a counter overflowed. Hosts that cannot count that
-    /// say so and poll; those that can hold a turn now and then all the same, to see what else changed.
+    /// Only an interval in which a counter overflowed. A host that cannot sample the event reports that and
+    /// polls. A host that can sample it also adds a turn after several intervals without an overflow, to
+    /// detect other changes.
     Overflow {
-        /// What is counted.
+        /// The sampled event.
         event: CounterEvent,
-        /// After so many of them, on one CPU or of one task.
+        /// Sampling period in events, per CPU or per task.
         every: u64,
     },
 }

@@ -16,7 +16,7 @@ use super::Fault;
 /// The checked crate.
 const CRATE: &str = "crates/linux/src/";
 
-/// What a fallible function contains. A child between fork and exec uses `check`.
+/// Marks of a fault point; a function with system calls contains one. A child between fork and exec uses `check`.
 const FAULT_POINTS: &[&str] = &["fault::refuse(", "fault::retry(", "check(\"", "// Not refused: "];
 
 /// Files for tests only, and files that implement the faults.

@@ -1,4 +1,4 @@
-//! The counters of the memory controllers, one a node.
+//! Counters of memory controllers, one per node.
 
 use base::{Nanos, NodeId};
 use sched::{CounterReading, NodeSample, NodeView};
@@ -6,10 +6,9 @@ use topology::Machine;
 
 use super::counters::growth;
 
-/// What is known of every node.
 #[derive(Debug)]
 pub(crate) struct Controllers {
-    seen: Vec<NodeView>,
+    views: Vec<NodeView>,
     counters: Vec<NodeCounters>,
 }
 
@@ -20,24 +19,24 @@ struct NodeCounters {
     /// The reading at the last interval turn at which all counters could be read.
     base: Option<CounterReading>,
     bits: u8,
-    /// Bytes read and written: each now, and at the last interval turn.
+    /// Bytes read and bytes written: now and at the last interval turn.
     bytes: [(Option<CounterReading>, Option<CounterReading>); 2],
 }
 
-/// What the counters of some nodes told about an interval.
+/// Growth of the counters of some nodes in an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ControllerGrowth {
-    /// There never were counters for all of these nodes.
+    /// Not all of these nodes have a counter.
     Never,
-    /// There were, and one of them cannot be read now.
+    /// One of the counters is not readable now.
     Lost,
-    /// Operations of each node in the interval.
+    /// Operations per node in the interval.
     Ops(Vec<u64>),
 }
 
 impl Controllers {
     pub fn new(machine: &Machine) -> Self {
-        let seen = machine.nodes().iter().map(|node| NodeView {
+        let views = machine.nodes().iter().map(|node| NodeView {
             node: node.id,
             memory_free: node.memory_free,
             memory_reclaimable: None,
@@ -46,31 +45,30 @@ impl Controllers {
             read_bytes: None,
             written_bytes: None,
         });
-        let seen: Vec<NodeView> = seen.collect();
-        let counters = vec![NodeCounters::default(); seen.len()];
-        Controllers { seen, counters }
+        let views: Vec<NodeView> = views.collect();
+        let counters = vec![NodeCounters::default(); views.len()];
+        Controllers { views, counters }
     }
 
     /// All nodes, by id.
-    pub fn seen(&self) -> &[NodeView] {
-        &self.seen
+    pub fn views(&self) -> &[NodeView] {
+        &self.views
     }
 
-    /// Takes new totals in. The first total of a counter is where counting begins: what happened
-    /// before the run is nobody's load.
-    pub fn take(&mut self, samples: &[NodeSample]) {
+    /// Stores new readings. Counting starts at the first reading of a counter, so that operations before the
+    /// run do not count.
+    pub fn update(&mut self, samples: &[NodeSample]) {
         for sample in samples {
             let Some(idx) = self.idx(sample.node) else { continue };
-            let seen = &mut self.seen[idx];
-            seen.memory_free = sample.memory_free.or(seen.memory_free);
-            seen.memory_reclaimable = sample.memory_reclaimable.or(seen.memory_reclaimable);
+            let view = &mut self.views[idx];
+            view.memory_free = sample.memory_free.or(view.memory_free);
+            view.memory_reclaimable = sample.memory_reclaimable.or(view.memory_reclaimable);
             let counter = &mut self.counters[idx];
             counter.now = ran(sample.controller_ops);
             counter.bits = sample.counter_bits;
-            for ((now, base), told) in
-                counter.bytes.iter_mut().zip([sample.read_bytes, sample.written_bytes])
-            {
-                *now = ran(told);
+            let bytes = [sample.read_bytes, sample.written_bytes];
+            for ((now, base), reading) in counter.bytes.iter_mut().zip(bytes) {
+                *now = ran(reading);
                 *base = base.or(*now);
             }
             counter.base = counter.base.or(counter.now);
@@ -84,12 +82,11 @@ impl Controllers {
         nodes.peek().is_some() && nodes.all(read)
     }
 
-    /// Ends an interval that lasted `interval`, `elapsed` after counters were last read in full.
+    /// Ends an interval. `elapsed` is the time since all counters were read.
     ///
-    /// When one of `nodes` cannot be read no counter is advanced, so that all loads stand for the
-    /// same stretch of time when it can be read again. That stretch is longer than an interval;
-    /// the operations are then those of the mean interval in it.
-    pub fn turn_over(
+    /// If one counter of `nodes` is not readable, no counter advances, so that all loads cover the same period
+    /// when it is readable again. Operations are then scaled to one interval of that period.
+    pub fn end_interval(
         &mut self,
         nodes: &[NodeId],
         interval: Nanos,
@@ -102,40 +99,40 @@ impl Controllers {
         let lost =
             |node: &NodeId| self.idx(*node).is_none_or(|idx| self.counters[idx].grown().is_none());
         if nodes.iter().any(lost) {
-            self.seen.iter_mut().for_each(|seen| seen.controller_ops = None);
+            self.views.iter_mut().for_each(|view| view.controller_ops = None);
             return ControllerGrowth::Lost;
         }
         self.advance(interval, elapsed);
-        let ops = |node: &NodeId| self.idx(*node).and_then(|idx| self.seen[idx].controller_ops);
+        let ops = |node: &NodeId| self.idx(*node).and_then(|idx| self.views[idx].controller_ops);
         ControllerGrowth::Ops(nodes.iter().map(|node| ops(node).unwrap_or(0)).collect())
     }
 
     fn advance(&mut self, interval: Nanos, elapsed: Nanos) {
-        for (seen, counter) in self.seen.iter_mut().zip(&mut self.counters) {
-            seen.controller_ops = counter.grown().map(|ops| per_interval(ops, interval, elapsed));
+        for (view, counter) in self.views.iter_mut().zip(&mut self.counters) {
+            view.controller_ops = counter.grown().map(|ops| per_interval(ops, interval, elapsed));
             counter.base = counter.now;
             let grown = |(now, base): (Option<CounterReading>, Option<CounterReading>)| {
                 let bytes = growth(now?, Some(base?)).value()?;
                 Some(per_interval(bytes, interval, elapsed))
             };
-            [seen.read_bytes, seen.written_bytes] = counter.bytes.map(grown);
+            [view.read_bytes, view.written_bytes] = counter.bytes.map(grown);
             counter.bytes.iter_mut().for_each(|(now, base)| *base = *now);
         }
     }
 
     fn idx(&self, node: NodeId) -> Option<usize> {
-        self.seen.binary_search_by_key(&node, |seen| seen.node).ok()
+        self.views.binary_search_by_key(&node, |view| view.node).ok()
     }
 }
 
-/// A reading of a counter that has been running at least once.
+/// The reading, unless the counter never ran.
 fn ran(reading: Option<CounterReading>) -> Option<CounterReading> {
     reading.filter(|reading| !reading.never_ran())
 }
 
 impl NodeCounters {
-    /// Growth since the base. A counter that was never multiplexed and has wrapped around its width has
-    /// grown; an estimate has no width, and a lower one has not grown.
+    /// Growth since the base. A counter that is not multiplexed wraps at its width. A scaled value that is
+    /// lower than before has not grown.
     fn grown(&self) -> Option<u64> {
         let (now, base) = (self.now?, self.base?);
         if now.value < base.value && self.bits < 64 && now.running_ns == now.enabled_ns {
@@ -145,7 +142,7 @@ impl NodeCounters {
     }
 }
 
-/// The mean interval of a longer stretch.
+/// Scales growth in `elapsed` to one interval, if `elapsed` is longer.
 pub(super) fn per_interval(ops: u64, interval: Nanos, elapsed: Nanos) -> u64 {
     if elapsed <= interval {
         return ops;

@@ -73,17 +73,17 @@ pub fn deltas_since_start(now: &Counters, before: &Counters) -> CounterDeltas {
     deltas
 }
 
-/// The reading at a part of the way between two readings: `part` of `whole`.
+/// Linear interpolation between two readings. `share` returns the part of a growth.
 pub(super) fn interpolate(
     before: CounterReading,
     now: CounterReading,
     share: impl Fn(u64) -> u64,
 ) -> CounterReading {
-    let move_on = |before: u64, now: u64| before + share(now.saturating_sub(before));
+    let part = |before: u64, now: u64| before + share(now.saturating_sub(before));
     CounterReading {
-        value: move_on(before.value, now.value),
-        enabled_ns: move_on(before.enabled_ns, now.enabled_ns),
-        running_ns: move_on(before.running_ns, now.running_ns),
+        value: part(before.value, now.value),
+        enabled_ns: part(before.enabled_ns, now.enabled_ns),
+        running_ns: part(before.running_ns, now.running_ns),
     }
 }
 

@@ -1,21 +1,20 @@
-//! What is declared of a job's program, as whole figures for each second of CPU time.
+//! Declared rates of a job's program, in events per second of CPU time.
 //!
-//! A profile tells what the program's counters would show ([`program::Rates`]) in a last-level cache of
-//! this machine's size, at the speed at which it was measured. A class stands for memory operations
-//! alone, which are taken for cache misses.
+//! A profile gives rates of counters ([`program::profile::Rates`]) for the last-level cache size of this
+//! machine, at the CPU frequency of the measurement. A class gives memory operations only, which count as
+//! cache misses.
 
 use base::{Bytes, Nanos};
-use program::profile::Rates;
 use program::{Job, Profile};
 use sched::CounterEvent;
 use topology::Machine;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// What one job declares.
+/// Declared rates of one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Declared {
-    /// Memory controller operations for each millisecond of CPU time; `None` when nothing is said.
+    /// Memory controller operations per millisecond of CPU time; `None`: not declared.
     pub ops_per_ms: Option<u64>,
     per_second: [Option<u64>; CounterEvent::N],
 }
@@ -25,7 +24,7 @@ impl Declared {
         let by_class = job.class.map(|class| Declared::by_ops(class.controller_ops_per_ms()));
         let by_profile = job.found.as_deref().and_then(|profile| by_profile(profile, machine));
         match (by_class, by_profile) {
-            // What the workload says of memory operations holds; the rest is the profile's.
+            // The class in the workload has precedence over the memory operations of the profile.
             (Some(class), Some(profile)) => Declared { ops_per_ms: class.ops_per_ms, ..profile },
             (class, profile) => profile.or(class).unwrap_or_default(),
         }
@@ -37,24 +36,29 @@ impl Declared {
         declared
     }
 
-    /// What its tasks did of a event in so much CPU time.
+    /// Declared number of events in an amount of CPU time.
     pub fn in_time(&self, event: CounterEvent, cpu_time: Nanos) -> Option<u64> {
         let per_second = self.per_second[event as usize]?;
         let exact = u128::from(per_second) * u128::from(cpu_time.0) / NANOS_PER_SECOND;
         Some(u64::try_from(exact).unwrap_or(u64::MAX))
     }
 
-    pub fn knows(&self, event: CounterEvent) -> bool {
+    pub fn has(&self, event: CounterEvent) -> bool {
         self.per_second[event as usize].is_some()
     }
 }
 
-/// `None` where the profile does not tell how fast its program goes.
+/// `None` if the profile has no CPU frequency.
 fn by_profile(profile: &Profile, machine: &Machine) -> Option<Declared> {
     let cache = machine.llcs().iter().filter_map(|llc| llc.size).min().unwrap_or(Bytes::ZERO);
     let rates = profile.rates_per_cpu_second(cache, profile.frequency()?);
     let mut declared = Declared::default();
-    for (event, rate) in told(&rates) {
+    for (event, rate) in [
+        (CounterEvent::Cycles, Some(rates.cycles)),
+        (CounterEvent::Instructions, rates.instructions),
+        (CounterEvent::LlcReferences, rates.llc_references),
+        (CounterEvent::LlcMisses, rates.llc_misses),
+    ] {
         declared.per_second[event as usize] = rate.and_then(whole);
     }
     let per_second = rates.controller_ops().and_then(whole);
@@ -62,16 +66,7 @@ fn by_profile(profile: &Profile, machine: &Machine) -> Option<Declared> {
     Some(declared)
 }
 
-fn told(rates: &Rates) -> [(CounterEvent, Option<f64>); 4] {
-    [
-        (CounterEvent::Cycles, Some(rates.cycles)),
-        (CounterEvent::Instructions, rates.instructions),
-        (CounterEvent::LlcReferences, rates.llc_references),
-        (CounterEvent::LlcMisses, rates.llc_misses),
-    ]
-}
-
-/// Rates are finite and not negative; a fraction of an event a second is none.
+/// A rate in whole events per second; `None` if it is negative or not finite.
 fn whole(rate: f64) -> Option<u64> {
     (rate.is_finite() && 0.0 <= rate).then_some(rate as u64)
 }

@@ -1,22 +1,21 @@
-//! The load of each place, by the best signal of a place that is really there.
+//! Load of each domain, from the best available source.
 //!
-//! | tier | the load of a place is | there when |
+//! | tier | load of a domain | available if |
 //! |---|---|---|
-//! | `bandwidth` | what its memory controller counted, or the lines that resctrl counted between its cache and memory | places are nodes or LLC domains, and all of them have a counter |
-//! | `counters` | cache misses of the tasks in it | every task that has run has a counter |
-//! | `declared` | class × CPU time of the tasks in it | a job of the workload has a class |
-//! | `none` | nothing | otherwise |
+//! | `bandwidth` | operations of its memory controllers, or lines that resctrl counted between its cache and memory | the domains are nodes or LLC domains, and each has a counter |
+//! | `counters` | cache misses of its tasks | every task that has run has a counter |
+//! | `declared` | class times CPU time of its tasks | a job of the workload has a class |
+//! | `none` | zero | otherwise |
 //!
-//! A job's own load is in the same unit. A controller does not tell whose operations it counted, so
-//! in tier `bandwidth` the load of a place is shared out among our tasks in it, by their misses,
-//! else by what is declared of them, else by their CPU time: at most what is theirs, since
-//! strangers' traffic is in it.
+//! The load of a job has the same unit. Memory controllers do not report which task caused an operation.
+//! Therefore, in tier `bandwidth`, the load of a domain is distributed over the managed tasks in it, by their
+//! misses, else by their declared traffic, else by their CPU time. That is an upper bound, since it includes the
+//! traffic of unmanaged tasks.
 //!
-//! Where places are nodes and it is known where a job's memory lies, what its tasks did is charged to
-//! the nodes of its own memory, by how much of it lies on each (spec 0.3); otherwise to the place where
-//! they ran.
+//! If the domains are nodes and the memory of a job has been sampled, traffic of its tasks is charged to the
+//! nodes in proportion to its private memory there; otherwise to the domain that the task ran in.
 //!
-//! A policy or the user can ask for one of these and no other ([`LoadWish`]).
+//! A policy or the user can restrict the sources ([`LoadPreference`]).
 
 use base::{JobId, LlcId, Nanos, NodeId};
 use sched::{DomainLoads, LoadPreference, SignalTier};
@@ -27,47 +26,47 @@ use super::{ControllerGrowth, Controllers, SystemMetrics, Tasks};
 use crate::LoadSample;
 use crate::jobs::{JobRates, Jobs};
 
-/// Nanoseconds in a millisecond: declared loads are operations a millisecond times nanoseconds.
+/// Declared loads are operations per millisecond times nanoseconds.
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
-/// Bytes that one memory operation moves.
+/// Bytes per memory operation: a cache line.
 const LINE_BYTES: u64 = 64;
 
-/// Turns what grew in an interval into loads.
+/// Computes loads from the growth of counters in an interval.
 #[derive(Debug, Default)]
 pub(crate) struct LoadMeter {
     loads: DomainLoads,
     cpu_time: Vec<Nanos>,
-    /// How long the last interval was; zero before the first has gone by.
+    /// Length of the last interval; zero before the end of the first one.
     interval: Nanos,
     interval_at: Nanos,
-    /// How long the policy wants intervals to be.
+    /// Interval of the policy.
     nominal: Option<Nanos>,
-    wish: LoadPreference,
-    /// The traffic of all LLC domains was counted, when places were those.
+    preference: LoadPreference,
+    /// The traffic of all LLC domains was counted, at the time when they were the domains.
     llcs_known: bool,
     n_intervals: u64,
     controllers_at: Nanos,
-    /// Kept between turns for their memory alone.
+    /// Kept between turns to reuse the allocation.
     shares: Vec<Share>,
     sums: Vec<Sums>,
 }
 
-/// What a task did in the interval, and where.
+/// Growth of a task in the interval, and its domain.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     job_idx: Option<usize>,
     domain: Option<usize>,
     cpu_time: Nanos,
     wait: Option<Nanos>,
-    /// Operations a millisecond as declared × nanoseconds.
+    /// Declared operations per millisecond × nanoseconds.
     declared: u64,
     misses: Misses,
-    /// Whether it has run since it was born, in this interval or before.
+    /// Whether the task has run since its start.
     has_run: bool,
 }
 
-/// The same for all tasks in one place.
+/// Sum over all tasks in one domain.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     cpu_time: Nanos,
@@ -75,11 +74,11 @@ struct Sums {
     misses: u64,
 }
 
-/// The places of a run and the nodes that they are, if they are nodes.
+/// The domains that loads are computed for.
 #[derive(Debug)]
 pub(crate) struct LoadDomains {
     pub domains: Domains,
-    /// By index of the domain; empty unless places are nodes.
+    /// The node of each domain; empty if the domains are not nodes.
     pub nodes: Vec<NodeId>,
 }
 
@@ -102,31 +101,31 @@ impl LoadMeter {
         self.interval
     }
 
-    pub fn new(nominal: Option<Nanos>, wish: LoadPreference) -> Self {
-        LoadMeter { nominal, wish, n_intervals: 1, ..LoadMeter::default() }
+    pub fn new(nominal: Option<Nanos>, preference: LoadPreference) -> Self {
+        LoadMeter { nominal, preference, n_intervals: 1, ..LoadMeter::default() }
     }
 
-    /// What loads shall stand on from here on.
-    pub fn set_preference(&mut self, wish: LoadPreference) {
-        self.wish = wish;
+    /// Sets the accepted sources.
+    pub fn set_preference(&mut self, preference: LoadPreference) {
+        self.preference = preference;
     }
 
-    /// When the interval began that is not over yet at this instant. After a stretch without turns
-    /// only its end counts, as long as an interval is: loads of other lengths cannot be compared.
+    /// Start of the current interval. After skipped turns, it is one interval of the policy before `at`:
+    /// loads of intervals with different lengths are not comparable.
     pub fn begin(&self, at: Nanos) -> Nanos {
         match self.nominal {
-            Some(nominal) if 1 < self.n_gone_by(at) => at.saturating_sub(nominal),
+            Some(nominal) if 1 < self.n_elapsed(at) => at.saturating_sub(nominal),
             _ => self.interval_at,
         }
     }
 
-    /// When the last interval turn was.
+    /// Time of the last interval turn.
     pub fn last_at(&self) -> Nanos {
         self.interval_at
     }
 
-    /// How many intervals there would have been by now since the last; at least the one.
-    fn n_gone_by(&self, at: Nanos) -> u64 {
+    /// Number of intervals since the last interval turn; at least 1.
+    fn n_elapsed(&self, at: Nanos) -> u64 {
         let Some(nominal) = self.nominal.filter(|nominal| *nominal != Nanos::ZERO) else {
             return 1;
         };
@@ -134,13 +133,13 @@ impl LoadMeter {
         (elapsed.saturating_add(Nanos(nominal.0 / 2)).0 / nominal.0).max(1)
     }
 
-    /// How many intervals went by between the last two interval turns.
+    /// Number of intervals between the last two interval turns.
     pub fn n_intervals(&self) -> u64 {
         self.n_intervals
     }
 
-    /// The loads with the names of the places.
-    pub fn seen_loads(&self, domains: &Domains) -> LoadSample {
+    /// The loads with the numbers of the domains.
+    pub fn load_sample(&self, domains: &Domains) -> LoadSample {
         LoadSample {
             level: domains.level(),
             numbers: domains.iter().map(|(_, domain)| domain.number).collect(),
@@ -149,8 +148,8 @@ impl LoadMeter {
         }
     }
 
-    /// Other places than before: a place of the same number keeps its load.
-    pub fn places_changed(&mut self, old: &Domains, new: &Domains) {
+    /// The domains changed. A domain with the same level and number keeps its load.
+    pub fn domains_changed(&mut self, old: &Domains, new: &Domains) {
         let was = |number: u32| {
             let same = old.level() == new.level();
             same.then(|| old.iter().find(|(_, domain)| domain.number == number)).flatten()
@@ -163,13 +162,13 @@ impl LoadMeter {
         self.cpu_time = old_idxs.iter().map(|idx| time(idx).unwrap_or_default()).collect();
     }
 
-    /// What loads will stand on, as far as that can be told before an interval with these places is
-    /// over: tasks that were counted before will be counted again.
+    /// Sets the expected source, before the end of the first interval with these domains. Tasks that had
+    /// counters are expected to have them again.
     pub fn expect(
         &mut self,
-        places: &LoadDomains,
+        domains: &LoadDomains,
         controllers: &Controllers,
-        around: &SystemMetrics,
+        system: &SystemMetrics,
         jobs: &Jobs,
     ) {
         self.loads.readable = true;
@@ -178,59 +177,59 @@ impl LoadMeter {
             Coverage::All | Coverage::Lost => SignalTier::Counters,
             Coverage::NotAll => without_counters(jobs),
         };
-        let of_llcs = || match places.domains.level() {
-            Level::Llc => places.domains.iter().all(|(_, d)| around.is_counted(LlcId(d.number))),
+        let of_llcs = || match domains.domains.level() {
+            Level::Llc => domains.domains.iter().all(|(_, d)| system.is_counted(LlcId(d.number))),
             Level::Node | Level::Core => false,
         };
-        let of_nodes = || controllers.known(places.nodes.iter().copied());
-        let of_places = self.llcs_known || of_llcs() || of_nodes();
-        self.loads.tier = match self.wish {
-            LoadPreference::Best if of_places => SignalTier::Bandwidth,
+        let of_nodes = || controllers.known(domains.nodes.iter().copied());
+        let of_domains = self.llcs_known || of_llcs() || of_nodes();
+        self.loads.tier = match self.preference {
+            LoadPreference::Best if of_domains => SignalTier::Bandwidth,
             LoadPreference::Best | LoadPreference::Tasks => of_tasks,
             LoadPreference::Only(SignalTier::Counters) if of_tasks != SignalTier::Counters => {
                 SignalTier::None
             }
-            LoadPreference::Only(SignalTier::Bandwidth) if !of_places => SignalTier::None,
+            LoadPreference::Only(SignalTier::Bandwidth) if !of_domains => SignalTier::None,
             LoadPreference::Only(tier) => tier,
         };
     }
 
-    /// Ends an interval: new rates for every task and job, new loads for every place.
-    pub fn turn_over(
+    /// Ends an interval: computes rates of every task and job, and the load of every domain.
+    pub fn end_interval(
         &mut self,
         at: Nanos,
-        places: &LoadDomains,
+        domains: &LoadDomains,
         jobs: &mut Jobs,
         tasks: &mut Tasks,
         controllers: &mut Controllers,
-        around: &mut SystemMetrics,
+        system: &mut SystemMetrics,
     ) {
         self.interval = at.saturating_sub(self.begin(at));
-        self.n_intervals = self.n_gone_by(at);
+        self.n_intervals = self.n_elapsed(at);
         self.interval_at = at;
         let elapsed = at.saturating_sub(self.controllers_at);
-        let reading = controllers.turn_over(&places.nodes, self.interval, elapsed);
-        if reading != ControllerGrowth::Lost {
+        let growth = controllers.end_interval(&domains.nodes, self.interval, elapsed);
+        if growth != ControllerGrowth::Lost {
             self.controllers_at = at;
         }
-        around.turn_over(at, self.interval);
-        let reading = match places.domains.level() {
-            Level::Llc => self.read_llcs(&places.domains, around),
-            Level::Node | Level::Core => reading,
+        system.end_interval(at, self.interval);
+        let growth = match domains.domains.level() {
+            Level::Llc => self.llc_growth(&domains.domains, system),
+            Level::Node | Level::Core => growth,
         };
         tasks.derive();
-        self.collect(places, jobs, tasks);
+        self.collect(domains, jobs, tasks);
         self.cpu_time.clear();
         self.cpu_time.extend(self.sums.iter().map(|sums| sums.cpu_time));
-        self.set_loads(reading, jobs);
-        self.set_job_rates(jobs, places);
-        tasks.turn_over();
+        self.set_loads(growth, jobs);
+        self.set_job_rates(jobs, domains);
+        tasks.end_interval();
     }
 
-    /// What was counted of each LLC domain.
-    fn read_llcs(&mut self, domains: &Domains, around: &SystemMetrics) -> ControllerGrowth {
+    /// Traffic of each LLC domain in the interval.
+    fn llc_growth(&mut self, domains: &Domains, system: &SystemMetrics) -> ControllerGrowth {
         let bytes = |number: u32| {
-            let llc = around.llcs.iter().find(|llc| llc.llc.0 == number)?;
+            let llc = system.llcs.iter().find(|llc| llc.llc.0 == number)?;
             llc.traffic.total_bytes
         };
         let ops = domains.iter().map(|(_, d)| bytes(d.number).map(|bytes| bytes / LINE_BYTES));
@@ -244,8 +243,8 @@ impl LoadMeter {
         }
     }
 
-    fn collect(&mut self, places: &LoadDomains, jobs: &Jobs, tasks: &Tasks) {
-        let domains = &places.domains;
+    fn collect(&mut self, load_domains: &LoadDomains, jobs: &Jobs, tasks: &Tasks) {
+        let domains = &load_domains.domains;
         self.shares.clear();
         let mut last = None;
         for growth in tasks.growth() {
@@ -263,7 +262,7 @@ impl LoadMeter {
             if let Some(idx) = share.domain {
                 sums[idx].cpu_time += share.cpu_time;
             }
-            share.each_place(places, jobs, |idx, part, whole| {
+            share.each_domain(load_domains, jobs, |idx, part, whole| {
                 let declared = u128::from(share.declared) * u128::from(part) / u128::from(whole);
                 sums[idx].declared += declared;
                 let misses = part_of(share.misses.grew(), part, u128::from(whole));
@@ -272,36 +271,36 @@ impl LoadMeter {
         }
     }
 
-    fn set_loads(&mut self, reading: ControllerGrowth, jobs: &Jobs) {
+    fn set_loads(&mut self, growth: ControllerGrowth, jobs: &Jobs) {
         self.loads.readable = true;
-        match (self.wish, reading) {
+        match (self.preference, growth) {
             (LoadPreference::Tasks, _) => self.set_loads_of_tasks(jobs),
             (LoadPreference::Only(SignalTier::Bandwidth), ControllerGrowth::Never) => {
                 self.loads.tier = SignalTier::None;
                 self.loads.loads = vec![0; self.sums.len()];
                 self.loads.readable = false;
             }
-            (LoadPreference::Best | LoadPreference::Only(SignalTier::Bandwidth), reading) => {
-                self.set_loads_of_places(reading, jobs);
+            (LoadPreference::Best | LoadPreference::Only(SignalTier::Bandwidth), growth) => {
+                self.set_loads_of_domains(growth, jobs);
             }
             (LoadPreference::Only(tier), _) => self.set_loads_only(tier, jobs),
         }
     }
 
-    /// Of tasks, by one signal and no other; where it is not there loads stand on nothing.
-    fn set_loads_only(&mut self, wished: SignalTier, jobs: &Jobs) {
-        let is_there = match wished {
+    /// Loads from one tier of tasks. If it is not available, the tier is `none`.
+    fn set_loads_only(&mut self, only: SignalTier, jobs: &Jobs) {
+        let is_available = match only {
             SignalTier::Counters => counted(&self.shares, true) == Coverage::All,
             SignalTier::Declared => jobs.any_declares_traffic(),
             SignalTier::Bandwidth | SignalTier::None => false,
         };
-        self.loads.tier = if is_there { wished } else { SignalTier::None };
+        self.loads.tier = if is_available { only } else { SignalTier::None };
         let tier = self.loads.tier;
         self.loads.loads = self.sums.iter().map(|sums| sums.load(tier)).collect();
     }
 
-    fn set_loads_of_places(&mut self, reading: ControllerGrowth, jobs: &Jobs) {
-        match reading {
+    fn set_loads_of_domains(&mut self, growth: ControllerGrowth, jobs: &Jobs) {
+        match growth {
             ControllerGrowth::Ops(ops) => {
                 self.loads.tier = SignalTier::Bandwidth;
                 self.loads.loads = ops;
@@ -326,7 +325,7 @@ impl LoadMeter {
         self.loads.loads.extend(self.sums.iter().map(|sums| sums.load(tier)));
     }
 
-    fn set_job_rates(&self, jobs: &mut Jobs, places: &LoadDomains) {
+    fn set_job_rates(&self, jobs: &mut Jobs, domains: &LoadDomains) {
         for at in 0..jobs.live_idxs().len() {
             let idx = jobs.live_idxs()[at];
             jobs.entry_mut(idx).rates = JobRates::default();
@@ -335,18 +334,18 @@ impl LoadMeter {
         let mut declared = Fraction::default();
         for share in &self.shares {
             let Some(idx) = share.job_idx else { continue };
-            let load = self.load_of(share, counted, declared.of(idx), (places, jobs));
+            let load = self.load_of(share, counted, declared.of(idx), (domains, jobs));
             jobs.entry_mut(idx).rates.add(share.cpu_time, share.wait, load);
         }
     }
 
-    /// What a task's share adds to the load of its job.
+    /// The part of a task in the load of its job.
     fn load_of(
         &self,
         share: &Share,
         counted: bool,
         rest: &mut u64,
-        (places, jobs): (&LoadDomains, &Jobs),
+        (domains, jobs): (&LoadDomains, &Jobs),
     ) -> u64 {
         match self.loads.tier {
             SignalTier::None => 0,
@@ -358,7 +357,7 @@ impl LoadMeter {
             }
             SignalTier::Bandwidth => {
                 let mut sum = 0u64;
-                share.each_place(places, jobs, |idx, part, whole| {
+                share.each_domain(domains, jobs, |idx, part, whole| {
                     sum = sum.saturating_add(self.part_in(share, idx, counted, (part, whole)));
                 });
                 sum
@@ -366,46 +365,52 @@ impl LoadMeter {
         }
     }
 
-    /// What of a place's load is a task's, of which so much belongs to that place.
+    /// The part of a domain's load that is attributed to a task, of which `n` of `of` parts belong to the
+    /// domain.
     fn part_in(&self, share: &Share, idx: usize, counted: bool, (n, of): (u64, u64)) -> u64 {
         let load = self.loads.loads.get(idx).copied().unwrap_or(0);
         let sums = &self.sums[idx];
-        let there = |figure: u64| part_of(figure, n, u128::from(of));
+        let in_domain = |value: u64| part_of(value, n, u128::from(of));
         let (part, whole) = match (counted && sums.misses != 0, sums.declared) {
-            (true, _) => (there(share.misses.grew()), u128::from(sums.misses)),
+            (true, _) => (in_domain(share.misses.grew()), u128::from(sums.misses)),
             (false, 0) if share.domain == Some(idx) => {
                 (share.cpu_time.0, u128::from(sums.cpu_time.0))
             }
             (false, 0) => return 0,
-            (false, declared) => (there(share.declared), declared),
+            (false, declared) => (in_domain(share.declared), declared),
         };
         part_of(load, part, whole)
     }
 }
 
 impl Share {
-    /// The places that a task's traffic goes to, each with its part of the whole: those of its job's
-    /// pages where they are known, else the one where it ran.
-    fn each_place(&self, places: &LoadDomains, jobs: &Jobs, mut tell: impl FnMut(usize, u64, u64)) {
+    /// Calls `visit` with each domain that the traffic of the task is charged to, and its part of the whole:
+    /// the nodes of the job's private memory if known, else the domain that the task ran in.
+    fn each_domain(
+        &self,
+        domains: &LoadDomains,
+        jobs: &Jobs,
+        mut visit: impl FnMut(usize, u64, u64),
+    ) {
         let memory = self.job_idx.and_then(|idx| jobs.entry(idx).memory.as_ref());
-        // Pages of files and shared ones are left out: programs live in them, and work on their own.
+        // Without file pages and shared pages, which are mostly program code.
         let whole = memory.map_or(0, |memory| memory.own().0);
-        let Some(memory) = memory.filter(|_| !places.nodes.is_empty() && whole != 0) else {
+        let Some(memory) = memory.filter(|_| !domains.nodes.is_empty() && whole != 0) else {
             if let Some(idx) = self.domain {
-                tell(idx, 1, 1);
+                visit(idx, 1, 1);
             }
             return;
         };
-        for there in &memory.nodes {
-            if let Some(idx) = places.nodes.iter().position(|&node| node == there.node) {
-                tell(idx, there.own().0, whole);
+        for on_node in &memory.nodes {
+            if let Some(idx) = domains.nodes.iter().position(|&node| node == on_node.node) {
+                visit(idx, on_node.own().0, whole);
             }
         }
     }
 }
 
-/// What a division of declared load left over, kept for the same job's next task, so that many
-/// small tasks do not round away to nothing.
+/// Remainder of the division of declared load, added for the next task of the same job, so that the loads of
+/// many small tasks are not rounded to zero.
 #[derive(Debug, Default)]
 struct Fraction {
     job_idx: usize,
@@ -442,7 +447,7 @@ impl Misses {
     }
 }
 
-/// How far the tasks that have run are counted.
+/// Whether the tasks that have run have counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coverage {
     All,
@@ -450,9 +455,9 @@ enum Coverage {
     Lost,
 }
 
-/// Whether all tasks that have run since their birth have counters. As long as none has run nothing
-/// is known, so what was holds. One task that sleeps without a counter is enough for a no:
-/// otherwise loads would change their unit whenever it wakes.
+/// Whether all tasks that have run since their start have counters. If no task has run, the coverage is as
+/// before. A sleeping task without a counter counts too: otherwise the unit of the loads would change when it
+/// wakes up.
 fn counted(shares: &[Share], before: bool) -> Coverage {
     let have_run = || shares.iter().filter(|share| share.has_run);
     if before && have_run().any(|share| share.misses == Misses::Lost) {
@@ -473,10 +478,10 @@ fn share(
     growth: &TaskGrowth,
 ) -> Share {
     let TaskGrowth { job, cpu, cpu_time, wait, misses, has_run } = *growth;
-    let job_idx = look_up(jobs, last, job);
+    let job_idx = cached_idx(jobs, last, job);
     let ran_on = || domains.of_cpu(cpu?);
     let domain = match job_idx.map(|idx| jobs.entry(idx)) {
-        // Whoever took it may have bound one of its threads only: look where each ran.
+        // Another program may have set the affinity of some of its threads only.
         Some(entry) if entry.is_unmanaged => ran_on().or(entry.home),
         Some(entry) => entry.home.or_else(ran_on),
         None => ran_on(),
@@ -486,12 +491,12 @@ fn share(
     Share { job_idx, domain, cpu_time, wait, declared, misses, has_run }
 }
 
-/// Where a live job stands in the tables; tasks come by job, so most ask for the same as the last.
-fn look_up(jobs: &Jobs, last: &mut Option<(JobId, Option<usize>)>, job: JobId) -> Option<usize> {
+/// Index of a live job. Tasks are sorted by job, so that `last` usually has the result.
+fn cached_idx(jobs: &Jobs, last: &mut Option<(JobId, Option<usize>)>, job: JobId) -> Option<usize> {
     match *last {
         Some((same, idx)) if same == job => idx,
         _ => {
-            let idx = jobs.idx(job).filter(|&idx| jobs.entry(idx).state.is_some());
+            let idx = jobs.live_idx(job);
             *last = Some((job, idx));
             idx
         }

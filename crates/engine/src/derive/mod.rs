@@ -1,17 +1,19 @@
-//! From cumulative figures to rates and loads.
+//! Derives rates and loads from cumulative counters.
 //!
-//! A host tells totals: CPU time since birth, controller operations since boot. A policy wants to
-//! know what happened lately. *Lately* is the stretch between two interval turns; the turns between
-//! them (a job due, a job ended) bring new totals now and then but leave the rates as they were.
+//! A host samples cumulative values: CPU time since the start of a task, controller operations since boot. A
+//! policy needs their growth in the last interval, between two interval turns. A turn in between (a job is due,
+//! a job ended) may bring new samples and does not change the rates.
 //!
 //! ```text
-//!   interval turn        event turn        interval turn
-//!        │ base             │ now               │ now - base = the rates shown from here on
+//!   interval turn        other turn        interval turn
+//!        │ base             │ now               │ rates = now - base, until the next interval turn
 //!        └──────────────────┴───────────────────┘ base = now
 //! ```
 //!
-//! A task born in between starts from zero; one that ended in between still counts for the place
-//! where it ran. A figure that was absent at either end has no rate.
+//! A task that starts within the interval counts from zero. A task that exits within it counts for the domain
+//! that it ran in. A value that is absent at the start or the end has no rate.
+//!
+//! `counters` scales multiplexed counters and subtracts the counters of children, and no other code does.
 
 mod controllers;
 mod counters;

@@ -1,8 +1,7 @@
-//! Totals of caches, groups, pressure and CPUs, and what they grew by in the last interval.
+//! Growth of system metrics in the last interval: LLC domains, monitoring groups, CPUs, pressure.
 //!
-//! The first total of each is where counting begins: what happened before the run is nobody's. Where
-//! what lies between two of them is longer than an interval, growth is that of the mean interval in it, as for the
-//! counters of memory controllers.
+//! Counting starts at the first sample of each metric. If the time between two samples is longer than an
+//! interval, growth is scaled to one interval, as for memory controllers.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +17,6 @@ use super::counters::growth;
 type OfTraffic = Total<Traffic, TrafficDelta>;
 type OfCpu = Total<CpuTimes, (Nanos, Nanos)>;
 
-/// Everything that is measured around tasks.
 #[derive(Debug, Default)]
 pub(crate) struct SystemMetrics {
     of_llcs: BTreeMap<LlcId, OfTraffic>,
@@ -26,15 +24,15 @@ pub(crate) struct SystemMetrics {
     of_cpus: BTreeMap<CpuId, OfCpu>,
     pressure: Option<Total<Pressure, Pressure>>,
     at: Nanos,
-    /// What there was in the last interval.
+    /// Growth in the last interval, also of the fields below.
     pub llcs: Vec<LlcView>,
     pub groups: Vec<MonGroupView>,
     pub cpus: Vec<CpuTimes>,
-    pub pressed: Pressure,
+    pub stall_times: Pressure,
 }
 
-/// A cumulative figure, what it was when it was taken in before, and its growth in a mean interval
-/// between the two. Figures that are not read in every interval keep their last growth.
+/// A cumulative metric: the last sample, the one at the end of the last interval, and the growth per interval
+/// between them. A metric without a sample in the interval keeps its last growth.
 #[derive(Clone, Copy, Debug)]
 struct Total<T, G> {
     now: T,
@@ -45,12 +43,11 @@ struct Total<T, G> {
 }
 
 impl<T: Copy, G: Copy + Default> Total<T, G> {
-    /// The first is where counting begins.
-    fn begin(now: T, at: Nanos) -> Self {
+    fn new(now: T, at: Nanos) -> Self {
         Total { now, base: now, base_at: at, is_new: true, grown: G::default() }
     }
 
-    fn turn_over(
+    fn end_interval(
         &mut self,
         at: Nanos,
         interval: Nanos,
@@ -65,20 +62,20 @@ impl<T: Copy, G: Copy + Default> Total<T, G> {
     }
 }
 
-/// Takes a total in.
+/// Stores a sample.
 fn put<K: Ord, T: Copy, G: Copy + Default>(
     map: &mut BTreeMap<K, Total<T, G>>,
     key: K,
     now: T,
     at: Nanos,
 ) {
-    let total = map.entry(key).or_insert_with(|| Total::begin(now, at));
+    let total = map.entry(key).or_insert_with(|| Total::new(now, at));
     (total.now, total.is_new) = (now, true);
 }
 
 impl SystemMetrics {
-    /// Takes new totals in.
-    pub fn take(&mut self, sample: &Sample) {
+    /// Stores new samples.
+    pub fn update(&mut self, sample: &Sample) {
         let at = self.at;
         for llc in &sample.llcs {
             put(&mut self.of_llcs, llc.llc, llc.traffic, at);
@@ -90,40 +87,40 @@ impl SystemMetrics {
             put(&mut self.of_cpus, cpu.cpu, cpu, at);
         }
         if let Some(now) = sample.pressure {
-            let total = self.pressure.get_or_insert_with(|| Total::begin(now, at));
+            let total = self.pressure.get_or_insert_with(|| Total::new(now, at));
             (total.now, total.is_new) = (now, true);
         }
     }
 
-    /// Whether the traffic of a cache was told when it was looked at last.
+    /// Whether the last sample of an LLC domain has its traffic.
     pub fn is_counted(&self, llc: LlcId) -> bool {
         let total = self.of_llcs.get(&llc);
         total.is_some_and(|total| total.now.total_bytes.is_some())
     }
 
-    /// A job is over, and its group with it.
+    /// Removes the monitoring groups of a job.
     pub fn forget(&mut self, job: JobId) {
         self.of_groups.retain(|(of, _), _| *of != job);
         self.groups.retain(|group| group.job != job);
     }
 
-    /// Ends an interval at this instant.
-    pub fn turn_over(&mut self, at: Nanos, interval: Nanos) {
+    /// Ends an interval.
+    pub fn end_interval(&mut self, at: Nanos, interval: Nanos) {
         self.at = at;
         for total in self.of_llcs.values_mut().chain(self.of_groups.values_mut()) {
-            total.turn_over(at, interval, grown_traffic);
+            total.end_interval(at, interval, grown_traffic);
         }
         for total in self.of_cpus.values_mut() {
-            total.turn_over(at, interval, grown_times);
+            total.end_interval(at, interval, grown_times);
         }
         if let Some(total) = &mut self.pressure {
-            total.turn_over(at, interval, grown_pressure);
-            self.pressed = total.grown;
+            total.end_interval(at, interval, grown_pressure);
+            self.stall_times = total.grown;
         }
-        self.show();
+        self.update_views();
     }
 
-    fn show(&mut self) {
+    fn update_views(&mut self) {
         self.llcs.clear();
         let llc = |(&llc, total): (_, &OfTraffic)| LlcView { llc, traffic: total.grown };
         self.llcs.extend(self.of_llcs.iter().map(llc));
@@ -143,7 +140,7 @@ impl SystemMetrics {
     }
 }
 
-/// A counter that could not be read begins anew when it can be read again.
+/// A counter that was not readable starts again with its next reading.
 fn grown_traffic(now: Traffic, base: Traffic, mean: &dyn Fn(u64) -> u64) -> TrafficDelta {
     let grown = |now: Option<CounterReading>, base| growth(now?, Some(base?)).value().map(mean);
     TrafficDelta {
@@ -178,32 +175,32 @@ mod tests {
         Sample { llcs: vec![LlcSample { llc: LlcId(1), traffic }], ..Sample::default() }
     }
 
-    fn seen(around: &SystemMetrics) -> Vec<Option<u64>> {
-        around.llcs.iter().map(|llc| llc.traffic.total_bytes).collect()
+    fn llc_bytes(system: &SystemMetrics) -> Vec<Option<u64>> {
+        system.llcs.iter().map(|llc| llc.traffic.total_bytes).collect()
     }
 
     #[test]
-    fn counting_begins_with_the_first_total_and_pauses_while_there_is_none() {
+    fn counting_starts_with_the_first_sample_and_again_after_a_missing_one() {
         let second = Nanos::from_secs(1);
-        let mut around = SystemMetrics::default();
-        let mut told = Vec::new();
+        let mut system = SystemMetrics::default();
+        let mut bytes_seen = Vec::new();
         for (nr, bytes) in
             [(1, Some(1000)), (2, Some(1600)), (3, None), (4, Some(9000)), (5, Some(9001))]
         {
-            around.take(&llc(bytes));
-            around.turn_over(Nanos::from_secs(nr), second);
-            told.extend(seen(&around));
+            system.update(&llc(bytes));
+            system.end_interval(Nanos::from_secs(nr), second);
+            bytes_seen.extend(llc_bytes(&system));
         }
-        assert_eq!(told, [Some(0), Some(600), None, None, Some(1)]);
+        assert_eq!(bytes_seen, [Some(0), Some(600), None, None, Some(1)]);
     }
 
     #[test]
-    fn a_longer_stretch_counts_as_its_mean_interval() {
-        let mut around = SystemMetrics::default();
-        around.take(&llc(Some(0)));
-        around.turn_over(Nanos::from_secs(1), Nanos::from_secs(1));
-        around.take(&llc(Some(400)));
-        around.turn_over(Nanos::from_secs(5), Nanos::from_secs(1));
-        assert_eq!(seen(&around), [Some(100)]);
+    fn growth_over_several_intervals_is_scaled_to_one() {
+        let mut system = SystemMetrics::default();
+        system.update(&llc(Some(0)));
+        system.end_interval(Nanos::from_secs(1), Nanos::from_secs(1));
+        system.update(&llc(Some(400)));
+        system.end_interval(Nanos::from_secs(5), Nanos::from_secs(1));
+        assert_eq!(llc_bytes(&system), [Some(100)]);
     }
 }

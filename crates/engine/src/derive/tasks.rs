@@ -15,8 +15,8 @@ use crate::jobs::Jobs;
 pub(crate) struct Tasks {
     rows: Vec<Row>,
     /// The views of the rows for the policy; rebuilt when a row has changed.
-    seen: Vec<TaskView>,
-    seen_is_old: bool,
+    views: Vec<TaskView>,
+    views_are_stale: bool,
     job_of: BTreeMap<TaskId, JobId>,
     ended: Vec<TaskGrowth>,
     /// Jobs whose first task has inherited counters.
@@ -26,7 +26,7 @@ pub(crate) struct Tasks {
 /// A task and its totals.
 #[derive(Clone, Debug)]
 struct Row {
-    seen: TaskView,
+    view: TaskView,
     now: Totals,
     /// Totals at the start of the interval. A counter that was not read then has its last reading.
     base: Totals,
@@ -89,14 +89,14 @@ impl Totals {
 
 impl Row {
     fn key(&self) -> (JobId, TaskId) {
-        (self.seen.job, self.seen.task)
+        (self.view.job, self.view.task)
     }
 
     fn new(sample: &TaskSample) -> Self {
         let TaskSample { task, process, job, last_cpu, includes_children, .. } = *sample;
         let (cpu_time, wait, counters) = (Nanos::ZERO, None, CounterDeltas::default());
         Row {
-            seen: TaskView { task, process, job, cpu_time, wait, last_cpu, counters },
+            view: TaskView { task, process, job, cpu_time, wait, last_cpu, counters },
             now: Totals::of(sample),
             base: START,
             misses_were_lost: false,
@@ -107,9 +107,9 @@ impl Row {
 
     /// Computes the growth since the interval began.
     fn derive(&mut self) {
-        self.seen.cpu_time = self.now.cpu_time.saturating_sub(self.base.cpu_time);
-        self.seen.wait = grown(self.now.wait, self.base.wait);
-        self.seen.counters = match self.base.is_start {
+        self.view.cpu_time = self.now.cpu_time.saturating_sub(self.base.cpu_time);
+        self.view.wait = grown(self.now.wait, self.base.wait);
+        self.view.counters = match self.base.is_start {
             true => deltas_since_start(&self.now.counters, &self.base.counters),
             false => deltas_between(&self.now.counters, &self.base.counters),
         };
@@ -117,17 +117,17 @@ impl Row {
 
     /// Subtracts the growth of the other tasks of the job from that of inherited counters.
     fn subtract_others(&mut self, inherited: &mut InheritedCounters) {
-        let mut own = inherited.subtract_others(&self.seen.counters);
+        let mut own = inherited.subtract_others(&self.view.counters);
         if let Some((part, whole)) = self.earlier.take() {
             for (event, grown) in own.clone().iter() {
                 own.set(event, Measured::Exact(grown - share(grown, part, whole)));
             }
         }
-        self.seen.counters = own;
+        self.view.counters = own;
     }
 
     fn growth(&self) -> TaskGrowth {
-        let TaskView { job, last_cpu: cpu, cpu_time, wait, counters, .. } = self.seen;
+        let TaskView { job, last_cpu: cpu, cpu_time, wait, counters, .. } = self.view;
         let misses = match counters.misses() {
             Some(grown) => Misses::Grew(grown),
             None if counters.has_missed_misses() && !self.misses_were_lost => Misses::Lost,
@@ -160,8 +160,8 @@ impl Row {
     }
 
     /// Starts the next interval. A counter that could not be read keeps its last reading as base.
-    fn turn_over(&mut self) {
-        self.misses_were_lost = self.seen.counters.has_missed_misses();
+    fn end_interval(&mut self) {
+        self.misses_were_lost = self.view.counters.has_missed_misses();
         let counters = self.now.counters.or(&self.base.counters);
         self.base = Totals { counters, ..self.now };
     }
@@ -180,7 +180,7 @@ fn grown(now: Option<Nanos>, base: Option<Nanos>) -> Option<Nanos> {
 impl Tasks {
     /// Stores new samples. `last` is the time of the last interval turn, `begin` the start of the current
     /// interval. Samples in the order of the table are found without a search.
-    pub fn take(
+    pub fn update(
         &mut self,
         samples: &[TaskSample],
         (last, begin, now): (Nanos, Nanos, Nanos),
@@ -197,8 +197,8 @@ impl Tasks {
                     if let Some(before) = sample.previous_sample_at {
                         self.rows[row].set_aside(before, begin, now);
                     }
-                    self.seen_is_old |= sample.last_cpu != self.rows[row].seen.last_cpu;
-                    self.rows[row].seen.last_cpu = sample.last_cpu.or(self.rows[row].seen.last_cpu);
+                    self.views_are_stale |= sample.last_cpu != self.rows[row].view.last_cpu;
+                    self.rows[row].view.last_cpu = sample.last_cpu.or(self.rows[row].view.last_cpu);
                 }
                 None if is_running(sample.job) => self.add(sample, (last, begin, now)),
                 None => {} // The job has ended between two samples of this task.
@@ -206,7 +206,7 @@ impl Tasks {
         }
         if n_known < self.rows.len() {
             self.rows.sort_unstable_by_key(Row::key);
-            self.seen_is_old = true;
+            self.views_are_stale = true;
         }
     }
 
@@ -223,8 +223,8 @@ impl Tasks {
     }
 
     fn rows_of(&self, job: JobId) -> Range<usize> {
-        let from = self.rows.partition_point(|row| row.seen.job < job);
-        from..self.rows.partition_point(|row| row.seen.job <= job)
+        let from = self.rows.partition_point(|row| row.view.job < job);
+        from..self.rows.partition_point(|row| row.view.job <= job)
     }
 
     /// Starts counting here for the tasks of jobs that were just attached.
@@ -254,7 +254,7 @@ impl Tasks {
         self.derive_rows(doomed);
         for &row in doomed {
             let row = &self.rows[row];
-            self.job_of.remove(&row.seen.task);
+            self.job_of.remove(&row.view.task);
             let growth = row.growth();
             self.ended.push(TaskGrowth { cpu: cpu_of(growth.job).or(growth.cpu), ..growth });
         }
@@ -269,32 +269,32 @@ impl Tasks {
             }
         }
         self.rows.truncate(kept);
-        self.seen_is_old = true;
+        self.views_are_stale = true;
     }
 
     /// Computes the growth of rows that are about to be removed.
     fn derive_rows(&mut self, doomed: &[usize]) {
         for &idx in doomed {
             self.rows[idx].derive();
-            let Row { seen, includes_children, .. } = &self.rows[idx];
+            let Row { view, includes_children, .. } = &self.rows[idx];
             if let Some(inherited) =
-                self.inherited.get_mut(&seen.job).filter(|_| !includes_children)
+                self.inherited.get_mut(&view.job).filter(|_| !includes_children)
             {
-                inherited.add_other(&seen.counters);
+                inherited.add_other(&view.counters);
             }
         }
         if self.inherited.is_empty() {
             return;
         }
         for &idx in doomed {
-            let job = self.rows[idx].seen.job;
+            let job = self.rows[idx].view.job;
             if !self.rows[idx].includes_children {
                 continue;
             }
             let Some(mut inherited) = self.inherited.remove(&job) else { continue };
             for other in self.rows_of(job).filter(|row| doomed.binary_search(row).is_err()) {
                 self.rows[other].derive();
-                inherited.add_other(&self.rows[other].seen.counters);
+                inherited.add_other(&self.rows[other].view.counters);
             }
             self.rows[idx].subtract_others(&mut inherited);
         }
@@ -317,7 +317,7 @@ impl Tasks {
             let rows = self.rows_of(job);
             let (first, others) =
                 self.rows[rows].iter_mut().partition::<Vec<_>, _>(|row| row.includes_children);
-            others.iter().for_each(|row| inherited.add_other(&row.seen.counters));
+            others.iter().for_each(|row| inherited.add_other(&row.view.counters));
             first.into_iter().for_each(|row| row.subtract_others(&mut inherited));
             self.inherited.insert(job, inherited);
         }
@@ -334,37 +334,37 @@ impl Tasks {
     }
 
     /// Starts the next interval.
-    pub fn turn_over(&mut self) {
-        self.rows.iter_mut().for_each(Row::turn_over);
+    pub fn end_interval(&mut self) {
+        self.rows.iter_mut().for_each(Row::end_interval);
         self.ended.clear();
-        self.seen_is_old = true;
+        self.views_are_stale = true;
     }
 
     /// The view of each task, and whether the task has run since its start.
     pub fn rows_mut(&mut self) -> Vec<(&mut TaskView, bool)> {
         fn of(row: &mut Row) -> (&mut TaskView, bool) {
-            (&mut row.seen, row.base.cpu_time != Nanos::ZERO)
+            (&mut row.view, row.base.cpu_time != Nanos::ZERO)
         }
         self.rows.iter_mut().map(of).collect()
     }
 
     /// The views of all tasks, once [`Tasks::refresh`] has been called.
-    pub fn seen(&self) -> &[TaskView] {
-        &self.seen
+    pub fn views(&self) -> &[TaskView] {
+        &self.views
     }
 
-    /// Updates [`Tasks::seen`], and the number and domain of the tasks of each job.
+    /// Updates [`Tasks::views`], and the number and domain of the tasks of each job.
     pub fn refresh(&mut self, jobs: &mut Jobs, domains: &Domains) {
-        if !std::mem::take(&mut self.seen_is_old) {
+        if !std::mem::take(&mut self.views_are_stale) {
             return;
         }
-        self.seen.clear();
-        self.seen.extend(self.rows.iter().map(|row| row.seen));
+        self.views.clear();
+        self.views.extend(self.rows.iter().map(|row| row.view));
         for at in 0..jobs.live_idxs().len() {
             let idx = jobs.live_idxs()[at];
             jobs.entry_mut(idx).n_tasks = 0;
         }
-        for of_job in self.seen.chunk_by(|a, b| a.job == b.job) {
+        for of_job in self.views.chunk_by(|a, b| a.job == b.job) {
             let Some(idx) = jobs.idx(of_job[0].job) else { continue };
             let entry = jobs.entry_mut(idx);
             entry.n_tasks = of_job.len() as u32;

@@ -1,15 +1,15 @@
-//! Which signal the figures of tasks stand on, event by event.
+//! Source of the values of tasks, per event.
 //!
-//! | tier | a task's figure is | there when |
+//! | tier | value of a task | available if |
 //! |---|---|---|
-//! | `counters` | what was counted of it | every task that has run since its birth was counted |
-//! | `bandwidth` | (misses) its job's memory traffic, by its share of the job's CPU time | every job whose tasks ran has a monitoring group |
-//! | `declared` | its job's profile or class × its CPU time | a job declares it |
-//! | `counters` again | what was counted of it, absent of the others | some task was counted, and none of the above is there |
-//! | `none` | nothing | otherwise |
+//! | `counters` | growth of its counter | every task that has run since its start has the counter |
+//! | `bandwidth` | (misses) memory traffic of its job, by its share of the job's CPU time | every job with tasks that have run has a monitoring group |
+//! | `declared` | profile or class of its job × its CPU time | a job declares the event |
+//! | `counters` again | growth of its counter, absent for the others | some task has the counter, and no tier above is available |
+//! | `none` | absent | otherwise |
 //!
-//! One tier holds for all tasks of an interval: figures of two sorts must not be compared. A wish
-//! overrides the choice; what is wished for and not there stands on nothing.
+//! All tasks of an interval have the same tier, since values from different sources are not comparable. A
+//! [`TierOverride`] fixes the tier; if it is not available, the tier is `none`.
 
 use std::collections::BTreeMap;
 
@@ -21,65 +21,63 @@ use sched::{
 
 use crate::jobs::Jobs;
 
-/// Bytes that a miss moves.
+/// Bytes per miss: a cache line.
 const LINE_BYTES: u64 = 64;
 
-/// The choice, and what it was.
 #[derive(Debug, Default)]
 pub(crate) struct TierSelector {
-    wish: TierOverride,
+    overrides: TierOverride,
     tiers: Tiers,
 }
 
-/// A task's figures of an interval and whether it has run since its birth.
+/// View of a task, and whether the task has run since its start.
 pub(crate) type Row<'a> = (&'a mut TaskView, bool);
 
 impl TierSelector {
-    pub fn new(wish: TierOverride) -> Self {
-        TierSelector { wish, tiers: Tiers::default() }
+    pub fn new(overrides: TierOverride) -> Self {
+        TierSelector { overrides, tiers: Tiers::default() }
     }
 
     pub fn tiers(&self) -> &Tiers {
         &self.tiers
     }
 
-    /// What the loads of places stand on, which the meter finds out.
+    /// Sets the tier of the loads, which [`super::LoadMeter`] determines.
     pub fn set_loads(&mut self, tier: SignalTier) {
         self.tiers.loads = tier;
     }
 
-    /// Chooses for the interval that ends, and fills in what is not counted.
-    pub fn turn_over(&mut self, rows: &mut [Row<'_>], jobs: &Jobs, groups: &[MonGroupView]) {
+    /// Chooses the tiers for the interval that ends, and fills in values of tiers other than `counters`.
+    pub fn end_interval(&mut self, rows: &mut [Row<'_>], jobs: &Jobs, groups: &[MonGroupView]) {
         let (of_all, of_some) = self.counted(rows);
         let traffic = Traffic::of(rows, groups);
         for &event in CounterEvent::ALL {
             let is_counted = (of_all.contains(event), of_some.contains(event));
             self.tiers.set(event, self.choose(event, is_counted, &traffic, jobs));
         }
-        // What was counted stands in the rows already.
         let tiers = CounterEvent::ALL.iter().map(|&event| (event, self.tiers.get(event)));
         let others: Vec<_> = tiers.filter(|(_, tier)| *tier != SignalTier::Counters).collect();
-        for (seen, _) in rows {
-            others.iter().for_each(|&(event, tier)| fill(seen, event, tier, &traffic, jobs));
+        for (view, _) in rows {
+            others.iter().for_each(|&(event, tier)| fill(view, event, tier, &traffic, jobs));
         }
     }
 
-    /// What was counted of every task that has run, as long as none has run what was; and what was
-    /// counted of any task.
+    /// Events with a counter for every task that has run (if no task has run: as before), and events with
+    /// a counter for at least one task.
     fn counted(&self, rows: &[Row<'_>]) -> (EventSet, EventSet) {
         let (mut of_all, mut of_some) = (None, EventSet::NONE);
-        for (seen, has_run) in rows {
-            let its = presence(&seen.counters);
+        for (view, has_run) in rows {
+            let its = presence(&view.counters);
             of_some = of_some.or(its);
             if *has_run {
                 of_all = Some(of_all.unwrap_or(its).and(its));
             }
         }
-        let were = || {
-            let was = |event: &CounterEvent| self.tiers.get(*event) == SignalTier::Counters;
-            CounterEvent::ALL.iter().copied().filter(was).fold(EventSet::NONE, EventSet::with)
+        let before = || {
+            let known = self.tiers.known().filter(|(_, tier)| *tier == SignalTier::Counters);
+            known.fold(EventSet::NONE, |set, (event, _)| set.with(event))
         };
-        (of_all.unwrap_or_else(were), of_some)
+        (of_all.unwrap_or_else(before), of_some)
     }
 
     fn choose(
@@ -90,7 +88,7 @@ impl TierSelector {
         jobs: &Jobs,
     ) -> SignalTier {
         let by_traffic = event == CounterEvent::LlcMisses && traffic.is_known;
-        let is_there = |tier: &SignalTier| match tier {
+        let is_available = |tier: &SignalTier| match tier {
             SignalTier::Counters => is_counted,
             SignalTier::Bandwidth => by_traffic,
             SignalTier::Declared => {
@@ -98,20 +96,20 @@ impl TierSelector {
             }
             SignalTier::None => true,
         };
-        match self.wish.get(event) {
-            Some(wished) if is_there(&wished) => wished,
+        match self.overrides.get(event) {
+            Some(only) if is_available(&only) => only,
             Some(_) => SignalTier::None,
-            // Absent of some is more than absent of all.
+            // Values of some tasks are better than no values.
             None if is_counted_of_some => {
-                let whole = SignalTier::ALL.into_iter().find(is_there);
+                let whole = SignalTier::ALL.into_iter().find(is_available);
                 whole.filter(|tier| *tier != SignalTier::None).unwrap_or(SignalTier::Counters)
             }
-            None => SignalTier::ALL.into_iter().find(is_there).unwrap_or_default(),
+            None => SignalTier::ALL.into_iter().find(is_available).unwrap_or_default(),
         }
     }
 }
 
-/// Misses count as counted where the sorts of misses are, that they are the sum of.
+/// Events with a value. Misses have one if it can be computed from misses by loads, stores and prefetches.
 fn presence(counted: &CounterDeltas) -> EventSet {
     match counted.misses() {
         Some(_) => counted.present().with(CounterEvent::LlcMisses),
@@ -120,27 +118,27 @@ fn presence(counted: &CounterDeltas) -> EventSet {
 }
 
 fn fill(
-    seen: &mut TaskView,
+    view: &mut TaskView,
     event: CounterEvent,
     tier: SignalTier,
     traffic: &Traffic,
     jobs: &Jobs,
 ) {
-    let figure = match tier {
+    let value = match tier {
         SignalTier::Counters => return,
-        SignalTier::Bandwidth => traffic.misses_of(seen),
+        SignalTier::Bandwidth => traffic.misses_of(view),
         SignalTier::Declared => {
-            jobs.declared(seen.job).and_then(|d| d.in_time(event, seen.cpu_time))
+            jobs.declared(view.job).and_then(|d| d.in_time(event, view.cpu_time))
         }
         SignalTier::None => None,
     };
-    seen.counters = match figure {
-        Some(figure) => seen.counters.with(event, figure),
-        None => seen.counters.without(event),
+    view.counters = match value {
+        Some(value) => view.counters.with(event, value),
+        None => view.counters.without(event),
     };
 }
 
-/// Memory traffic of jobs by their monitoring groups, and the CPU time that it is shared by.
+/// Memory traffic of jobs from their monitoring groups, with the CPU time of their tasks.
 #[derive(Debug, Default)]
 struct Traffic {
     is_known: bool,
@@ -160,18 +158,18 @@ impl Traffic {
             return Traffic::default();
         }
         let mut is_known = true;
-        for (seen, has_run) in rows {
-            match of_jobs.get_mut(&seen.job) {
-                Some((_, cpu_time)) => *cpu_time = cpu_time.saturating_add(seen.cpu_time),
+        for (view, has_run) in rows {
+            match of_jobs.get_mut(&view.job) {
+                Some((_, cpu_time)) => *cpu_time = cpu_time.saturating_add(view.cpu_time),
                 None => is_known &= !has_run,
             }
         }
         Traffic { is_known, of_jobs }
     }
 
-    fn misses_of(&self, seen: &TaskView) -> Option<u64> {
-        let (bytes, cpu_time) = *self.of_jobs.get(&seen.job)?;
-        let lines = u128::from(bytes / LINE_BYTES) * u128::from(seen.cpu_time.0);
+    fn misses_of(&self, view: &TaskView) -> Option<u64> {
+        let (bytes, cpu_time) = *self.of_jobs.get(&view.job)?;
+        let lines = u128::from(bytes / LINE_BYTES) * u128::from(view.cpu_time.0);
         let share = lines.checked_div(u128::from(cpu_time.0)).unwrap_or(0);
         Some(u64::try_from(share).unwrap_or(u64::MAX))
     }

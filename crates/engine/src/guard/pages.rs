@@ -1,17 +1,17 @@
-//! Whether memory may be moved, and how much of it.
+//! Checks of page moves: nodes, state, budgets, free memory.
 
 use base::{Bytes, Nanos, NodeId};
 use program::Job;
 use sched::{Action, JobState, NodeView, RejectCause};
 
-use super::{Guard, Refused};
+use super::{Guard, Rejected, memory_is_declared, unchanged};
 use crate::jobs::JobEntry;
 use crate::moves::{ActiveMoves, MoveLimits};
 
-/// Nothing smaller is worth a move: a page of the ordinary size on most machines.
-const LEAST: Bytes = Bytes::from_kib(4);
+/// Smallest amount that is moved: the base page size of most machines.
+const MIN_BYTES: Bytes = Bytes::from_kib(4);
 
-/// What the guard knows of memory.
+/// State of memory that page moves are checked against.
 #[derive(Clone, Copy)]
 pub(crate) struct MemoryView<'a> {
     pub limits: &'a MoveLimits,
@@ -19,110 +19,97 @@ pub(crate) struct MemoryView<'a> {
     pub now: Nanos,
 }
 
-/// From where, where to, at most how much.
-type Pages = (Option<NodeId>, NodeId, Bytes);
-
 impl Guard<'_> {
-    /// What of a move of memory comes through; `under_way` is told of it.
+    /// The page move as approved: with a limit that the budgets allow. `active` holds the active moves and
+    /// those approved in this turn.
     pub(super) fn move_pages(
         &self,
         (job, entry): (&Job, &JobEntry),
-        (from, to, limit): Pages,
-        under_way: &ActiveMoves,
-    ) -> Result<Action, Refused> {
+        (from, to, limit): (Option<NodeId>, NodeId, Bytes),
+        active: &ActiveMoves,
+    ) -> Result<Action, Rejected> {
         self.check_target(job, from, to)?;
-        check_state(job, entry, to)?;
-        entry.moves.check_bouncing(to, self.memory.limits)?;
-        let known = entry.memory.as_ref().map(|memory| memory.own_to_move(from, to));
-        if known.is_some_and(|known| known < LEAST) {
-            let whence = from.map_or("elsewhere".to_owned(), |from| format!("on {from}"));
-            let detail = format!("nothing of its own memory lies {whence}, as far as is known");
-            return Err((RejectCause::Unchanged, detail));
+        if entry.state != Some(JobState::Running) {
+            let detail = format!("{} starts with this turn and has no memory yet", job.name);
+            return Err((RejectCause::Unsupported, detail));
         }
-        let limit = self.within_budget((job, entry), (known, limit), under_way)?;
-        self.check_room((known, to, limit), under_way)?;
+        if let Some(active) = &entry.moves.active {
+            let detail = format!("a page move of {} to {} is active", job.name, active.to);
+            return Err((RejectCause::MoveInProgress, detail));
+        }
+        entry.moves.check_repeats(to, self.memory.limits)?;
+        let known = entry.memory.as_ref().map(|memory| memory.own_to_move(from, to));
+        if known.is_some_and(|known| known < MIN_BYTES) {
+            let from = from.map_or("on other nodes".to_owned(), |from| format!("on {from}"));
+            return Err(unchanged(format!("no private memory of {} is known {from}", job.name)));
+        }
+        let limit = self.within_budget((job, entry), (known, limit), active)?;
+        self.check_free_memory((known, to, limit), active)?;
         Ok(Action::MovePages { from, to, limit })
     }
 
-    fn check_target(&self, job: &Job, from: Option<NodeId>, to: NodeId) -> Result<(), Refused> {
+    fn check_target(&self, job: &Job, from: Option<NodeId>, to: NodeId) -> Result<(), Rejected> {
         if !self.machine.nodes_with_memory().contains(to) {
-            return Err((
-                RejectCause::NodesUnusable,
-                format!("{to} has no memory that may be used"),
-            ));
+            return Err((RejectCause::NodesUnusable, format!("{to} has no usable memory")));
         }
         if let Some(own) = job.nodes.as_ref().filter(|own| !own.contains(to)) {
-            let detail = format!("the workload keeps {} on the nodes {own}", job.name);
+            let detail = format!("the workload restricts {} to the nodes {own}", job.name);
             return Err((RejectCause::OutsideAllowed, detail));
         }
         if job.memory.is_some() {
-            let detail = format!("the workload says where the memory of {} comes from", job.name);
-            return Err((RejectCause::Unmanaged, detail));
+            return Err(memory_is_declared(job));
         }
         match from == Some(to) {
-            true => Err((RejectCause::Unchanged, format!("what lies on {to} lies there already"))),
+            true => Err(unchanged(format!("source and target are both {to}"))),
             false => Ok(()),
         }
     }
 
-    /// The limit that budgets leave.
+    /// The limit, reduced to the remaining budgets.
     fn within_budget(
         &self,
         (job, entry): (&Job, &JobEntry),
         (known, limit): (Option<Bytes>, Bytes),
-        under_way: &ActiveMoves,
-    ) -> Result<Bytes, Refused> {
+        active: &ActiveMoves,
+    ) -> Result<Bytes, Rejected> {
         let limits = self.memory.limits;
-        let (own, line) = (entry.moves.budget(self.memory.now, limits), under_way.room(limits));
-        if own < LEAST {
-            let most = limits.per_process_minute;
-            let detail = format!("{most} of {} were moved in this minute, which is all", job.name);
+        let of_job = entry.moves.budget(self.memory.now, limits);
+        let of_all = active.remaining_backlog(limits);
+        if of_job < MIN_BYTES {
+            let MoveLimits { per_process_minute: max, .. } = limits;
+            let detail = format!("{} has used its budget of {max} per minute", job.name);
             return Err((RejectCause::OverBudget, detail));
         }
-        if line < LEAST {
-            let detail = format!(
-                "moves under way take {} at {} a second already",
-                limits.backlog, limits.per_second
-            );
+        if of_all < MIN_BYTES {
+            let MoveLimits { backlog, per_second, .. } = limits;
+            let detail = format!("active page moves need {backlog} at {per_second} per second");
             return Err((RejectCause::OverBudget, detail));
         }
-        let left = own.min(line);
+        let budget = of_job.min(of_all);
         let amount = known.unwrap_or(limit).min(limit);
-        Ok(if left < amount { left } else { limit })
+        Ok(if budget < amount { budget } else { limit })
     }
 
-    /// A target that cannot hold what is to be moved is refused as a whole: a policy that would
-    /// rather have a part asks for a part.
-    fn check_room(
+    /// A target node with too little free memory is rejected, not narrowed: a policy that prefers a part
+    /// requests a part.
+    fn check_free_memory(
         &self,
         (known, to, limit): (Option<Bytes>, NodeId, Bytes),
-        under_way: &ActiveMoves,
-    ) -> Result<(), Refused> {
-        let seen = self.memory.nodes.iter().find(|seen| seen.node == to);
-        let Some((seen, free)) = seen.and_then(|seen| Some((seen, seen.memory_free?))) else {
-            return Ok(()); // Not known here: the host looks before it begins.
+        active: &ActiveMoves,
+    ) -> Result<(), Rejected> {
+        let node = self.memory.nodes.iter().find(|node| node.node == to);
+        let Some((node, free)) = node.and_then(|node| Some((node, node.memory_free?))) else {
+            return Ok(()); // Unknown here: the host checks before the move.
         };
-        let usable = self.memory.limits.usable(free, seen.memory_reclaimable, seen.memory_total);
-        let room = usable.saturating_sub(under_way.to(to));
-        // What is not known is not less than a page.
-        let wanted = known.unwrap_or(if limit == Action::NO_LIMIT { LEAST } else { limit });
-        let wanted = wanted.min(limit);
-        if wanted <= room {
+        let usable = self.memory.limits.usable(free, node.memory_reclaimable, node.memory_total);
+        let available = usable.saturating_sub(active.to(to));
+        // An unknown amount is at least one page.
+        let needed = known.unwrap_or(if limit == Action::NO_LIMIT { MIN_BYTES } else { limit });
+        let needed = needed.min(limit);
+        if needed <= available {
             return Ok(());
         }
-        let detail = format!("{to} has room for {room}, and {wanted} are to be moved");
+        let detail = format!("{to} has {available} available, the page move needs {needed}");
         Err((RejectCause::TargetFull, detail))
     }
-}
-
-fn check_state(job: &Job, entry: &JobEntry, to: NodeId) -> Result<(), Refused> {
-    if entry.state != Some(JobState::Running) {
-        let detail = format!("{} starts with this turn and has no memory yet", job.name);
-        return Err((RejectCause::Unsupported, detail));
-    }
-    if let Some(moving) = &entry.moves.moving {
-        let detail = format!("a move of its memory to {} is under way, {to} can wait", moving.to);
-        return Err((RejectCause::MoveInProgress, detail));
-    }
-    Ok(())
 }

@@ -32,8 +32,8 @@ fn cpus_that_cannot_be_used_are_refused() {
         0ms due a; usable 0; wish a on 1; wish a on 77
         ",
         expect![[r#"
-            0ms not a on 1: cpus-unusable, none of the CPUs 1 can be used now
-            0ms not a on 77: cpus-unusable, none of the CPUs 77 can be used now
+            0ms not a on 1: cpus-unusable, none of the CPUs 1 is usable
+            0ms not a on 77: cpus-unusable, none of the CPUs 77 is usable
         "#]],
     );
 }
@@ -44,8 +44,8 @@ fn cpus_outside_the_job_are_refused() {
         "nodes=2",
         "job a cpus=0\n0ms due a; wish a on 1",
         expect![[r#"
-        0ms not a on 1: outside-job, a may use the CPUs 0 only, not 1
-    "#]],
+            0ms not a on 1: outside-allowed, a is allowed on the CPUs 0 only, not 1
+        "#]],
     );
 }
 
@@ -62,12 +62,12 @@ fn who_does_not_run_cannot_be_placed() {
         30ms nothing; ended a; wish a on 1
         ",
         expect![[r#"
-            0ms not b on 1: ended, job 1 does not run
-            0ms not job99 on 1: ended, job 99 does not run
-            0ms not a/1 on 0: ended, task1 does not run
+            0ms not b on 1: exited, job 1 is not running
+            0ms not job99 on 1: exited, job 99 is not running
+            0ms not a/1 on 0: exited, task1 is not running
             10ms do a/1 on 0
-            20ms not a/1 on 1: ended, task1 does not run
-            30ms not a on 1: ended, job 0 does not run
+            20ms not a/1 on 1: exited, task1 is not running
+            30ms not a on 1: exited, job 0 is not running
         "#]],
     );
 }
@@ -86,9 +86,9 @@ fn who_is_not_ours_cannot_be_placed() {
             0ms a due tasks 0 cpu 0 load 0 wait -
             0ms do a on 0
             10ms a running on 0 in node 0 hands off since 0 tasks 1 cpu 0 load 0 wait -
-            10ms not a on 1: hands-off, a is not ours to place any more
-            10ms not a released: hands-off, a is not ours to place any more
-            10ms not a/1 on 1: hands-off, a is not ours to place any more
+            10ms not a on 1: unmanaged, evenkeel no longer manages a
+            10ms not a released: unmanaged, evenkeel no longer manages a
+            10ms not a/1 on 1: unmanaged, evenkeel no longer manages a
         "#]],
     );
 }
@@ -107,11 +107,11 @@ fn of_two_wishes_of_one_kind_the_first_that_is_possible_holds() {
             0ms do a on 0
             0ms do a memory Bind({0})
             0ms do b on 1
-            0ms not a on 1: twice, another wish of this turn already says where it goes
-            0ms not a memory Bind({1}): twice, another wish of this turn already says where it goes
-            0ms not b on 9: cpus-unusable, none of the CPUs 9 can be used now
+            0ms not a on 1: duplicate, an earlier request of this turn has the same target
+            0ms not a memory Bind({1}): duplicate, an earlier request of this turn has the same target
+            0ms not b on 9: cpus-unusable, none of the CPUs 9 is usable
             10ms do a on 1
-            10ms not a released: twice, another wish of this turn already says where it goes
+            10ms not a released: duplicate, an earlier request of this turn has the same target
         "#]],
     );
 }
@@ -133,14 +133,14 @@ fn what_is_that_way_already_is_not_done_again() {
         ",
         expect![[r#"
             0ms do a on 0
-            10ms not a on 0: already, it is on the CPUs 0 already
+            10ms not a on 0: unchanged, its affinity is 0 already
             20ms do a released
-            30ms not a released: already, a was not placed by us
+            30ms not a released: unchanged, evenkeel did not place a
             40ms do a/1 on 1
-            50ms not a/1 on 1: already, it is on the CPUs 1 already
+            50ms not a/1 on 1: unchanged, its affinity is 1 already
             60ms do a/1 released
             60ms do a on 0
-            70ms not a/1 released: already, a was not placed by us
+            70ms not a/1 released: unchanged, evenkeel did not place a
         "#]],
     );
 }
@@ -161,12 +161,12 @@ fn memory_is_chosen_before_the_start_or_never() {
         expect![[r#"
             0ms do a memory Bind({0-1})
             0ms do tied memory Preferred({0}) (narrowed)
-            0ms not own memory Bind({0}): hands-off, the workload says where the memory of own comes from
-            0ms not tied memory Bind({1}): outside-job, the workload keeps tied off the nodes 1
-            10ms not a memory Bind({0}): too-late, a runs already: its pages lie where they lie
-            10ms not a/1 memory Bind({0}): too-late, a runs already: its pages lie where they lie
-            20ms not tied memory Bind({1}): outside-job, the workload keeps tied off the nodes 1
-            30ms not tied memory Bind({7}): nodes-unusable, none of the nodes 7 has memory that may be used
+            0ms not own memory Bind({0}): unmanaged, the workload sets the memory policy of own
+            0ms not tied memory Bind({1}): outside-allowed, the workload does not allow tied on the nodes 1
+            10ms not a memory Bind({0}): already-started, a is running: its memory policy is set at the start
+            10ms not a/1 memory Bind({0}): already-started, a is running: its memory policy is set at the start
+            20ms not tied memory Bind({1}): outside-allowed, the workload does not allow tied on the nodes 1
+            30ms not tied memory Bind({7}): nodes-unusable, none of the nodes 7 has usable memory
         "#]],
     );
 }
@@ -180,7 +180,7 @@ fn memory_comes_from_nodes_that_have_some() {
         0ms due a; wish a memory 0-1
         ",
         expect![[r#"
-            0ms not a memory Bind({0-1}): nodes-unusable, none of the nodes 0-1 has memory that may be used
+            0ms not a memory Bind({0-1}): nodes-unusable, none of the nodes 0-1 has usable memory
         "#]],
     );
 }

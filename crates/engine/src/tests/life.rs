@@ -73,7 +73,7 @@ fn a_job_that_appears_runs_already_and_can_be_placed_until_it_leaves() {
             500ms b running in node 0 since 250 tasks 1 cpu 250 load 250 wait -
             500ms do b on 1
             750ms b running on 1 in node 1 since 250 tasks 1 cpu 250 load 250 wait -
-            800ms not b on 0: ended, job 1 does not run
+            800ms not b on 0: exited, job 1 is not running
         "#]],
     );
 }
@@ -93,7 +93,7 @@ fn the_number_of_one_that_left_is_given_again_but_none_that_is_taken_or_too_larg
         30ms appeared d as b
         ",
         expect![[r#"
-            10ms not b on 1: ended, job 0 does not run
+            10ms not b on 1: exited, job 0 is not running
             20ms c running since 20 tasks 0 cpu 0 load 0 wait -
             30ms c running since 20 tasks 0 cpu 0 load 0 wait -
         "#]],
@@ -107,14 +107,14 @@ fn a_job_that_could_not_be_started_is_over() {
         "
         job a
         show jobs
-        deny a cannot-start
+        deny a start-failed
         0ms due a; wish a on 1
         10ms nothing; wish a on 0
         ",
         expect![[r#"
             0ms a due tasks 0 cpu 0 load 0 wait -
             0ms do a on 1
-            10ms not a on 0: ended, job 0 does not run
+            10ms not a on 0: exited, job 0 is not running
         "#]],
     );
 }
@@ -128,7 +128,7 @@ fn where_a_job_is_follows_from_what_was_done_not_from_what_was_wished() {
         job b
         show jobs
         0ms due a b; wish a on 0; wish b on 0
-        deny a ended
+        deny a exited
         deny b cpus-unusable
         10ms nothing; wish a on 1; wish b on 1
         20ms nothing
@@ -176,8 +176,8 @@ fn what_the_kernel_does_not_permit_is_never_tried_again() {
             30ms a running hands off since 0 tasks 0 cpu 0 load 0 wait -
             30ms b running since 0 tasks 2 cpu 0 load 0 wait -
             30ms do b/2 on 0
-            30ms not a on 1: hands-off, a is not ours to place any more
-            30ms not b/1 on 0: hands-off, b is not ours to place any more
+            30ms not a on 1: unmanaged, evenkeel no longer manages a
+            30ms not b/1 on 0: unmanaged, evenkeel no longer manages b
         "#]],
     );
 }
@@ -222,7 +222,7 @@ fn a_job_that_was_found_taken_is_nowhere_until_it_is_told_where() {
         job a
         show jobs
         0ms due a; wish a on 0
-        deny a hands-off
+        deny a unmanaged
         10ms nothing; wish a on 1
         20ms bound a 1
         ",
@@ -380,7 +380,7 @@ fn what_no_workload_has_does_no_harm() {
         250ms poll; wish a on 0
         ",
         expect![[r#"
-            250ms not a on 0: ended, job 0 does not run
+            250ms not a on 0: exited, job 0 is not running
         "#]],
     );
 }

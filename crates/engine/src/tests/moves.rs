@@ -28,7 +28,7 @@ fn a_move_is_under_way_until_it_is_told_that_it_ended() {
             20ms a lies node0=65.0 MiB node1=8.0 MiB, home node0
             20ms do a pages from anywhere to node1
             30ms a lies node0=65.0 MiB node1=8.0 MiB, home node0, moving to node1 since 20.0 ms
-            30ms not a pages from node1 to node0: busy, a move of its memory to node1 is under way, node0 can wait
+            30ms not a pages from node1 to node0: move-in-progress, a page move of a to node1 is active
             40ms a lies node1=72.0 MiB, home node1, 65.0 MiB of 65.0 MiB moved to node1 by 40.0 ms (done)
         "#]],
     );
@@ -46,12 +46,12 @@ fn what_lies_there_already_and_what_is_not_there_yet_is_not_moved() {
         30ms hands-off a; wish a pages 1 0
         ",
         expect![[r#"
-            0ms not a pages from anywhere to node1: cannot-do, a starts with this turn and has no memory yet
-            10ms not a pages from anywhere to node1: already, nothing of its own memory lies elsewhere, as far as is known
-            10ms not a/1 pages from node0 to node1: already, nothing of its own memory lies on node0, as far as is known
-            20ms not a pages from node1 to node1: already, what lies on node1 lies there already
-            20ms not a pages from anywhere to node7: nodes-unusable, node7 has no memory that may be used
-            30ms not a pages from node1 to node0: hands-off, a is not ours to place any more
+            0ms not a pages from anywhere to node1: unsupported, a starts with this turn and has no memory yet
+            10ms not a pages from anywhere to node1: unchanged, no private memory of a is known on other nodes
+            10ms not a/1 pages from node0 to node1: unchanged, no private memory of a is known on node0
+            20ms not a pages from node1 to node1: unchanged, source and target are both node1
+            20ms not a pages from anywhere to node7: nodes-unusable, node7 has no usable memory
+            30ms not a pages from node1 to node0: unmanaged, evenkeel no longer manages a
         "#]],
     );
 }
@@ -67,8 +67,8 @@ fn a_move_keeps_to_the_nodes_and_the_memory_that_the_workload_names() {
         10ms nothing; task tied/1 cpu=1; task own/1 cpu=1; wish tied pages 0 1; wish own pages 1 0
         ",
         expect![[r#"
-            10ms not tied pages from node0 to node1: outside-job, the workload keeps tied on the nodes 0
-            10ms not own pages from node1 to node0: hands-off, the workload says where the memory of own comes from
+            10ms not tied pages from node0 to node1: outside-allowed, the workload restricts tied to the nodes 0
+            10ms not own pages from node1 to node0: unmanaged, the workload sets the memory policy of own
         "#]],
     );
 }
@@ -83,7 +83,7 @@ fn a_node_without_memory_is_never_a_target() {
         10ms nothing; wish a pages any 1
         ",
         expect![[r#"
-            10ms not a pages from anywhere to node1: nodes-unusable, node1 has no memory that may be used
+            10ms not a pages from anywhere to node1: nodes-unusable, node1 has no usable memory
         "#]],
     );
 }
@@ -103,10 +103,10 @@ fn a_target_that_cannot_hold_it_is_refused_and_what_can_be_reclaimed_counts_as_f
         40ms nothing; node 1 free-mib=400 reclaimable-mib=600; wish b pages any 1
         ",
         expect![[r#"
-            10ms not a pages from anywhere to node1: target-full, node1 has room for 672.3 MiB, and 700.0 MiB are to be moved
+            10ms not a pages from anywhere to node1: target-full, node1 has 672.3 MiB available, the page move needs 700.0 MiB
             20ms do a pages from anywhere to node1, at most 600.0 MiB
-            20ms not b pages from anywhere to node1, at most 80.0 MiB: target-full, node1 has room for 72.3 MiB, and 80.0 MiB are to be moved
-            30ms not b pages from anywhere to node1: target-full, node1 has room for 72.3 MiB, and 600.0 MiB are to be moved
+            20ms not b pages from anywhere to node1, at most 80.0 MiB: target-full, node1 has 72.3 MiB available, the page move needs 80.0 MiB
+            30ms not b pages from anywhere to node1: target-full, node1 has 72.3 MiB available, the page move needs 600.0 MiB
             40ms do b pages from anywhere to node1
         "#]],
     );
@@ -126,8 +126,8 @@ fn what_is_under_way_to_a_node_counts_as_there() {
         ",
         expect![[r#"
             10ms do a pages from anywhere to node1
-            10ms not b pages from anywhere to node1: target-full, node1 has room for 72.3 MiB, and 600.0 MiB are to be moved
-            20ms not b pages from anywhere to node1: target-full, node1 has room for 72.3 MiB, and 600.0 MiB are to be moved
+            10ms not b pages from anywhere to node1: target-full, node1 has 72.3 MiB available, the page move needs 600.0 MiB
+            20ms not b pages from anywhere to node1: target-full, node1 has 72.3 MiB available, the page move needs 600.0 MiB
             30ms do b pages from anywhere to node1
         "#]],
     );
@@ -150,16 +150,16 @@ fn memory_goes_to_and_fro_five_times_and_no_more() {
         "nodes=3",
         &format!("job a\n0ms due a\n{there_and_back}"),
         expect![[r#"
-        10ms do a pages from node0 to node1
-        20ms do a pages from node1 to node0
-        30ms do a pages from node0 to node1
-        40ms do a pages from node1 to node0
-        50ms do a pages from node0 to node1
-        60ms do a pages from node1 to node0
-        70ms do a pages from node0 to node2
-        70ms not a pages from node0 to node1: bouncing, its memory came back to a node where it was before 5 times already
-        90ms do a pages from node0 to node1
-    "#]],
+            10ms do a pages from node0 to node1
+            20ms do a pages from node1 to node0
+            30ms do a pages from node0 to node1
+            40ms do a pages from node1 to node0
+            50ms do a pages from node0 to node1
+            60ms do a pages from node1 to node0
+            70ms do a pages from node0 to node2
+            70ms not a pages from node0 to node1: ping-pong, its memory returned to a previous node 5 times
+            90ms do a pages from node0 to node1
+        "#]],
     );
 }
 
@@ -180,16 +180,16 @@ fn a_move_that_left_something_is_tried_again_five_times_and_going_on_at_a_limit_
         "nodes=2",
         &format!("job a\n0ms due a\n{again}"),
         expect![[r#"
-        10ms do a pages from node0 to node1
-        20ms do a pages from node0 to node1
-        30ms do a pages from node0 to node1
-        40ms do a pages from node0 to node1
-        50ms do a pages from node0 to node1
-        60ms do a pages from node0 to node1
-        70ms do a pages from node0 to node1
-        80ms not a pages from node0 to node1: bouncing, its memory was moved to node1 6 times in a row
-        90ms do a pages from node0 to node1
-    "#]],
+            10ms do a pages from node0 to node1
+            20ms do a pages from node0 to node1
+            30ms do a pages from node0 to node1
+            40ms do a pages from node0 to node1
+            50ms do a pages from node0 to node1
+            60ms do a pages from node0 to node1
+            70ms do a pages from node0 to node1
+            80ms not a pages from node0 to node1: ping-pong, its memory was moved to node1 6 times in a row
+            90ms do a pages from node0 to node1
+        "#]],
     );
 }
 
@@ -216,17 +216,17 @@ fn a_job_has_a_budget_for_a_minute_and_all_together_may_wait_so_long() {
     expect![[r#"
         1s do a pages from anywhere to node1
         1s do b pages from anywhere to node1, at most 40.0 MiB (narrowed)
-        1s not c pages from anywhere to node1: over-budget, moves under way take 10.000 s at 10.0 MiB a second already
+        1s not c pages from anywhere to node1: over-budget, active page moves need 10.000 s at 10.0 MiB per second
         2s do a pages from anywhere to node1, at most 90.0 MiB (narrowed)
         3s do a pages from anywhere to node1, at most 10.0 MiB (narrowed)
-        4s not a pages from anywhere to node1: over-budget, 150.0 MiB of a were moved in this minute, which is all
+        4s not a pages from anywhere to node1: over-budget, a has used its budget of 150.0 MiB per minute
         70s do a pages from anywhere to node1, at most 20.0 MiB
     "#]].assert_eq(&told);
 }
 
 #[test]
 fn a_job_whose_memory_has_to_stay_is_placed_and_given_back_like_any() {
-    for why in ["hands-off", "not-permitted"] {
+    for why in ["unmanaged", "not-permitted"] {
         let told = crate::testing::play(
             "nodes=2 cores=2",
             &format!(

@@ -166,7 +166,7 @@ impl Policy for Dfs {
     fn load_source(&self) -> LoadSource {
         match self.config.loads {
             Loads::Auto => LoadSource::Best,
-            Loads::Controller | Loads::Both => LoadSource::Places,
+            Loads::Controller | Loads::Both => LoadSource::Domains,
             Loads::PerCore => LoadSource::Tasks,
         }
     }

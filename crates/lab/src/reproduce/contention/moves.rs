@@ -36,8 +36,8 @@ const NO_LIMITS: MoveLimits = MoveLimits {
     per_second: Bytes::from_mib(1024),
     backlog: Nanos(u64::MAX),
     per_process_minute: Bytes(u64::MAX),
-    n_bounces: u32::MAX,
-    n_again: u32::MAX,
+    n_returns_max: u32::MAX,
+    n_repeats_max: u32::MAX,
     reserve_permille: 20,
 };
 

@@ -191,7 +191,9 @@ mod tests {
         ] {
             assert_eq!(parsed(text), expected);
         }
-        assert!(parsed("heat=counters").starts_with("unknown signal \"heat\": write loads, or one"));
+        assert!(
+            parsed("heat=counters").starts_with("unknown signal \"heat\": write loads, or one")
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod rng;
 mod stop_flag;
 pub mod suggest;
 pub mod toml_reader;
+mod transcript;
 mod units;
 
 pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
@@ -17,4 +18,5 @@ pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
 pub use plural::counted_noun;
 pub use rng::Rng;
 pub use stop_flag::StopFlag;
+pub use transcript::transcript;
 pub use units::{Bytes, Nanos, ParseUnitError, TIME_EXAMPLE, exact_nanos};

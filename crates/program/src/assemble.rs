@@ -74,7 +74,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), WorkloadFault> {
     let is_valid = (1..=NAME_BYTES_MAX).contains(&name.len())
         && !name.starts_with('.')
         && !name.contains(|c: char| c == '/' || c.is_control());
-    is_valid.then_some(()).ok_or_else(|| WorkloadFault::Name { found: name.to_owned() })
+    is_valid.then_some(()).ok_or_else(|| WorkloadFault::Name(name.to_owned()))
 }
 
 /// A name with `.100000` and `.stdout` appended fits into the 255 bytes of a file name.
@@ -184,7 +184,7 @@ fn check_outputs(text: &SourceText<'_>, line: &JobLine) -> Result<(), WorkloadEr
         |output: &&PathBuf| is_truncated(output) && !output.to_string_lossy().contains(PLACEHOLDER);
     match &line.job.output.as_ref().filter(shared) {
         Some(_) if 1 < line.copies.unwrap_or(1) => {
-            Err(text.error_at(line.output_offset, WorkloadFault::SharedOutput { key: "output" }))
+            Err(text.error_at(line.output_offset, WorkloadFault::SharedOutput("output")))
         }
         _ => Ok(()),
     }
@@ -261,7 +261,7 @@ fn check_jobs(
     example: &'static str,
 ) -> Result<(), WorkloadError> {
     let Some(first) = jobs.first() else {
-        return Err(text.error_at(0, WorkloadFault::NoJob { example }));
+        return Err(text.error_at(0, WorkloadFault::NoJob(example)));
     };
     match jobs.iter().all(|job| job.ending == Ending::RestartUntilOthersDone) {
         true => Err(text.error_at(text.start_of(first.origin.line), WorkloadFault::EndlessRun)),

@@ -131,7 +131,7 @@ fn quoted(rest: &mut Chars<'_>, text: &mut String) -> Option<()> {
 fn directive(fields: &[Field]) -> Result<PathBuf, (usize, WorkloadFault)> {
     let [first, rest @ ..] = fields else { return Err((0, WorkloadFault::NoPath)) };
     if first.text != "@ro" {
-        return Err((first.at, WorkloadFault::Directive { found: first.text.clone() }));
+        return Err((first.at, WorkloadFault::Directive(first.text.clone())));
     }
     if rest.is_empty() {
         return Err((first.at, WorkloadFault::NoPath));
@@ -139,7 +139,7 @@ fn directive(fields: &[Field]) -> Result<PathBuf, (usize, WorkloadFault)> {
     let path = absolute(rest, "path", first.at)?;
     match rest.get(1) {
         Some(more) if !more.text.starts_with('#') => {
-            Err((more.at, WorkloadFault::ExtraField { found: more.text.clone() }))
+            Err((more.at, WorkloadFault::ExtraField(more.text.clone())))
         }
         _ => Ok(path),
     }
@@ -154,7 +154,7 @@ fn job(fields: &[Field], origin: Origin) -> Result<Job, (usize, WorkloadFault)> 
     let program = absolute(fields.get(2..).unwrap_or_default(), "path", start_at)?;
     let args = fields.iter().skip(3).map(|field| field.text.clone()).collect();
     if let Some(field) = fields.iter().find(|field| field.text.contains('\0')) {
-        return Err((field.at, WorkloadFault::Nul { key: "the line".into() }));
+        return Err((field.at, WorkloadFault::Nul("the line".into())));
     }
     Ok(Job {
         start,
@@ -166,14 +166,14 @@ fn job(fields: &[Field], origin: Origin) -> Result<Job, (usize, WorkloadFault)> 
 
 fn class(field: Option<&Field>, line_at: usize) -> Result<Option<Class>, (usize, WorkloadFault)> {
     let Some(field) = field else {
-        return Err((line_at, WorkloadFault::MissingField { missing: "class" }));
+        return Err((line_at, WorkloadFault::MissingField("class")));
     };
     if field.text == "-" {
         return Ok(None);
     }
     let digits = field.text.bytes().all(|b| b.is_ascii_digit());
     let number = digits.then(|| field.text.parse().ok()).flatten().and_then(Class::new);
-    let reject = || (field.at, WorkloadFault::Class { found: field.text.clone() });
+    let reject = || (field.at, WorkloadFault::Class(field.text.clone()));
     number.map(Some).ok_or_else(reject)
 }
 
@@ -184,13 +184,13 @@ fn absolute(
     line_at: usize,
 ) -> Result<PathBuf, (usize, WorkloadFault)> {
     let Some(field) = fields.first() else {
-        return Err((line_at, WorkloadFault::MissingField { missing }));
+        return Err((line_at, WorkloadFault::MissingField(missing)));
     };
     if field.text.contains('\0') {
-        return Err((field.at, WorkloadFault::Nul { key: "the path".into() }));
+        return Err((field.at, WorkloadFault::Nul("the path".into())));
     }
     match Path::new(&field.text).is_absolute() {
         true => Ok(PathBuf::from(&field.text)),
-        false => Err((field.at, WorkloadFault::RelativePath { found: field.text.clone() })),
+        false => Err((field.at, WorkloadFault::RelativePath(field.text.clone()))),
     }
 }

@@ -26,17 +26,11 @@ pub enum WorkloadFault {
     #[error("the file is not UTF-8 text")]
     NotText,
     /// The path under this key is empty.
-    #[error("{key} is empty; write a path, or remove the key")]
-    EmptyPath {
-        /// The key.
-        key: &'static str,
-    },
+    #[error("{0} is empty; write a path, or remove the key")]
+    EmptyPath(&'static str),
     /// Not a time.
-    #[error("{found:?} is not a time; write {}", base::TIME_EXAMPLE)]
-    Time {
-        /// As written.
-        found: String,
-    },
+    #[error("{:?} is not a time; write {}", .0, base::TIME_EXAMPLE)]
+    Time(String),
     /// A time before the start of the run.
     #[error("{key} is {found}, and times cannot be negative; write 0 or more")]
     NegativeTime {
@@ -54,41 +48,24 @@ pub enum WorkloadFault {
         found: String,
     },
     /// A time that must not be zero.
-    #[error("{key} must be longer than 0")]
-    ZeroTime {
-        /// The key.
-        key: &'static str,
-    },
+    #[error("{0} must be longer than 0")]
+    ZeroTime(&'static str),
     /// Not a class.
-    #[error("class {found} is out of range; classes are integers from 0 to 15")]
-    Class {
-        /// As written.
-        found: String,
-    },
+    #[error("class {0} is out of range; classes are integers from 0 to 15")]
+    Class(String),
     /// Not an entry of a sensitivity table.
     #[error(
-        "{found:?} is not a sensitivity: write a class from 0 to 15, or remote, and a slowdown from 0 to 100 in steps of 0.001"
+        "{0:?} is not a sensitivity: write a class from 0 to 15, or remote, and a slowdown from 0 to 100 in steps of 0.001"
     )]
-    Sensitivity {
-        /// As written.
-        found: String,
-    },
+    Sensitivity(String),
     /// A name that cannot be used in a file name or a table.
     #[error(
-        "{found:?} cannot be a name: use 1 to 100 bytes without a slash, a control character or a leading dot"
+        "{0:?} cannot be a name: use 1 to 100 bytes without a slash, a control character or a leading dot"
     )]
-    Name {
-        /// As written.
-        found: String,
-    },
+    Name(String),
     /// The name of a listed program is too long for the suffixes of its instances.
-    #[error(
-        "{found:?} is too long: use at most 93 bytes, so that the suffixes .2, .3 and so on fit"
-    )]
-    ProgramName {
-        /// As written.
-        found: String,
-    },
+    #[error("{0:?} is too long: use at most 93 bytes, so that the suffixes .2, .3 and so on fit")]
+    ProgramName(String),
     /// Two jobs with one name.
     #[error("the name {name:?} is already used in line {other_line}; rename one")]
     Duplicate {
@@ -109,17 +86,11 @@ pub enum WorkloadFault {
         second: &'static str,
     },
     /// A command without a program.
-    #[error("{key} is empty; write the program and its arguments")]
-    EmptyCommand {
-        /// The key.
-        key: &'static str,
-    },
+    #[error("{0} is empty; write the program and its arguments")]
+    EmptyCommand(&'static str),
     /// Not a built-in program.
-    #[error("there is no built-in program {found:?}; {}", did_you_mean(found, crate::LOADS.iter().copied()))]
-    UnknownLoad {
-        /// As written.
-        found: String,
-    },
+    #[error("there is no built-in program {:?}; {}", .0, did_you_mean(.0, crate::LOADS.iter().copied()))]
+    UnknownLoad(String),
     /// More jobs than [`N_JOBS_MAX`].
     #[error("more than {N_JOBS_MAX} jobs in one file; lower copies or split the file")]
     TooManyJobs,
@@ -127,11 +98,8 @@ pub enum WorkloadFault {
     #[error("every needs copies of 2 or more: it is the time between their starts")]
     EveryWithoutCopies,
     /// All copies of a job write the same file.
-    #[error("{key} is the same file for every copy; put {{copy}} into its name")]
-    SharedOutput {
-        /// The key.
-        key: &'static str,
-    },
+    #[error("{0} is the same file for every copy; put {{copy}} into its name")]
+    SharedOutput(&'static str),
     /// Two jobs write the same file.
     #[error("the output {path} is already that of the job in line {other_line}; name another file")]
     TakenOutput {
@@ -157,25 +125,16 @@ pub enum WorkloadFault {
         source: ParseSetError,
     },
     /// An empty set of CPUs or nodes.
-    #[error("{key} is empty; write a list such as 0-3,8, or remove the key")]
-    EmptySet {
-        /// The key.
-        key: &'static str,
-    },
+    #[error("{0} is empty; write a list such as 0-3,8, or remove the key")]
+    EmptySet(&'static str),
     /// Not a memory policy.
     #[error(
-        "{found:?} is not a memory policy; write bind:NODES, preferred:NODES, interleave:NODES or weighted-interleave:NODES"
+        "{0:?} is not a memory policy; write bind:NODES, preferred:NODES, interleave:NODES or weighted-interleave:NODES"
     )]
-    Memory {
-        /// As written.
-        found: String,
-    },
+    Memory(String),
     /// Not a value of `restart`.
-    #[error("restart is {found}; write \"until-others-done\" or \"no\"")]
-    Restart {
-        /// As written.
-        found: String,
-    },
+    #[error("restart is {0}; write \"until-others-done\" or \"no\"")]
+    Restart(String),
     /// A job with two endings.
     #[error("stop_after and restart in one job; keep one")]
     TwoEndings,
@@ -185,32 +144,21 @@ pub enum WorkloadFault {
     )]
     EndlessRun,
     /// A workload without jobs.
-    #[error("there is no job; add one, such as: {example}")]
-    NoJob {
-        /// A valid job.
-        example: &'static str,
-    },
+    #[error("there is no job; add one, such as: {0}")]
+    NoJob(&'static str),
     /// Not a name of an environment variable.
-    #[error("{found:?} cannot be the name of a variable; it must not be empty or contain =")]
-    VariableName {
-        /// As written.
-        found: String,
-    },
+    #[error("{0:?} cannot be the name of a variable; it must not be empty or contain =")]
+    VariableName(String),
     /// A NUL character in a string for the kernel.
-    #[error("{key} contains a NUL character, which no argument can hold; remove it")]
-    Nul {
-        /// The key.
-        key: String,
-    },
+    #[error("{0} contains a NUL character, which no argument can hold; remove it")]
+    Nul(String),
     /// A line of the classic form with fewer than three fields.
     #[error(
-        "a job is START CLASS PATH [ARGUMENT …], and the {missing} is missing; {}",
-        class_hint(missing)
+        "a job is START CLASS PATH [ARGUMENT …], and the {} is missing; {}",
+        .0,
+        class_hint(.0)
     )]
-    MissingField {
-        /// The first missing field.
-        missing: &'static str,
-    },
+    MissingField(&'static str),
     /// `@ro` without a path.
     #[error("@ro has no file; write @ro PATH")]
     NoPath,
@@ -218,26 +166,17 @@ pub enum WorkloadFault {
     #[error("the file is TOML, but its name does not end in .toml; rename it")]
     TomlWithoutSuffix,
     /// A relative path in the classic form.
-    #[error("{found:?} does not begin with /; the classic form needs absolute paths")]
-    RelativePath {
-        /// As written.
-        found: String,
-    },
+    #[error("{0:?} does not begin with /; the classic form needs absolute paths")]
+    RelativePath(String),
     /// A quotation mark without its partner.
     #[error("the quotation mark that opens here is never closed; add \" at the end")]
     OpenQuote,
     /// An unknown directive.
-    #[error("unknown line {found:?}; the only line with @ is @ro PATH")]
-    Directive {
-        /// The first field.
-        found: String,
-    },
+    #[error("unknown line {0:?}; the only line with @ is @ro PATH")]
+    Directive(String),
     /// A field after the path of a directive.
-    #[error("{found:?} follows the path; put a path with blanks into quotation marks")]
-    ExtraField {
-        /// The first such field.
-        found: String,
-    },
+    #[error("{0:?} follows the path; put a path with blanks into quotation marks")]
+    ExtraField(String),
     /// Not a size.
     #[error(
         "{key}: {found:?} is not a size; write bytes, or a number with K, M, G or T such as 64M"
@@ -249,11 +188,8 @@ pub enum WorkloadFault {
         found: String,
     },
     /// The shares of the phases are not a whole.
-    #[error("the shares of all phases add up to {found}; they must add up to 1")]
-    Shares {
-        /// The sum.
-        found: String,
-    },
+    #[error("the shares of all phases add up to {0}; they must add up to 1")]
+    Shares(String),
     /// Two lists of a curve differ in length.
     #[error("{key} has {found} numbers for {sizes} sizes in cache_bytes; write one for each size")]
     CurveLength {
@@ -278,17 +214,11 @@ pub enum WorkloadFault {
         found: String,
     },
     /// Not a source of a profile value.
-    #[error("{found:?} is not a source of a value; {}", did_you_mean(found, ["counters", "traced", "declared", "estimated"]))]
-    ValueSource {
-        /// As written.
-        found: String,
-    },
+    #[error("{:?} is not a source of a value; {}", .0, did_you_mean(.0, ["counters", "traced", "declared", "estimated"]))]
+    ValueSource(String),
     /// Not a build id.
-    #[error("{found:?} is not a build id; write its hexadecimal digits, as file(1) prints them")]
-    BuildId {
-        /// As written.
-        found: String,
-    },
+    #[error("{0:?} is not a build id; write its hexadecimal digits, as file(1) prints them")]
+    BuildId(String),
 }
 
 fn class_hint(missing: &str) -> &'static str {

@@ -56,13 +56,10 @@ pub enum GenerateError {
     Nothing(&'static str),
     /// No program can be started at some instant.
     #[error(
-        "at {at} every program of the list has reached its maximum of instances or does not fit into the \
+        "at {0} every program of the list has reached its maximum of instances or does not fit into the \
          memory limit; give fewer jobs, a longer span or more memory, or raise max in the list"
     )]
-    Full {
-        /// The start of the job without a program.
-        at: Nanos,
-    },
+    Full(Nanos),
 }
 
 /// Generates a workload. Its name has the seed; its folder is empty.
@@ -190,7 +187,7 @@ impl<'l> Draw<'l> {
         };
         let candidates = if suites.is_empty() { free } else { self.in_a_suite(&suites, free) };
         let weights: Vec<u64> = candidates.iter().map(|&idx| self.programs[idx].weight).collect();
-        let drawn = self.rng.weighted(&weights).ok_or(GenerateError::Full { at })?;
+        let drawn = self.rng.weighted(&weights).ok_or(GenerateError::Full(at))?;
         Ok(candidates[drawn])
     }
 

@@ -130,7 +130,7 @@ fn program(text: &SourceText<'_>, table: &Table<'_>) -> Result<Program, Workload
 /// A name that can take the suffixes `.2`, `.3`, …
 fn name(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
     match job_table::name(key, value)? {
-        long if NAME_BYTES_MAX < long.len() => Err(WorkloadFault::ProgramName { found: long }),
+        long if NAME_BYTES_MAX < long.len() => Err(WorkloadFault::ProgramName(long)),
         name => Ok(name),
     }
 }
@@ -185,10 +185,15 @@ fn instances(key: &'static str, value: &Value<'_>) -> Result<u32, WorkloadFault>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use expect_test::expect;
+    use expect_test::{Expect, expect};
 
     fn parse(text: &str) -> Result<ProgramList, String> {
         ProgramList::parse(text, Path::new("list.toml")).map_err(|error| error.to_string())
+    }
+
+    fn check_errors(expected: Expect) {
+        let error = |text: &str| parse(text).expect_err(text);
+        expected.assert_eq(&base::transcript(expected.data(), error));
     }
 
     #[test]
@@ -219,53 +224,49 @@ mod tests {
 
     #[test]
     fn errors_have_their_position() {
-        for (text, expected) in [
-            (
-                "",
-                expect![[
-                    r#"list.toml:1:1: the program list has no "program"; add [[program]] with a name and a command"#
-                ]],
-            ),
-            (
-                "[[program]]\ncommand = [\"a\"]",
-                expect![[r#"list.toml:1:1: a program has no "name"; add name = "cjpeg""#]],
-            ),
-            (
-                "[[program]]\nname = \"a\"\nload = \"hog\"\nstart = 1",
-                expect![[
-                    r#"list.toml:4:1: unknown key "start" in a program; known are name, command, shell, load, class, suite, weight, max, footprint, lasts, hog, profile, dir, env, input, output, threads, cpus, nodes, memory"#
-                ]],
-            ),
-            (
-                "[[program]]\nname = \"a\"\nload = \"hog\"\nweight = -1",
-                expect![[
-                    r#"list.toml:4:10: weight is -1, which is out of range; write 0 to 1000000"#
-                ]],
-            ),
-            (
-                "[[program]]\nname = \"a\"\nload = \"hog\"\nfootprint = \"1X\"",
-                expect![[
-                    r#"list.toml:4:13: footprint: "1X" is not a size; write bytes, or a number with K, M, G or T such as 64M"#
-                ]],
-            ),
-            (
-                "[[program]]\nname = \"a\"\nload = \"hog\"\n[[program]]\nname = \"a\"\nload = \"hog\"",
-                expect![[r#"list.toml:5:8: the name "a" is already used in line 2; rename one"#]],
-            ),
-            (
-                "[[program]]\nname = \"a\"\nload = \"hog\"\noutput = \"o\"\n[[program]]\nname = \"b\"\nload = \"hog\"\noutput = \"o\"",
-                expect![
-                    "list.toml:8:10: the output o is already that of the job in line 1; name another file"
-                ],
-            ),
-            (
-                "[[program]]\nname = \"a\"\nload = \"hog\"\ninput = \"o\"\noutput = \"o\"",
-                expect![
-                    "list.toml:5:10: output is also the input, and would be truncated before it is read; name another file"
-                ],
-            ),
-        ] {
-            expected.assert_eq(&parse(text).expect_err(text));
-        }
+        check_errors(expect![[r#"
+            >
+            list.toml:1:1: the program list has no "program"; add [[program]] with a name and a command
+            > [[program]]
+            > command = ["a"]
+            list.toml:1:1: a program has no "name"; add name = "cjpeg"
+            > [[program]]
+            > name = "a"
+            > load = "hog"
+            > start = 1
+            list.toml:4:1: unknown key "start" in a program; known are name, command, shell, load, class, suite, weight, max, footprint, lasts, hog, profile, dir, env, input, output, threads, cpus, nodes, memory
+            > [[program]]
+            > name = "a"
+            > load = "hog"
+            > weight = -1
+            list.toml:4:10: weight is -1, which is out of range; write 0 to 1000000
+            > [[program]]
+            > name = "a"
+            > load = "hog"
+            > footprint = "1X"
+            list.toml:4:13: footprint: "1X" is not a size; write bytes, or a number with K, M, G or T such as 64M
+            > [[program]]
+            > name = "a"
+            > load = "hog"
+            > [[program]]
+            > name = "a"
+            > load = "hog"
+            list.toml:5:8: the name "a" is already used in line 2; rename one
+            > [[program]]
+            > name = "a"
+            > load = "hog"
+            > output = "o"
+            > [[program]]
+            > name = "b"
+            > load = "hog"
+            > output = "o"
+            list.toml:8:10: the output o is already that of the job in line 1; name another file
+            > [[program]]
+            > name = "a"
+            > load = "hog"
+            > input = "o"
+            > output = "o"
+            list.toml:5:10: output is also the input, and would be truncated before it is read; name another file
+        "#]]);
     }
 }

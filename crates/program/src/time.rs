@@ -28,7 +28,7 @@ pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, WorkloadFault
             size.parse::<f64>().is_ok_and(|n| n.is_finite() && TIME_MAX.as_secs_f64() < n);
         return Err(match is_huge && !negative {
             true => WorkloadFault::TimeTooLong { key, found: found() },
-            false => WorkloadFault::Time { found: found() },
+            false => WorkloadFault::Time(found()),
         });
     };
     match u64::try_from(nanos) {
@@ -74,7 +74,7 @@ mod tests {
         for text in
             ["", ".", "s", "ms", "1e3", "inf", "nan", "1..2", "--1", "1 2", "0x10", "1w", "h"]
         {
-            assert!(matches!(fault(text), WorkloadFault::Time { .. }), "{text}");
+            assert!(matches!(fault(text), WorkloadFault::Time(..)), "{text}");
         }
         assert!(matches!(fault("-1"), WorkloadFault::NegativeTime { .. }));
         assert!(matches!(fault("-0.5 ms"), WorkloadFault::NegativeTime { .. }));

@@ -33,11 +33,8 @@ pub enum SyntheticError {
     #[error("{0:?} is not key=value; write for example \"nodes=2 llcs=2 cores=4 smt=2\"")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key {key:?}; {}", did_you_mean(key, KEYS))]
-    UnknownKey {
-        /// As written.
-        key: String,
-    },
+    #[error("unknown key {:?}; {}", .0, did_you_mean(.0, KEYS))]
+    UnknownKey(String),
     /// A key that occurs twice.
     #[error("{0} is defined twice")]
     DuplicateKey(&'static str),
@@ -192,7 +189,7 @@ fn run_of(part: u64, n_cpus: u64) -> CpuSet {
 
 fn known(key: &str) -> Result<&'static str, SyntheticError> {
     let exact = KEYS.into_iter().find(|known| *known == key);
-    exact.ok_or_else(|| SyntheticError::UnknownKey { key: key.to_owned() })
+    exact.ok_or_else(|| SyntheticError::UnknownKey(key.to_owned()))
 }
 
 fn number(key: &'static str, text: &str, min: u64, max: u64) -> Result<u64, SyntheticError> {

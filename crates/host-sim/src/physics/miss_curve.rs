@@ -59,11 +59,8 @@ pub enum MissCurveError {
         value: String,
     },
     /// Two points of one size.
-    #[error("{kib} KiB is defined twice")]
-    Twice {
-        /// The size in KiB.
-        kib: u64,
-    },
+    #[error("{0} KiB is defined twice")]
+    Twice(u64),
     /// More misses with more cache.
     #[error("misses rise from {less_kib} KiB to {more_kib} KiB of cache")]
     Rises {
@@ -86,7 +83,7 @@ impl MissCurve {
         for two in rows.windows(2) {
             let [less, more] = two else { continue };
             if less.bytes == more.bytes {
-                return Err(MissCurveError::Twice { kib: kib(less) });
+                return Err(MissCurveError::Twice(kib(less)));
             }
             if less.misses * 1.1 + 0.1 < more.misses {
                 return Err(MissCurveError::Rises { less_kib: kib(less), more_kib: kib(more) });

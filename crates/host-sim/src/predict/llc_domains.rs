@@ -71,17 +71,11 @@ pub enum LlcDomainError {
     )]
     NoCache,
     /// A cache without size.
-    #[error("the last-level cache {llc} has no size; write size_bytes")]
-    NoSize {
-        /// The cache.
-        llc: u32,
-    },
+    #[error("the last-level cache {0} has no size; write size_bytes")]
+    NoSize(u32),
     /// A cache without allowed CPUs.
-    #[error("the last-level cache {llc} has no allowed CPU; remove it")]
-    NoCpu {
-        /// The cache.
-        llc: u32,
-    },
+    #[error("the last-level cache {0} has no allowed CPU; remove it")]
+    NoCpu(u32),
     /// A memory without bandwidth.
     #[error(
         "the machine has no bandwidth for the memory of the last-level cache {llc}; write accesses = [{{ from_node = {node}, to_node = {node}, bandwidth = {{ bytes_per_s = 12800000000, source = \"assumed\" }} }}]"
@@ -114,10 +108,10 @@ fn site(
     notes: &mut Vec<String>,
 ) -> Result<LlcDomain, LlcDomainError> {
     let id = llc.id.0;
-    let size = llc.size.filter(|size| 0 < size.0).ok_or(LlcDomainError::NoSize { llc: id })?;
+    let size = llc.size.filter(|size| 0 < size.0).ok_or(LlcDomainError::NoSize(id))?;
     let cpus = llc.cpus.and(machine.allowed());
     if cpus.is_empty() {
-        return Err(LlcDomainError::NoCpu { llc: id });
+        return Err(LlcDomainError::NoCpu(id));
     }
     let node = node_of(machine, llc);
     let own =

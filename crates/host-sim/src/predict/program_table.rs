@@ -72,11 +72,8 @@ pub enum ProgramTableError {
     #[error(transparent)]
     Sheet(#[from] CsvError),
     /// No rows.
-    #[error("{file}: the table has no program; add a row")]
-    Empty {
-        /// The file.
-        file: String,
-    },
+    #[error("{0}: the table has no program; add a row")]
+    Empty(String),
     /// Invalid values of a program.
     #[error("{file}:{line}:1: program {name}")]
     Character {
@@ -111,7 +108,7 @@ pub fn from_csv(text: &str, file: &str) -> Result<ProgramTable, ProgramTableErro
         }
     }
     if groups.is_empty() {
-        return Err(ProgramTableError::Empty { file: file.to_owned() });
+        return Err(ProgramTableError::Empty(file.to_owned()));
     }
     let known = |(name, lines): &(&str, Vec<&CsvRow>)| columns.known(&sheet, file, name, lines);
     let programs = groups.iter().map(known).collect::<Result<_, _>>()?;
@@ -327,10 +324,14 @@ mod tests {
 
     const SOLO: &str = include_str!("../../../../workloads/data/corun/solo.csv");
 
-    fn rejected(text: &str, expected: Expect) {
-        let error = from_csv(text, "solo.csv").expect_err("the table is invalid");
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        expected.assert_eq(&format!("{error}{}", cause.unwrap_or_default()));
+    fn check_errors(header: &str, expected: Expect) {
+        let message = |rows: &str| {
+            let text = format!("{header}{rows}\n");
+            let error = from_csv(&text, "solo.csv").expect_err("the table is invalid");
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+            format!("{error}{}", cause.unwrap_or_default())
+        };
+        expected.assert_eq(&base::transcript(expected.data(), message));
     }
 
     #[test]
@@ -413,70 +414,57 @@ mod tests {
     }
 
     #[test]
+    fn invalid_columns_are_rejected() {
+        check_errors(
+            "",
+            expect![[r#"
+                > program,ipc
+                > x,1
+                solo.csv:1:1: there is no column "llc_kib"; the columns are program, ipc
+                > program,llc_kib,ipc,llc_apki,llc_mpki,demand_mpki
+                > x,512,1,9,5,8
+                solo.csv:2:13: demand_mpki is 8, more than the 5 of llc_mpki
+            "#]],
+        );
+    }
+
+    #[test]
     fn invalid_values_are_rejected_with_their_position() {
-        let head = "program,llc_kib,ipc,llc_apki,llc_mpki\n";
-        rejected(
-            "program,ipc\nx,1\n",
-            expect![[
-                r#"solo.csv:1:1: there is no column "llc_kib"; the columns are program, ipc"#
-            ]],
-        );
-        rejected(head, expect!["solo.csv: the table has no program; add a row"]);
-        rejected(
-            &format!("{head}x,512,fast,9,5\n"),
-            expect![[r#"solo.csv:2:7: ipc is "fast"; write a number from 0"#]],
-        );
-        rejected(
-            &format!("{head}x,512,500,9,5\n"),
-            expect!["solo.csv:2:7: ipc is 500: the largest plausible value is 20"],
-        );
-        rejected(
-            &format!("{head}x,1e300,1,9,5\n"),
-            expect!["solo.csv:2:3: llc_kib is 1e300: the largest plausible size is 1 TiB"],
-        );
-        rejected(
-            &format!("{head}x,512,1,1e308,1e308\n"),
-            expect!["solo.csv:2:9: llc_apki is 1e308: the largest plausible value is 1000000"],
-        );
-        rejected(
-            &format!("{head}x,512,1,5,9\n"),
-            expect!["solo.csv:2:11: llc_mpki is 9, more than the 5 of llc_apki"],
-        );
-        rejected(
-            "program,llc_kib,ipc,llc_apki,llc_mpki,demand_mpki\nx,512,1,9,5,8\n",
-            expect!["solo.csv:2:13: demand_mpki is 8, more than the 5 of llc_mpki"],
-        );
-        rejected(
-            &format!("{head}x,512,1,9,5\nx,1024,1,many,5\n"),
-            expect![[r#"solo.csv:3:10: llc_apki is "many"; write a number from 0"#]],
-        );
-        rejected(
-            &format!("{head}x,512,0,9,5\n"),
-            expect!["solo.csv:2:7: the value is 0; write instructions per cycle"],
-        );
-        rejected(
-            &format!("{head}x,0,1,9,5\n"),
-            expect!["solo.csv:2:3: the value is 0; write the size of the cache in KiB"],
-        );
-        rejected(
-            &format!("{head},512,1,9,5\n"),
-            expect!["solo.csv:2:1: program is empty; write its name"],
-        );
-        rejected(
-            &format!("{head}x,512,1,9,-5\n"),
-            expect![[r#"solo.csv:2:11: llc_mpki is "-5"; write a number from 0"#]],
-        );
-        rejected(
-            &format!("{head}x,512,1,9,\n"),
-            expect!["solo.csv:2:11: llc_mpki is empty; write a number from 0"],
-        );
-        rejected(
-            &format!("{head}x,512,1,9,5\nx,1024,1,9,7\n"),
-            expect!["solo.csv:2:1: program x: misses rise from 512 KiB to 1024 KiB of cache"],
-        );
-        rejected(
-            &format!("{head}x,512,1,9,5\nx,512,1,9,5\n"),
-            expect!["solo.csv:2:1: program x: 512 KiB is defined twice"],
+        check_errors(
+            "program,llc_kib,ipc,llc_apki,llc_mpki\n",
+            expect![[r#"
+            >
+            solo.csv: the table has no program; add a row
+            > x,512,fast,9,5
+            solo.csv:2:7: ipc is "fast"; write a number from 0
+            > x,512,500,9,5
+            solo.csv:2:7: ipc is 500: the largest plausible value is 20
+            > x,1e300,1,9,5
+            solo.csv:2:3: llc_kib is 1e300: the largest plausible size is 1 TiB
+            > x,512,1,1e308,1e308
+            solo.csv:2:9: llc_apki is 1e308: the largest plausible value is 1000000
+            > x,512,1,5,9
+            solo.csv:2:11: llc_mpki is 9, more than the 5 of llc_apki
+            > x,512,1,9,5
+            > x,1024,1,many,5
+            solo.csv:3:10: llc_apki is "many"; write a number from 0
+            > x,512,0,9,5
+            solo.csv:2:7: the value is 0; write instructions per cycle
+            > x,0,1,9,5
+            solo.csv:2:3: the value is 0; write the size of the cache in KiB
+            > ,512,1,9,5
+            solo.csv:2:1: program is empty; write its name
+            > x,512,1,9,-5
+            solo.csv:2:11: llc_mpki is "-5"; write a number from 0
+            > x,512,1,9,
+            solo.csv:2:11: llc_mpki is empty; write a number from 0
+            > x,512,1,9,5
+            > x,1024,1,9,7
+            solo.csv:2:1: program x: misses rise from 512 KiB to 1024 KiB of cache
+            > x,512,1,9,5
+            > x,512,1,9,5
+            solo.csv:2:1: program x: 512 KiB is defined twice
+        "#]],
         );
     }
 }

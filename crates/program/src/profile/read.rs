@@ -106,7 +106,7 @@ fn check_shares(top: &Table<'_>, phases: &[Phase]) -> Result<(), WorkloadError> 
     let off = (sum - 1.0).abs();
     (off <= SHARES_OFF_MAX)
         .then_some(())
-        .ok_or_else(|| top.error_in("phase", WorkloadFault::Shares { found: format!("{sum:.3}") }))
+        .ok_or_else(|| top.error_in("phase", WorkloadFault::Shares(format!("{sum:.3}"))))
 }
 
 fn phase(table: &Table<'_>) -> Result<Phase, WorkloadError> {
@@ -218,14 +218,14 @@ fn numbers(key: &'static str, value: &Value<'_>) -> Result<Vec<f64>, WorkloadFau
 fn source(key: &'static str, value: &Value<'_>) -> Result<ValueSource, WorkloadFault> {
     let word = values::string(key, value)?;
     let known = ValueSource::ALL.into_iter().find(|source| source.word() == word);
-    known.ok_or(WorkloadFault::ValueSource { found: word })
+    known.ok_or(WorkloadFault::ValueSource(word))
 }
 
 /// See [`profile_value`]; an integer from 0 to 15.
 fn class(key: &'static str, value: &Value<'_>) -> Result<(Class, ValueSource), WorkloadFault> {
     let profile_value = profile_value(key, value)?;
     let number = profile_value.value();
-    let reject = || WorkloadFault::Class { found: number.to_string() };
+    let reject = || WorkloadFault::Class(number.to_string());
     let whole = if number.fract() == 0.0 && number <= 255.0 { Some(number as u8) } else { None };
     let class = whole.and_then(Class::new).ok_or_else(reject)?;
     Ok((class, profile_value.source))
@@ -238,5 +238,5 @@ fn nanos(key: &'static str, value: &Value<'_>) -> Result<Nanos, WorkloadFault> {
 fn build_id(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
     let id = values::string(key, value)?;
     let is_valid = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_valid { Ok(id) } else { Err(WorkloadFault::BuildId { found: id }) }
+    if is_valid { Ok(id) } else { Err(WorkloadFault::BuildId(id)) }
 }

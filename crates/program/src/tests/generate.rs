@@ -115,7 +115,7 @@ fn a_list_with_too_few_instances_is_an_error() {
     let list = "[[program]]\nname = \"a\"\nload = \"compute\"\nmax = 1";
     let list = ProgramList::parse(list, Path::new("list.toml")).expect("a list");
     let crowded = GeneratorOptions { hog_fraction: 0.0, ..options() };
-    assert!(matches!(generate(&list, &crowded), Err(GenerateError::Full { .. })));
+    assert!(matches!(generate(&list, &crowded), Err(GenerateError::Full(..))));
     assert_eq!(generate(&list, &options()), Err(GenerateError::Nothing("hogs")));
 }
 

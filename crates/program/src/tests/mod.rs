@@ -12,9 +12,14 @@ use expect_test::Expect;
 
 use crate::{Command, Job, Workload, WorkloadError};
 
-/// Compares the parsed workload, printed with one line per job, or the error.
-fn check(text: &str, path: &str, expected: Expect) {
-    expected.assert_eq(&printed(crate::parse(text, Path::new(path))));
+/// Compares the results of a transcript: the parsed workload with one line per job, or the error. Each input follows
+/// `prefix` and may have `␀`, `␉` and `␍` for control characters.
+fn check(path: &str, prefix: &str, expected: Expect) {
+    let parse = |text: &str| {
+        let text = text.replace('␀', "\0").replace('␉', "\t").replace('␍', "\r");
+        printed(crate::parse(&format!("{prefix}{text}\n"), Path::new(path)))
+    };
+    expected.assert_eq(&base::transcript(expected.data(), parse));
 }
 
 fn printed(result: Result<Workload, WorkloadError>) -> String {

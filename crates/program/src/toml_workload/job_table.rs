@@ -103,11 +103,11 @@ pub(crate) fn read(
         id: JobId(0),
         name: String::new(),
         command: command(table)?,
+        found: None,
         start: table.get("start", values::time)?.unwrap_or_default(),
         class: own.class.or(defaults.class),
         sensitivity: own.sensitivity.or_else(|| defaults.sensitivity.clone()),
         profile: own.profile.or_else(|| defaults.profile.clone()),
-        found: None,
         dir: own.dir.or_else(|| defaults.dir.clone()),
         env,
         input: own.input.or_else(|| defaults.input.clone()),
@@ -150,13 +150,13 @@ fn program(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFaul
     let mut args = values::strings(key, value)?.into_iter();
     match args.next().filter(|program| !program.trim().is_empty()) {
         Some(program) => Ok(Command::Program { program: program.into(), args: args.collect() }),
-        None => Err(WorkloadFault::EmptyCommand { key }),
+        None => Err(WorkloadFault::EmptyCommand(key)),
     }
 }
 
 fn shell(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFault> {
     match values::string(key, value)? {
-        line if line.trim().is_empty() => Err(WorkloadFault::EmptyCommand { key }),
+        line if line.trim().is_empty() => Err(WorkloadFault::EmptyCommand(key)),
         line => Ok(Command::Shell(line)),
     }
 }
@@ -170,9 +170,9 @@ fn load(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFault> 
         other => values::strings(key, other)?,
     };
     match args.first() {
-        None => Err(WorkloadFault::EmptyCommand { key }),
+        None => Err(WorkloadFault::EmptyCommand(key)),
         Some(kind) if LOADS.contains(&kind.as_str()) => Ok(Command::Load(args)),
-        Some(kind) => Err(WorkloadFault::UnknownLoad { found: kind.clone() }),
+        Some(kind) => Err(WorkloadFault::UnknownLoad(kind.clone())),
     }
 }
 
@@ -186,7 +186,7 @@ fn profile(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault
 }
 
 fn class(key: &'static str, value: &Value<'_>) -> Result<Class, WorkloadFault> {
-    let reject = || WorkloadFault::Class { found: describe(value) };
+    let reject = || WorkloadFault::Class(describe(value));
     let Value::Integer(number) = value else {
         return Err(wrong_type(key, "an integer from 0 to 15", value));
     };
@@ -202,9 +202,8 @@ fn sensitivity(key: &'static str, value: &Value<'_>) -> Result<Sensitivity, Work
     let mut remote = 0;
     for (name, value) in table.iter() {
         let name: &str = name.get_ref();
-        let reject = || WorkloadFault::Sensitivity {
-            found: format!("{name} = {}", describe(value.get_ref())),
-        };
+        let reject =
+            || WorkloadFault::Sensitivity(format!("{name} = {}", describe(value.get_ref())));
         let slowdown = slowdown(value.get_ref()).ok_or_else(reject)?;
         match name.parse().ok().and_then(Class::new) {
             Some(class) => by_class.push((class, slowdown)),
@@ -247,7 +246,7 @@ fn restart_value(_key: &'static str, value: &Value<'_>) -> Result<Ending, Worklo
     match value {
         Value::String(text) if text == "until-others-done" => Ok(Ending::RestartUntilOthersDone),
         Value::String(text) if text == "no" => Ok(Ending::Exit),
-        other => Err(WorkloadFault::Restart { found: describe(other) }),
+        other => Err(WorkloadFault::Restart(describe(other))),
     }
 }
 
@@ -261,7 +260,7 @@ fn set<T: SetId>(key: &'static str, value: &Value<'_>) -> Result<IdSet<T>, Workl
 
 fn members<T: SetId>(key: &'static str, text: &str) -> Result<IdSet<T>, WorkloadFault> {
     match text.parse::<IdSet<T>>() {
-        Ok(set) if set.is_empty() => Err(WorkloadFault::EmptySet { key }),
+        Ok(set) if set.is_empty() => Err(WorkloadFault::EmptySet(key)),
         Ok(set) => Ok(set),
         Err(source) => Err(WorkloadFault::Set { key, source }),
     }
@@ -269,7 +268,7 @@ fn members<T: SetId>(key: &'static str, text: &str) -> Result<IdSet<T>, Workload
 
 fn memory(key: &'static str, value: &Value<'_>) -> Result<MemoryPolicy, WorkloadFault> {
     let text = values::string(key, value)?;
-    let reject = || WorkloadFault::Memory { found: text.clone() };
+    let reject = || WorkloadFault::Memory(text.clone());
     let (kind, nodes) = text.split_once(':').ok_or_else(reject)?;
     match kind.trim() {
         "bind" => Ok(MemoryPolicy::Bind(members(key, nodes)?)),

@@ -23,7 +23,7 @@ pub(crate) fn string(key: &'static str, value: &Value<'_>) -> Result<String> {
 /// Rejects NUL, which no C string of the kernel can hold.
 pub(crate) fn without_nul(key: &str, text: &str) -> Result<String> {
     match text.contains('\0') {
-        true => Err(WorkloadFault::Nul { key: key.to_owned() }),
+        true => Err(WorkloadFault::Nul(key.to_owned())),
         false => Ok(text.to_owned()),
     }
 }
@@ -31,7 +31,7 @@ pub(crate) fn without_nul(key: &str, text: &str) -> Result<String> {
 /// A path that is not empty.
 pub(crate) fn path(key: &'static str, value: &Value<'_>) -> Result<PathBuf> {
     match string(key, value)? {
-        text if text.is_empty() => Err(WorkloadFault::EmptyPath { key }),
+        text if text.is_empty() => Err(WorkloadFault::EmptyPath(key)),
         text => Ok(text.into()),
     }
 }
@@ -53,7 +53,7 @@ pub(crate) fn variables(key: &'static str, value: &Value<'_>) -> Result<BTreeMap
     let Value::Table(table) = value else { return Err(wrong_type(key, EXPECTED, value)) };
     let variable = |name: &Cow<'_, str>, value: &Value<'_>| {
         if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(WorkloadFault::VariableName { found: name.to_string() });
+            return Err(WorkloadFault::VariableName(name.to_string()));
         }
         match value {
             Value::String(text) => Ok((name.to_string(), without_nul(key, text)?)),
@@ -79,7 +79,7 @@ pub(crate) fn time(key: &'static str, value: &Value<'_>) -> Result<Nanos> {
 /// A time above zero.
 pub(crate) fn positive_time(key: &'static str, value: &Value<'_>) -> Result<Nanos> {
     match time(key, value)? {
-        Nanos::ZERO => Err(WorkloadFault::ZeroTime { key }),
+        Nanos::ZERO => Err(WorkloadFault::ZeroTime(key)),
         time => Ok(time),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   10 app · 9 lab · 8 report edge · 7 journal · 6 host-scx · 5 host-sim host-live profiler
-//!    4 engine policy linux · 3 model · 2 sched · 1 topology program · 0 base
+//!    4 engine policy linux · 3 model testkit · 2 sched · 1 topology program · 0 base
 //! ```
 //!
 //! A crate depends on crates of lower layers only. Some crates have a list of dependents: only crates on
@@ -23,6 +23,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("program", 1),
     ("sched", 2),
     ("model", 3),
+    ("testkit", 3),
     ("engine", 4),
     ("policy", 4),
     ("linux", 4),
@@ -40,6 +41,7 @@ const LAYERS: &[(&str, u8)] = &[
 /// Crates with a list of dependents: crate, dependents, reason.
 const RESTRICTED: &[(&str, &[&str], &str)] = &[
     ("policy", &["lab", "app"], "hosts use `dyn Policy`"),
+    ("testkit", &["engine", "policy"], "only for tests of decisions"),
     ("model", &["policy"], "the physics must not depend on what policies estimate"),
     (
         "linux",

@@ -1,231 +1,163 @@
-//! Decisions of `animal`, text in, text out: [`crate::testing`] says how a world is written.
+//! Decisions of `animal`.
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 
-use crate::testing::{plans, stories};
-
-fn check(machine: &str, policy: &str, script: &str, expected: Expect) {
-    expected.assert_eq(&plans(machine, policy, script));
-}
-
-fn check_story(machine: &str, policy: &str, script: &str, expected: Expect) {
-    expected.assert_eq(&stories(machine, policy, script));
-}
-
-const TWO_CACHES: &str = "nodes=1 llcs=2 cores=2";
+use crate::testing::{check, plans};
 
 #[test]
 fn a_thread_that_comes_goes_to_the_cache_with_the_fewest_threads() {
-    check_story(
-        TWO_CACHES,
-        "animal",
-        "job a\njob b\njob c\n0ms due a b\n1s due c",
-        expect![[r#"
-            0ms a on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
-            0ms b on 2 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 1 had the lowest penalty for it (0 for all of its threads): it gets cpu 2
-            1s c on 1 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 0 had the lowest penalty for it (8 for all of its threads): it gets cpu 1
-        "#]],
-    );
+    check(expect![[r#"
+        nodes=1 llcs=2 cores=2
+        0ms due a b
+        1s due c
+        >> animal
+        0ms a on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
+        0ms b on 2 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 1 had the lowest penalty for it (0 for all of its threads): it gets cpu 2
+        1s c on 1 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 0 had the lowest penalty for it (8 for all of its threads): it gets cpu 1
+    "#]]);
 }
 
 #[test]
 fn of_caches_with_equally_few_threads_it_takes_the_one_with_the_smallest_penalty() {
-    check_story(
-        TWO_CACHES,
-        "animal",
-        "
-        job loud
-        job quiet
-        job new
+    check(expect![[r#"
+        nodes=1 llcs=2 cores=2
         0ms due loud quiet
         1s rates loud=20/30 quiet=0.1/1; poll
         1500ms due new
-        ",
-        expect![[r#"
-            0ms loud on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
-            0ms quiet on 2 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 1 had the lowest penalty for it (0 for all of its threads): it gets cpu 2
-            1500ms new on 3 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 1 had the lowest penalty for it (1 for all of its threads): it gets cpu 3
-        "#]],
-    );
+        >> animal
+        0ms loud on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
+        0ms quiet on 2 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 1 had the lowest penalty for it (0 for all of its threads): it gets cpu 2
+        1500ms new on 3 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 1 had the lowest penalty for it (1 for all of its threads): it gets cpu 3
+    "#]]);
 }
 
 #[test]
 fn a_pair_changes_places_when_that_makes_its_penalties_smaller() {
-    check_story(
-        TWO_CACHES,
-        "animal[pairs=20]",
-        "
-        job devil
-        job turtle
-        job rabbit
-        job sheep
+    check(expect![[r#"
+        nodes=1 llcs=2 cores=2
         0ms due devil turtle rabbit sheep
         1s rates devil=20/30 turtle=0.1/1 rabbit=0.5/20 sheep=0.5/5; poll
         2s poll
-        ",
-        expect![[r#"
-            0ms devil on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
-            0ms turtle on 2 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 1 had the lowest penalty for it (0 for all of its threads): it gets cpu 2
-            0ms rabbit on 1 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 0 had the lowest penalty for it (8 for all of its threads): it gets cpu 1
-            0ms sheep on 3 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 1 had the lowest penalty for it (8 for all of its threads): it gets cpu 3
-            1s sheep on 1 because the job is a sheep (0.500 misses and 5.000 accesses per 1000 instructions) on llc 1, and rabbit is a rabbit on llc 0: swapping them changes the sum of penalties from 17 to 11; it gets cpu 1 (tier counters)
-            1s rabbit on 3 because the job is a rabbit (0.500 misses and 20.000 accesses per 1000 instructions) on llc 0, and sheep is a sheep on llc 1: swapping them changes the sum of penalties from 17 to 11; it gets cpu 3 (tier counters)
-            2s turtle on 1 because the job is a turtle (0.100 misses and 1.000 accesses per 1000 instructions) on llc 1, and sheep is a sheep on llc 0: swapping them changes the sum of penalties from 11 to 6; it gets cpu 1 (tier counters)
-            2s sheep on 2 because the job is a sheep (0.500 misses and 5.000 accesses per 1000 instructions) on llc 0, and turtle is a turtle on llc 1: swapping them changes the sum of penalties from 11 to 6; it gets cpu 2 (tier counters)
-        "#]],
-    );
+        >> animal[pairs=20]
+        0ms devil on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
+        0ms turtle on 2 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 1 had the lowest penalty for it (0 for all of its threads): it gets cpu 2
+        0ms rabbit on 1 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 0 had the lowest penalty for it (8 for all of its threads): it gets cpu 1
+        0ms sheep on 3 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (1) llc 1 had the lowest penalty for it (8 for all of its threads): it gets cpu 3
+        1s sheep on 1 because the job is a sheep (0.500 misses and 5.000 accesses per 1000 instructions) on llc 1, and rabbit is a rabbit on llc 0: swapping them changes the sum of penalties from 17 to 11; it gets cpu 1 (tier counters)
+        1s rabbit on 3 because the job is a rabbit (0.500 misses and 20.000 accesses per 1000 instructions) on llc 0, and sheep is a sheep on llc 1: swapping them changes the sum of penalties from 17 to 11; it gets cpu 3 (tier counters)
+        2s turtle on 1 because the job is a turtle (0.100 misses and 1.000 accesses per 1000 instructions) on llc 1, and sheep is a sheep on llc 0: swapping them changes the sum of penalties from 11 to 6; it gets cpu 1 (tier counters)
+        2s sheep on 2 because the job is a sheep (0.500 misses and 5.000 accesses per 1000 instructions) on llc 0, and turtle is a turtle on llc 1: swapping them changes the sum of penalties from 11 to 6; it gets cpu 2 (tier counters)
+    "#]]);
 }
 
 #[test]
 fn a_pair_that_gains_nothing_stays() {
-    check(
-        TWO_CACHES,
-        "animal[pairs=50]",
-        "
-        job a
-        job b
-        job c
-        job d
+    check(expect![[r#"
+        nodes=1 llcs=2 cores=2
         0ms due a b c d
         1s rates a=20/30 b=20/30 c=20/30 d=20/30; poll
         2s poll
-        ",
-        expect![[r#"
-            0ms a on 0 because animal-comes
-            0ms b on 2 because animal-comes
-            0ms c on 1 because animal-comes
-            0ms d on 3 because animal-comes
-        "#]],
-    );
+        > animal[pairs=50]
+        0ms a on 0; b on 2; c on 1; d on 3 because animal-comes
+    "#]]);
 }
 
 #[test]
 fn where_accesses_are_not_counted_who_misses_little_is_a_sheep() {
-    check_story(
-        TWO_CACHES,
-        "animal",
-        "
-        job a
-        job b
+    check(expect![[r#"
+        nodes=1 llcs=2 cores=2
         0ms due a
         1s rates a=0.1; poll
         1500ms ended a
         1600ms due b
         2s rates b=0.1; poll
         2500ms usable 1-3
-        ",
-        expect![[r#"
-            0ms a on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
-            1600ms b on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
-            2500ms b on 1 because the job is a sheep (0.100 misses per 1000 instructions, accesses not counted); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 1; some of its CPUs (0) became unusable (tier counters)
-        "#]],
-    );
+        >> animal
+        0ms a on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
+        1600ms b on 0 because the job is a devil (assumed until its class is known); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 0
+        2500ms b on 1 because the job is a sheep (0.100 misses per 1000 instructions, accesses not counted); of the caches with the fewest threads (0) llc 0 had the lowest penalty for it (0 for all of its threads): it gets cpu 1; some of its CPUs (0) became unusable (tier counters)
+    "#]]);
 }
 
 #[test]
 fn who_uses_too_little_is_left_to_the_kernel_and_comes_back() {
-    check(
-        TWO_CACHES,
-        "animal",
-        "
-        job a
-        job b
+    check(expect![[r#"
+        nodes=1 llcs=2 cores=2
         0ms due a b
         1s rates a=20 b=20@50; poll
         2s rates a=20 b=20; poll
-        ",
-        expect![[r#"
-            0ms a on 0 because animal-comes
-            0ms b on 2 because animal-comes
-            1s b released because not-busy
-            2s b on 2 because animal-comes
-        "#]],
-    );
+        > animal
+        0ms a on 0; b on 2 because animal-comes
+        1s b released because not-busy
+        2s b on 2 because animal-comes
+    "#]]);
 }
 
 #[test]
 fn a_job_gets_a_seat_for_each_thread_where_it_may_run() {
-    check(
-        "nodes=1 llcs=2 cores=4",
-        "animal",
-        "
+    check(expect![[r#"
+        nodes=1 llcs=2 cores=4
         job wide threads=3
         job tied cpus=1
         job nowhere cpus=99
         0ms due wide tied nowhere
-        ",
-        expect![[r#"
-            0ms tied on 1 because animal-comes
-            0ms wide on 0,4-5 because animal-comes
-        "#]],
-    );
+        > animal
+        0ms tied on 1; wide on 0,4-5 because animal-comes
+    "#]]);
 }
 
 #[test]
 fn who_may_not_run_there_is_swapped_with_nobody() {
-    check(
-        TWO_CACHES,
-        "animal[pairs=50]",
-        "
-        job devil cpus=0-1
-        job rabbit cpus=0-1
-        job turtle
-        job sheep
+    check(expect![[r#"
+        nodes=1 llcs=2 cores=2
+        job devil rabbit cpus=0-1
+        job turtle sheep
         0ms due devil rabbit turtle sheep
-        500ms hands-off turtle; hands-off sheep
+        500ms unmanaged turtle; unmanaged sheep
         1s rates devil=20/30 turtle=0.1/1 rabbit=0.5/20 sheep=0.5/5; poll
-        ",
-        expect![[r#"
-            0ms devil on 0 because animal-comes
-            0ms rabbit on 1 because animal-comes
-            0ms turtle on 2 because animal-comes
-            0ms sheep on 3 because animal-comes
-        "#]],
-    );
+        > animal[pairs=50]
+        0ms devil on 0; rabbit on 1; turtle on 2; sheep on 3 because animal-comes
+    "#]]);
 }
 
 #[test]
 fn more_threads_than_cpus_share_them() {
-    check(
-        "llcs=2",
-        "animal",
-        "job a\njob b\njob c\n0ms due a b c",
-        expect![[r#"
-        0ms a on 0 because animal-comes
-        0ms b on 1 because animal-comes
-        0ms c on 0 because animal-comes
-    "#]],
-    );
+    check(expect![[r#"
+        llcs=2
+        0ms due a b c
+        > animal
+        0ms a on 0; b on 1; c on 0 because animal-comes
+    "#]]);
 }
 
 #[test]
 fn the_same_seed_draws_the_same_pairs() {
-    let mut script = "job a\njob b\njob c\njob d\njob e\njob f\n0ms due a b c d e f\n".to_owned();
-    script.push_str("1s rates a=20 b=0.1/1 c=5 d=0.5/20 e=0.5/5 f=30; poll\n");
-    (2..20).for_each(|second| script.push_str(&format!("{second}s poll\n")));
-    let play = || plans("nodes=2 llcs=2 cores=2", "animal", &script);
+    let script = "
+        0ms due a b c d e f
+        1s rates a=20 b=0.1/1 c=5 d=0.5/20 e=0.5/5 f=30; poll
+        2s..19s/1s poll
+    ";
+    let play = || plans("nodes=2 llcs=2 cores=2", "animal", script);
     assert_eq!(play(), play());
 }
 
 #[test]
 fn without_any_count_of_misses_the_run_ends_and_with_one_cpu_nothing_is_placed() {
-    let script = "job a\njob b\n0ms due a b\n1s rates a=- b=-; poll\n2s poll\n3s poll\n4s poll";
-    check(
-        TWO_CACHES,
-        "animal",
-        script,
-        expect![[r#"
-        0ms a on 0 because animal-comes
-        0ms b on 2 because animal-comes
-        4s gives up because rates-unreadable
-    "#]],
-    );
-    check(
-        "nodes=1",
-        "animal",
-        "job a\n0ms due a",
-        expect![[r#"
+    check(expect![[r#"
+        nodes=1 llcs=2 cores=2
+        0ms due a b
+        1s rates a=- b=-; poll
+        2s poll
+        3s poll
+        4s poll
+        > animal
+        0ms a on 0; b on 2 because animal-comes
+        4s abort because rates-unreadable
+    "#]]);
+    check(expect![[r#"
+        nodes=1
+        0ms due a
+        > animal
         0ms note: nothing-to-place
-    "#]],
-    );
+    "#]]);
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use proptest::prelude::*;
 
-use crate::testing::{plans, play_watched};
+use crate::testing::{plans, play_watched, requests};
 
 const MACHINES: [&str; 6] = [
     "nodes=2 cores=2",
@@ -58,7 +58,7 @@ prop_compose! {
                 0..=2 => writeln!(text, "{at}s due j{whom}"),
                 3 => writeln!(text, "{at}s ended j{whom}"),
                 4 => writeln!(text, "{at}s usable 0-{}", usable % 4),
-                5 => writeln!(text, "{at}s hands-off j{whom}"),
+                5 => writeln!(text, "{at}s unmanaged j{whom}"),
                 6 => writeln!(text, "{at}s rates j{whom}=-; poll"),
                 7 => writeln!(text, "{at}s rates j{whom}={rate}@{usable}0; poll"),
                 _ => writeln!(text, "{at}s rates j{whom}={rate}/{usable}; poll"),
@@ -107,14 +107,13 @@ proptest! {
     fn nobody_is_asked_for_twice_in_one_turn(
         script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
     ) {
-        let told = plans(MACHINES[machine], POLICIES[policy], &script);
-        let mut wishes: Vec<(&str, &str)> = told.lines()
-            .filter(|line| line.contains(" on ") || line.contains(" released "))
-            .filter_map(|line| { let mut words = line.split(' '); Some((words.next()?, words.next()?)) })
-            .collect();
-        let n_wishes = wishes.len();
-        wishes.sort_unstable();
-        wishes.dedup();
-        prop_assert_eq!(wishes.len(), n_wishes, "{}", told);
+        let output = plans(MACHINES[machine], POLICIES[policy], &script);
+        let jobs = requests(&output).filter(|(_, text)| !text.contains(" pages "));
+        let mut jobs: Vec<(&str, &str)> =
+            jobs.map(|(time, text)| (time, text.split(' ').next().expect("a job"))).collect();
+        let n_requests = jobs.len();
+        jobs.sort_unstable();
+        jobs.dedup();
+        prop_assert_eq!(jobs.len(), n_requests, "{}", output);
     }
 }

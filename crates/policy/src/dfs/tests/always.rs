@@ -56,7 +56,7 @@ prop_compose! {
                 0 | 1 => writeln!(text, "{at}ms due j{whom}"),
                 2 => writeln!(text, "{at}ms ended j{whom}"),
                 3 => writeln!(text, "{at}ms usable 0-{usable}"),
-                4 => writeln!(text, "{at}ms hands-off j{whom}"),
+                4 => writeln!(text, "{at}ms unmanaged j{whom}"),
                 5 => writeln!(text, "{at}ms poll unreadable"),
                 _ => writeln!(text, "{at}ms poll {} with j{whom}={}", loads.iter().map(u64::to_string).collect::<Vec<_>>().join(" "), loads[0]),
             }.expect("text");
@@ -94,7 +94,7 @@ proptest! {
         crate::testing::play_watched(MACHINES[machine], "dfs[reading=paper]", &script, |watched| {
             let Some(from) = watched.moved_from else { return };
             assert_eq!(Some(&watched.loads[from]), watched.loads.iter().max());
-            assert!(watched.classes_there.iter().all(|&class| class <= watched.class));
+            assert!(watched.candidate_classes.iter().all(|&class| class <= watched.class));
         });
     }
 

@@ -1,49 +1,51 @@
-//! What is moved, and when (spec 1.6).
+//! Migrations: trigger, victim and target.
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 
-use super::check;
-use crate::testing::{plans, stories};
+use crate::testing::{check, check_after, plans};
 
-const TWO_NODES: &str = "nodes=2 cores=2";
-
-/// Three jobs on node 0 (class 2, 7 and 5; the first may not leave it) and one that may not leave
+/// Two nodes. Three jobs on node 0, of classes 2, 7 and 5, the first restricted to it, and one job restricted to
 /// node 1.
-pub(super) fn three_and_one(then: &str) -> String {
-    let world = "
-        job mild class=2 nodes=0
-        job wild class=7
-        job wide class=5
-        job other class=1 nodes=1
-        0ms due mild
-        1ms poll 0 100
-        2ms due wild wide
-        3ms due other
-    ";
-    format!("{world}{then}")
-}
+pub(super) const THREE_AND_ONE: &str = "
+    nodes=2 cores=2
+    job mild class=2 nodes=0
+    job wild class=7
+    job wide class=5
+    job other class=1 nodes=1
+    0ms due mild
+    1ms poll 0 100
+    2ms due wild wide
+    3ms due other
+";
 
-/// What happens to the three and the one after they have started.
-fn check_then(policy: &str, then: &str, expected: Expect) {
-    let plans = plans(TWO_NODES, policy, &three_and_one(then));
-    let begun = "0ms mild on 0 because only-domain\n2ms wild on 1 because least-load\n\
-                 2ms wide on 0 because least-load\n3ms other on 2 because only-domain\n";
-    expected.assert_eq(plans.strip_prefix(begun).expect("they start as always"));
-}
-
-/// The same with reasons as people read them.
-fn check_story_then(policy: &str, then: &str, expected: Expect) {
-    let stories = stories(TWO_NODES, policy, &three_and_one(then));
-    let after: Vec<&str> = stories.lines().skip(4).collect();
-    expected.assert_eq(&after.join("\n"));
+#[test]
+fn the_jobs_of_these_cases_start_with_every_configuration_as_expected() {
+    let started = "0ms mild on 0 because only-domain\n2ms wild on 1; wide on 0 because least-load\n\
+                   3ms other on 2 because only-domain\n";
+    let script = THREE_AND_ONE.replace("nodes=2 cores=2", "");
+    for parameters in [
+        "",
+        "reading=paper",
+        "trigger=ratio",
+        "factor=4/3",
+        "migrations_per_poll=3",
+        "cooldown=2",
+        "min_load=0.5%",
+        "failures=3",
+        "start=plain",
+    ] {
+        let policy = format!("dfs[{parameters}]");
+        assert_eq!(plans("nodes=2 cores=2", &policy, &script), started, "{policy}");
+    }
 }
 
 #[test]
 fn the_highest_class_leaves_the_busiest_node_for_the_calmest() {
-    check_then(
-        "dfs",
-        "250ms poll 900 100",
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
+        250ms poll 900 100
+        > dfs
         250ms wild on 3 because load-uneven
     "#]],
     );
@@ -51,37 +53,57 @@ fn the_highest_class_leaves_the_busiest_node_for_the_calmest() {
 
 #[test]
 fn a_move_tells_loads_limit_and_class() {
-    check_story_then(
-        "dfs",
-        "250ms poll 900 100",
-        expect![
-            "250ms wild on 3 because node 0 had a load of 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); this job had the highest class (7, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)"
-        ],
+    check_after(
+        THREE_AND_ONE,
+        expect![[r#"
+        250ms poll 900 100
+        >> dfs
+        250ms wild on 3 because node 0 had a load of 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); this job had the highest class (7, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)
+    "#]],
     );
 }
 
 #[test]
 fn without_any_load_nothing_moves() {
-    check_then("dfs", "250ms poll 0 0", expect![[""]]);
-    check_then("dfs[reading=paper]", "250ms poll 0 0", expect![[""]]);
+    check_after(
+        THREE_AND_ONE,
+        expect![[r#"
+        250ms poll
+        > dfs
+        > dfs[reading=paper]
+    "#]],
+    );
 }
 
 #[test]
 fn equal_loads_move_nothing() {
-    check_then("dfs", "250ms poll 500 500", expect![[""]]);
-    check_then("dfs[trigger=ratio]", "250ms poll 500 500", expect![[""]]);
-    check_then("dfs[factor=1]", "250ms poll 500 500", expect![[""]]);
-    check_then("dfs[reading=paper]", "250ms poll 500 500", expect![[""]]);
+    check_after(
+        THREE_AND_ONE,
+        expect![[r#"
+        250ms poll 500 500
+        > dfs
+        > dfs[trigger=ratio]
+        > dfs[factor=1]
+        > dfs[reading=paper]
+    "#]],
+    );
 }
 
 #[test]
 fn the_limit_of_two_nodes_is_four_thirds_of_the_mean_and_must_be_passed() {
     // With 1000 and 500 the mean is 750 and the limit 1000.
-    check_then("dfs", "250ms poll 1000 500", expect![[""]]);
-    check_then(
-        "dfs",
-        "250ms poll 1001 500",
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
+        250ms poll 1000 500
+        > dfs
+    "#]],
+    );
+    check_after(
+        THREE_AND_ONE,
+        expect![[r#"
+        250ms poll 1001 500
+        > dfs
         250ms wild on 3 because load-uneven
     "#]],
     );
@@ -90,57 +112,36 @@ fn the_limit_of_two_nodes_is_four_thirds_of_the_mean_and_must_be_passed() {
 #[test]
 fn the_limit_grows_with_the_number_of_nodes() {
     // Four nodes: 8/5 of the mean. 400 of 1000 is 1.6 times the mean, 401 is more.
-    let script = |loads: &str| {
-        format!(
-            "
-            job a class=3
-            job b class=4
-            job c class=3 nodes=0
-            0ms due a
-            1ms poll 0 9 9 9
-            2ms due b c
-            250ms poll {loads}
-            "
-        )
-    };
-    check(
-        "nodes=4",
-        "dfs",
-        &script("400 200 200 200"),
+    const START: &str = "
+        nodes=4
+        job a class=3
+        job b class=4
+        job c class=3 nodes=0
+        0ms due a
+        1ms poll 0 9 9 9
+        2ms due b c
+    ";
+    check_after(
+        START,
         expect![[r#"
-        0ms a on 0 because lowest-number
-        2ms b on 0 because least-load
-        2ms c on 0 because only-domain
-    "#]],
-    );
-    check(
-        "nodes=4",
-        "dfs",
-        &script("401 200 200 199"),
-        expect![[r#"
-        0ms a on 0 because lowest-number
-        2ms b on 0 because least-load
-        2ms c on 0 because only-domain
-        250ms b on 3 because load-uneven
+        250ms poll 400 200 200 200
+        500ms poll 401 200 200 199
+        > dfs
+        500ms b on 3 because load-uneven
     "#]],
     );
 }
 
 #[test]
 fn a_factor_of_ones_own_holds_as_a_decimal_or_a_fraction() {
-    let script = "250ms poll 1001 500";
-    check_then("dfs[factor=1.5]", script, expect![[""]]);
-    check_then(
-        "dfs[factor=4/3]",
-        script,
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
+        250ms poll 1001 500
+        > dfs[factor=1.5]
+        > dfs[factor=4/3]
         250ms wild on 3 because load-uneven
-    "#]],
-    );
-    check_then(
-        "dfs[factor=1.333333]",
-        script,
-        expect![[r#"
+        > dfs[factor=1.333333]
         250ms wild on 3 because load-uneven
     "#]],
     );
@@ -148,145 +149,123 @@ fn a_factor_of_ones_own_holds_as_a_decimal_or_a_fraction() {
 
 #[test]
 fn twice_the_mean_can_never_be_passed_on_two_nodes() {
-    check_then("dfs[factor=2]", "250ms poll 1000 0", expect![[""]]);
+    check_after(
+        THREE_AND_ONE,
+        expect![[r#"
+        250ms poll 1000 0
+        > dfs[factor=2]
+    "#]],
+    );
 }
 
 #[test]
 fn by_ratio_twice_the_smallest_load_is_enough() {
-    let policy = "dfs[trigger=ratio]";
-    check_then(policy, "250ms poll 999 500", expect![[""]]);
-    check_story_then(
-        policy,
-        "250ms poll 1000 500",
-        expect![
-            "250ms wild on 3 because node 0 had a load of 1000 memory operations in the last interval and node 1 500: a ratio of at least 2 (mean 750); this job had the highest class (7, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)"
-        ],
+    check_after(
+        THREE_AND_ONE,
+        expect![[r#"
+        250ms poll 999 500
+        > dfs[trigger=ratio]
+    "#]],
+    );
+    check_after(
+        THREE_AND_ONE,
+        expect![[r#"
+        250ms poll 1000 500
+        >> dfs[trigger=ratio]
+        250ms wild on 3 because node 0 had a load of 1000 memory operations in the last interval and node 1 500: a ratio of at least 2 (mean 750); this job had the highest class (7, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)
+    "#]],
     );
 }
 
 #[test]
 fn of_equal_classes_the_one_that_started_last_moves() {
-    check(
-        TWO_NODES,
-        "dfs",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job first class=4 nodes=0
-        job last class=4
-        job middle class=4
+        job last middle class=4
         0ms due first
         1ms poll 0 100
         2ms due middle
         3ms due last
         250ms poll 900 100
-        ",
-        expect![[r#"
-            0ms first on 0 because only-domain
-            2ms middle on 1 because least-load
-            3ms last on 0 because least-load
-            250ms last on 2 because load-uneven
-        "#]],
-    );
+        > dfs
+        0ms first on 0 because only-domain
+        2ms middle on 1 because least-load
+        3ms last on 0 because least-load
+        250ms last on 2 because load-uneven
+    "#]]);
 }
 
 #[test]
 fn of_equal_classes_that_started_together_the_one_with_the_smallest_number_moves() {
-    check(
-        TWO_NODES,
-        "dfs[start=plain]",
-        "
-        job older class=4
-        job one class=4
-        job two class=4
+    check(expect![[r#"
+        nodes=2 cores=2
+        job older one two class=4
         0ms due older
         1ms due one two
         250ms poll 900 100
         500ms poll 900 100
         750ms poll 900 100
-        ",
-        expect![[r#"
-            0ms older on 0 because lowest-number
-            1ms one on 1 because lowest-number
-            1ms two on 0 because lowest-number
-            250ms one on 2 because load-uneven
-            500ms two on 3 because load-uneven
-        "#]],
-    );
+        > dfs[start=plain]
+        0ms older on 0 because lowest-number
+        1ms one on 1; two on 0 because lowest-number
+        250ms one on 2 because load-uneven
+        500ms two on 3 because load-uneven
+    "#]]);
 }
 
 #[test]
 fn of_equal_loads_the_lowest_numbers_are_the_ends() {
-    check(
-        "nodes=4 cores=2",
-        "dfs",
-        "
-        job a class=3
-        job b class=3
-        job c class=3
-        job d class=3
-        job e class=3
-        job f class=3
+    check(expect![[r#"
+        nodes=4 cores=2
+        job a b c d e f class=3
         0ms due a b c d e f
         250ms poll 900 10 900 10
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            0ms b on 2 because lowest-number
-            0ms c on 4 because lowest-number
-            0ms d on 6 because fewest-jobs
-            0ms e on 1 because lowest-number
-            0ms f on 3 because lowest-number
-            250ms a on 2 because load-uneven
-        "#]],
-    );
+        > dfs
+        0ms a on 0; b on 2; c on 4 because lowest-number
+        0ms d on 6 because fewest-jobs
+        0ms e on 1; f on 3 because lowest-number
+        250ms a on 2 because load-uneven
+    "#]]);
 }
 
 #[test]
 fn with_several_nodes_over_the_limit_one_job_moves_in_a_poll() {
-    check(
-        "nodes=4 cores=2",
-        "dfs",
-        "
-        job a class=3
-        job b class=3
-        job c class=3
-        job d class=3
-        job e class=3
-        job f class=3
-        job g class=3
-        job h class=3
+    check(expect![[r#"
+        nodes=4 cores=2
+        job a b c d e f g h class=3
         0ms due a b c d e f g h
         250ms poll 900 10 800 10
         500ms poll 10 10 800 10
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            0ms b on 2 because lowest-number
-            0ms c on 4 because lowest-number
-            0ms d on 6 because fewest-jobs
-            0ms e on 1 because lowest-number
-            0ms f on 3 because lowest-number
-            0ms g on 5 because lowest-number
-            0ms h on 7 because fewest-jobs
-            250ms a on 2 because load-uneven
-            500ms c on 0 because load-uneven
-        "#]],
-    );
+        > dfs
+        0ms a on 0; b on 2; c on 4 because lowest-number
+        0ms d on 6 because fewest-jobs
+        0ms e on 1; f on 3; g on 5 because lowest-number
+        0ms h on 7 because fewest-jobs
+        250ms a on 2 because load-uneven
+        500ms c on 0 because load-uneven
+    "#]]);
 }
 
 #[test]
 fn when_told_so_several_jobs_move_in_a_poll_and_each_counts_as_moved() {
-    check_story_then(
-        "dfs[migrations_per_poll=3]",
-        "250ms poll 1200 0 with wild=300 wide=300 mild=300",
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
-            250ms wild on 3 because node 0 had a load of 1200 memory operations in the last interval and node 1 0: more than 4/3 times the mean (600); this job had the highest class (7, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)
-            250ms wide on 2 because node 0 had a load of 900 memory operations in the last interval and node 1 300: more than 4/3 times the mean (600); this job had the highest class (5, by rate) of the movable jobs on node 0; cpu 2 had the fewest jobs on node 1 (tier bandwidth)"#]],
+        250ms poll 1200 0 with wild=300 wide=300 mild=300
+        >> dfs[migrations_per_poll=3]
+        250ms wild on 3 because node 0 had a load of 1200 memory operations in the last interval and node 1 0: more than 4/3 times the mean (600); this job had the highest class (7, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)
+        250ms wide on 2 because node 0 had a load of 900 memory operations in the last interval and node 1 300: more than 4/3 times the mean (600); this job had the highest class (5, by rate) of the movable jobs on node 0; cpu 2 had the fewest jobs on node 1 (tier bandwidth)
+    "#]],
     );
 }
 
 #[test]
 fn a_job_that_was_moved_rests_for_eight_polls() {
-    let script = "
+    // `other` may not leave node 1, so nobody moves until `wild` has rested.
+    check_after(
+        THREE_AND_ONE,
+        expect![[r#"
         250ms poll 900 100
         500ms poll 100 900
         750ms poll 100 900
@@ -297,21 +276,11 @@ fn a_job_that_was_moved_rests_for_eight_polls() {
         2000ms poll 100 900
         2250ms poll 100 900
         2500ms poll 900 100
-        ";
-    // `other` may not leave node 1, so nobody moves until `wild` has rested.
-    check_then(
-        "dfs",
-        script,
-        expect![[r#"
+        > dfs
         250ms wild on 3 because load-uneven
         2250ms wild on 1 because load-uneven
         2500ms wide on 3 because load-uneven
-    "#]],
-    );
-    check_then(
-        "dfs[cooldown=2]",
-        script,
-        expect![[r#"
+        > dfs[cooldown=2]
         250ms wild on 3 because load-uneven
         750ms wild on 1 because load-uneven
         2500ms wild on 3 because load-uneven
@@ -321,20 +290,17 @@ fn a_job_that_was_moved_rests_for_eight_polls() {
 
 #[test]
 fn as_printed_a_job_may_move_in_every_poll() {
-    let script = "250ms poll 900 100\n500ms poll 100 900\n750ms poll 900 100";
-    check_then(
-        "dfs[reading=paper]",
-        script,
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
+        250ms poll 900 100
+        500ms poll 100 900
+        750ms poll 900 100
+        > dfs[reading=paper]
         250ms wild on 3 because load-uneven
         500ms wild on 1 because load-uneven
         750ms wild on 3 because load-uneven
-    "#]],
-    );
-    check_then(
-        "dfs[reading=paper,cooldown=8]",
-        script,
-        expect![[r#"
+        > dfs[reading=paper,cooldown=8]
         250ms wild on 3 because load-uneven
         750ms wide on 2 because load-uneven
     "#]],
@@ -343,126 +309,103 @@ fn as_printed_a_job_may_move_in_every_poll() {
 
 #[test]
 fn while_the_highest_class_rests_the_next_one_moves() {
-    check_then(
-        "dfs[cooldown=100]",
-        "250ms poll 900 100\n500ms poll 900 100\n750ms poll 100 900",
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
-            250ms wild on 3 because load-uneven
-            500ms wide on 2 because load-uneven
-        "#]],
+        250ms poll 900 100
+        500ms poll 900 100
+        750ms poll 100 900
+        > dfs[cooldown=100]
+        250ms wild on 3 because load-uneven
+        500ms wide on 2 because load-uneven
+    "#]],
     );
 }
 
 #[test]
 fn a_job_that_starts_again_has_not_been_moved() {
-    check_then(
-        "dfs[cooldown=100]",
-        "
+    check_after(
+        THREE_AND_ONE,
+        expect![[r#"
         250ms poll 900 100
         260ms ended wild
         270ms due wild
         500ms poll 100 900
-        ",
-        expect![[r#"
-            250ms wild on 3 because load-uneven
-            270ms wild on 3 because least-load
-            500ms wild on 1 because load-uneven
-        "#]],
+        > dfs[cooldown=100]
+        250ms wild on 3 because load-uneven
+        270ms wild on 3 because least-load
+        500ms wild on 1 because load-uneven
+    "#]],
     );
 }
 
 #[test]
 fn a_job_alone_on_the_busiest_node_stays() {
-    let script = "
+    check(expect![[r#"
+        nodes=2 cores=2
         job a class=9
         job b class=1 nodes=1
         0ms due a b
         250ms poll 900 10
-    ";
-    check(
-        TWO_NODES,
-        "dfs",
-        script,
-        expect![[r#"
+        > dfs
         0ms a on 0 because lowest-number
         0ms b on 2 because only-domain
-    "#]],
-    );
-    check(
-        TWO_NODES,
-        "dfs[reading=paper]",
-        script,
-        expect![[r#"
+        > dfs[reading=paper]
         0ms a on 0 because lowest-number
         0ms b on 2 because only-domain
         250ms a on 3 because load-uneven
-    "#]],
-    );
-    check(
-        TWO_NODES,
-        "dfs[only_job=move]",
-        script,
-        expect![[r#"
+        > dfs[only_job=move]
         0ms a on 0 because lowest-number
         0ms b on 2 because only-domain
         250ms a on 3 because load-uneven
-    "#]],
-    );
-    check(
-        TWO_NODES,
-        "dfs[reading=paper,only_job=stay]",
-        script,
-        expect![[r#"
+        > dfs[reading=paper,only_job=stay]
         0ms a on 0 because lowest-number
         0ms b on 2 because only-domain
-    "#]],
-    );
+    "#]]);
 }
 
 #[test]
 fn too_little_load_moves_nothing() {
-    // The peak is 100 000 (seen once, evenly), so less than 1 000 in all is nothing.
-    let after_the_peak = |loads: &str| format!("250ms poll 100000 100000\n500ms poll {loads}");
-    check_then("dfs", &after_the_peak("900 99"), expect![[""]]);
-    check_then(
-        "dfs",
-        &after_the_peak("900 100"),
+    // The peak is 100 000, reached once on both nodes, so a total below 1000 is too little.
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
+        250ms poll 100000 100000
+        500ms poll 900 99
+        > dfs
+        > dfs[min_load=auto]
+        > dfs[min_load=0]
+        500ms wild on 3 because load-uneven
+        > dfs[reading=paper]
         500ms wild on 3 because load-uneven
     "#]],
     );
-    check_then(
-        "dfs[min_load=0]",
-        &after_the_peak("900 99"),
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
+        250ms poll 100000 100000
+        500ms poll 900 100
+        > dfs
         500ms wild on 3 because load-uneven
+        > dfs[min_load=1001]
     "#]],
     );
-    check_then("dfs[min_load=0.5%]", &after_the_peak("450 49"), expect![[""]]);
-    check_then(
-        "dfs[min_load=0.5%]",
-        &after_the_peak("450 50"),
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
-        500ms wild on 3 because load-uneven
-    "#]],
-    );
-    check_then("dfs[min_load=1001]", &after_the_peak("900 100"), expect![[""]]);
-    check_then("dfs[min_load=auto]", &after_the_peak("900 99"), expect![[""]]);
-    check_then(
-        "dfs[reading=paper]",
-        &after_the_peak("900 99"),
-        expect![[r#"
-        500ms wild on 3 because load-uneven
+        250ms poll 100000 100000
+        500ms poll 450 49
+        750ms poll 450 50
+        > dfs[min_load=0.5%]
+        750ms wild on 3 because load-uneven
     "#]],
     );
 }
 
 #[test]
 fn a_job_that_may_not_run_there_is_passed_over() {
-    check(
-        TWO_NODES,
-        "dfs",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job tied class=9 nodes=0
         job free class=2
         job other class=3 nodes=0
@@ -470,22 +413,22 @@ fn a_job_that_may_not_run_there_is_passed_over() {
         1ms poll 0 100
         2ms due free other
         250ms poll 900 10
-        ",
-        expect![[r#"
-            0ms tied on 0 because only-domain
-            2ms free on 1 because least-load
-            2ms other on 0 because only-domain
-            250ms free on 2 because load-uneven
-        "#]],
-    );
+        > dfs
+        0ms tied on 0 because only-domain
+        2ms free on 1 because least-load
+        2ms other on 0 because only-domain
+        250ms free on 2 because load-uneven
+    "#]]);
 }
 
 #[test]
 fn a_job_out_of_our_hands_is_passed_over() {
-    check_then(
-        "dfs",
-        "240ms hands-off wild\n250ms poll 900 100",
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
+        240ms unmanaged wild
+        250ms poll 900 100
+        > dfs
         250ms wide on 3 because load-uneven
     "#]],
     );
@@ -493,10 +436,13 @@ fn a_job_out_of_our_hands_is_passed_over() {
 
 #[test]
 fn a_refused_move_rests_like_one_that_was_done() {
-    check_then(
-        "dfs",
-        "deny wild\n250ms poll 900 100\n500ms poll 900 100",
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
+        deny wild
+        250ms poll 900 100
+        500ms poll 900 100
+        > dfs
         250ms wild on 3 because load-uneven
         500ms wide on 3 because load-uneven
     "#]],
@@ -505,26 +451,20 @@ fn a_refused_move_rests_like_one_that_was_done() {
 
 #[test]
 fn nobody_on_the_busiest_node_means_nothing_to_move() {
-    check(
-        TWO_NODES,
-        "dfs[reading=paper]",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job a class=3 nodes=1
         0ms due a
         250ms poll 900 10
-        ",
-        expect![[r#"
-            0ms a on 2 because only-domain
-        "#]],
-    );
+        > dfs[reading=paper]
+        0ms a on 2 because only-domain
+    "#]]);
 }
 
 #[test]
 fn the_mover_takes_the_cpu_with_the_fewest_programs() {
-    check(
-        TWO_NODES,
-        "dfs[start=plain]",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job x class=1 cpus=2
         job mild class=2
         job wild class=7
@@ -532,19 +472,18 @@ fn the_mover_takes_the_cpu_with_the_fewest_programs() {
         1ms poll 0 100
         2ms due mild wild
         250ms poll 900 100
-        ",
-        expect![[r#"
-            0ms x on 2 because only-domain
-            2ms mild on 0 because least-load
-            2ms wild on 1 because least-load
-            250ms wild on 3 because load-uneven
-        "#]],
-    );
+        > dfs[start=plain]
+        0ms x on 2 because only-domain
+        2ms mild on 0; wild on 1 because least-load
+        250ms wild on 3 because load-uneven
+    "#]]);
 }
 
 #[test]
 fn unreadable_counters_skip_the_poll_and_the_fourth_in_a_row_ends_the_run() {
-    let script = "
+    check_after(
+        THREE_AND_ONE,
+        expect![[r#"
         250ms poll unreadable
         500ms poll unreadable
         750ms poll unreadable
@@ -553,139 +492,106 @@ fn unreadable_counters_skip_the_poll_and_the_fourth_in_a_row_ends_the_run() {
         1500ms poll unreadable
         1750ms poll unreadable
         2000ms poll unreadable
-        ";
-    check_story_then(
-        "dfs[start=plain]",
-        script,
-        expect![
-            "2000ms gives up because the memory controller counters were unreadable 4 times in a row"
-        ],
-    );
-    check_then(
-        "dfs[reading=paper]",
-        script,
-        expect![[r#"
-        2000ms gives up because counters-unreadable
-    "#]],
-    );
-    check_then(
-        "dfs[failures=3]",
-        script,
-        expect![[r#"
-        750ms gives up because counters-unreadable
-        1750ms gives up because counters-unreadable
-        2000ms gives up because counters-unreadable
+        >> dfs[start=plain]
+        2000ms abort because the memory controller counters were unreadable 4 times in a row
+        > dfs[reading=paper]
+        2000ms abort because counters-unreadable
+        > dfs[failures=3]
+        750ms abort because counters-unreadable
+        1750ms abort because counters-unreadable
+        2000ms abort because counters-unreadable
     "#]],
     );
 }
 
 #[test]
 fn a_job_moved_and_one_started_in_the_same_turn_do_not_share_a_cpu() {
-    check(
-        TWO_NODES,
-        "dfs[start=plain]",
-        &format!("job late class=1\n{}", three_and_one("250ms poll 900 100; due late")),
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
-            0ms mild on 0 because only-domain
-            2ms wild on 1 because least-load
-            2ms wide on 0 because least-load
-            3ms other on 2 because only-domain
-            250ms wild on 3 because load-uneven
-            250ms late on 2 because least-load
-        "#]],
+        250ms poll 900 100; due late
+        > dfs[start=plain]
+        250ms note: no-class
+        250ms wild on 3 because load-uneven
+        250ms late on 2 because least-load
+    "#]],
     );
 }
 
 #[test]
 fn a_job_that_moves_because_of_loads_is_not_placed_again_because_of_a_lost_cpu() {
-    check(
-        "nodes=2 cores=3",
-        "dfs",
-        "
+    check(expect![[r#"
+        nodes=2 cores=3
         job pair class=7 threads=2
         job mild class=2 nodes=0
         0ms due pair mild
         250ms poll 900 10; usable 0,2-5
-        ",
-        expect![[r#"
-            0ms pair on 0-1 because lowest-number
-            0ms mild on 2 because only-domain
-            250ms pair on 3-4 because load-uneven
-        "#]],
-    );
+        > dfs
+        0ms pair on 0-1 because lowest-number
+        0ms mild on 2 because only-domain
+        250ms pair on 3-4 because load-uneven
+    "#]]);
 }
 
 #[test]
 fn a_job_that_has_to_lie_on_several_cores_is_left_there() {
-    check(
-        "nodes=1 llcs=1 cores=2",
-        "dfs",
-        "
+    check(expect![[r#"
+        nodes=1 llcs=1 cores=2
         job wide class=9 threads=2
-        job a class=2
-        job b class=2
-        job c class=2
+        job a b c class=2
         0ms due wide a b c
         250ms poll 10 900
-        ",
-        expect![[r#"
-            0ms note: memory-gains-nothing
-            0ms wide on 0-1 because lowest-number
-            0ms a on 1 because fewest-jobs
-            0ms b on 1 because smallest-classes
-            0ms c on 0 because fewest-jobs
-            250ms a on 0 because load-uneven
-        "#]],
-    );
+        > dfs
+        0ms note: memory-gains-nothing
+        0ms wide on 0-1 because lowest-number
+        0ms a on 1 because fewest-jobs
+        0ms b on 1 because smallest-classes
+        0ms c on 0 because fewest-jobs
+        250ms a on 0 because load-uneven
+    "#]]);
 }
 
 #[test]
 fn of_two_that_may_move_in_one_poll_the_second_is_alone_and_stays() {
-    check(
-        TWO_NODES,
-        "dfs[start=plain,migrations_per_poll=2]",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job a class=5
         job b class=4
         0ms due a b
         250ms poll 1200 0 with a=300 b=900
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            0ms b on 1 because lowest-number
-            250ms a on 2 because load-uneven
-        "#]],
-    );
+        > dfs[start=plain,migrations_per_poll=2]
+        0ms a on 0; b on 1 because lowest-number
+        250ms a on 2 because load-uneven
+    "#]]);
 }
 
 #[test]
 fn a_job_beside_one_that_lies_on_several_cores_is_alone() {
-    check(
-        "nodes=1 llcs=1 cores=2",
-        "dfs",
-        "
+    check(expect![[r#"
+        nodes=1 llcs=1 cores=2
         job wide class=9 threads=2
         job a class=2
         0ms due wide a
         250ms poll 10 900
-        ",
-        expect![[r#"
-            0ms note: memory-gains-nothing
-            0ms wide on 0-1 because lowest-number
-            0ms a on 1 because fewest-jobs
-        "#]],
-    );
+        > dfs
+        0ms note: memory-gains-nothing
+        0ms wide on 0-1 because lowest-number
+        0ms a on 1 because fewest-jobs
+    "#]]);
 }
 
 #[test]
 fn on_another_signal_the_largest_load_is_another() {
     // One percent of the 100 000 that controllers counted is more than the misses are.
-    check_then(
-        "dfs",
-        "250ms poll 100000 100000\ntier counters\n500ms poll 900 99",
+    check_after(
+        THREE_AND_ONE,
         expect![[r#"
-            500ms note: loads-are-misses
-            500ms wild on 3 because load-uneven
-        "#]],
+        250ms poll 100000 100000
+        tier counters
+        500ms poll 900 99
+        > dfs
+        500ms note: loads-are-misses
+        500ms wild on 3 because load-uneven
+    "#]],
     );
 }

@@ -2,175 +2,126 @@
 
 use expect_test::expect;
 
-use super::{check, check_story};
-
-const TWO_NODES: &str = "nodes=2 cores=2";
+use crate::testing::check;
 
 #[test]
 fn a_program_starts_on_the_node_with_the_least_load() {
-    check(
-        TWO_NODES,
-        "dfs",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job a class=1
         250ms poll 500 20
         300ms due a
-        ",
-        expect![[r#"
-            300ms a on 2 because least-load
-        "#]],
-    );
+        > dfs
+        300ms a on 2 because least-load
+    "#]]);
 }
 
 #[test]
 fn programs_that_start_together_before_anything_is_known_are_told_apart_by_their_number() {
-    check(
-        "nodes=4 cores=2",
-        "dfs",
-        "
-        job a class=3
-        job b class=3
-        job c class=3
-        job d class=3
-        job e class=3
+    check(expect![[r#"
+        nodes=4 cores=2
+        job a b c d e class=3
         0ms due a b c d e
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            0ms b on 2 because lowest-number
-            0ms c on 4 because lowest-number
-            0ms d on 6 because fewest-jobs
-            0ms e on 1 because lowest-number
-        "#]],
-    );
+        > dfs
+        0ms a on 0; b on 2; c on 4 because lowest-number
+        0ms d on 6 because fewest-jobs
+        0ms e on 1 because lowest-number
+    "#]]);
 }
 
 #[test]
 fn of_equal_loads_and_numbers_of_programs_the_smaller_sum_of_classes_decides() {
-    check(
-        TWO_NODES,
-        "dfs",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job heavy class=9
         job light class=2
         job next class=5
         0ms due heavy light
         10ms due next
-        ",
-        expect![[r#"
-            0ms heavy on 0 because lowest-number
-            0ms light on 2 because fewest-jobs
-            10ms next on 3 because smallest-classes
-        "#]],
-    );
+        > dfs
+        0ms heavy on 0 because lowest-number
+        0ms light on 2 because fewest-jobs
+        10ms next on 3 because smallest-classes
+    "#]]);
 }
 
 #[test]
 fn a_class_that_has_shown_its_load_is_expected_to_show_it_again() {
     // b and c would both go to node 1: its load stays 100 until the next poll.
-    check(
-        TWO_NODES,
-        "dfs[min_load=1000000]",
-        "
-        job a class=6
-        job b class=6
-        job c class=6
-        job d class=6
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b c d class=6
         0ms due a
         250ms poll 700 0 with a=700
         500ms poll 700 100 with a=700
         510ms due b
         520ms due c
         530ms due d
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            510ms b on 2 because least-load
-            520ms c on 1 because least-expected-load
-            530ms d on 3 because least-expected-load
-        "#]],
-    );
+        > dfs[min_load=1000000]
+        0ms a on 0 because lowest-number
+        510ms b on 2 because least-load
+        520ms c on 1 because least-expected-load
+        530ms d on 3 because least-expected-load
+    "#]]);
 }
 
 #[test]
 fn what_was_expected_is_forgotten_when_loads_are_measured_anew() {
-    check(
-        TWO_NODES,
-        "dfs[min_load=1000000]",
-        "
-        job a class=6
-        job b class=6
-        job c class=6
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b c class=6
         0ms due a
         250ms poll 700 0 with a=700
         500ms poll 700 0 with a=700
         510ms due b
         750ms poll 700 10 with a=700 b=10; due c
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            510ms b on 2 because least-load
-            750ms c on 3 because least-load
-        "#]],
-    );
+        > dfs[min_load=1000000]
+        0ms a on 0 because lowest-number
+        510ms b on 2 because least-load
+        750ms c on 3 because least-load
+    "#]]);
 }
 
 #[test]
 fn what_was_expected_is_kept_while_loads_cannot_be_measured() {
-    check(
-        TWO_NODES,
-        "dfs[min_load=1000000]",
-        "
-        job a class=6
-        job b class=6
-        job c class=6
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b c class=6
         0ms due a
         250ms poll 700 0 with a=700
         500ms poll 100 0 with a=100
         510ms due b
         750ms poll unreadable; due c
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            510ms b on 2 because least-load
-            750ms c on 1 because least-expected-load
-        "#]],
-    );
+        > dfs[min_load=1000000]
+        0ms a on 0 because lowest-number
+        510ms b on 2 because least-load
+        750ms c on 1 because least-expected-load
+    "#]]);
 }
 
 #[test]
 fn a_job_that_began_within_an_interval_does_not_tell_what_its_class_shows() {
     // Had the 10 of a's first, partial interval counted, c would be expected to show 355, not 700.
-    check_story(
-        TWO_NODES,
-        "dfs[min_load=1000000]",
-        "
-        job a class=6
-        job b class=6
-        job c class=6
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b c class=6
         240ms due a
         250ms poll 10 0 with a=10
         500ms poll 700 0 with a=700
         510ms due b
         520ms due c
-        ",
-        expect![[r#"
-            240ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
-            510ms b on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
-            520ms c on 1 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 700 of 1400 memory operations, of which 700 are expected of jobs started since); cpu 1 had the fewest jobs there (tier bandwidth)
-        "#]],
-    );
+        >> dfs[min_load=1000000]
+        240ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+        510ms b on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
+        520ms c on 1 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 700 of 1400 memory operations, of which 700 are expected of jobs started since); cpu 1 had the fewest jobs there (tier bandwidth)
+    "#]]);
 }
 
 #[test]
 fn loads_on_another_signal_are_learnt_anew() {
-    check_story(
-        TWO_NODES,
-        "dfs[min_load=1000000]",
-        "
-        job a class=6
-        job b class=6
-        job c class=6
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b c class=6
         0ms due a
         250ms poll 700 0 with a=700
         500ms poll 700 0 with a=700
@@ -178,164 +129,117 @@ fn loads_on_another_signal_are_learnt_anew() {
         750ms poll 9 0 with a=9
         760ms due b
         770ms due c
-        ",
-        expect![[r#"
-            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
-            750ms note: memory counters are not readable: the load of a domain is the sum of declared class times CPU time over its tasks
-            760ms b on 2 because node 1 had the lowest load (0 of 9 declared memory operations in the last interval); cpu 2 had the fewest jobs there (tier declared)
-            770ms c on 1 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 9 of 18 declared memory operations, of which 9 are expected of jobs started since); cpu 1 had the fewest jobs there (tier declared)
-        "#]],
-    );
+        >> dfs[min_load=1000000]
+        0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+        750ms note: memory counters are not readable: the load of a domain is the sum of declared class times CPU time over its tasks
+        760ms b on 2 because node 1 had the lowest load (0 of 9 declared memory operations in the last interval); cpu 2 had the fewest jobs there (tier declared)
+        770ms c on 1 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 9 of 18 declared memory operations, of which 9 are expected of jobs started since); cpu 1 had the fewest jobs there (tier declared)
+    "#]]);
 }
 
 #[test]
 fn within_a_node_the_cpu_with_the_fewest_programs_is_taken() {
-    check(
-        "nodes=2 cores=3",
-        "dfs[start=plain]",
-        "
-        job a class=1
-        job b class=1
-        job c class=1
-        job d class=1
+    check(expect![[r#"
+        nodes=2 cores=3
+        job a b c d class=1
         0ms due a b c
         10ms due d
         20ms ended b
         30ms due b
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            0ms b on 1 because lowest-number
-            0ms c on 2 because lowest-number
-            10ms d on 0 because lowest-number
-            30ms b on 1 because lowest-number
-        "#]],
-    );
+        > dfs[start=plain]
+        0ms a on 0; b on 1; c on 2 because lowest-number
+        10ms d on 0 because lowest-number
+        30ms b on 1 because lowest-number
+    "#]]);
 }
 
 #[test]
 fn a_job_with_threads_gets_as_many_cpus_and_all_of_a_smaller_domain() {
-    check(
-        "nodes=2 cores=4",
-        "dfs[start=plain]",
-        "
+    check(expect![[r#"
+        nodes=2 cores=4
         job a class=1
         job two class=1 threads=2
         job many class=1 threads=9
         0ms due a two many
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            0ms two on 1-2 because lowest-number
-            0ms many on 0-3 because lowest-number
-        "#]],
-    );
+        > dfs[start=plain]
+        0ms a on 0; two on 1-2; many on 0-3 because lowest-number
+    "#]]);
 }
 
 #[test]
 fn a_job_with_more_threads_than_its_core_has_cpus_gets_further_cores_of_the_node() {
-    check(
-        "nodes=1 llcs=1 cores=4",
-        "dfs",
-        "
+    check(expect![[r#"
+        nodes=1 llcs=1 cores=4
         job a class=1
         job four class=1 threads=4
         job two class=1 threads=2
         0ms due a two four
-        ",
-        expect![[r#"
-            0ms note: memory-gains-nothing
-            0ms a on 0 because lowest-number
-            0ms four on 0-3 because lowest-number
-            0ms two on 1-2 because lowest-number
-        "#]],
-    );
+        > dfs
+        0ms note: memory-gains-nothing
+        0ms a on 0; four on 0-3; two on 1-2 because lowest-number
+    "#]]);
 }
 
 #[test]
 fn a_job_is_bound_to_its_whole_domain_when_told_so() {
-    check(
-        "nodes=2 cores=4",
-        "dfs[bind=domain]",
-        "
-        job a class=1
-        job b class=1
+    check(expect![[r#"
+        nodes=2 cores=4
+        job a b class=1
         job c class=1 cpus=1-2
         0ms due a b c
-        ",
-        expect![[r#"
-            0ms a on 0-3 because lowest-number
-            0ms b on 4-7 because fewest-jobs
-            0ms c on 1-2 because only-domain
-        "#]],
-    );
+        > dfs[bind=domain]
+        0ms a on 0-3 because lowest-number
+        0ms b on 4-7 because fewest-jobs
+        0ms c on 1-2 because only-domain
+    "#]]);
 }
 
 #[test]
 fn a_job_starts_only_where_it_may_run() {
-    check(
-        TWO_NODES,
-        "dfs",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job tied class=1 cpus=1,3
         job nodal class=1 nodes=0
         job free class=1
         250ms poll 900 10
         300ms due tied nodal free
-        ",
-        expect![[r#"
-            300ms tied on 3 because least-load
-            300ms nodal on 0 because only-domain
-            300ms free on 2 because least-load
-        "#]],
-    );
+        > dfs
+        300ms tied on 3 because least-load
+        300ms nodal on 0 because only-domain
+        300ms free on 2 because least-load
+    "#]]);
 }
 
 #[test]
 fn a_job_whose_cpus_are_gone_is_left_to_the_host() {
-    check(
-        TWO_NODES,
-        "dfs",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job a class=1 cpus=3
         10ms usable 0-2
         20ms due a
-        ",
-        expect![[""]],
-    );
+        > dfs
+    "#]]);
 }
 
 #[test]
 fn as_printed_all_that_start_between_two_polls_go_to_one_node() {
-    check(
-        TWO_NODES,
-        "dfs[reading=paper]",
-        "
-        job a class=3
-        job b class=3
-        job c class=3
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b c class=3
         0ms due a b c
         250ms poll 30 20
         260ms due a b
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            0ms b on 1 because lowest-number
-            0ms c on 0 because lowest-number
-            260ms a on 2 because least-load
-            260ms b on 3 because least-load
-        "#]],
-    );
+        > dfs[reading=paper]
+        0ms a on 0; b on 1; c on 0 because lowest-number
+        260ms a on 2; b on 3 because least-load
+    "#]]);
 }
 
 #[test]
 fn a_start_tells_what_decided() {
-    check_story(
-        TWO_NODES,
-        "dfs",
-        "
-        job a class=3
-        job b class=3
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b class=3
         job c class=4
         job d class=1
         job e class=1 nodes=1
@@ -347,150 +251,112 @@ fn a_start_tells_what_decided() {
         500ms poll 10 5 with a=5 b=5 c=5
         510ms due d
         520ms due e
-        ",
-        expect![[r#"
-            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
-            10ms b on 2 because node 1 had the fewest jobs (0) of the domains with the lowest load (0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
-            20ms c on 1 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 1 had the fewest jobs there (tier bandwidth)
-            30ms d on 3 because node 1 had the fewest jobs (1) of the domains with the lowest load (0 of 0 memory operations); cpu 3 had the fewest jobs there (tier bandwidth)
-            510ms d on 3 because node 1 had the lowest load (5 of 15 memory operations in the last interval); cpu 3 had the fewest jobs there (tier bandwidth)
-            520ms e on 2 because node 1 is the only domain that the job may use (load 5 of 15 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
-        "#]],
-    );
+        >> dfs
+        0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+        10ms b on 2 because node 1 had the fewest jobs (0) of the domains with the lowest load (0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
+        20ms c on 1 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 1 had the fewest jobs there (tier bandwidth)
+        30ms d on 3 because node 1 had the fewest jobs (1) of the domains with the lowest load (0 of 0 memory operations); cpu 3 had the fewest jobs there (tier bandwidth)
+        510ms d on 3 because node 1 had the lowest load (5 of 15 memory operations in the last interval); cpu 3 had the fewest jobs there (tier bandwidth)
+        520ms e on 2 because node 1 is the only domain that the job may use (load 5 of 15 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
+    "#]]);
 }
 
 #[test]
 fn as_printed_a_start_tells_that_only_loads_were_compared() {
-    check_story(
-        TWO_NODES,
-        "dfs[reading=paper]",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job a class=3
         0ms due a
-        ",
-        expect![[r#"
-            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
-        "#]],
-    );
+        >> dfs[reading=paper]
+        0ms a on 0 because node 0 has the lowest number of 2 domains with equal load (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+    "#]]);
 }
 
 #[test]
 fn a_job_whose_cpu_goes_offline_is_placed_as_if_it_had_just_been_created() {
-    check_story(
-        TWO_NODES,
-        "dfs",
-        "
-        job a class=3
-        job b class=3
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b class=3
         0ms due a b
         250ms poll 10 50
         300ms usable 0-1,3
-        ",
-        expect![[r#"
-            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
-            0ms b on 2 because node 1 had the fewest jobs (0) of the domains with the lowest load (0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
-            300ms b on 1 because some of the job's CPUs (2) became unusable, so it was placed like a new job: on node 0 (the lowest load) with a load of 10 of 60 memory operations; cpu 1 had the fewest jobs there (tier bandwidth)
-        "#]],
-    );
+        >> dfs
+        0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+        0ms b on 2 because node 1 had the fewest jobs (0) of the domains with the lowest load (0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
+        300ms b on 1 because some of the job's CPUs (2) became unusable, so it was placed like a new job: on node 0 (the lowest load) with a load of 10 of 60 memory operations; cpu 1 had the fewest jobs there (tier bandwidth)
+    "#]]);
 }
 
 #[test]
 fn a_job_that_keeps_a_cpu_for_each_thread_stays_when_another_goes_offline() {
-    check(
-        "nodes=2 cores=4",
-        "dfs[bind=domain]",
-        "
+    check(expect![[r#"
+        nodes=2 cores=4
         job a class=3 threads=2
         0ms due a
         300ms usable 1-7
         400ms usable 3-7
-        ",
-        expect![[r#"
-            0ms a on 0-3 because lowest-number
-            400ms a on 4-7 because domain-gone
-        "#]],
-    );
+        > dfs[bind=domain]
+        0ms a on 0-3 because lowest-number
+        400ms a on 4-7 because domain-gone
+    "#]]);
 }
 
 #[test]
 fn a_whole_node_that_goes_offline_leaves_nobody_behind() {
-    check(
-        "nodes=3 cores=2",
-        "dfs",
-        "
-        job a class=3
-        job b class=3
-        job c class=3
+    check(expect![[r#"
+        nodes=3 cores=2
+        job a b c class=3
         job d class=3 nodes=0
         0ms due a b c d
         300ms usable 2-5
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            0ms b on 2 because lowest-number
-            0ms c on 4 because fewest-jobs
-            0ms d on 1 because only-domain
-            300ms a on 3 because domain-gone
-        "#]],
-    );
+        > dfs
+        0ms a on 0; b on 2 because lowest-number
+        0ms c on 4 because fewest-jobs
+        0ms d on 1 because only-domain
+        300ms a on 3 because domain-gone
+    "#]]);
 }
 
 #[test]
 fn a_job_out_of_our_hands_is_not_placed_again() {
-    check(
-        TWO_NODES,
-        "dfs",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job a class=3
         0ms due a
-        10ms hands-off a
+        10ms unmanaged a
         300ms usable 1-3
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-        "#]],
-    );
+        > dfs
+        0ms a on 0 because lowest-number
+    "#]]);
 }
 
 #[test]
 fn a_job_that_somebody_else_bound_is_no_managed_program_but_takes_room_where_it_is() {
     // Neither a nor b counts for a node, so c finds both nodes empty; but both are on CPU 2, so d
     // goes to the other CPU of node 1.
-    check(
-        TWO_NODES,
-        "dfs",
-        "
-        job a class=9
-        job b class=9
-        job c class=1
-        job d class=1
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b class=9
+        job c d class=1
         0ms due a b
-        10ms hands-off a on 2; hands-off b
+        10ms unmanaged a on 2; unmanaged b
         20ms due c
         30ms due d
-        ",
-        expect![[r#"
-            0ms a on 0 because lowest-number
-            0ms b on 2 because fewest-jobs
-            20ms c on 0 because lowest-number
-            30ms d on 3 because fewest-jobs
-        "#]],
-    );
+        > dfs
+        0ms a on 0 because lowest-number
+        0ms b on 2 because fewest-jobs
+        20ms c on 0 because lowest-number
+        30ms d on 3 because fewest-jobs
+    "#]]);
 }
 
 #[test]
 fn what_is_expected_of_a_program_that_did_not_start_is_taken_back() {
     // b could not be started, c could but is over, d is not where it was to be: of e's class nothing
     // is expected on node 1.
-    check_story(
-        TWO_NODES,
-        "dfs[min_load=1000000]",
-        "
-        job a class=6
-        job b class=6
-        job c class=6
-        job d class=6
-        job e class=6
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b c d e class=6
         0ms due a
         250ms poll 700 0 with a=700
         500ms poll 700 0 with a=700
@@ -501,15 +367,13 @@ fn what_is_expected_of_a_program_that_did_not_start_is_taken_back() {
         deny d
         540ms due d
         550ms due e
-        ",
-        expect![[r#"
-            0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
-            510ms b on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
-            520ms c on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
-            540ms d on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
-            550ms e on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
-        "#]],
-    );
+        >> dfs[min_load=1000000]
+        0ms a on 0 because node 0 has the lowest number of 2 domains with equal load, jobs and classes (load 0 of 0 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+        510ms b on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
+        520ms c on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
+        540ms d on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
+        550ms e on 2 because node 1 had the lowest load (0 of 700 memory operations in the last interval); cpu 2 had the fewest jobs there (tier bandwidth)
+    "#]]);
 }
 
 #[test]
@@ -517,10 +381,8 @@ fn a_job_placed_again_takes_its_load_along_and_does_not_rest() {
     // 690 of the 700 of node 1 are b's, so without them node 1 has 10 and node 0 has 5. As c starts it
     // finds those 10, and 695 expected of b on node 0. At the next poll b may move at once, although
     // it was moved before.
-    check_story(
-        "nodes=2 cores=2",
-        "dfs[cooldown=100]",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job a class=2 nodes=0
         job b class=6
         job c class=6 nodes=1
@@ -533,15 +395,13 @@ fn a_job_placed_again_takes_its_load_along_and_does_not_rest() {
         510ms usable 0-2
         520ms due c
         750ms poll 900 1 with b=700
-        ",
-        expect![[r#"
-            0ms d on 2 because node 1 is the only domain that the job may use (load 0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
-            2ms a on 0 because node 0 is the only domain that the job may use (load 0 of 1 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
-            2ms b on 1 because node 0 had the lowest load (0 of 1 memory operations in the last interval); cpu 1 had the fewest jobs there (tier bandwidth)
-            250ms b on 3 because node 0 had a load of 700 memory operations in the last interval and node 1 1: more than 4/3 times the mean (350); this job had the highest class (6, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)
-            510ms b on 1 because some of the job's CPUs (3) became unusable, so it was placed like a new job: on node 0 (the lowest load) with a load of 5 of 15 memory operations; cpu 1 had the fewest jobs there (tier bandwidth)
-            520ms c on 2 because node 1 is the only domain that the job may use (load 10 of 705 memory operations, of which 690 are expected of jobs started since); cpu 2 had the fewest jobs there (tier bandwidth)
-            750ms b on 2 because node 0 had a load of 900 memory operations in the last interval and node 1 1: more than 4/3 times the mean (450); this job had the highest class (6, by rate) of the movable jobs on node 0; cpu 2 had the fewest jobs on node 1 (tier bandwidth)
-        "#]],
-    );
+        >> dfs[cooldown=100]
+        0ms d on 2 because node 1 is the only domain that the job may use (load 0 of 0 memory operations); cpu 2 had the fewest jobs there (tier bandwidth)
+        2ms a on 0 because node 0 is the only domain that the job may use (load 0 of 1 memory operations); cpu 0 had the fewest jobs there (tier bandwidth)
+        2ms b on 1 because node 0 had the lowest load (0 of 1 memory operations in the last interval); cpu 1 had the fewest jobs there (tier bandwidth)
+        250ms b on 3 because node 0 had a load of 700 memory operations in the last interval and node 1 1: more than 4/3 times the mean (350); this job had the highest class (6, by rate) of the movable jobs on node 0; cpu 3 had the fewest jobs on node 1 (tier bandwidth)
+        510ms b on 1 because some of the job's CPUs (3) became unusable, so it was placed like a new job: on node 0 (the lowest load) with a load of 5 of 15 memory operations; cpu 1 had the fewest jobs there (tier bandwidth)
+        520ms c on 2 because node 1 is the only domain that the job may use (load 10 of 705 memory operations, of which 690 are expected of jobs started since); cpu 2 had the fewest jobs there (tier bandwidth)
+        750ms b on 2 because node 0 had a load of 900 memory operations in the last interval and node 1 1: more than 4/3 times the mean (450); this job had the highest class (6, by rate) of the movable jobs on node 0; cpu 2 had the fewest jobs on node 1 (tier bandwidth)
+    "#]]);
 }

@@ -2,222 +2,161 @@
 
 use expect_test::expect;
 
-use super::{check, check_story};
+use crate::testing::check;
 
 #[test]
 fn programs_without_memory_yet_go_where_most_places_are_free_and_are_at_home_there() {
-    check_story(
-        "nodes=2 cores=2",
-        "maximum-local",
-        "
-        job a
-        job b
-        job c
+    check(expect![[r#"
+        nodes=2 cores=2
         0ms due a b
-        1s poll 0 0
+        1s poll
         1500ms ended a
         2s due c
-        ",
-        expect![[r#"
-            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
-            0ms b on 2 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 2 slots); cpu 2 had the fewest jobs there
-            2s c on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
-        "#]],
-    );
+        >> maximum-local
+        0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
+        0ms b on 2 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 2 slots); cpu 2 had the fewest jobs there
+        2s c on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
+    "#]]);
 }
 
 #[test]
 fn a_program_goes_to_the_node_that_holds_most_of_its_memory() {
-    check_story(
-        "nodes=2 cores=2",
-        "maximum-local",
-        "
-        job a
+    check(expect![[r#"
+        nodes=2 cores=2
         0ms due a
-        1s memory a 0=64 1=400; poll 0 0
-        2s poll 0 0
-        ",
-        expect![[r#"
-            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
-            1s a on 2 because its home is node 1 (which holds 400.0 MiB of its 464.0 MiB), node 1 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 2 had the fewest jobs there
-        "#]],
-    );
+        1s memory a 0=64 1=400; poll
+        2s poll
+        >> maximum-local
+        0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
+        1s a on 2 because its home is node 1 (which holds 400.0 MiB of its 464.0 MiB), node 1 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 2 had the fewest jobs there
+    "#]]);
 }
 
 #[test]
 fn of_those_at_home_on_a_full_node_those_stay_that_suffer_most_from_being_away() {
-    check_story(
-        "nodes=2 cores=2",
-        "maximum-local",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job a sens=remote:100
         job b sens=remote:400
         job c sens=remote:300
         0ms due a b c
-        1s memory a 0=64; memory b 0=64; memory c 0=64; poll 0 0
-        2s poll 0 0
-        ",
-        expect![[r#"
-            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
-            0ms b on 2 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 2 slots); cpu 2 had the fewest jobs there
-            0ms c on 1 because its home is any node (it has no pages yet); node 0 was the least occupied (1 of 2 slots); cpu 1 had the fewest jobs there
-            1s a on 2 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), which had no free slot when the job was placed (remote penalty 1.100, as declared); node 1 was the least occupied of the others (0 of 2 slots); cpu 2 had the fewest jobs there
-            1s b on 0 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.400 (as declared); cpu 0 had the fewest jobs there
-        "#]],
-    );
+        1s memory a 0=64; memory b 0=64; memory c 0=64; poll
+        2s poll
+        >> maximum-local
+        0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
+        0ms b on 2 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 2 slots); cpu 2 had the fewest jobs there
+        0ms c on 1 because its home is any node (it has no pages yet); node 0 was the least occupied (1 of 2 slots); cpu 1 had the fewest jobs there
+        1s a on 2 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), which had no free slot when the job was placed (remote penalty 1.100, as declared); node 1 was the least occupied of the others (0 of 2 slots); cpu 2 had the fewest jobs there
+        1s b on 0 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.400 (as declared); cpu 0 had the fewest jobs there
+    "#]]);
 }
 
 #[test]
 fn memory_that_is_declared_to_come_from_one_node_is_home_from_the_start() {
-    check(
-        "nodes=2 cores=2",
-        "maximum-local",
-        "
-        job a memory=1
-        job b memory=1
-        job c memory=1
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b c memory=1
         job d memory=0-1
         0ms due a b c d
-        ",
-        expect![[r#"
-            0ms a on 2 because home-free
-            0ms b on 3 because home-free
-            0ms c on 0 because home-full
-            0ms d on 1 because no-home
-        "#]],
-    );
+        > maximum-local
+        0ms a on 2; b on 3 because home-free
+        0ms c on 0 because home-full
+        0ms d on 1 because no-home
+    "#]]);
 }
 
 #[test]
 fn a_program_whose_pages_are_spread_evenly_is_at_home_where_it_is() {
-    check_story(
-        "nodes=2 cores=2",
-        "maximum-local",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job a sens=remote:900
         0ms due a
-        1s memory a 0=55 1=60; poll 0 0
-        2s memory a 0=10 1=60; poll 0 0
-        ",
-        expect![[r#"
-            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
-            2s a on 2 because its home is node 1 (which holds 60.0 MiB of its 70.0 MiB), node 1 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.900 (as declared); cpu 2 had the fewest jobs there
-        "#]],
-    );
-    check(
-        "nodes=2 cores=2",
-        "maximum-local[even=1]",
-        "
-        job a
+        1s memory a 0=55 1=60; poll
+        2s memory a 0=10 1=60; poll
+        >> maximum-local
+        0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 2 slots); cpu 0 had the fewest jobs there
+        2s a on 2 because its home is node 1 (which holds 60.0 MiB of its 70.0 MiB), node 1 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.900 (as declared); cpu 2 had the fewest jobs there
+    "#]]);
+    check(expect![[r#"
+        nodes=2 cores=2
         0ms due a
-        1s memory a 0=55 1=60; poll 0 0
-        ",
-        expect![[r#"
-            0ms a on 0 because no-home
-            1s a on 2 because home-free
-        "#]],
-    );
+        1s memory a 0=55 1=60; poll
+        > maximum-local[even=1]
+        0ms a on 0 because no-home
+        1s a on 2 because home-free
+    "#]]);
 }
 
 #[test]
 fn what_being_away_costs_is_learnt_from_counters_once_both_sides_were_seen() {
     // Away it takes 3 cycles an instruction, at home 2: a penalty of 1.5, which beats the declared 1.4.
-    check_story(
-        "nodes=2 cores=1",
-        "maximum-local",
-        "
+    check(expect![[r#"
+        nodes=2 cores=1
         job a
         job b sens=remote:400
         0ms due a b
-        1s memory a 0=64; memory b 0=64; poll 0 0
-        2s counts b in=1s cycles=2000000000 instructions=1000000000; poll 0 0
-        3s counts a in=1s cycles=3000000000 instructions=1000000000; poll 0 0
+        1s memory a 0=64; memory b 0=64; poll
+        2s counts b in=1s cycles=2000000000 instructions=1000000000; poll
+        3s counts a in=1s cycles=3000000000 instructions=1000000000; poll
         4s ended b
-        5s counts a in=1s cycles=2000000000 instructions=1000000000; poll 0 0
-        6s poll 0 0
+        5s counts a in=1s cycles=2000000000 instructions=1000000000; poll
+        6s poll
         7s due b
-        8s memory b 0=64; poll 0 0
-        ",
-        expect![[r#"
-            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 1 slots); cpu 0 had the fewest jobs there
-            0ms b on 1 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 1 slots); cpu 1 had the fewest jobs there
-            1s a on 1 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), which had no free slot when the job was placed (remote penalty 1.000, unknown); node 1 was the least occupied of the others (0 of 1 slots); cpu 1 had the fewest jobs there
-            1s b on 0 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 1 of 1 slots free when the job was placed, and its remote penalty is 1.400 (as declared); cpu 0 had the fewest jobs there
-            4s a on 0 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 1 of 1 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 0 had the fewest jobs there
-            7s b on 1 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), which had no free slot when the job was placed (remote penalty 1.400, as declared); node 1 was the least occupied of the others (0 of 1 slots); cpu 1 had the fewest jobs there
-        "#]],
-    );
+        8s memory b 0=64; poll
+        >> maximum-local
+        0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 1 slots); cpu 0 had the fewest jobs there
+        0ms b on 1 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 1 slots); cpu 1 had the fewest jobs there
+        1s a on 1 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), which had no free slot when the job was placed (remote penalty 1.000, unknown); node 1 was the least occupied of the others (0 of 1 slots); cpu 1 had the fewest jobs there
+        1s b on 0 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 1 of 1 slots free when the job was placed, and its remote penalty is 1.400 (as declared); cpu 0 had the fewest jobs there
+        4s a on 0 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 1 of 1 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 0 had the fewest jobs there
+        7s b on 1 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), which had no free slot when the job was placed (remote penalty 1.400, as declared); node 1 was the least occupied of the others (0 of 1 slots); cpu 1 had the fewest jobs there
+    "#]]);
 }
 
 #[test]
 fn with_more_programs_than_cores_each_core_is_as_many_places_as_it_takes() {
-    check(
-        "nodes=2 cores=2",
-        "maximum-local",
-        "
-        job a memory=0
-        job b memory=0
-        job c memory=0
-        job d memory=0
-        job e memory=0
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b c d e memory=0
         0ms due a b c d e
-        ",
-        expect![[r#"
-            0ms a on 0 because home-free
-            0ms b on 1 because home-free
-            0ms c on 0 because home-free
-            0ms d on 1 because home-free
-            0ms e on 2 because home-full
-        "#]],
-    );
+        > maximum-local
+        0ms a on 0; b on 1; c on 0; d on 1 because home-free
+        0ms e on 2 because home-full
+    "#]]);
 }
 
 #[test]
 fn siblings_share_a_core_only_when_every_core_is_taken() {
-    check(
-        "nodes=2 cores=2 smt=2",
-        "maximum-local",
-        "
-        job a memory=0
-        job b memory=0
-        job c memory=0
-        job d memory=0
-        job e memory=0
+    check(expect![[r#"
+        nodes=2 cores=2 smt=2
+        job a b c d e memory=0
         0ms due a b
         1ms due c
         2ms due d
         3ms due e
-        ",
-        expect![[r#"
-            0ms a on 0 because home-free
-            0ms b on 2 because home-free
-            1ms c on 4 because home-full
-            2ms d on 6 because home-full
-            3ms c on 1 because home-free
-            3ms d on 3 because home-free
-            3ms e on 4 because home-full
-        "#]],
-    );
+        > maximum-local
+        0ms a on 0; b on 2 because home-free
+        1ms c on 4 because home-full
+        2ms d on 6 because home-full
+        3ms c on 1; d on 3 because home-free
+        3ms e on 4 because home-full
+    "#]]);
 }
 
 #[test]
 fn threads_need_a_place_each_and_one_that_is_wider_than_a_node_takes_the_whole_of_one() {
-    check(
-        "nodes=2 cores=4",
-        "maximum-local",
-        "
+    check(expect![[r#"
+        nodes=2 cores=4
         job two threads=2 memory=0
         job three threads=3 memory=0
         job wide threads=9
         0ms due two three
-        1s poll 0 0
+        1s poll
         2s ended two three
         3s due wide
-        ",
-        expect![[r#"
-            0ms two on 0-1 because home-free
-            0ms three on 4-6 because home-full
-            3s wide on 0-3 because no-home
-        "#]],
-    );
+        > maximum-local
+        0ms two on 0-1 because home-free
+        0ms three on 4-6 because home-full
+        3s wide on 0-3 because no-home
+    "#]]);
 }

@@ -1,245 +1,149 @@
-//! The third step: who gives way where programs press on a cache.
+//! Step 3: migrations that lower the pressure on a cache.
 
 use expect_test::expect;
 
-use super::{check, check_story};
+use crate::testing::check;
 
-/// Four hungry programs with all of their memory on node 0.
-const ALL_ON_ONE: &str = "
-    job a sens=remote:300
-    job b sens=remote:200
-    job c sens=remote:100
-    job d sens=remote:50
-    0ms due a b c d
-    1s memory a 0=64; memory b 0=64; memory c 0=64; memory d 0=64; counts a in=1s instructions=1000000000 llc-misses=20000000; counts b in=1s instructions=1000000000 llc-misses=20000000; counts c in=1s instructions=1000000000 llc-misses=20000000; counts d in=1s instructions=1000000000 llc-misses=5000000; poll 0 0
-    2s poll 0 0
-";
-
+/// The map is the same in every interval, so no job migrates back and forth. Each limit alone keeps the jobs on
+/// the node of their pages, as does `maximum-local`.
 #[test]
-fn where_all_memory_is_on_one_node_those_give_way_that_suffer_least() {
-    check_story(
-        "nodes=2 cores=4",
-        "nmass",
-        ALL_ON_ONE,
-        expect![[r#"
-            0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 4 slots); cpu 0 had the fewest jobs there
-            0ms b on 4 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 4 slots); cpu 4 had the fewest jobs there
-            0ms c on 1 because its home is any node (it has no pages yet); node 0 was the least occupied (1 of 4 slots); cpu 1 had the fewest jobs there
-            0ms d on 5 because its home is any node (it has no pages yet); node 1 was the least occupied (1 of 4 slots); cpu 5 had the fewest jobs there
-            1s b on 1 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 3 of 4 slots free when the job was placed, and its remote penalty is 1.200 (as declared); cpu 1 had the fewest jobs there
-            1s c on 4 because node 0 had a pressure of 60.000 misses per 1000 instructions and node 1 5.000, a difference of more than 2.000; this job has the lowest remote penalty (1.100, as declared; home node 0 (which holds 64.0 MiB of its 64.0 MiB); at most 1.550 is accepted) of the jobs on node 0 whose migration lowers the larger pressure: with its 20.000 on node 1, 40.000 and 25.000 remain; cpu 4 had the fewest jobs on node 1 (tier counters)
-        "#]],
-    );
+fn of_jobs_with_all_pages_on_one_node_the_one_with_the_lowest_penalty_migrates_within_the_limits() {
+    check(expect![[r#"
+        nodes=2 cores=4
+        job a sens=remote:300
+        job b sens=remote:200
+        job c sens=remote:100
+        job d sens=remote:50
+        0ms due a b c d
+        1s memory a 0=64; memory b 0=64; memory c 0=64; memory d 0=64; counts a in=1s instructions=1000000000 llc-misses=20000000; counts b in=1s instructions=1000000000 llc-misses=20000000; counts c in=1s instructions=1000000000 llc-misses=20000000; counts d in=1s instructions=1000000000 llc-misses=5000000; poll
+        2s..29s/1s poll
+        >> nmass
+        0ms a on 0 because its home is any node (it has no pages yet); node 0 was the least occupied (0 of 4 slots); cpu 0 had the fewest jobs there
+        0ms b on 4 because its home is any node (it has no pages yet); node 1 was the least occupied (0 of 4 slots); cpu 4 had the fewest jobs there
+        0ms c on 1 because its home is any node (it has no pages yet); node 0 was the least occupied (1 of 4 slots); cpu 1 had the fewest jobs there
+        0ms d on 5 because its home is any node (it has no pages yet); node 1 was the least occupied (1 of 4 slots); cpu 5 had the fewest jobs there
+        1s b on 1 because its home is node 0 (which holds 64.0 MiB of its 64.0 MiB), node 0 had 3 of 4 slots free when the job was placed, and its remote penalty is 1.200 (as declared); cpu 1 had the fewest jobs there
+        1s c on 4 because node 0 had a pressure of 60.000 misses per 1000 instructions and node 1 5.000, a difference of more than 2.000; this job has the lowest remote penalty (1.100, as declared; home node 0 (which holds 64.0 MiB of its 64.0 MiB); at most 1.550 is accepted) of the jobs on node 0 whose migration lowers the larger pressure: with its 20.000 on node 1, 40.000 and 25.000 remain; cpu 4 had the fewest jobs on node 1 (tier counters)
+        > maximum-local
+        0ms a on 0; b on 4; c on 1; d on 5 because no-home
+        1s b on 2; d on 3 because home-free
+        > nmass[k=0.0001]
+        0ms a on 0; b on 4; c on 1; d on 5 because no-home
+        1s b on 2; d on 3 because home-free
+        > nmass[d_min=70]
+        0ms a on 0; b on 4; c on 1; d on 5 because no-home
+        1s b on 2; d on 3 because home-free
+    "#]]);
 }
-
-#[test]
-fn maximum_local_leaves_them_together() {
-    check(
-        "nodes=2 cores=4",
-        "maximum-local",
-        ALL_ON_ONE,
-        expect![[r#"
-        0ms a on 0 because no-home
-        0ms b on 4 because no-home
-        0ms c on 1 because no-home
-        0ms d on 5 because no-home
-        1s b on 2 because home-free
-        1s d on 3 because home-free
-    "#]],
-    );
-}
-
-#[test]
-fn a_penalty_above_what_the_difference_justifies_keeps_a_program_at_home() {
-    check(
-        "nodes=2 cores=4",
-        "nmass[k=0.0001]",
-        ALL_ON_ONE,
-        expect![[r#"
-        0ms a on 0 because no-home
-        0ms b on 4 because no-home
-        0ms c on 1 because no-home
-        0ms d on 5 because no-home
-        1s b on 2 because home-free
-        1s d on 3 because home-free
-    "#]],
-    );
-}
-
-#[test]
-fn a_small_difference_of_pressures_is_left_alone() {
-    check(
-        "nodes=2 cores=4",
-        "nmass[d_min=70]",
-        ALL_ON_ONE,
-        expect![[r#"
-        0ms a on 0 because no-home
-        0ms b on 4 because no-home
-        0ms c on 1 because no-home
-        0ms d on 5 because no-home
-        1s b on 2 because home-free
-        1s d on 3 because home-free
-    "#]],
-    );
-}
-
-/// Two hungry ones at home on node 0, two calm ones on node 1, and no free core.
-const FULL: &str = "
-    job a memory=0 mpki=20
-    job b memory=0 mpki=18
-    job c memory=1 mpki=1
-    job d memory=1 mpki=0.5
-    0ms due a b c d
-";
 
 #[test]
 fn where_no_core_is_free_it_changes_places_with_the_one_that_misses_least() {
-    check_story(
-        "nodes=2 cores=2",
-        "nmass",
-        FULL,
-        expect![[r#"
-            0ms a on 2 because node 0 had a pressure of 38.000 misses per 1000 instructions and node 1 1.500, a difference of more than 2.000; this job has the lowest remote penalty (1.000, unknown; home node 0 (its declared memory node); at most 1.365 is accepted) of the jobs on node 0 whose migration lowers the larger pressure: with its 20.000 on node 1 and the 0.500 of d on node 0, 18.500 and 21.000 remain; cpu 2 had the fewest jobs on node 1 (tier none)
-            0ms b on 0 because its home is node 0 (its declared memory node), node 0 had 1 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 0 had the fewest jobs there
-            0ms c on 1 because node 1 had a pressure of 21.000 misses per 1000 instructions and node 0 18.500, a difference of more than 2.000; this job has the lowest remote penalty (1.000, unknown; home node 1 (its declared memory node); at most 1.025 is accepted) of the jobs on node 1 whose migration lowers the larger pressure: with its 1.000 on node 0 and the 0.500 of d on node 1, 20.500 and 19.000 remain; cpu 1 had the fewest jobs on node 0 (tier none)
-            0ms d on 3 because node 1 had a pressure of 21.000 misses per 1000 instructions and node 0 18.500, a difference of more than 2.000, and node 0 had no free slot: c (1.000) migrates there, and this job (0.500), which has the fewest misses of the movable jobs there (remote penalty 1.000, unknown; home node 1 (its declared memory node); at most 1.025 is accepted), migrates to node 1; 20.500 and 19.000 remain; cpu 3 had the fewest jobs on node 1 (tier none)
-        "#]],
-    );
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a memory=0 mpki=20
+        job b memory=0 mpki=18
+        job c memory=1 mpki=1
+        job d memory=1 mpki=0.5
+        0ms due a b c d
+        >> nmass
+        0ms a on 2 because node 0 had a pressure of 38.000 misses per 1000 instructions and node 1 1.500, a difference of more than 2.000; this job has the lowest remote penalty (1.000, unknown; home node 0 (its declared memory node); at most 1.365 is accepted) of the jobs on node 0 whose migration lowers the larger pressure: with its 20.000 on node 1 and the 0.500 of d on node 0, 18.500 and 21.000 remain; cpu 2 had the fewest jobs on node 1 (tier none)
+        0ms b on 0 because its home is node 0 (its declared memory node), node 0 had 1 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 0 had the fewest jobs there
+        0ms c on 1 because node 1 had a pressure of 21.000 misses per 1000 instructions and node 0 18.500, a difference of more than 2.000; this job has the lowest remote penalty (1.000, unknown; home node 1 (its declared memory node); at most 1.025 is accepted) of the jobs on node 1 whose migration lowers the larger pressure: with its 1.000 on node 0 and the 0.500 of d on node 1, 20.500 and 19.000 remain; cpu 1 had the fewest jobs on node 0 (tier none)
+        0ms d on 3 because node 1 had a pressure of 21.000 misses per 1000 instructions and node 0 18.500, a difference of more than 2.000, and node 0 had no free slot: c (1.000) migrates there, and this job (0.500), which has the fewest misses of the movable jobs there (remote penalty 1.000, unknown; home node 1 (its declared memory node); at most 1.025 is accepted), migrates to node 1; 20.500 and 19.000 remain; cpu 3 had the fewest jobs on node 1 (tier none)
+    "#]]);
 }
 
 #[test]
 fn the_paper_knows_no_swap() {
-    check(
-        "nodes=2 cores=2",
-        "nmass[reading=paper]",
-        FULL,
-        expect![[r#"
-        0ms a on 0 because home-free
-        0ms b on 1 because home-free
-        0ms c on 2 because home-free
-        0ms d on 3 because home-free
-    "#]],
-    );
-    check(
-        "nodes=2 cores=2",
-        "nmass[reading=paper,swap=yes]",
-        FULL,
-        expect![[r#"
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a memory=0 mpki=20
+        job b memory=0 mpki=18
+        job c memory=1 mpki=1
+        job d memory=1 mpki=0.5
+        0ms due a b c d
+        > nmass[reading=paper]
+        0ms a on 0; b on 1; c on 2; d on 3 because home-free
+        > nmass[reading=paper,swap=yes]
         0ms a on 2 because pressure-uneven
         0ms b on 0 because home-free
         0ms c on 1 because pressure-uneven
         0ms d on 3 because pressure-swapped
-    "#]],
-    );
+    "#]]);
 }
 
 #[test]
-fn a_partner_that_would_suffer_too_much_does_not_go() {
-    let script = FULL.replace("mpki=0.5", "mpki=0.5 sens=remote:900");
-    check(
-        "nodes=2 cores=2",
-        "nmass",
-        &script,
-        expect![[r#"
+fn a_job_above_the_penalty_limit_is_not_swapped() {
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a memory=0 mpki=20
+        job b memory=0 mpki=18
+        job c memory=1 mpki=1
+        job d memory=1 mpki=0.5 sens=remote:900
+        0ms due a b c d
+        > nmass
         0ms a on 2 because pressure-uneven
         0ms b on 0 because home-free
         0ms c on 1 because pressure-swapped
         0ms d on 3 because home-free
-    "#]],
-    );
+    "#]]);
 }
 
 #[test]
 fn the_start_value_of_misses_is_that_of_the_profile_and_counters_overrule_it() {
-    check(
-        "nodes=2 cores=4",
-        "nmass",
-        "
-        job a memory=0 mpki=20
-        job b memory=0 mpki=20
+    check(expect![[r#"
+        nodes=2 cores=4
+        job a b memory=0 mpki=20
         0ms due a b
-        1s counts b in=1s instructions=1000000000 llc-misses=1000000; poll 0 0
-        ",
-        expect![[r#"
-            0ms a on 4 because pressure-uneven
-            0ms b on 0 because home-free
-        "#]],
-    );
+        1s counts b in=1s instructions=1000000000 llc-misses=1000000; poll
+        > nmass
+        0ms a on 4 because pressure-uneven
+        0ms b on 0 because home-free
+    "#]]);
 }
 
 #[test]
 fn one_of_several_threads_presses_as_often_as_it_has_threads() {
-    check(
-        "nodes=2 cores=4",
-        "nmass",
-        "
+    check(expect![[r#"
+        nodes=2 cores=4
         job a memory=0 mpki=4 threads=3
         job b memory=0 mpki=9
         0ms due a b
-        ",
-        expect![[r#"
-            0ms a on 4-6 because pressure-uneven
-            0ms b on 0 because home-free
-        "#]],
-    );
+        > nmass
+        0ms a on 4-6 because pressure-uneven
+        0ms b on 0 because home-free
+    "#]]);
 }
 
 #[test]
 fn without_any_misses_nobody_gives_way_and_the_fourth_interval_is_the_last() {
-    check_story(
-        "nodes=2 cores=2",
-        "nmass",
-        "
-        job a memory=0
-        job b memory=0
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b memory=0
         0ms due a b
-        1s waits a=0ms/1s; poll 0 0
-        2s poll 0 0
-        3s poll 0 0
-        4s poll 0 0
-        ",
-        expect![[r#"
-            0ms a on 0 because its home is node 0 (its declared memory node), node 0 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 0 had the fewest jobs there
-            0ms b on 1 because its home is node 0 (its declared memory node), node 0 had 1 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 1 had the fewest jobs there
-            1s note: cache misses per instruction are neither counted nor declared by a profile: jobs stay on the node of their memory, whatever the pressure on its cache
-            4s gives up because cache misses and instructions of tasks were neither counted nor declared for 4 intervals in a row: `evenkeel machine` lists the readable counters
-        "#]],
-    );
-}
-
-#[test]
-fn the_same_map_comes_out_every_second_so_nobody_moves_to_and_fro() {
-    let polls: String = (3..30).map(|second| format!("{second}s poll 0 0\n")).collect();
-    check(
-        "nodes=2 cores=4",
-        "nmass",
-        &format!("{ALL_ON_ONE}{polls}"),
-        expect![[r#"
-        0ms a on 0 because no-home
-        0ms b on 4 because no-home
-        0ms c on 1 because no-home
-        0ms d on 5 because no-home
-        1s b on 1 because home-free
-        1s c on 4 because pressure-uneven
-    "#]],
-    );
+        1s waits a=0ms/1s; poll
+        2s poll
+        3s poll
+        4s poll
+        >> nmass
+        0ms a on 0 because its home is node 0 (its declared memory node), node 0 had 2 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 0 had the fewest jobs there
+        0ms b on 1 because its home is node 0 (its declared memory node), node 0 had 1 of 2 slots free when the job was placed, and its remote penalty is 1.000 (unknown); cpu 1 had the fewest jobs there
+        1s note: cache misses per instruction are neither counted nor declared by a profile: jobs stay on the node of their memory, whatever the pressure on its cache
+        4s abort because cache misses and instructions of tasks were neither counted nor declared for 4 intervals in a row: `evenkeel machine` lists the readable counters
+    "#]]);
 }
 
 #[test]
 fn who_is_not_ours_to_move_presses_where_it_is() {
-    check(
-        "nodes=2 cores=4",
-        "nmass",
-        "
+    check(expect![[r#"
+        nodes=2 cores=4
         job alien mpki=40
         job a memory=0 mpki=9
         0ms due alien
-        1ms hands-off alien on 0
+        1ms unmanaged alien on 0
         2ms due a
-        ",
-        expect![[r#"
-            0ms alien on 0 because no-home
-            2ms a on 4 because pressure-uneven
-        "#]],
-    );
+        > nmass
+        0ms alien on 0 because no-home
+        2ms a on 4 because pressure-uneven
+    "#]]);
 }

@@ -1,0 +1,268 @@
+//! The text language of decision tests: a small machine, jobs and turns in, plans out.
+//!
+//! The tests of `engine` and `policy` share this language. A case is one text. Its first line is a synthetic
+//! machine, the script follows, and each line that starts with `>` opens the expected output of one variant,
+//! such as a policy:
+//!
+//! ```text
+//!   nodes=2 cores=2
+//!   job a b class=5 threads=2          settings of jobs: also cpus=0-3 nodes=0 memory=0 (bind) mpki=20
+//!                                      curve=1M:20,16M:5 sens=4:50,remote:200; `due` declares other jobs
+//!   0ms due a b                        a turn: its time, then its events, separated by `;`
+//!   500ms..1s/250ms poll 900 10        one turn each at 500, 750 and 1000 ms
+//!   1100ms memory a 0=64 1=8; poll
+//!   > dfs
+//!   0ms a on 0; b on 1 because lowest-number
+//! ```
+//!
+//! Events with the same meaning in both crates:
+//!
+//! ```text
+//!   due a b                the jobs start in this turn
+//!   ended a                the job has ended
+//!   usable 0-2             the usable CPUs
+//!   poll                   the interval of the policy is over
+//!   memory a 0=64 1=8      pages of a job (policy) or of a process `a/1` (engine): node=MiB
+//!   moved a to=1 mib=64    a completed page move; also left=MIB by=limit in=32ms
+//! ```
+//!
+//! The crates add their own inputs: `engine` raw samples, `policy` derived values. Each crate's `testing` module
+//! lists them. Job ids are the order of first mention.
+
+use std::fmt::Write;
+use std::str::FromStr;
+
+use base::{Bytes, JobId, Nanos, NodeId};
+use expect_test::Expect;
+use program::profile::{CurvePoint, MissRatioCurve, Phase, ValueSource};
+use program::{Class, Command, Job, MemoryPolicy, Profile, Sensitivity};
+use sched::{
+    Action, CompletedPageMove, CounterEvent, FailedPages, NodeMemory, PageMoveEnd, Target,
+};
+use topology::Machine;
+
+/// Runs every variant of a case and compares the whole text. `UPDATE_EXPECT=1` rewrites it.
+///
+/// A script `before` runs before that of the case, which then contains only the output after it. The machine is
+/// the first line of the case, else of `before`. `play` gets the machine, the variant after `>` and the script,
+/// and returns the output.
+pub fn check(before: &str, case: &Expect, mut play: impl FnMut(&str, &str, &str) -> String) {
+    let lines = case.data().lines().map(str::trim).filter(|line| !line.is_empty());
+    let own: Vec<&str> = lines.clone().take_while(|line| !line.starts_with('>')).collect();
+    let mut before: Vec<&str> = before.trim().lines().map(str::trim).collect();
+    let is_machine = |line: &&&str| ["nodes=", "llcs="].iter().any(|key| line.starts_with(key));
+    let (machine, script) = match own.first().filter(is_machine) {
+        Some(machine) => (*machine, &own[1..]),
+        None => (before.remove(0), &own[..]),
+    };
+    let mut actual: String = own.iter().map(|line| format!("{line}\n")).collect();
+    for variant in lines.filter(|line| line.starts_with('>')) {
+        let mut play =
+            |script: &[&str]| play(machine, variant[1..].trim_start(), &script.join("\n"));
+        let output = play(&[&before, script].concat());
+        let output = output.strip_prefix(&play(&before)).expect("the output continues");
+        write!(actual, "{variant}\n{output}").expect("writing to a string");
+    }
+    case.assert_eq(&actual);
+}
+
+/// A synthetic machine; with ` no-llcs` at the end it has no LLC domains.
+pub fn machine(text: &str) -> Machine {
+    let shape = text.strip_suffix(" no-llcs");
+    let machine = Machine::synthetic(shape.unwrap_or(text)).expect("a machine");
+    if shape.is_none() {
+        return machine;
+    }
+    let mut parts = machine.parts().clone();
+    parts.llcs.clear();
+    parts.cpus.iter_mut().for_each(|cpu| cpu.llc = None);
+    Machine::new(parts).expect("a machine without caches")
+}
+
+/// A line of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// A word and the text after it.
+    Setting(&'a str, &'a str),
+    /// Time and events of one turn, the time also as written.
+    Turn(Nanos, String, Vec<&'a str>),
+}
+
+/// The lines of a script, with a turn for each time of a range such as `1s..3s/1s`.
+pub fn lines(script: &str) -> impl Iterator<Item = Line<'_>> {
+    let lines = script.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.flat_map(|line| {
+        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if !first.starts_with(|c: char| c.is_ascii_digit()) {
+            return vec![Line::Setting(first, rest)];
+        }
+        let events: Vec<&str> = rest.split(';').map(str::trim).filter(|e| !e.is_empty()).collect();
+        let turn = |(at, time)| Line::Turn(at, time, events.clone());
+        times(first).into_iter().map(turn).collect()
+    })
+}
+
+/// The times of `250ms` or `1s..3s/1s`, as numbers and in the unit of the text.
+fn times(text: &str) -> Vec<(Nanos, String)> {
+    let Some((from, rest)) = text.split_once("..") else {
+        return vec![(text.parse().expect("a time"), text.to_owned())];
+    };
+    let (to, step) = rest.split_once('/').expect("FROM..TO/STEP");
+    let [from, to, step]: [Nanos; 3] = [from, to, step].map(|time| time.parse().expect("a time"));
+    let unit = if step.0 % 1_000_000_000 == 0 { ("s", 1_000_000_000) } else { ("ms", 1_000_000) };
+    let steps = (0..).map(|n| Nanos(from.0 + n * step.0)).take_while(|&at| at <= to);
+    steps.map(|at| (at, format!("{}{}", at.0 / unit.1, unit.0))).collect()
+}
+
+/// The value of `key=value` among words.
+pub fn field<'a>(words: &'a str, key: &str) -> Option<&'a str> {
+    fields(words).find(|(found, _)| *found == key).map(|(_, value)| value)
+}
+
+/// Every `key=value` among words.
+pub fn fields(words: &str) -> impl Iterator<Item = (&str, &str)> + Clone {
+    words.split_whitespace().filter_map(|word| word.split_once('='))
+}
+
+/// Parses a value; panics with the text and the expected type.
+pub fn parse<T: FromStr>(text: &str) -> T {
+    text.parse().unwrap_or_else(|_| panic!("{text:?} is no {}", std::any::type_name::<T>()))
+}
+
+/// The jobs of a line `a b class=5`: words without `=` are names. `first` is the id of the first job.
+pub fn jobs(first: usize, line: &str) -> Vec<Job> {
+    let names = line.split_whitespace().filter(|word| !word.contains('='));
+    names.enumerate().map(|(idx, name)| job(first + idx, name, line)).collect()
+}
+
+/// A job with the fields of a line.
+fn job(idx: usize, name: &str, line: &str) -> Job {
+    let mut job = Job {
+        id: JobId(idx as u32),
+        name: name.to_owned(),
+        command: Command::Shell("true".to_owned()),
+        start: Nanos::ZERO,
+        class: None,
+        sensitivity: None,
+        profile: None,
+        found: None,
+        dir: None,
+        env: Default::default(),
+        input: None,
+        output: None,
+        threads: 1,
+        ending: Default::default(),
+        cpus: None,
+        nodes: None,
+        memory: None,
+        origin: Default::default(),
+    };
+    for (key, value) in fields(line) {
+        match key {
+            "class" => job.class = Class::new(parse(value)),
+            "threads" => job.threads = parse(value),
+            "cpus" => job.cpus = Some(parse(value)),
+            "nodes" => job.nodes = Some(parse(value)),
+            "memory" => job.memory = Some(MemoryPolicy::Bind(parse(value))),
+            "sens" => job.sensitivity = Some(sensitivity(value)),
+            "mpki" | "curve" => job.found = Some(profile(value).into()),
+            // The rate of a counter: for the tests of policies.
+            _ => assert!(CounterEvent::of_name(key).is_some(), "jobs have no field {key}"),
+        }
+    }
+    job
+}
+
+/// `4:50,9:300,remote:200`, in permille.
+fn sensitivity(text: &str) -> Sensitivity {
+    let (mut by_class, mut remote) = (Vec::new(), 0);
+    for (name, value) in text.split(',').filter_map(|part| part.split_once(':')) {
+        match name.parse().ok().and_then(Class::new) {
+            Some(class) => by_class.push((class, parse(value))),
+            None => remote = parse(value),
+        }
+    }
+    Sensitivity::new(by_class, remote)
+}
+
+/// A profile with a miss ratio curve only: `20`, or `1M:20,16M:5`, in misses per 1000 instructions.
+fn profile(text: &str) -> Profile {
+    let point = |part: &str| {
+        let (size, misses) = part.split_once(':').unwrap_or(("1M", part));
+        let mib = size.strip_suffix('M').expect("a size as 4M");
+        let cache = Bytes::from_mib(parse(mib));
+        CurvePoint { cache, misses: parse(misses), ..CurvePoint::default() }
+    };
+    let points = text.split(',').map(point).collect();
+    let curve = MissRatioCurve::new(ValueSource::Declared, points).expect("sizes rise");
+    let phases = vec![Phase { curve, ..Phase::default() }];
+    Profile { name: "p".to_owned(), phases, ..Profile::default() }
+}
+
+/// `0=64 1=8`: node=MiB.
+pub fn node_memory(words: &str) -> Vec<NodeMemory> {
+    let on_node = |(node, mib)| NodeMemory {
+        node: NodeId(parse(node)),
+        small: Bytes::from_mib(parse(mib)),
+        ..NodeMemory::default()
+    };
+    fields(words).map(on_node).collect()
+}
+
+/// `to=1 mib=20 left=0 by=limit in=32ms`.
+pub fn completed_page_move(target: Target, job: JobId, words: &str) -> CompletedPageMove {
+    let mib = |key| Bytes::from_mib(field(words, key).map_or(0, parse));
+    let (moved, not_attempted) = (mib("mib"), mib("left"));
+    let in_kernel = field(words, "in").map_or(Nanos::ZERO, parse);
+    let by = field(words, "by").unwrap_or("done");
+    CompletedPageMove {
+        target,
+        job,
+        from: None,
+        to: NodeId(field(words, "to").map_or(0, parse)),
+        limit: Action::NO_LIMIT,
+        requested: moved + not_attempted,
+        moved,
+        failed: FailedPages::default(),
+        not_attempted,
+        duration: in_kernel,
+        in_kernel,
+        stopped_by: PageMoveEnd::ALL.into_iter().find(|end| end.name() == by).expect("an end"),
+        detail: String::new(),
+    }
+}
+
+/// `on 0-3`, `memory bind 0`, `memory prefer 0`, `released`, `pages any 1 20` (from, to, at most MiB).
+pub fn action(words: &str) -> Action {
+    match words.split_whitespace().collect::<Vec<_>>()[..] {
+        ["on", cpus] => Action::Place(parse(cpus)),
+        ["memory", "bind", nodes] => Action::MemoryPolicy(MemoryPolicy::Bind(parse(nodes))),
+        ["memory", "prefer", nodes] => Action::MemoryPolicy(MemoryPolicy::Preferred(parse(nodes))),
+        ["released"] => Action::Release,
+        ["pages", from, to, ref limit @ ..] => Action::MovePages {
+            from: from.parse().ok().map(NodeId),
+            to: NodeId(parse(to)),
+            limit: limit.first().map_or(Action::NO_LIMIT, |mib| Bytes::from_mib(parse(mib))),
+        },
+        _ => panic!("{words} is no action"),
+    }
+}
+
+/// An action as the output of a test prints it.
+pub fn action_text(action: &Action) -> String {
+    match action {
+        Action::Place(cpus) => format!("on {cpus}"),
+        Action::MemoryPolicy(MemoryPolicy::Bind(nodes)) => format!("memory bind {nodes}"),
+        Action::MemoryPolicy(MemoryPolicy::Preferred(nodes)) => format!("memory prefer {nodes}"),
+        Action::MemoryPolicy(other) => format!("memory {other:?}"),
+        Action::Release => "released".to_owned(),
+        Action::MovePages { from, to, limit } => {
+            let from = from.map_or("anywhere".to_owned(), |from| from.to_string());
+            let limit = match *limit {
+                Action::NO_LIMIT => String::new(),
+                limit => format!(", at most {limit}"),
+            };
+            format!("pages from {from} to {to}{limit}")
+        }
+    }
+}

@@ -1,66 +1,90 @@
-//! Small runs as text: what a host would tell, what a policy would wish, what the engine makes of it.
+//! Runs of the engine as text. [`testkit`] describes the language; these inputs are of this crate:
 //!
 //! ```text
-//!   job a class=3 cpus=0-3 nodes=0 memory=0      what is declared of a job
-//!   stranger b class=3                           a job that nobody knows until it appears
-//!   signals loads=declared                       what figures shall stand on
-//!   show jobs tasks loads                        what to tell of each turn (wishes always)
-//!   0ms due a; wish a on 0-1                     a turn: what is sampled and what is wished
-//!   250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500     totals: milliseconds, CPU, misses
-//!   500ms poll; llc 1 640; group a 0 640         bytes that resctrl counted: of a cache, of a job there
-//!   500ms poll; node 0 ops=70 bits=8; gone a/1; ended a; usable 0-2; hands-off a
-//!   600ms appeared b; left b                     it ran already; it is watched no longer
-//!   750ms poll; bound a 3                        somebody else bound it to this CPU
-//!   800ms memory a/1 0=64 1=8                    where the memory of a process lies: node=MiB
-//!   810ms wish a pages any 1 20                  a move of its pages: from, to, at most so many MiB
-//!   820ms moved a to=1 mib=20 left=0 by=limit    how it ended
-//!   deny a not-permitted                         in the turns below the host refuses what concerns a
+//!   unattached b class=3                         a job that the host attaches later
+//!   domains llc                                  domains, interval and signal overrides of the policy
+//!   interval 250ms
+//!   signals loads=declared
+//!   show jobs tasks loads                        parts of the snapshot to print; approvals and rejections always
+//!   0ms due a; request a on 0-1                  a request of the scripted policy
+//!   250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500     raw totals of a task: ms, ms, CPU, LLC misses; also
+//!                                                before=250ms (previous sample), `children` (included)
+//!   500ms poll; llc 1 640; group a 0 640         bytes counted by resctrl: of an LLC domain, of a job there
+//!   500ms poll; node 0 ops=70 bits=8; exited a/1
+//!   600ms attached b; detached b                 `attached c as b` reuses the id of b
+//!   750ms unmanaged a; unmanaged a on 3          the host must not place a any more; it now is on CPU 3
+//!   810ms request a pages any 1 20               a page move: from, to, at most MiB
+//!   820ms note no-class; abort                   a note and the abort of the policy
+//!   deny a NotPermitted                          from here on the host rejects every action on a
 //!   allow a                                      from here on no longer
 //! ```
 //!
-//! After each turn the host does what was approved, and starts every job that was due.
+//! After each turn the host carries out the approved requests and starts every job that was due. A line of the
+//! snapshot is printed when it differs from the one before; `absent` follows the name of a job or task that is not
+//! in the snapshot any more.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use base::{JobId, LlcId, Nanos, NodeId, TaskId};
-use program::{Class, Command, Job, MemoryPolicy};
+use base::{Bytes, CpuId, JobId, LlcId, Nanos, NodeId, TaskId};
+use expect_test::Expect;
+use program::Job;
 use sched::{
-    Action, Cause, CompletedPageMove, CounterEvent, CounterReading, Counters, DetachCause,
-    ExitStatus, JobEvent, JobExit, JobView, LlcSample, MonGroupSample, NodeMemory, NodeSample,
-    Outcome, OutcomeResult, PageMoveEnd, Plan, Policy, ProcessMemory, Reason, ReasonCode,
-    RejectCause, Request, Sample, Snapshot, Target, TaskSample, Traffic, Turn, UnmanagedCause,
+    Action, Cause, CounterEvent, CounterReading, Counters, DetachCause, ExitStatus, JobEvent,
+    JobExit, JobView, LlcSample, MonGroupSample, NodeSample, Outcome, OutcomeResult, Plan, Policy,
+    ProcessMemory, Reason, ReasonCode, RejectCause, Request, Sample, Snapshot, Target, TaskSample,
+    Traffic, Turn, UnmanagedCause,
 };
-use topology::{DomainChoice, Machine};
+use testkit::{Line, field, parse};
+use topology::DomainChoice;
 
 use crate::{Engine, MoveLimits, Step};
 
-/// Plays a run and tells of it.
-pub(crate) fn play(machine: &str, script: &str) -> String {
-    play_with(machine, script, MoveLimits::default())
+/// Checks a case: see [`testkit::check`]. A variant is empty, or one more setting.
+pub(crate) fn check(case: Expect) {
+    check_with(MoveLimits::default(), case);
 }
 
-/// The same with other limits for moves of memory.
-pub(crate) fn play_with(machine: &str, script: &str, limits: MoveLimits) -> String {
+/// Checks a case with other limits of page moves.
+pub(crate) fn check_with(limits: MoveLimits, case: Expect) {
+    testkit::check("", &case, |machine, setting, script| {
+        play(machine, &format!("{setting}\n{script}"), limits)
+    });
+}
+
+/// Plays a run and returns its output.
+pub(crate) fn play(machine: &str, script: &str, limits: MoveLimits) -> String {
     let mut world = World::new(machine, script, limits);
-    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (first, rest) = line.split_once(' ').expect("two words in a line");
-        match first {
-            "job" | "stranger" | "show" | "signals" | "domains" | "interval" => {}
-            "deny" => world.deny(rest),
-            "allow" => world.allow(rest),
-            time => world.turn(time, rest),
+    for line in testkit::lines(script) {
+        match line {
+            Line::Turn(at, time, events) => world.turn(at, &time, &events),
+            Line::Setting("deny", rest) => {
+                let (target, cause) = rest.split_once(' ').expect("deny TARGET CAUSE");
+                let cause = RejectCause::ALL.iter().find(|known| format!("{known:?}") == cause);
+                let target = world.target(target);
+                world.denied.push((target, *cause.expect("a cause of rejections")));
+            }
+            Line::Setting("allow", rest) => {
+                let target = world.target(rest);
+                world.denied.retain(|(denied, _)| *denied != target);
+            }
+            Line::Setting(
+                "job" | "unattached" | "show" | "signals" | "domains" | "interval",
+                _,
+            ) => {}
+            Line::Setting(word, _) => panic!("{word} is no setting"),
         }
     }
-    world.told
+    world.output
 }
 
-/// What the scripted policy is to wish next, and what it saw.
+/// The next plan of the scripted policy, and the lines of its last snapshot by subject.
 #[derive(Default)]
 struct Script {
     plan: Plan,
-    saw: String,
+    lines: Vec<(String, String)>,
     show: String,
     names: Vec<String>,
 }
@@ -72,9 +96,9 @@ struct Scripted {
 }
 
 impl Policy for Scripted {
-    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let mut script = self.script.borrow_mut();
-        script.saw = saw(seen, &script.show, &script.names);
+        script.lines = snapshot_lines(snapshot, &script.show, &script.names);
         *plan = std::mem::take(&mut script.plan);
     }
 
@@ -94,464 +118,283 @@ impl Policy for Scripted {
 struct World {
     engine: Engine,
     script: Rc<RefCell<Script>>,
-    names: Vec<String>,
-    strangers: Vec<Job>,
+    /// Jobs that the host attaches later.
+    unattached: Vec<Job>,
     denied: Vec<(Target, RejectCause)>,
-    show_loads: bool,
     n_turns: u64,
-    told: String,
+    /// The last printed line of each subject.
+    printed: BTreeMap<String, String>,
+    output: String,
 }
 
 impl World {
     fn new(machine: &str, script: &str, limits: MoveLimits) -> Self {
-        let line = |word: &'static str| {
-            script.lines().filter_map(move |line| line.trim().strip_prefix(word))
+        let settings = |word: &'static str| {
+            testkit::lines(script).filter_map(move |line| match line {
+                Line::Setting(first, rest) if first == word => Some(rest),
+                _ => None,
+            })
         };
-        let jobs: Vec<Job> = line("job ").enumerate().map(|(idx, text)| job(idx, text)).collect();
-        let n_known = jobs.len();
-        let strangers = line("stranger ").enumerate();
-        let strangers: Vec<Job> = strangers.map(|(idx, text)| job(n_known + idx, text)).collect();
-        let all = jobs.iter().chain(&strangers);
-        let names: Vec<String> = all.map(|job| job.name.clone()).collect();
-        let show = line("show ").next().unwrap_or("").to_owned();
-        let show_loads = show.contains("loads");
-        let domains = line("domains ").next().map_or(DomainChoice::Auto, |d| d.parse().unwrap());
-        let script = Script { show, names: names.clone(), ..Script::default() };
-        let script = Rc::new(RefCell::new(script));
-        let interval = line("interval ").next().map(|time| time.parse().expect("a time"));
-        let policy = Scripted { script: Rc::clone(&script), domains, interval };
-        let machine = Machine::synthetic(machine).expect("a machine");
-        let signals = line("signals ").next().map(|wish| wish.parse().expect("a wish"));
-        let signals = signals.unwrap_or_default();
+        let setting = |word| settings(word).next();
+        let declared = |word, first: usize| {
+            settings(word).fold(Vec::new(), |mut jobs: Vec<Job>, line| {
+                jobs.extend(testkit::jobs(first + jobs.len(), line));
+                jobs
+            })
+        };
+        let jobs = declared("job", 0);
+        let unattached = declared("unattached", jobs.len());
+        let names = jobs.iter().chain(&unattached).map(|job| job.name.clone()).collect();
+        let show = setting("show").unwrap_or_default().to_owned();
+        let shared = Rc::new(RefCell::new(Script { show, names, ..Script::default() }));
+        let policy = Scripted {
+            script: Rc::clone(&shared),
+            domains: setting("domains").map_or(DomainChoice::Auto, parse),
+            interval: setting("interval").map(parse),
+        };
+        let signals = setting("signals").map(parse).unwrap_or_default();
         World {
-            engine: Engine::new(machine, jobs, Box::new(policy))
+            engine: Engine::new(testkit::machine(machine), jobs, Box::new(policy))
                 .with_move_limits(limits)
                 .with_signals(signals),
-            script,
-            names,
-            strangers,
+            script: shared,
+            unattached,
             denied: Vec::new(),
-            show_loads,
             n_turns: 0,
-            told: String::new(),
+            printed: BTreeMap::new(),
+            output: String::new(),
         }
     }
 
-    fn deny(&mut self, rest: &str) {
-        let (whom, why) = rest.split_once(' ').expect("deny JOB WHY");
-        let why =
-            RejectCause::ALL.iter().find(|known| known.name() == why).expect("a sort of refusal");
-        self.denied.push((self.target(whom), *why));
-    }
-
-    fn allow(&mut self, whom: &str) {
-        let target = self.target(whom);
-        self.denied.retain(|(denied, _)| *denied != target);
-    }
-
     fn job(&self, name: &str) -> JobId {
-        let idx = self.names.iter().position(|known| known == name);
+        let idx = self.script.borrow().names.iter().position(|known| known == name);
         JobId(idx.map_or(99, |idx| idx as u32))
     }
 
     fn target(&self, name: &str) -> Target {
-        match name.contains('/') {
-            true => Target::Task(self.task(name)),
-            false => Target::Job(self.job(name)),
-        }
+        if name.contains('/') { self.task(name).into() } else { self.job(name).into() }
     }
 
+    /// `a/1`: the first task of job a.
     fn task(&self, name: &str) -> TaskId {
         let (job, number) = name.split_once('/').expect("a task is JOB/NUMBER");
-        let number: u32 = number.parse().expect("a number");
-        TaskId { tid: self.job(job).0 * 100 + number, start_time_ticks: 7 }
+        TaskId { tid: self.job(job).0 * 100 + parse::<u32>(number), start_time_ticks: 7 }
     }
 
-    fn turn(&mut self, time: &str, events: &str) {
-        let mut turn =
-            Turn { number: self.n_turns, at: time.parse().expect("a time"), causes: Vec::new() };
+    fn job_of_task(&self, name: &str) -> JobId {
+        self.job(name.split_once('/').expect("a task is JOB/NUMBER").0)
+    }
+
+    fn turn(&mut self, at: Nanos, time: &str, events: &[&str]) {
+        let mut turn = Turn { number: self.n_turns, at, causes: Vec::new() };
         let mut sample = Sample::default();
-        for event in events.split(';').map(str::trim) {
+        for event in events {
             self.event(event, &mut turn, &mut sample);
         }
         self.n_turns += 1;
         let step = self.engine.step(&turn, &sample);
-        self.tell(time, &step);
+        self.print(time, &step);
         let outcomes = self.outcomes(&sample, &step);
         self.engine.record_outcomes(&outcomes);
     }
 
     fn event(&mut self, event: &str, turn: &mut Turn, sample: &mut Sample) {
-        let words: Vec<&str> = event.split_whitespace().collect();
-        match words[..] {
-            ["poll"] => turn.causes.push(Cause::Interval),
-            ["due", ref names @ ..] => {
-                sample.jobs.extend(names.iter().map(|name| JobEvent::Due(self.job(name))));
+        let (word, rest) = event.split_once(' ').unwrap_or((event, ""));
+        let (name, values) = rest.split_once(' ').unwrap_or((rest, ""));
+        match word {
+            "poll" => turn.causes.push(Cause::Interval),
+            "due" => {
+                sample.jobs.extend(rest.split(' ').map(|name| JobEvent::Due(self.job(name))));
             }
-            ["ended", name] => sample.jobs.push(JobEvent::Ended(self.job(name), Box::new(end()))),
-            ["left", name] => {
-                let counted = Box::new(Counters::NONE);
-                sample.jobs.push(JobEvent::Detached(self.job(name), DetachCause::Ended, counted));
+            "ended" => sample.jobs.push(JobEvent::Ended(self.job(name), Box::new(job_exit()))),
+            "detached" => {
+                let counters = Box::new(Counters::NONE);
+                sample.jobs.push(JobEvent::Detached(self.job(name), DetachCause::Ended, counters));
             }
-            ["appeared", name] => {
-                let job = self.strangers.iter().find(|job| job.name == name);
-                let job = job.expect("a stranger").clone();
-                sample.jobs.push(JobEvent::Attached(Box::new(job)));
+            "attached" => {
+                let job = self.unattached.iter().find(|job| job.name == name).expect("unattached");
+                let id = values.strip_prefix("as ").map_or(job.id, |other| self.job(other));
+                sample.jobs.push(JobEvent::Attached(Box::new(Job { id, ..job.clone() })));
             }
-            ["appeared", name, "as", other] => {
-                let job = self.strangers.iter().find(|job| job.name == name);
-                let job = Job { id: self.job(other), ..job.expect("a stranger").clone() };
-                sample.jobs.push(JobEvent::Attached(Box::new(job)));
+            "unmanaged" => {
+                let cause = match values.strip_prefix("on ") {
+                    Some(cpus) => UnmanagedCause::AffinityChanged(parse(cpus)),
+                    None => UnmanagedCause::NotPermitted,
+                };
+                sample.jobs.push(JobEvent::Unmanaged(self.job(name), cause));
             }
-            ["hands-off", name] => {
-                sample.jobs.push(JobEvent::Unmanaged(self.job(name), UnmanagedCause::NotPermitted));
+            "usable" => sample.usable_cpus = Some(parse(rest)),
+            "task" => sample.tasks.push(self.task_sample(name, values)),
+            "exited" => sample.exited.push(self.task(name)),
+            "llc" => {
+                let llc = LlcId(parse(name));
+                sample.llcs.push(LlcSample { llc, traffic: traffic(values) });
             }
-            ["bound", name, cpus] => {
-                let foreign = UnmanagedCause::AffinityChanged(cpus.parse().expect("CPUs"));
-                sample.jobs.push(JobEvent::Unmanaged(self.job(name), foreign));
-            }
-            ["usable", cpus] => sample.usable_cpus = Some(cpus.parse().expect("CPUs")),
-            ["task", name, ref figures @ ..] => sample.tasks.push(self.task_sample(name, figures)),
-            ["llc", number, bytes] => {
-                sample.llcs.push(LlcSample { llc: LlcId(n(number)), traffic: traffic(bytes) });
-            }
-            ["group", name, number, bytes] => {
-                let (job, llc) = (self.job(name), LlcId(n(number)));
+            "group" => {
+                let (llc, bytes) = values.split_once(' ').expect("an LLC domain and bytes");
+                let (job, llc) = (self.job(name), LlcId(parse(llc)));
                 sample.mon_groups.push(MonGroupSample { job, llc, traffic: traffic(bytes) });
             }
-            ["gone", name] => sample.exited.push(self.task(name)),
-            ["memory", name, ref nodes @ ..] => {
-                sample.memory.push(self.process_memory(name, turn.at, nodes));
+            "node" => sample.nodes.push(node_sample(parse(name), values)),
+            "memory" => sample.memory.push(ProcessMemory {
+                job: self.job_of_task(name),
+                process: self.task(name),
+                nodes: testkit::node_memory(values),
+                sampled_permille: 1000,
+                at: turn.at,
+            }),
+            "moved" => sample.page_moves_completed.push(testkit::completed_page_move(
+                self.target(name),
+                self.job(name),
+                values,
+            )),
+            "request" => {
+                let (target, action) = (self.target(name), testkit::action(values));
+                let reason = Reason::new(ReasonCode::new("next-in-turn", "a test")).into();
+                self.script.borrow_mut().plan.requests.push(Request { target, action, reason });
             }
-            ["moved", name, ref figures @ ..] => {
-                sample.page_moves_completed.push(self.move_ended(name, figures))
-            }
-            ["node", number, ref figures @ ..] => sample.nodes.push(node_sample(number, figures)),
-            ["wish", name, ref wish @ ..] => {
-                let reason = Reason::new(ReasonCode::new("next-in-turn", "a test"));
-                let target = self.target(name);
-                self.script.borrow_mut().plan.requests.push(Request {
-                    target,
-                    action: action(wish),
-                    reason: reason.into(),
-                });
-            }
-            ["note", code] => self.script.borrow_mut().plan.note(reason(code)),
-            ["give-up"] => {
+            "note" => self.script.borrow_mut().plan.note(reason(rest)),
+            "abort" => {
                 self.script.borrow_mut().plan.abort = Some(reason("counters-unreadable"));
             }
-            ["nothing"] => {}
-            _ => panic!("{event} is nothing that happens"),
+            _ => panic!("{event} is no event"),
         }
     }
 
-    fn task_sample(&self, name: &str, figures: &[&str]) -> TaskSample {
-        let (job, _) = name.split_once('/').expect("a task is JOB/NUMBER");
-        let figure = |key: &str| {
-            figures.iter().filter_map(|pair| pair.split_once('=')).find(|(k, _)| *k == key)
+    fn task_sample(&self, name: &str, values: &str) -> TaskSample {
+        let counters = match field(values, "misses").and_then(reading) {
+            Some(misses) => Counters::NONE.with(CounterEvent::LlcMisses, misses),
+            None => Counters::NONE,
         };
-        let number = |key: &str| figure(key).map(|(_, value)| value.parse::<u64>());
-        let misses = figure("misses").and_then(|(_, text)| reading(text));
         TaskSample {
             task: self.task(name),
             process: 1,
-            job: self.job(job),
-            cpu_time: format!("{}ms", figure("cpu").expect("cpu=").1).parse().expect("a time"),
-            previous_sample_at: figure("before").map(|(_, at)| at.parse().expect("a time")),
-            wait: number("wait").and_then(Result::ok).map(Nanos::from_millis),
-            last_cpu: figure("on").map(|(_, cpu)| base::CpuId(cpu.parse().expect("a CPU"))),
-            counters: misses.map_or(Counters::NONE, |misses| {
-                Counters::NONE.with(CounterEvent::LlcMisses, misses)
-            }),
-            includes_children: figures.contains(&"children"),
-        }
-    }
-
-    /// `NODE=MIB`; nothing at all for a process that has no memory any more.
-    fn process_memory(&self, name: &str, at: Nanos, nodes: &[&str]) -> ProcessMemory {
-        let (job, _) = name.split_once('/').expect("a process is JOB/NUMBER");
-        let lies = nodes.iter().map(|text| {
-            let (node, mib) = text.split_once('=').expect("NODE=MIB");
-            let small = base::Bytes::from_mib(mib.parse().expect("MiB"));
-            NodeMemory { node: NodeId(node.parse().expect("a node")), small, ..Default::default() }
-        });
-        ProcessMemory {
-            job: self.job(job),
-            process: self.task(name),
-            nodes: lies.collect(),
-            sampled_permille: 1000,
-            at,
-        }
-    }
-
-    /// `to=NODE mib=MOVED left=MIB by=WHY`.
-    fn move_ended(&self, name: &str, figures: &[&str]) -> CompletedPageMove {
-        let word = |key: &str| {
-            let found = figures.iter().filter_map(|f| f.split_once('=')).find(|(k, _)| *k == key);
-            found.map(|(_, value)| value)
-        };
-        let number = |key: &str| word(key).map_or(0, |text| text.parse().expect("a number"));
-        let (moved, left) =
-            (base::Bytes::from_mib(number("mib")), base::Bytes::from_mib(number("left")));
-        let by = word("by").unwrap_or("done");
-        CompletedPageMove {
-            target: self.target(name),
-            job: self.job(name),
-            from: None,
-            to: NodeId(number("to") as u32),
-            limit: Action::NO_LIMIT,
-            requested: moved + left,
-            moved,
-            failed: Default::default(),
-            not_attempted: left,
-            duration: Nanos::ZERO,
-            in_kernel: Nanos::ZERO,
-            stopped_by: PageMoveEnd::ALL.into_iter().find(|s| s.name() == by).expect("a word"),
-            detail: String::new(),
+            job: self.job_of_task(name),
+            cpu_time: parse(&format!("{}ms", field(values, "cpu").expect("cpu="))),
+            previous_sample_at: field(values, "before").map(parse),
+            wait: field(values, "wait").map(|ms| Nanos::from_millis(parse(ms))),
+            last_cpu: field(values, "on").map(|cpu| CpuId(parse(cpu))),
+            counters,
+            includes_children: values.split(' ').any(|word| word == "children"),
         }
     }
 
     fn outcomes(&self, sample: &Sample, step: &Step) -> Vec<Outcome> {
-        let asked = step.approved.requests().iter().map(|ask| {
-            let deed = match &ask.action {
-                Action::Place(cpus) => Action::Place(cpus.clone()),
-                Action::MemoryPolicy(policy) => Action::MemoryPolicy(policy.clone()),
-                Action::Release => Action::Release,
-                Action::MovePages { from, to, limit } => {
-                    Action::MovePages { from: *from, to: *to, limit: *limit }
-                }
-            };
-            self.outcome(ask.target, Some(deed))
-        });
+        let requested = step.approved.requests().iter();
+        let requested =
+            requested.map(|request| self.outcome(request.target, Some(request.action.clone())));
         let due = sample.jobs.iter().filter_map(|event| match event {
             JobEvent::Due(job) => Some(self.outcome(Target::Job(*job), None)),
             _ => None,
         });
-        asked.chain(due).collect()
+        requested.chain(due).collect()
     }
 
     fn outcome(&self, target: Target, action: Option<Action>) -> Outcome {
-        let denied = self.denied.iter().find(|(whom, _)| *whom == target).map(|(_, why)| *why);
-        let denied = denied.filter(|why| (*why == RejectCause::StartFailed) == action.is_none());
+        let denied = self.denied.iter().find(|(denied, _)| *denied == target);
+        let denied = denied.map(|(_, cause)| *cause);
+        let denied =
+            denied.filter(|cause| (*cause == RejectCause::StartFailed) == action.is_none());
         let result = match denied {
-            Some(why) => OutcomeResult::Rejected { cause: why, detail: String::new() },
+            Some(cause) => OutcomeResult::Rejected { cause, detail: String::new() },
             None if matches!(action, Some(Action::MovePages { .. })) => OutcomeResult::InProgress,
             None => OutcomeResult::Done { n: 1 },
         };
         Outcome { target, action, result }
     }
 
-    fn tell(&mut self, time: &str, step: &Step) {
-        let mut lines = std::mem::take(&mut self.script.borrow_mut().saw);
-        if let Some(loads) = step.loads.as_ref().filter(|_| self.show_loads) {
-            let cpu: Vec<u64> = loads.cpu_time.iter().map(|time| time.0 / MILLI).collect();
+    fn print(&mut self, time: &str, step: &Step) {
+        let (mut current, show_loads) = {
+            let mut script = self.script.borrow_mut();
+            (std::mem::take(&mut script.lines), script.show.contains("loads"))
+        };
+        if let Some(loads) = step.loads.as_ref().filter(|_| show_loads) {
+            let cpu: Vec<u64> = loads.cpu_time.iter().map(|time| ms(*time)).collect();
             let loads = &loads.loads;
             let unreadable = if loads.readable { "" } else { " (not readable)" };
-            writeln!(lines, "{} {:?} cpu {cpu:?}{unreadable}", loads.tier, loads.loads).unwrap();
+            let values = format!("{:?} cpu {cpu:?}{unreadable}", loads.loads);
+            current.push((String::from("loads"), format!("{} {values}", loads.tier)));
         }
-        for ask in step.approved.requests() {
-            let part = if step.narrowed.contains(ask) { " (narrowed)" } else { "" };
-            writeln!(lines, "do {}{part}", self.wish(ask)).unwrap();
+        let mut lines = self.changed_lines(current);
+        let approved = step.approved.requests().iter().map(|request| {
+            let part = if step.narrowed.contains(request) { " (narrowed)" } else { "" };
+            format!("{}{part}", self.request_text(request))
+        });
+        let approved: Vec<String> = approved.collect();
+        if !approved.is_empty() {
+            lines.push(format!("approve {}", approved.join("; ")));
         }
-        for refusal in &step.rejected {
-            let why = refusal.cause.name();
-            writeln!(lines, "not {}: {why}, {}", self.wish(&refusal.request), refusal.detail)
-                .unwrap();
+        lines.extend(step.rejected.iter().map(|rejection| {
+            let request = self.request_text(&rejection.request);
+            format!("reject {request}: {}, {}", rejection.cause.name(), rejection.detail)
+        }));
+        lines.extend(step.plan.notes.iter().map(|note| format!("note {}", note.code.name())));
+        lines.extend(step.plan.abort.iter().map(|_| "abort".to_owned()));
+        for line in lines {
+            writeln!(self.output, "{time} {line}").expect("writing to a string");
         }
-        for note in &step.plan.notes {
-            writeln!(lines, "note {}", note.code.name()).unwrap();
-        }
-        if step.plan.abort.is_some() {
-            writeln!(lines, "gives up").unwrap();
-        }
-        lines.lines().for_each(|line| writeln!(self.told, "{time} {line}").unwrap());
     }
 
-    fn wish(&self, ask: &Request) -> String {
-        let whom = match ask.target {
-            Target::Job(job) => name(&self.names, job),
-            Target::Task(task) => task_name(&self.names, task),
-        };
-        match &ask.action {
-            Action::Place(cpus) => format!("{whom} on {cpus}"),
-            Action::MemoryPolicy(policy) => format!("{whom} memory {policy:?}"),
-            Action::Release => format!("{whom} released"),
-            Action::MovePages { from, to, limit } => {
-                let from = from.map_or("anywhere".to_owned(), |from| from.to_string());
-                let limit = match *limit {
-                    Action::NO_LIMIT => String::new(),
-                    limit => format!(", at most {limit}"),
-                };
-                format!("{whom} pages from {from} to {to}{limit}")
+    /// The lines that differ from the last printed ones, and the jobs and tasks that are absent now.
+    fn changed_lines(&mut self, current: Vec<(String, String)>) -> Vec<String> {
+        let is_item =
+            |subject: &&String| ["job ", "task "].iter().any(|kind| subject.starts_with(kind));
+        let is_absent = |subject: &&String| current.iter().all(|(other, _)| other != *subject);
+        let absent = self.printed.keys().filter(is_item).filter(is_absent);
+        let absent: Vec<String> = absent.cloned().collect();
+        let mut lines = Vec::new();
+        for subject in absent {
+            self.printed.remove(&subject);
+            let (_, name) = subject.split_once(' ').expect("a kind and a name");
+            lines.push(format!("{name} absent"));
+        }
+        for (subject, line) in current {
+            if self.printed.get(&subject) != Some(&line) {
+                lines.push(line.clone());
+                self.printed.insert(subject, line);
             }
         }
+        lines
+    }
+
+    fn request_text(&self, request: &Request) -> String {
+        let names = &self.script.borrow().names;
+        let name = match request.target {
+            Target::Job(job) => job_name(names, job),
+            Target::Task(task) => task_name(names, task),
+        };
+        format!("{name} {}", testkit::action_text(&request.action))
     }
 }
 
-const MILLI: u64 = 1_000_000;
+fn ms(time: Nanos) -> u64 {
+    time.0 / 1_000_000
+}
 
-fn name(names: &[String], job: JobId) -> String {
+fn job_name(names: &[String], job: JobId) -> String {
     names.get(job.index()).cloned().unwrap_or_else(|| job.to_string())
 }
 
 fn task_name(names: &[String], task: TaskId) -> String {
-    format!("{}/{}", name(names, JobId(task.tid / 100)), task.tid % 100)
+    format!("{}/{}", job_name(names, JobId(task.tid / 100)), task.tid % 100)
 }
 
 fn reason(code: &str) -> Reason {
     Reason::new(ReasonCode::recorded(code.to_owned(), String::new()))
 }
 
-fn action(words: &[&str]) -> Action {
-    match words {
-        ["on", cpus] => Action::Place(cpus.parse().expect("CPUs")),
-        ["memory", nodes] => Action::MemoryPolicy(MemoryPolicy::Bind(nodes.parse().unwrap())),
-        ["prefer", nodes] => Action::MemoryPolicy(MemoryPolicy::Preferred(nodes.parse().unwrap())),
-        ["released"] => Action::Release,
-        ["pages", from, to, limit @ ..] => Action::MovePages {
-            from: from.parse().ok().map(NodeId),
-            to: NodeId(to.parse().expect("a node")),
-            limit: limit
-                .first()
-                .map_or(Action::NO_LIMIT, |mib| base::Bytes::from_mib(mib.parse().expect("MiB"))),
-        },
-        _ => panic!("{words:?} is nothing to wish"),
-    }
-}
-
-fn node_sample(number: &str, figures: &[&str]) -> NodeSample {
-    let figure = |key: &str| {
-        let pair = figures.iter().filter_map(|pair| pair.split_once('=')).find(|(k, _)| *k == key);
-        pair.and_then(|(_, value)| value.parse::<u64>().ok())
-    };
+fn node_sample(node: u32, values: &str) -> NodeSample {
+    let number = |key| field(values, key).and_then(|value| value.parse::<u64>().ok());
+    let counter = |key| number(key).map(CounterReading::unmultiplexed);
     NodeSample {
-        node: NodeId(number.parse().expect("a node")),
-        memory_free: figure("free")
-            .map(base::Bytes)
-            .or(figure("free-mib").map(base::Bytes::from_mib)),
-        memory_reclaimable: figure("reclaimable-mib").map(base::Bytes::from_mib),
-        controller_ops: figure("ops").map(CounterReading::unmultiplexed),
-        counter_bits: figure("bits").unwrap_or(64) as u8,
-        read_bytes: figure("read").map(CounterReading::unmultiplexed),
-        written_bytes: figure("written").map(CounterReading::unmultiplexed),
+        node: NodeId(node),
+        memory_free: number("free").map(Bytes).or(number("free-mib").map(Bytes::from_mib)),
+        memory_reclaimable: number("reclaimable-mib").map(Bytes::from_mib),
+        controller_ops: counter("ops"),
+        counter_bits: number("bits").unwrap_or(64) as u8,
+        read_bytes: counter("read"),
+        written_bytes: counter("written"),
     }
-}
-
-fn end() -> JobExit {
-    JobExit {
-        status: ExitStatus::Exited(0),
-        stopped_by_host: false,
-        restarts: false,
-        wall: Nanos::ZERO,
-        user: Nanos::ZERO,
-        system: Nanos::ZERO,
-        max_resident: base::Bytes::ZERO,
-        wait: None,
-        n_migrations: None,
-        counters: sched::Counters::NONE,
-        traffic: None,
-        n_orphans: 0,
-    }
-}
-
-fn saw(seen: &Snapshot<'_>, show: &str, names: &[String]) -> String {
-    let mut lines = String::new();
-    if show.contains("jobs") {
-        seen.jobs.iter().for_each(|job| writeln!(lines, "{}", saw_job(seen, job)).unwrap());
-    }
-    if show.contains("tasks") {
-        for task in seen.tasks {
-            let name = task_name(names, task.task);
-            let wait = task.wait.map(|wait| wait.0 / MILLI);
-            let (cpu, misses) = (task.cpu_time.0 / MILLI, task.counters.misses());
-            writeln!(lines, "{name} cpu {cpu} wait {wait:?} misses {misses:?}").unwrap();
-        }
-    }
-    if show.contains("nodes") {
-        for node in seen.nodes {
-            let free = node.memory_free.map(|free| free.0);
-            writeln!(lines, "{} ops {:?} free {free:?}", node.node, node.controller_ops).unwrap();
-        }
-    }
-    if show.contains("memory") {
-        seen.jobs.iter().for_each(|job| lines.push_str(&saw_memory(job)));
-    }
-    if show.contains("places") {
-        let loads = seen.domains.iter().zip(&seen.loads.loads);
-        let loads = loads.map(|((idx, _), load)| format!("{} {load}", seen.domains.label(idx)));
-        let loads = loads.collect::<Vec<_>>().join(", ");
-        writeln!(lines, "{} of {loads}", seen.loads.tier).unwrap();
-    }
-    if show.contains("interval") {
-        writeln!(lines, "interval {}", seen.interval).unwrap();
-    }
-    lines
-}
-
-fn saw_memory(job: &JobView<'_>) -> String {
-    let mut line = format!("{} lies", job.job.name);
-    for lies in job.memory.iter().flat_map(|memory| &memory.nodes) {
-        write!(line, " {}={}", lies.node, lies.total()).unwrap();
-    }
-    if let Some(home) = job.memory.and_then(|memory| memory.home()) {
-        write!(line, ", home {home}").unwrap();
-    }
-    if let Some(moving) = job.active_page_move {
-        write!(line, ", moving to {} since {}", moving.to, moving.since).unwrap();
-    }
-    if let Some((at, moved)) = job.last_page_move {
-        let (by, to) = (moved.stopped_by.name(), moved.to);
-        write!(line, ", {} of {} moved to {to} by {at} ({by})", moved.moved, moved.requested)
-            .unwrap();
-    }
-    line + "\n"
-}
-
-fn saw_job(seen: &Snapshot<'_>, job: &JobView<'_>) -> String {
-    let mut line = format!("{} {:?}", job.job.name, job.state).to_lowercase();
-    let mut add = |text: String| line.push_str(&text);
-    if job.allowed != seen.usable_cpus {
-        add(format!(" of {}", job.allowed));
-    }
-    if let Some(placed) = job.placed {
-        add(format!(" on {placed}"));
-    }
-    if let Some(idx) = job.domain {
-        add(format!(" in {}", seen.domains.label(idx)));
-    }
-    if !job.movable {
-        add(" hands off".to_owned());
-    }
-    if let Some(started) = job.started {
-        add(format!(" since {}", started.0 / MILLI));
-    }
-    let wait = job.wait.map_or("-".to_owned(), |wait| (wait.0 / MILLI).to_string());
-    add(format!(" tasks {} cpu {} load {}", job.n_tasks, job.cpu_time.0 / MILLI, job.load));
-    add(format!(" wait {wait}"));
-    line
-}
-
-fn job(idx: usize, line: &str) -> Job {
-    let mut words = line.split_whitespace();
-    let mut job = Job::new(
-        JobId(idx as u32),
-        words.next().expect("a name").to_owned(),
-        Command::Shell("true".to_owned()),
-    );
-    for (key, value) in words.filter_map(|word| word.split_once('=')) {
-        match key {
-            "class" => job.class = Class::new(value.parse().expect("a number")),
-            "cpus" => job.cpus = Some(value.parse().expect("CPUs")),
-            "nodes" => job.nodes = Some(value.parse().expect("nodes")),
-            "memory" => job.memory = Some(MemoryPolicy::Bind(value.parse().expect("nodes"))),
-            other => panic!("{other} is no key of a job"),
-        }
-    }
-    job
-}
-
-fn n(text: &str) -> u32 {
-    text.parse().expect("a number")
 }
 
 fn traffic(bytes: &str) -> Traffic {
@@ -565,4 +408,99 @@ fn reading(text: &str) -> Option<CounterReading> {
     let [enabled_ns, running_ns] =
         [(); 2].map(|()| words.next().map_or(0, |time| time.expect("ns")));
     Some(CounterReading { value, enabled_ns, running_ns })
+}
+
+fn job_exit() -> JobExit {
+    JobExit {
+        status: ExitStatus::Exited(0),
+        stopped_by_host: false,
+        restarts: false,
+        wall: Nanos::ZERO,
+        user: Nanos::ZERO,
+        system: Nanos::ZERO,
+        max_resident: Bytes::ZERO,
+        wait: None,
+        n_migrations: None,
+        counters: Counters::NONE,
+        traffic: None,
+        n_orphans: 0,
+    }
+}
+
+/// The lines of a snapshot by subject, of the parts to show.
+fn snapshot_lines(snapshot: &Snapshot<'_>, show: &str, names: &[String]) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    if show.contains("jobs") {
+        let line = |job: &JobView<'_>| (format!("job {}", job.job.name), job_line(snapshot, job));
+        lines.extend(snapshot.jobs.iter().map(line));
+    }
+    if show.contains("tasks") {
+        lines.extend(snapshot.tasks.iter().map(|task| {
+            let name = task_name(names, task.task);
+            let (cpu, wait) = (ms(task.cpu_time), task.wait.map(ms));
+            let line =
+                format!("{name} cpu {cpu} wait {wait:?} misses {:?}", task.counters.misses());
+            (format!("task {name}"), line)
+        }));
+    }
+    if show.contains("nodes") {
+        lines.extend(snapshot.nodes.iter().map(|node| {
+            let free = node.memory_free.map(|free| free.0);
+            let line = format!("{} ops {:?} free {free:?}", node.node, node.controller_ops);
+            (node.node.to_string(), line)
+        }));
+    }
+    if show.contains("memory") {
+        let line = |job: &JobView<'_>| (format!("job {}", job.job.name), memory_line(job));
+        lines.extend(snapshot.jobs.iter().map(line));
+    }
+    if show.contains("domains") {
+        let loads = snapshot.domains.iter().zip(&snapshot.loads.loads);
+        let loads = loads.map(|((idx, _), load)| format!("{} {load}", snapshot.domains.label(idx)));
+        let loads: Vec<String> = loads.collect();
+        lines.push(("domains".into(), format!("{} {}", snapshot.loads.tier, loads.join(", "))));
+    }
+    if show.contains("interval") {
+        lines.push(("interval".into(), format!("interval {}", snapshot.interval)));
+    }
+    lines
+}
+
+fn memory_line(job: &JobView<'_>) -> String {
+    let mut line = format!("{} memory", job.job.name);
+    for node in job.memory.iter().flat_map(|memory| &memory.nodes) {
+        line += &format!(" {}={}", node.node, node.total());
+    }
+    if let Some(home) = job.memory.and_then(|memory| memory.home()) {
+        line += &format!(", home {home}");
+    }
+    if let Some(active) = job.active_page_move {
+        line += &format!(", moving to {} since {}", active.to, active.since);
+    }
+    if let Some((at, moved)) = job.last_page_move {
+        let (end, to) = (moved.stopped_by.name(), moved.to);
+        line += &format!(", {} of {} moved to {to} by {at} ({end})", moved.moved, moved.requested);
+    }
+    line
+}
+
+fn job_line(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> String {
+    let mut line = format!("{} {:?}", job.job.name, job.state).to_lowercase();
+    if job.allowed != snapshot.usable_cpus {
+        line += &format!(" of {}", job.allowed);
+    }
+    if let Some(placed) = job.placed {
+        line += &format!(" on {placed}");
+    }
+    if let Some(idx) = job.domain {
+        line += &format!(" in {}", snapshot.domains.label(idx));
+    }
+    if !job.movable {
+        line += " unmanaged";
+    }
+    if let Some(started) = job.started {
+        line += &format!(" since {}", ms(started));
+    }
+    let wait = job.wait.map_or("-".to_owned(), |wait| ms(wait).to_string());
+    line + &format!(" tasks {} cpu {} load {} wait {wait}", job.n_tasks, ms(job.cpu_time), job.load)
 }

@@ -137,26 +137,7 @@ pub fn jobs(first: usize, line: &str) -> Vec<Job> {
 
 /// A job with the fields of a line.
 fn job(idx: usize, name: &str, line: &str) -> Job {
-    let mut job = Job {
-        id: JobId(idx as u32),
-        name: name.to_owned(),
-        command: Command::Shell("true".to_owned()),
-        start: Nanos::ZERO,
-        class: None,
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: Default::default(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Default::default(),
-        cpus: None,
-        nodes: None,
-        memory: None,
-        origin: Default::default(),
-    };
+    let mut job = Job::new(JobId(idx as u32), name.to_owned(), Command::Shell("true".to_owned()));
     for (key, value) in fields(line) {
         match key {
             "class" => job.class = Class::new(parse(value)),

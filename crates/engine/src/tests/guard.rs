@@ -2,185 +2,152 @@
 
 use expect_test::expect;
 
-use super::check;
+use crate::testing::check;
 
 #[test]
 fn a_wish_is_narrowed_to_what_can_be_used_and_what_the_job_may_use() {
-    check(
-        "nodes=2 cores=4",
-        "
+    check(expect![[r#"
+        nodes=2 cores=4
         job a cpus=0-2,5
         job b nodes=1
         job c
-        0ms due a b c; usable 1-6; wish a on 0-7; wish b on 3-4; wish c on 1-6; wish c memory 0,7
-        ",
-        expect![[r#"
-            0ms do a on 1-2,5 (narrowed)
-            0ms do b on 4 (narrowed)
-            0ms do c on 1-6
-            0ms do c memory Bind({0}) (narrowed)
-        "#]],
-    );
+        0ms due a b c; usable 1-6; request a on 0-7; request b on 3-4; request c on 1-6; request c memory bind 0,7
+        >
+        0ms approve a on 1-2,5 (narrowed); b on 4 (narrowed); c on 1-6; c memory bind 0 (narrowed)
+    "#]]);
 }
 
 #[test]
 fn cpus_that_cannot_be_used_are_refused() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job a
-        0ms due a; usable 0; wish a on 1; wish a on 77
-        ",
-        expect![[r#"
-            0ms not a on 1: cpus-unusable, none of the CPUs 1 is usable
-            0ms not a on 77: cpus-unusable, none of the CPUs 77 is usable
-        "#]],
-    );
+        0ms due a; usable 0; request a on 1; request a on 77
+        >
+        0ms reject a on 1: cpus-unusable, none of the CPUs 1 can be used now
+        0ms reject a on 77: cpus-unusable, none of the CPUs 77 can be used now
+    "#]]);
 }
 
 #[test]
 fn cpus_outside_the_job_are_refused() {
-    check(
-        "nodes=2",
-        "job a cpus=0\n0ms due a; wish a on 1",
-        expect![[r#"
-            0ms not a on 1: outside-allowed, a is allowed on the CPUs 0 only, not 1
-        "#]],
-    );
+    check(expect![[r#"
+        nodes=2
+        job a cpus=0
+        0ms due a; request a on 1
+        >
+        0ms reject a on 1: outside-job, a may use the CPUs 0 only, not 1
+    "#]]);
 }
 
 #[test]
 fn who_does_not_run_cannot_be_placed() {
-    check(
-        "nodes=2",
-        "
-        job a
-        job b
-        0ms due a; wish b on 1; wish c on 1; wish a/1 on 0
-        10ms nothing; task a/1 cpu=1; wish a/1 on 0
-        20ms nothing; gone a/1; wish a/1 on 1
-        30ms nothing; ended a; wish a on 1
-        ",
-        expect![[r#"
-            0ms not b on 1: exited, job 1 is not running
-            0ms not job99 on 1: exited, job 99 is not running
-            0ms not a/1 on 0: exited, task1 is not running
-            10ms do a/1 on 0
-            20ms not a/1 on 1: exited, task1 is not running
-            30ms not a on 1: exited, job 0 is not running
-        "#]],
-    );
+    check(expect![[r#"
+        nodes=2
+        job a b
+        0ms due a; request b on 1; request c on 1; request a/1 on 0
+        10ms task a/1 cpu=1; request a/1 on 0
+        20ms exited a/1; request a/1 on 1
+        30ms ended a; request a on 1
+        >
+        0ms reject b on 1: ended, job 1 does not run
+        0ms reject job99 on 1: ended, job 99 does not run
+        0ms reject a/1 on 0: ended, task1 does not run
+        10ms approve a/1 on 0
+        20ms reject a/1 on 1: ended, task1 does not run
+        30ms reject a on 1: ended, job 0 does not run
+    "#]]);
 }
 
 #[test]
 fn who_is_not_ours_cannot_be_placed() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job a
         show jobs
-        0ms due a; wish a on 0
-        10ms nothing; hands-off a; task a/1 cpu=1; wish a on 1; wish a released; wish a/1 on 1
-        ",
-        expect![[r#"
-            0ms a due tasks 0 cpu 0 load 0 wait -
-            0ms do a on 0
-            10ms a running on 0 in node 0 hands off since 0 tasks 1 cpu 0 load 0 wait -
-            10ms not a on 1: unmanaged, evenkeel no longer manages a
-            10ms not a released: unmanaged, evenkeel no longer manages a
-            10ms not a/1 on 1: unmanaged, evenkeel no longer manages a
-        "#]],
-    );
+        0ms due a; request a on 0
+        10ms unmanaged a; task a/1 cpu=1; request a on 1; request a released; request a/1 on 1
+        >
+        0ms a due tasks 0 cpu 0 load 0 wait -
+        0ms approve a on 0
+        10ms a running on 0 in node 0 unmanaged since 0 tasks 1 cpu 0 load 0 wait -
+        10ms reject a on 1: hands-off, a is not ours to place any more
+        10ms reject a released: hands-off, a is not ours to place any more
+        10ms reject a/1 on 1: hands-off, a is not ours to place any more
+    "#]]);
 }
 
 #[test]
 fn of_two_wishes_of_one_kind_the_first_that_is_possible_holds() {
-    check(
-        "nodes=2",
-        "
-        job a
-        job b
-        0ms due a b; wish a on 0; wish a on 1; wish a memory 0; wish a memory 1; wish b on 9; wish b on 1
-        10ms nothing; wish a on 1; wish a released
-        ",
-        expect![[r#"
-            0ms do a on 0
-            0ms do a memory Bind({0})
-            0ms do b on 1
-            0ms not a on 1: duplicate, an earlier request of this turn has the same target
-            0ms not a memory Bind({1}): duplicate, an earlier request of this turn has the same target
-            0ms not b on 9: cpus-unusable, none of the CPUs 9 is usable
-            10ms do a on 1
-            10ms not a released: duplicate, an earlier request of this turn has the same target
-        "#]],
-    );
+    check(expect![[r#"
+        nodes=2
+        job a b
+        0ms due a b; request a on 0; request a on 1; request a memory bind 0; request a memory bind 1; request b on 9; request b on 1
+        10ms request a on 1; request a released
+        >
+        0ms approve a on 0; a memory bind 0; b on 1
+        0ms reject a on 1: twice, another wish of this turn already says where it goes
+        0ms reject a memory bind 1: twice, another wish of this turn already says where it goes
+        0ms reject b on 9: cpus-unusable, none of the CPUs 9 can be used now
+        10ms approve a on 1
+        10ms reject a released: twice, another wish of this turn already says where it goes
+    "#]]);
 }
 
 #[test]
 fn what_is_that_way_already_is_not_done_again() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job a
-        0ms due a; wish a on 0
-        10ms nothing; wish a on 0; task a/1 cpu=1
-        20ms nothing; wish a released
-        30ms nothing; wish a released
-        40ms nothing; wish a/1 on 1
-        50ms nothing; wish a/1 on 1
-        60ms nothing; wish a/1 released; wish a on 0
-        70ms nothing; wish a/1 released
-        ",
-        expect![[r#"
-            0ms do a on 0
-            10ms not a on 0: unchanged, its affinity is 0 already
-            20ms do a released
-            30ms not a released: unchanged, evenkeel did not place a
-            40ms do a/1 on 1
-            50ms not a/1 on 1: unchanged, its affinity is 1 already
-            60ms do a/1 released
-            60ms do a on 0
-            70ms not a/1 released: unchanged, evenkeel did not place a
-        "#]],
-    );
+        0ms due a; request a on 0
+        10ms request a on 0; task a/1 cpu=1
+        20ms request a released
+        30ms request a released
+        40ms request a/1 on 1
+        50ms request a/1 on 1
+        60ms request a/1 released; request a on 0
+        70ms request a/1 released
+        >
+        0ms approve a on 0
+        10ms reject a on 0: already, it is on the CPUs 0 already
+        20ms approve a released
+        30ms reject a released: already, a was not placed by us
+        40ms approve a/1 on 1
+        50ms reject a/1 on 1: already, it is on the CPUs 1 already
+        60ms approve a/1 released; a on 0
+        70ms reject a/1 released: already, a was not placed by us
+    "#]]);
 }
 
 #[test]
 fn memory_is_chosen_before_the_start_or_never() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job a
         job tied nodes=0
         job own memory=1
-        0ms due a tied own; wish a memory 0-1; wish tied prefer 0-1; wish own memory 0; wish tied memory 1
-        10ms nothing; task a/1 cpu=1; wish a memory 0; wish a/1 memory 0
-        20ms ended tied; due tied; wish tied memory 1
-        30ms ended tied; due tied; wish tied memory 7
-        ",
-        expect![[r#"
-            0ms do a memory Bind({0-1})
-            0ms do tied memory Preferred({0}) (narrowed)
-            0ms not own memory Bind({0}): unmanaged, the workload sets the memory policy of own
-            0ms not tied memory Bind({1}): outside-allowed, the workload does not allow tied on the nodes 1
-            10ms not a memory Bind({0}): already-started, a is running: its memory policy is set at the start
-            10ms not a/1 memory Bind({0}): already-started, a is running: its memory policy is set at the start
-            20ms not tied memory Bind({1}): outside-allowed, the workload does not allow tied on the nodes 1
-            30ms not tied memory Bind({7}): nodes-unusable, none of the nodes 7 has usable memory
-        "#]],
-    );
+        0ms due a tied own; request a memory bind 0-1; request tied memory prefer 0-1; request own memory bind 0; request tied memory bind 1
+        10ms task a/1 cpu=1; request a memory bind 0; request a/1 memory bind 0
+        20ms ended tied; due tied; request tied memory bind 1
+        30ms ended tied; due tied; request tied memory bind 7
+        >
+        0ms approve a memory bind 0-1; tied memory prefer 0 (narrowed)
+        0ms reject own memory bind 0: hands-off, the workload says where the memory of own comes from
+        0ms reject tied memory bind 1: outside-job, the workload keeps tied off the nodes 1
+        10ms reject a memory bind 0: too-late, a runs already: its pages lie where they lie
+        10ms reject a/1 memory bind 0: too-late, a runs already: its pages lie where they lie
+        20ms reject tied memory bind 1: outside-job, the workload keeps tied off the nodes 1
+        30ms reject tied memory bind 7: nodes-unusable, none of the nodes 7 has memory that may be used
+    "#]]);
 }
 
 #[test]
 fn memory_comes_from_nodes_that_have_some() {
-    check(
-        "nodes=2 mem=0",
-        "
+    check(expect![[r#"
+        nodes=2 mem=0
         job a
-        0ms due a; wish a memory 0-1
-        ",
-        expect![[r#"
-            0ms not a memory Bind({0-1}): nodes-unusable, none of the nodes 0-1 has usable memory
-        "#]],
-    );
+        0ms due a; request a memory bind 0-1
+        >
+        0ms reject a memory bind 0-1: nodes-unusable, none of the nodes 0-1 has memory that may be used
+    "#]]);
 }

@@ -2,387 +2,318 @@
 
 use expect_test::expect;
 
-use super::check;
-use crate::testing::play;
+use crate::MoveLimits;
+use crate::testing::{check, play};
 
 #[test]
 fn a_due_job_is_seen_before_it_runs_and_not_after_it_ended() {
-    check(
-        "nodes=2",
-        "
-        job a
-        job b
+    check(expect![[r#"
+        nodes=2
+        job a b
         show jobs
-        0ms due b; wish b on 1
+        0ms due b; request b on 1
         5ms due a
         10ms ended b
         20ms ended a
-        ",
-        expect![[r#"
-            0ms b due tasks 0 cpu 0 load 0 wait -
-            0ms do b on 1
-            5ms a due tasks 0 cpu 0 load 0 wait -
-            5ms b running on 1 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
-            10ms a running since 5 tasks 0 cpu 0 load 0 wait -
-        "#]],
-    );
+        >
+        0ms b due tasks 0 cpu 0 load 0 wait -
+        0ms approve b on 1
+        5ms a due tasks 0 cpu 0 load 0 wait -
+        5ms b running on 1 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+        10ms b absent
+        10ms a running since 5 tasks 0 cpu 0 load 0 wait -
+        20ms a absent
+    "#]]);
 }
 
 #[test]
 fn a_job_that_starts_again_begins_anew() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job a class=1
         show jobs
-        0ms due a; wish a on 1
-        10ms nothing; hands-off a; task a/1 cpu=3
+        0ms due a; request a on 1
+        10ms unmanaged a; task a/1 cpu=3
         250ms poll; task a/1 cpu=30
-        260ms ended a; due a; wish a on 0
-        270ms nothing
-        ",
-        expect![[r#"
-            0ms a due tasks 0 cpu 0 load 0 wait -
-            0ms do a on 1
-            10ms a running on 1 in node 1 hands off since 0 tasks 1 cpu 0 load 0 wait -
-            250ms a running on 1 in node 1 hands off since 0 tasks 1 cpu 30 load 30 wait -
-            260ms a due tasks 0 cpu 0 load 0 wait -
-            260ms do a on 0
-            270ms a running on 0 in node 0 since 260 tasks 0 cpu 0 load 0 wait -
-        "#]],
-    );
+        260ms ended a; due a; request a on 0
+        270ms
+        >
+        0ms a due tasks 0 cpu 0 load 0 wait -
+        0ms approve a on 1
+        10ms a running on 1 in node 1 unmanaged since 0 tasks 1 cpu 0 load 0 wait -
+        250ms a running on 1 in node 1 unmanaged since 0 tasks 1 cpu 30 load 30 wait -
+        260ms a due tasks 0 cpu 0 load 0 wait -
+        260ms approve a on 0
+        270ms a running on 0 in node 0 since 260 tasks 0 cpu 0 load 0 wait -
+    "#]]);
 }
 
 #[test]
 fn a_job_that_appears_runs_already_and_can_be_placed_until_it_leaves() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job a
-        stranger b class=1
+        unattached b class=1
         show jobs
-        0ms nothing
-        250ms poll; appeared b; task b/1 cpu=250 on=0
-        500ms poll; task b/1 cpu=500 on=0; wish b on 1
+        0ms
+        250ms poll; attached b; task b/1 cpu=250 on=0
+        500ms poll; task b/1 cpu=500 on=0; request b on 1
         750ms poll; task b/1 cpu=750 on=1
-        800ms left b; wish b on 0
-        900ms nothing
-        ",
-        expect![[r#"
-            250ms b running in node 0 since 250 tasks 1 cpu 0 load 0 wait -
-            500ms b running in node 0 since 250 tasks 1 cpu 250 load 250 wait -
-            500ms do b on 1
-            750ms b running on 1 in node 1 since 250 tasks 1 cpu 250 load 250 wait -
-            800ms not b on 0: exited, job 1 is not running
-        "#]],
-    );
+        800ms detached b; request b on 0
+        900ms
+        >
+        250ms b running in node 0 since 250 tasks 1 cpu 0 load 0 wait -
+        500ms b running in node 0 since 250 tasks 1 cpu 250 load 250 wait -
+        500ms approve b on 1
+        750ms b running on 1 in node 1 since 250 tasks 1 cpu 250 load 250 wait -
+        800ms b absent
+        800ms reject b on 0: ended, job 1 does not run
+    "#]]);
 }
 
 #[test]
 fn the_number_of_one_that_left_is_given_again_but_none_that_is_taken_or_too_large() {
-    check(
-        "nodes=2",
-        "
-        stranger b
-        stranger c class=2
-        stranger d
+    check(expect![[r#"
+        nodes=2
+        unattached b
+        unattached c class=2
+        unattached d
         show jobs
-        0ms appeared d
-        10ms appeared b; left b; wish b on 1
-        20ms appeared c as b
-        30ms appeared d as b
-        ",
-        expect![[r#"
-            10ms not b on 1: exited, job 0 is not running
-            20ms c running since 20 tasks 0 cpu 0 load 0 wait -
-            30ms c running since 20 tasks 0 cpu 0 load 0 wait -
-        "#]],
-    );
+        0ms attached d
+        10ms attached b; detached b; request b on 1
+        20ms attached c as b
+        30ms attached d as b
+        >
+        10ms reject b on 1: ended, job 0 does not run
+        20ms c running since 20 tasks 0 cpu 0 load 0 wait -
+    "#]]);
 }
 
 #[test]
 fn a_job_that_could_not_be_started_is_over() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job a
         show jobs
-        deny a start-failed
-        0ms due a; wish a on 1
-        10ms nothing; wish a on 0
-        ",
-        expect![[r#"
-            0ms a due tasks 0 cpu 0 load 0 wait -
-            0ms do a on 1
-            10ms not a on 0: exited, job 0 is not running
-        "#]],
-    );
+        deny a StartFailed
+        0ms due a; request a on 1
+        10ms request a on 0
+        >
+        0ms a due tasks 0 cpu 0 load 0 wait -
+        0ms approve a on 1
+        10ms a absent
+        10ms reject a on 0: ended, job 0 does not run
+    "#]]);
 }
 
 #[test]
 fn where_a_job_is_follows_from_what_was_done_not_from_what_was_wished() {
-    check(
-        "nodes=2",
-        "
-        job a
-        job b
+    check(expect![[r#"
+        nodes=2
+        job a b
         show jobs
-        0ms due a b; wish a on 0; wish b on 0
-        deny a exited
-        deny b cpus-unusable
-        10ms nothing; wish a on 1; wish b on 1
-        20ms nothing
-        ",
-        expect![[r#"
-            0ms a due tasks 0 cpu 0 load 0 wait -
-            0ms b due tasks 0 cpu 0 load 0 wait -
-            0ms do a on 0
-            0ms do b on 0
-            10ms a running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
-            10ms b running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
-            10ms do a on 1
-            10ms do b on 1
-            20ms a running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
-            20ms b running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
-        "#]],
-    );
+        0ms due a b; request a on 0; request b on 0
+        deny a Exited
+        deny b CpusUnusable
+        10ms request a on 1; request b on 1
+        20ms
+        >
+        0ms a due tasks 0 cpu 0 load 0 wait -
+        0ms b due tasks 0 cpu 0 load 0 wait -
+        0ms approve a on 0; b on 0
+        10ms a running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
+        10ms b running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
+        10ms approve a on 1; b on 1
+    "#]]);
 }
 
 #[test]
 fn what_the_kernel_does_not_permit_is_never_tried_again() {
-    check(
-        "nodes=2",
-        "
-        job a
-        job b
+    check(expect![[r#"
+        nodes=2
+        job a b
         show jobs
         0ms due a b
-        10ms nothing; task b/1 cpu=1; task b/2 cpu=1
-        deny a not-permitted
-        deny b/1 not-permitted
-        20ms nothing; wish a on 1; wish b/1 on 1; wish b/2 on 1
-        30ms nothing; wish a on 1; wish b/1 on 0; wish b/2 on 0
-        ",
-        expect![[r#"
-            0ms a due tasks 0 cpu 0 load 0 wait -
-            0ms b due tasks 0 cpu 0 load 0 wait -
-            10ms a running since 0 tasks 0 cpu 0 load 0 wait -
-            10ms b running since 0 tasks 2 cpu 0 load 0 wait -
-            20ms a running since 0 tasks 0 cpu 0 load 0 wait -
-            20ms b running since 0 tasks 2 cpu 0 load 0 wait -
-            20ms do a on 1
-            20ms do b/1 on 1
-            20ms do b/2 on 1
-            30ms a running hands off since 0 tasks 0 cpu 0 load 0 wait -
-            30ms b running since 0 tasks 2 cpu 0 load 0 wait -
-            30ms do b/2 on 0
-            30ms not a on 1: unmanaged, evenkeel no longer manages a
-            30ms not b/1 on 0: unmanaged, evenkeel no longer manages b
-        "#]],
-    );
+        10ms task b/1 cpu=1; task b/2 cpu=1
+        deny a NotPermitted
+        deny b/1 NotPermitted
+        20ms request a on 1; request b/1 on 1; request b/2 on 1
+        30ms request a on 1; request b/1 on 0; request b/2 on 0
+        >
+        0ms a due tasks 0 cpu 0 load 0 wait -
+        0ms b due tasks 0 cpu 0 load 0 wait -
+        10ms a running since 0 tasks 0 cpu 0 load 0 wait -
+        10ms b running since 0 tasks 2 cpu 0 load 0 wait -
+        20ms approve a on 1; b/1 on 1; b/2 on 1
+        30ms a running unmanaged since 0 tasks 0 cpu 0 load 0 wait -
+        30ms approve b/2 on 0
+        30ms reject a on 1: hands-off, a is not ours to place any more
+        30ms reject b/1 on 0: hands-off, b is not ours to place any more
+    "#]]);
 }
 
 #[test]
 fn a_job_that_somebody_else_bound_is_where_they_put_it() {
-    check(
-        "nodes=2 cores=2",
-        "
-        job a class=1
-        job b class=1
-        job c class=1
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a b c class=1
         show jobs loads
-        0ms due a b c; wish a on 0; wish b on 1; wish c on 1
+        0ms due a b c; request a on 0; request b on 1; request c on 1
         250ms poll; task a/1 cpu=100; task a/2 cpu=10 on=1; task b/1 cpu=50 on=1; task c/1 cpu=5 on=1
-        500ms poll; bound a 3; bound b 0-3; hands-off c; task a/1 cpu=200; task a/2 cpu=20 on=1; task b/1 cpu=100 on=2; task c/1 cpu=9 on=1
-        ",
-        expect![[r#"
-            0ms a due tasks 0 cpu 0 load 0 wait -
-            0ms b due tasks 0 cpu 0 load 0 wait -
-            0ms c due tasks 0 cpu 0 load 0 wait -
-            0ms do a on 0
-            0ms do b on 1
-            0ms do c on 1
-            250ms a running on 0 in node 0 since 0 tasks 2 cpu 110 load 110 wait -
-            250ms b running on 1 in node 0 since 0 tasks 1 cpu 50 load 50 wait -
-            250ms c running on 1 in node 0 since 0 tasks 1 cpu 5 load 5 wait -
-            250ms declared [165, 0] cpu [165, 0]
-            500ms a running on 3 in node 1 hands off since 0 tasks 2 cpu 110 load 110 wait -
-            500ms b running on 0-3 in node 1 hands off since 0 tasks 1 cpu 50 load 50 wait -
-            500ms c running on 1 in node 0 hands off since 0 tasks 1 cpu 4 load 4 wait -
-            500ms declared [14, 150] cpu [14, 150]
-        "#]],
-    );
+        500ms poll; unmanaged a on 3; unmanaged b on 0-3; unmanaged c; task a/1 cpu=200; task a/2 cpu=20 on=1; task b/1 cpu=100 on=2; task c/1 cpu=9 on=1
+        >
+        0ms a due tasks 0 cpu 0 load 0 wait -
+        0ms b due tasks 0 cpu 0 load 0 wait -
+        0ms c due tasks 0 cpu 0 load 0 wait -
+        0ms approve a on 0; b on 1; c on 1
+        250ms a running on 0 in node 0 since 0 tasks 2 cpu 110 load 110 wait -
+        250ms b running on 1 in node 0 since 0 tasks 1 cpu 50 load 50 wait -
+        250ms c running on 1 in node 0 since 0 tasks 1 cpu 5 load 5 wait -
+        250ms declared [165, 0] cpu [165, 0]
+        500ms a running on 3 in node 1 unmanaged since 0 tasks 2 cpu 110 load 110 wait -
+        500ms b running on 0-3 in node 1 unmanaged since 0 tasks 1 cpu 50 load 50 wait -
+        500ms c running on 1 in node 0 unmanaged since 0 tasks 1 cpu 4 load 4 wait -
+        500ms declared [14, 150] cpu [14, 150]
+    "#]]);
 }
 
 #[test]
 fn a_job_that_was_found_taken_is_nowhere_until_it_is_told_where() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job a
         show jobs
-        0ms due a; wish a on 0
-        deny a unmanaged
-        10ms nothing; wish a on 1
-        20ms bound a 1
-        ",
-        expect![[r#"
-            0ms a due tasks 0 cpu 0 load 0 wait -
-            0ms do a on 0
-            10ms a running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
-            10ms do a on 1
-            20ms a running on 1 in node 1 hands off since 0 tasks 0 cpu 0 load 0 wait -
-        "#]],
-    );
+        0ms due a; request a on 0
+        deny a Unmanaged
+        10ms request a on 1
+        20ms unmanaged a on 1
+        >
+        0ms a due tasks 0 cpu 0 load 0 wait -
+        0ms approve a on 0
+        10ms a running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
+        10ms approve a on 1
+        20ms a running on 1 in node 1 unmanaged since 0 tasks 0 cpu 0 load 0 wait -
+    "#]]);
 }
 
 #[test]
 fn when_a_cpu_goes_offline_jobs_and_places_follow() {
-    check(
-        "nodes=2 cores=2",
-        "
+    check(expect![[r#"
+        nodes=2 cores=2
         job a cpus=2
         job b
         show jobs loads
-        0ms due a b; wish a on 2; wish b on 2-3; node 0 ops=0; node 1 ops=0
+        0ms due a b; request a on 2; request b on 2-3; node 0 ops=0; node 1 ops=0
         250ms poll; node 0 ops=50; node 1 ops=70
-        300ms nothing; usable 0-1,3
+        300ms usable 0-1,3
         500ms poll; node 0 ops=50; node 1 ops=71
-        550ms nothing; usable 2
-        600ms nothing; usable 0-3
+        550ms usable 2
+        600ms usable 0-3
         750ms poll; node 0 ops=60; node 1 ops=90
-        ",
-        expect![[r#"
-            0ms a due of 2 tasks 0 cpu 0 load 0 wait -
-            0ms b due tasks 0 cpu 0 load 0 wait -
-            0ms do a on 2
-            0ms do b on 2-3
-            250ms a running of 2 on 2 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
-            250ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
-            250ms bandwidth [50, 70] cpu [0, 0]
-            300ms a running of  on 2 since 0 tasks 0 cpu 0 load 0 wait -
-            300ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
-            500ms a running of  on 2 since 0 tasks 0 cpu 0 load 0 wait -
-            500ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
-            500ms bandwidth [0, 1] cpu [0, 0]
-            550ms a running on 2 in core 2 since 0 tasks 0 cpu 0 load 0 wait -
-            550ms b running on 2-3 in core 2 since 0 tasks 0 cpu 0 load 0 wait -
-            600ms a running of 2 on 2 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
-            600ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
-            750ms a running of 2 on 2 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
-            750ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
-            750ms bandwidth [10, 19] cpu [0, 0]
-        "#]],
-    );
+        >
+        0ms a due of 2 tasks 0 cpu 0 load 0 wait -
+        0ms b due tasks 0 cpu 0 load 0 wait -
+        0ms approve a on 2; b on 2-3
+        250ms a running of 2 on 2 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+        250ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+        250ms bandwidth [50, 70] cpu [0, 0]
+        300ms a running of  on 2 since 0 tasks 0 cpu 0 load 0 wait -
+        500ms bandwidth [0, 1] cpu [0, 0]
+        550ms a running on 2 in core 2 since 0 tasks 0 cpu 0 load 0 wait -
+        550ms b running on 2-3 in core 2 since 0 tasks 0 cpu 0 load 0 wait -
+        600ms a running of 2 on 2 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+        600ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+        750ms bandwidth [10, 19] cpu [0, 0]
+    "#]]);
 }
 
 #[test]
 fn a_place_of_the_same_number_at_another_level_has_shown_nothing() {
-    check(
-        "nodes=2 llcs=2 cores=2",
-        "
-        job a class=1
-        job b class=1
-        show places
-        0ms due a b; wish a on 0; wish b on 4
+    check(expect![[r#"
+        nodes=2 llcs=2 cores=2
+        job a b class=1
+        show domains
+        0ms due a b; request a on 0; request b on 4
         250ms poll; task a/1 cpu=100; task b/1 cpu=50
-        260ms nothing; usable 0-5
-        270ms nothing; usable 0-3
-        280ms nothing; usable 0-7
-        ",
-        expect![[r#"
-            0ms declared of node 0 0, node 1 0
-            0ms do a on 0
-            0ms do b on 4
-            250ms declared of node 0 100, node 1 50
-            260ms declared of node 0 100, node 1 50
-            270ms declared of llc 0 0, llc 1 0
-            280ms declared of node 0 0, node 1 0
-        "#]],
-    );
+        260ms usable 0-5
+        270ms usable 0-3
+        280ms usable 0-7
+        >
+        0ms declared node 0 0, node 1 0
+        0ms approve a on 0; b on 4
+        250ms declared node 0 100, node 1 50
+        270ms declared llc 0 0, llc 1 0
+        280ms declared node 0 0, node 1 0
+    "#]]);
 }
 
 #[test]
 fn at_another_level_tasks_that_were_counted_are_expected_to_be_counted() {
-    check(
-        "nodes=2 llcs=2 cores=2",
-        "
+    check(expect![[r#"
+        nodes=2 llcs=2 cores=2
         job a class=1
-        show places
-        0ms due a; wish a on 0
+        show domains
+        0ms due a; request a on 0
         250ms poll; task a/1 cpu=100 misses=70
-        260ms nothing; usable 0-3
+        260ms usable 0-3
         500ms poll; task a/1 cpu=200 misses=90
         510ms ended a
         750ms poll
         1000ms poll
-        1010ms nothing; usable 0-7
-        ",
-        expect![[r#"
-            0ms declared of node 0 0, node 1 0
-            0ms do a on 0
-            250ms counters of node 0 70, node 1 0
-            260ms counters of llc 0 0, llc 1 0
-            500ms counters of llc 0 20, llc 1 0
-            510ms counters of llc 0 20, llc 1 0
-            750ms counters of llc 0 0, llc 1 0
-            1000ms counters of llc 0 0, llc 1 0
-            1010ms counters of node 0 0, node 1 0
-        "#]],
-    );
-    check(
-        "nodes=2 llcs=2 cores=2",
-        "
+        1010ms usable 0-7
+        >
+        0ms declared node 0 0, node 1 0
+        0ms approve a on 0
+        250ms counters node 0 70, node 1 0
+        260ms counters llc 0 0, llc 1 0
+        500ms counters llc 0 20, llc 1 0
+        750ms counters llc 0 0, llc 1 0
+        1010ms counters node 0 0, node 1 0
+    "#]]);
+    check(expect![[r#"
+        nodes=2 llcs=2 cores=2
         job a class=1
-        show places
-        0ms due a; wish a on 0; node 0 ops=0; node 1 ops=0
+        show domains
+        0ms due a; request a on 0; node 0 ops=0; node 1 ops=0
         250ms poll; node 0 ops=9; node 1 ops=2; task a/1 cpu=100 misses=70
-        260ms nothing; usable 0-3
+        260ms usable 0-3
         500ms poll; task a/1 cpu=200 misses=90
-        ",
-        expect![[r#"
-            0ms bandwidth of node 0 0, node 1 0
-            0ms do a on 0
-            250ms bandwidth of node 0 9, node 1 2
-            260ms counters of llc 0 0, llc 1 0
-            500ms counters of llc 0 20, llc 1 0
-        "#]],
-    );
+        >
+        0ms bandwidth node 0 0, node 1 0
+        0ms approve a on 0
+        250ms bandwidth node 0 9, node 1 2
+        260ms counters llc 0 0, llc 1 0
+        500ms counters llc 0 20, llc 1 0
+    "#]]);
 }
 
 #[test]
 fn a_note_is_passed_on_once_and_giving_up_is_final() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job a
         0ms due a; note nothing-to-place; note no-class
-        10ms nothing; note no-class
-        20ms nothing; give-up
-        30ms nothing; wish a on 0; note loads-declared; give-up
-        ",
-        expect![[r#"
-            0ms note nothing-to-place
-            0ms note no-class
-            20ms gives up
-        "#]],
-    );
+        10ms note no-class
+        20ms abort
+        30ms request a on 0; note loads-declared; abort
+        >
+        0ms note nothing-to-place
+        0ms note no-class
+        20ms abort
+    "#]]);
 }
 
 #[test]
 fn what_no_workload_has_does_no_harm() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job a
         show jobs
-        0ms due zzz; ended zzz; hands-off zzz; ended a; node 17 ops=3; gone zzz/3; usable 5000
-        250ms poll; wish a on 0
-        ",
-        expect![[r#"
-            250ms not a on 0: exited, job 0 is not running
-        "#]],
-    );
+        0ms due zzz; ended zzz; unmanaged zzz; ended a; node 17 ops=3; exited zzz/3; usable 5000
+        250ms poll; request a on 0
+        >
+        250ms reject a on 0: ended, job 0 does not run
+    "#]]);
 }
 
 #[test]
@@ -391,11 +322,12 @@ fn the_same_samples_give_the_same_steps() {
         job a class=4
         job b class=5
         show jobs tasks loads nodes interval
-        0ms due b a; wish b on 1; wish a on 0
-        100ms nothing; task b/2 cpu=3; task a/1 cpu=4 misses=3; task b/1 cpu=5
-        250ms poll; task b/1 cpu=30; gone b/2; note no-class
-        300ms ended b; due b; wish b on 0; note no-class
+        0ms due b a; request b on 1; request a on 0
+        100ms task b/2 cpu=3; task a/1 cpu=4 misses=3; task b/1 cpu=5
+        250ms poll; task b/1 cpu=30; exited b/2; note no-class
+        300ms ended b; due b; request b on 0; note no-class
         500ms poll; task a/1 cpu=200 misses=900; usable 1
     ";
-    assert_eq!(play("nodes=2", script), play("nodes=2", script));
+    let play = || play("nodes=2", script, MoveLimits::default());
+    assert_eq!(play(), play());
 }

@@ -1,4 +1,4 @@
-//! Small runs, text in, text out: [`crate::testing`] says how they are written.
+//! Runs of the engine.
 
 mod derive;
 mod guard;
@@ -6,11 +6,3 @@ mod life;
 mod looping;
 mod moves;
 mod tiers;
-
-use expect_test::Expect;
-
-use crate::testing::play;
-
-fn check(machine: &str, script: &str, expected: Expect) {
-    expected.assert_eq(&play(machine, script));
-}

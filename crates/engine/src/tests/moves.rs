@@ -1,196 +1,167 @@
-//! Moves of memory: what comes through, what is counted, and what is told of them.
+//! Page moves: validation, limits and their state in the snapshot.
 
 use base::{Bytes, Nanos};
 use expect_test::expect;
 
-use super::check;
 use crate::MoveLimits;
-use crate::testing::play_with;
+use crate::testing::{check, check_with};
 
 #[test]
 fn a_move_is_under_way_until_it_is_told_that_it_ended() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         show memory
         job a
         0ms due a
-        10ms nothing; task a/1 cpu=1; memory a/1 0=64 1=8; memory a/2 0=1
-        20ms nothing; wish a pages any 1
-        30ms nothing; wish a pages 1 0
-        40ms nothing; moved a to=1 mib=65; memory a/1 1=72; gone a/2
+        10ms task a/1 cpu=1; memory a/1 0=64 1=8; memory a/2 0=1
+        20ms request a pages any 1
+        30ms request a pages 1 0
+        40ms moved a to=1 mib=65; memory a/1 1=72; exited a/2
         50ms ended a
-        60ms nothing; moved a to=1 mib=1
-        ",
-        expect![[r#"
-            0ms a lies
-            10ms a lies node0=65.0 MiB node1=8.0 MiB, home node0
-            20ms a lies node0=65.0 MiB node1=8.0 MiB, home node0
-            20ms do a pages from anywhere to node1
-            30ms a lies node0=65.0 MiB node1=8.0 MiB, home node0, moving to node1 since 20.0 ms
-            30ms not a pages from node1 to node0: move-in-progress, a page move of a to node1 is active
-            40ms a lies node1=72.0 MiB, home node1, 65.0 MiB of 65.0 MiB moved to node1 by 40.0 ms (done)
-        "#]],
-    );
+        60ms moved a to=1 mib=1
+        >
+        0ms a memory
+        10ms a memory node0=65.0 MiB node1=8.0 MiB, home node0
+        20ms approve a pages from anywhere to node1
+        30ms a memory node0=65.0 MiB node1=8.0 MiB, home node0, moving to node1 since 20.0 ms
+        30ms reject a pages from node1 to node0: busy, a move of its memory to node1 is under way, node0 can wait
+        40ms a memory node1=72.0 MiB, home node1, 65.0 MiB of 65.0 MiB moved to node1 by 40.0 ms (done)
+        50ms a absent
+    "#]]);
 }
 
 #[test]
 fn what_lies_there_already_and_what_is_not_there_yet_is_not_moved() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job a
-        0ms due a; wish a pages any 1
-        10ms nothing; task a/1 cpu=1; memory a/1 1=64; wish a pages any 1; wish a/1 pages 0 1
-        20ms nothing; wish a pages 1 1; wish a pages any 7
-        30ms hands-off a; wish a pages 1 0
-        ",
-        expect![[r#"
-            0ms not a pages from anywhere to node1: unsupported, a starts with this turn and has no memory yet
-            10ms not a pages from anywhere to node1: unchanged, no private memory of a is known on other nodes
-            10ms not a/1 pages from node0 to node1: unchanged, no private memory of a is known on node0
-            20ms not a pages from node1 to node1: unchanged, source and target are both node1
-            20ms not a pages from anywhere to node7: nodes-unusable, node7 has no usable memory
-            30ms not a pages from node1 to node0: unmanaged, evenkeel no longer manages a
-        "#]],
-    );
+        0ms due a; request a pages any 1
+        10ms task a/1 cpu=1; memory a/1 1=64; request a pages any 1; request a/1 pages 0 1
+        20ms request a pages 1 1; request a pages any 7
+        30ms unmanaged a; request a pages 1 0
+        >
+        0ms reject a pages from anywhere to node1: cannot-do, a starts with this turn and has no memory yet
+        10ms reject a pages from anywhere to node1: already, nothing of its own memory lies elsewhere, as far as is known
+        10ms reject a/1 pages from node0 to node1: already, nothing of its own memory lies on node0, as far as is known
+        20ms reject a pages from node1 to node1: already, what lies on node1 lies there already
+        20ms reject a pages from anywhere to node7: nodes-unusable, node7 has no memory that may be used
+        30ms reject a pages from node1 to node0: hands-off, a is not ours to place any more
+    "#]]);
 }
 
 #[test]
 fn a_move_keeps_to_the_nodes_and_the_memory_that_the_workload_names() {
-    check(
-        "nodes=2",
-        "
+    check(expect![[r#"
+        nodes=2
         job tied nodes=0
         job own memory=1
         0ms due tied own
-        10ms nothing; task tied/1 cpu=1; task own/1 cpu=1; wish tied pages 0 1; wish own pages 1 0
-        ",
-        expect![[r#"
-            10ms not tied pages from node0 to node1: outside-allowed, the workload restricts tied to the nodes 0
-            10ms not own pages from node1 to node0: unmanaged, the workload sets the memory policy of own
-        "#]],
-    );
+        10ms task tied/1 cpu=1; task own/1 cpu=1; request tied pages 0 1; request own pages 1 0
+        >
+        10ms reject tied pages from node0 to node1: outside-job, the workload keeps tied on the nodes 0
+        10ms reject own pages from node1 to node0: hands-off, the workload says where the memory of own comes from
+    "#]]);
 }
 
 #[test]
 fn a_node_without_memory_is_never_a_target() {
-    check(
-        "nodes=2 mem=0",
-        "
+    check(expect![[r#"
+        nodes=2 mem=0
         job a
         0ms due a
-        10ms nothing; wish a pages any 1
-        ",
-        expect![[r#"
-            10ms not a pages from anywhere to node1: nodes-unusable, node1 has no usable memory
-        "#]],
-    );
+        10ms request a pages any 1
+        >
+        10ms reject a pages from anywhere to node1: nodes-unusable, node1 has no memory that may be used
+    "#]]);
 }
 
 /// A node has 16 GiB, of which 2 % stay free: 327.7 MiB.
 #[test]
 fn a_target_that_cannot_hold_it_is_refused_and_what_can_be_reclaimed_counts_as_free() {
-    check(
-        "nodes=2 mem=16G",
-        "
-        job a
-        job b
+    check(expect![[r#"
+        nodes=2 mem=16G
+        job a b
         0ms due a b; node 1 free-mib=1000
-        10ms nothing; memory a/1 0=700; memory b/1 0=600; wish a pages any 1
-        20ms nothing; wish a pages any 1 600; wish b pages any 1 80
-        30ms nothing; moved a to=1 mib=600 by=limit; node 1 free-mib=400; wish b pages any 1
-        40ms nothing; node 1 free-mib=400 reclaimable-mib=600; wish b pages any 1
-        ",
-        expect![[r#"
-            10ms not a pages from anywhere to node1: target-full, node1 has 672.3 MiB available, the page move needs 700.0 MiB
-            20ms do a pages from anywhere to node1, at most 600.0 MiB
-            20ms not b pages from anywhere to node1, at most 80.0 MiB: target-full, node1 has 72.3 MiB available, the page move needs 80.0 MiB
-            30ms not b pages from anywhere to node1: target-full, node1 has 72.3 MiB available, the page move needs 600.0 MiB
-            40ms do b pages from anywhere to node1
-        "#]],
-    );
+        10ms memory a/1 0=700; memory b/1 0=600; request a pages any 1
+        20ms request a pages any 1 600; request b pages any 1 80
+        30ms moved a to=1 mib=600 by=limit; node 1 free-mib=400; request b pages any 1
+        40ms node 1 free-mib=400 reclaimable-mib=600; request b pages any 1
+        >
+        10ms reject a pages from anywhere to node1: target-full, node1 has room for 672.3 MiB, and 700.0 MiB are to be moved
+        20ms approve a pages from anywhere to node1, at most 600.0 MiB
+        20ms reject b pages from anywhere to node1, at most 80.0 MiB: target-full, node1 has room for 72.3 MiB, and 80.0 MiB are to be moved
+        30ms reject b pages from anywhere to node1: target-full, node1 has room for 72.3 MiB, and 600.0 MiB are to be moved
+        40ms approve b pages from anywhere to node1
+    "#]]);
 }
 
 #[test]
 fn what_is_under_way_to_a_node_counts_as_there() {
-    check(
-        "nodes=2 mem=16G",
-        "
-        job a
-        job b
+    check(expect![[r#"
+        nodes=2 mem=16G
+        job a b
         0ms due a b; node 1 free-mib=1000
-        10ms nothing; memory a/1 0=600; memory b/1 0=600; wish a pages any 1; wish b pages any 1
-        20ms nothing; wish b pages any 1
-        30ms nothing; ended a; wish b pages any 1
-        ",
-        expect![[r#"
-            10ms do a pages from anywhere to node1
-            10ms not b pages from anywhere to node1: target-full, node1 has 72.3 MiB available, the page move needs 600.0 MiB
-            20ms not b pages from anywhere to node1: target-full, node1 has 72.3 MiB available, the page move needs 600.0 MiB
-            30ms do b pages from anywhere to node1
-        "#]],
-    );
+        10ms memory a/1 0=600; memory b/1 0=600; request a pages any 1; request b pages any 1
+        20ms request b pages any 1
+        30ms ended a; request b pages any 1
+        >
+        10ms approve a pages from anywhere to node1
+        10ms reject b pages from anywhere to node1: target-full, node1 has room for 72.3 MiB, and 600.0 MiB are to be moved
+        20ms reject b pages from anywhere to node1: target-full, node1 has room for 72.3 MiB, and 600.0 MiB are to be moved
+        30ms approve b pages from anywhere to node1
+    "#]]);
 }
 
 #[test]
-fn memory_goes_to_and_fro_five_times_and_no_more() {
-    let there_and_back = "
-        10ms nothing; memory a/1 0=64; wish a pages 0 1
-        20ms nothing; moved a to=1 mib=64; memory a/1 1=64; wish a pages 1 0
-        30ms nothing; moved a to=0 mib=64; memory a/1 0=64; wish a pages 0 1
-        40ms nothing; moved a to=1 mib=64; memory a/1 1=64; wish a pages 1 0
-        50ms nothing; moved a to=0 mib=64; memory a/1 0=64; wish a pages 0 1
-        60ms nothing; moved a to=1 mib=64; memory a/1 1=64; wish a pages 1 0
-        70ms nothing; moved a to=0 mib=64; memory a/1 0=64; wish a pages 0 1; wish a pages 0 2
+fn pages_migrate_back_and_forth_five_times_at_most() {
+    check(expect![[r#"
+        nodes=3
+        job a
+        0ms due a
+        10ms memory a/1 0=64; request a pages 0 1
+        20ms moved a to=1 mib=64; memory a/1 1=64; request a pages 1 0
+        30ms moved a to=0 mib=64; memory a/1 0=64; request a pages 0 1
+        40ms moved a to=1 mib=64; memory a/1 1=64; request a pages 1 0
+        50ms moved a to=0 mib=64; memory a/1 0=64; request a pages 0 1
+        60ms moved a to=1 mib=64; memory a/1 1=64; request a pages 1 0
+        70ms moved a to=0 mib=64; memory a/1 0=64; request a pages 0 1; request a pages 0 2
         80ms ended a; due a
-        90ms nothing; memory a/1 0=64; wish a pages 0 1
-        ";
-    check(
-        "nodes=3",
-        &format!("job a\n0ms due a\n{there_and_back}"),
-        expect![[r#"
-            10ms do a pages from node0 to node1
-            20ms do a pages from node1 to node0
-            30ms do a pages from node0 to node1
-            40ms do a pages from node1 to node0
-            50ms do a pages from node0 to node1
-            60ms do a pages from node1 to node0
-            70ms do a pages from node0 to node2
-            70ms not a pages from node0 to node1: ping-pong, its memory returned to a previous node 5 times
-            90ms do a pages from node0 to node1
-        "#]],
-    );
+        90ms memory a/1 0=64; request a pages 0 1
+        >
+        10ms approve a pages from node0 to node1
+        20ms approve a pages from node1 to node0
+        30ms approve a pages from node0 to node1
+        40ms approve a pages from node1 to node0
+        50ms approve a pages from node0 to node1
+        60ms approve a pages from node1 to node0
+        70ms approve a pages from node0 to node2
+        70ms reject a pages from node0 to node1: bouncing, its memory came back to a node where it was before 5 times already
+        90ms approve a pages from node0 to node1
+    "#]]);
 }
 
 #[test]
-fn a_move_that_left_something_is_tried_again_five_times_and_going_on_at_a_limit_is_no_try() {
-    let again = "
-        10ms nothing; memory a/1 0=64; wish a pages 0 1
-        20ms nothing; moved a to=1 mib=1; wish a pages 0 1
-        30ms nothing; moved a to=1 mib=1; wish a pages 0 1
-        40ms nothing; moved a to=1 mib=1; wish a pages 0 1
-        50ms nothing; moved a to=1 mib=1; wish a pages 0 1
-        60ms nothing; moved a to=1 mib=1 by=limit; wish a pages 0 1
-        70ms nothing; moved a to=1 mib=1; wish a pages 0 1
-        80ms nothing; moved a to=1 mib=1; wish a pages 0 1
-        90ms nothing; moved a to=1 mib=1 by=limit; wish a pages 0 1
-        ";
-    check(
-        "nodes=2",
-        &format!("job a\n0ms due a\n{again}"),
-        expect![[r#"
-            10ms do a pages from node0 to node1
-            20ms do a pages from node0 to node1
-            30ms do a pages from node0 to node1
-            40ms do a pages from node0 to node1
-            50ms do a pages from node0 to node1
-            60ms do a pages from node0 to node1
-            70ms do a pages from node0 to node1
-            80ms not a pages from node0 to node1: ping-pong, its memory was moved to node1 6 times in a row
-            90ms do a pages from node0 to node1
-        "#]],
-    );
+fn an_incomplete_page_move_is_retried_five_times_and_continuing_after_a_limit_is_no_retry() {
+    check(expect![[r#"
+        nodes=2
+        job a
+        0ms due a
+        10ms memory a/1 0=64; request a pages 0 1
+        20ms..50ms/10ms moved a to=1 mib=1; request a pages 0 1
+        60ms moved a to=1 mib=1 by=limit; request a pages 0 1
+        70ms..80ms/10ms moved a to=1 mib=1; request a pages 0 1
+        90ms moved a to=1 mib=1 by=limit; request a pages 0 1
+        >
+        10ms approve a pages from node0 to node1
+        20ms approve a pages from node0 to node1
+        30ms approve a pages from node0 to node1
+        40ms approve a pages from node0 to node1
+        50ms approve a pages from node0 to node1
+        60ms approve a pages from node0 to node1
+        70ms approve a pages from node0 to node1
+        80ms reject a pages from node0 to node1: bouncing, its memory was moved to node1 6 times in a row
+        90ms approve a pages from node0 to node1
+    "#]]);
 }
 
 #[test]
@@ -201,52 +172,60 @@ fn a_job_has_a_budget_for_a_minute_and_all_together_may_wait_so_long() {
         per_process_minute: Bytes::from_mib(150),
         ..MoveLimits::default()
     };
-    let script = "
-        job a
-        job b
-        job c
-        0s due a b c
-        1s nothing; memory a/1 0=60; memory b/1 0=70; memory c/1 0=9; wish a pages any 1; wish b pages any 1; wish c pages any 1
-        2s nothing; moved a to=1 mib=60; moved b to=1 mib=40 by=limit; memory a/1 0=200 1=60; wish a pages any 1
-        3s nothing; moved a to=1 mib=80 left=10; wish a pages any 1
-        4s nothing; moved a to=1 mib=10 by=limit; wish a pages any 1
-        70s nothing; wish a pages any 1 20
-        ";
-    let told = play_with("nodes=2", script, limits);
-    expect![[r#"
-        1s do a pages from anywhere to node1
-        1s do b pages from anywhere to node1, at most 40.0 MiB (narrowed)
-        1s not c pages from anywhere to node1: over-budget, active page moves need 10.000 s at 10.0 MiB per second
-        2s do a pages from anywhere to node1, at most 90.0 MiB (narrowed)
-        3s do a pages from anywhere to node1, at most 10.0 MiB (narrowed)
-        4s not a pages from anywhere to node1: over-budget, a has used its budget of 150.0 MiB per minute
-        70s do a pages from anywhere to node1, at most 20.0 MiB
-    "#]].assert_eq(&told);
+    check_with(
+        limits,
+        expect![[r#"
+            nodes=2
+            job a b c
+            0s due a b c
+            1s memory a/1 0=60; memory b/1 0=70; memory c/1 0=9; request a pages any 1; request b pages any 1; request c pages any 1
+            2s moved a to=1 mib=60; moved b to=1 mib=40 by=limit; memory a/1 0=200 1=60; request a pages any 1
+            3s moved a to=1 mib=80 left=10; request a pages any 1
+            4s moved a to=1 mib=10 by=limit; request a pages any 1
+            70s request a pages any 1 20
+            >
+            1s approve a pages from anywhere to node1; b pages from anywhere to node1, at most 40.0 MiB (narrowed)
+            1s reject c pages from anywhere to node1: over-budget, moves under way take 10.000 s at 10.0 MiB a second already
+            2s approve a pages from anywhere to node1, at most 90.0 MiB (narrowed)
+            3s approve a pages from anywhere to node1, at most 10.0 MiB (narrowed)
+            4s reject a pages from anywhere to node1: over-budget, 150.0 MiB of a were moved in this minute, which is all
+            70s approve a pages from anywhere to node1, at most 20.0 MiB
+        "#]],
+    );
 }
 
 #[test]
-fn a_job_whose_memory_has_to_stay_is_placed_and_given_back_like_any() {
-    for why in ["unmanaged", "not-permitted"] {
-        let told = crate::testing::play(
-            "nodes=2 cores=2",
-            &format!(
-                "
-                job a
-                0ms due a; wish a on 0
-                10ms nothing; task a/1 cpu=1; memory a/1 0=64
-                deny a {why}
-                20ms nothing; wish a pages any 1
-                allow a
-                30ms nothing; wish a on 2
-                40ms nothing; wish a released
-                "
-            ),
-        );
-        let last: Vec<&str> = told.lines().skip(1).collect();
-        assert_eq!(
-            last,
-            ["20ms do a pages from anywhere to node1", "30ms do a on 2", "40ms do a released"],
-            "{why}"
-        );
-    }
+fn a_job_whose_pages_must_stay_is_still_placed_and_released() {
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a
+        0ms due a; request a on 0
+        10ms task a/1 cpu=1; memory a/1 0=64
+        deny a Unmanaged
+        20ms request a pages any 1
+        allow a
+        30ms request a on 2
+        40ms request a released
+        >
+        0ms approve a on 0
+        20ms approve a pages from anywhere to node1
+        30ms approve a on 2
+        40ms approve a released
+    "#]]);
+    check(expect![[r#"
+        nodes=2 cores=2
+        job a
+        0ms due a; request a on 0
+        10ms task a/1 cpu=1; memory a/1 0=64
+        deny a NotPermitted
+        20ms request a pages any 1
+        allow a
+        30ms request a on 2
+        40ms request a released
+        >
+        0ms approve a on 0
+        20ms approve a pages from anywhere to node1
+        30ms approve a on 2
+        40ms approve a released
+    "#]]);
 }

@@ -24,8 +24,8 @@ fn cpus_that_cannot_be_used_are_refused() {
         job a
         0ms due a; usable 0; request a on 1; request a on 77
         >
-        0ms reject a on 1: cpus-unusable, none of the CPUs 1 can be used now
-        0ms reject a on 77: cpus-unusable, none of the CPUs 77 can be used now
+        0ms reject a on 1: cpus-unusable, none of the CPUs 1 is usable
+        0ms reject a on 77: cpus-unusable, none of the CPUs 77 is usable
     "#]]);
 }
 
@@ -36,7 +36,7 @@ fn cpus_outside_the_job_are_refused() {
         job a cpus=0
         0ms due a; request a on 1
         >
-        0ms reject a on 1: outside-job, a may use the CPUs 0 only, not 1
+        0ms reject a on 1: outside-allowed, a is allowed on the CPUs 0 only, not 1
     "#]]);
 }
 
@@ -50,12 +50,12 @@ fn who_does_not_run_cannot_be_placed() {
         20ms exited a/1; request a/1 on 1
         30ms ended a; request a on 1
         >
-        0ms reject b on 1: ended, job 1 does not run
-        0ms reject job99 on 1: ended, job 99 does not run
-        0ms reject a/1 on 0: ended, task1 does not run
+        0ms reject b on 1: exited, job 1 is not running
+        0ms reject job99 on 1: exited, job 99 is not running
+        0ms reject a/1 on 0: exited, task1 is not running
         10ms approve a/1 on 0
-        20ms reject a/1 on 1: ended, task1 does not run
-        30ms reject a on 1: ended, job 0 does not run
+        20ms reject a/1 on 1: exited, task1 is not running
+        30ms reject a on 1: exited, job 0 is not running
     "#]]);
 }
 
@@ -71,9 +71,9 @@ fn who_is_not_ours_cannot_be_placed() {
         0ms a due tasks 0 cpu 0 load 0 wait -
         0ms approve a on 0
         10ms a running on 0 in node 0 unmanaged since 0 tasks 1 cpu 0 load 0 wait -
-        10ms reject a on 1: hands-off, a is not ours to place any more
-        10ms reject a released: hands-off, a is not ours to place any more
-        10ms reject a/1 on 1: hands-off, a is not ours to place any more
+        10ms reject a on 1: unmanaged, evenkeel no longer manages a
+        10ms reject a released: unmanaged, evenkeel no longer manages a
+        10ms reject a/1 on 1: unmanaged, evenkeel no longer manages a
     "#]]);
 }
 
@@ -86,11 +86,11 @@ fn of_two_wishes_of_one_kind_the_first_that_is_possible_holds() {
         10ms request a on 1; request a released
         >
         0ms approve a on 0; a memory bind 0; b on 1
-        0ms reject a on 1: twice, another wish of this turn already says where it goes
-        0ms reject a memory bind 1: twice, another wish of this turn already says where it goes
-        0ms reject b on 9: cpus-unusable, none of the CPUs 9 can be used now
+        0ms reject a on 1: duplicate, an earlier request of this turn has the same target
+        0ms reject a memory bind 1: duplicate, an earlier request of this turn has the same target
+        0ms reject b on 9: cpus-unusable, none of the CPUs 9 is usable
         10ms approve a on 1
-        10ms reject a released: twice, another wish of this turn already says where it goes
+        10ms reject a released: duplicate, an earlier request of this turn has the same target
     "#]]);
 }
 
@@ -109,13 +109,13 @@ fn what_is_that_way_already_is_not_done_again() {
         70ms request a/1 released
         >
         0ms approve a on 0
-        10ms reject a on 0: already, it is on the CPUs 0 already
+        10ms reject a on 0: unchanged, its affinity is 0 already
         20ms approve a released
-        30ms reject a released: already, a was not placed by us
+        30ms reject a released: unchanged, evenkeel did not place a
         40ms approve a/1 on 1
-        50ms reject a/1 on 1: already, it is on the CPUs 1 already
+        50ms reject a/1 on 1: unchanged, its affinity is 1 already
         60ms approve a/1 released; a on 0
-        70ms reject a/1 released: already, a was not placed by us
+        70ms reject a/1 released: unchanged, evenkeel did not place a
     "#]]);
 }
 
@@ -132,12 +132,12 @@ fn memory_is_chosen_before_the_start_or_never() {
         30ms ended tied; due tied; request tied memory bind 7
         >
         0ms approve a memory bind 0-1; tied memory prefer 0 (narrowed)
-        0ms reject own memory bind 0: hands-off, the workload says where the memory of own comes from
-        0ms reject tied memory bind 1: outside-job, the workload keeps tied off the nodes 1
-        10ms reject a memory bind 0: too-late, a runs already: its pages lie where they lie
-        10ms reject a/1 memory bind 0: too-late, a runs already: its pages lie where they lie
-        20ms reject tied memory bind 1: outside-job, the workload keeps tied off the nodes 1
-        30ms reject tied memory bind 7: nodes-unusable, none of the nodes 7 has memory that may be used
+        0ms reject own memory bind 0: unmanaged, the workload sets the memory policy of own
+        0ms reject tied memory bind 1: outside-allowed, the workload does not allow tied on the nodes 1
+        10ms reject a memory bind 0: already-started, a is running: its memory policy is set at the start
+        10ms reject a/1 memory bind 0: already-started, a is running: its memory policy is set at the start
+        20ms reject tied memory bind 1: outside-allowed, the workload does not allow tied on the nodes 1
+        30ms reject tied memory bind 7: nodes-unusable, none of the nodes 7 has usable memory
     "#]]);
 }
 
@@ -148,6 +148,6 @@ fn memory_comes_from_nodes_that_have_some() {
         job a
         0ms due a; request a memory bind 0-1
         >
-        0ms reject a memory bind 0-1: nodes-unusable, none of the nodes 0-1 has memory that may be used
+        0ms reject a memory bind 0-1: nodes-unusable, none of the nodes 0-1 has usable memory
     "#]]);
 }

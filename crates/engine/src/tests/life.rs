@@ -67,7 +67,7 @@ fn a_job_that_appears_runs_already_and_can_be_placed_until_it_leaves() {
         500ms approve b on 1
         750ms b running on 1 in node 1 since 250 tasks 1 cpu 250 load 250 wait -
         800ms b absent
-        800ms reject b on 0: ended, job 1 does not run
+        800ms reject b on 0: exited, job 1 is not running
     "#]]);
 }
 
@@ -84,7 +84,7 @@ fn the_number_of_one_that_left_is_given_again_but_none_that_is_taken_or_too_larg
         20ms attached c as b
         30ms attached d as b
         >
-        10ms reject b on 1: ended, job 0 does not run
+        10ms reject b on 1: exited, job 0 is not running
         20ms c running since 20 tasks 0 cpu 0 load 0 wait -
     "#]]);
 }
@@ -102,7 +102,7 @@ fn a_job_that_could_not_be_started_is_over() {
         0ms a due tasks 0 cpu 0 load 0 wait -
         0ms approve a on 1
         10ms a absent
-        10ms reject a on 0: ended, job 0 does not run
+        10ms reject a on 0: exited, job 0 is not running
     "#]]);
 }
 
@@ -147,8 +147,8 @@ fn what_the_kernel_does_not_permit_is_never_tried_again() {
         20ms approve a on 1; b/1 on 1; b/2 on 1
         30ms a running unmanaged since 0 tasks 0 cpu 0 load 0 wait -
         30ms approve b/2 on 0
-        30ms reject a on 1: hands-off, a is not ours to place any more
-        30ms reject b/1 on 0: hands-off, b is not ours to place any more
+        30ms reject a on 1: unmanaged, evenkeel no longer manages a
+        30ms reject b/1 on 0: unmanaged, evenkeel no longer manages b
     "#]]);
 }
 
@@ -312,7 +312,7 @@ fn what_no_workload_has_does_no_harm() {
         0ms due zzz; ended zzz; unmanaged zzz; ended a; node 17 ops=3; exited zzz/3; usable 5000
         250ms poll; request a on 0
         >
-        250ms reject a on 0: ended, job 0 does not run
+        250ms reject a on 0: exited, job 0 is not running
     "#]]);
 }
 

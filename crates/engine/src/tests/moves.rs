@@ -24,7 +24,7 @@ fn a_move_is_under_way_until_it_is_told_that_it_ended() {
         10ms a memory node0=65.0 MiB node1=8.0 MiB, home node0
         20ms approve a pages from anywhere to node1
         30ms a memory node0=65.0 MiB node1=8.0 MiB, home node0, moving to node1 since 20.0 ms
-        30ms reject a pages from node1 to node0: busy, a move of its memory to node1 is under way, node0 can wait
+        30ms reject a pages from node1 to node0: move-in-progress, a page move of a to node1 is active
         40ms a memory node1=72.0 MiB, home node1, 65.0 MiB of 65.0 MiB moved to node1 by 40.0 ms (done)
         50ms a absent
     "#]]);
@@ -40,12 +40,12 @@ fn what_lies_there_already_and_what_is_not_there_yet_is_not_moved() {
         20ms request a pages 1 1; request a pages any 7
         30ms unmanaged a; request a pages 1 0
         >
-        0ms reject a pages from anywhere to node1: cannot-do, a starts with this turn and has no memory yet
-        10ms reject a pages from anywhere to node1: already, nothing of its own memory lies elsewhere, as far as is known
-        10ms reject a/1 pages from node0 to node1: already, nothing of its own memory lies on node0, as far as is known
-        20ms reject a pages from node1 to node1: already, what lies on node1 lies there already
-        20ms reject a pages from anywhere to node7: nodes-unusable, node7 has no memory that may be used
-        30ms reject a pages from node1 to node0: hands-off, a is not ours to place any more
+        0ms reject a pages from anywhere to node1: unsupported, a starts with this turn and has no memory yet
+        10ms reject a pages from anywhere to node1: unchanged, no private memory of a is known on other nodes
+        10ms reject a/1 pages from node0 to node1: unchanged, no private memory of a is known on node0
+        20ms reject a pages from node1 to node1: unchanged, source and target are both node1
+        20ms reject a pages from anywhere to node7: nodes-unusable, node7 has no usable memory
+        30ms reject a pages from node1 to node0: unmanaged, evenkeel no longer manages a
     "#]]);
 }
 
@@ -58,8 +58,8 @@ fn a_move_keeps_to_the_nodes_and_the_memory_that_the_workload_names() {
         0ms due tied own
         10ms task tied/1 cpu=1; task own/1 cpu=1; request tied pages 0 1; request own pages 1 0
         >
-        10ms reject tied pages from node0 to node1: outside-job, the workload keeps tied on the nodes 0
-        10ms reject own pages from node1 to node0: hands-off, the workload says where the memory of own comes from
+        10ms reject tied pages from node0 to node1: outside-allowed, the workload restricts tied to the nodes 0
+        10ms reject own pages from node1 to node0: unmanaged, the workload sets the memory policy of own
     "#]]);
 }
 
@@ -71,7 +71,7 @@ fn a_node_without_memory_is_never_a_target() {
         0ms due a
         10ms request a pages any 1
         >
-        10ms reject a pages from anywhere to node1: nodes-unusable, node1 has no memory that may be used
+        10ms reject a pages from anywhere to node1: nodes-unusable, node1 has no usable memory
     "#]]);
 }
 
@@ -87,10 +87,10 @@ fn a_target_that_cannot_hold_it_is_refused_and_what_can_be_reclaimed_counts_as_f
         30ms moved a to=1 mib=600 by=limit; node 1 free-mib=400; request b pages any 1
         40ms node 1 free-mib=400 reclaimable-mib=600; request b pages any 1
         >
-        10ms reject a pages from anywhere to node1: target-full, node1 has room for 672.3 MiB, and 700.0 MiB are to be moved
+        10ms reject a pages from anywhere to node1: target-full, node1 has 672.3 MiB available, the page move needs 700.0 MiB
         20ms approve a pages from anywhere to node1, at most 600.0 MiB
-        20ms reject b pages from anywhere to node1, at most 80.0 MiB: target-full, node1 has room for 72.3 MiB, and 80.0 MiB are to be moved
-        30ms reject b pages from anywhere to node1: target-full, node1 has room for 72.3 MiB, and 600.0 MiB are to be moved
+        20ms reject b pages from anywhere to node1, at most 80.0 MiB: target-full, node1 has 72.3 MiB available, the page move needs 80.0 MiB
+        30ms reject b pages from anywhere to node1: target-full, node1 has 72.3 MiB available, the page move needs 600.0 MiB
         40ms approve b pages from anywhere to node1
     "#]]);
 }
@@ -106,8 +106,8 @@ fn what_is_under_way_to_a_node_counts_as_there() {
         30ms ended a; request b pages any 1
         >
         10ms approve a pages from anywhere to node1
-        10ms reject b pages from anywhere to node1: target-full, node1 has room for 72.3 MiB, and 600.0 MiB are to be moved
-        20ms reject b pages from anywhere to node1: target-full, node1 has room for 72.3 MiB, and 600.0 MiB are to be moved
+        10ms reject b pages from anywhere to node1: target-full, node1 has 72.3 MiB available, the page move needs 600.0 MiB
+        20ms reject b pages from anywhere to node1: target-full, node1 has 72.3 MiB available, the page move needs 600.0 MiB
         30ms approve b pages from anywhere to node1
     "#]]);
 }
@@ -135,7 +135,7 @@ fn pages_migrate_back_and_forth_five_times_at_most() {
         50ms approve a pages from node0 to node1
         60ms approve a pages from node1 to node0
         70ms approve a pages from node0 to node2
-        70ms reject a pages from node0 to node1: bouncing, its memory came back to a node where it was before 5 times already
+        70ms reject a pages from node0 to node1: ping-pong, its memory returned to a previous node 5 times
         90ms approve a pages from node0 to node1
     "#]]);
 }
@@ -159,7 +159,7 @@ fn an_incomplete_page_move_is_retried_five_times_and_continuing_after_a_limit_is
         50ms approve a pages from node0 to node1
         60ms approve a pages from node0 to node1
         70ms approve a pages from node0 to node1
-        80ms reject a pages from node0 to node1: bouncing, its memory was moved to node1 6 times in a row
+        80ms reject a pages from node0 to node1: ping-pong, its memory was moved to node1 6 times in a row
         90ms approve a pages from node0 to node1
     "#]]);
 }
@@ -185,10 +185,10 @@ fn a_job_has_a_budget_for_a_minute_and_all_together_may_wait_so_long() {
             70s request a pages any 1 20
             >
             1s approve a pages from anywhere to node1; b pages from anywhere to node1, at most 40.0 MiB (narrowed)
-            1s reject c pages from anywhere to node1: over-budget, moves under way take 10.000 s at 10.0 MiB a second already
+            1s reject c pages from anywhere to node1: over-budget, active page moves need 10.000 s at 10.0 MiB per second
             2s approve a pages from anywhere to node1, at most 90.0 MiB (narrowed)
             3s approve a pages from anywhere to node1, at most 10.0 MiB (narrowed)
-            4s reject a pages from anywhere to node1: over-budget, 150.0 MiB of a were moved in this minute, which is all
+            4s reject a pages from anywhere to node1: over-budget, a has used its budget of 150.0 MiB per minute
             70s approve a pages from anywhere to node1, at most 20.0 MiB
         "#]],
     );

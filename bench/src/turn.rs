@@ -184,15 +184,10 @@ fn dfs_sample(number: u64, n_jobs: u32, tasks_per_job: u32, tier: Tier) -> Sampl
         // One sixteenth of the programs is busy at a time: those on one node more than the others.
         let busy_ms = 3 * number + 40 * n_busy_turns(job % N_NODES, number);
         TaskSample {
-            task: TaskId { tid: 1_000 + nth, start_time_ticks: 1 },
-            process: 1_000 + nth,
-            job: JobId(job),
             cpu_time: Nanos::from_millis(busy_ms),
-            previous_sample_at: None,
             wait: Some(Nanos(number * 200_000_000)),
             last_cpu: Some(CpuId(nth % 512)),
-            counters: Counters::NONE,
-            includes_children: false,
+            ..TaskSample::new(TaskId { tid: 1_000 + nth, start_time_ticks: 1 }, JobId(job))
         }
     };
     Sample {
@@ -220,15 +215,11 @@ fn policy_sample(
     let tasks = (0..N_TASKS).zip(cpus).zip(counters).map(|((nth, cpu), counters)| {
         count(counters, number, nth, ran_ns);
         TaskSample {
-            task: TaskId { tid: 10_000 + nth, start_time_ticks: 1 },
-            process: 10_000 + nth,
-            job: JobId(nth),
             cpu_time: Nanos(ran_ns * number),
-            previous_sample_at: None,
             wait: Some(Nanos((interval.0 - ran_ns) * number)),
             last_cpu: Some(*cpu),
             counters: *counters,
-            includes_children: false,
+            ..TaskSample::new(TaskId { tid: 10_000 + nth, start_time_ticks: 1 }, JobId(nth))
         }
     });
     Sample {
@@ -292,13 +283,9 @@ fn nodes(number: u64, tier: Option<Tier>) -> Vec<NodeSample> {
         Some(CounterReading::unmultiplexed(ops))
     };
     let node = |id| NodeSample {
-        node: NodeId(id),
-        memory_free: None,
-        memory_reclaimable: None,
         controller_ops: ops(id),
         counter_bits: 48,
-        read_bytes: None,
-        written_bytes: None,
+        ..NodeSample::new(NodeId(id))
     };
     (0..N_NODES).map(node).collect()
 }

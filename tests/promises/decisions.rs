@@ -16,8 +16,8 @@ use engine::{Approved, Engine, Host, Sink, TurnRecord};
 use expect_test::{Expect, expect};
 use program::{Class, Command, Job};
 use sched::{
-    Action, Cause, CounterReading, Counters, ExitStatus, JobEvent, JobExit, NodeSample,
-    NumaSettings, Outcome, OutcomeResult, Sample, Target, TaskSample, Turn,
+    Action, Cause, CounterReading, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings,
+    Outcome, OutcomeResult, Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
 
@@ -140,13 +140,8 @@ impl ToyMachine {
 
     fn nodes(&self) -> Vec<NodeSample> {
         let sample = |(idx, ops): (usize, &u64)| NodeSample {
-            node: NodeId(idx as u32),
-            memory_free: None,
-            memory_reclaimable: None,
             controller_ops: Some(CounterReading::unmultiplexed(*ops)),
-            counter_bits: 64,
-            read_bytes: None,
-            written_bytes: None,
+            ..NodeSample::new(NodeId(idx as u32))
         };
         self.ops.iter().enumerate().map(sample).collect()
     }
@@ -182,34 +177,16 @@ impl ToyJob {
 
     fn sample(&self) -> TaskSample {
         TaskSample {
-            task: self.task(),
             process: 100 + self.job.id.0,
-            job: self.job.id,
             cpu_time: self.did,
-            previous_sample_at: None,
-            wait: None,
             last_cpu: Some(self.cpu),
-            counters: Counters::NONE,
-            includes_children: false,
+            ..TaskSample::new(self.task(), self.job.id)
         }
     }
 }
 
 fn end() -> JobExit {
-    JobExit {
-        status: ExitStatus::Exited(0),
-        stopped_by_host: false,
-        restarts: false,
-        wall: Nanos::ZERO,
-        user: Nanos::ZERO,
-        system: Nanos::ZERO,
-        max_resident: base::Bytes::ZERO,
-        wait: None,
-        n_migrations: None,
-        counters: sched::Counters::NONE,
-        traffic: None,
-        n_orphans: 0,
-    }
+    JobExit::new(ExitStatus::Exited(0), Nanos::ZERO)
 }
 
 /// Tells of every turn in which something was decided or somebody ended.

@@ -149,14 +149,6 @@ struct RunTotals {
     is_over: bool,
     /// CPU time of each job, by number.
     cpu_s: Vec<f64>,
-    /// Duration of intervals with runnable tasks, in seconds.
-    time_s: f64,
-    ran_s: f64,
-    waited_s: f64,
-    lost_s: f64,
-    uneven_s: f64,
-    n_within: u32,
-    n_across: u32,
     /// Middle of the counted time.
     half_s: f64,
     memory: BTreeMap<JobId, MemoryByNode>,
@@ -167,6 +159,20 @@ struct RunTotals {
     has_samples: bool,
     /// Offset from seconds since boot to seconds of the run, from start times of tasks.
     since_boot_s: f64,
+    sums: Sums,
+}
+
+/// Sums over the counted intervals.
+#[derive(Default)]
+struct Sums {
+    /// Duration of intervals with runnable tasks, in seconds.
+    time_s: f64,
+    ran_s: f64,
+    waited_s: f64,
+    lost_s: f64,
+    uneven_s: f64,
+    n_within: u32,
+    n_across: u32,
     /// Seconds of programs with memory in both halves, and the same weighted by the share of memory at each distance.
     held_s: [f64; 2],
     own_s: [f64; 2],
@@ -199,26 +205,13 @@ impl RunTotals {
             sampled_at: Nanos::ZERO,
             jobs_s: None,
             end: Nanos::ZERO,
-            time_s: 0.0,
-            ran_s: 0.0,
-            waited_s: 0.0,
-            lost_s: 0.0,
-            uneven_s: 0.0,
-            n_within: 0,
-            n_across: 0,
             half_s: f64::INFINITY,
             memory: BTreeMap::new(),
             samples: VecDeque::new(),
             jobs: BTreeMap::new(),
             has_samples: false,
             since_boot_s: f64::INFINITY,
-            held_s: [0.0; 2],
-            own_s: [0.0; 2],
-            near_s: 0.0,
-            far_s: 0.0,
-            away_s: 0.0,
-            n_away: 0,
-            moved_bytes: 0,
+            sums: Sums::default(),
         }
     }
 
@@ -280,11 +273,11 @@ impl RunTotals {
         let idle = (self.machine.cpus().len() as f64 - ran_s / passed_s).max(0.0);
         let most = by_node.iter().fold(0.0, |most: f64, sum| most.max(*sum));
         let fewest = by_node.iter().fold(f64::INFINITY, |fewest: f64, sum| fewest.min(*sum));
-        self.uneven_s += most - fewest;
-        self.lost_s += idle.min(waited_s / passed_s) * passed_s;
-        self.time_s += passed_s;
-        self.ran_s += ran_s;
-        self.waited_s += waited_s;
+        self.sums.uneven_s += most - fewest;
+        self.sums.lost_s += idle.min(waited_s / passed_s) * passed_s;
+        self.sums.time_s += passed_s;
+        self.sums.ran_s += ran_s;
+        self.sums.waited_s += waited_s;
     }
 
     /// Processes the memory samples up to `at`.
@@ -314,7 +307,7 @@ impl RunTotals {
         let gains = |from: &[u64], to: &[u64]| -> u64 {
             from.iter().zip(to).map(|(from, to)| to.saturating_sub(*from)).sum()
         };
-        self.moved_bytes += gains(&before, &held.on).min(gains(&held.on, &before));
+        self.sums.moved_bytes += gains(&before, &held.on).min(gains(&held.on, &before));
     }
 
     /// Adds `passed_s` of a program on a node, up to `at_s`.
@@ -335,14 +328,14 @@ impl RunTotals {
         let own = part(held.on[node]);
         let near = part((0..held.on.len()).filter(is_next).map(|other| held.on[other]).sum());
         let half = usize::from(self.half_s < at_s);
-        self.held_s[half] += passed_s;
-        self.own_s[half] += own * passed_s;
-        self.near_s += near * passed_s;
-        self.far_s += (1.0 - own - near) * passed_s;
+        self.sums.held_s[half] += passed_s;
+        self.sums.own_s[half] += own * passed_s;
+        self.sums.near_s += near * passed_s;
+        self.sums.far_s += (1.0 - own - near) * passed_s;
         let is_away = own < LOCAL_SHARE_MIN;
-        self.n_away += u32::from(is_away && !held.is_away);
+        self.sums.n_away += u32::from(is_away && !held.is_away);
         held.is_away = is_away;
-        self.away_s += if is_away { passed_s } else { 0.0 };
+        self.sums.away_s += if is_away { passed_s } else { 0.0 };
     }
 
     /// Seconds that a task ran and waited since its last sample. Counts migrations.
@@ -359,7 +352,7 @@ impl RunTotals {
             && counts
         {
             let is_near = self.node_of(from) == self.node_of(to);
-            *(if is_near { &mut self.n_within } else { &mut self.n_across }) += 1;
+            *(if is_near { &mut self.sums.n_within } else { &mut self.sums.n_across }) += 1;
         }
         let ran = now.ran.saturating_sub(last.ran).as_secs_f64();
         (ran, Nanos(now.waited.saturating_sub(last.waited)).as_secs_f64())
@@ -372,7 +365,8 @@ impl RunTotals {
     }
 
     fn metrics(&self) -> Metrics {
-        let runnable_s = self.ran_s + self.waited_s;
+        let sums = &self.sums;
+        let runnable_s = sums.ran_s + sums.waited_s;
         let per = |sum: f64, of: f64| if 0.0 < of { sum / of } else { 0.0 };
         let first = self.kinds.iter().zip(&self.cpu_s).filter(|(kind, _)| **kind == self.kinds[0]);
         let got = first.map(|(_, cpu_s)| *cpu_s);
@@ -385,17 +379,17 @@ impl RunTotals {
                 .jobs_s
                 .map_or(1.0, |(shortest, longest)| per(longest, shortest)),
             unfair: per(most, least),
-            waited: per(self.waited_s, runnable_s),
-            lost_cpus: per(self.lost_s, self.time_s),
-            uneven: per(self.uneven_s, self.time_s),
-            within_s: per(f64::from(self.n_within), runnable_s),
-            across_s: per(f64::from(self.n_across), runnable_s),
-            local: [0, 1].map(|half| per(self.own_s[half], self.held_s[half])),
-            near: per(self.near_s, self.held_s.iter().sum()),
-            far: per(self.far_s, self.held_s.iter().sum()),
-            away_s: per(self.away_s, f64::from(self.n_away)),
-            n_away: f64::from(self.n_away),
-            moved_mib: self.moved_bytes as f64 / 1_048_576.0,
+            waited: per(sums.waited_s, runnable_s),
+            lost_cpus: per(sums.lost_s, sums.time_s),
+            uneven: per(sums.uneven_s, sums.time_s),
+            within_s: per(f64::from(sums.n_within), runnable_s),
+            across_s: per(f64::from(sums.n_across), runnable_s),
+            local: [0, 1].map(|half| per(sums.own_s[half], sums.held_s[half])),
+            near: per(sums.near_s, sums.held_s.iter().sum()),
+            far: per(sums.far_s, sums.held_s.iter().sum()),
+            away_s: per(sums.away_s, f64::from(sums.n_away)),
+            n_away: f64::from(sums.n_away),
+            moved_mib: sums.moved_bytes as f64 / 1_048_576.0,
         }
     }
 }
@@ -409,27 +403,21 @@ fn own_on(found: &[NodeMemory], node: NodeId) -> u64 {
 const TICKS_PER_S: f64 = 100.0;
 /// Share of local memory from which a program counts as local.
 const LOCAL_SHARE_MIN: f64 = 0.9;
-/// Below this a program has not allocated its memory, only what every program has.
+/// A program with less memory has not allocated its buffer yet.
 const MEMORY_MIN: u64 = 32 << 20;
 
 #[cfg(test)]
 mod tests {
-    use sched::Counters;
-
     use super::*;
 
     fn task(tid: u32, ran_ms: u64, waited_ms: u64, on: u32) -> TaskSample {
         let task = TaskId { tid, start_time_ticks: 0 };
         TaskSample {
-            task,
             process: tid,
-            job: JobId(0),
             cpu_time: Nanos::from_millis(ran_ms),
-            previous_sample_at: None,
             wait: Some(Nanos::from_millis(waited_ms)),
             last_cpu: Some(CpuId(on)),
-            counters: Counters::NONE,
-            includes_children: false,
+            ..TaskSample::new(task, JobId(0))
         }
     }
 

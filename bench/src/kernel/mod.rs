@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Programs start slowly in the guest, so the simulated jobs start at the times of the guest's jobs. Each guest
-//! run is simulated with several seeds; the comparison covers what both kernels do with the same arrivals.
+//! run is simulated with several seeds; the comparison covers the decisions of both kernels for the same arrivals.
 //!
 //! The guest has one host thread per CPU, and these share the CPUs of the host. CPU time and clock of the guest advance while
 //! a thread waits, so its tasks and load balancing see CPUs that stall. For endless jobs only the time when all
@@ -95,17 +95,16 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The selected scenes.
-fn chosen(args: &Args) -> anyhow::Result<Vec<&'static KernelScene>> {
+fn chosen(args: &Args) -> anyhow::Result<Vec<KernelScene>> {
+    let mut all = scenes::all()?;
     for name in &args.scenes {
-        if !scenes::ALL.iter().any(|scene| scene.name == name) {
-            let known: Vec<_> = scenes::ALL.iter().map(|scene| scene.name).collect();
+        if !all.iter().any(|scene| scene.name == *name) {
+            let known: Vec<_> = all.iter().map(|scene| scene.name.as_str()).collect();
             bail!("unknown scene {name}; available: {}", known.join(","));
         }
     }
-    let is_chosen = |scene: &&KernelScene| {
-        args.scenes.is_empty() || args.scenes.iter().any(|name| name == scene.name)
-    };
-    Ok(scenes::ALL.iter().filter(is_chosen).collect())
+    all.retain(|scene| args.scenes.is_empty() || args.scenes.contains(&scene.name));
+    Ok(all)
 }
 
 /// In the guest: runs all scenes `rounds` times, alternating.
@@ -119,8 +118,8 @@ fn run_scenes(args: &Args) -> anyhow::Result<()> {
     let text = String::from_utf8(machine)?;
     let per_ns = per_ns(&topology::file::parse_toml(&text, MACHINE)?)?;
     for round in 0..args.rounds.max(1) {
-        for scene in chosen(args)? {
-            let place = folder.join(scene.name);
+        for scene in &chosen(args)? {
+            let place = folder.join(&scene.name);
             scene.write(&place, per_ns, &[])?;
             if place.join(format!("guest-{round}/report.json")).is_file() {
                 continue; // Completed before a failure of the guest.
@@ -163,7 +162,7 @@ fn start(
     // Removes an incomplete run: evenkeel does not overwrite runs.
     let _ = fs::remove_dir_all(place.join(out));
     Command::new(tool)
-        .args(["run", scenes::WORKLOAD, "--quiet", "--policy", scene.policy, "--out", out])
+        .args(["run", scenes::WORKLOAD, "--quiet", "--policy", &scene.policy, "--out", out])
         .args(more)
         .current_dir(place)
         .stdin(Stdio::null())
@@ -191,8 +190,8 @@ fn compare(args: &Args, tool: &Path, folder: &Path) -> anyhow::Result<()> {
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let per_ns = per_ns(&topology::file::parse_toml(&text, MACHINE)?)?;
     println!("median (lowest to highest); * marks differences with disjoint ranges");
-    for scene in chosen(args)? {
-        let place = fs::canonicalize(folder)?.join(scene.name);
+    for scene in &chosen(args)? {
+        let place = fs::canonicalize(folder)?.join(&scene.name);
         let real = runs(scene, &place)?;
         let Some(first) = real.first() else {
             println!("\n{}: no run in the guest", scene.name);
@@ -319,7 +318,7 @@ fn print(scene: &KernelScene, real: &[Metrics], simulated: &[Metrics], plain: &[
     }
 }
 
-/// Prints what differed between the guest's runs before any decision of the kernel: data for random causes.
+/// Prints the differences between the guest's runs before any decision of the kernel: data for random causes.
 fn print_random_causes(scene: &KernelScene, real: &[GuestRun]) {
     let due = scene.due_s();
     let late = |run: &GuestRun| -> Vec<f64> {

@@ -7,11 +7,8 @@
 //! ```
 //!
 //! Programs compute in registers or walk through private memory: an emulated CPU has no shared caches, and the simulation
-//! runs without contention, so that only decisions of the kernels are compared.
-//!
-//! Scenes with memory come in pairs, without and with NUMA balancing. To separate programs from their memory, the policy
-//! `random` binds them to a random node and to another one later, with the same random choices per seed in the guest and
-//! in the simulation.
+//! runs without contention, so that only decisions of the kernels are compared. The scenes are data:
+//! `bench/kernel-scenes.toml`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,43 +16,53 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
+use serde::Deserialize;
 
 /// Workload file in the folder of a scene.
 pub const WORKLOAD: &str = "workload.toml";
 
 /// A workload for the comparison.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KernelScene {
     /// Name in tables and of its folder.
-    pub name: &'static str,
+    pub name: String,
     /// Purpose of the scene.
-    pub description: &'static str,
+    pub description: String,
     /// Its jobs.
-    jobs: &'static [JobGroup],
+    jobs: Vec<JobGroup>,
     /// Policy.
-    pub policy: &'static str,
+    #[serde(default = "linux")]
+    pub policy: String,
     /// Whether NUMA balancing is on.
+    #[serde(default)]
     pub balances: bool,
     /// Seconds after which endless jobs are stopped.
+    #[serde(default = "ends_s")]
     pub ends_s: u32,
 }
 
 /// Identical jobs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct JobGroup {
-    name: &'static str,
+    name: String,
     n: u32,
     program: SceneProgram,
     /// Milliseconds between two starts.
+    #[serde(default)]
     every_ms: u32,
     /// Allowed CPUs.
-    cpus: Option<&'static str>,
+    cpus: Option<String>,
     /// Allowed nodes, for CPUs and memory.
-    nodes: Option<&'static str>,
+    nodes: Option<String>,
     /// NUMA memory policy.
-    memory: Option<&'static str>,
+    memory: Option<String>,
 }
 
 /// Behaviour of a program.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum SceneProgram {
     /// Computes for this CPU time in ms.
     Work(u32),
@@ -74,157 +81,23 @@ enum SceneProgram {
 /// Instructions per ns of the simulated CPUs, at one per cycle.
 pub type PerNs = f64;
 
-const fn work(name: &'static str, n: u32, program: SceneProgram) -> JobGroup {
-    JobGroup { name, n, program, every_ms: 0, cpus: None, nodes: None, memory: None }
+fn linux() -> String {
+    "linux".to_owned()
 }
 
-/// Computing jobs without a policy.
-const fn scene(
-    name: &'static str,
-    description: &'static str,
-    jobs: &'static [JobGroup],
-) -> KernelScene {
-    KernelScene { name, description, jobs, policy: "linux", balances: false, ends_s: ENDS_S }
+fn ends_s() -> u32 {
+    14
 }
 
-/// Jobs whose memory stays on its node.
-const fn touch(
-    name: &'static str,
-    description: &'static str,
-    jobs: &'static [JobGroup],
-) -> KernelScene {
-    KernelScene { ends_s: TOUCH_ENDS_S, ..scene(name, description, jobs) }
-}
-
-/// Jobs that are separated from their memory.
-const fn memory(
-    name: &'static str,
-    description: &'static str,
-    jobs: &'static [JobGroup],
-) -> KernelScene {
-    KernelScene { ends_s: MEMORY_ENDS_S, ..scene(name, description, jobs) }
-}
-
-/// The same with NUMA balancing on.
-const fn balanced(name: &'static str, description: &'static str, of: &KernelScene) -> KernelScene {
-    KernelScene {
-        name,
-        description,
-        balances: true,
-        jobs: of.jobs,
-        policy: of.policy,
-        ends_s: of.ends_s,
+/// All scenes.
+pub fn all() -> anyhow::Result<Vec<KernelScene>> {
+    #[derive(Deserialize)]
+    struct File {
+        scene: Vec<KernelScene>,
     }
+    let file: File = toml::from_str(include_str!("../../kernel-scenes.toml"))?;
+    Ok(file.scene)
 }
-
-/// Binds programs to a random node, and to another one after this time.
-const SWUNG: &str = "random[domains=node,bind=domain,every=12s]";
-const CROWD: KernelScene = memory(
-    "crowd",
-    "11 programs of 64 MiB on 8 CPUs: load balancing migrates tasks without their memory",
-    &[work("hog", 11, SceneProgram::Hog(64))],
-);
-const SWING: KernelScene = KernelScene {
-    policy: SWUNG,
-    ..memory(
-        "swing",
-        "4 programs of 64 MiB, bound to random nodes, and to others after 12 and 24 s",
-        &[work("hog", 4, SceneProgram::Hog(64))],
-    )
-};
-const SWING_ONE: KernelScene = KernelScene {
-    policy: SWUNG,
-    ..memory(
-        "swing-one",
-        "1 program of 600 MiB, bound in the same way",
-        &[work("hog", 1, SceneProgram::Hog(600))],
-    )
-};
-
-/// Scenes for eight CPUs on four nodes.
-pub const ALL: &[KernelScene] = &[
-    scene(
-        "fewer",
-        "3 programs on 8 CPUs: one node each",
-        &[work("work", 3, SceneProgram::Endless)],
-    ),
-    scene(
-        "as-many",
-        "8 programs on 8 CPUs: one CPU each",
-        &[work("work", 8, SceneProgram::Endless)],
-    ),
-    scene(
-        "one-more",
-        "9 programs on 8 CPUs: which share a CPU, and whether that rotates",
-        &[work("work", 9, SceneProgram::Endless)],
-    ),
-    scene("uneven", "11 programs on 8 CPUs", &[work("work", 11, SceneProgram::Endless)]),
-    scene("twice", "16 programs on 8 CPUs: two each", &[work("work", 16, SceneProgram::Endless)]),
-    scene(
-        "arrivals",
-        "14 programs of 1.5 s that start 0.25 s apart, and end",
-        &[JobGroup { every_ms: 250, ..work("work", 14, SceneProgram::Work(1500)) }],
-    ),
-    scene(
-        "sleepers",
-        "6 programs beside 6 that work for 5 ms and sleep for 12 ms",
-        &[work("work", 6, SceneProgram::Endless), work("nap", 6, SceneProgram::Part(30))],
-    ),
-    scene(
-        "turns",
-        "12 programs that compute for 0.3 s and sleep for 0.2 s, five times",
-        &[work("turn", 12, SceneProgram::Turns(300, 200, 5))],
-    ),
-    scene(
-        "forks",
-        "3 programs that start 4 children each",
-        &[work("fork", 3, SceneProgram::Forks(4, 1500))],
-    ),
-    scene(
-        "bound",
-        "5 programs that may use one node (2 CPUs) beside 5 that may use all",
-        &[
-            JobGroup { nodes: Some("0"), ..work("bound", 5, SceneProgram::Endless) },
-            work("free", 5, SceneProgram::Endless),
-        ],
-    ),
-    memory(
-        "touch",
-        "6 programs of 64 MiB on 8 CPUs: first touch",
-        &[work("hog", 6, SceneProgram::Hog(64))],
-    ),
-    touch(
-        "spill",
-        "2 programs of 600 MiB that may use the CPUs of node 2: more than that has",
-        &[JobGroup { cpus: Some("4-5"), ..work("hog", 2, SceneProgram::Hog(600)) }],
-    ),
-    KernelScene {
-        balances: true,
-        ..touch(
-            "stripe",
-            "4 programs of 64 MiB, interleaved, NUMA balancing on",
-            &[JobGroup { memory: Some("interleave:0-3"), ..work("hog", 4, SceneProgram::Hog(64)) }],
-        )
-    },
-    KernelScene {
-        balances: true,
-        ..touch(
-            "prefer",
-            "2 programs of 64 MiB that run on node 0 and prefer memory of node 2, NUMA balancing on",
-            &[JobGroup {
-                cpus: Some("0-1"),
-                memory: Some("preferred:2"),
-                ..work("hog", 2, SceneProgram::Hog(64))
-            }],
-        )
-    },
-    SWING,
-    balanced("swing-on", "the same with NUMA balancing", &SWING),
-    SWING_ONE,
-    balanced("swing-one-on", "the same with NUMA balancing", &SWING_ONE),
-    CROWD,
-    balanced("crowd-on", "the same with NUMA balancing", &CROWD),
-];
 
 impl KernelScene {
     /// Whether all jobs are endless.
@@ -244,10 +117,8 @@ impl KernelScene {
 
     /// Start times of the jobs in seconds, in order.
     pub fn due_s(&self) -> Vec<f64> {
-        let due = |jobs: &'static JobGroup| {
-            (0..jobs.n).map(|copy| f64::from(copy * jobs.every_ms) / 1000.0)
-        };
-        self.jobs.iter().flat_map(due).collect()
+        let due = |(jobs, copy): (&JobGroup, u32)| f64::from(copy * jobs.every_ms) / 1000.0;
+        self.jobs.iter().flat_map(|jobs| (0..jobs.n).map(move |copy| due((jobs, copy)))).collect()
     }
 
     /// Writes the workload and its profiles into a folder. Jobs start at `starts_s`; if it is empty, at their own
@@ -258,7 +129,7 @@ impl KernelScene {
         let mut profiles = BTreeMap::new();
         let due_s = self.due_s();
         let mut starts_s = if starts_s.is_empty() { due_s.iter() } else { starts_s.iter() };
-        for jobs in self.jobs {
+        for jobs in &self.jobs {
             for (copy, start_s) in (0..jobs.n).zip(&mut starts_s) {
                 text += &jobs.text(copy, *start_s, self.ends_s);
             }
@@ -285,8 +156,8 @@ impl JobGroup {
             text.push_str(&line);
             text.push('\n');
         };
-        let keys = [("cpus", self.cpus), ("nodes", self.nodes), ("memory", self.memory)];
-        for (key, value) in keys.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        let keys = [("cpus", &self.cpus), ("nodes", &self.nodes), ("memory", &self.memory)];
+        for (key, value) in keys.iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
             line(format!("{key} = \"{value}\""));
         }
         match self.program {
@@ -300,12 +171,6 @@ impl JobGroup {
     }
 }
 
-/// Run time of computing jobs in seconds.
-const ENDS_S: u32 = 14;
-/// Run time of jobs with memory.
-const TOUCH_ENDS_S: u32 = 20;
-/// Run time of jobs separated from their memory: NUMA balancing reacts slowly.
-const MEMORY_ENDS_S: u32 = 36;
 /// The first seconds of endless jobs do not count: programs start slowly in the guest.
 pub const WARM_UP_S: f64 = 6.0;
 
@@ -388,8 +253,8 @@ mod tests {
     #[test]
     fn every_scene_is_a_valid_workload_with_its_profiles() {
         let folder = tempfile::tempdir().expect("a folder");
-        for scene in ALL {
-            let place = folder.path().join(scene.name);
+        for scene in all().expect("the scenes are valid") {
+            let place = folder.path().join(&scene.name);
             scene.write(&place, 2.4, &[]).expect("it is written");
             let file = place.join(WORKLOAD);
             let text = fs::read_to_string(&file).expect("it exists");

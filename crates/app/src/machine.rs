@@ -1,4 +1,4 @@
-//! `evenkeel machine`: the topology of a machine, and what can be measured on it.
+//! `evenkeel machine`: the topology of a machine, and its readable signals.
 //!
 //! The source is this machine, a recording of another machine's `/sys` and `/proc`, a synthetic machine or a machine file. The
 //! output is a drawing, JSON, or a machine file for the simulator.

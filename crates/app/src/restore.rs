@@ -1,4 +1,4 @@
-//! `evenkeel restore`: restores settings that a killed evenkeel left changed, and prints what was not restored and why.
+//! `evenkeel restore`: restores settings that a killed evenkeel left changed, and prints settings that were not restored, with reasons.
 //!
 //! Text and JSON have one entry per process and group of threads with the same settings.
 

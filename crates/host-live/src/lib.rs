@@ -1,9 +1,9 @@
 //! The live hosts: jobs run on this machine, and plans are carried out by system calls.
 //!
 //! ```text
-//!   launch    starts the jobs of a workload, and ends what is left of them
+//!   launch    starts the jobs of a workload, and terminates leftover processes
 //!   attach    manages processes that evenkeel did not start
-//!   session   what both share: wake-ups, tasks, undo record, affinity, memory, collectors
+//!   session   shared by both: wake-ups, tasks, undo record, affinity, memory, collectors
 //! ```
 //!
 //! [`LaunchHost`] and [`AttachHost`] implement [`engine::Host`]. Both restore everything that they changed,

@@ -121,19 +121,11 @@ impl Checkpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sched::Counters;
 
     fn task(tid: u32, job: u32, cpu_ns: u64) -> TaskSample {
         TaskSample {
-            task: TaskId { tid, start_time_ticks: 1 },
-            process: tid,
-            job: JobId(job),
             cpu_time: Nanos(cpu_ns),
-            previous_sample_at: None,
-            wait: None,
-            last_cpu: None,
-            counters: Counters::NONE,
-            includes_children: false,
+            ..TaskSample::new(TaskId { tid, start_time_ticks: 1 }, JobId(job))
         }
     }
 

@@ -169,6 +169,26 @@ pub struct JobExit {
     pub n_orphans: u32,
 }
 
+impl JobExit {
+    /// An exit on its own, without values.
+    pub fn new(status: ExitStatus, wall: Nanos) -> Self {
+        JobExit {
+            status,
+            stopped_by_host: false,
+            restarts: false,
+            wall,
+            user: Nanos::ZERO,
+            system: Nanos::ZERO,
+            max_resident: Bytes::ZERO,
+            wait: None,
+            n_migrations: None,
+            counters: Counters::NONE,
+            traffic: None,
+            n_orphans: 0,
+        }
+    }
+}
+
 /// Exit status of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
@@ -204,6 +224,23 @@ pub struct TaskSample {
     pub includes_children: bool,
 }
 
+impl TaskSample {
+    /// A sample without values of the first thread of a process.
+    pub fn new(task: TaskId, job: JobId) -> Self {
+        TaskSample {
+            task,
+            process: task.tid,
+            job,
+            cpu_time: Nanos::ZERO,
+            previous_sample_at: None,
+            wait: None,
+            last_cpu: None,
+            counters: Counters::NONE,
+            includes_children: false,
+        }
+    }
+}
+
 /// Memory and raw counters of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSample {
@@ -222,4 +259,19 @@ pub struct NodeSample {
     pub read_bytes: Option<CounterReading>,
     /// Bytes written, if the controllers count reads and writes separately.
     pub written_bytes: Option<CounterReading>,
+}
+
+impl NodeSample {
+    /// A sample without values.
+    pub fn new(node: NodeId) -> Self {
+        NodeSample {
+            node,
+            memory_free: None,
+            memory_reclaimable: None,
+            controller_ops: None,
+            counter_bits: 64,
+            read_bytes: None,
+            written_bytes: None,
+        }
+    }
 }

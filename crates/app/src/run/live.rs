@@ -1,7 +1,6 @@
 //! A live run: host, engine and sinks.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use base::{Bytes, Nanos};
@@ -18,6 +17,7 @@ use super::{Args, GRACE, LiveInput, MemoryArgs, RunFolder};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::signals::SignalArgs;
 use crate::state::RunState;
+use crate::status::unix_seconds;
 use crate::view::{Mode, View};
 
 /// Result of a run: its report in any case, and the result of the command.
@@ -242,10 +242,6 @@ fn journal_options(args: &RunOptions<'_>) -> BTreeMap<String, String> {
     options.extend(args.memory.journal_options());
     args.signals.add_to_options(&mut options);
     options
-}
-
-fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// CPU time and peak resident memory of evenkeel itself without its jobs.

@@ -1,7 +1,7 @@
 //! `evenkeel run`: a workload under a placement policy, live or simulated.
 //!
 //! ```text
-//!   read and check everything ─► output folder ─► host (restores what a killed evenkeel left)
+//!   read and check everything ─► output folder ─► host (restores changes of killed runs)
 //!      ─► host + engine + sinks (journal, report, progress) ─► reports ─► table
 //! ```
 //!

@@ -1,6 +1,6 @@
 //! The view as text: frames as cell buffers, events as lines.
 
-use base::{Bytes, CpuSet, JobId, Nanos};
+use base::{CpuSet, JobId, Nanos};
 use engine::LoadSample;
 use expect_test::{Expect, expect};
 use journal::PolicyUsed;
@@ -67,20 +67,7 @@ impl TurnBuilder {
     }
 
     fn end(mut self, id: u32, status: ExitStatus) -> Self {
-        let end = JobExit {
-            status,
-            stopped_by_host: false,
-            restarts: false,
-            wall: Nanos::from_millis(1500),
-            user: Nanos::ZERO,
-            system: Nanos::ZERO,
-            max_resident: Bytes::ZERO,
-            wait: None,
-            n_migrations: None,
-            counters: sched::Counters::NONE,
-            traffic: None,
-            n_orphans: 0,
-        };
+        let end = JobExit::new(status, Nanos::from_millis(1500));
         self.sample.jobs.push(JobEvent::Ended(JobId(id), Box::new(end)));
         self
     }

@@ -1,7 +1,7 @@
 //! `evenkeel watch`: manages processes that already run.
 //!
 //! ```text
-//!   selection ─► machine, policy with a judge ─► host (restores what a killed evenkeel left, with --act)
+//!   selection ─► machine, policy with a judge ─► host (with --act, restores changes of killed runs)
 //!      ─► host + engine + sinks (journal, progress, state file) ─► restore everything
 //! ```
 //!

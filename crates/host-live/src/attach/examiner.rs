@@ -1,6 +1,6 @@
 //! Decides whether a process is managed: selection, exclusions, permissions.
 //!
-//! The first examination uses `stat` and what the selection needs. A process that is busy is examined
+//! The first examination uses `stat` and the inputs of the selection. A process that is busy is examined
 //! closely: the masks and the scheduling class of each thread, its cpuset and its environment.
 
 use std::io;

@@ -24,7 +24,7 @@ use linux::procfs::may_live;
 use linux::{affinity, fork_latency, procfs};
 
 use super::jobs::AttachedJobs;
-use crate::session::{Jobs, Session, task_id};
+use crate::session::{Jobs, Session, restore_threads, task_id};
 
 /// The shortest time for which descendants are searched after a release.
 const LATE_FOR: Nanos = Nanos::from_secs(1);
@@ -76,13 +76,9 @@ impl AncestorMasks {
 
     /// Restores every thread of a process that has an assigned mask. Returns whether that succeeded.
     fn release_process(&self, pid: u32) -> bool {
-        let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return false };
-        let restored = tids.into_iter().map(|tid| {
-            let mask = affinity::get(tid)?;
-            if self.is_assigned(&mask) { affinity::set(tid, &self.base) } else { Ok(()) }
-        });
-        // After an error the remaining threads are restored too.
-        restored.fold(true, |all, restored: io::Result<()>| all & restored.is_ok())
+        restore_threads(pid, |tid| {
+            Ok(self.is_assigned(&affinity::get(tid)?).then(|| (*self.base).clone()))
+        })
     }
 
     /// Restores descendants that were not discovered yet. Returns whether any could not be restored. Jobs

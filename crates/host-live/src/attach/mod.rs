@@ -54,7 +54,7 @@ use crate::LiveError;
 use crate::errors::with_causes;
 use crate::session::{
     Jobs, MemoryConfig, Rejected, Session, SessionConfig, Ticks, UndoRecord, UsableCpus, Wakeup,
-    Wakeups, while_forks_are_hidden,
+    Wakeups, outcome, while_forks_are_hidden,
 };
 use discovery::Discovery;
 use examiner::Examiner;
@@ -399,7 +399,7 @@ impl AttachHost {
     }
 }
 
-/// Restores what killed runs left and opens the undo record, but only if the watch may act.
+/// Restores changes of killed runs and opens the undo record, but only if the watch may act.
 fn open_undo(options: &AttachOptions, run: &str) -> Result<UndoRecord, AttachError> {
     if !options.act {
         return Ok(UndoRecord::new(Err("dry run".to_owned()), Restored::default()));
@@ -454,11 +454,7 @@ impl Host for AttachHost {
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(plan.requests().len());
         for request in plan.requests() {
-            let result = self.execute(request.target, &request.action);
-            let result =
-                result.unwrap_or_else(|(cause, detail)| OutcomeResult::Rejected { cause, detail });
-            let action = Some(request.action.clone());
-            outcomes.push(Outcome { target: request.target, action, result });
+            outcomes.push(outcome(request, self.execute(request.target, &request.action)));
         }
         self.update_status(!outcomes.is_empty());
         outcomes

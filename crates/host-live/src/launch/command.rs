@@ -28,7 +28,7 @@ const OWN_NICE: i32 = -10;
 /// The smallest nice value.
 const NICE_MIN: i32 = -20;
 
-/// What all jobs of a run have in common.
+/// Properties that all jobs of a run share.
 #[derive(Debug)]
 pub(super) struct LaunchContext {
     /// Id of the run, which jobs have in their environment.

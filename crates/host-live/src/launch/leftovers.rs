@@ -27,7 +27,7 @@ use sched::Cause;
 use super::agenda::{Agenda, Item};
 use super::jobs::{JobTable, State};
 use super::supervisor::Supervisor;
-use crate::session::{Jobs, Session, task_id};
+use crate::session::{Jobs, Session, restore_threads, task_id};
 use crate::signals::{self, SignalResult};
 
 /// An exec takes microseconds of CPU time. After this number of attempts, a process in an exec counts as
@@ -359,7 +359,9 @@ impl Leftovers {
         let mut any_left = false;
         for (pid, start_time_ticks, job) in leftovers.chain(strays) {
             let id = task_id(pid, start_time_ticks);
-            any_left |= may_live(id) && !release_process(session, pid, job) && may_live(id);
+            // A process of another user is left as it is, which has been reported.
+            let restore = || restore_threads(pid, |tid| mask_before(session, tid, job));
+            any_left |= may_live(id) && !restore() && may_live(id);
         }
         if any_left {
             session.undo.keep();
@@ -378,19 +380,6 @@ impl Leftover {
             None => signals::send(pid, self.start_time_ticks, signal),
         }
     }
-}
-
-/// Restores every thread of a process that has an assigned mask. Returns whether that succeeded.
-fn release_process(session: &Session, pid: u32, job: Option<&str>) -> bool {
-    let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return false };
-    let restored = tids.into_iter().map(|tid| match mask_before(session, tid, job) {
-        // A process of another user is left as it is, which has been reported.
-        Ok(Some(before)) => affinity::set(tid, &before).is_ok(),
-        Ok(None) => true,
-        Err(_) => false,
-    });
-    // After an error the remaining threads are restored too.
-    restored.fold(true, |all, restored| all & restored)
 }
 
 /// The mask that a thread had before, if it has an assigned mask now.

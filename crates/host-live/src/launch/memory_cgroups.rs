@@ -52,7 +52,7 @@ pub(super) struct MemoryCgroups {
 /// Checks whether cgroups of this mode can be used here. Only a mode that names a version can fail.
 ///
 /// # Errors
-/// Why not, and what to do.
+/// The reason, and what to do.
 pub fn check_groups(mode: CgroupMode) -> Result<(), String> {
     let choice = choose("/".as_ref(), mode);
     match (mode, &choice.home) {

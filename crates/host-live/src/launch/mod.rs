@@ -1,4 +1,4 @@
-//! The job source of a run: starts the jobs of a workload, and ends what is left of them.
+//! The job source of a run: starts the jobs of a workload, and terminates leftover processes.
 //!
 //! ```text
 //!   agenda         timed events: starts, time limits, kills
@@ -47,7 +47,7 @@ pub use supervisor::{SUPERVISOR_ARGUMENT, supervise};
 use crate::LiveError;
 use crate::errors::with_causes;
 use crate::session::{
-    Jobs, MemoryConfig, Rejected, Session, SessionConfig, UndoRecord, Wakeup, Wakeups,
+    Jobs, MemoryConfig, Rejected, Session, SessionConfig, UndoRecord, Wakeup, Wakeups, outcome,
     while_forks_are_hidden,
 };
 use agenda::{Agenda, Item};
@@ -433,11 +433,7 @@ impl Host for LaunchHost {
         let started = Starter { session, run, context, machine }.start_due(plan, &mut outcomes);
         let is_start = |target| matches!(target, Target::Job(job) if started.contains(&job));
         for request in plan.requests().iter().filter(|request| !is_start(request.target)) {
-            let result = self
-                .execute(request)
-                .unwrap_or_else(|(cause, detail)| OutcomeResult::Rejected { cause, detail });
-            let action = Some(request.action.clone());
-            outcomes.push(Outcome { target: request.target, action, result });
+            outcomes.push(outcome(request, self.execute(request)));
         }
         if !started.is_empty() {
             self.turns.follow(&mut self.session);
@@ -470,7 +466,7 @@ impl Drop for LaunchHost {
     }
 }
 
-/// Restores what killed runs left, and opens the undo record.
+/// Restores changes of killed runs, and opens the undo record.
 fn open_undo(run: &str, options: &LaunchOptions) -> UndoRecord {
     let folders = options.undo_folders.clone().unwrap_or_else(undo::folders);
     let restored = undo::restore_below(&options.resctrl_root, &folders, false);

@@ -1,6 +1,6 @@
 //! Values of the machine beside its tasks: free memory per node, memory controllers, caches, pressure.
 //!
-//! Node memory is reported when it changes. What else there is, and how often it is read, is described in
+//! Node memory is reported when it changes. The other sources and their periods are described in
 //! [`linux::collectors`].
 
 use std::os::fd::OwnedFd;
@@ -29,7 +29,7 @@ struct NodeFile {
 }
 
 impl Collectors {
-    /// Opens what exists. Returns the counters per task too, and warnings about missing sources.
+    /// Opens the available sources. Also returns the counters per task, and warnings about missing sources.
     /// `measured` is the machine whose controllers, caches and pressure are read.
     pub(crate) fn open(
         machine: &Machine,
@@ -81,13 +81,9 @@ impl NodeFile {
     fn sample(&mut self) -> Option<NodeSample> {
         let now = memory::node_meminfo(&self.meminfo);
         (now != std::mem::replace(&mut self.last, now)).then(|| NodeSample {
-            node: self.node,
             memory_free: now.map(|memory| Bytes(memory.free)),
             memory_reclaimable: now.map(|memory| Bytes(memory.reclaimable)),
-            controller_ops: None,
-            counter_bits: 64,
-            read_bytes: None,
-            written_bytes: None,
+            ..NodeSample::new(self.node)
         })
     }
 }

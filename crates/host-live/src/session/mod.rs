@@ -24,6 +24,7 @@ mod undo_record;
 mod wakeups;
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,9 +34,10 @@ use linux::system::DescriptorLimit;
 use linux::tasks::{
     CounterMode, DescriptorBudget, KeptFile, SampleTime, SampledTasks, TaskCounters, TaskReader,
 };
-use linux::{fork_latency, mempolicy, system};
+use linux::{fork_latency, mempolicy, procfs, system};
 use sched::{
-    Action, Cause, JobEvent, NumaSettings, PageMoveEnd, RejectCause, Sample, Target, Turn,
+    Action, Cause, JobEvent, NumaSettings, Outcome, OutcomeResult, PageMoveEnd, RejectCause,
+    Request, Sample, Target, Turn,
 };
 use topology::Machine;
 
@@ -380,6 +382,28 @@ pub(crate) fn while_forks_are_hidden(
         std::thread::sleep(fork_latency::POLL_INTERVAL);
         step();
     }
+}
+
+/// The outcome of a request.
+pub(crate) fn outcome(request: &Request, result: Result<OutcomeResult, Rejected>) -> Outcome {
+    let result = result.unwrap_or_else(|(cause, detail)| OutcomeResult::Rejected { cause, detail });
+    Outcome { target: request.target, action: Some(request.action.clone()), result }
+}
+
+/// Restores threads of a process. `mask_before` returns the mask to restore, or `None` for a thread that is left
+/// as it is. Returns whether that succeeded.
+pub(crate) fn restore_threads(
+    pid: u32,
+    mask_before: impl Fn(u32) -> io::Result<Option<CpuSet>>,
+) -> bool {
+    let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return false };
+    let restored = tids.into_iter().map(|tid| match mask_before(tid) {
+        Ok(Some(before)) => linux::affinity::set(tid, &before).is_ok(),
+        Ok(None) => true,
+        Err(_) => false,
+    });
+    // After an error the remaining threads are restored too.
+    restored.fold(true, |all, restored| all & restored)
 }
 
 /// A process or thread by number and start time.

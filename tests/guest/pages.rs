@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use base::{Bytes, NodeId};
-use linux::pages::{MoveRequest, MoveStop, MoveTotals, Mover, Process};
+use linux::pages::{MoveRequest, MoveStop, MoveTotals, Mover, ProcessMemory};
 use sched::{Action, CompletedPageMove, OutcomeResult, PageMoveEnd};
 
 use crate::Promise;
@@ -130,7 +130,7 @@ fn huge() {
 }
 
 fn born(pid: u32) -> u64 {
-    linux::procfs::stat(Path::new("/"), pid).expect("it lives").born_ticks
+    linux::procfs::stat(Path::new("/"), pid).expect("it lives").start_time_ticks
 }
 
 fn free_kib(node: u32) -> u64 {
@@ -152,7 +152,7 @@ fn fill_3(but_mib: u64) -> (Play, u32) {
 }
 
 fn moved_to_3(pid: u32, reserve_permille: u16) -> MoveTotals {
-    let process = Process::open(pid, born(pid), reserve_permille).expect("it lives");
+    let process = ProcessMemory::open(pid, born(pid), reserve_permille).expect("it lives");
     let wish = MoveRequest { from: Some(NodeId(0)), to: NodeId(3), limit: u64::MAX };
     let mut mover = Mover::new(process, wish, &[]).expect("its mappings");
     let tally = (0..100_000).find_map(|_| mover.step()).expect("it ends");
@@ -170,7 +170,7 @@ fn whole() {
     assert!(resident <= 16 << 20, "{resident} bytes are too much for one call");
     // The right to take along what others map is given up by a thread alone.
     let moved = std::thread::spawn(move || {
-        linux::pages::call::drop_move_all().expect("a right less");
+        linux::move_pages::drop_cap_sys_nice().expect("a right less");
         moved_to_3(pid, 0)
     });
     let tally = moved.join().expect("it was moved");

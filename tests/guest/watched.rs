@@ -206,7 +206,7 @@ fn until_one_is_placed(watching: &mut Watching, burner: &Burner, alone: &Burner)
 
 fn isolated() {
     let _list = IsolatedAtBoot::some();
-    let isolated = linux::glance::isolated("/".as_ref()).expect("lists");
+    let isolated = linux::system::isolated_cpus("/".as_ref()).expect("lists");
     let own = all_cpus();
     // As after `taskset`, or in a cpuset made anew: both give isolated CPUs back. The first process is
     // who tells what is ordinary.
@@ -235,7 +235,7 @@ fn partition() {
     fs::write(group.0.join("cpuset.cpus"), kept.to_string()).expect("ours");
     fs::write(group.0.join("cpuset.cpus.partition"), "isolated").expect("a kernel since 6.1");
     group.take(inside.pid());
-    assert_eq!(linux::glance::isolated("/".as_ref()).expect("lists"), kept);
+    assert_eq!(linux::system::isolated_cpus("/".as_ref()).expect("lists"), kept);
     let mut watching = watch(&[&burner, &inside]);
     until_one_is_placed(&mut watching, &burner, &inside);
     assert_eq!((burner.mask(), inside.mask()), (last(), kept.clone()));

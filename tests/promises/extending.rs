@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::{CpuId, CpuSet, Nanos};
 use engine::{Engine, Sink, TurnRecord};
 use host_sim::{SimHost, SimOptions};
-use linux::perf::Uarch;
+use linux::pmu::Uarch;
 use policy::{Param, Params, PolicyInfo, Values};
 use program::profile::parse_profile;
 use sched::{Action, JobState, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};

@@ -85,7 +85,7 @@ fn play_one(seed: u64) -> SeedResult {
     });
     let folder = folder(play.host().run_id());
     let no_cgroups = || folder.as_ref().is_none_or(|folder| !folder.exists());
-    fault::take_over(FaultPlan { seed, permille });
+    fault::set_plan(FaultPlan { seed, permille });
     let change_turn = rng.below(u64::from(N_TURNS)) as u32;
     let mut changed_from_outside = None;
     for turn in 0..N_TURNS {
@@ -104,7 +104,7 @@ fn play_one(seed: u64) -> SeedResult {
     if ends_regularly {
         play.host_stop();
         while play.step() {}
-        fault::take_over(FaultPlan::default());
+        fault::set_plan(FaultPlan::default());
         assert!(pids.iter().all(|&pid| !lives(pid)), "a regular end leaves no process");
         let was_kept = 0 < n_files(&state);
         undo::restore(&state, false);
@@ -113,7 +113,7 @@ fn play_one(seed: u64) -> SeedResult {
     }
     let _survivors = Survivors(pids.clone());
     play.abandon();
-    fault::take_over(FaultPlan::default());
+    fault::set_plan(FaultPlan::default());
     let was_kept = 0 < n_files(&state);
     let restored = restore_when_free(&state);
     assert_eq!(restored.problems, Vec::<String>::new());
@@ -156,7 +156,7 @@ fn change_from_outside(
     let pid = play.pid("changed")?;
     // No action of this test sets this mask.
     let bound = fault::with_errors(FaultPlan::default(), || linux::affinity::set(pid, cpus));
-    fault::take_over(FaultPlan { seed: seed + 1_000_000, permille });
+    fault::set_plan(FaultPlan { seed: seed + 1_000_000, permille });
     bound.ok().map(|()| (pid, cpus.clone()))
 }
 

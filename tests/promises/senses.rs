@@ -128,7 +128,7 @@ fn loads_that_a_recording_cannot_tell_are_none_and_not_zeros() {
 fn counters_that_somebody_else_holds_are_absent_and_said_once() {
     let said: Vec<String> =
         shown("intel-skylake-2s").iter().map(|turn| turn["degraded"].to_string()).collect();
-    let n_said = said.iter().filter(|text| text.contains("held by somebody else")).count();
+    let n_said = said.iter().filter(|text| text.contains("another profiler occupies")).count();
     assert_eq!(n_said, 1, "{said:?}");
 }
 

@@ -218,7 +218,7 @@ fn whoever_has_reasons_of_their_own_is_left_alone() {
             && watching.left_alone(ExclusionReason::OtherEvenkeel, run.pid())
             && watching.left_alone(ExclusionReason::ExcludedName, named.pid())
     });
-    match procfs::stat("/".as_ref(), rt.pid()).is_ok_and(|stat| stat.comm == "sleep") {
+    match procfs::stat("/".as_ref(), rt.pid()).is_ok_and(|stat| stat.comm_text() == "sleep") {
         true => assert!(watching.left_alone(ExclusionReason::RealTime, rt.pid())),
         false => println!("not run in part: real-time classes are not permitted here"),
     }
@@ -251,7 +251,7 @@ fn what_a_placed_process_starts_or_becomes_is_put_back_with_it() {
         assert_eq!((mask(heir), mask(program.pid())), (last.clone(), last.clone()));
         watching.end();
         let masks = (mask(heir), mask(program.pid()));
-        let born_ticks = procfs::stat("/".as_ref(), heir).expect("alive").born_ticks;
+        let born_ticks = procfs::stat("/".as_ref(), heir).expect("alive").start_time_ticks;
         kill(TaskId { tid: heir, start_time_ticks: born_ticks });
         assert_eq!(masks, (all.clone(), all.clone()), "events: {use_events}");
     }
@@ -453,7 +453,7 @@ fn the_report_of_a_watch_tells_whom_it_looked_after_and_what_it_did_with_them() 
 /// Ends a process of the test that is nobody's child any more.
 fn kill(id: TaskId) {
     let same =
-        procfs::stat("/".as_ref(), id.tid).is_ok_and(|s| s.born_ticks == id.start_time_ticks);
+        procfs::stat("/".as_ref(), id.tid).is_ok_and(|s| s.start_time_ticks == id.start_time_ticks);
     if let Some(pid) = rustix::process::Pid::from_raw(id.tid.cast_signed()).filter(|_| same) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }

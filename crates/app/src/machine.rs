@@ -100,7 +100,7 @@ pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
     Machine::try_from(file).context(name)
 }
 
-type PmuEvents = (&'static linux::perf::Uarch, Vec<EventMapping>);
+type PmuEvents = (&'static linux::pmu::Uarch, Vec<EventMapping>);
 
 /// PMU events. A described machine has no CPU model and therefore none.
 fn events(args: &Args) -> Option<PmuEvents> {
@@ -245,7 +245,7 @@ fn signal_json(signal: &MetricSource) -> SignalJson {
 /// Readable and unreadable signals with the reason. Signals with the same reason are grouped.
 fn draw_signals(signals: &[MetricSource]) -> String {
     let (unknown, known): (Vec<&MetricSource>, Vec<&MetricSource>) =
-        signals.iter().partition(|signal| signal.why == metric_sources::ONLY_THERE);
+        signals.iter().partition(|signal| signal.why == metric_sources::ONLY_ON_MACHINE);
     let mut text = String::new();
     for (idx, signal) in known.iter().enumerate() {
         let mark = match signal.readable {

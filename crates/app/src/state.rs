@@ -10,7 +10,7 @@ use std::path::Path;
 use base::{JobId, Nanos};
 use engine::TurnRecord;
 use journal::Header;
-use linux::state::StateFile;
+use linux::state_file::StateFile;
 use linux::{procfs, system, undo};
 use report::status::{KindWord, ManagedRow, STATE_FORMAT, VerdictWord, WatchState};
 use sched::{Action, JobEvent, OutcomeResult, Target};
@@ -98,7 +98,7 @@ fn state(header: &Header, kind: KindWord, acts: bool, journal: Option<&Path>) ->
         kind,
         run: header.run_id.clone(),
         pid,
-        born_ticks: procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.born_ticks),
+        born_ticks: procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.start_time_ticks),
         boot: system::boot_id("/".as_ref()).unwrap_or_default(),
         started_unix_s: header.started_unix_s,
         written_unix_s: header.started_unix_s,
@@ -180,7 +180,7 @@ impl RunState {
         let row = ManagedRow {
             name,
             pid,
-            born_ticks: procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.born_ticks),
+            born_ticks: procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.start_time_ticks),
             since_ns: at.0,
             cpus_before: linux::affinity::get(0).map_or(String::new(), |cpus| cpus.to_string()),
             cpus_placed: None,

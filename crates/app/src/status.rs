@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use linux::{procfs, state, system, undo};
+use linux::{procfs, state_file, system, undo};
 use report::status::{OwnerWord, STATE_FORMAT, Status, WatchState};
 
 use crate::command_result::{CommandError, CommandResult};
@@ -44,17 +44,17 @@ pub fn main(args: &Args) -> CommandResult {
 
 /// All states of this boot, and errors.
 fn read() -> (Vec<Status>, Vec<String>) {
-    let unusable = state::unusable(&undo::folders()).into_iter();
+    let unusable = state_file::unusable(&undo::folders()).into_iter();
     let mut problems: Vec<String> =
         unusable.map(|why| format!("cannot read state files: {why}")).collect();
     let mut all = Vec::new();
     let now = unix_seconds();
-    for (path, text) in state::read_all(&undo::folders()) {
+    for (path, text) in state_file::read_all(&undo::folders()) {
         let parsed = text.map_err(|error| format!("cannot read {}: {error}", path.display()));
         match parsed.and_then(|text| parse(&path, &text)) {
             Err(problem) => problems.push(problem),
             // The machine has rebooted: the state is obsolete.
-            Ok(state) if is_of_another_boot(&state) => drop(state::remove(&path)),
+            Ok(state) if is_of_another_boot(&state) => drop(state_file::remove(&path)),
             Ok(state) => all.push(status(&path, state, now)),
         }
     }
@@ -88,7 +88,7 @@ fn is_of_another_boot(state: &WatchState) -> bool {
 
 fn is_running(state: &WatchState) -> bool {
     match procfs::stat("/".as_ref(), state.pid) {
-        Ok(stat) => stat.born_ticks == state.born_ticks && stat.state != 'Z',
+        Ok(stat) => stat.start_time_ticks == state.born_ticks && stat.state != 'Z',
         // A process that cannot be inspected may be running.
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
@@ -96,11 +96,11 @@ fn is_running(state: &WatchState) -> bool {
 
 /// Removes state files of killed processes for which `is_settled` holds.
 pub fn remove_stale(is_settled: impl Fn(&WatchState) -> bool) {
-    for (path, text) in state::read_all(&undo::folders()) {
+    for (path, text) in state_file::read_all(&undo::folders()) {
         let state = text.ok().and_then(|text| parse(&path, &text).ok());
         if state.is_some_and(|state| !is_running(&state) && is_settled(&state)) {
             // On failure, status reports the process as killed again.
-            let _ = state::remove(&path);
+            let _ = state_file::remove(&path);
         }
     }
 }

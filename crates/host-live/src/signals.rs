@@ -53,7 +53,7 @@ pub(crate) fn is_permitted(child: u32) -> bool {
 }
 
 fn is_same(pid: u32, start_time_ticks: u64) -> bool {
-    procfs::stat("/".as_ref(), pid).is_ok_and(|stat| stat.born_ticks == start_time_ticks)
+    procfs::stat("/".as_ref(), pid).is_ok_and(|stat| stat.start_time_ticks == start_time_ticks)
 }
 
 fn sent(result: rustix::io::Result<()>) -> SignalResult {
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_process_that_reuses_the_pid_gets_no_signal() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
-        let start = procfs::stat("/".as_ref(), child.id()).expect("alive").born_ticks;
+        let start = procfs::stat("/".as_ref(), child.id()).expect("alive").start_time_ticks;
         assert_eq!(send(child.id(), start - 1, Signal::KILL), SignalResult::Done);
         assert_eq!(send(child.id(), start, Signal::TERM), SignalResult::Done);
         // SIGKILL would have terminated it first.

@@ -1,8 +1,7 @@
-//! On which CPUs a thread may run: `sched_setaffinity` and its opposite.
+//! Affinity masks of threads: sched_getaffinity(2) and sched_setaffinity(2).
 //!
-//! The kernel shows a mask without the CPUs that are offline, and cuts what is set down to the
-//! cpuset of the thread. So a mask that we read need not be the mask that somebody set; compare both
-//! among the CPUs that can be used.
+//! The kernel returns a mask without offline CPUs, and restricts a new mask to the cpuset of the thread. The
+//! mask that is read may therefore differ from the mask that was set: compare both among the usable CPUs.
 
 use std::io;
 
@@ -10,14 +9,14 @@ use base::CpuSet;
 
 use crate::fault;
 
-/// Room for 8192 CPUs, the most that Linux can be built for, in 64-bit words.
+/// 8192 CPUs, the largest NR_CPUS, in 64-bit words.
 const WORDS: usize = 128;
 
-/// The mask of a thread; 0 stands for the calling one.
+/// Affinity mask of a thread; 0 is the calling thread.
 pub fn get(tid: u32) -> io::Result<CpuSet> {
     fault::refuse("sched_getaffinity")?;
     let mut words = [0u64; WORDS];
-    // SAFETY: the kernel writes at most the length given, into memory that is ours and that long.
+    // SAFETY: the kernel writes at most the given number of bytes, the size of `words`.
     let n_bytes = unsafe {
         libc::syscall(libc::SYS_sched_getaffinity, tid, size_of_val(&words), words.as_mut_ptr())
     };
@@ -28,14 +27,13 @@ pub fn get(tid: u32) -> io::Result<CpuSet> {
     Ok(CpuSet::from_words(&words[..n_words.min(WORDS)]))
 }
 
-/// Sets the mask of a thread; 0 stands for the calling one.
-///
-/// Allocates nothing, so that a child may call it between fork and exec.
+/// Sets the affinity mask of a thread; 0 is the calling thread. Does not allocate, so that a child may call it
+/// between fork and exec.
 pub fn set(tid: u32, cpus: &CpuSet) -> io::Result<()> {
     fault::refuse("sched_setaffinity")?;
     let mut words = [0u64; WORDS];
     words.iter_mut().zip(cpus.words()).for_each(|(word, its)| *word = its);
-    // SAFETY: the kernel reads exactly the words of the set, which outlives the call.
+    // SAFETY: the kernel reads the given number of bytes, the size of `words`, which outlives the call.
     let done = unsafe {
         libc::syscall(libc::SYS_sched_setaffinity, tid, size_of_val(&words), words.as_ptr())
     };
@@ -54,11 +52,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_set_is_read_again() {
+    fn a_mask_that_was_set_is_read_back() {
         std::thread::spawn(|| {
             let before = get(0).expect("own mask");
             let one: CpuSet = before.first().into_iter().collect();
-            set(0, &one).expect("a CPU of one's own mask");
+            set(0, &one).expect("a CPU of the own mask");
             assert_eq!(get(0).expect("own mask"), one);
         })
         .join()
@@ -66,8 +64,8 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_mask_is_refused_by_the_kernel() {
-        let error = set(0, &CpuSet::new()).expect_err("nothing to run on");
+    fn the_kernel_rejects_an_empty_mask() {
+        let error = set(0, &CpuSet::new()).expect_err("no CPU");
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
     }
 }

@@ -1,4 +1,4 @@
-//! How a child ended and what it used.
+//! Exit status and resource usage of children.
 
 use std::io;
 
@@ -6,37 +6,37 @@ use base::{Bytes, Nanos};
 
 use crate::fault;
 
-/// A child that ended and has been waited for. Figures include children that it waited for itself.
+/// A child that has exited and was reaped. Usage includes children that it reaped itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildExit {
-    /// By itself with this status, or by a signal.
+    /// Exit status or signal.
     pub status: ChildStatus,
-    /// CPU time in its own code.
+    /// CPU time in user mode.
     pub user: Nanos,
-    /// CPU time in the kernel.
+    /// CPU time in kernel mode.
     pub system: Nanos,
-    /// The largest resident memory of one of its processes.
+    /// Largest resident memory of one of its processes.
     pub max_resident: Bytes,
-    /// Accesses to pages that were not mapped yet, those that waited for a disk among them.
+    /// Page faults, minor and major.
     pub n_faults: u64,
-    /// How often it left a CPU, to wait or because another's turn came.
+    /// Context switches, voluntary and involuntary.
     pub n_switches: u64,
 }
 
-/// As long as this lives, the kernel keeps how children ended until somebody waits for them. Whoever
-/// started us may have had SIGCHLD ignored, and then it keeps nothing.
+/// Ensures that the kernel keeps the exit status of children until they are reaped. Without it, a SIGCHLD that
+/// was ignored at process start would make the kernel discard them. Restores the previous action on drop.
 #[derive(Debug)]
 pub struct SigchldGuard {
     was_ignored: bool,
 }
 
 impl SigchldGuard {
-    /// From now on.
+    /// Sets the default action of SIGCHLD if it was ignored.
     pub fn keep() -> Self {
         let was_ignored = crate::system::is_ignored(libc::SIGCHLD);
         if was_ignored {
-            // Not refused: it fails for numbers of no signals alone.
-            // SAFETY: no handler is set, only the usual action.
+            // No fault injection: the call fails for invalid signal numbers only.
+            // SAFETY: no handler is set, only the default action.
             unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         }
         SigchldGuard { was_ignored }
@@ -46,30 +46,30 @@ impl SigchldGuard {
 impl Drop for SigchldGuard {
     fn drop(&mut self) {
         if self.was_ignored {
-            // Not refused: it fails for numbers of no signals alone.
-            // SAFETY: no handler is set, only what was there before.
+            // No fault injection: the call fails for invalid signal numbers only.
+            // SAFETY: no handler is set, only the previous action.
             unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
         }
     }
 }
 
-/// What several children used.
+/// Resource usage of several children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChildUsage {
-    /// CPU time in their own code, all together.
+    /// Sum of CPU time in user mode.
     pub user: Nanos,
-    /// CPU time in the kernel, all together.
+    /// Sum of CPU time in kernel mode.
     pub system: Nanos,
-    /// The largest resident memory of one process.
+    /// Largest resident memory of one process.
     pub max_resident: Bytes,
-    /// Page faults, all together.
+    /// Sum of page faults.
     pub n_faults: u64,
-    /// Context switches, all together.
+    /// Sum of context switches.
     pub n_switches: u64,
 }
 
 impl ChildUsage {
-    /// Takes one more child in.
+    /// Adds one child.
     pub fn add(&mut self, child: &ChildExit) {
         self.user += child.user;
         self.system += child.system;
@@ -79,36 +79,35 @@ impl ChildUsage {
     }
 }
 
-/// How a child ended.
+/// How a child exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildStatus {
-    /// It called exit with this status.
+    /// With this status.
     Exited(i32),
-    /// This signal ended it.
+    /// By this signal.
     Killed(i32),
 }
 
-/// Waits for a child if it has ended; `None` as long as it has not. It is gone after this: read what
-/// `/proc` tells of it before.
+/// Reaps a child if it has exited; `None` while it runs. Its `/proc` files do not exist afterwards.
 pub fn try_reap(pid: u32) -> io::Result<Option<ChildExit>> {
     wait4(pid, libc::WNOHANG)
 }
 
-/// Waits for a child until it has ended.
+/// Waits for a child to exit and reaps it.
 pub fn reap(pid: u32) -> io::Result<Option<ChildExit>> {
     wait4(pid, 0)
 }
 
-/// A child that was stopped since this was last asked, and the signal that did it. One call tells
-/// whether there is any, however many children there are; who has ended is left to [`try_reap`].
+/// The next child that was stopped by a signal since the last call, with the signal. One call for all children;
+/// exited ones are left to [`try_reap`].
 pub fn next_stopped() -> Option<(u32, i32)> {
-    fault::refuse("waitid").ok()?; // The next turn asks again.
-    // SAFETY: all bits zero is a valid siginfo: it is made of integers.
+    fault::refuse("waitid").ok()?; // The next turn calls again.
+    // SAFETY: all bits zero is a valid siginfo_t, which consists of integers.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WSTOPPED | libc::WNOHANG;
-    // SAFETY: the pointer is to memory of ours that outlives the call.
+    // SAFETY: the pointer is to `info`, which outlives the call.
     let done = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, flags) };
-    // SAFETY: after a successful call these fields are what it has written, or still zero.
+    // SAFETY: the call has written these fields, or they are still zero.
     let (pid, signal) = unsafe { (info.si_pid(), info.si_status()) };
     (done == 0 && pid != 0).then_some((pid.unsigned_abs(), signal))
 }
@@ -116,13 +115,13 @@ pub fn next_stopped() -> Option<(u32, i32)> {
 fn wait4(pid: u32, flags: i32) -> io::Result<Option<ChildExit>> {
     let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
     if pid <= 0 {
-        return Err(io::Error::from_raw_os_error(libc::ESRCH)); // 0 would mean the whole group.
+        return Err(io::Error::from_raw_os_error(libc::ESRCH)); // 0 would be the process group.
     }
     let mut status = 0;
-    // SAFETY: all bits zero is a valid rusage: it is made of integers.
+    // SAFETY: all bits zero is a valid rusage, which consists of integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     fault::retry("wait4", || {
-        // SAFETY: both pointers are to memory of ours that outlives the call.
+        // SAFETY: both pointers are to local variables, which outlive the call.
         match unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) } {
             ..0 => Err(io::Error::last_os_error()),
             0 => Ok(None),
@@ -132,14 +131,14 @@ fn wait4(pid: u32, flags: i32) -> io::Result<Option<ChildExit>> {
 }
 
 fn reaped(status: i32, usage: &libc::rusage) -> ChildExit {
-    let how = if libc::WIFSIGNALED(status) {
+    let exit = if libc::WIFSIGNALED(status) {
         ChildStatus::Killed(libc::WTERMSIG(status))
     } else {
         ChildStatus::Exited(libc::WEXITSTATUS(status))
     };
-    let count = |told: libc::c_long| u64::try_from(told).unwrap_or(0);
+    let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
     ChildExit {
-        status: how,
+        status: exit,
         user: nanos(usage.ru_utime),
         system: nanos(usage.ru_stime),
         max_resident: Bytes::from_kib(count(usage.ru_maxrss)),

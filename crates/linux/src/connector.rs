@@ -1,17 +1,17 @@
-//! Births and ends of processes as the kernel tells them: the proc connector.
+//! Start, exec and exit events of processes: the proc connector of the kernel.
 //!
 //! ```text
 //!   netlink datagram = one or more messages:
-//!     nlmsghdr 16 bytes │ cn_msg 20 bytes │ what u32, cpu u32, time u64 │ numbers by kind
+//!     nlmsghdr 16 bytes │ cn_msg 20 bytes │ what u32, cpu u32, time u64 │ numbers, by event
 //! ```
 //!
-//! A netlink socket of the family `NETLINK_CONNECTOR` that joined the group of processes hears of every
-//! fork, exec and end on the machine, as they happen. The kernel tells it only in the first namespaces
-//! of processes and users, and only to who has `CAP_NET_ADMIN` there; elsewhere it stays silent, and
-//! so the answer to our greeting decides whether it can be used.
+//! A socket of the family `NETLINK_CONNECTOR` that subscribes to the group of process events receives every
+//! fork, exec and exit on the machine. The kernel sends the events only to the initial PID and user namespaces,
+//! and only with `CAP_NET_ADMIN`. In other namespaces the subscription is silently not answered, so
+//! [`Connector::open`] requires the answer.
 //!
-//! When more happens than the buffer holds, the kernel drops the rest and says so once (`ENOBUFS`):
-//! [`Heard::Lost`], after which everything has to be looked through again.
+//! If the receive buffer overflows, the kernel drops events and reports `ENOBUFS` once
+//! ([`ProcessEvent::Lost`]). All processes have to be scanned again then.
 //!
 //! Layouts: `linux/cn_proc.h` and `linux/connector.h`.
 
@@ -20,54 +20,54 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::fault;
 
-/// The group of process events, as index and as value.
+/// Group of process events, as index and as value.
 const CN_IDX_PROC: u32 = 1;
 const CN_VAL_PROC: u32 = 1;
 const LISTEN: u32 = 1;
 const NETLINK_HEADER: usize = 16;
 const CONNECTOR_HEADER: usize = 20;
 const EVENT_HEADER: usize = 16;
-/// What happened, as bits.
+/// Event bits (`what`).
 const NONE: u32 = 0;
 const FORK: u32 = 1;
 const EXEC: u32 = 2;
 const EXIT: u32 = 0x8000_0000;
-/// Room for some twenty thousand events between two turns.
+/// Room for about 20,000 events between two turns.
 const BUFFER_BYTES: libc::c_int = 2 << 20;
 
-/// Something that happened to a process. Threads that come and go are left out.
+/// An event of a process. Events of threads are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEvent {
-    /// A process was born.
+    /// A process was started.
     Forked {
-        /// Who started it.
+        /// PID of the parent.
         parent: u32,
-        /// Its number.
+        /// PID of the new process.
         child: u32,
     },
-    /// A process became another program.
+    /// A process called exec.
     Exec(u32),
-    /// A process ended.
+    /// A process exited.
     Exited(u32),
-    /// Some of what happened was lost.
+    /// Events were dropped.
     Lost,
 }
 
-/// A socket that hears of processes.
+/// A socket subscribed to process events.
 #[derive(Debug)]
 pub struct Connector {
     socket: OwnedFd,
 }
 
 impl Connector {
-    /// Begins to listen.
+    /// Subscribes to process events.
     ///
     /// # Errors
-    /// What the kernel says; `Unsupported` where it says nothing, as in a container.
+    /// The kernel rejects a call; `Unsupported` if it does not answer, for example in a container.
     pub fn open() -> io::Result<Self> {
         let connector = Connector { socket: socket()? };
         connector.bind()?;
-        connector.greet()?;
+        connector.subscribe()?;
         let mut is_answered = false;
         let mut buffer = [0; 4096];
         while let Some(bytes) = connector.receive(&mut buffer)? {
@@ -79,7 +79,7 @@ impl Connector {
         }
     }
 
-    /// Tells everything that happened since the last call, oldest first.
+    /// Calls `each` for every event since the last call, oldest first.
     pub fn drain(&self, mut each: impl FnMut(ProcessEvent)) -> io::Result<()> {
         let mut buffer = [0; 16 << 10];
         loop {
@@ -96,23 +96,23 @@ impl Connector {
 
     fn bind(&self) -> io::Result<()> {
         fault::refuse("bind")?;
-        // SAFETY: all bytes zero is a valid sockaddr_nl; the family and the groups follow.
+        // SAFETY: all bytes zero is a valid sockaddr_nl.
         let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
         address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
         address.nl_groups = CN_IDX_PROC;
         let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
         let address = std::ptr::from_ref(&address).cast();
-        // SAFETY: the address is a sockaddr_nl of that length and outlives the call.
+        // SAFETY: the pointer is to a sockaddr_nl of this length, which outlives the call.
         let done = unsafe { libc::bind(self.socket.as_raw_fd(), address, len) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    fn greet(&self) -> io::Result<()> {
-        fault::retry("send", || Ok(rustix::io::write(&self.socket, &greeting())?))?;
+    fn subscribe(&self) -> io::Result<()> {
+        fault::retry("send", || Ok(rustix::io::write(&self.socket, &subscription())?))?;
         Ok(())
     }
 
-    /// One datagram; `None` when there is none now.
+    /// One datagram; `None` if none is pending.
     fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
         let receive = || match rustix::io::read(&self.socket, &mut *buffer) {
             Ok(n_bytes) => Ok(Some(n_bytes)),
@@ -127,30 +127,30 @@ impl Connector {
 fn socket() -> io::Result<OwnedFd> {
     fault::refuse("socket")?;
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: the call takes numbers only.
+    // SAFETY: no pointers.
     let raw = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_CONNECTOR) };
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+    // SAFETY: the descriptor is new and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
     let bytes = std::ptr::from_ref(&BUFFER_BYTES).cast();
     let len = size_of::<libc::c_int>() as libc::socklen_t;
-    // The larger one needs a right that we may lack; without either we only lose events sooner.
+    // SO_RCVBUFFORCE needs CAP_NET_ADMIN. With a smaller buffer events are lost earlier.
     for option in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
-        // SAFETY: the option is an int of that length, which outlives the call.
+        // SAFETY: the pointer is to an int of this length, which outlives the call.
         let _ = unsafe { libc::setsockopt(raw, libc::SOL_SOCKET, option, bytes, len) };
     }
     Ok(socket)
 }
 
-/// The message that asks for events.
-fn greeting() -> Vec<u8> {
+/// The message that subscribes to events (PROC_CN_MCAST_LISTEN).
+fn subscription() -> Vec<u8> {
     let len = (NETLINK_HEADER + CONNECTOR_HEADER + 4) as u32;
     let mut bytes = Vec::new();
     bytes.extend(len.to_ne_bytes());
     bytes.extend((libc::NLMSG_DONE as u16).to_ne_bytes());
-    bytes.extend([0; 2 + 4 + 4]); // Flags, sequence, and our address, which the kernel fills in.
+    bytes.extend([0; 2 + 4 + 4]); // Flags, sequence, and the port id, which the kernel fills in.
     bytes.extend([CN_IDX_PROC, CN_VAL_PROC, 0, 0].iter().flat_map(|n| n.to_ne_bytes()));
     bytes.extend(4u16.to_ne_bytes());
     bytes.extend([0; 2]);
@@ -158,18 +158,18 @@ fn greeting() -> Vec<u8> {
     bytes
 }
 
-/// One event of a datagram.
+/// One message of a datagram.
 struct Message<'a> {
     what: u32,
     numbers: &'a [u8],
 }
 
-/// What a datagram tells of processes.
+/// The events of a datagram.
 pub fn parse(bytes: &[u8]) -> impl Iterator<Item = ProcessEvent> + '_ {
-    messages(bytes).filter_map(|message| message.heard())
+    messages(bytes).filter_map(|message| message.event())
 }
 
-/// The events of a datagram. A message that is cut off ends it.
+/// The messages of a datagram, up to the first truncated one.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         loop {
@@ -187,7 +187,7 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
 }
 
 impl Message<'_> {
-    fn heard(&self) -> Option<ProcessEvent> {
+    fn event(&self) -> Option<ProcessEvent> {
         let number = |idx: usize| number(self.numbers, 4 * idx);
         match self.what {
             FORK => {
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A message as the kernel writes it, by the layout of its headers.
+    /// A message in the layout of the kernel.
     fn message(what: u32, numbers: &[u32]) -> Vec<u8> {
         let len = NETLINK_HEADER + CONNECTOR_HEADER + EVENT_HEADER + 4 * numbers.len();
         let mut bytes = vec![0; len];
@@ -225,47 +225,47 @@ mod tests {
         bytes
     }
 
-    fn heard(bytes: &[u8]) -> Vec<ProcessEvent> {
+    fn events(bytes: &[u8]) -> Vec<ProcessEvent> {
         parse(bytes).collect()
     }
 
     #[test]
-    fn births_execs_and_ends_of_processes_are_told_and_those_of_threads_are_not() {
-        let born = message(FORK, &[10, 10, 20, 20]);
+    fn events_of_processes_are_parsed_and_those_of_threads_are_skipped() {
+        let fork = message(FORK, &[10, 10, 20, 20]);
         let thread = message(FORK, &[10, 10, 21, 10]);
-        let became = message(EXEC, &[20, 20]);
-        let (ended, thread_ended) =
+        let exec = message(EXEC, &[20, 20]);
+        let (exit, thread_exit) =
             (message(EXIT, &[20, 20, 0, 17]), message(EXIT, &[21, 10, 0, 0]));
-        let all = [born, thread, became, thread_ended, message(4, &[1, 1]), ended].concat();
+        let all = [fork, thread, exec, thread_exit, message(4, &[1, 1]), exit].concat();
         let expected = [
             ProcessEvent::Forked { parent: 10, child: 20 },
             ProcessEvent::Exec(20),
             ProcessEvent::Exited(20),
         ];
-        assert_eq!(heard(&all), expected);
+        assert_eq!(events(&all), expected);
     }
 
     #[test]
-    fn what_is_cut_off_or_of_another_group_is_left_out() {
-        let born = message(FORK, &[10, 10, 20, 20]);
-        assert_eq!(heard(&born[..born.len() - 4]), []);
-        let mut other = born.clone();
+    fn truncated_messages_and_other_groups_are_skipped() {
+        let fork = message(FORK, &[10, 10, 20, 20]);
+        assert_eq!(events(&fork[..fork.len() - 4]), []);
+        let mut other = fork.clone();
         other[16] = 9;
-        assert_eq!(heard(&[other, born].concat()).len(), 1);
-        assert_eq!(heard(&message(FORK, &[10])), []);
+        assert_eq!(events(&[other, fork].concat()).len(), 1);
+        assert_eq!(events(&message(FORK, &[10])), []);
     }
 
     #[test]
-    fn a_child_of_ours_is_heard_of_where_the_kernel_tells() {
+    fn a_child_of_this_process_is_reported_if_the_connector_works() {
         let connector = match Connector::open() {
             Ok(connector) => connector,
-            Err(error) => return println!("not run: no proc connector here ({error})"),
+            Err(error) => return println!("not run: no proc connector ({error})"),
         };
         let mut child = std::process::Command::new("true").spawn().expect("true");
         let pid = child.id();
         child.wait().expect("our child");
         let mut all = Vec::new();
-        connector.drain(|heard| all.push(heard)).expect("a socket");
+        connector.drain(|event| all.push(event)).expect("a socket");
         assert!(
             all.contains(&ProcessEvent::Forked { parent: std::process::id(), child: pid }),
             "{all:?}"
@@ -275,15 +275,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_datagram_makes_the_parser_fail_or_go_on_for_ever(bytes: Vec<u8>) {
-            prop_assert!(heard(&bytes).len() <= bytes.len());
+        fn no_datagram_makes_the_parser_panic_or_loop(bytes: Vec<u8>) {
+            prop_assert!(events(&bytes).len() <= bytes.len());
         }
 
         #[test]
-        fn a_message_of_any_length_is_survived(len: u32, numbers: Vec<u32>) {
+        fn no_message_length_makes_the_parser_panic(len: u32, numbers: Vec<u32>) {
             let mut bytes = message(FORK, &numbers);
             bytes[..4].copy_from_slice(&len.to_ne_bytes());
-            heard(&bytes);
+            events(&bytes);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! What the cpuset of a thread gives it, whoever bound it within that.
+//! Effective CPUs of the cpuset of a thread.
 //!
 //! ```text
-//!   mask that the kernel shows  =  what was asked for  ∩  what the cpuset gives
-//!                                  (all of the latter if they have nothing in common)
+//!   mask that the kernel returns  =  requested mask  ∩  CPUs of the cpuset
+//!                                    (all CPUs of the cpuset if the intersection is empty)
 //! ```
 //!
-//! What was asked for is shown nowhere, and the kernel keeps it (since Linux 6.2): who is moved to another
-//! cpuset and back is bound as before. So a mask that is all that a cpuset gives need not be anybody's
-//! wish, and below it may still stand what was asked for earlier.
+//! The kernel keeps the requested mask (since Linux 6.2) and does not return it: a thread that is moved to
+//! another cpuset and back has its old affinity again. A mask equal to all CPUs of the cpuset may therefore
+//! hide an earlier request.
 
 use std::path::Path;
 
@@ -16,18 +16,18 @@ use base::CpuSet;
 use crate::cgroup::{Version, of_thread};
 use crate::fault;
 
-/// Deeper hierarchies than this are given up on.
+/// Largest depth of a cgroup hierarchy that is searched.
 const DEPTH_MAX: usize = 64;
 
-/// The CPUs that the cpuset of a thread gives it; `None` where that cannot be told.
-pub fn given_to(root: &Path, tid: u32) -> Option<CpuSet> {
-    // A controller is in one hierarchy at a time: where it has one of its own, that tells.
+/// CPUs of the cpuset of a thread; `None` if they are unknown.
+pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
+    // A controller belongs to one hierarchy at a time, its own one (v1) or the unified one (v2).
     let kinds = [(Version::V1, "cpuset.effective_cpus"), (Version::V2, "cpuset.cpus.effective")];
     let find = |(version, file)| Some((of_thread(root, tid, version).ok()?, file));
     let (place, file) = kinds.into_iter().find_map(find)?;
-    // Where the controller is not switched on, what is above holds.
-    let is_seen = |folder: &&Path| folder.starts_with(&place.mount);
-    let above = place.folder.ancestors().take_while(is_seen).take(DEPTH_MAX);
+    // Without the controller in a group, the values of the nearest ancestor apply.
+    let is_visible = |folder: &&Path| folder.starts_with(&place.mount);
+    let above = place.folder.ancestors().take_while(is_visible).take(DEPTH_MAX);
     fault::refuse("open").ok()?;
     let read = |folder: &Path| {
         let below_root = folder.strip_prefix("/").unwrap_or(folder);
@@ -36,17 +36,17 @@ pub fn given_to(root: &Path, tid: u32) -> Option<CpuSet> {
     above.filter_map(read).next()?.trim().parse().ok()
 }
 
-/// Whether what a thread was asked to have before may be asked for again without anybody seeing it: its
-/// mask is all that its cpuset gives, and part of what it had before.
+/// Whether a thread may still have its mask of before as the requested one: `mask`, the current one, is all
+/// CPUs of its cpuset and a part of `before`.
 pub fn hides(root: &Path, tid: u32, mask: &CpuSet, before: &CpuSet) -> bool {
-    mask.minus(before).is_empty() && given_to(root, tid).is_some_and(|all| all == *mask)
+    mask.minus(before).is_empty() && effective_cpus(root, tid).is_some_and(|all| all == *mask)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A tree of files, and what is given to thread 7 in it.
+    /// Files of a root, and the effective CPUs of thread 7 in it.
     fn check(files: &[(&str, &str)], expected: Option<&str>) {
         let world = tempfile::tempdir().expect("a folder");
         for (path, text) in files {
@@ -55,14 +55,14 @@ mod tests {
             std::fs::write(path, text).expect("ours");
         }
         let expected = expected.map(|cpus| cpus.parse().expect("a list"));
-        assert_eq!(given_to(world.path(), 7), expected, "{files:?}");
+        assert_eq!(effective_cpus(world.path(), 7), expected, "{files:?}");
     }
 
-    /// The line of a mount in `/proc/self/mountinfo`.
+    /// A mount in `/proc/self/mountinfo`.
     const V2: &str = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
 
     #[test]
-    fn the_nearest_group_with_the_controller_tells() {
+    fn the_nearest_ancestor_with_the_controller_is_read() {
         let (of, at) = (("proc/7/cgroup", "0::/a/b\n"), ("proc/self/mountinfo", V2));
         let top = ("sys/fs/cgroup/cpuset.cpus.effective", "0-7\n");
         check(&[of, at, top], Some("0-7"));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpuset_hierarchy_of_its_own_is_asked_where_there_is_one() {
+    fn a_v1_cpuset_hierarchy_is_preferred() {
         let of = ("proc/7/cgroup", "3:cpuset:/x\n0::/y\n");
         let v1 = "31 23 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n";
         let mounts = format!("{}{v1}", V2.replace("/sys/fs/cgroup", "/sys/fs/cgroup/unified"));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn hierarchies_are_asked_where_they_are_mounted_and_for_the_part_that_is_seen() {
+    fn hierarchies_are_read_at_their_mount_point_below_the_mounted_root() {
         let of = ("proc/7/cgroup", "4:cpu,cpuset:/jobs/x\n");
         let v1 = "31 23 0:27 /jobs /dev/sets rw - cgroup cgroup rw,cpu,cpuset\n";
         let at = ("proc/self/mountinfo", v1);

@@ -1,22 +1,21 @@
-//! Faults on purpose, so that tests can try every moment of a run.
+//! Fault injection for tests.
 //!
-//! In development builds `EVENKEEL_FAULT=kill-at:N` ends this process with SIGKILL at the N-th point
-//! that it passes; N runs from 1 until a run ends by itself, and then every moment has been tried.
-//! Other words (`no-descriptors`) make something fail that seldom does.
+//! In debug builds `EVENKEEL_FAULT=kill-at:N` sends SIGKILL to this process at its N-th call of [`point`]. A
+//! test increases N from 1 until a run ends normally, which covers every point. Other values
+//! (`no-descriptors`) inject rare conditions.
 //!
-//! Calls fail on purpose too: every function here that asks the system for something begins with
-//! [`refuse`], or makes its call through [`retry`] (`cargo xtask tidy` looks that none forgets it), and
-//! `EVENKEEL_FAULT=errors:SEED:PERMILLE` lets so many of a thousand of them fail with an
-//! error that the kernel could have given. The same seed and the same calls give the same errors. A
-//! test in the same process asks with [`with_errors`] for its own thread, and a helper thread takes
-//! the wish over from whoever started it ([`wish`], [`take_over`]). Release builds know none of this.
+//! System calls can fail too: every function of this crate that makes one begins with [`refuse`], or makes the
+//! call through [`retry`] (`cargo xtask tidy` checks it). `EVENKEEL_FAULT=errors:SEED:PERMILLE` makes this
+//! share of the calls fail with an error that the kernel could return. The same seed and sequence of calls give
+//! the same errors. A test in the same process uses [`with_errors`] for its thread; a helper thread takes the
+//! plan from the thread that starts it ([`plan`], [`set_plan`]). Release builds contain none of this.
 
 use std::io;
 
-/// The variable that asks for faults. Jobs do not inherit it.
+/// The environment variable. Jobs do not inherit it.
 pub const VARIABLE: &str = "EVENKEEL_FAULT";
 
-/// A moment that a kill may fall on.
+/// A point at which `kill-at` counts.
 #[cfg(debug_assertions)]
 pub fn point() {
     use std::sync::OnceLock;
@@ -34,41 +33,41 @@ pub fn point() {
     }
 }
 
-/// A moment that a kill may fall on; nothing in release builds.
+/// No operation in release builds.
 #[cfg(not(debug_assertions))]
 pub fn point() {}
 
-/// Whether a fault of this name was asked for; never in release builds.
-pub fn asked(name: &str) -> bool {
+/// Whether the fault of this name is injected; never in release builds.
+pub fn is_injected(name: &str) -> bool {
     cfg!(debug_assertions) && std::env::var(VARIABLE).is_ok_and(|value| value == name)
 }
 
-/// What calls are to fail: how many of a thousand, by which seed.
+/// Share and selection of the calls that fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// Which ones, and with which error.
+    /// Selects the calls and their errors.
     pub seed: u64,
-    /// So many of a thousand calls. None at 0.
+    /// Share of failing calls in permille; 0 for none.
     pub permille: u16,
 }
 
-/// What the kernel may answer to any call of ours; the last one only where a task may have ended.
+/// The injected errors. The last one, for exited tasks, is not used for calls on files.
 pub const ERRORS: [i32; 6] =
     [libc::EPERM, libc::ENOMEM, libc::EBUSY, libc::EINTR, libc::ENOSYS, libc::ESRCH];
 
-/// Fails instead of the call that follows, where a test asked for that.
+/// Returns an injected error in place of the call that follows.
 #[cfg(debug_assertions)]
 pub fn refuse(call: &'static str) -> io::Result<()> {
     chance::refuse(call)
 }
 
-/// Lets every call through: this is a release build.
+/// No faults in release builds.
 #[cfg(not(debug_assertions))]
 pub fn refuse(_call: &'static str) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a call, and makes it again as long as a signal interrupts it: nothing was done then.
+/// Makes a call, and repeats it while it is interrupted by a signal (EINTR).
 pub fn retry<T>(name: &'static str, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match refuse(name).and_then(|()| call()) {
@@ -78,33 +77,33 @@ pub fn retry<T>(name: &'static str, mut call: impl FnMut() -> io::Result<T>) -> 
     }
 }
 
-/// What is asked of this thread's calls, for a helper thread that it starts.
+/// The plan of this thread, for a helper thread that it starts.
 #[cfg(debug_assertions)]
-pub fn wish() -> FaultPlan {
-    chance::wish()
+pub fn plan() -> FaultPlan {
+    chance::plan()
 }
 
-/// Nothing is asked in release builds.
+/// No plan in release builds.
 #[cfg(not(debug_assertions))]
-pub fn wish() -> FaultPlan {
+pub fn plan() -> FaultPlan {
     FaultPlan::default()
 }
 
-/// From now on this thread's calls fail as wished.
-pub fn take_over(wish: FaultPlan) {
+/// Sets the plan of this thread.
+pub fn set_plan(plan: FaultPlan) {
     #[cfg(debug_assertions)]
-    chance::take_over(wish);
+    chance::set_plan(plan);
     #[cfg(not(debug_assertions))]
-    let _ = wish;
+    let _ = plan;
 }
 
-/// Runs something while calls of this thread fail as wished.
-pub fn with_errors<T>(asked: FaultPlan, run: impl FnOnce() -> T) -> T {
-    let before = wish();
-    take_over(asked);
-    let done = run();
-    take_over(before);
-    done
+/// Runs a closure with a plan for this thread.
+pub fn with_errors<T>(plan: FaultPlan, run: impl FnOnce() -> T) -> T {
+    let before = self::plan();
+    set_plan(plan);
+    let result = run();
+    set_plan(before);
+    result
 }
 
 #[cfg(debug_assertions)]
@@ -116,31 +115,31 @@ mod chance {
 
     use super::{ERRORS, FaultPlan, VARIABLE};
 
-    /// Calls that never say of somebody who lives that he is gone: nobody could tell that from the truth.
+    /// Calls that never fail with ESRCH: the caller could not distinguish it from an exited task.
     const OF_FILES: [&str; 7] =
         ["read", "readlink", "getdents64", "stat", "lstat", "fstat", "pidfd_open"];
 
     thread_local! {
-        static WISH: Cell<Option<FaultPlan>> = const { Cell::new(None) };
+        static PLAN: Cell<Option<FaultPlan>> = const { Cell::new(None) };
         static N_CALLS: Cell<u64> = const { Cell::new(0) };
     }
 
-    pub fn wish() -> FaultPlan {
-        WISH.get().unwrap_or_else(|| {
-            let wish = std::env::var(VARIABLE).ok().and_then(|text| parse(&text));
-            let wish = wish.unwrap_or_default();
-            WISH.set(Some(wish));
-            wish
+    pub fn plan() -> FaultPlan {
+        PLAN.get().unwrap_or_else(|| {
+            let plan = std::env::var(VARIABLE).ok().and_then(|text| parse(&text));
+            let plan = plan.unwrap_or_default();
+            PLAN.set(Some(plan));
+            plan
         })
     }
 
-    pub fn take_over(wish: FaultPlan) {
-        WISH.set(Some(wish));
+    pub fn set_plan(plan: FaultPlan) {
+        PLAN.set(Some(plan));
         N_CALLS.set(0);
     }
 
     pub fn refuse(call: &'static str) -> io::Result<()> {
-        let FaultPlan { seed, permille } = wish();
+        let FaultPlan { seed, permille } = plan();
         if permille == 0 {
             return Ok(());
         }
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_refuses_the_same_calls_and_as_many_as_asked() {
+    fn a_seed_determines_the_failing_calls_and_permille_their_share() {
         assert_eq!(errors(7, 100), errors(7, 100));
         assert_ne!(errors(7, 100), errors(8, 100));
         let n_refused = errors(7, 100).into_iter().flatten().count();
@@ -187,9 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_call_is_made_again_and_another_error_is_told() {
+    fn an_interrupted_call_is_repeated_and_other_errors_are_returned() {
         let mut n_made = 0;
-        let told = with_errors(FaultPlan { seed: 3, permille: 500 }, || {
+        let errors = with_errors(FaultPlan { seed: 3, permille: 500 }, || {
             let call = |_| {
                 let done = retry("a call", || {
                     n_made += 1;
@@ -199,15 +198,15 @@ mod tests {
             };
             (0..1000).map(call).collect::<Vec<_>>()
         });
-        assert!(!told.contains(&Some(libc::EINTR)) && told.contains(&Some(libc::EPERM)));
-        assert_eq!(told.iter().filter(|error| error.is_none()).count(), n_made);
+        assert!(!errors.contains(&Some(libc::EINTR)) && errors.contains(&Some(libc::EPERM)));
+        assert_eq!(errors.iter().filter(|error| error.is_none()).count(), n_made);
         let mut left = vec![Ok(5), Err(libc::EINTR), Err(libc::EINTR)];
-        let call = || left.pop().expect("asked three times").map_err(io::Error::from_raw_os_error);
+        let call = || left.pop().expect("three calls").map_err(io::Error::from_raw_os_error);
         assert_eq!(retry("a call", call).expect("the third"), 5);
     }
 
     #[test]
-    fn the_variable_names_seed_and_share() {
+    fn the_variable_contains_seed_and_permille() {
         assert_eq!(chance::parse("errors:5:20"), Some(FaultPlan { seed: 5, permille: 20 }));
         assert_eq!(chance::parse("kill-at:5"), None);
         assert_eq!(chance::parse("errors:5"), None);

@@ -1,12 +1,12 @@
-//! How long the birth of a process may go unseen.
+//! The longest time for which a new process may be missing in `/proc`.
 //!
 //! ```text
-//!   fork:  CPUs copied ── tables of the memory copied (some 10 ms a GiB of small pages) ── seen in /proc
-//!                 ▲                                                                      with the mask of before
-//!                 └─ its parent is given other CPUs here
+//!   fork:  affinity copied ── page tables copied (some 10 ms per GiB of small pages) ── listed in /proc
+//!                   ▲                                                        with the affinity of before
+//!                   └─ the affinity of its parent changes here
 //! ```
 //!
-//! So whoever gives a process back what it had has to look for new children for as long again.
+//! Code that restores the affinity of a process therefore polls for new children for this time afterwards.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -14,16 +14,16 @@ use std::time::Duration;
 
 use crate::memory;
 
-/// Between two looks for children.
+/// Interval between two polls for children.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Of a small process: it may have to wait for a CPU in the middle. Guessed.
+/// For a small process, which may have to wait for a CPU in the middle of fork. Guessed.
 const LEAST: Duration = Duration::from_millis(50);
-/// For each GiB that the parent has: ten times what a kernel of today takes (guessed: 10 ms).
+/// Per GiB of the parent: ten times the 10 ms of current kernels (guessed).
 const EACH_GIB: Duration = Duration::from_millis(100);
 const MOST: Duration = Duration::from_secs(5);
 
-/// How long births of children of these processes may go unseen, about. Who is gone bears nobody; who
-/// cannot be asked counts as small.
+/// The longest fork latency of these processes. An exited process has none; a process that cannot be
+/// read counts as small.
 pub fn max_fork_latency(root: &Path, processes: impl IntoIterator<Item = u32>) -> Duration {
     let resident = processes.into_iter().filter_map(|pid| match memory::resident(root, pid) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_more_memory_takes_longer_to_be_born_but_not_for_ever() {
+    fn fork_latency_grows_with_resident_memory_up_to_a_limit() {
         assert_eq!(of(0), LEAST);
         assert_eq!(of(20 << 30), Duration::from_millis(2050));
         assert_eq!(of(u64::MAX), MOST);

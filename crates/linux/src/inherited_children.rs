@@ -43,7 +43,7 @@ impl InheritedChildren {
 
     fn new_children_of(&self, parent: u32) -> Vec<ProcessKey> {
         let all = procfs::all_children("/".as_ref(), parent).unwrap_or_default();
-        let with_start = |pid| Some((pid, procfs::stat("/".as_ref(), pid).ok()?.born_ticks));
+        let with_start = |pid| Some((pid, procfs::stat("/".as_ref(), pid).ok()?.start_time_ticks));
         all.into_iter().filter_map(with_start).filter(|child| !self.0.contains(child)).collect()
     }
 }

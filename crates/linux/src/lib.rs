@@ -24,6 +24,7 @@
 
 #![allow(unsafe_code)]
 
+pub mod address_sampling;
 pub mod affinity;
 pub mod cgroup;
 pub mod child_exit;
@@ -33,23 +34,27 @@ pub mod cpuset;
 pub mod environ;
 pub mod fault;
 pub mod fork_latency;
-pub mod glance;
 pub mod inherited_children;
 #[cfg(test)]
 mod isolated_test;
 pub mod memory;
 pub mod mempolicy;
 pub mod metric_sources;
+pub mod move_pages;
 pub mod numa_maps;
+pub mod pagemap;
 pub mod pages;
 pub mod perf;
+pub mod pmu;
 pub mod pressure;
+pub mod proc_folder;
+pub mod proc_stat;
 pub mod procfs;
 pub mod resctrl;
 pub mod schedstat;
 pub mod source;
 pub mod spawn;
-pub mod state;
+pub mod state_file;
 pub mod stop_signals;
 pub mod stream;
 pub mod system;

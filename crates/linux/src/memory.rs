@@ -1,12 +1,12 @@
-//! Where a process's memory lies, looked at within a stretch of time, and how much a node has left.
+//! Memory of a process by node, read within a time limit, and free memory of nodes.
 //!
-//! The kernel walks every page of a process for `numa_maps`, and again for `smaps`: some 20 ns a page,
-//! with a lock of the process's memory held. So a process that is large for the time that a look may
-//! take is sampled: some thousand of its pages are asked for instead.
+//! For `numa_maps` the kernel walks every page of a process, and again for `smaps`: some 20 ns per page, with
+//! the mmap lock of the process held. A process that would take longer than the time limit is sampled: the
+//! nodes of some thousand of its pages are queried.
 //!
 //! ```text
-//!   resident × cost a page ≤ time   ─►  all of it: numa_maps and smaps       looked at: 1000 ‰
-//!   more                            ─►  some pages of its own mappings       looked at: what they are
+//!   resident × cost per page ≤ time   ─►  a walk: numa_maps and smaps            1000 ‰ of the memory
+//!   more                              ─►  samples of its private mappings        the sampled share
 //! ```
 
 use std::fs::File;
@@ -19,33 +19,32 @@ use base::Nanos;
 use crate::numa_maps::{self, ByNode, SmapsBlock};
 use crate::{fault, procfs, system};
 
-pub(crate) mod sample;
+pub(crate) mod page_samples;
 
-/// `smaps` is read no further: some 5,800 mappings, a block of 715 bytes each.
+/// Upper bound of bytes read from `smaps`: about 5,800 mappings of 715 bytes each.
 const SMAPS_MAX: u64 = 4 << 20;
-/// Whoever has more is never walked: a million pages take tens of milliseconds, and for so long a process
-/// of somebody's cannot map anything.
+/// Larger processes are never walked: a million pages take tens of milliseconds, in which the process cannot
+/// map memory.
 pub(crate) const WALK_MAX: u64 = 4 << 30;
-/// Files with a line for each mapping are read no further: 100,000 to 300,000 mappings. The kernel allows
-/// a process 65,530 if nobody raised that (`vm.max_map_count`).
+/// Upper bound of bytes read from files with a line per mapping: 100,000 to 300,000 mappings. The default of
+/// `vm.max_map_count` is 65,530.
 const LINES_MAX: u64 = 16 << 20;
 
-/// What a node has.
+/// Memory of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeMeminfo {
     /// All memory, in bytes.
     pub total: u64,
-    /// Free memory.
+    /// Free memory, in bytes.
     pub free: u64,
-    /// What the kernel can take back at once and at little cost: pages of files that are clean and were
-    /// not used lately, and half of what it keeps for itself and can rebuild (as `MemAvailable`
-    /// counts it).
+    /// Bytes that the kernel can reclaim quickly: clean inactive pages of files, and half of the
+    /// reclaimable slab memory (as `MemAvailable` counts it).
     pub reclaimable: u64,
-    /// Reserved huge pages that are free, of the default size.
+    /// Free reserved huge pages of the default size.
     pub n_huge_free: u64,
 }
 
-/// Reads a node's `meminfo`.
+/// Parses a node's `meminfo`.
 pub fn parse_node_meminfo(text: &[u8]) -> Option<NodeMeminfo> {
     let text = std::str::from_utf8(text).ok()?;
     let number = |key: &str| {
@@ -64,44 +63,43 @@ pub fn parse_node_meminfo(text: &[u8]) -> Option<NodeMeminfo> {
     })
 }
 
-/// A node's figures from the descriptor that [`crate::system::open_node_meminfo`] gave.
+/// Memory of a node, from the descriptor of [`crate::system::open_node_meminfo`].
 pub fn node_meminfo(meminfo: impl AsFd) -> Option<NodeMeminfo> {
     let mut buffer = [0; 4096];
     parse_node_meminfo(procfs::read_again(meminfo, &mut buffer).ok()?)
 }
 
-/// What a look found.
+/// Memory of a process at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NumaSample {
-    /// What lies where.
+    /// Memory by node and kind.
     pub nodes: ByNode,
-    /// How much of it was looked at, in thousandths.
+    /// Share of the memory that was inspected, in permille.
     pub permille: u16,
     /// Resident memory in bytes.
     pub resident: u64,
-    /// Told from some of its pages: nothing of files.
+    /// Estimated from samples, which contain no pages of files.
     pub is_sampled: bool,
-    /// Whether the process, one of its threads or one of its mappings has a memory policy of its own
-    /// ([`numa_maps::has_policy`]). Of a sampled process only its first mappings were asked, if any
-    /// ([`Effort::is_check`]).
+    /// Whether the process, a thread or a mapping has a memory policy ([`numa_maps::has_policy`]). For a
+    /// sampled process only the first mappings are read, or none ([`SampleEffort::is_check`]).
     pub has_own_policy: bool,
-    /// How long the look worked: time in which it waited for a CPU does not count.
+    /// CPU time of the sample.
     pub duration: Nanos,
 }
 
-/// What a page costs to walk, learned from look to look.
+/// Cost of walking a page, learned from sample to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkCost {
-    /// Picoseconds a page, both files together.
+    /// Picoseconds per page, for both files.
     page_ps: u64,
-    /// The same as it was last seen.
-    seen_ps: u64,
+    /// The last measured value, slowly decreasing.
+    measured_ps: u64,
 }
 
 impl Default for WalkCost {
-    /// 40 ns: measured on no machine in particular, and replaced by the first look.
+    /// 40 ns (guessed), replaced by the first walk.
     fn default() -> Self {
-        WalkCost { page_ps: 40_000, seen_ps: 40_000 }
+        WalkCost { page_ps: 40_000, measured_ps: 40_000 }
     }
 }
 
@@ -110,220 +108,219 @@ impl WalkCost {
         Nanos(self.page_ps.saturating_mul(n_pages) / 1000)
     }
 
-    /// A process was sampled, so nothing was learned. What a page costs may be less by now, so it is
-    /// tried again after some of these: one slow look must not decide for ever. At once never less than a
-    /// quarter of what was seen: a look that is tried takes about four times its time at the most.
+    /// A process was sampled, so nothing was measured. The estimate decreases, so that a walk is tried again
+    /// after some samples: one slow walk must not decide for ever. It stays above a quarter of the
+    /// measured cost, so that a tried walk takes at most about four times the limit.
     fn forget(&mut self) {
-        self.seen_ps -= self.seen_ps / 256;
-        self.page_ps = (self.page_ps - self.page_ps / 16).max(self.seen_ps / 4);
+        self.measured_ps -= self.measured_ps / 256;
+        self.page_ps = (self.page_ps - self.page_ps / 16).max(self.measured_ps / 4);
     }
 
-    /// Small processes cost what opening files costs, which tells nothing of pages.
-    fn learn(&mut self, n_pages: u64, took: Nanos) {
+    /// Small processes are ignored: their cost is that of opening the files.
+    fn learn(&mut self, n_pages: u64, duration: Nanos) {
         if 25_000 <= n_pages {
-            let seen = took.0.saturating_mul(1000) / n_pages;
-            self.page_ps = (self.page_ps / 2 + seen / 2).clamp(1_000, 10_000_000);
-            self.seen_ps = self.page_ps;
+            let measured = duration.0.saturating_mul(1000) / n_pages;
+            self.page_ps = (self.page_ps / 2 + measured / 2).clamp(1_000, 10_000_000);
+            self.measured_ps = self.page_ps;
         }
     }
 }
 
-/// What one look may cost.
+/// Limits of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleEffort {
     /// A process that takes longer to walk is sampled.
     pub time: Nanos,
-    /// So many of its pages are asked for then.
+    /// Pages queried of a sampled process.
     pub n_samples: u64,
-    /// It is only to tell whether anything has changed: who is sampled is not asked for a memory policy of
-    /// its own, and nothing is learned of what pages cost.
+    /// The sample only detects changes: the memory policy of a sampled process is not read, and the cost of
+    /// a page is not updated.
     pub is_check: bool,
 }
 
 impl SampleEffort {
-    /// As many samples as tell a sixteenth from chance.
+    /// 2048 samples, which distinguish a sixteenth of the memory from noise.
     pub const fn of(time: Nanos) -> Self {
         SampleEffort { time, n_samples: 2048, is_check: false }
     }
 }
 
-/// Looks where a process's memory lies, with about so much effort.
+/// Samples the memory of a process within a limit.
 ///
 /// # Errors
-/// Of the kind `NotFound` when it is gone or belongs to somebody else by now; other errors say why it
-/// cannot be read.
+/// The kind is `NotFound` if the process has exited or the PID is reused; otherwise a file cannot be read.
 pub fn sample_process(
     root: &Path,
-    (pid, born_ticks): (u32, u64),
+    (pid, start_time_ticks): (u32, u64),
     effort: SampleEffort,
-    pace: &mut WalkCost,
+    cost: &mut WalkCost,
 ) -> io::Result<NumaSample> {
+    // CPU time: wait time for a CPU is not the cost of pages.
     // What it waits for a CPU is not the pages' cost.
     let began = system::thread_cpu_time();
-    if procfs::stat(root, pid)?.born_ticks != born_ticks {
+    if procfs::stat(root, pid)?.start_time_ticks != start_time_ticks {
         return Err(io::ErrorKind::NotFound.into());
     }
     let resident = resident_parts(root, pid)?;
     let n_pages = resident.all / page_size();
-    let is_walked = resident.all <= WALK_MAX && pace.of(n_pages) <= effort.time;
-    let mut looked = match is_walked {
+    let is_walked = resident.all <= WALK_MAX && cost.of(n_pages) <= effort.time;
+    let mut sample = match is_walked {
         true => walk(root, pid)?,
-        false => sample::look(root, pid, resident, effort)?,
+        false => page_samples::sample(root, pid, resident, effort)?,
     };
-    (looked.resident, looked.is_sampled) = (resident.all, !is_walked);
-    looked.duration = system::thread_cpu_time().saturating_sub(began);
-    match (is_walked, looked.permille) {
-        (true, 1000) => pace.learn(n_pages, looked.duration),
-        (true, _) => {} // It was cut, and took less than it would have.
+    (sample.resident, sample.is_sampled) = (resident.all, !is_walked);
+    sample.duration = system::thread_cpu_time().saturating_sub(began);
+    match (is_walked, sample.permille) {
+        (true, 1000) => cost.learn(n_pages, sample.duration),
+        (true, _) => {} // A file was cut: the walk was incomplete.
         (false, _) if effort.is_check || WALK_MAX < resident.all => {}
-        (false, _) => pace.forget(),
+        (false, _) => cost.forget(),
     }
-    Ok(looked)
+    Ok(sample)
 }
 
 fn walk(root: &Path, pid: u32) -> io::Result<NumaSample> {
     let numa = read_lines(&root.join(format!("proc/{pid}/numa_maps")))?;
-    // Without it shared memory is told less exactly, and huge pages not at all.
+    // Without it shared memory is less exact, and transparent huge pages are unknown.
     let smaps = read_smaps(root, pid).unwrap_or_default();
     let (nodes, permille) = add_up(&numa, &smaps, || resident(root, pid))?;
     let has_own_policy = numa_maps::has_policy(&numa.bytes) || has_thread_with_policy(root, pid);
     Ok(NumaSample { nodes, permille, has_own_policy, ..NumaSample::default() })
 }
 
-/// What lies where, and how much of it was looked at as closely as can be, in thousandths.
+/// Memory by node, and the share with exact kinds, in permille.
 fn add_up(
-    numa: &Text,
-    smaps: &Text,
+    numa: &FileText,
+    smaps: &FileText,
     resident: impl FnOnce() -> io::Result<u64>,
 ) -> io::Result<(ByNode, u16)> {
-    let kinds = numa_maps::parse_smaps(&smaps.bytes);
+    let blocks = numa_maps::parse_smaps(&smaps.bytes);
     let mut nodes = ByNode::new();
-    let (mut all, mut unkind) = (0u64, 0u64);
+    let (mut all, mut inexact) = (0u64, 0u64);
     for mapping in numa.bytes.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line) {
-        let kinds = kinds.get(&mapping.start);
-        numa_maps::add(&mut nodes, &mapping, kinds);
+        let block = blocks.get(&mapping.start);
+        numa_maps::add(&mut nodes, &mapping, block);
         let pages = mapping.nodes.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
         let bytes = pages.saturating_mul(mapping.page_size);
         all = all.saturating_add(bytes);
-        // A file says itself that it is one.
-        let is_unkind = kinds.is_none() && mapping.kind == numa_maps::MappingKind::Nothing;
-        unkind = unkind.saturating_add(if is_unkind { bytes } else { 0 });
+        // The kind of a file mapping is known from `numa_maps`.
+        let is_inexact = block.is_none() && mapping.kind == numa_maps::MappingKind::Anonymous;
+        inexact = inexact.saturating_add(if is_inexact { bytes } else { 0 });
     }
     let mut permille = if numa.is_cut { scale_up(&mut nodes, resident()?) } else { 1000 };
-    if smaps.is_cut && unkind != 0 {
-        let told = u128::from(all - unkind) * 1000 / u128::from(all);
-        permille = permille.min((told as u16).clamp(1, 999));
+    if smaps.is_cut && inexact != 0 {
+        let exact = u128::from(all - inexact) * 1000 / u128::from(all);
+        permille = permille.min((exact as u16).clamp(1, 999));
     }
     Ok((nodes, permille))
 }
 
-/// What was seen, as large as the whole; tells the part that it was, in thousandths.
-fn scale_up(nodes: &mut ByNode, whole: u64) -> u16 {
+/// Scales the listed memory to the resident memory. Returns the listed share in permille.
+fn scale_up(nodes: &mut ByNode, resident: u64) -> u16 {
     let all = |nodes: &ByNode| {
         nodes.values().fold(0u64, |sum, l| {
             [l.small, l.huge, l.file, l.shared].into_iter().fold(sum, u64::saturating_add)
         })
     };
-    let seen = all(nodes);
-    if seen == 0 || whole <= seen {
+    let listed = all(nodes);
+    if listed == 0 || resident <= listed {
         return 1000;
     }
     let scale = |part: &mut u64| {
-        let scaled = u128::from(*part) * u128::from(whole) / u128::from(seen);
+        let scaled = u128::from(*part) * u128::from(resident) / u128::from(listed);
         *part = u64::try_from(scaled).unwrap_or(u64::MAX);
     };
-    for lies in nodes.values_mut() {
-        let parts = [&mut lies.small, &mut lies.huge, &mut lies.file, &mut lies.shared];
+    for pages in nodes.values_mut() {
+        let parts = [&mut pages.small, &mut pages.huge, &mut pages.file, &mut pages.shared];
         parts.into_iter().for_each(scale);
     }
-    ((u128::from(seen) * 1000 / u128::from(whole)) as u16).min(999)
+    ((u128::from(listed) * 1000 / u128::from(resident)) as u16).min(999)
 }
 
-/// Threads of a process that are asked for a memory policy of their own; of more of them the first.
+/// Threads of a process that are checked for a memory policy.
 const THREADS_MAX: usize = 64;
 
-/// Whether a thread has a memory policy of its own, told by its first mappings alone: they are the
-/// program's, and small. The kernel walks no more mappings than it is asked for bytes.
-fn has_policy_at_first_sight(file: &Path) -> io::Result<bool> {
+/// Whether a thread has a memory policy according to its first mappings, which are those of the program and
+/// small. The kernel walks no more mappings than the read has bytes.
+fn has_policy_in_first_mappings(file: &Path) -> io::Result<bool> {
     let mut file = fault::retry("open", || File::open(file))?;
     let mut buffer = [0; 256];
     let n_bytes = fault::retry("read", || file.read(&mut buffer))?;
     let text = &buffer[..n_bytes];
-    // A line that was cut may show a part of a word. One that is cut and alone shows both first words.
+    // The last line may be cut. If it is the only one, its first two words are complete.
     let whole = text.iter().rposition(|&byte| byte == b'\n').unwrap_or(n_bytes);
     Ok(numa_maps::has_policy(&text[..whole]))
 }
 
-/// Whether a thread other than the first has one: each has its own `numa_maps`, which shows it where a
-/// mapping has none.
+/// Whether a thread other than the first has a memory policy: each thread has its own `numa_maps`, which shows
+/// the policy of the thread for mappings without one.
 fn has_thread_with_policy(root: &Path, pid: u32) -> bool {
     let others =
         procfs::threads(root, pid).unwrap_or_default().into_iter().filter(|&tid| tid != pid);
-    // Of one that ends meanwhile nothing lies anywhere.
+    // A thread that exits meanwhile has none.
     others.take(THREADS_MAX).any(|tid| {
         let file = root.join(format!("proc/{pid}/task/{tid}/numa_maps"));
-        has_policy_at_first_sight(&file).unwrap_or(false)
+        has_policy_in_first_mappings(&file).unwrap_or(false)
     })
 }
 
-/// Whether a process, one of its threads or one of its mappings has a memory policy of its own. Of one that
-/// is too large to be walked only the first mappings are asked.
+/// Whether a process, a thread or a mapping has a memory policy. Without `walk` only the first mappings are
+/// read.
 pub(crate) fn has_own_policy(root: &Path, pid: u32, walk: bool) -> io::Result<bool> {
     let file = root.join(format!("proc/{pid}/numa_maps"));
     let of_first = match walk {
         true => numa_maps::has_policy(&read_lines(&file)?.bytes),
-        false => has_policy_at_first_sight(&file)?,
+        false => has_policy_in_first_mappings(&file)?,
     };
     Ok(of_first || has_thread_with_policy(root, pid))
 }
 
-/// Whether nobody may read, write or run what a line of `maps` tells of: addresses kept free for later.
+/// Whether a line of `maps` has no permissions: reserved addresses.
 fn is_reserve(line: &str) -> bool {
     line.split_ascii_whitespace().nth(1).is_some_and(|rights| rights.starts_with("---"))
 }
 
-/// Mappings of nobody's file, from the lines of `maps`: the process's own, and what it shares; without
-/// those that only keep addresses free.
-fn nobodys_mappings(text: &[u8]) -> impl Iterator<Item = SmapsBlock> {
+/// Mappings that are not of files, from the lines of `maps`: private and shared memory, without reserved
+/// addresses.
+fn memory_mappings(text: &[u8]) -> impl Iterator<Item = SmapsBlock> {
     text.split(|&byte| byte == b'\n').filter_map(|line| {
         let line = std::str::from_utf8(line).ok()?;
-        let kinds = numa_maps::parse_head(line).filter(|_| !is_reserve(line))?;
+        let block = numa_maps::parse_head(line).filter(|_| !is_reserve(line))?;
         let mut words = line.split_ascii_whitespace().skip(4);
         let is_in_memory = |name: &str| {
             !name.starts_with("[v") && (name.starts_with('[') || name.starts_with("/dev/shm/"))
         };
         let (inode, name) = (words.next()?, words.next());
-        let counts = inode == "0" && name.is_none_or(is_in_memory)
-            || !kinds.is_private && name.is_none_or(is_in_memory);
-        counts.then_some(kinds)
+        let counts = (inode == "0" || !block.is_private) && name.is_none_or(is_in_memory);
+        counts.then_some(block)
     })
 }
 
-/// Mappings of a process's own memory, from the lines of `maps`.
+/// Mappings of private memory, from the lines of `maps`.
 pub(crate) fn own_mappings(text: &[u8]) -> impl Iterator<Item = SmapsBlock> {
-    nobodys_mappings(text).filter(|kinds| kinds.is_private)
+    memory_mappings(text).filter(|block| block.is_private)
 }
 
 /// Resident memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resident {
-    /// All of it.
+    /// All resident memory.
     pub(crate) all: u64,
-    /// Pages of files, and of memory that is mapped like one.
+    /// Pages of files and shared memory.
     pub(crate) mapped: u64,
 }
 
 impl Resident {
-    /// What is its own, pages of files among it that were written to and copied.
+    /// Private memory, including private copies of file pages.
     pub(crate) fn own(self) -> u64 {
         self.all.saturating_sub(self.mapped)
     }
 }
 
-/// Resident memory in bytes, files and shared pages among it.
+/// Resident memory in bytes, including files and shared memory.
 ///
 /// # Errors
-/// It is gone, or cannot be read.
+/// The process has exited, or the file cannot be read.
 pub fn resident(root: &Path, pid: u32) -> io::Result<u64> {
     resident_parts(root, pid).map(|resident| resident.all)
 }
@@ -338,18 +335,17 @@ pub(crate) fn resident_parts(root: &Path, pid: u32) -> io::Result<Resident> {
         .map(|word| word.parse::<u64>().ok().and_then(|pages| pages.checked_mul(page)));
     let all = bytes.next().flatten();
     let mapped = bytes.next().flatten().unwrap_or(0);
-    // An empty file: its memory is gone.
+    // The file of an exiting process is empty.
     let all = all.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
     Ok(Resident { all, mapped })
 }
 
-/// The size of ordinary pages, in bytes.
+/// Size of base pages in bytes.
 pub(crate) fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// The size of ordinary pages and of transparent huge ones, in bytes; without huge ones both are the
-/// ordinary.
+/// Sizes of base pages and transparent huge pages in bytes; both are equal without transparent huge pages.
 pub(crate) fn page_sizes(root: &Path) -> (u64, u64) {
     let page = page_size();
     let path = root.join("sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
@@ -360,21 +356,21 @@ pub(crate) fn page_sizes(root: &Path) -> (u64, u64) {
     (page, huge.filter(is_whole).unwrap_or(page))
 }
 
-/// What was read of a file.
+/// Content of a file up to a bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Text {
+pub(crate) struct FileText {
     pub(crate) bytes: Vec<u8>,
-    /// Whether there was more. Then it ends with a line.
+    /// Whether the file is longer. The text ends with a whole line then.
     pub(crate) is_cut: bool,
 }
 
-/// A file of `/proc` with a line for each mapping.
-pub(crate) fn read_lines(path: &Path) -> io::Result<Text> {
+/// Reads a file of `/proc` with a line per mapping.
+pub(crate) fn read_lines(path: &Path) -> io::Result<FileText> {
     read_upto(path, LINES_MAX)
 }
 
-/// A process's `smaps`; cut it ends with a whole block.
-pub(crate) fn read_smaps(root: &Path, pid: u32) -> io::Result<Text> {
+/// Reads the `smaps` of a process, cut after a whole block.
+pub(crate) fn read_smaps(root: &Path, pid: u32) -> io::Result<FileText> {
     let mut text = read_upto(&root.join(format!("proc/{pid}/smaps")), SMAPS_MAX)?;
     if text.is_cut {
         // The last block may have lost lines.
@@ -396,9 +392,9 @@ pub(crate) fn read_smaps(root: &Path, pid: u32) -> io::Result<Text> {
     Ok(text)
 }
 
-fn read_upto(path: &Path, max: u64) -> io::Result<Text> {
+fn read_upto(path: &Path, max: u64) -> io::Result<FileText> {
     let file = fault::retry("open", || File::open(path))?;
-    fault::retry("read", || Ok(()))?; // Reading to the end goes on by itself when interrupted.
+    fault::retry("read", || Ok(()))?; // `read_to_end` repeats interrupted reads.
     let mut bytes = Vec::new();
     let read = file.take(max).read_to_end(&mut bytes);
     read.map_err(|error| match error.raw_os_error() {
@@ -410,7 +406,7 @@ fn read_upto(path: &Path, max: u64) -> io::Result<Text> {
         let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         bytes.truncate(end);
     }
-    Ok(Text { bytes, is_cut })
+    Ok(FileText { bytes, is_cut })
 }
 
 #[cfg(test)]
@@ -434,80 +430,71 @@ Node 1 HugePages_Free:      3
 ";
 
     #[test]
-    fn one_slow_look_does_not_have_a_process_sampled_for_ever() {
-        let mut pace = WalkCost::default();
-        let (n_pages, time) = (90_000, Nanos::from_millis(10));
-        pace.learn(n_pages, Nanos::from_millis(60));
-        assert!(time < pace.of(n_pages), "it is sampled");
-        let n_sampled = (0..).take_while(|_| {
-            time < pace.of(n_pages) && {
-                pace.forget();
-                true
-            }
-        });
-        assert_eq!(n_sampled.count(), 18);
-        pace.learn(n_pages, Nanos::from_millis(2));
-        assert!(pace.of(n_pages) < time);
+    fn one_slow_walk_does_not_prevent_further_walks() {
+        let (mut cost, time) = (WalkCost::default(), Nanos::from_millis(10));
+        // Samples until the process is walked again.
+        let n_sampled = |cost: &mut WalkCost, n_pages: u64| {
+            let is_sampled = |_: &u32| {
+                let is_sampled = time < cost.of(n_pages);
+                if is_sampled {
+                    cost.forget();
+                }
+                is_sampled
+            };
+            (0..).take_while(is_sampled).count()
+        };
+        cost.learn(90_000, Nanos::from_millis(60));
+        assert_eq!(n_sampled(&mut cost, 90_000), 18);
+        cost.learn(90_000, Nanos::from_millis(2));
+        assert!(cost.of(90_000) < time);
+        // The estimate does not fall to zero meanwhile.
+        let (mut cost, n_pages) = (WalkCost::default(), 1 << 20);
+        (0..10).for_each(|_| cost.learn(n_pages, Nanos::from_millis(80)));
+        assert_eq!(n_sampled(&mut cost, n_pages), 178, "about 90 minutes");
     }
 
     #[test]
-    fn what_was_not_tried_for_long_is_not_thought_to_cost_nothing() {
-        let mut pace = WalkCost::default();
-        let (n_pages, time) = (1 << 20, Nanos::from_millis(10));
-        (0..10).for_each(|_| pace.learn(n_pages, Nanos::from_millis(80)));
-        let n_sampled = (0..).take_while(|_| {
-            pace.forget();
-            time < pace.of(n_pages)
-        });
-        assert_eq!(n_sampled.count(), 177, "some ninety minutes");
-    }
-
-    #[test]
-    fn what_can_be_taken_back_is_clean_files_not_used_lately_and_half_of_the_kernels_own() {
-        let figures = parse_node_meminfo(MEMINFO.as_bytes()).expect("a node's meminfo");
+    fn clean_inactive_file_pages_and_half_of_the_reclaimable_slab_are_reclaimable() {
+        let node = parse_node_meminfo(MEMINFO.as_bytes()).expect("a node's meminfo");
         let kib = |bytes: u64| bytes / 1024;
-        assert_eq!((kib(figures.total), kib(figures.free)), (1_000_000, 400_000));
-        assert_eq!(kib(figures.reclaimable), 20_000 - 1_200 + 4_000);
-        assert_eq!(figures.n_huge_free, 3);
+        assert_eq!((kib(node.total), kib(node.free)), (1_000_000, 400_000));
+        assert_eq!(kib(node.reclaimable), 20_000 - 1_200 + 4_000);
+        assert_eq!(node.n_huge_free, 3);
         assert_eq!(parse_node_meminfo(b"Node 1 MemTotal: 5 kB\n"), None);
     }
 
     fn own() -> (u32, u64) {
         let pid = std::process::id();
-        (pid, procfs::stat(Path::new("/"), pid).expect("own line").born_ticks)
+        (pid, procfs::stat(Path::new("/"), pid).expect("own line").start_time_ticks)
     }
 
     #[test]
-    fn the_memory_of_this_process_lies_somewhere_walked_or_sampled() {
+    fn the_memory_of_this_process_is_found_by_walk_and_by_samples() {
         let touched = vec![1u8; 32 << 20];
-        let mut pace = WalkCost::default();
-        let walked = match sample_process(
-            Path::new("/"),
-            own(),
-            SampleEffort::of(Nanos::from_secs(10)),
-            &mut pace,
-        ) {
+        let mut cost = WalkCost::default();
+        let mut sample = |time| {
+            sample_process(Path::new("/"), own(), SampleEffort::of(time), &mut cost)
+        };
+        let walked = match sample(Nanos::from_secs(10)) {
             Ok(walked) => walked,
             Err(error) => {
-                println!("not run: this kernel tells no memory by node ({error})");
+                println!("not run: this kernel reports no memory by node ({error})");
                 return;
             }
         };
         assert_eq!(walked.permille, 1000);
-        let own_bytes = |looked: &NumaSample| -> u64 {
-            looked.nodes.values().map(|lies| lies.small + lies.huge).sum()
+        let own_bytes = |sample: &NumaSample| -> u64 {
+            sample.nodes.values().map(|pages| pages.small + pages.huge).sum()
         };
         assert!(32 << 20 <= own_bytes(&walked), "{walked:?}");
-        let sampled =
-            sample_process(Path::new("/"), own(), SampleEffort::of(Nanos::ZERO), &mut pace)
-                .expect("a sample");
+        let sampled = sample(Nanos::ZERO).expect("a sample");
         assert!(sampled.permille < 1000);
         assert!(16 << 20 <= own_bytes(&sampled), "{sampled:?}");
         drop(touched);
     }
 
     #[test]
-    fn a_policy_of_any_thread_or_mapping_counts() {
+    fn a_policy_of_any_thread_or_mapping_is_found() {
         let check = |threads: &[&str], expected: bool| {
             let world = tempfile::tempdir().expect("a folder");
             let process = world.path().join("proc/7");
@@ -531,12 +518,12 @@ Node 1 HugePages_Free:      3
     }
 
     #[test]
-    fn what_stands_behind_the_cut_of_a_file_makes_less_than_all_of_it() {
-        let text = |text: &str, is_cut| Text { bytes: text.as_bytes().to_vec(), is_cut };
+    fn a_cut_file_reduces_the_inspected_share() {
+        let text = |text: &str, is_cut| FileText { bytes: text.as_bytes().to_vec(), is_cut };
         let numa =
             "1000 default anon=30 N0=30\n9000 default anon=10 N1=10\nf000 default file=/a N1=5\n";
         let smaps = "1000-2000 rw-p 0 0 0\nPrivate_Dirty: 120 kB\n";
-        let check = |numa: Text, smaps: Text, expected: u16| {
+        let check = |numa: FileText, smaps: FileText, expected: u16| {
             let (_, permille) = add_up(&numa, &smaps, || Ok(90 * 4096)).expect("sizes are known");
             assert_eq!(permille, expected);
         };
@@ -547,19 +534,16 @@ Node 1 HugePages_Free:      3
     }
 
     #[test]
-    fn another_with_the_same_number_is_not_looked_at() {
-        let (pid, born_ticks) = own();
-        let other = sample_process(
-            Path::new("/"),
-            (pid, born_ticks + 1),
-            SampleEffort::of(Nanos(1)),
-            &mut WalkCost::default(),
-        );
-        assert_eq!(other.expect_err("somebody else").kind(), io::ErrorKind::NotFound);
+    fn another_process_with_the_same_pid_is_not_sampled() {
+        let (pid, start) = own();
+        let mut cost = WalkCost::default();
+        let effort = SampleEffort::of(Nanos(1));
+        let other = sample_process(Path::new("/"), (pid, start + 1), effort, &mut cost);
+        assert_eq!(other.expect_err("another process").kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
-    fn own_mappings_are_nobodys_files() {
+    fn own_mappings_are_private_memory_without_reserved_addresses() {
         let maps = b"\
 55d8c000-55d90000 r--p 00000000 08:01 77 /usr/bin/cat
 55d91000-55d99000 rw-p 00000000 00:00 0 [heap]
@@ -571,7 +555,7 @@ Node 1 HugePages_Free:      3
         let starts = |it: Vec<SmapsBlock>| it.iter().map(|k| k.range.0).collect::<Vec<_>>();
         assert_eq!(starts(own_mappings(maps).collect()), [0x55d9_1000, 0x7f00_0000]);
         assert_eq!(
-            starts(nobodys_mappings(maps).collect()),
+            starts(memory_mappings(maps).collect()),
             [0x55d9_1000, 0x7f00_0000, 0x7f20_0000]
         );
     }
@@ -580,7 +564,7 @@ Node 1 HugePages_Free:      3
         #[test]
         fn no_text_makes_a_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = parse_node_meminfo(&text);
-            let _ = nobodys_mappings(&text).count();
+            let _ = memory_mappings(&text).count();
         }
     }
 }

@@ -1,6 +1,5 @@
-//! Where the memory of a process comes from: `set_mempolicy`, set by a child on itself before exec.
-//!
-//! No library that is kept up has these calls, so they stand here as bare system calls.
+//! Memory policy of a process: set_mempolicy(2), called by a child before exec. The constants are those of
+//! `linux/mempolicy.h`; no maintained library has them.
 
 use std::io;
 use std::path::Path;
@@ -17,10 +16,10 @@ const MPOL_INTERLEAVE: i32 = 3;
 const MPOL_PREFERRED_MANY: i32 = 5;
 /// Since Linux 6.9.
 const MPOL_WEIGHTED_INTERLEAVE: i32 = 6;
-/// The kernel can be built for 1024 nodes at most.
+/// The kernel supports at most 1024 nodes.
 const WORDS: usize = 1024 / 64;
 
-/// A memory policy in the kernel's own form, ready for a child between fork and exec.
+/// A memory policy in the form of the system call, prepared for a child between fork and exec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
     mode: i32,
@@ -28,7 +27,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Translates; a preference for one node takes the form that every kernel knows.
+    /// Converts a policy. One preferred node uses the mode that every kernel supports.
     pub fn new(policy: &MemoryPolicy) -> Self {
         let (mode, nodes) = match policy {
             MemoryPolicy::Bind(nodes) => (MPOL_BIND, nodes),
@@ -40,12 +39,12 @@ impl Prepared {
         Prepared { mode, nodes: nodes.words().collect() }
     }
 
-    /// Makes it the policy of the calling thread and of all that it starts. Allocates nothing.
+    /// Sets the policy of the calling thread and of its future children. Does not allocate.
     pub fn apply(&self) -> io::Result<()> {
         fault::refuse("set_mempolicy")?;
-        // The kernel reads one bit less than it is told: a quirk as old as the call.
+        // The kernel reads one bit less than `maxnode`.
         let n_bits = self.nodes.len() * 64 + 1;
-        // SAFETY: the kernel reads as many words as n_bits - 1 bits fill, which is what there is.
+        // SAFETY: the kernel reads n_bits - 1 bits, which is all of `nodes`.
         let done = unsafe {
             libc::syscall(libc::SYS_set_mempolicy, self.mode, self.nodes.as_ptr(), n_bits)
         };
@@ -53,18 +52,18 @@ impl Prepared {
     }
 }
 
-/// Whether this kernel interleaves by weights; the weights are the system's, and are left as they are.
+/// Whether the kernel has weighted interleaving. Its weights are system-wide and are not changed.
 pub fn has_weighted(root: &Path) -> bool {
     let path = root.join("sys/kernel/mm/mempolicy/weighted_interleave");
     fault::retry("stat", || std::fs::metadata(&path)).is_ok_and(|meta| meta.is_dir())
 }
 
-/// The nodes that the calling thread's own policy names and whether it interleaves over them.
+/// Whether the policy of the calling thread interleaves, and its nodes.
 pub fn own() -> io::Result<(bool, NodeSet)> {
     fault::refuse("get_mempolicy")?;
     let mut mode: i32 = 0;
     let mut nodes = [0u64; WORDS];
-    // SAFETY: the kernel writes one int and at most the number of bits given, into memory of ours.
+    // SAFETY: the kernel writes one int and at most the given number of bits, the size of `nodes`.
     let done = unsafe {
         libc::syscall(
             libc::SYS_get_mempolicy,
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_preferred_node_takes_the_form_that_old_kernels_know() {
+    fn one_preferred_node_uses_the_mode_of_old_kernels() {
         let one = MemoryPolicy::Preferred([base::NodeId(3)].into_iter().collect());
         assert_eq!(Prepared::new(&one), Prepared { mode: MPOL_PREFERRED, nodes: vec![8] });
         let two = MemoryPolicy::Preferred([0, 64].map(base::NodeId).into_iter().collect());
@@ -96,11 +95,11 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_was_set_is_read_again() {
+    fn a_policy_that_was_set_is_read_back() {
         std::thread::spawn(|| {
             let node0: NodeSet = [base::NodeId(0)].into_iter().collect();
             if Prepared::new(&MemoryPolicy::Interleave(node0.clone())).apply().is_err() {
-                println!("not run: this kernel has no memory policies, or no node 0 for us");
+                println!("not run: no memory policies in this kernel, or node 0 is not allowed");
                 return;
             }
             assert_eq!(own().expect("own policy"), (true, node0));

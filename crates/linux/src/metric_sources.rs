@@ -1,16 +1,15 @@
-//! Which signals can be read on this machine, and why not the others.
+//! Availability of metrics on this machine, with the reason if one cannot be read.
 //!
 //! ```text
-//!   counters    the processor counts for each task             perf_event_open
-//!   bandwidth   memory controllers and caches count per node   uncore counters, resctrl
-//!   kernel      the scheduler's own books, per task or system  software events, schedstat, PSI
-//!   declared    what a workload file says of its programs      always
+//!   counters    hardware counters per task                 perf_event_open
+//!   bandwidth   memory controllers and LLC domains         uncore counters, resctrl
+//!   kernel      accounting of the kernel, task or system   software events, schedstat, PSI
+//!   declared    declarations of the workload file          always
 //! ```
 //!
-//! The first, second and last are the tiers that a decision can stand on, best first; the kernel's
-//! books tell how long tasks ran and waited, on every tier. On the machine itself each answer comes from
-//! trying; a recording of another machine shows which files it had, and whoever asks there whether
-//! a counter opens gets no answer instead of a guess.
+//! The first, second and last are the signal tiers of a decision, best first; the accounting of the kernel is used
+//! with every tier. On this machine availability is determined by trying. Of a recorded tree it is known
+//! only as far as files show it.
 
 use std::fmt;
 use std::fs;
@@ -19,41 +18,42 @@ use std::path::Path;
 
 use crate::fault;
 use crate::perf::{self, Attr, CounterScope, CounterTarget, Flags};
+use crate::pmu::{Uarch, uarch_of};
 
-/// What a signal stands on.
+/// Tier of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceTier {
-    /// The processor's counters per task.
+    /// Hardware counters per task.
     Counters,
     /// Memory controllers or caches, per node or LLC domain.
     Bandwidth,
-    /// What the kernel accounts for.
+    /// Accounting of the kernel.
     Kernel,
-    /// What was declared.
+    /// Declarations of the workload file.
     Declared,
 }
 
-/// Whether a signal can be read.
+/// Whether a metric can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// It was tried.
+    /// A read succeeded.
     Yes,
-    /// It was tried, or what it needs is not there.
+    /// A read failed, or a requirement is missing.
     No,
-    /// This is a recording; only the machine itself could tell.
+    /// The tree is a recording; only known on the machine itself.
     Unknown,
 }
 
-/// One signal.
+/// A metric and its availability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricSource {
-    /// What it stands on.
+    /// Its tier.
     pub tier: SourceTier,
-    /// What it tells, with whom it tells it of.
+    /// The metric and its scope.
     pub name: &'static str,
-    /// Whether it can be read here.
+    /// Whether it can be read.
     pub readable: Availability,
-    /// What it is read from, or why it cannot be read and what would help.
+    /// The interface, or why it cannot be read and the remedy.
     pub why: String,
 }
 
@@ -68,36 +68,35 @@ impl fmt::Display for SourceTier {
     }
 }
 
-/// What the processor would count of a task, or why not.
+/// The hardware event for a [`sched::CounterEvent`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventMapping {
-    /// Of what.
+    /// The counted event.
     pub counter_event: sched::CounterEvent,
-    /// The vendor's name of the event, and its words in the PMU's format; or why there is none.
+    /// The vendor's name and the terms of the PMU's format; or why there is none.
     pub event: Result<(String, String), String>,
 }
 
-/// The family of the processor of the machine below a root folder, and its events: those that would be
-/// asked for, whether or not this kernel shows counters and lets us count.
-pub fn events(root: &Path) -> (&'static perf::Uarch, Vec<EventMapping>) {
+/// The microarchitecture of the machine below a root, and its hardware events, regardless of permissions.
+pub fn events(root: &Path) -> (&'static Uarch, Vec<EventMapping>) {
     let mut source = crate::source::Live::new(root);
-    let family = perf::uarch_of(&crate::collectors::identity_of(&mut source));
-    let by_processor = |q: &&sched::CounterEvent| q.source() == sched::EventKind::Hardware;
-    let counted = |&counter_event: &sched::CounterEvent| {
-        let event = match family.why_absent(counter_event) {
+    let uarch = uarch_of(&crate::collectors::identity_of(&mut source));
+    let is_hardware = |q: &&sched::CounterEvent| q.source() == sched::EventKind::Hardware;
+    let mapping = |&counter_event: &sched::CounterEvent| {
+        let event = match uarch.why_absent(counter_event) {
             Some(why) => Err(why),
-            None => Ok(named(family, counter_event)),
+            None => Ok(names_and_terms(uarch, counter_event)),
         };
         EventMapping { counter_event, event }
     };
-    (family, sched::CounterEvent::ALL.iter().filter(by_processor).map(counted).collect())
+    (uarch, sched::CounterEvent::ALL.iter().filter(is_hardware).map(mapping).collect())
 }
 
-/// An event's name and words; of a hybrid processor those of every kind of core.
-fn named(family: &perf::Uarch, counter_event: sched::CounterEvent) -> (String, String) {
+/// Name and terms of an event; of a hybrid processor those of every core type.
+fn names_and_terms(uarch: &Uarch, counter_event: sched::CounterEvent) -> (String, String) {
     let mut names: Vec<&str> = Vec::new();
     let mut terms: Vec<&str> = Vec::new();
-    for event in family.pmus.iter().filter_map(|pmu| pmu.events.get(&counter_event)) {
+    for event in uarch.pmus.iter().filter_map(|pmu| pmu.events.get(&counter_event)) {
         if !names.contains(&event.name.as_str()) {
             names.push(&event.name);
             terms.push(&event.terms);
@@ -106,7 +105,7 @@ fn named(family: &perf::Uarch, counter_event: sched::CounterEvent) -> (String, S
     (names.join(" / "), terms.join(" / "))
 }
 
-/// All signals of the machine below a root folder, best tier first.
+/// All metrics of the machine below a root, best tier first.
 pub fn read(root: &Path) -> Vec<MetricSource> {
     let place = Place { root, is_live: root == Path::new("/") };
     let counters = |name, event| signal(SourceTier::Counters, name, place.task_counter(event));
@@ -117,10 +116,10 @@ pub fn read(root: &Path) -> Vec<MetricSource> {
         signal(SourceTier::Bandwidth, "memory traffic of an LLC domain", place.resctrl()),
         signal(
             SourceTier::Kernel,
-            "page faults and moves of a task",
+            "page faults and migrations of a task",
             place.task_counter(Event::Faults),
         ),
-        signal(SourceTier::Kernel, "waiting time of a task", place.schedstat()),
+        signal(SourceTier::Kernel, "wait time of a task", place.schedstat()),
         signal(SourceTier::Kernel, "pressure on CPUs and memory", place.pressure()),
         signal(
             SourceTier::Declared,
@@ -130,7 +129,7 @@ pub fn read(root: &Path) -> Vec<MetricSource> {
     ]
 }
 
-const DECLARED: &str = "the workload file says it";
+const DECLARED: &str = "declared in the workload file";
 
 fn signal(tier: SourceTier, name: &'static str, (readable, why): Answer) -> MetricSource {
     MetricSource { tier, name, readable, why }
@@ -138,7 +137,7 @@ fn signal(tier: SourceTier, name: &'static str, (readable, why): Answer) -> Metr
 
 type Answer = (Availability, String);
 
-/// What is tried, as the kernel numbers it.
+/// A perf event that is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     CacheMisses,
@@ -147,9 +146,8 @@ enum Event {
     CpuClock,
 }
 
-/// Opens a counter, disabled, and closes it; of a task with what the kernel does for it, or only in its
-/// own code, which takes the least right.
-fn try_open(event: Event, whom: CounterTarget, user_only: bool) -> io::Result<()> {
+/// Opens a disabled counter and closes it; with `user_only` in user mode only, which needs the least permission.
+fn try_open(event: Event, target: CounterTarget, user_only: bool) -> io::Result<()> {
     let (kind, number) = match event {
         Event::CacheMisses => (0, 3),
         Event::Instructions => (0, 1),
@@ -157,11 +155,10 @@ fn try_open(event: Event, whom: CounterTarget, user_only: bool) -> io::Result<()
         Event::CpuClock => (1, 0),
     };
     let flags = Flags { user_only, disabled: true, inherit: false };
-    perf::open(&Attr { kind, config: [number, 0, 0], flags }, whom, None).map(drop)
+    perf::open(&Attr { kind, config: [number, 0, 0], flags }, target, None).map(drop)
 }
 
-/// What is told of counting a task. `open` tries it, as a whole or only in the task's own code, as
-/// counters are opened.
+/// Availability of an event of tasks. `open` tries it in both modes or in user mode only.
 fn task_answer(
     event: Event,
     paranoid: Option<i32>,
@@ -172,9 +169,9 @@ fn task_answer(
     }
     match open(true) {
         Ok(()) => {
-            // Moves between CPUs happen in the kernel.
-            let less = if event == Event::Faults { "page faults alone, " } else { "" };
-            let why = format!("perf_event_open, {less}{}", perf::own_code_only(paranoid));
+            // Migrations happen in kernel mode.
+            let less = if event == Event::Faults { "page faults only, " } else { "" };
+            let why = format!("perf_event_open, {less}{}", perf::user_mode_only(paranoid));
             (Availability::Yes, why)
         }
         Err(error) => {
@@ -188,7 +185,7 @@ fn first_cpu() -> u32 {
     cpus.first().map_or(0, |cpu| cpu.0)
 }
 
-/// The machine that is asked.
+/// The inspected tree.
 struct Place<'a> {
     root: &'a Path,
     is_live: bool,
@@ -198,26 +195,26 @@ impl Place<'_> {
     fn task_counter(&self, event: Event) -> Answer {
         let paranoid = self.paranoid();
         if !self.is_live {
-            return (Availability::Unknown, only_there(paranoid));
+            return (Availability::Unknown, only_on_machine(paranoid));
         }
         task_answer(event, paranoid, |user_only| try_open(event, CounterTarget::Task(0), user_only))
     }
 
-    /// Counters outside the cores belong to no task: counting them needs the right to count a
-    /// whole CPU, which is tried with an event that every machine has.
+    /// Counters outside the cores belong to no task: they need the permission to count a CPU, which is tried
+    /// with an event that every machine has.
     fn controllers(&self) -> Answer {
         let units = self.controller_units();
         if units.is_empty() && !self.is_live && !self.has("sys/bus/event_source") {
-            return (Availability::Unknown, ONLY_THERE.to_owned());
+            return (Availability::Unknown, ONLY_ON_MACHINE.to_owned());
         }
         if units.is_empty() {
             return (
                 Availability::No,
-                "the kernel knows no counter of memory controllers".to_owned(),
+                "the kernel has no PMU driver for memory controllers".to_owned(),
             );
         }
         if !self.is_live {
-            return (Availability::Unknown, format!("{units}; {}", only_there(self.paranoid())));
+            return (Availability::Unknown, format!("{units}; {}", only_on_machine(self.paranoid())));
         }
         match try_open(Event::CpuClock, CounterTarget::Cpu(first_cpu()), false) {
             Ok(()) => (Availability::Yes, units),
@@ -228,7 +225,7 @@ impl Place<'_> {
         }
     }
 
-    /// The counting units by the kernel's names for them: Intel, AMD, ARM, Huawei, Ampere, NVIDIA.
+    /// Devices of memory controllers by their names in sysfs: Intel, AMD, Arm, Huawei, Ampere, NVIDIA.
     fn controller_units(&self) -> String {
         const NAMES: [&str; 8] = [
             "uncore_imc",
@@ -263,7 +260,7 @@ impl Place<'_> {
             Ok(features) if features.contains("mbm_total_bytes") => {
                 (Availability::Yes, "resctrl".to_owned())
             }
-            Ok(_) => (Availability::No, "resctrl here counts no memory traffic".to_owned()),
+            Ok(_) => (Availability::No, "resctrl of this processor has no memory traffic".to_owned()),
             Err(_) if self.has("sys/fs/resctrl/schemata") => (
                 Availability::No,
                 "resctrl is mounted, but this processor has no monitoring".to_owned(),
@@ -273,7 +270,7 @@ impl Place<'_> {
                 "resctrl is not mounted: mount -t resctrl resctrl /sys/fs/resctrl".to_owned(),
             ),
             Err(_) if !self.is_live && !self.has("proc/filesystems") => {
-                (Availability::Unknown, ONLY_THERE.to_owned())
+                (Availability::Unknown, ONLY_ON_MACHINE.to_owned())
             }
             Err(_) => (Availability::No, "the kernel has no resctrl for this processor".to_owned()),
         }
@@ -282,7 +279,7 @@ impl Place<'_> {
     fn schedstat(&self) -> Answer {
         match self.text("proc/self/schedstat") {
             Ok(_) => (Availability::Yes, "/proc/PID/schedstat".to_owned()),
-            Err(_) if !self.is_live => (Availability::Unknown, ONLY_THERE.to_owned()),
+            Err(_) if !self.is_live => (Availability::Unknown, ONLY_ON_MACHINE.to_owned()),
             Err(_) => (Availability::No, "the kernel was built without SCHED_INFO".to_owned()),
         }
     }
@@ -290,13 +287,13 @@ impl Place<'_> {
     fn pressure(&self) -> Answer {
         match self.text("proc/pressure/memory") {
             Ok(_) => (Availability::Yes, "/proc/pressure".to_owned()),
-            Err(_) if !self.is_live => (Availability::Unknown, ONLY_THERE.to_owned()),
+            Err(_) if !self.is_live => (Availability::Unknown, ONLY_ON_MACHINE.to_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => (
                 Availability::No,
                 "the kernel has no PSI (since Linux 4.20, CONFIG_PSI)".to_owned(),
             ),
             Err(_) => {
-                (Availability::No, "PSI is switched off: start the kernel with psi=1".to_owned())
+                (Availability::No, "PSI is disabled: boot the kernel with psi=1".to_owned())
             }
         }
     }
@@ -314,13 +311,13 @@ impl Place<'_> {
     }
 }
 
-/// Why there is no answer for a recording.
-pub const ONLY_THERE: &str = "only the machine itself can tell";
+/// The reason for a metric of a recorded tree.
+pub const ONLY_ON_MACHINE: &str = "only known on the machine itself";
 
-fn only_there(paranoid: Option<i32>) -> String {
+fn only_on_machine(paranoid: Option<i32>) -> String {
     match paranoid {
-        Some(value) => format!("{ONLY_THERE}; its perf_event_paranoid is {value}"),
-        None => ONLY_THERE.to_owned(),
+        Some(value) => format!("{ONLY_ON_MACHINE}; its perf_event_paranoid is {value}"),
+        None => ONLY_ON_MACHINE.to_owned(),
     }
 }
 
@@ -342,24 +339,24 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_shows_what_it_has_and_guesses_nothing() {
+    fn of_a_recorded_tree_only_the_recorded_files_are_known() {
         check(
             &[],
             expect_test::expect![[r#"
-                counters  Unknown: last-level cache misses of a task: only the machine itself can tell
-                counters  Unknown: cycles and instructions of a task: only the machine itself can tell
-                bandwidth Unknown: memory controller traffic of a node: only the machine itself can tell
-                bandwidth Unknown: memory traffic of an LLC domain: only the machine itself can tell
-                kernel    Unknown: page faults and moves of a task: only the machine itself can tell
-                kernel    Unknown: waiting time of a task: only the machine itself can tell
-                kernel    Unknown: pressure on CPUs and memory: only the machine itself can tell
-                declared  Yes: class or profile × CPU time of a job: the workload file says it
+                counters  Unknown: last-level cache misses of a task: only known on the machine itself
+                counters  Unknown: cycles and instructions of a task: only known on the machine itself
+                bandwidth Unknown: memory controller traffic of a node: only known on the machine itself
+                bandwidth Unknown: memory traffic of an LLC domain: only known on the machine itself
+                kernel    Unknown: page faults and migrations of a task: only known on the machine itself
+                kernel    Unknown: wait time of a task: only known on the machine itself
+                kernel    Unknown: pressure on CPUs and memory: only known on the machine itself
+                declared  Yes: class or profile × CPU time of a job: declared in the workload file
             "#]],
         );
     }
 
     #[test]
-    fn who_may_count_only_a_tasks_own_code_is_told_so_and_what_would_help() {
+    fn a_restriction_to_user_mode_is_reported_with_its_remedy() {
         let refused = || Err(io::Error::from_raw_os_error(libc::EACCES));
         let answer = |event, paranoid, whole: bool, own: bool| {
             let (readable, why) = task_answer(event, Some(paranoid), |user_only| {
@@ -370,14 +367,14 @@ mod tests {
         assert_eq!(answer(Event::Instructions, 1, true, true), "Yes: perf_event_open");
         assert_eq!(
             answer(Event::Instructions, 2, false, true),
-            "Yes: perf_event_open, in its own code only; to count what the kernel does for it: \
-             perf_event_paranoid is 2, set it to 1 or less, or give CAP_PERFMON"
+            "Yes: perf_event_open, in user mode only; to count kernel mode too: perf_event_paranoid is 2, \
+             set it to 1 or less, or give CAP_PERFMON"
         );
         let faults = answer(Event::Faults, 2, false, true);
         assert!(
-            faults.starts_with("Yes: perf_event_open, page faults alone, in its own code only")
+            faults.starts_with("Yes: perf_event_open, page faults only, in user mode only")
         );
-        // As Debian's kernels have it.
+        // As in Debian's kernels.
         assert_eq!(
             answer(Event::Faults, 3, false, false),
             "No: perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON"
@@ -385,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn units_resctrl_and_books_are_found_where_they_are_recorded() {
+    fn recorded_units_resctrl_and_kernel_accounting_are_found() {
         check(
             &[
                 ("sys/bus/event_source/devices/uncore_imc_0/type", "14"),
@@ -397,20 +394,20 @@ mod tests {
                 ("proc/self/schedstat", "1 2 3"),
             ],
             expect_test::expect![[r#"
-                counters  Unknown: last-level cache misses of a task: only the machine itself can tell; its perf_event_paranoid is 2
-                counters  Unknown: cycles and instructions of a task: only the machine itself can tell; its perf_event_paranoid is 2
-                bandwidth Unknown: memory controller traffic of a node: 2 units, uncore_imc_0 to uncore_imc_3; only the machine itself can tell; its perf_event_paranoid is 2
+                counters  Unknown: last-level cache misses of a task: only known on the machine itself; its perf_event_paranoid is 2
+                counters  Unknown: cycles and instructions of a task: only known on the machine itself; its perf_event_paranoid is 2
+                bandwidth Unknown: memory controller traffic of a node: 2 units, uncore_imc_0 to uncore_imc_3; only known on the machine itself; its perf_event_paranoid is 2
                 bandwidth Yes: memory traffic of an LLC domain: resctrl
-                kernel    Unknown: page faults and moves of a task: only the machine itself can tell; its perf_event_paranoid is 2
-                kernel    Yes: waiting time of a task: /proc/PID/schedstat
+                kernel    Unknown: page faults and migrations of a task: only known on the machine itself; its perf_event_paranoid is 2
+                kernel    Yes: wait time of a task: /proc/PID/schedstat
                 kernel    Yes: pressure on CPUs and memory: /proc/pressure
-                declared  Yes: class or profile × CPU time of a job: the workload file says it
+                declared  Yes: class or profile × CPU time of a job: declared in the workload file
             "#]],
         );
     }
 
     #[test]
-    fn this_machine_answers_by_trying() {
+    fn every_metric_of_this_machine_is_available_or_has_a_reason() {
         for signal in read(Path::new("/")) {
             assert_ne!(signal.readable, Availability::Unknown, "{signal:?}");
             assert!(!signal.why.is_empty() && !signal.why.contains('\n'), "{signal:?}");

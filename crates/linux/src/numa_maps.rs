@@ -1,85 +1,84 @@
-//! Where the memory of a process lies, as the kernel tells it: text in, values out.
+//! Parsers of `/proc/PID/numa_maps` and `/proc/PID/smaps`: memory of a process by node and kind.
 //!
-//! Two files tell it together, a line or a block for each mapping, named by its first address:
+//! Each file has a line or a block for each mapping, identified by its first address:
 //!
 //! ```text
-//!   numa_maps   7f3c0000 default anon=512 mapmax=2 N0=256 N2=256 kernelpagesize_kB=4     on which nodes
-//!   smaps       7f3c0000-7f3e0000 rw-p 00000000 00:00 0                                  of which kind
+//!   numa_maps   7f3c0000 default anon=512 mapmax=2 N0=256 N2=256 kernelpagesize_kB=4     nodes
+//!   smaps       7f3c0000-7f3e0000 rw-p 00000000 00:00 0                                  kinds
 //!               Private_Dirty: 1024 kB … AnonHugePages: 2048 kB …
 //! ```
 //!
-//! The kernel counts nodes and kinds apart, so within one mapping the kinds are shared out over its
-//! nodes in proportion. Without `smaps` a mapping is of one kind: shared when one of its pages is
-//! mapped by several processes (`mapmax`), and transparent huge pages cannot be told.
+//! The kernel counts nodes and kinds separately, so the kinds of a mapping are distributed over its nodes in
+//! proportion. Without `smaps` a mapping has one kind: shared if one of its pages is mapped by several
+//! processes (`mapmax`), and transparent huge pages are unknown.
 //!
-//! Amounts are bytes. Not here: swapped pages, which lie on no node.
+//! Amounts are bytes. Swapped pages are on no node and are not counted.
 
 use std::collections::BTreeMap;
 
 use base::NodeId;
 
-/// What lies on one node. The four do not overlap.
+/// Memory on one node. The four kinds do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodePages {
-    /// The process's own memory in pages of the ordinary size.
+    /// Private memory in base pages.
     pub small: u64,
-    /// The same in huge pages, transparent or reserved.
+    /// Private memory in huge pages, transparent or reserved.
     pub huge: u64,
-    /// Pages in mappings of files, those among them that were written to and copied.
+    /// Pages in mappings of files, including private copies.
     pub file: u64,
-    /// Shared with other processes.
+    /// Memory shared with other processes.
     pub shared: u64,
 }
 
-/// What lies where.
+/// Memory by node.
 pub type ByNode = BTreeMap<NodeId, NodePages>;
 
 /// A line of `numa_maps`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// Its first address.
+    /// First address.
     pub start: u64,
     /// Pages by node, in the order of the kernel.
     pub nodes: Vec<(NodeId, u64)>,
-    /// By how many processes the page is mapped that most of them map.
+    /// Number of processes that map the page with the most mappings.
     pub mapmax: u64,
-    /// The size of its pages in bytes.
+    /// Page size in bytes.
     pub page_size: u64,
-    /// What it is a mapping of.
+    /// Backing of the mapping.
     pub kind: MappingKind,
-    /// Whether somebody said where its memory is to come from ([`has_policy`]).
+    /// Whether it has a memory policy ([`has_policy`]).
     pub has_policy: bool,
 }
 
-/// What a mapping is a mapping of.
+/// Backing of a mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MappingKind {
-    /// Memory of its own.
+    /// Anonymous memory.
     #[default]
-    Nothing,
+    Anonymous,
     /// A file on a disk.
     File,
-    /// Memory with a name (`shm`, `memfd`, System V): a file that lies in memory.
+    /// A file in memory (`shm`, `memfd`, System V).
     SharedMemory,
 }
 
 /// A block of `smaps`: bytes of each kind in one mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SmapsBlock {
-    /// Its first address, and the first after it.
+    /// First address, and first address after the mapping.
     pub range: (u64, u64),
-    /// Whether what is written to it stays the process's own.
+    /// Whether writes are private (copy on write).
     pub is_private: bool,
-    /// Mapped by this process alone.
+    /// Bytes mapped by this process only.
     pub private: u64,
-    /// Mapped by others too.
+    /// Bytes mapped by other processes too.
     pub shared: u64,
-    /// In transparent huge pages.
+    /// Bytes in transparent huge pages.
     pub huge: u64,
 }
 
-/// Reads a line of `numa_maps`; `None` for one of another form. Words that are not known are passed
-/// over.
+/// Parses a line of `numa_maps`; `None` if it is malformed. Unknown words are skipped.
 pub fn parse_line(line: &[u8]) -> Option<Mapping> {
     let line = std::str::from_utf8(line).ok()?;
     let mut words = line.split_ascii_whitespace();
@@ -105,8 +104,8 @@ pub fn parse_line(line: &[u8]) -> Option<Mapping> {
     Some(mapping)
 }
 
-/// Whether any of these lines tells of a memory policy, the process's or a mapping's own, that binds,
-/// prefers or interleaves. A mapping without one shows that of the thread whose file it is.
+/// Whether any of these lines has a memory policy of the process or the mapping that binds, prefers or
+/// interleaves. A mapping without a policy shows the policy of the thread that the file belongs to.
 pub fn has_policy(text: &[u8]) -> bool {
     let policy = |line: &[u8]| {
         let word = line.split(|&byte| byte == b' ').nth(1)?;
@@ -115,8 +114,8 @@ pub fn has_policy(text: &[u8]) -> bool {
     text.split(|&byte| byte == b'\n').any(|line| policy(line) == Some(true))
 }
 
-/// `bind:0-1`, `prefer=static:2`, `interleave:0,2`, `prefer (many):1-2`, `weighted interleave:0-3`. Memory
-/// where the thread runs (`local`) is what everybody has who says nothing.
+/// `bind:0-1`, `prefer=static:2`, `interleave:0,2`, `prefer (many):1-2`, `weighted interleave:0-3`. `default` and
+/// `local` allocate on the node of the CPU.
 fn is_policy(word: &str) -> bool {
     !matches!(word, "" | "default" | "local")
 }
@@ -129,23 +128,23 @@ fn of_path(path: &str) -> MappingKind {
     }
 }
 
-/// Reads the blocks of `smaps`, by first address. What is not known is passed over.
+/// Parses the blocks of `smaps`, by first address. Unknown lines are skipped.
 pub fn parse_smaps(text: &[u8]) -> BTreeMap<u64, SmapsBlock> {
     let mut all = BTreeMap::new();
     let mut now: Option<SmapsBlock> = None;
     for line in text.split(|&byte| byte == b'\n') {
         let Ok(line) = std::str::from_utf8(line) else { continue };
-        if let Some(begun) = parse_head(line) {
-            all.extend(now.replace(begun).map(|kinds| (kinds.range.0, kinds)));
-        } else if let Some(kinds) = &mut now {
-            add_figure(kinds, line);
+        if let Some(next) = parse_head(line) {
+            all.extend(now.replace(next).map(|block| (block.range.0, block)));
+        } else if let Some(block) = &mut now {
+            add_line(block, line);
         }
     }
-    all.extend(now.map(|kinds| (kinds.range.0, kinds)));
+    all.extend(now.map(|block| (block.range.0, block)));
     all
 }
 
-/// The head of a block, which is also a line of `maps`: range, rights, and whose it is.
+/// The first line of a block, which is also a line of `maps`: range and permissions.
 pub fn parse_head(line: &str) -> Option<SmapsBlock> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -155,29 +154,29 @@ pub fn parse_head(line: &str) -> Option<SmapsBlock> {
     (range.0 < range.1).then(|| SmapsBlock { range, is_private, ..SmapsBlock::default() })
 }
 
-fn add_figure(kinds: &mut SmapsBlock, line: &str) {
+fn add_line(block: &mut SmapsBlock, line: &str) {
     let Some((key, rest)) = line.split_once(':') else { return };
     let kib = rest.split_ascii_whitespace().next().and_then(|word| word.parse::<u64>().ok());
     let Some(bytes) = kib.and_then(|kib| kib.checked_mul(1024)) else { return };
     let sum = match key {
-        "Private_Clean" | "Private_Dirty" | "Private_Hugetlb" => &mut kinds.private,
-        "Shared_Clean" | "Shared_Dirty" | "Shared_Hugetlb" => &mut kinds.shared,
-        "AnonHugePages" => &mut kinds.huge,
+        "Private_Clean" | "Private_Dirty" | "Private_Hugetlb" => &mut block.private,
+        "Shared_Clean" | "Shared_Dirty" | "Shared_Hugetlb" => &mut block.shared,
+        "AnonHugePages" => &mut block.huge,
         _ => return,
     };
     *sum = sum.saturating_add(bytes);
 }
 
-/// Adds a mapping to what lies where.
-pub fn add(by_node: &mut ByNode, mapping: &Mapping, kinds: Option<&SmapsBlock>) {
+/// Adds the pages of a mapping.
+pub fn add(by_node: &mut ByNode, mapping: &Mapping, block: Option<&SmapsBlock>) {
     let all = mapping.nodes.iter().fold(0u64, |sum, (_, pages)| sum.saturating_add(*pages));
     if all == 0 {
         return;
     }
-    let parts = parts(mapping, kinds, all.saturating_mul(mapping.page_size));
+    let parts = parts(mapping, block, all.saturating_mul(mapping.page_size));
     for &(node, pages) in &mapping.nodes {
-        let lies = by_node.entry(node).or_default();
-        // Of `whole` bytes in all pages, as much on this node as it has of the pages.
+        let sums = by_node.entry(node).or_default();
+        // The share of this node in `whole` bytes of the mapping.
         let share = |whole: u64| {
             u64::try_from(u128::from(whole) * u128::from(pages) / u128::from(all)).unwrap_or(whole)
         };
@@ -185,28 +184,28 @@ pub fn add(by_node: &mut ByNode, mapping: &Mapping, kinds: Option<&SmapsBlock>) 
         let total = pages.saturating_mul(mapping.page_size);
         let rest = total.saturating_sub(huge.saturating_add(file).saturating_add(shared));
         for (sum, more) in [
-            (&mut lies.small, rest),
-            (&mut lies.huge, huge),
-            (&mut lies.file, file),
-            (&mut lies.shared, shared),
+            (&mut sums.small, rest),
+            (&mut sums.huge, huge),
+            (&mut sums.file, file),
+            (&mut sums.shared, shared),
         ] {
             *sum = sum.saturating_add(more);
         }
     }
 }
 
-/// A mapping's bytes by kind; together at most `total`.
-fn parts(mapping: &Mapping, kinds: Option<&SmapsBlock>, total: u64) -> NodePages {
-    match (mapping.kind, kinds) {
+/// Bytes of a mapping by kind, at most `total` in all.
+fn parts(mapping: &Mapping, block: Option<&SmapsBlock>, total: u64) -> NodePages {
+    match (mapping.kind, block) {
         (MappingKind::SharedMemory, _) => NodePages { shared: total, ..NodePages::default() },
         (MappingKind::File, _) => NodePages { file: total, ..NodePages::default() },
-        (MappingKind::Nothing, None) if 1 < mapping.mapmax => {
+        (MappingKind::Anonymous, None) if 1 < mapping.mapmax => {
             NodePages { shared: total, ..NodePages::default() }
         }
-        (MappingKind::Nothing, None) => own(total, if is_huge(mapping) { total } else { 0 }),
-        (MappingKind::Nothing, Some(kinds)) => {
-            let shared = if kinds.is_private { kinds.shared.min(total) } else { total };
-            let huge = if is_huge(mapping) { total } else { kinds.huge };
+        (MappingKind::Anonymous, None) => own(total, if is_huge(mapping) { total } else { 0 }),
+        (MappingKind::Anonymous, Some(block)) => {
+            let shared = if block.is_private { block.shared.min(total) } else { total };
+            let huge = if is_huge(mapping) { total } else { block.huge };
             NodePages { shared, ..own(total - shared, huge) }
         }
     }
@@ -218,7 +217,7 @@ fn own(total: u64, huge: u64) -> NodePages {
 }
 
 fn is_huge(mapping: &Mapping) -> bool {
-    (64 << 10) < mapping.page_size // Base pages are 64 KiB at most, on some Arm and Power kernels.
+    (64 << 10) < mapping.page_size // Base pages have at most 64 KiB, on some Arm and Power kernels.
 }
 
 #[cfg(test)]
@@ -228,23 +227,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn check(numa_maps: &str, smaps: Option<&str>, expected: Expect) {
-        let kinds = smaps.map(|text| parse_smaps(text.as_bytes()));
+        let blocks = smaps.map(|text| parse_smaps(text.as_bytes()));
         let mut by_node = ByNode::new();
         for mapping in numa_maps.lines().filter_map(|line| parse_line(line.trim().as_bytes())) {
-            add(&mut by_node, &mapping, kinds.as_ref().and_then(|all| all.get(&mapping.start)));
+            add(&mut by_node, &mapping, blocks.as_ref().and_then(|all| all.get(&mapping.start)));
         }
-        let mut told = String::new();
-        for (node, lies) in by_node {
-            let kib = |bytes: u64| bytes / 1024;
-            told += &format!(
-                "{node}: small {} huge {} file {} shared {}\n",
-                kib(lies.small),
-                kib(lies.huge),
-                kib(lies.file),
-                kib(lies.shared)
-            );
+        let mut lines = String::new();
+        for (node, pages) in by_node {
+            let [small, huge, file, shared] =
+                [pages.small, pages.huge, pages.file, pages.shared].map(|bytes| bytes / 1024);
+            lines += &format!("{node}: small {small} huge {huge} file {file} shared {shared}\n");
         }
-        expected.assert_eq(&told);
+        expected.assert_eq(&lines);
     }
 
     const OWN: &str = "
@@ -258,7 +252,7 @@ mod tests {
         7ffd0000 default";
 
     #[test]
-    fn kinds_are_told_apart_by_the_mapping_where_only_nodes_are_known() {
+    fn without_smaps_the_kind_is_that_of_the_mapping() {
         check(
             OWN,
             None,
@@ -272,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn with_smaps_huge_and_shared_pages_are_shared_out_over_the_nodes_of_their_mapping() {
+    fn with_smaps_huge_and_shared_pages_are_distributed_over_the_nodes_of_their_mapping() {
         let smaps = "\
 7f000000-7f400000 rw-p 00000000 00:00 0
 Rss:                4096 kB
@@ -298,7 +292,7 @@ Anonymous:            16 kB
     }
 
     #[test]
-    fn lines_of_another_form_are_none() {
+    fn malformed_lines_are_none() {
         for line in
             ["", "zebra default N0=1", "7f00", "7f00 default mapmax=x", "7f00 default N0=-1"]
         {
@@ -307,11 +301,11 @@ Anonymous:            16 kB
     }
 
     #[test]
-    fn a_policy_that_somebody_chose_is_told_from_what_everybody_has() {
+    fn a_memory_policy_is_distinguished_from_the_default() {
         let check = |policy: &str, expected: bool| {
             let line = format!("7f00 {policy} anon=1 N0=1 kernelpagesize_kB=4");
-            let told = parse_line(line.as_bytes()).expect("a line").has_policy;
-            assert_eq!(told, expected, "{policy}");
+            let found = parse_line(line.as_bytes()).expect("a line").has_policy;
+            assert_eq!(found, expected, "{policy}");
             assert_eq!(has_policy(format!("1 default\n{line}\n").as_bytes()), expected, "{policy}");
         };
         for policy in ["default", "local"] {
@@ -336,29 +330,29 @@ Anonymous:            16 kB
             let _ = (parse_line(&text), parse_smaps(&text), has_policy(&text));
         }
 
-        /// Whatever the kernel says of kinds, nothing is counted twice or lost.
+        /// For every combination of kinds no byte is counted twice or lost.
         #[test]
         fn the_kinds_of_a_mapping_sum_up_to_its_pages(
             pages in proptest::collection::vec((0u32..5, 0u64..100_000), 1..5),
             (mapmax, of) in (1u64..4, 0usize..3),
-            kinds in proptest::option::of((any::<bool>(), 0u64..1 << 30, 0u64..1 << 30, 0u64..1 << 30)),
+            block in proptest::option::of((any::<bool>(), 0u64..1 << 30, 0u64..1 << 30, 0u64..1 << 30)),
         ) {
-            let of = [MappingKind::Nothing, MappingKind::File, MappingKind::SharedMemory][of];
+            let of = [MappingKind::Anonymous, MappingKind::File, MappingKind::SharedMemory][of];
             let nodes = pages.iter().map(|&(node, n)| (NodeId(node), n)).collect();
             let mapping =
                 Mapping { start: 1, nodes, mapmax, page_size: 4096, kind: of, has_policy: false };
-            let kinds = kinds.map(|(is_private, private, shared, huge)| SmapsBlock {
+            let block = block.map(|(is_private, private, shared, huge)| SmapsBlock {
                 is_private, private, shared, huge, ..SmapsBlock::default()
             });
             let mut by_node = ByNode::new();
-            add(&mut by_node, &mapping, kinds.as_ref());
-            let told: u64 =
+            add(&mut by_node, &mapping, block.as_ref());
+            let sum: u64 =
                 by_node.values().map(|l| l.small + l.huge + l.file + l.shared).sum();
-            prop_assert_eq!(told, pages.iter().map(|(_, n)| n * 4096).sum::<u64>());
+            prop_assert_eq!(sum, pages.iter().map(|(_, n)| n * 4096).sum::<u64>());
         }
 
         #[test]
-        fn a_written_line_is_read_again(
+        fn a_written_line_is_parsed_back(
             start in 0u64..1 << 47,
             nodes in proptest::collection::vec((0u32..64, 0u64..1 << 40), 0..6),
             (anon, mapmax) in (0u64..1 << 40, 1u64..100),
@@ -367,7 +361,7 @@ Anonymous:            16 kB
             nodes.iter().for_each(|(node, pages)| line += &format!(" N{node}={pages}"));
             line += " kernelpagesize_kB=4";
             let nodes = nodes.into_iter().map(|(node, pages)| (NodeId(node), pages)).collect();
-            let (of, has_policy) = (MappingKind::Nothing, false);
+            let (of, has_policy) = (MappingKind::Anonymous, false);
             let mapping = Mapping { start, nodes, mapmax, page_size: 4096, kind: of, has_policy };
             prop_assert_eq!(parse_line(line.as_bytes()), Some(mapping));
         }

@@ -1,12 +1,12 @@
-//! Pressure stall information: how long work stood still for want of CPU, memory or storage.
+//! Pressure stall information (PSI): time in which tasks waited for CPU, memory or I/O.
 //!
 //! ```text
 //!   some avg10=0.00 avg60=3.35 avg300=36.52 total=11747662796     µs since boot
 //!   full avg10=0.00 avg60=0.00 avg300=0.00 total=0
 //! ```
 //!
-//! Only the totals are taken: averages are over windows of the kernel's choice, and a difference of
-//! totals is one over ours. Kernels before 5.13 have no `full` line for CPUs, where it is always 0.
+//! Only the totals are used: averages have windows of the kernel, a difference of totals has the interval of
+//! this program. Kernels before 5.13 have no `full` line for CPUs, where it is always 0.
 
 use std::io;
 
@@ -15,13 +15,13 @@ use sched::{Pressure, StallTimes};
 
 use crate::source::Source;
 
-/// The three files.
+/// Contains the files `cpu`, `memory` and `io`.
 const FOLDER: &str = "proc/pressure";
 
-/// Reads the pressure on the whole system. What one file does not tell is absent.
+/// Reads the pressure of the whole system. A missing value is `None`.
 ///
 /// # Errors
-/// None of the files can be read: what the kernel said to the first.
+/// None of the files can be read: the error of the first.
 pub fn read(source: &mut dyn Source) -> io::Result<Pressure> {
     let mut of = |what: &str| source.file(&format!("{FOLDER}/{what}")).map(|text| parse(&text));
     let (cpu, memory, io) = (of("cpu"), of("memory"), of("io"));
@@ -52,7 +52,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn totals_are_read_and_what_is_not_told_is_absent() {
+    fn totals_are_read_and_missing_ones_are_none() {
         let text = b"some avg10=0.10 avg60=0.00 avg300=0.00 total=12\nfull avg10=0 total=3\n";
         let micros = |us: u64| Some(Nanos(us * 1000));
         assert_eq!(parse(text), StallTimes { some: micros(12), full: micros(3) });

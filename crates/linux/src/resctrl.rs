@@ -1,15 +1,14 @@
-//! resctrl monitoring: the traffic of each LLC domain, and of groups of tasks in it.
+//! resctrl monitoring: traffic of LLC domains and of monitoring groups.
 //!
 //! ```text
-//!   sys/fs/resctrl/mon_data/mon_L3_01/mbm_total_bytes              everybody
-//!   sys/fs/resctrl/mon_groups/evenkeel-RUN-JOB/tasks               whoever stands there, and children
+//!   sys/fs/resctrl/mon_data/mon_L3_01/mbm_total_bytes              all tasks
+//!   sys/fs/resctrl/mon_groups/evenkeel-RUN-JOB/tasks               tasks of the group, and their children
 //!   sys/fs/resctrl/mon_groups/evenkeel-RUN-JOB/mon_data/mon_L3_01/…
 //! ```
 //!
-//! A number may also be `Unavailable` (the hardware has nothing to tell just now) or `Error`: both
-//! are absent, not zero. The kernel extends the counters to 64 bits. Groups are made and removed by
-//! name, and only those whose name says that they are this run's; there are as many as the
-//! processor has numbers for, and when they are used up the kernel says ENOSPC.
+//! A value may be `Unavailable` (no data at the moment) or `Error`; both are absent, not zero. The kernel extends
+//! the counters to 64 bits. Only monitoring groups with a name of this run are created and removed. Their
+//! number is limited by the RMIDs of the processor; without a free one the kernel returns ENOSPC.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,35 +21,35 @@ use topology::Machine;
 use crate::fault;
 use crate::source::{Source, text};
 
-/// Where it is mounted.
+/// Mount point.
 const ROOT: &str = "sys/fs/resctrl";
 
-/// The LLC domains that are monitored.
+/// The monitored LLC domains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MonitoredDomains {
-    /// The folder of each domain, and which it is.
+    /// Folder of each domain.
     domains: BTreeMap<String, LlcId>,
 }
 
-/// What became of a wish for a group.
+/// Result of creating a monitoring group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupCreation {
-    /// It is there.
-    Yes(MonGroupFolder),
-    /// The processor has no number left for it.
-    Full,
-    /// Not, for this reason.
-    Refused(String),
+    /// It was created.
+    Created(MonGroupFolder),
+    /// No RMID is free.
+    NoFreeRmid,
+    /// The kernel rejects it, with this error.
+    Rejected(String),
 }
 
-/// A monitoring group that we made.
+/// A monitoring group of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonGroupFolder {
     name: String,
 }
 
 impl MonitoredDomains {
-    /// Finds the monitored domains; `None` where resctrl is not mounted or counts no traffic.
+    /// Finds the monitored domains; `None` if resctrl is not mounted or does not monitor.
     pub fn find(source: &mut dyn Source, machine: &Machine) -> Option<Self> {
         let folders = source.list(&format!("{ROOT}/mon_data")).ok()?;
         let by_number = cache_numbers(source, machine);
@@ -62,12 +61,12 @@ impl MonitoredDomains {
         (!domains.is_empty()).then_some(MonitoredDomains { domains })
     }
 
-    /// What everybody did in each domain.
+    /// Traffic of all tasks in each domain.
     pub fn read(&self, source: &mut dyn Source) -> Vec<(LlcId, Traffic)> {
         self.read_below(source, ROOT)
     }
 
-    /// What a group did in each domain.
+    /// Traffic of a monitoring group in each domain.
     pub fn read_group(
         &self,
         source: &mut dyn Source,
@@ -78,14 +77,14 @@ impl MonitoredDomains {
 
     fn read_below(&self, source: &mut dyn Source, folder: &str) -> Vec<(LlcId, Traffic)> {
         let of_domain = |(name, llc): (&String, &LlcId)| {
-            let mut figure = |what: &str| {
-                let bytes = source.file(&format!("{folder}/mon_data/{name}/{what}"));
+            let mut value = |file: &str| {
+                let bytes = source.file(&format!("{folder}/mon_data/{name}/{file}"));
                 parse(&bytes.ok()?)
             };
             let traffic = Traffic {
-                total_bytes: figure("mbm_total_bytes"),
-                local_bytes: figure("mbm_local_bytes"),
-                occupancy: figure("llc_occupancy").map(|reading| Bytes(reading.value)),
+                total_bytes: value("mbm_total_bytes"),
+                local_bytes: value("mbm_local_bytes"),
+                occupancy: value("llc_occupancy").map(|reading| Bytes(reading.value)),
             };
             (*llc, traffic)
         };
@@ -93,13 +92,13 @@ impl MonitoredDomains {
     }
 }
 
-/// Reads a monitoring file. `None` for `Unavailable`, `Error` and `Unassigned`.
+/// Parses a monitoring file. `None` for `Unavailable`, `Error` and `Unassigned`.
 pub fn parse(bytes: &[u8]) -> Option<CounterReading> {
     let value = std::str::from_utf8(bytes).ok()?.trim().parse().ok()?;
     Some(CounterReading::unmultiplexed(value))
 }
 
-/// The kernel numbers caches in its own way; the domain of a number is that of the CPUs behind it.
+/// LLC domains by the kernel's id of the cache, which the CPUs of the cache have in sysfs.
 fn cache_numbers(source: &mut dyn Source, machine: &Machine) -> BTreeMap<u32, LlcId> {
     let mut numbers = BTreeMap::new();
     for llc in machine.llcs().iter().filter(|llc| llc.level == 3) {
@@ -119,19 +118,19 @@ fn cache_numbers(source: &mut dyn Source, machine: &Machine) -> BTreeMap<u32, Ll
 }
 
 impl MonGroupFolder {
-    /// The name of a job's group. What a folder may not be called is left out of it.
+    /// The group of a job. Characters that are not permitted in names of groups are left out.
     pub fn of(run: &str, job: &str) -> Self {
         let plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
         let short = |text: &str, n: usize| text.chars().filter(plain).take(n).collect::<String>();
         MonGroupFolder { name: format!("evenkeel-{}-{}", short(run, 36), short(job, 40)) }
     }
 
-    /// The name of its folder.
+    /// Name of the group.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The group of that name, if the name is one that this run gives its groups.
+    /// The group with this name, if it is a name of this run.
     pub fn of_run(run: &str, name: &str) -> Option<Self> {
         let ours = MonGroupFolder::of(run, "").name;
         let rest = name.strip_prefix(&ours)?;
@@ -139,56 +138,56 @@ impl MonGroupFolder {
         (is_plain && ours != "evenkeel--").then(|| MonGroupFolder { name: name.to_owned() })
     }
 
-    /// Where it is.
+    /// Absolute path of the group.
     pub fn path(&self, root: &Path) -> PathBuf {
         root.join(ROOT).join("mon_groups").join(&self.name)
     }
 
-    /// Whether there is such a group.
-    pub fn is_there(&self, root: &Path) -> io::Result<bool> {
+    /// Whether the group exists.
+    pub fn exists(&self, root: &Path) -> io::Result<bool> {
         fault::retry("stat", || self.path(root).try_exists())
     }
 
-    /// Makes it. The caller has written into the undo record that it will.
-    pub fn make(self, root: &Path) -> GroupCreation {
+    /// Creates the group. The caller has written it to the undo record before.
+    pub fn create(self, root: &Path) -> GroupCreation {
         let done = fault::refuse("mkdir").and_then(|()| std::fs::create_dir(self.path(root)));
         match done {
-            Ok(()) => GroupCreation::Yes(self),
-            // Busy are numbers that were given back and still count lines in a cache.
+            Ok(()) => GroupCreation::Created(self),
+            // EBUSY: freed RMIDs that still tag cache lines.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EBUSY)) => {
-                GroupCreation::Full
+                GroupCreation::NoFreeRmid
             }
-            Err(error) => GroupCreation::Refused(error.to_string()),
+            Err(error) => GroupCreation::Rejected(error.to_string()),
         }
     }
 
-    /// Lets it count a process too, and whatever that starts from now on.
+    /// Adds a process, which includes its future children.
     pub fn add(&self, root: &Path, pid: u32) -> io::Result<()> {
         fault::retry("write", || std::fs::write(self.path(root).join("tasks"), pid.to_string()))
     }
 
-    /// Its folder below the root.
+    /// Path of the group below the root.
     pub fn folder(&self) -> String {
         format!("{ROOT}/mon_groups/{}", self.name)
     }
 
-    /// Who is in it.
+    /// Tasks of the group.
     pub fn tasks(&self, root: &Path) -> io::Result<Vec<u32>> {
         let path = self.path(root).join("tasks");
         let text = fault::retry("read", || std::fs::read_to_string(&path))?;
         Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
     }
 
-    /// Removes it; whoever is in it goes on unmonitored. One that is gone is no error.
+    /// Removes the group; its tasks are no longer monitored. A missing group is no error.
     ///
-    /// The kernel takes its files away with the folder. In a tree that stands for the kernel's
-    /// (another root than `/`) nobody does, so they are removed too.
+    /// The kernel removes the files of a group with its folder. With another root than `/` they are removed
+    /// here.
     pub fn remove(&self, root: &Path) -> io::Result<()> {
         fault::refuse("rmdir")?;
         let path = self.path(root);
-        let is_kernels = root == Path::new("/");
+        let is_kernel = root == Path::new("/");
         let done =
-            if is_kernels { std::fs::remove_dir(path) } else { std::fs::remove_dir_all(path) };
+            if is_kernel { std::fs::remove_dir(path) } else { std::fs::remove_dir_all(path) };
         match done {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unavailable_is_absent_and_not_zero() {
+    fn an_unavailable_value_is_absent_and_not_zero() {
         assert_eq!(parse(b"12345\n"), Some(CounterReading::unmultiplexed(12345)));
         for text in ["Unavailable\n", "Error\n", "", "Unassigned\n"] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_are_found_by_the_number_that_the_kernel_gives_a_cache() {
+    fn domains_are_found_by_the_id_of_their_cache() {
         let cpu0 = "sys/devices/system/cpu/cpu0/cache";
         let root = tree(&[
             (&format!("{cpu0}/index3/level"), "3"),
@@ -244,16 +243,16 @@ mod tests {
     }
 
     #[test]
-    fn only_groups_of_our_names_are_made_and_removed() {
+    fn only_groups_with_names_of_this_run_are_created_and_removed() {
         let root = tree(&[("sys/fs/resctrl/mon_groups/theirs/tasks", "1\n")]);
         let group = MonGroupFolder::of("3f-a/../b", "job 1/é");
         assert_eq!(group.name(), "evenkeel-3f-ab-job1");
-        assert_eq!(group.clone().make(root.path()), GroupCreation::Yes(group.clone()));
-        assert!(matches!(group.clone().make(root.path()), GroupCreation::Refused(_)));
+        assert_eq!(group.clone().create(root.path()), GroupCreation::Created(group.clone()));
+        assert!(matches!(group.clone().create(root.path()), GroupCreation::Rejected(_)));
         group.add(root.path(), 42).expect("written");
         assert_eq!(group.tasks(root.path()).expect("read"), [42]);
         group.remove(root.path()).expect("removed");
-        group.remove(root.path()).expect("gone already");
+        group.remove(root.path()).expect("missing already");
         assert_eq!(MonGroupFolder::of_run("3f-a/../b", group.name()), Some(group));
         for name in ["theirs", "evenkeel-3f-ab-x/../../y", "evenkeel-other-job1", "evenkeel-"] {
             assert_eq!(MonGroupFolder::of_run("3f-a/../b", name), None, "{name}");

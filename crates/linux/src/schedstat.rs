@@ -1,14 +1,14 @@
-//! What the scheduler tells of each CPU: how long tasks ran there, and waited.
+//! `/proc/schedstat`: run and wait time of each CPU.
 //!
 //! ```text
 //!   version 17
 //!   timestamp 4295128377
-//!   cpu0 0 0 0 0 0 0 40817373 5211020 1234       …, ns run, ns waited, slices
+//!   cpu0 0 0 0 0 0 0 40817373 5211020 1234       …, run ns, wait ns, slices
 //!   domain0 MC 3 …
 //! ```
 //!
-//! The seventh and eighth number of a CPU's line are these two since version 10 of the file (Linux
-//! 2.6.14); later versions changed other parts. Kernels built without SCHEDSTATS have no such file.
+//! Run and wait time are the seventh and eighth number of a CPU's line since version 10 of the file
+//! (Linux 2.6.14). Kernels built without SCHEDSTATS have no such file.
 
 use std::io;
 
@@ -17,15 +17,15 @@ use sched::CpuTimes;
 
 use crate::source::Source;
 
-/// Reads the times of all CPUs, by number.
+/// Reads the times of all CPUs, by CPU number.
 ///
 /// # Errors
-/// There is no such file.
+/// The file cannot be read.
 pub fn read(source: &mut dyn Source) -> io::Result<Vec<CpuTimes>> {
     Ok(parse(&source.file("proc/schedstat")?))
 }
 
-/// The times in a text; a line that is none is left out.
+/// Parses the file. Malformed lines are skipped.
 pub fn parse(text: &[u8]) -> Vec<CpuTimes> {
     let text = String::from_utf8_lossy(text);
     let mut cpus: Vec<CpuTimes> = text.lines().filter_map(of_line).collect();
@@ -48,12 +48,12 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_lines_of_cpus_are_read_and_the_others_left_out() {
+    fn lines_of_cpus_are_read_and_others_are_skipped() {
         let text = b"version 15\ntimestamp 4\ncpu1 0 0 0 0 0 0 70 8 9\ndomain0 3 1 2\n\
                      cpu0 1 2 3 4 5 6 40 5 6\ncpu2 0 0\ncpux 0 0 0 0 0 0 1 1 1\n";
-        let told: Vec<_> =
+        let read: Vec<_> =
             parse(text).iter().map(|times| (times.cpu.0, times.ran.0, times.waited.0)).collect();
-        assert_eq!(told, [(0, 40, 5), (1, 70, 8)]);
+        assert_eq!(read, [(0, 40, 5), (1, 70, 8)]);
     }
 
     proptest! {

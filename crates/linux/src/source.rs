@@ -1,16 +1,16 @@
-//! The one seam between those who read and what they read from: the live kernel, or a recording.
+//! The interface between collectors and their source: the live kernel or a recording.
 //!
 //! ```text
 //!   uncore  resctrl  pressure  schedstat  tasks          the same code for both
 //!       └──────┴────────┴──────────┴────────┘
-//!                   trait Source                         names in, bytes out
+//!                   trait Source                         paths in, bytes out
 //!              ┌────────┴─────────┐
 //!            Live              stream::Recorded
-//!              └── stream::Tee, which writes down what passes
+//!              └── stream::Tee, which records every read
 //! ```
 //!
-//! Paths are below the root and begin without a slash. What cannot be read is an error with the
-//! kernel's number, in a recording too.
+//! Paths are relative to the root, without a leading slash. Errors have the kernel's error number, also in
+//! recordings.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,40 +20,40 @@ use std::path::{Path, PathBuf};
 use crate::perf::{Group, GroupSpec};
 use crate::{fault, procfs};
 
-/// Longer than any file that is read through here.
+/// Upper bound of the size of a file.
 const FILE_BYTES_MAX: usize = 8 << 20;
-/// So many files stay open to be read again.
+/// Files that stay open.
 const KEPT_MAX: usize = 64;
 
-/// A group of counters that is open.
+/// An open group of counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// What it is called from now on.
+    /// Number by which the group is read.
     pub nr: u32,
-    /// The number by which a read names each counter, in the order of the spec.
-    pub numbers: Vec<u64>,
+    /// Ids of the counters in a read, in the order of the specification.
+    pub ids: Vec<u64>,
 }
 
-/// Something to read from.
+/// A source of raw values.
 pub trait Source {
-    /// The names in a folder, sorted.
+    /// Names in a folder, sorted.
     fn list(&mut self, folder: &str) -> io::Result<Vec<String>>;
-    /// What a file holds now.
+    /// Content of a file.
     fn file(&mut self, path: &str) -> io::Result<Vec<u8>>;
     /// Opens a group of counters.
     fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened>;
-    /// What a group has counted, as the kernel gives it.
+    /// The bytes of one read() of a group.
     fn group(&mut self, nr: u32) -> io::Result<Vec<u8>>;
     /// Closes a group.
     fn close(&mut self, nr: u32);
 }
 
-/// The text of a file without white space at its ends.
+/// Content of a file without surrounding white space.
 pub fn text(source: &mut dyn Source, path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&source.file(path)?).trim().to_owned())
 }
 
-/// This machine, or the folder of a recorded one.
+/// This machine, or the tree of a recorded machine.
 #[derive(Debug)]
 pub struct Live {
     root: PathBuf,
@@ -64,7 +64,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// What is below a root folder; `/` is this machine.
+    /// The machine below a root; `/` is this machine.
     pub fn new(root: &Path) -> Self {
         Live {
             root: root.to_owned(),
@@ -75,8 +75,8 @@ impl Live {
         }
     }
 
-    /// Closes the files that were kept open below a folder, which is about to go. Read again under
-    /// the same name they would be those of a folder that is no longer there.
+    /// Closes kept files below a folder that is about to be removed. A new folder with the same name has other
+    /// files.
     pub fn forget(&mut self, folder: &str) {
         self.kept.retain(|path, _| !Path::new(path).starts_with(folder));
     }
@@ -85,7 +85,7 @@ impl Live {
         self.root == Path::new("/")
     }
 
-    /// Reads a kept file from its start, with more room until it fits.
+    /// Reads a kept file from its start, with a larger buffer until it fits.
     fn read_kept(&mut self, path: &str) -> io::Result<Vec<u8>> {
         let file = self.kept.get(path).ok_or(io::ErrorKind::NotFound)?;
         loop {
@@ -113,9 +113,9 @@ impl Source for Live {
     }
 
     fn file(&mut self, path: &str) -> io::Result<Vec<u8>> {
-        // Files of tasks come and go; the others are read again and again.
-        let stays = ["proc/pressure", "proc/schedstat", "sys/fs/resctrl"];
-        if stays.iter().any(|start| path.starts_with(start)) && self.kept.len() < KEPT_MAX {
+        // Files of tasks come and go; these are read in every turn.
+        let is_kept = ["proc/pressure", "proc/schedstat", "sys/fs/resctrl"];
+        if is_kept.iter().any(|start| path.starts_with(start)) && self.kept.len() < KEPT_MAX {
             if !self.kept.contains_key(path) {
                 let file = procfs::open(&self.root.join(path))?;
                 self.kept.insert(path.to_owned(), file);
@@ -135,10 +135,10 @@ impl Source for Live {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let group = Group::open(spec)?;
-        let (nr, numbers) = (self.next, group.numbers().to_vec());
+        let (nr, ids) = (self.next, group.ids().to_vec());
         self.next += 1;
         self.groups.insert(nr, group);
-        Ok(Opened { nr, numbers })
+        Ok(Opened { nr, ids })
     }
 
     fn group(&mut self, nr: u32) -> io::Result<Vec<u8>> {

@@ -1,43 +1,43 @@
-//! The boot, the namespace and the habits of the system that this process runs in.
+//! Boot, PID namespace, limits and settings of the system that this process runs in.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use base::{Bytes, CpuSet, Nanos, NodeId};
+use base::{CpuSet, Nanos, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{fault, procfs};
 
-/// A name for the time since the machine was started, different after each start.
+/// Id of the current boot.
 pub fn boot_id(root: &Path) -> io::Result<String> {
     text(root, "proc/sys/kernel/random/boot_id")
 }
 
-/// Which numbering of processes this process sees, as the kernel names it: `pid:[4026531836]`.
+/// PID namespace of this process, as the kernel names it: `pid:[4026531836]`.
 pub fn pid_namespace(root: &Path) -> io::Result<String> {
     let link = fault::retry("readlink", || fs::read_link(root.join("proc/self/ns/pid")))?;
     Ok(link.to_string_lossy().into_owned())
 }
 
-/// A random name that no other run has.
+/// A new random UUID.
 pub fn random_id(root: &Path) -> io::Result<String> {
     text(root, "proc/sys/kernel/random/uuid")
 }
 
-/// The CPUs that are switched on, as far as this machine or container tells.
+/// Online CPUs as far as this machine or container shows them.
 pub fn online_cpus(root: &Path) -> io::Result<CpuSet> {
     fault::refuse("open")?;
     let text = fs::read_to_string(root.join("sys/devices/system/cpu/online"))?;
     text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Whether the kernel moves pages and tasks between nodes by itself; false where it cannot.
+/// Whether NUMA balancing is on; false if the kernel does not support it.
 pub fn numa_balancing(root: &Path) -> bool {
     text(root, "proc/sys/kernel/numa_balancing").is_ok_and(|text| text != "0")
 }
 
-/// The CPUs that are online; empty where the kernel cannot switch any off.
+/// Online CPUs; empty if the kernel does not support CPU hotplug.
 pub fn online(root: &Path) -> io::Result<CpuSet> {
     match text(root, "sys/devices/system/cpu/online") {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(CpuSet::new()),
@@ -50,27 +50,43 @@ fn text(root: &Path, path: &str) -> io::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// Opens what tells a node's free memory, to be read again and again.
+/// Opens the `meminfo` of a node, to be read several times.
 pub fn open_node_meminfo(root: &Path, node: NodeId) -> io::Result<std::os::fd::OwnedFd> {
     procfs::open(&root.join(format!("sys/devices/system/node/node{}/meminfo", node.0)))
 }
 
-/// A node's free memory from the descriptor that [`open_node_meminfo`] gave.
-pub fn node_free(meminfo: impl std::os::fd::AsFd) -> Option<Bytes> {
-    let mut buffer = [0; 512]; // MemFree stands in the second line.
-    procfs::parse_node_free(procfs::read_again(meminfo, &mut buffer).ok()?).map(Bytes)
+/// CPUs that the administrator reserves: isolated at boot, without the scheduling-clock tick, or in an isolated
+/// cpuset partition. A missing list is empty.
+///
+/// # Errors
+/// An existing list cannot be read, so that the reserved CPUs are unknown.
+pub fn isolated_cpus(root: &Path) -> io::Result<CpuSet> {
+    let files = [
+        "sys/devices/system/cpu/isolated",
+        "sys/devices/system/cpu/nohz_full",
+        "sys/fs/cgroup/cpuset.cpus.isolated",
+    ];
+    let mut all = CpuSet::new();
+    for file in files {
+        match text(root, file) {
+            // `(null)` if no CPU runs without the tick.
+            Ok(text) => all = all.or(&text.parse().unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
 }
-
-/// How many descriptors this process may have, before and after raising.
+/// Limit of open descriptors before and after raising.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorLimit {
-    /// The soft limit as it was: what children get back.
+    /// The limits before, which children inherit.
     pub inherited: Rlimit,
-    /// The soft limit now.
+    /// The soft limit after.
     pub now: u64,
 }
 
-/// Raises the soft limit of open descriptors to the hard one, at most to `enough`.
+/// Raises the soft limit of open descriptors to the hard limit, at most to `enough`.
 pub fn raise_descriptors(enough: u64) -> DescriptorLimit {
     let inherited = getrlimit(Resource::Nofile);
     let set =
@@ -82,55 +98,55 @@ pub fn raise_descriptors(enough: u64) -> DescriptorLimit {
     DescriptorLimit { inherited, now }
 }
 
-/// Gives this process back the soft limit that it came with.
+/// Restores the soft limit of before.
 pub fn lower_descriptors(limit: DescriptorLimit) {
-    // Not refused: lowering to what it was cannot be refused; if it were, nothing would be lost.
+    // No fault injection: lowering a limit cannot fail, and a failure would have no effect.
     let _ = setrlimit(Resource::Nofile, limit.inherited);
 }
 
 /// The nice value of the calling thread.
 pub fn own_nice() -> i32 {
-    // Not refused: it has no way to fail for oneself.
-    // SAFETY: a call on numbers. -1 is a value like any other, and for oneself it cannot fail.
+    // No fault injection: the call cannot fail for the calling thread.
+    // SAFETY: no pointers; -1 is a valid value.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
 /// Sets the nice value of the calling thread. Lowering it needs `CAP_SYS_NICE`.
 pub fn set_own_nice(nice: i32) -> io::Result<()> {
     fault::refuse("setpriority")?;
-    // SAFETY: a call on numbers.
+    // SAFETY: no pointers.
     match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// The scheduling policy of a thread, by the kernel's number.
+/// Scheduling policy of a thread, by its number in `sched.h`.
 ///
 /// # Errors
-/// The thread is gone.
+/// The thread has exited.
 pub fn scheduling_class(tid: u32) -> io::Result<u32> {
     fault::refuse("sched_getscheduler")?;
-    // SAFETY: a call on numbers.
+    // SAFETY: no pointers.
     let class = unsafe { libc::sched_getscheduler(tid.cast_signed()) };
-    // What a child would not inherit is told in the same number.
+    // The flag SCHED_RESET_ON_FORK is in the same number.
     let plain = class & !libc::SCHED_RESET_ON_FORK;
     u32::try_from(plain).ok().filter(|_| 0 <= class).ok_or_else(io::Error::last_os_error)
 }
 
-/// Whether whoever started this process wants it to ignore a signal, as `nohup` does.
+/// Whether this process ignores a signal, for example SIGHUP under nohup(1).
 pub fn is_ignored(signal: i32) -> bool {
-    // Not refused: it fails for numbers of no signals alone.
+    // No fault injection: the call fails for invalid signal numbers only.
     // SAFETY: all bits zero is a valid sigaction, and the kernel only writes into it.
     let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: no new action is given, so nothing changes; the pointer is to memory of ours.
+    // SAFETY: no new action is set; the pointer is to `now`, which outlives the call.
     let done = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) };
     done == 0 && now.sa_sigaction == libc::SIG_IGN
 }
 
-/// CPU time that this thread has used: what work costs, without what it waited for a CPU.
+/// CPU time of this thread: the cost of work without its wait time.
 pub fn thread_cpu_time() -> Nanos {
-    // Not refused: a clock that is always there.
+    // No fault injection: the clock always exists.
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let secs = u64::try_from(time.tv_sec).unwrap_or(0);
     Nanos(secs * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
@@ -141,10 +157,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_boot_has_a_name_and_every_run_another() {
+    fn the_boot_id_is_constant_and_random_ids_differ() {
         let root = Path::new("/");
         assert_eq!(boot_id(root).expect("a name"), boot_id(root).expect("a name"));
         assert_ne!(random_id(root).expect("a name"), random_id(root).expect("a name"));
         assert!(pid_namespace(root).expect("a name").starts_with("pid:["));
+    }
+
+    #[test]
+    fn isolated_cpus_are_in_any_of_the_lists_and_an_unreadable_list_is_an_error() {
+        let world = tempfile::tempdir().expect("a folder");
+        let read = || isolated_cpus(world.path()).map(|cpus| cpus.to_string()).ok();
+        assert_eq!(read().as_deref(), Some(""));
+        let cpu = world.path().join("sys/devices/system/cpu");
+        fs::create_dir_all(&cpu).expect("a folder");
+        fs::write(cpu.join("isolated"), "2-3\n").expect("a file");
+        fs::write(cpu.join("nohz_full"), "  (null)\n").expect("a file");
+        assert_eq!(read().as_deref(), Some("2-3"));
+        fs::write(cpu.join("nohz_full"), "3-4\n").expect("a file");
+        assert_eq!(read().as_deref(), Some("2-4"));
+        fs::remove_file(cpu.join("isolated")).expect("a file");
+        fs::create_dir(cpu.join("isolated")).expect("a folder");
+        assert_eq!(read(), None);
     }
 }

@@ -1,19 +1,18 @@
-//! Memory controllers: what they read and wrote, per node.
+//! Memory controller counters, per node.
 //!
 //! ```text
 //!   /sys/bus/event_source/devices/uncore_imc_2/
 //!     type 14   cpumask 0,36   format/event config:0-7 …   events/cas_count_read event=0x04,umask=0x03
 //!                  │                                       events/cas_count_read.scale 6.103515625e-5 (MiB)
-//!                  └─ one CPU of each package: a counter is opened there, and counts for its node
+//!                  └─ one CPU of each package: a counter is opened on it, and counts for its node
 //! ```
 //!
-//! A device stands for the controllers of that number in every package. Its counter belongs to the
-//! node of the CPU that it is opened on. **Several nodes in one package** (sub-NUMA clustering, NPS
-//! 2 or 4): all controllers of the package are read on one CPU, so all would count for that CPU's
-//! node, and nothing tells which of them serves which node. Then nothing is told of any node of
-//! that machine, rather than something wrong.
+//! A device represents the controllers of that number in every package. A counter is assigned to the node of
+//! the CPU on which it is opened. **Several nodes per package** (sub-NUMA clustering, NPS 2 or 4): all
+//! controllers of the package are read on one CPU, and their node is unknown. On such a machine no controllers
+//! are counted, since the values of the nodes would be wrong.
 //!
-//! The kernel extends the hardware's 48 bits to 64, so that what is read here wraps at 64.
+//! The kernel extends the 48 bits of the hardware to 64, so the values wrap at 64 bits.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,19 +21,20 @@ use base::{CpuId, CpuSet, NodeId};
 use sched::CounterReading;
 use topology::Machine;
 
-use crate::perf::{Attr, CounterTarget, DEVICES, Flags, GroupSpec, encode, format_of, read_group};
+use crate::perf::{Attr, CounterTarget, Flags, GroupSpec, read_group};
+use crate::pmu::{DEVICES, encode, format_of};
 use crate::source::{Source, text};
 
-/// What one operation of a controller moves: a cache line.
+/// Bytes of one transfer: a cache line.
 const LINE_BYTES: u64 = 64;
 
-/// The controllers of a machine, open.
+/// The open controllers of a machine.
 #[derive(Debug, Default)]
 pub struct Uncore {
     units: Vec<Unit>,
     nodes: BTreeMap<NodeId, NodeTraffic>,
-    /// What is counted, in words: `6 units, uncore_imc_0 to uncore_imc_5`.
-    pub what: String,
+    /// The counted devices: `6 units, uncore_imc_0 to uncore_imc_5`.
+    pub description: String,
 }
 
 /// One controller of one package.
@@ -54,7 +54,7 @@ enum Direction {
     Both,
 }
 
-/// The controllers of a node: sums over its raw counters.
+/// Traffic of the controllers of a node: sums of raw counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeTraffic {
     /// Cache lines read and written.
@@ -65,43 +65,43 @@ pub struct NodeTraffic {
     pub written_bytes: Option<CounterReading>,
 }
 
-/// A way in which controllers count: devices by name, and their events for reads and writes.
-struct Way {
-    /// What devices are called; a number may follow.
+/// A type of controller: names of its devices, and its events.
+struct ControllerType {
+    /// Name of a device, without a number.
     device: &'static str,
-    /// Names of events in sysfs, or terms where the driver shows no events.
+    /// Names of events in sysfs, or terms if the driver has no named events.
     reads: &'static [&'static str],
     writes: &'static [&'static str],
-    /// Where reads and writes are counted together: the events of each channel, each on its own.
+    /// Events that count reads and writes of one channel together.
     channels: &'static [&'static str],
 }
 
-/// The first way that a machine has is taken: the others count the same lines again.
+/// The first type that a machine has is used: the others would count the same transfers again.
 ///
-/// Sources: Documentation/ABI and the `events` folders of the Intel drivers; for AMD, whose driver
-/// shows no events, tools/perf/pmu-events/arch/x86: amdzen4/memory-controller.json (`umc_cas_cmd`), and
-/// before Zen 4 `dram_channel_data_controller_0` to `_7` of the data fabric (as built into perf 6.1).
-const WAYS: &[Way] = &[
-    Way {
+/// Sources: Documentation/ABI and the `events` folders of the Intel drivers. The AMD drivers have no named
+/// events: tools/perf/pmu-events/arch/x86/amdzen4/memory-controller.json (`umc_cas_cmd`), and before Zen 4
+/// `dram_channel_data_controller_0` to `_7` of the data fabric (as built into perf 6.1).
+const CONTROLLER_TYPES: &[ControllerType] = &[
+    ControllerType {
         device: "uncore_imc_",
         reads: &["cas_count_read"],
         writes: &["cas_count_write"],
         channels: &[],
     },
-    Way {
+    ControllerType {
         device: "uncore_imc_free_running_",
         reads: &["data_read", "read"],
         writes: &["data_write", "write"],
         channels: &[],
     },
-    Way { device: "uncore_imc", reads: &["data_reads"], writes: &["data_writes"], channels: &[] },
-    Way {
+    ControllerType { device: "uncore_imc", reads: &["data_reads"], writes: &["data_writes"], channels: &[] },
+    ControllerType {
         device: "amd_umc_",
         reads: &["event=0x0a,rdwrmask=0x1"],
         writes: &["event=0x0a,rdwrmask=0x2"],
         channels: &[],
     },
-    Way {
+    ControllerType {
         device: "amd_df",
         reads: &[],
         writes: &[],
@@ -118,8 +118,8 @@ const WAYS: &[Way] = &[
     },
 ];
 
-/// Whether a data fabric is one from Zen 4 on, whose channels have other events: its unit mask has more than
-/// eight bits there.
+/// Whether a data fabric is that of Zen 4 or later, whose channels have other events: its unit mask has more than
+/// eight bits.
 ///
 /// Source: arch/x86/events/amd/uncore.c of the kernel, `umask` as `config:8-15` and, from version 2 of the
 /// performance monitors on, `config:8-15,24-27`.
@@ -127,62 +127,62 @@ fn has_wide_mask(source: &mut dyn Source, folder: &str) -> bool {
     text(source, &format!("{folder}/format/umask")).is_ok_and(|bits| bits.contains(','))
 }
 
-/// Units that the kernel shows and whose events we do not know.
-const NOT_READ: &[&str] = &["arm_dmc620", "arm_cmn", "hisi_sccl", "ampere_mcu", "nvidia_scf"];
+/// Devices of controllers without known events.
+const UNSUPPORTED: &[&str] = &["arm_dmc620", "arm_cmn", "hisi_sccl", "ampere_mcu", "nvidia_scf"];
 
-/// Why there is nothing of controllers.
+/// Why memory controllers are not counted.
 #[derive(Debug, thiserror::Error)]
 pub enum UncoreError {
-    /// The kernel shows none that we know.
-    #[error("the kernel knows no counter of memory controllers")]
+    /// The kernel has no known device.
+    #[error("the kernel has no PMU driver for memory controllers")]
     None,
-    /// It shows some that we do not know.
+    /// The kernel has a device without known events.
     #[error(
-        "evenkeel knows no event of {0} yet; resctrl tells the traffic of caches where it is mounted"
+        "the events of {0} are not supported; the traffic of LLC domains needs a mounted resctrl"
     )]
-    Unknown(String),
-    /// Controllers of several nodes are read in one place.
+    Unsupported(String),
+    /// The controllers of several nodes are read on one CPU.
     #[error(
-        "controllers of {package} are read on one CPU, though it has several nodes (sub-NUMA clustering): they are left out"
+        "the controllers of a package with several nodes (sub-NUMA clustering) are read on one CPU, {cpu}: they \
+         are not counted"
     )]
     SubNuma {
-        /// Which CPU.
-        package: CpuId,
+        /// A CPU of a node without controllers.
+        cpu: CpuId,
     },
-    /// The kernel refused.
+    /// The kernel rejects a counter.
     #[error("cannot count {unit} on cpu {cpu}")]
     Open {
-        /// Which unit.
+        /// The device.
         unit: String,
-        /// On which CPU.
+        /// The CPU.
         cpu: u32,
-        /// What the kernel said.
+        /// The error.
         source: io::Error,
     },
-    /// Its events are written in words that we do not know.
+    /// A device has an unknown format.
     #[error("{unit}: {what}")]
-    Event {
-        /// Which unit.
+    Format {
+        /// The device.
         unit: String,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 }
 
 impl Uncore {
-    /// Finds the controllers and begins to count.
+    /// Opens the controllers of the machine.
     ///
     /// # Errors
-    /// There are none, or they cannot be counted: then nothing stays open.
+    /// There are none, or they cannot be counted. Nothing stays open.
     pub fn open(source: &mut dyn Source, machine: &Machine) -> Result<Self, UncoreError> {
         let devices = source.list(DEVICES).unwrap_or_default();
-        for way in WAYS {
+        for kind in CONTROLLER_TYPES {
             let mut uncore = Uncore::default();
-            let named: Vec<&String> = devices.iter().filter(|name| way.is(name)).collect();
             let mut names = Vec::new();
-            for device in &named {
-                match uncore.open_device(source, device, way, machine) {
-                    Ok(true) => names.push((*device).clone()),
+            for device in devices.iter().filter(|name| kind.has(name)) {
+                match uncore.open_device(source, device, kind, machine) {
+                    Ok(true) => names.push(device.clone()),
                     Ok(false) => {}
                     Err(error) => {
                         uncore.close(source);
@@ -191,92 +191,66 @@ impl Uncore {
                 }
             }
             if !uncore.units.is_empty() {
-                uncore.what = in_words(names);
+                uncore.description = describe(names);
                 return uncore.checked(source, machine);
             }
         }
-        let strange = devices.into_iter().find(|name| NOT_READ.iter().any(|s| name.starts_with(s)));
-        Err(strange.map_or(UncoreError::None, UncoreError::Unknown))
+        let is_unsupported = |name: &String| UNSUPPORTED.iter().any(|s| name.starts_with(s));
+        let unsupported = devices.into_iter().find(is_unsupported);
+        Err(unsupported.map_or(UncoreError::None, UncoreError::Unsupported))
     }
 
-    /// Counts a device on each CPU of its mask; tells whether it has such events at all.
+    /// Opens a device on each CPU of its mask. Returns whether it has the events of the type.
     fn open_device(
         &mut self,
         source: &mut dyn Source,
         device: &str,
-        way: &Way,
+        kind: &ControllerType,
         machine: &Machine,
     ) -> Result<bool, UncoreError> {
-        let folder = format!("{DEVICES}/{device}");
-        let told =
-            |what: &str| UncoreError::Event { unit: device.to_owned(), what: what.to_owned() };
-        let number = text(source, &format!("{folder}/type")).ok().and_then(|t| t.parse().ok());
-        let kind = number.ok_or_else(|| told("it has no type"))?;
-        let format = format_of(source, &folder);
-        if !way.channels.is_empty() && has_wide_mask(source, &folder) {
-            return Err(UncoreError::Unknown(format!("{device} from Zen 4 on")));
-        }
-        let mut events = Vec::new();
-        for terms in way.channels {
-            let config = encode(terms, &format).map_err(|error| told(&error.to_string()))?;
-            let attr = Attr { kind, config, flags: Flags::default() };
-            events.push((Direction::Both, ("channel".to_owned(), attr)));
-        }
-        let pairs: &[(Direction, &[&str])] = if way.channels.is_empty() {
-            &[(Direction::Reads, way.reads), (Direction::Writes, way.writes)]
-        } else {
-            &[]
-        };
-        for &(sort, names) in pairs {
-            let Some(terms) = terms(source, &folder, names) else { return Ok(false) };
-            let config = encode(&terms, &format).map_err(|error| told(&error.to_string()))?;
-            let attr = Attr { kind, config, flags: Flags::default() };
-            let name = if sort == Direction::Reads { "reads" } else { "writes" };
-            events.push((sort, (name.to_owned(), attr)));
-        }
-        let mask = text(source, &format!("{folder}/cpumask")).unwrap_or_default();
-        let cpus: CpuSet = mask.parse().map_err(|_| told("its cpumask is no list"))?;
+        let Some(events) = device_events(source, device, kind)? else { return Ok(false) };
+        let mask = text(source, &format!("{DEVICES}/{device}/cpumask")).unwrap_or_default();
+        let cpus: CpuSet =
+            mask.parse().map_err(|_| format_error(device, "its cpumask is no list"))?;
         for cpu in cpus.iter() {
             let Some(node) = machine.cpu(cpu).and_then(|cpu| cpu.node) else { continue };
-            // Channels are more than the fabric can count at once: each is a group of its own, so that
-            // they take turns.
-            let size = if way.channels.is_empty() { events.len() } else { 1 };
-            for together in events.chunks(size.max(1)) {
-                let specs = together.iter().map(|(_, event)| event.clone()).collect();
-                let spec = GroupSpec { target: CounterTarget::Cpu(cpu.0), events: specs };
-                let opened = source.open(&spec).map_err(|refused| UncoreError::Open {
+            // The fabric has fewer counters than channels: each channel is a group, and they are multiplexed.
+            let size = if kind.channels.is_empty() { events.len() } else { 1 };
+            for group in events.chunks(size.max(1)) {
+                let attrs = group.iter().map(|(_, event)| event.clone()).collect();
+                let spec = GroupSpec { target: CounterTarget::Cpu(cpu.0), events: attrs };
+                let opened = source.open(&spec).map_err(|error| UncoreError::Open {
                     unit: device.to_owned(),
                     cpu: cpu.0,
-                    source: refused,
+                    source: error,
                 })?;
-                let sorts = together.iter().map(|(sort, _)| *sort);
-                let counters = opened.numbers.iter().copied().zip(sorts);
-                let counters = counters.collect();
+                let directions = group.iter().map(|(direction, _)| *direction);
+                let counters = opened.ids.iter().copied().zip(directions).collect();
                 self.units.push(Unit { node, nr: opened.nr, counters });
             }
         }
         Ok(true)
     }
 
-    /// Where a package has nodes that no controller counts for, nothing is told of any.
+    /// Closes the controllers and fails if a node with CPUs has no controllers.
     fn checked(mut self, source: &mut dyn Source, machine: &Machine) -> Result<Self, UncoreError> {
         let counted = |node: NodeId| self.units.iter().any(|unit| unit.node == node);
         let lone = machine.nodes().iter().find(|node| !node.cpus.is_empty() && !counted(node.id));
         match lone.and_then(|node| node.cpus.first()) {
             None => Ok(self),
-            Some(package) => {
+            Some(cpu) => {
                 self.close(source);
-                Err(UncoreError::SubNuma { package })
+                Err(UncoreError::SubNuma { cpu })
             }
         }
     }
 
-    /// Stops counting.
+    /// Closes the counters.
     pub fn close(&mut self, source: &mut dyn Source) {
         self.units.drain(..).for_each(|unit| source.close(unit.nr));
     }
 
-    /// Reads all controllers; a node of which one cannot be read is absent.
+    /// Reads all controllers; a node is absent if one of its controllers cannot be read.
     pub fn read(&mut self, source: &mut dyn Source) -> &BTreeMap<NodeId, NodeTraffic> {
         self.nodes.clear();
         let mut lost = Vec::new();
@@ -298,8 +272,46 @@ impl Uncore {
     }
 }
 
-impl Way {
-    fn is(&self, device: &str) -> bool {
+/// The events of a device with their directions; `None` if it has not all of them.
+type DeviceEvents = Vec<(Direction, (String, Attr))>;
+
+fn device_events(
+    source: &mut dyn Source,
+    device: &str,
+    kind: &ControllerType,
+) -> Result<Option<DeviceEvents>, UncoreError> {
+    let folder = format!("{DEVICES}/{device}");
+    let number = text(source, &format!("{folder}/type")).ok().and_then(|t| t.parse().ok());
+    let number = number.ok_or_else(|| format_error(device, "it has no type"))?;
+    let format = format_of(source, &folder);
+    if !kind.channels.is_empty() && has_wide_mask(source, &folder) {
+        return Err(UncoreError::Unsupported(format!("{device} from Zen 4 on")));
+    }
+    let mut terms_of: Vec<(Direction, &str, String)> = Vec::new();
+    terms_of.extend(kind.channels.iter().map(|t| (Direction::Both, "channel", (*t).to_owned())));
+    if kind.channels.is_empty() {
+        for (direction, name, names) in
+            [(Direction::Reads, "reads", kind.reads), (Direction::Writes, "writes", kind.writes)]
+        {
+            let Some(terms) = terms(source, &folder, names) else { return Ok(None) };
+            terms_of.push((direction, name, terms));
+        }
+    }
+    let event = |(direction, name, terms): (Direction, &str, String)| {
+        let config =
+            encode(&terms, &format).map_err(|error| format_error(device, &error.to_string()))?;
+        let attr = Attr { kind: number, config, flags: Flags::default() };
+        Ok((direction, (name.to_owned(), attr)))
+    };
+    terms_of.into_iter().map(event).collect::<Result<_, _>>().map(Some)
+}
+
+fn format_error(device: &str, what: &str) -> UncoreError {
+    UncoreError::Format { unit: device.to_owned(), what: what.to_owned() }
+}
+
+impl ControllerType {
+    fn has(&self, device: &str) -> bool {
         let rest = device.strip_prefix(self.device);
         rest.is_some_and(|rest| {
             rest.bytes().all(|byte| byte.is_ascii_digit())
@@ -308,7 +320,7 @@ impl Way {
     }
 }
 
-/// The terms of the first event that the device has. A name with `=` stands for itself.
+/// The terms of the first event that the device has. A name with `=` consists of terms.
 fn terms(source: &mut dyn Source, folder: &str, names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| match name.contains('=') {
         true => Some((*name).to_owned()),
@@ -322,8 +334,8 @@ impl Unit {
         let bytes = source.group(self.nr).ok()?;
         let group = read_group(&bytes).ok()?;
         let mut traffic = NodeTraffic::default();
-        for (place, (number, direction)) in self.counters.iter().enumerate() {
-            let lines = group.counter(*number, place).filter(|lines| !lines.never_ran())?;
+        for (place, (id, direction)) in self.counters.iter().enumerate() {
+            let lines = group.counter(*id, place).filter(|lines| !lines.never_ran())?;
             let bytes = CounterReading { value: lines.value.wrapping_mul(LINE_BYTES), ..lines };
             traffic.ops = plus(traffic.ops, Some(lines));
             match direction {
@@ -340,7 +352,7 @@ fn plus(one: Option<CounterReading>, other: Option<CounterReading>) -> Option<Co
     one.map_or(other, |one| Some(other.map_or(one, |other| one.plus(other))))
 }
 
-fn in_words(mut names: Vec<String>) -> String {
+fn describe(mut names: Vec<String>) -> String {
     names.sort_unstable_by_key(|name| (name.len(), name.clone())); // imc_2 before imc_10
     match names.as_slice() {
         [] => String::new(),
@@ -354,7 +366,7 @@ mod tests {
     use super::*;
     use crate::source::Opened;
 
-    /// A tree of files and counters that are always to be had.
+    /// Files in memory, and counters that always open.
     struct Tree {
         files: BTreeMap<String, String>,
         n_events: Vec<usize>,
@@ -362,12 +374,12 @@ mod tests {
     }
 
     impl Tree {
-        /// Units by name, each on these CPUs, with these files besides.
-        fn new(units: &[&str], cpumask: &str, besides: &[(&str, &str)]) -> Self {
+        /// Devices with these CPUs and files.
+        fn new(units: &[&str], cpumask: &str, more: &[(&str, &str)]) -> Self {
             let mut files = BTreeMap::new();
             for unit in units {
                 let all = [("type", "14"), ("cpumask", cpumask)];
-                for (name, text) in all.iter().chain(besides) {
+                for (name, text) in all.iter().chain(more) {
                     files.insert(format!("{DEVICES}/{unit}/{name}"), (*text).to_owned());
                 }
             }
@@ -395,7 +407,7 @@ mod tests {
             self.n_events.push(spec.events.len());
             self.n_open += 1;
             let nr = self.n_events.len() as u32;
-            Ok(Opened { nr, numbers: (0..spec.events.len() as u64).collect() })
+            Ok(Opened { nr, ids: (0..spec.events.len() as u64).collect() })
         }
 
         fn group(&mut self, _nr: u32) -> io::Result<Vec<u8>> {
@@ -417,27 +429,27 @@ mod tests {
     fn open(tree: &mut Tree) -> Result<String, String> {
         let machine = Machine::synthetic("nodes=2 llcs=1 cores=2").expect("two nodes");
         match Uncore::open(tree, &machine) {
-            Ok(uncore) => Ok(uncore.what.clone()),
+            Ok(uncore) => Ok(uncore.description.clone()),
             Err(error) => Err(error.to_string()),
         }
     }
 
     #[test]
-    fn controllers_of_every_node_are_read_on_a_cpu_of_it() {
+    fn controllers_are_counted_on_a_cpu_of_their_node() {
         let mut tree = Tree::new(&["uncore_imc_0", "uncore_imc_1"], "0,2", IMC);
         assert_eq!(open(&mut tree), Ok("2 units, uncore_imc_0 to uncore_imc_1".to_owned()));
         assert_eq!(tree.n_events, [2; 4]);
     }
 
     #[test]
-    fn where_one_cpu_tells_of_several_nodes_nothing_is_told_and_nothing_stays_open() {
+    fn controllers_of_several_nodes_on_one_cpu_are_not_counted_and_nothing_stays_open() {
         let mut tree = Tree::new(&["uncore_imc_0"], "0", IMC);
         assert!(open(&mut tree).is_err_and(|error| error.contains("sub-NUMA clustering")));
         assert_eq!((tree.n_events.len(), tree.n_open), (1, 0));
     }
 
     #[test]
-    fn channels_of_a_data_fabric_take_turns_and_those_from_zen_4_on_are_not_taken_for_older() {
+    fn channels_of_a_data_fabric_are_multiplexed_and_those_of_zen_4_are_unsupported() {
         let with = |umask| [("format/event", "config:0-7,32-35,59-60"), ("format/umask", umask)];
         let mut tree = Tree::new(&["amd_df"], "0,2", &with("config:8-15"));
         assert_eq!(open(&mut tree), Ok("amd_df".to_owned()));

@@ -131,7 +131,7 @@ fn play_one(seed: u64, programs: &[Program; 3]) -> Told {
     let here = machine();
     // Most of them begin well, so that there is something to go wrong.
     let begins_well = rng.below(4) != 0;
-    fault::take_over(if begins_well { FaultPlan::default() } else { FaultPlan { seed, permille } });
+    fault::set_plan(if begins_well { FaultPlan::default() } else { FaultPlan { seed, permille } });
     let host = AttachHost::new(&here, options);
     let bound = match host {
         Ok(host) => watch(host, (seed, permille), &mut rng, &meddled, &mut told),
@@ -141,7 +141,7 @@ fn play_one(seed: u64, programs: &[Program; 3]) -> Told {
             None
         }
     };
-    fault::take_over(FaultPlan::default());
+    fault::set_plan(FaultPlan::default());
     let n_files = || std::fs::read_dir(&places[0]).map_or(0, Iterator::count);
     told.n_kept = usize::from(n_files() != 0);
     let restored = undo::restore(&places, false);
@@ -176,7 +176,7 @@ fn watch(
     let first: CpuSet = all.first().into_iter().collect();
     let policy = Box::new(Chance { rng: Rng::new(seed ^ 77), first });
     let here = fault::with_errors(FaultPlan::default(), machine);
-    fault::take_over(FaultPlan { seed, permille });
+    fault::set_plan(FaultPlan { seed, permille });
     let mut engine = Engine::new(here, Vec::new(), policy);
     let meddler = rng.below(u64::from(2 * N_TURNS)) as u32;
     let mut bound = None;
@@ -188,7 +188,7 @@ fn watch(
             // A mask that no wish names, so that nobody can take it for ours.
             let set = || affinity::set(meddled.pid(), &last);
             bound = fault::with_errors(FaultPlan::default(), set).is_ok().then(|| last.clone());
-            fault::take_over(FaultPlan { seed: seed + 1_000_000, permille });
+            fault::set_plan(FaultPlan { seed: seed + 1_000_000, permille });
         }
     }
     if rng.below(2) == 0 {

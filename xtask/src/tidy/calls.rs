@@ -5,7 +5,7 @@
 //! needs a comment with the reason:
 //!
 //! ```text
-//!   // Not refused: it has no way to fail.
+//!   // No fault injection: it has no way to fail.
 //! ```
 //!
 //! The check reads lines as rustfmt formats them: a function ends with a brace below its first letter.
@@ -17,10 +17,10 @@ use super::Fault;
 const CRATE: &str = "crates/linux/src/";
 
 /// Marks of a fault point; a function with system calls contains one. A child between fork and exec uses `check`.
-const FAULT_POINTS: &[&str] = &["fault::refuse(", "fault::retry(", "check(\"", "// Not refused: "];
+const FAULT_POINTS: &[&str] = &["fault::refuse(", "fault::retry(", "check(\"", "// No fault injection: "];
 
 /// Files for tests only, and files that implement the faults.
-const EXEMPT: &[&str] = &["fault.rs", "isolated_test.rs", "pages/faults.rs"];
+const EXEMPT: &[&str] = &["fault.rs", "isolated_test.rs", "pages/fault_tests.rs"];
 
 /// Paths of system calls; the name and an opening bracket follow.
 const PATHS: &[&str] =
@@ -77,7 +77,7 @@ pub fn check(file: &str, text: &str) -> Vec<Fault> {
         if let Some(call) = call.filter(|_| !has_fault_point(body)) {
             faults.push(format!(
                 "{file}:{}: a call that cannot be made to fail: begin with fault::refuse, or add \
-                 `// Not refused: reason`",
+                 `// No fault injection: reason`",
                 idx + call + 1
             ));
         }
@@ -160,7 +160,7 @@ mod tests {
         let call = "        std::fs::read(path)";
         assert_eq!(n_faults(&format!("        fault::refuse(\"read\")?;\n{call}")), 0);
         assert_eq!(n_faults("        fault::retry(\"read\", || std::fs::read(path))"), 0);
-        assert_eq!(n_faults(&format!("        // Not refused: reason.\n{call}")), 0);
+        assert_eq!(n_faults(&format!("        // No fault injection: reason.\n{call}")), 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use host_live::{Criteria, Selection};
-use linux::glance::ProcFolder;
+use linux::proc_folder::ProcFolder;
 use linux::procfs;
 
 use super::Args;
@@ -52,7 +52,7 @@ pub(super) fn select(args: &Args) -> anyhow::Result<SelectedProcesses> {
 fn start_time(pid: u32) -> anyhow::Result<u64> {
     let absent = || format!("there is no process {pid}");
     let proc = ProcFolder::open("/".as_ref()).context("cannot read /proc")?;
-    let born_ticks = proc.glance(pid).ok().with_context(absent)?.born_ticks;
+    let born_ticks = proc.stat(pid).ok().with_context(absent)?.start_time_ticks;
     let process = proc.status(pid).ok().with_context(absent)?.process;
     if process != pid {
         bail!("{pid} is a thread of process {process}; use --pid {process}");
@@ -102,7 +102,7 @@ fn uid(user: &str) -> anyhow::Result<u32> {
 }
 
 /// A cgroup hierarchy: its mount point, and the prefix of its cgroup names
-/// ([`linux::glance::parse_cgroups`]).
+/// ([`linux::proc_folder::parse_cgroups`]).
 struct Hierarchy {
     mount: PathBuf,
     prefix: String,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use base::Nanos;
 use linux::connector::{Connector, ProcessEvent};
-use linux::glance::parse_last_number;
+use linux::proc_folder::parse_last_pid;
 use linux::{fault, procfs};
 
 /// Limit of new PIDs that are read one by one: a scan is cheaper beyond that.
@@ -130,7 +130,7 @@ fn read_events(connector: &Connector, discovered: &mut Discovered) -> io::Result
 fn read_new_pids(loadavg: Option<&OwnedFd>, last: &mut Option<u32>, discovered: &mut Discovered) {
     let mut buffer = [0; 128];
     let text = loadavg.and_then(|file| procfs::read_again(file, &mut buffer).ok());
-    let now = text.and_then(parse_last_number);
+    let now = text.and_then(parse_last_pid);
     match new_pids(std::mem::replace(last, now), now) {
         Some(numbers) => discovered.numbers.extend(numbers),
         None => discovered.needs_scan = true,

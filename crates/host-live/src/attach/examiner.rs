@@ -7,7 +7,8 @@ use std::io;
 
 use base::CpuSet;
 use linux::environ::{Environ, environ};
-use linux::glance::{Glance, ProcFolder, ProcStatus, comm_text};
+use linux::proc_folder::{ProcFolder, ProcStatus};
+use linux::proc_stat::ProcStat;
 use linux::undo::RUN_VARIABLE;
 use linux::{affinity, procfs};
 
@@ -42,8 +43,8 @@ impl Examiner {
 
     /// Whether only PIDs are selected, and all of them have exited with their descendants.
     pub(super) fn have_all_exited(&self, table: &ProcessTable) -> bool {
-        let has_exited = |(&pid, &start): (&u32, &u64)| match self.proc.glance(pid) {
-            Ok(stat) => stat.born_ticks != start || stat.has_ended(),
+        let has_exited = |(&pid, &start): (&u32, &u64)| match self.proc.stat(pid) {
+            Ok(stat) => stat.start_time_ticks != start || stat.has_exited(),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         self.selection.only_pids()
@@ -55,18 +56,18 @@ impl Examiner {
     pub(super) fn is_named(
         &self,
         table: &ProcessTable,
-        (pid, stat): (u32, &Glance),
+        (pid, stat): (u32, &ProcStat),
         parent: Option<u32>,
     ) -> bool {
         let named = &self.selection.pids;
-        let is_it = named.get(&pid) == Some(&stat.born_ticks);
+        let is_it = named.get(&pid) == Some(&stat.start_time_ticks);
         let is_child_of = |parent: u32| table.get(parent).is_some_and(|known| known.is_named);
         let is_child = is_child_of(stat.parent) || parent.is_some_and(is_child_of);
         !named.is_empty() && (is_it || is_child)
     }
 
     /// The treatment of a process, before it is busy.
-    pub(super) fn examine(&self, pid: u32, stat: &Glance, is_named: bool) -> Treatment {
+    pub(super) fn examine(&self, pid: u32, stat: &ProcStat, is_named: bool) -> Treatment {
         match self.selected(pid, stat, is_named) {
             Selected::No => Treatment::NotSelected,
             selected => match exclusion(pid, stat, selected) {
@@ -76,9 +77,9 @@ impl Examiner {
         }
     }
 
-    fn selected(&self, pid: u32, stat: &Glance, is_named: bool) -> Selected {
+    fn selected(&self, pid: u32, stat: &ProcStat, is_named: bool) -> Selected {
         let Selection { excluded, .. } = &self.selection;
-        let comm = comm_text(&stat.comm);
+        let comm = stat.comm_text();
         let status = self.selection.needs_users().then(|| self.proc.status(pid));
         let cgroups = self.selection.needs_cgroups().then(|| self.proc.cgroups(pid));
         // If an exclusion cannot be checked, the process is not selected for now.
@@ -118,8 +119,8 @@ impl Examiner {
             if mask != cpus.ordinary && inherited != Some(&mask) {
                 return Ok(Some(ExclusionReason::OwnAffinity));
             }
-            let stat = unless_exited(self.proc.glance_thread(pid, tid))?;
-            if stat.is_some_and(|stat| Glance::is_real_time(stat.class)) {
+            let stat = unless_exited(self.proc.thread_stat(pid, tid))?;
+            if stat.is_some_and(|stat| ProcStat::is_real_time(stat.class)) {
                 return Ok(Some(ExclusionReason::RealTime));
             }
         }
@@ -141,7 +142,7 @@ impl Examiner {
 }
 
 /// Why a selected process is excluded.
-fn exclusion(pid: u32, stat: &Glance, selected: Selected) -> Option<ExclusionReason> {
+fn exclusion(pid: u32, stat: &ProcStat, selected: Selected) -> Option<ExclusionReason> {
     if pid == std::process::id() {
         Some(ExclusionReason::Ourselves)
     } else if pid == 1 {
@@ -153,7 +154,7 @@ fn exclusion(pid: u32, stat: &Glance, selected: Selected) -> Option<ExclusionRea
             Selected::ExcludedName => Some(ExclusionReason::ExcludedName),
             Selected::ExcludedUser => Some(ExclusionReason::ExcludedUser),
             Selected::ExcludedCgroup => Some(ExclusionReason::ExcludedCgroup),
-            _ => Glance::is_real_time(stat.class).then_some(ExclusionReason::RealTime),
+            _ => ProcStat::is_real_time(stat.class).then_some(ExclusionReason::RealTime),
         }
     }
 }

@@ -19,7 +19,7 @@ use std::io;
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, TaskId};
-use linux::glance::Glance;
+use linux::proc_stat::ProcStat;
 use linux::procfs::may_live;
 use linux::{affinity, fork_latency, procfs};
 
@@ -97,7 +97,7 @@ impl AncestorMasks {
                 n_children += 1;
                 let stat = procfs::stat("/".as_ref(), child);
                 any_left |= stat.as_ref().is_err_and(is_refused);
-                let is_younger = stat.is_ok_and(|stat| self.since_ticks <= stat.born_ticks);
+                let is_younger = stat.is_ok_and(|stat| self.since_ticks <= stat.start_time_ticks);
                 if !is_younger || session.tasks.job_of(child).is_some() {
                     continue;
                 }
@@ -207,7 +207,7 @@ impl InheritedMasks {
         &mut self,
         session: &mut Session,
         jobs: &AttachedJobs,
-        (pid, stat): (u32, &Glance),
+        (pid, stat): (u32, &ProcStat),
         parent: u32,
     ) {
         let of_parent = self.processes.get(&parent).map(|it| it.of);
@@ -216,10 +216,10 @@ impl InheritedMasks {
         let Ok(mask) = affinity::get(pid) else { return };
         let ours = state.assigned_masks().find(|ours| ***ours == mask).cloned();
         let Some(mask) = ours.filter(|mask| **mask != *state.base) else { return };
-        let entry = (pid, stat.born_ticks, pid);
+        let entry = (pid, stat.start_time_ticks, pid);
         // If this cannot be written, it is found as a descendant while its parent lives.
         let _ = session.undo.set(&state.name, [&state.base, &mask, &mask], vec![entry]);
-        let inherited = InheritedAffinity { of, start_time_ticks: stat.born_ticks, mask };
+        let inherited = InheritedAffinity { of, start_time_ticks: stat.start_time_ticks, mask };
         self.processes.insert(pid, inherited);
     }
 }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use base::{JobId, Nanos};
 use engine::{Approved, Host};
-use linux::glance::ProcFolder;
+use linux::proc_folder::ProcFolder;
 use linux::tasks::SampleTime;
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, system};
@@ -113,7 +113,7 @@ impl AttachHost {
         }
         let proc = ProcFolder::open("/".as_ref()).map_err(AttachError::Proc)?;
         let is_running = |(pid, start): (&u32, &u64)| {
-            proc.glance(*pid).is_ok_and(|stat| stat.born_ticks == *start)
+            proc.stat(*pid).is_ok_and(|stat| stat.start_time_ticks == *start)
         };
         if let Some((&pid, _)) = options.selection.pids.iter().find(|&it| !is_running(it)) {
             return Err(AttachError::NoProcess { pid });

@@ -14,7 +14,7 @@
 use std::path::Path;
 
 use base::{CpuSet, Nanos, NodeSet};
-use linux::glance::{self, ProcFolder};
+use linux::proc_folder::ProcFolder;
 use linux::{affinity, system};
 
 /// Period of the lists in /sys.
@@ -82,7 +82,7 @@ impl PlacementCpus {
     }
 
     fn read_lists(&mut self, root: &Path, proc: &ProcFolder) {
-        if let Ok(isolated) = glance::isolated(root) {
+        if let Ok(isolated) = system::isolated_cpus(root) {
             self.isolated = isolated;
         }
         if let Ok(online) = system::online_cpus(root) {

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{JobId, Nanos};
-use linux::glance::{Comm, Glance};
+use linux::proc_stat::{Comm, ProcStat};
 
 use super::exclusion::ExclusionReason;
 
@@ -128,8 +128,8 @@ impl ProcessTable {
     }
 
     /// The process with this PID and the start time of the sample.
-    pub(super) fn get_same(&self, pid: u32, stat: &Glance) -> Option<&KnownProcess> {
-        self.get(pid).filter(|known| known.start_time_ticks == stat.born_ticks)
+    pub(super) fn get_same(&self, pid: u32, stat: &ProcStat) -> Option<&KnownProcess> {
+        self.get(pid).filter(|known| known.start_time_ticks == stat.start_time_ticks)
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = (u32, &KnownProcess)> {
@@ -153,7 +153,7 @@ impl ProcessTable {
     pub(super) fn insert(
         &mut self,
         pid: u32,
-        stat: &Glance,
+        stat: &ProcStat,
         (treatment, is_named): (Treatment, bool),
         now: Nanos,
     ) {
@@ -167,7 +167,7 @@ impl ProcessTable {
             }
         };
         let known = KnownProcess {
-            start_time_ticks: stat.born_ticks,
+            start_time_ticks: stat.start_time_ticks,
             comm: stat.comm,
             treatment,
             is_named,
@@ -196,12 +196,12 @@ impl ProcessTable {
     }
 
     /// Takes the sample of a process, and schedules the next one.
-    pub(super) fn sample(&mut self, pid: u32, stat: &Glance, now: Nanos) -> Activity {
+    pub(super) fn sample(&mut self, pid: u32, stat: &ProcStat, now: Nanos) -> Activity {
         let (tick, interval) = (self.tick, self.interval);
         let every_max = self.get(pid).map_or(SAMPLE_EVERY_MAX, |it| self.every_max(it.treatment));
         let busy_ticks = if self.busy_permille == 0 { 0 } else { BUSY_TICKS };
         let Some(known) = self.processes.get_mut(&pid) else { return Activity::Replaced };
-        if known.start_time_ticks != stat.born_ticks || known.comm != stat.comm {
+        if known.start_time_ticks != stat.start_time_ticks || known.comm != stat.comm {
             return Activity::Replaced;
         }
         let used = stat.cpu_ticks.saturating_sub(known.cpu_ticks);
@@ -259,11 +259,9 @@ fn backoff(interval: Nanos, n_idle: u8) -> Nanos {
 mod tests {
     use super::*;
 
-    fn stat(born_ticks: u64, cpu_ticks: u64) -> Glance {
+    fn stat(start_time_ticks: u64, cpu_ticks: u64) -> ProcStat {
         let comm = *b"a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-        let (parent, n_threads, class) = (1, 1, 0);
-        let (state, is_kernel_thread) = (b'S', false);
-        Glance { comm, state, parent, is_kernel_thread, cpu_ticks, born_ticks, n_threads, class }
+        ProcStat { comm, state: 'S', cpu_ticks, start_time_ticks, ..ProcStat::default() }
     }
 
     fn table() -> ProcessTable {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos};
 use linux::connector::ProcessEvent;
-use linux::glance::{Glance, comm_text};
+use linux::proc_stat::{ProcStat, comm_text};
 use linux::procfs::lives;
 use program::Class;
 use sched::{Cause, DetachCause, JobEvent, PageMoveEnd};
@@ -59,7 +59,7 @@ impl Tracker {
                     self.new_number(session, child, Some(parent), now);
                 }
                 ProcessEvent::Exec(pid) => {
-                    if let Ok(stat) = self.examiner.proc.glance(pid) {
+                    if let Ok(stat) = self.examiner.proc.stat(pid) {
                         self.examine(session, pid, &stat, None, now);
                     }
                 }
@@ -80,7 +80,7 @@ impl Tracker {
     /// A new PID or TID, which may have exited already.
     fn new_number(&mut self, session: &mut Session, pid: u32, parent: Option<u32>, now: Nanos) {
         let proc = &self.examiner.proc;
-        let Ok(stat) = proc.glance(pid) else { return };
+        let Ok(stat) = proc.stat(pid) else { return };
         let is_process =
             parent.is_some() || proc.status(pid).is_ok_and(|status| status.process == pid);
         if is_process && self.table.get_same(pid, &stat).is_none() {
@@ -124,7 +124,7 @@ impl Tracker {
         if known.is_some_and(|known| known.treatment != kernel_thread) {
             return;
         }
-        if let Ok(stat) = self.examiner.proc.glance(pid)
+        if let Ok(stat) = self.examiner.proc.stat(pid)
             && self.table.get_same(pid, &stat).is_none()
         {
             self.examine(session, pid, &stat, None, now);
@@ -143,7 +143,7 @@ impl Tracker {
                 if self.table.get(pid).is_none_or(|known| known.is_named) {
                     continue;
                 }
-                let Ok(stat) = self.examiner.proc.glance(pid) else { continue };
+                let Ok(stat) = self.examiner.proc.stat(pid) else { continue };
                 if self.examiner.is_named(&self.table, (pid, &stat), None) {
                     self.examine(session, pid, &stat, None, now);
                     any_found = true;
@@ -160,7 +160,7 @@ impl Tracker {
         &mut self,
         session: &mut Session,
         pid: u32,
-        stat: &Glance,
+        stat: &ProcStat,
         parent: Option<u32>,
         now: Nanos,
     ) {
@@ -190,8 +190,8 @@ impl Tracker {
 
     /// Samples a process that is due.
     fn sample(&mut self, session: &mut Session, pid: u32, now: Nanos) {
-        let stat = match self.examiner.proc.glance(pid) {
-            Ok(stat) if !stat.has_ended() => stat,
+        let stat = match self.examiner.proc.stat(pid) {
+            Ok(stat) if !stat.has_exited() => stat,
             Ok(_) => return self.has_exited(session, pid),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return self.has_exited(session, pid);
@@ -216,7 +216,7 @@ impl Tracker {
     }
 
     /// Checks whether the reason of an exclusion still holds.
-    fn reconsider(&mut self, pid: u32, stat: &Glance, before: Treatment, now: Nanos) {
+    fn reconsider(&mut self, pid: u32, stat: &ProcStat, before: Treatment, now: Nanos) {
         let is_named = self.table.get(pid).is_some_and(|known| known.is_named);
         let treatment = self.examiner.examine(pid, stat, is_named);
         let is_eligible = treatment == Treatment::Eligible;
@@ -235,7 +235,7 @@ impl Tracker {
         &mut self,
         session: &mut Session,
         pid: u32,
-        stat: &Glance,
+        stat: &ProcStat,
         permille: u64,
         now: Nanos,
     ) {
@@ -253,12 +253,12 @@ impl Tracker {
         &mut self,
         session: &mut Session,
         pid: u32,
-        stat: &Glance,
+        stat: &ProcStat,
         permille: u64,
         now: Nanos,
     ) {
         let Ok(status) = self.examiner.proc.status(pid) else { return };
-        let start_time_ticks = stat.born_ticks;
+        let start_time_ticks = stat.start_time_ticks;
         let inherited = self.inherited.get(pid);
         let inherited = inherited.filter(|it| it.start_time_ticks == start_time_ticks).cloned();
         let Some((base, placed)) = self.masks_before(inherited.as_ref(), status.cpus) else {
@@ -266,7 +266,7 @@ impl Tracker {
             return self.table.could_not_sample(pid, now);
         };
         let job = self.jobs.new_id();
-        let comm = comm_text(&stat.comm);
+        let comm = stat.comm_text();
         session.tasks.adopt(job, pid, placed.as_ref().unwrap_or(&base));
         if session.tasks.job_of(pid) != Some(job) {
             return self.jobs.return_id(job); // It has exited meanwhile.
@@ -308,7 +308,7 @@ impl Tracker {
         &mut self,
         session: &mut Session,
         job: JobId,
-        stat: &Glance,
+        stat: &ProcStat,
         activity: Activity,
         now: Nanos,
     ) {

@@ -329,7 +329,7 @@ fn fallback(event: CounterEvent, why: &str) -> String {
 /// The attributes of an event, one for each core kind.
 fn attrs(source: &mut Live, event: CounterEvent, flags: Flags) -> Result<Vec<Attr>, String> {
     let identity = identity_of(source);
-    let mut choice = perf::choose(source, &identity, flags);
+    let mut choice = linux::pmu::choose(source, &identity, flags);
     choice.chosen.push(perf::software(flags));
     let all = choice.chosen.iter().flat_map(|chosen| chosen.groups.iter().flatten());
     let attrs: Vec<Attr> = all.filter(|(of, _)| *of == event).map(|(_, attr)| *attr).collect();

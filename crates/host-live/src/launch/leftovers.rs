@@ -17,7 +17,8 @@ use std::io;
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos};
-use linux::procfs::{Stat, may_live};
+use linux::proc_stat::ProcStat;
+use linux::procfs::may_live;
 use linux::tasks::{KeptFile, OrphanOwner};
 use linux::undo::Seen;
 use linux::{affinity, child_exit, procfs};
@@ -124,7 +125,7 @@ impl Leftovers {
         for (pid, process) in parts.session.tasks.processes_of(job).filter(|(pid, _)| *pid != first)
         {
             match procfs::stat("/".as_ref(), pid) {
-                Ok(stat) if stat.born_ticks != process.start_time_ticks || stat.state == 'Z' => {}
+                Ok(stat) if stat.start_time_ticks != process.start_time_ticks || stat.state == 'Z' => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 // A process that cannot be read now is signalled even so.
                 Ok(_) | Err(_) => rest.push((pid, process.start_time_ticks)),
@@ -247,8 +248,8 @@ impl Leftovers {
         }
     }
 
-    fn take_orphan(&mut self, parts: &mut Parts<'_>, pid: u32, stat: &Stat) {
-        let is_stray = self.strays.get(&pid) == Some(&stat.born_ticks);
+    fn take_orphan(&mut self, parts: &mut Parts<'_>, pid: u32, stat: &ProcStat) {
+        let is_stray = self.strays.get(&pid) == Some(&stat.start_time_ticks);
         let owner = match is_stray {
             true => OrphanOwner::Unknown,
             false => self.owner(parts, pid, stat),
@@ -259,17 +260,17 @@ impl Leftovers {
         match owner {
             OrphanOwner::Job(job) if stat.state == 'Z' => self.reap(parts, Some(job), pid),
             OrphanOwner::Job(job) => self.adopt(parts, job, pid, stat),
-            OrphanOwner::InExec if self.is_read_again(pid, stat.born_ticks) => {}
+            OrphanOwner::InExec if self.is_read_again(pid, stat.start_time_ticks) => {}
             _ if !self.is_sole_parent => {} // It may be a child of the program that uses this library.
             _ if stat.state == 'Z' => self.reap(parts, None, pid),
             _ if is_stray => {}
             _ => {
-                self.strays.insert(pid, stat.born_ticks);
+                self.strays.insert(pid, stat.start_time_ticks);
             }
         }
     }
 
-    fn owner(&self, parts: &Parts<'_>, pid: u32, stat: &Stat) -> OrphanOwner {
+    fn owner(&self, parts: &Parts<'_>, pid: u32, stat: &ProcStat) -> OrphanOwner {
         let is_first = |job, group| parts.jobs.by_pid.get(&group) == Some(&job);
         match parts.session.tasks.orphan_owner(pid, stat, is_first) {
             OrphanOwner::Unknown if self.is_sole_parent => {
@@ -299,7 +300,7 @@ impl Leftovers {
         }
     }
 
-    fn adopt(&mut self, parts: &mut Parts<'_>, job: JobId, pid: u32, stat: &Stat) {
+    fn adopt(&mut self, parts: &mut Parts<'_>, job: JobId, pid: u32, stat: &ProcStat) {
         if let Some(state) = parts.jobs.affinity(job) {
             let mask = Arc::clone(state.inherited_mask());
             if !parts.session.tasks.adopt(job, pid, &mask).is_empty() {
@@ -308,7 +309,7 @@ impl Leftovers {
         } else if matches!(parts.jobs.slot(job).state, State::Over) {
             // It was forked while the leftovers were listed, or by one of them.
             let now = parts.session.now();
-            self.terminate(parts, Some(job), stat.group, (pid, stat.born_ticks), now);
+            self.terminate(parts, Some(job), stat.group, (pid, stat.start_time_ticks), now);
         } // Otherwise its job is about to run again.
     }
 
@@ -387,7 +388,7 @@ fn mask_before(session: &Session, tid: u32, job: Option<&str>) -> io::Result<Opt
     let Some(records) = session.undo.records() else { return Ok(None) };
     let own = &session.cpus.own;
     let mask = affinity::get(tid)?;
-    let id = task_id(tid, procfs::stat("/".as_ref(), tid)?.born_ticks);
+    let id = task_id(tid, procfs::stat("/".as_ref(), tid)?.start_time_ticks);
     Ok(match job {
         Some(job) => match records.judge(id, job, &mask, own) {
             Seen::Ours(before) => Some(before),

@@ -44,7 +44,7 @@ pub(super) struct MonGroups {
     left: Vec<MonGroupFolder>,
     /// The processor has no RMID left.
     is_full: bool,
-    /// Makes a group: [`MonGroupFolder::make`], and something else in tests.
+    /// Makes a group: [`MonGroupFolder::create`], and something else in tests.
     make: fn(MonGroupFolder, &Path) -> GroupCreation,
     pub warnings: Warnings,
 }
@@ -73,7 +73,7 @@ impl MonGroups {
             of: BTreeMap::new(),
             left: Vec::new(),
             is_full: false,
-            make: MonGroupFolder::make,
+            make: MonGroupFolder::create,
             warnings,
             root,
         }
@@ -97,20 +97,20 @@ impl MonGroups {
         }
         let name = group.name().to_owned();
         match (self.make)(group, &self.root) {
-            GroupCreation::Yes(folder) => {
+            GroupCreation::Created(folder) => {
                 // If the counters cannot be read yet, they have not counted yet.
                 let base = self.read_total(&folder).unwrap_or(0);
                 self.of.insert(job, MonGroup { folder, base });
                 return;
             }
-            GroupCreation::Full => {
+            GroupCreation::NoFreeRmid => {
                 self.is_full = true;
                 self.warnings.add(
                     "the processor has no RMID left for another monitoring group: the memory traffic \
                      of further jobs is not counted",
                 );
             }
-            GroupCreation::Refused(why) => self.warnings.add(format!(
+            GroupCreation::Rejected(why) => self.warnings.add(format!(
                 "the memory traffic of some jobs is not counted: no monitoring group can be made: {why}"
             )),
         }
@@ -304,7 +304,7 @@ mod tests {
     fn a_missing_rmid_is_reported_once_and_tried_again_when_one_is_free() {
         let mut world = world();
         world.begin(0);
-        world.groups.make = |_, _| GroupCreation::Full;
+        world.groups.make = |_, _| GroupCreation::NoFreeRmid;
         world.begin(1);
         // No attempt while it is full.
         world.groups.make = |_, _| panic!("tried again");
@@ -313,7 +313,7 @@ mod tests {
         assert!(warnings.len() == 1 && warnings[0].contains("no RMID left"), "{warnings:?}");
         assert_eq!(world.recorded(), ["evenkeel-run-0-sort"]);
         world.groups.end(JobId(0), &mut world.undo);
-        world.groups.make = MonGroupFolder::make;
+        world.groups.make = MonGroupFolder::create;
         world.begin(3);
         assert_eq!(world.there(), ["evenkeel-run-3-sort", "theirs"]);
     }
@@ -324,7 +324,7 @@ mod tests {
         let mut none = UndoRecord::new(Err("no record".to_owned()), Restored::default());
         world.groups.begin(JobId(0), "sort", &mut none);
         assert_eq!(world.there(), ["theirs"]);
-        world.groups.make = |_, _| GroupCreation::Refused("not permitted".to_owned());
+        world.groups.make = |_, _| GroupCreation::Rejected("not permitted".to_owned());
         world.begin(0);
         world.begin(1);
         let warnings = world.groups.warnings.take();

@@ -183,7 +183,7 @@ impl Starter<'_> {
     /// finds it by its environment.
     fn name_child(&mut self, change: Option<u64>, pid: u32) {
         let stat = procfs::stat("/".as_ref(), pid);
-        let start_time_ticks = stat.as_ref().map_or(0, |stat| stat.born_ticks);
+        let start_time_ticks = stat.as_ref().map_or(0, |stat| stat.start_time_ticks);
         if let (Some(change), Ok(_)) = (change, stat) {
             self.session.undo.name_child(change, (pid, start_time_ticks, pid));
         }

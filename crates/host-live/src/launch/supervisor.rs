@@ -25,7 +25,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use linux::environ::environ;
-use linux::procfs::{self, Stat};
+use linux::proc_stat::ProcStat;
+use linux::procfs;
 use linux::undo::RUN_VARIABLE;
 use rustix::process::Signal;
 
@@ -130,14 +131,14 @@ pub fn supervise(run: &str, mut lines: impl BufRead) {
 }
 
 /// All running processes, and those with our run in their environment.
-fn running_processes(run: &str) -> (BTreeMap<u32, Stat>, BTreeSet<u32>) {
+fn running_processes(run: &str) -> (BTreeMap<u32, ProcStat>, BTreeSet<u32>) {
     let root = Path::new("/");
     let own = std::process::id();
     let pids = procfs::processes(root).unwrap_or_default();
     let stats = pids.into_iter().filter_map(|pid| Some((pid, procfs::stat(root, pid).ok()?)));
     let is_running =
-        |(pid, stat): &(u32, Stat)| *pid != own && stat.state != 'Z' && !stat.is_kernel_thread;
-    let all: BTreeMap<u32, Stat> = stats.filter(is_running).collect();
+        |(pid, stat): &(u32, ProcStat)| *pid != own && stat.state != 'Z' && !stat.is_kernel_thread;
+    let all: BTreeMap<u32, ProcStat> = stats.filter(is_running).collect();
     let is_marked =
         |pid: &u32| environ(root, *pid).is_ok_and(|it| it.variable(RUN_VARIABLE) == Some(run));
     let marked = all.keys().copied().filter(is_marked).collect();
@@ -169,9 +170,9 @@ impl ListedProcesses {
     }
 
     /// The processes to kill, of all that are running.
-    fn members(&self, all: &BTreeMap<u32, Stat>, marked: &BTreeSet<u32>) -> BTreeSet<ProcessKey> {
-        let is_listed = |pid: u32, stat: &Stat| {
-            let process = (pid, stat.born_ticks);
+    fn members(&self, all: &BTreeMap<u32, ProcStat>, marked: &BTreeSet<u32>) -> BTreeSet<ProcessKey> {
+        let is_listed = |pid: u32, stat: &ProcStat| {
+            let process = (pid, stat.start_time_ticks);
             marked.contains(&pid)
                 || self.groups.contains(&process)
                 || self.processes.contains(&process)
@@ -181,18 +182,18 @@ impl ListedProcesses {
         let groups: BTreeSet<u32> =
             ours.iter().filter_map(|pid| Some(all.get(pid)?.group)).collect();
         let is_listed_group = |group: u32| self.groups.iter().any(|&(listed, _)| listed == group);
-        let in_group = |stat: &Stat| is_listed_group(stat.group) && groups.contains(&stat.group);
+        let in_group = |stat: &ProcStat| is_listed_group(stat.group) && groups.contains(&stat.group);
         ours.extend(all.iter().filter(|(_, stat)| in_group(stat)).map(|(&pid, _)| pid));
         loop {
             let is_child =
-                |(pid, stat): &(&u32, &Stat)| !ours.contains(pid) && ours.contains(&stat.parent);
+                |(pid, stat): &(&u32, &ProcStat)| !ours.contains(pid) && ours.contains(&stat.parent);
             let children: Vec<u32> = all.iter().filter(is_child).map(|(&pid, _)| pid).collect();
             if children.is_empty() {
                 break;
             }
             ours.extend(children);
         }
-        ours.iter().filter_map(|pid| Some((*pid, all.get(pid)?.born_ticks))).collect()
+        ours.iter().filter_map(|pid| Some((*pid, all.get(pid)?.start_time_ticks))).collect()
     }
 }
 
@@ -213,9 +214,9 @@ mod tests {
             let zeros = "0 ".repeat(13);
             let rest = "0 ".repeat(20);
             let text = format!("{pid} (x) S {parent} {group} 1 {zeros}1 0 {start} {rest}");
-            let stat = procfs::parse_stat(text.as_bytes()).expect("a line");
+            let stat = linux::proc_stat::parse_stat(text.as_bytes()).expect("a line");
             let pid: u32 = pid.parse().expect("a number");
-            assert_eq!(stat.born_ticks, start.parse::<u64>().expect("a number"), "{text}");
+            assert_eq!(stat.start_time_ticks, start.parse::<u64>().expect("a number"), "{text}");
             marked.extend((words.len() == 5).then_some(pid));
             all.insert(pid, stat);
         }

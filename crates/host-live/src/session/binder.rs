@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, TaskId};
 use linux::affinity::is_same;
-use linux::glance::Glance;
+use linux::proc_stat::ProcStat;
 use linux::procfs::{is_alive, lives, may_live};
 use linux::tasks::{TaskReader, Thread};
 use linux::undo::Seen;
@@ -339,7 +339,7 @@ const NOT_PERMITTED: &str = "another user's process: binding it needs CAP_SYS_NI
 
 /// Whether a thread has a real-time or deadline class. True if that cannot be read.
 fn is_real_time(tid: u32) -> bool {
-    system::scheduling_class(tid).map_or(true, Glance::is_real_time)
+    system::scheduling_class(tid).map_or(true, ProcStat::is_real_time)
 }
 
 /// Whether a thread that we bound has a mask that results from its cpuset: it was moved there, and the kernel keeps

@@ -1,12 +1,12 @@
-//! Everything that is measured around tasks, and of tasks, as one look at a source.
+//! Samples of the system and of tasks, through a [`Source`].
 //!
 //! ```text
-//!   Around   controllers, LLC domains, pressure, CPUs     ─┐
-//!   Tasks    CPU time, waiting and counters of processes  ─┴─► sched::Sample
+//!   SystemCollectors   memory controllers, LLC domains, PSI, CPUs    ─┐
+//!   StreamTasks        CPU time, wait time and counters of tasks     ─┴─► sched::Sample
 //! ```
 //!
-//! What a machine does not have is found out once, said once, and costs nothing from then on. The
-//! same look works on the live kernel and on a recording ([`crate::source::Source`]).
+//! Sources that the machine does not have are detected once, reported once, and cost nothing afterwards. The same
+//! code reads the live kernel and recordings.
 
 mod live;
 mod stream;
@@ -14,18 +14,19 @@ mod tasks;
 
 pub use live::LiveCollectors;
 pub use stream::{StreamCollectors, choice, counting_rights, identity_of};
-pub use tasks::{SHUT_OUT, Tasks};
+pub use tasks::{SHUT_OUT, StreamTasks};
 
 use base::Bytes;
 use sched::{LlcSample, NodeSample, Sample};
 use topology::Machine;
 
+use crate::memory::parse_node_meminfo;
 use crate::resctrl::MonitoredDomains;
 use crate::source::Source;
 use crate::uncore::{Uncore, UncoreError};
-use crate::{perf, pressure, procfs, schedstat};
+use crate::{perf, pressure, schedstat};
 
-/// What is measured around tasks.
+/// Collectors of system-wide metrics.
 #[derive(Debug, Default)]
 pub struct SystemCollectors {
     uncore: Option<Uncore>,
@@ -33,40 +34,33 @@ pub struct SystemCollectors {
     pub monitored: Option<MonitoredDomains>,
     has_pressure: bool,
     has_schedstat: bool,
-    /// Nodes whose free memory is told.
+    /// Nodes whose free memory is sampled.
     nodes: Vec<base::NodeId>,
 }
 
 impl SystemCollectors {
-    /// Finds out what there is. What should be there and cannot be read comes back in words; what
-    /// the machine simply does not have does not.
+    /// Detects what the machine has. Returns a note for each source that exists and cannot be read.
     pub fn open(source: &mut dyn Source, machine: &Machine) -> (Self, Vec<String>) {
-        let mut said = Vec::new();
+        let mut notes = Vec::new();
         let uncore = match Uncore::open(source, machine) {
             Ok(uncore) => Some(uncore),
             Err(UncoreError::None) => None,
             Err(error) => {
-                said.push(not_counted(source, &error));
+                notes.push(not_counted(source, &error));
                 None
             }
         };
-        let around = SystemCollectors {
+        let system = SystemCollectors {
             uncore,
             monitored: MonitoredDomains::find(source, machine),
             has_pressure: pressure::read(source).is_ok(),
             has_schedstat: schedstat::read(source).is_ok_and(|cpus| !cpus.is_empty()),
             nodes: machine.nodes().iter().map(|node| node.id).collect(),
         };
-        (around, said)
+        (system, notes)
     }
 
-    /// Whether memory controllers are counted.
-    pub fn has_controllers(&self) -> bool {
-        self.uncore.is_some()
-    }
-
-    /// Reads what loads come from, controllers and caches, into a sample; nodes that the sample has
-    /// already get the figures of their controllers.
+    /// Adds the traffic of memory controllers and LLC domains to a sample.
     pub fn sample_traffic(&mut self, source: &mut dyn Source, sample: &mut Sample) {
         self.controllers(source, sample);
         if let Some(monitored) = &self.monitored {
@@ -75,7 +69,7 @@ impl SystemCollectors {
         }
     }
 
-    /// Reads pressure and the times of CPUs into a sample.
+    /// Adds PSI and the times of CPUs to a sample.
     pub fn sample_pressure(&mut self, source: &mut dyn Source, sample: &mut Sample) {
         if self.has_pressure {
             sample.pressure = pressure::read(source).ok();
@@ -85,11 +79,12 @@ impl SystemCollectors {
         }
     }
 
-    /// Reads the free memory of every node.
+    /// Adds the free memory of every node to a sample.
     pub fn free_memory(&self, source: &mut dyn Source, sample: &mut Sample) {
         for &node in &self.nodes {
             let path = format!("sys/devices/system/node/node{}/meminfo", node.0);
-            let free = source.file(&path).ok().and_then(|text| procfs::parse_node_free(&text));
+            let meminfo = source.file(&path).ok();
+            let free = meminfo.and_then(|text| parse_node_meminfo(&text)).map(|node| node.free);
             if let Some(free) = free {
                 of_node(sample, node).memory_free = Some(Bytes(free));
             }
@@ -106,7 +101,7 @@ impl SystemCollectors {
         }
     }
 
-    /// Closes what is open.
+    /// Closes the counters.
     pub fn close(&mut self, source: &mut dyn Source) {
         if let Some(mut uncore) = self.uncore.take() {
             uncore.close(source);
@@ -114,7 +109,7 @@ impl SystemCollectors {
     }
 }
 
-/// A node's place in a sample.
+/// The entry of a node in a sample, created if missing.
 fn of_node(sample: &mut Sample, node: base::NodeId) -> &mut NodeSample {
     let idx = sample.nodes.iter().position(|known| known.node == node);
     let idx = idx.unwrap_or_else(|| {
@@ -132,13 +127,12 @@ fn of_node(sample: &mut Sample, node: base::NodeId) -> &mut NodeSample {
     &mut sample.nodes[idx]
 }
 
-/// In one line, with what would help.
+/// The note for memory controllers that are not counted, with the remedy.
 fn not_counted(source: &mut dyn Source, error: &UncoreError) -> String {
     let UncoreError::Open { unit, cpu, source: refused } = error else {
         return format!("memory controllers are not counted: {error}");
     };
-    let paranoid = crate::source::text(source, "proc/sys/kernel/perf_event_paranoid");
-    let paranoid = paranoid.ok().and_then(|text| text.parse().ok());
+    let paranoid = stream::paranoid(source);
     let why = perf::explain_refusal(refused, paranoid, perf::CounterScope::Cpu);
     format!("memory controllers are not counted ({unit} on cpu {cpu}): {why}")
 }

@@ -1,7 +1,7 @@
-//! The threads of some processes, with their counters, through a source.
+//! Threads of some processes with their counters, through a source: for recordings and their replay.
 //!
-//! This is how a recording is taken and read. (A live run keeps descriptors of each thread open
-//! instead, since it looks at thousands of them; parsers and groups are the same.)
+//! A live run uses [`crate::tasks`] instead, which keeps descriptors open, since it samples thousands of threads.
+//! Parsers and counter groups are the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,58 +10,59 @@ use base::{CpuId, JobId, Nanos, TaskId};
 use sched::{CounterEvent, Counters, Sample, TaskSample};
 
 use crate::perf::{Attr, CounterTarget, Flags, GroupSpec, PmuGroups, add_group};
+use crate::proc_stat::parse_stat;
 use crate::procfs;
 use crate::source::Source;
 
-/// Some processes, a job each, and what is known of their threads.
+/// Some processes, one job each, with their threads.
 #[derive(Debug)]
-pub struct Tasks {
+pub struct StreamTasks {
     processes: Vec<(u32, JobId)>,
-    chosen: Vec<PmuGroups>,
+    events: Vec<PmuGroups>,
     threads: BTreeMap<(u32, u32), Thread>,
-    /// Why something did not open, said once each.
-    said: BTreeSet<String>,
-    /// When each process was born, to tell it from another with its number.
-    born: BTreeMap<u32, u64>,
+    /// Notes that were reported.
+    reported: BTreeSet<String>,
+    /// Start time of each process, to detect that its PID is reused.
+    start_times: BTreeMap<u32, u64>,
 }
 
-/// Groups that are open, with the numbers of their counters.
-type Opened = Vec<(u32, Vec<(CounterEvent, u64)>)>;
+/// Open groups with the ids of their counters.
+type OpenGroups = Vec<(u32, Vec<(CounterEvent, u64)>)>;
 
 #[derive(Debug)]
 struct Thread {
     id: TaskId,
     job: JobId,
-    groups: Opened,
-    /// The last reading; of the first thread of a process with all that it started.
+    groups: OpenGroups,
+    /// The last values; of the first thread of a process including its descendants.
     counters: Counters,
-    /// Whether one of its groups waits for counters that somebody else has.
+    /// Whether one of its groups was enabled and never running.
     is_shut_out: bool,
 }
 
-impl Tasks {
-    /// Follows these processes; `chosen` is what is counted of each thread.
-    pub fn new(processes: Vec<(u32, JobId)>, chosen: Vec<PmuGroups>) -> Self {
-        let (threads, said) = (BTreeMap::new(), BTreeSet::new());
-        Tasks { processes, chosen, threads, said, born: BTreeMap::new() }
+impl StreamTasks {
+    /// Samples these processes; `events` are counted of each thread.
+    pub fn new(processes: Vec<(u32, JobId)>, events: Vec<PmuGroups>) -> Self {
+        let (threads, reported) = (BTreeMap::new(), BTreeSet::new());
+        StreamTasks { processes, events, threads, reported, start_times: BTreeMap::new() }
     }
 
-    /// Reads every thread into a sample. Tells whether any process is left.
-    pub fn look(&mut self, source: &mut dyn Source, sample: &mut Sample) -> bool {
+    /// Adds every thread to a sample. Returns whether any process is left.
+    pub fn sample(&mut self, source: &mut dyn Source, sample: &mut Sample) -> bool {
         let mut any_left = false;
         for (pid, job) in self.processes.clone() {
             let mut tids = self.listed(source, pid);
-            if self.is_another(source, pid) {
-                tids.clear(); // Somebody else has its number by now.
+            if self.is_reused(source, pid) {
+                tids.clear();
             }
             any_left |= !tids.is_empty();
-            self.forget_gone(source, pid, &tids, sample);
+            self.forget_exited(source, pid, &tids, sample);
             for &tid in &tids {
-                self.look_at(source, (pid, tid), job, sample);
+                self.sample_thread(source, (pid, tid), job, sample);
             }
         }
         let shut_out = self.threads.values().any(|thread| thread.is_shut_out);
-        if shut_out && self.said.insert("shut out".to_owned()) {
+        if shut_out && self.reported.insert("shut out".to_owned()) {
             sample.degraded.push(SHUT_OUT.to_owned());
         }
         any_left
@@ -72,17 +73,14 @@ impl Tasks {
         names.iter().filter_map(|name| name.parse().ok()).collect()
     }
 
-    /// Whether a process has another birth than when it was first seen.
-    fn is_another(&mut self, source: &mut dyn Source, pid: u32) -> bool {
+    /// Whether the PID belongs to another process than in the first sample.
+    fn is_reused(&mut self, source: &mut dyn Source, pid: u32) -> bool {
         let stat = source.file(&format!("proc/{pid}/task/{pid}/stat")).ok();
-        let Some(born_ticks) = stat.and_then(|text| Some(procfs::parse_stat(&text)?.born_ticks))
-        else {
-            return false;
-        };
-        *self.born.entry(pid).or_insert(born_ticks) != born_ticks
+        let Some(stat) = stat.and_then(|text| parse_stat(&text)) else { return false };
+        *self.start_times.entry(pid).or_insert(stat.start_time_ticks) != stat.start_time_ticks
     }
 
-    fn forget_gone(
+    fn forget_exited(
         &mut self,
         source: &mut dyn Source,
         pid: u32,
@@ -90,9 +88,9 @@ impl Tasks {
         sample: &mut Sample,
     ) {
         let known = self.threads.range((pid, 0)..=(pid, u32::MAX));
-        let gone: Vec<u32> =
+        let exited: Vec<u32> =
             known.map(|(&(_, tid), _)| tid).filter(|t| !tids.contains(t)).collect();
-        for tid in gone {
+        for tid in exited {
             self.forget(source, (pid, tid), sample);
         }
     }
@@ -103,7 +101,7 @@ impl Tasks {
         sample.exited.push(thread.id);
     }
 
-    fn look_at(
+    fn sample_thread(
         &mut self,
         source: &mut dyn Source,
         (pid, tid): (u32, u32),
@@ -112,15 +110,13 @@ impl Tasks {
     ) {
         let folder = format!("proc/{pid}/task/{tid}");
         let stat = source.file(&format!("{folder}/stat")).ok();
-        let stat = stat.and_then(|text| {
-            Some((procfs::parse_stat(&text)?.born_ticks, procfs::parse_last_cpu(&text)))
-        });
+        let stat = stat.and_then(|text| parse_stat(&text));
         let times = source.file(&format!("{folder}/schedstat")).ok();
         let times = times.and_then(|text| procfs::parse_schedstat(&text));
-        let (Some((born_ticks, last_cpu)), Some(times)) = (stat, times) else { return };
-        let id = TaskId { tid, start_time_ticks: born_ticks };
+        let (Some(stat), Some(times)) = (stat, times) else { return };
+        let id = TaskId { tid, start_time_ticks: stat.start_time_ticks };
         if self.threads.get(&(pid, tid)).is_some_and(|known| known.id != id) {
-            self.forget(source, (pid, tid), sample); // Its number was given again.
+            self.forget(source, (pid, tid), sample); // The TID is reused.
         }
         if self.threads.get(&(pid, tid)).is_none_or(|known| known.id != id) {
             let groups = self.open(source, (pid, tid), sample);
@@ -136,27 +132,27 @@ impl Tasks {
             cpu_time: Nanos(times.run_ns),
             previous_sample_at: None,
             wait: Some(Nanos(times.wait_ns)),
-            last_cpu: last_cpu.map(CpuId),
+            last_cpu: Some(CpuId(stat.last_cpu)),
             counters: thread.counters,
             includes_children: tid == pid,
         });
     }
 
-    /// Opens the groups of a thread; the first of a process counts for what it starts too.
+    /// Opens the groups of a thread; those of the first thread of a process are inherited.
     fn open(
         &mut self,
         source: &mut dyn Source,
         (pid, tid): (u32, u32),
         sample: &mut Sample,
-    ) -> Opened {
+    ) -> OpenGroups {
         let mut opened = Vec::new();
-        for chosen in &self.chosen {
+        for chosen in &self.events {
             for group in &chosen.groups {
                 let Err(error) = open_group(source, tid, group, tid == pid, &mut opened) else {
                     continue;
                 };
                 let text = format!("{} does not count tasks: {error}", chosen.pmu);
-                if self.said.insert(text.clone()) {
+                if self.reported.insert(text.clone()) {
                     sample.degraded.push(text);
                 }
             }
@@ -164,7 +160,7 @@ impl Tasks {
         opened
     }
 
-    /// Closes what is open.
+    /// Closes the counters.
     pub fn close(&mut self, source: &mut dyn Source) {
         for thread in std::mem::take(&mut self.threads).into_values() {
             thread.groups.iter().for_each(|(nr, _)| source.close(*nr));
@@ -172,13 +168,13 @@ impl Tasks {
     }
 }
 
-/// Opens a group; one that is not to be had as a whole is cut in two, as [`crate::perf::TaskGroups`] does.
+/// Opens a group. A group that is too large for the PMU is split in two, as in [`crate::perf::TaskGroups`].
 fn open_group(
     source: &mut dyn Source,
     tid: u32,
     group: &[(CounterEvent, Attr)],
     inherit: bool,
-    opened: &mut Opened,
+    opened: &mut OpenGroups,
 ) -> io::Result<()> {
     let event = |(event, attr): &(CounterEvent, Attr)| {
         let flags = Flags { inherit, ..attr.flags };
@@ -189,7 +185,7 @@ fn open_group(
     match source.open(&spec) {
         Ok(group_of) => {
             let events = group.iter().map(|(event, _)| *event);
-            opened.push((group_of.nr, events.zip(group_of.numbers).collect()));
+            opened.push((group_of.nr, events.zip(group_of.ids).collect()));
             Ok(())
         }
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) && 1 < group.len() => {
@@ -201,9 +197,9 @@ fn open_group(
     }
 }
 
-/// What is said when a group could have counted and never did.
-pub const SHUT_OUT: &str = "counters are held by somebody else (a profiler, beside the NMI watchdog): \
-    what needs them is absent; end that, or free one more with sysctl kernel.nmi_watchdog=0";
+/// The note for a group that was enabled and never running.
+pub const SHUT_OUT: &str = "another profiler occupies the hardware counters: the metrics that need them are \
+    absent; stop the profiler, or free one counter with sysctl kernel.nmi_watchdog=0";
 
 impl Thread {
     fn read(&mut self, source: &mut dyn Source) {
@@ -222,39 +218,39 @@ impl Thread {
 mod tests {
     use super::*;
     use crate::perf::software;
-    use crate::source::Opened as OpenedGroup;
+    use crate::source::Opened;
 
-    /// One process with a second thread, born when they are told to be.
+    /// A process with a second thread: start time of each.
     #[derive(Default)]
-    struct Proc {
-        born: BTreeMap<u32, u64>,
+    struct FakeProc {
+        start_times: BTreeMap<u32, u64>,
         open: BTreeSet<u32>,
         next: u32,
     }
 
-    impl Source for Proc {
+    impl Source for FakeProc {
         fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
             assert_eq!(folder, "proc/7/task");
-            Ok(self.born.keys().map(u32::to_string).collect())
+            Ok(self.start_times.keys().map(u32::to_string).collect())
         }
 
         fn file(&mut self, path: &str) -> io::Result<Vec<u8>> {
             let mut words = path.rsplit('/');
             let (name, tid) = (words.next(), words.next().and_then(|tid| tid.parse().ok()));
-            let born = self.born.get(&tid.unwrap_or(0)).ok_or(io::ErrorKind::NotFound)?;
+            let start = self.start_times.get(&tid.unwrap_or(0)).ok_or(io::ErrorKind::NotFound)?;
             let text = match name {
                 Some("schedstat") => "1000 0 1".to_owned(),
                 _ => format!(
-                    "7 (a) R 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {born} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0"
+                    "7 (a) R 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0"
                 ),
             };
             Ok(text.into_bytes())
         }
 
-        fn open(&mut self, spec: &GroupSpec) -> io::Result<OpenedGroup> {
+        fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
             self.next += 1;
             self.open.insert(self.next);
-            Ok(OpenedGroup { nr: self.next, numbers: (0..spec.events.len() as u64).collect() })
+            Ok(Opened { nr: self.next, ids: (0..spec.events.len() as u64).collect() })
         }
 
         fn group(&mut self, _nr: u32) -> io::Result<Vec<u8>> {
@@ -267,22 +263,22 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_was_given_again_is_told_to_be_gone_and_keeps_no_counter() {
-        let mut source = Proc { born: [(7, 70), (8, 80)].into(), ..Proc::default() };
-        let mut tasks = Tasks::new(vec![(7, JobId(0))], vec![software(Flags::default())]);
-        let mut look = |source: &mut Proc| {
+    fn a_task_whose_number_is_reused_is_reported_as_exited_and_its_counters_are_closed() {
+        let mut source = FakeProc { start_times: [(7, 70), (8, 80)].into(), ..FakeProc::default() };
+        let mut tasks = StreamTasks::new(vec![(7, JobId(0))], vec![software(Flags::default())]);
+        let mut sample = |source: &mut FakeProc| {
             let mut sample = Sample::default();
-            let any_left = tasks.look(source, &mut sample);
+            let any_left = tasks.sample(source, &mut sample);
             (any_left, sample.tasks.len(), sample.exited, source.open.len())
         };
-        let (any_left, n_tasks, gone, n_open) = look(&mut source);
-        assert!(any_left && n_tasks == 2 && gone.is_empty() && n_open != 0);
-        source.born.insert(8, 81);
+        let (any_left, n_tasks, exited, n_open) = sample(&mut source);
+        assert!(any_left && n_tasks == 2 && exited.is_empty() && n_open != 0);
+        source.start_times.insert(8, 81);
         let old = TaskId { tid: 8, start_time_ticks: 80 };
-        assert_eq!(look(&mut source), (true, 2, vec![old], n_open));
-        // The process itself is another: it is gone, and nothing of it is read any more.
-        source.born.insert(7, 71);
-        let (any_left, n_tasks, gone, n_open) = look(&mut source);
-        assert_eq!((any_left, n_tasks, gone.len(), n_open), (false, 0, 2, 0));
+        assert_eq!(sample(&mut source), (true, 2, vec![old], n_open));
+        // The PID itself is reused: nothing of the other process is sampled.
+        source.start_times.insert(7, 71);
+        let (any_left, n_tasks, exited, n_open) = sample(&mut source);
+        assert_eq!((any_left, n_tasks, exited.len(), n_open), (false, 0, 2, 0));
     }
 }

@@ -1,72 +1,71 @@
-//! How many pages a call takes: as many as the last one says fit into a stretch of time.
+//! Number of pages of one move_pages(2) call: as many as fit into a call of about 20 ms.
 //!
-//! While pages move, whoever touches them waits, and so does whoever wants to map memory. So a call is
-//! to work for about 20 ms, whatever a page costs on this machine today. What it waits for a CPU is not
-//! counted: on a busy machine that is the most of it, does not depend on how many pages there are, and
-//! would make calls so small that they never came to an end.
+//! While pages migrate, accesses to them wait, and so do mmap(2) and munmap(2) of the process. The duration is
+//! the CPU time of the call. Wait time for a CPU is not counted: on a busy machine it is most of the
+//! elapsed time, does not depend on the number of pages, and would shrink the batches to nothing.
 //!
 //! ```text
-//!   256 pages ── 2 ms ──► 512 ── 5 ms ──► 1024 ── 21 ms ──► 975 ──► …       grows to the double at most,
-//!                                                                           shrinks to a quarter at most
+//!   256 pages ── 2 ms ──► 512 ── 5 ms ──► 1024 ── 21 ms ──► 975 ──► …       grows at most by a factor of 2,
+//!                                                                           shrinks at most to a quarter
 //! ```
 //!
-//! A whole process may go in one call of its own, if that is expected to take no longer: up to 16 MiB
-//! resident, which is 4.9 µs a page of 4 KiB (about three times what a page takes on a machine of these
-//! days; a guess until something was moved), and then as much as the last call says fits, up to 64 MiB:
-//! a call that moved huge pages knows little of small ones.
+//! A whole process may migrate in one call (migrate_pages(2)) if that takes no longer: up to 16 MiB resident
+//! before the first call (4.9 µs per page of 4 KiB, about three times the cost on current machines; guessed),
+//! then as much as the last call suggests, at most 64 MiB, since a call that moved huge pages predicts little
+//! about small ones.
 
 use base::Nanos;
 
-/// How long a call is to take.
+/// Target duration of a call.
 pub const CALL: Nanos = Nanos::from_millis(20);
-/// The first call: small, since nothing is known. 1 MiB of ordinary pages.
+/// First call: 1 MiB of base pages.
 const FIRST: usize = 256;
-/// One huge page at least, if it is one.
+/// Lower bound, for example one huge page.
 const LEAST: usize = 16;
-/// 256 MiB of ordinary pages: a machine that moves these in less has no need of more.
+/// Upper bound: 256 MiB of base pages.
 const MOST: usize = 1 << 16;
 
-/// A whole process of no more pages goes in one call, as long as nothing was moved.
+/// Size of a process that may migrate in one call before the first measurement.
 const FIRST_WHOLE: usize = 4096;
-/// No larger process goes in one call.
+/// Largest process that migrates in one call.
 const MOST_WHOLE: usize = 4 * FIRST_WHOLE;
 
-/// The size of the next call.
+/// Size of the next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct BatchSize {
     n_pages: usize,
-    /// So many the last call says fit.
+    /// Pages that fit into [`CALL`] according to the last call.
     fits: Option<usize>,
 }
 
-impl Default for Batch {
+impl Default for BatchSize {
     fn default() -> Self {
-        Batch { n_pages: FIRST, fits: None }
+        BatchSize { n_pages: FIRST, fits: None }
     }
 }
 
-impl Batch {
-    /// So many pages of the ordinary size.
+impl BatchSize {
+    /// Base pages of the next call.
     pub fn n_pages(self) -> usize {
         self.n_pages
     }
 
-    /// A whole process of so many pages of the ordinary size, files among them, may go in one call.
+    /// Largest process, in base pages including files, that may migrate in one call.
     pub fn n_whole(self) -> usize {
         self.fits.unwrap_or(FIRST_WHOLE).min(MOST_WHOLE)
     }
 
-    /// What the next process begins with: what a page takes is known, its kind of pages is not.
+    /// Initial value for the next process: the cost of a page is known, the sizes of its pages are not.
     pub fn for_next(self) -> Self {
-        Batch { n_pages: FIRST, ..self }
+        BatchSize { n_pages: FIRST, ..self }
     }
 
-    /// A call moved so many pages and took so long.
-    pub fn learn(&mut self, n_pages: usize, took: Nanos) {
+    /// Updates the size after a call that moved `n_pages` in `duration`.
+    pub fn learn(&mut self, n_pages: usize, duration: Nanos) {
         if n_pages == 0 {
             return;
         }
-        let fits = n_pages as u128 * u128::from(CALL.0) / u128::from(took.0.max(1));
+        let fits = n_pages as u128 * u128::from(CALL.0) / u128::from(duration.0.max(1));
         let fits = usize::try_from(fits).unwrap_or(MOST);
         self.fits = Some(fits);
         self.n_pages = fits.clamp(self.n_pages / 4, self.n_pages * 2).clamp(LEAST, MOST);
@@ -78,8 +77,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_grows_and_shrinks_to_what_fits_its_time() {
-        let mut batch = Batch::default();
+    fn a_batch_grows_and_shrinks_to_the_target_duration() {
+        let mut batch = BatchSize::default();
         let sizes: Vec<usize> = [2u64, 5, 21, 400, 400, 1]
             .into_iter()
             .map(|millis| {
@@ -91,8 +90,8 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_process_is_as_large_as_the_last_call_says_fits() {
-        let mut batch = Batch::default();
+    fn the_last_call_limits_the_size_of_a_whole_process() {
+        let mut batch = BatchSize::default();
         assert_eq!(batch.n_whole(), 4096);
         batch.learn(256, Nanos::from_millis(4));
         assert_eq!((batch.n_whole(), batch.n_pages()), (1280, 512));
@@ -102,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_stays_within_bounds_whatever_is_measured() {
-        let mut batch = Batch::default();
+    fn a_batch_stays_within_bounds_for_every_measurement() {
+        let mut batch = BatchSize::default();
         (0..40).for_each(|_| batch.learn(batch.n_pages(), Nanos(0)));
         assert_eq!(batch.n_pages(), MOST);
         (0..40).for_each(|_| batch.learn(1, Nanos(u64::MAX)));

@@ -1,29 +1,26 @@
-//! Memory that moves from node to node: found, asked for a batch at a time, and counted afterwards.
+//! Page migration: find pages, request their migration in batches, and verify the result.
 //!
 //! ```text
-//!   order    hot first ─► ranges of addresses
-//!   mover    a batch: which pages lie where? ─► room on the target? ─► ask ─► where do they lie now?
-//!   batch    how many fit into 20 ms          call    the system calls
-//!   present  which stretches have pages at all
-//!   process  a real process, known by number, birth and its memory's own descriptor
+//!   hot_ranges   the order of address ranges, hot ones first
+//!   mover        a batch: nodes of the pages? ─► free memory on the target? ─► request ─► nodes again
+//!   batch        size of a call that takes 20 ms
+//!   process      a process, identified by PID, start time and a descriptor of its memory
 //! ```
 //!
-//! What the kernel answers is not believed: a page counts as moved when it is found on the target
-//! afterwards. So for every move `requested` = `moved` + what was refused + `left`.
+//! A page counts as moved if it is on the target node afterwards; the status that the kernel returns is used
+//! for the cause of a failure only. For every migration `requested` = `moved` + failed + `not_attempted`.
 //!
-//! Only a process's own anonymous memory is moved. What it shares and pages of files stay, since others
-//! may use them from elsewhere. A huge page is asked for once, by its first address, and moves whole.
+//! Only private anonymous memory migrates. Shared memory and pages of files stay, since other processes may
+//! use them from other nodes. A huge page is requested by its first address and migrates as a whole.
 
-pub mod batch;
-pub mod call;
+mod batch;
 #[cfg(all(test, debug_assertions))]
-mod faults;
-pub mod mover;
-pub mod order;
-pub mod present;
-pub mod process;
+mod fault_tests;
+mod hot_ranges;
+mod mover;
+mod process;
 
-pub use batch::Batch;
-pub use mover::{FailedPageCounts, Memory, MoveRequest, MoveStop, MoveTotals, Mover};
-pub use order::{Range, hot_first};
-pub use process::Process;
+pub use batch::BatchSize;
+pub use hot_ranges::{MoveRange, hot_first};
+pub use mover::{FailedPageCounts, MovableMemory, MoveRequest, MoveStop, MoveTotals, Mover};
+pub use process::ProcessMemory;

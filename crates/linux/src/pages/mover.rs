@@ -1,190 +1,188 @@
-//! One process's memory on its way, a batch at a time.
+//! Migration of the memory of one process, in batches.
 //!
-//! A [`Mover`] stands between batches: who drives it decides when the next is, and may stop it.
+//! The caller of a [`Mover`] decides when the next batch runs, and may stop the migration between two batches.
 //!
 //! ```text
-//!   step: still the same process? ─► look for pages to move ─► cut at the limit ─► room on the target?
-//!         ─► ask ─► pages that the kernel gave up on: ask once more ─► look where all of them lie now
+//!   step: same process? ─► find pages to move ─► apply the limit ─► free memory on the target?
+//!         ─► request ─► request unprocessed pages once more ─► query the nodes of all pages
 //! ```
 //!
-//! A block that may be one huge page is asked for by its first address. When only that page went, the
-//! block was made of ordinary pages, and the rest of it is asked for too. When the first address was
-//! refused the whole block counts as refused: half a huge page is never asked for.
+//! A block that may be a huge page is requested by its first address. If only that page moved, the block
+//! consists of base pages, and the rest of it is requested too. If the first address failed, the whole block
+//! counts as failed: a part of a huge page is never requested.
 //!
-//! A process without a limit that is small enough ([`Batch::n_whole`]) goes whole: one call of the
-//! kernel's own for that (`migrate_pages`) for each node that it leaves. It takes pages of files along
-//! that nobody else maps, so these count for "small enough". What does not arrive so is asked for as
-//! ever, which tells why.
+//! A small process ([`BatchSize::n_whole`]) without a limit migrates as a whole: one migrate_pages(2) call for
+//! each source node. The call also moves unshared pages of files, so these count for the size. Pages that are
+//! not on the target afterwards are requested individually, which returns the cause of the failure.
 
 use std::collections::BTreeSet;
 use std::io;
 
 use base::{Nanos, NodeId};
 
-use super::batch::Batch;
-use super::call::UNWRITTEN;
-use super::order::Range;
+use super::batch::BatchSize;
+use super::hot_ranges::MoveRange;
+use crate::move_pages::UNWRITTEN;
 
-/// Pages looked at in one call. 16 MiB of ordinary pages.
+/// Pages queried in one call: 16 MiB of base pages.
 const WINDOW: u64 = 4096;
-/// Windows looked at in one step: whoever drives us wants to know soon.
+/// Windows queried in one step, so that the caller regains control soon.
 const WINDOWS_PER_STEP: usize = 64;
-/// A refusal that may pass is tried again so often in a row.
+/// Attempts in a row after an error that may be temporary.
 const TRIES: u32 = 8;
 
-/// What is wanted.
+/// A request for a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveRequest {
-    /// Only what lies there; `None`: what lies anywhere else than on the target.
+    /// Source node; `None`: every node except the target.
     pub from: Option<NodeId>,
-    /// Where to.
+    /// Target node.
     pub to: NodeId,
-    /// At most so many bytes.
+    /// Upper bound in bytes.
     pub limit: u64,
 }
 
-/// A process whose memory is moved.
-pub trait Memory {
-    /// Its own memory, with about how much of each stretch the wish would take along.
-    fn ranges(&mut self, wish: &MoveRequest) -> io::Result<Vec<Range>>;
-    /// Bytes that the wish would take along and that are in none of the ranges, since the kernel's list
-    /// of them was too long: an estimate.
-    fn unseen(&self) -> u64;
-    /// Whether it is still the same process running the same program.
-    fn is_there(&mut self) -> io::Result<bool>;
-    /// For each page its node, or a negative error number.
+/// A process whose memory migrates.
+pub trait MovableMemory {
+    /// Its private memory, with an estimate of the bytes to move of each range.
+    fn ranges(&mut self, request: &MoveRequest) -> io::Result<Vec<MoveRange>>;
+    /// Estimate of the bytes to move that are in none of the ranges, since the list of mappings was cut.
+    fn unlisted(&self) -> u64;
+    /// Whether it is the same process with the same program.
+    fn is_same(&mut self) -> io::Result<bool>;
+    /// Node of each page, or a negative error number.
     fn query(&mut self, pages: &[u64], status: &mut Vec<i32>) -> io::Result<()>;
-    /// Asks for pages to be moved.
-    fn ask(&mut self, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io::Result<()>;
-    /// Moves everything from one node to another in one call, files that nobody else maps too.
-    fn whole(&mut self, from: NodeId, to: NodeId) -> io::Result<()>;
-    /// All that is resident, pages of files among it; `None` when that is not known.
+    /// Moves pages.
+    fn request(&mut self, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io::Result<()>;
+    /// Moves all pages from one node to another in one call, including unshared pages of files.
+    fn migrate_all(&mut self, from: NodeId, to: NodeId) -> io::Result<()>;
+    /// Resident bytes including pages of files; `None` if unknown.
     fn resident(&mut self) -> Option<u64>;
-    /// What may be filled of a node; `None` where that is not known.
+    /// Bytes that may be allocated on a node; `None` if unknown.
     fn room(&mut self, node: NodeId) -> Option<u64>;
-    /// The size of ordinary and of transparent huge pages in bytes.
+    /// Sizes of base pages and transparent huge pages in bytes.
     fn page_sizes(&self) -> (u64, u64);
-    /// Time that goes by evenly.
+    /// Monotonic time.
     fn now(&mut self) -> Nanos;
-    /// CPU time of whoever moves: what a call takes without its waiting for a CPU, its own or those
-    /// that the kernel asks to hand in their pages before each call.
-    fn worked(&mut self) -> Nanos;
+    /// CPU time of the calling thread. It excludes the wait time of a call: for a CPU, and for other CPUs
+    /// to drain their per-CPU page lists.
+    fn cpu_time(&mut self) -> Nanos;
 }
 
-/// What was asked for in vain, in bytes, by the kernel's answer.
+/// Bytes that were requested and did not move, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "sched::PagesRefused explains the same fields")]
+#[allow(missing_docs, reason = "sched::FailedPages explains the same fields")]
 pub struct FailedPageCounts {
     pub busy: u64,
     pub no_memory: u64,
-    pub not_there: u64,
+    pub not_present: u64,
     pub not_permitted: u64,
     pub elsewhere: u64,
-    pub unmapped: u64,
+    pub exited: u64,
     pub other: u64,
 }
 
 impl FailedPageCounts {
-    /// All of them.
+    /// Sum over the causes.
     pub fn total(&self) -> u64 {
-        let known = [self.busy, self.no_memory, self.not_there, self.not_permitted];
-        known.into_iter().chain([self.elsewhere, self.unmapped, self.other]).sum()
+        let known = [self.busy, self.no_memory, self.not_present, self.not_permitted];
+        known.into_iter().chain([self.elsewhere, self.exited, self.other]).sum()
     }
 }
 
-/// Why it ended.
+/// Why a migration ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MoveStop {
-    /// Everything was asked for.
+    /// Every page was requested.
     Done,
-    /// As much as the limit allows was asked for, and there was more.
+    /// The limit was reached, and there were more pages.
     Limit,
-    /// The target filled up.
+    /// The target node is full.
     Full,
-    /// The process ended, or became another program.
-    Ended,
-    /// Whoever drives it wanted no more.
+    /// The process exited or called exec.
+    Exited,
+    /// The caller stopped it.
     Stopped,
-    /// The kernel refused the whole call, and what to do about it.
+    /// The kernel rejected a call: error and remedy.
     Error(String),
 }
 
-/// What came of it, in bytes: `requested` = `moved` + `refused` + `left`.
+/// Result in bytes: `requested` = `moved` + `failed` + `not_attempted`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveTotals {
-    /// What was found to be moved, within the limit.
+    /// Bytes to be moved, within the limit.
     pub requested: u64,
-    /// What was found on the target afterwards.
+    /// Bytes on the target afterwards.
     pub moved: u64,
-    /// What the kernel was asked for in vain.
-    pub refused: FailedPageCounts,
-    /// What it was not asked for, or never looked at. An estimate, made before.
+    /// Bytes that were requested and did not move.
+    pub failed: FailedPageCounts,
+    /// Bytes that were not requested; an estimate.
     pub not_attempted: u64,
-    /// Time inside the calls.
+    /// Time in the calls.
     pub in_kernel: Nanos,
-    /// Calls that asked for something.
+    /// Calls that requested pages.
     pub n_calls: u64,
-    /// The longest of them.
+    /// Duration of the longest call.
     pub longest_call: Nanos,
     /// Why it ended.
     pub stop: MoveStop,
 }
 
-/// Something that is asked for at once: a page, or what may be a huge page.
+/// A page, or a block that may be a huge page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unit {
     addr: u64,
     bytes: u64,
-    /// It may be made of ordinary pages as well.
-    may_be_torn: bool,
+    /// Whether it may consist of base pages.
+    may_be_split: bool,
 }
 
-/// A move that is under way.
+/// A migration in progress.
 #[derive(Debug)]
 pub struct Mover<M> {
     memory: M,
-    wish: MoveRequest,
-    ranges: Vec<Range>,
+    request: MoveRequest,
+    ranges: Vec<MoveRange>,
     range_idx: usize,
     cursor: u64,
-    /// Found and not asked for yet.
+    /// Found and not requested yet.
     found: Vec<Unit>,
-    batch: Batch,
-    /// Whether it may go in one call of the kernel's own; not known before the first step.
+    batch: BatchSize,
+    /// Whether one migrate_pages(2) call may move all of it; `None` before the first step.
     may_go_whole: Option<bool>,
-    /// Where what was found lies.
+    /// Nodes of the found pages.
     sources: BTreeSet<NodeId>,
-    n_failed: u32,
+    n_errors: u32,
     moved: u64,
-    refused: FailedPageCounts,
+    failed: FailedPageCounts,
     in_kernel: Nanos,
     n_calls: u64,
     longest_call: Nanos,
     status: Vec<i32>,
 }
 
-impl<M: Memory> Mover<M> {
-    /// A move that has not begun; `hot` is what is to go first.
+impl<M: MovableMemory> Mover<M> {
+    /// Prepares a migration; `hot` ranges come first.
     ///
     /// # Errors
-    /// Where the memory lies cannot be read; a kind of `NotFound` says that the process is gone.
-    pub fn new(mut memory: M, wish: MoveRequest, hot: &[(u64, u64)]) -> io::Result<Self> {
-        let ranges = memory.ranges(&wish)?;
+    /// The mappings cannot be read; the kind is `NotFound` if the process has exited.
+    pub fn new(mut memory: M, request: MoveRequest, hot: &[(u64, u64)]) -> io::Result<Self> {
+        let ranges = memory.ranges(&request)?;
         let ranges = super::hot_first(&ranges, hot, memory.page_sizes().1);
         let cursor = ranges.first().map_or(0, |range| range.start);
         Ok(Mover {
             memory,
-            wish,
+            request,
             ranges,
             range_idx: 0,
             cursor,
             found: Vec::new(),
-            batch: Batch::default(),
+            batch: BatchSize::default(),
             may_go_whole: None,
             sources: BTreeSet::new(),
-            n_failed: 0,
+            n_errors: 0,
             moved: 0,
-            refused: FailedPageCounts::default(),
+            failed: FailedPageCounts::default(),
             in_kernel: Nanos::ZERO,
             n_calls: 0,
             longest_call: Nanos::ZERO,
@@ -192,19 +190,19 @@ impl<M: Memory> Mover<M> {
         })
     }
 
-    /// The same, with what the move of another process learned of the time that pages take.
+    /// Takes the cost of a page from the migration of another process.
     #[must_use]
-    pub fn with_batch(self, learned: Batch) -> Self {
+    pub fn with_batch(self, learned: BatchSize) -> Self {
         Mover { batch: learned.for_next(), ..self }
     }
 
-    /// What it has learned of that.
-    pub fn batch(&self) -> Batch {
+    /// The batch size after the last call.
+    pub fn batch(&self) -> BatchSize {
         self.batch
     }
 
-    /// About how much is still to be moved, in bytes.
-    pub fn ahead(&self) -> u64 {
+    /// Estimate of the bytes that are left to move.
+    pub fn remaining(&self) -> u64 {
         let found: u64 = self.found.iter().map(|unit| unit.bytes).sum();
         let ranges = self.ranges.get(self.range_idx..).unwrap_or_default();
         let mut rest: u64 = ranges.iter().skip(1).map(|range| range.to_move).sum();
@@ -213,39 +211,39 @@ impl<M: Memory> Mover<M> {
             let share = u128::from(now.to_move) * left / u128::from(now.len().max(1));
             rest += u64::try_from(share).unwrap_or(now.to_move);
         }
-        found.saturating_add(rest).min(self.wish.limit.saturating_sub(self.asked()))
+        found.saturating_add(rest).min(self.request.limit.saturating_sub(self.attempted()))
     }
 
-    /// What has been asked for, in bytes.
-    pub fn asked(&self) -> u64 {
-        self.moved + self.refused.total()
+    /// Bytes that were requested so far.
+    pub fn attempted(&self) -> u64 {
+        self.moved + self.failed.total()
     }
 
-    /// Goes on by one batch; how it ended, if it did.
+    /// Runs one batch. Returns the totals if the migration has ended.
     pub fn step(&mut self) -> Option<MoveTotals> {
-        match self.one_batch() {
+        match self.run_batch() {
             Ok(None) => {
-                self.n_failed = 0;
+                self.n_errors = 0;
                 None
             }
             Ok(Some(stop)) => Some(self.end(stop)),
-            Err(error) => self.failed(&error).map(|stop| self.end(stop)),
+            Err(error) => self.stop_after(&error).map(|stop| self.end(stop)),
         }
     }
 
-    /// Ends it here.
+    /// Ends the migration.
     pub fn end(&mut self, stop: MoveStop) -> MoveTotals {
-        let left = match stop {
+        let rest = match stop {
             MoveStop::Limit => 0,
-            MoveStop::Done => self.memory.unseen(),
-            _ => self.ahead().saturating_add(self.memory.unseen()),
+            MoveStop::Done => self.memory.unlisted(),
+            _ => self.remaining().saturating_add(self.memory.unlisted()),
         };
-        let left = left.min(self.wish.limit.saturating_sub(self.asked()));
+        let not_attempted = rest.min(self.request.limit.saturating_sub(self.attempted()));
         MoveTotals {
-            requested: self.asked() + left,
+            requested: self.attempted() + not_attempted,
             moved: self.moved,
-            refused: self.refused,
-            not_attempted: left,
+            failed: self.failed,
+            not_attempted,
             in_kernel: self.in_kernel,
             n_calls: self.n_calls,
             longest_call: self.longest_call,
@@ -253,9 +251,9 @@ impl<M: Memory> Mover<M> {
         }
     }
 
-    fn one_batch(&mut self) -> io::Result<Option<MoveStop>> {
-        if !self.memory.is_there()? {
-            return Ok(Some(MoveStop::Ended));
+    fn run_batch(&mut self) -> io::Result<Option<MoveStop>> {
+        if !self.memory.is_same()? {
+            return Ok(Some(MoveStop::Exited));
         }
         let is_whole = self.may_go_whole();
         self.find()?;
@@ -264,7 +262,7 @@ impl<M: Memory> Mover<M> {
             return Ok(is_over.then_some(MoveStop::Done));
         }
         if is_whole && !is_over {
-            // It goes whole when all of it was looked at; in batches if that is more than was said.
+            // Decided once all pages are found; in batches if there are more than `resident` reported.
             self.may_go_whole = Some(self.n_found() < self.whole_max());
             return Ok(None);
         }
@@ -273,15 +271,15 @@ impl<M: Memory> Mover<M> {
             return Ok(Some(MoveStop::Limit));
         }
         let bytes: u64 = units.iter().map(|unit| unit.bytes).sum();
-        if self.memory.room(self.wish.to).is_some_and(|room| room < bytes) {
-            self.put_back(&units);
-            // Of what is too much in one call a part may have room.
+        if self.memory.room(self.request.to).is_some_and(|room| room < bytes) {
+            self.unshift(&units);
+            // A batch may fit where the whole process does not.
             let was_whole = self.may_go_whole.replace(false) == Some(true);
             return Ok((!was_whole).then_some(MoveStop::Full));
         }
-        let no_memory_before = self.refused.no_memory;
-        self.carry(units)?;
-        let is_full = no_memory_before != self.refused.no_memory;
+        let no_memory_before = self.failed.no_memory;
+        self.move_units(units)?;
+        let is_full = no_memory_before != self.failed.no_memory;
         Ok(is_full.then_some(MoveStop::Full))
     }
 
@@ -289,32 +287,32 @@ impl<M: Memory> Mover<M> {
         self.found.iter().map(|unit| unit.bytes).sum()
     }
 
-    /// A process that has no more may go in one call.
+    /// Largest process that may migrate in one call, in bytes.
     fn whole_max(&self) -> u64 {
         self.batch.n_whole() as u64 * self.memory.page_sizes().0
     }
 
-    /// Decided before the first call, and no more after it.
+    /// Decided before the first call, and final after it.
     fn may_go_whole(&mut self) -> bool {
         if let Some(known) = self.may_go_whole {
             return known;
         }
         let resident = self.memory.resident();
         let is_small = resident.is_some_and(|resident| resident <= self.whole_max());
-        *self.may_go_whole.insert(is_small && self.wish.limit == u64::MAX)
+        *self.may_go_whole.insert(is_small && self.request.limit == u64::MAX)
     }
 
-    /// Bytes of a batch.
-    fn enough(&self) -> u64 {
+    /// Target size of a batch in bytes.
+    fn batch_bytes(&self) -> u64 {
         match self.may_go_whole {
             Some(true) => self.whole_max(),
             _ => self.batch.n_pages() as u64 * self.memory.page_sizes().0,
         }
     }
 
-    /// Looks for pages until there are enough for a batch.
+    /// Queries pages until a batch is full.
     fn find(&mut self) -> io::Result<()> {
-        let enough = self.enough();
+        let enough = self.batch_bytes();
         for _ in 0..WINDOWS_PER_STEP {
             let found = self.n_found();
             let Some(range) = self.ranges.get(self.range_idx).copied() else { break };
@@ -334,8 +332,8 @@ impl<M: Memory> Mover<M> {
         Ok(())
     }
 
-    /// A window ends where a huge page could begin.
-    fn window_end(&self, range: &Range) -> u64 {
+    /// End of a window: a boundary of huge pages.
+    fn window_end(&self, range: &MoveRange) -> u64 {
         let (page, huge) = self.memory.page_sizes();
         let bytes = (WINDOW * page).max(2 * huge).max(range.page_size);
         let end = self.cursor.saturating_add(bytes);
@@ -344,14 +342,12 @@ impl<M: Memory> Mover<M> {
         end.max(self.cursor + range.page_size).min(range.end)
     }
 
-    fn pick(&mut self, range: &Range, pages: &[u64]) {
+    /// Adds the pages of a window that are to be moved.
+    fn pick(&mut self, range: &MoveRange, pages: &[u64]) {
         let (_, huge) = self.memory.page_sizes();
         let to_move = |status: i32| {
             let node = u32::try_from(status).ok().map(NodeId);
-            node.is_some_and(|node| match self.wish.from {
-                Some(from) => node == from,
-                None => node != self.wish.to,
-            })
+            node.is_some_and(|node| is_source(node, &self.request))
         };
         let n_of_block = (huge / range.page_size) as usize;
         let moving = self.status.iter().copied().filter(|status| to_move(*status));
@@ -362,23 +358,22 @@ impl<M: Memory> Mover<M> {
             let is_block = range.may_be_huge && 1 < n_of_block && pages[at].is_multiple_of(huge);
             let is_whole = |block: &[i32]| block.iter().all(|&status| status == block[0]);
             if is_block && block.is_some_and(|block| is_whole(block) && to_move(block[0])) {
-                self.found.push(Unit { addr: pages[at], bytes: huge, may_be_torn: true });
+                self.found.push(Unit { addr: pages[at], bytes: huge, may_be_split: true });
                 at += n_of_block;
                 continue;
             }
             if to_move(self.status[at]) {
                 let (addr, bytes) = (pages[at], range.page_size);
-                self.found.push(Unit { addr, bytes, may_be_torn: false });
+                self.found.push(Unit { addr, bytes, may_be_split: false });
             }
             at += 1;
         }
     }
 
-    /// As many as a batch takes and the limit allows. A huge page that is too much for the limit ends
-    /// the move: it goes whole or stays.
+    /// The next batch within the limit. A huge page above the limit ends the migration: it is not split.
     fn take_batch(&mut self) -> Vec<Unit> {
-        let enough = self.enough();
-        let allowed = self.wish.limit.saturating_sub(self.asked());
+        let enough = self.batch_bytes();
+        let allowed = self.request.limit.saturating_sub(self.attempted());
         let (mut sum, mut n_units) = (0u64, 0);
         for unit in &self.found {
             if allowed < sum + unit.bytes || (n_units != 0 && enough < sum + unit.bytes) {
@@ -390,53 +385,50 @@ impl<M: Memory> Mover<M> {
         self.found.drain(..n_units).collect()
     }
 
-    fn put_back(&mut self, units: &[Unit]) {
+    fn unshift(&mut self, units: &[Unit]) {
         self.found.splice(0..0, units.iter().copied());
     }
 
-    /// Asks for a batch and counts what came of it.
-    fn carry(&mut self, units: Vec<Unit>) -> io::Result<()> {
-        let began = self.memory.worked();
-        let goes_whole = self.may_go_whole.replace(false) == Some(true);
-        let asked = if goes_whole { self.ask_whole(&units) } else { self.ask(&units) };
-        let answers = match asked {
+    /// Requests a batch and counts its results.
+    fn move_units(&mut self, units: Vec<Unit>) -> io::Result<()> {
+        let start = self.memory.cpu_time();
+        let is_whole = self.may_go_whole.replace(false) == Some(true);
+        let answers = if is_whole { self.migrate_all(&units) } else { self.request(&units) };
+        let answers = match answers {
             Ok(answers) => answers,
             Err(error) => {
-                self.put_back(&units);
+                self.unshift(&units);
                 return Err(error);
             }
         };
         let n_bytes: u64 = units.iter().map(|unit| unit.bytes).sum();
-        let took = self.memory.worked().saturating_sub(began);
+        let duration = self.memory.cpu_time().saturating_sub(start);
         let (page, _) = self.memory.page_sizes();
-        self.batch.learn((n_bytes / page) as usize, took);
-        let torn = self.count(&units, &answers);
-        if torn.is_empty() {
-            return Ok(());
-        }
-        // Smaller pages than thought: they come next, ordinary ones now.
-        self.put_back(&torn);
+        self.batch.learn((n_bytes / page) as usize, duration);
+        // Blocks that turned out to be base pages come next.
+        let split = self.count(&units, &answers);
+        self.unshift(&split);
         Ok(())
     }
 
-    /// Everything in one call for each node that it lies on; then what has not arrived, page by page.
-    fn ask_whole(&mut self, units: &[Unit]) -> io::Result<Vec<i32>> {
+    /// One migrate_pages(2) call per source node, then a request for the pages that are not on the target.
+    fn migrate_all(&mut self, units: &[Unit]) -> io::Result<Vec<i32>> {
         for from in std::mem::take(&mut self.sources) {
-            let began = self.memory.now();
-            if self.memory.whole(from, self.wish.to).is_err() {
+            let start = self.memory.now();
+            if self.memory.migrate_all(from, self.request.to).is_err() {
                 break;
             }
-            self.called(began);
+            self.count_call(start);
         }
-        let there = self.wish.to.0 as i32;
-        let lies = self.look(&units.iter().map(|unit| unit.addr).collect::<Vec<_>>());
-        let has_come = |idx: usize| lies.get(idx) == Some(&there);
-        let open: Vec<usize> = (0..units.len()).filter(|&idx| !has_come(idx)).collect();
+        let target = self.request.to.0 as i32;
+        let nodes = self.nodes_of(&units.iter().map(|unit| unit.addr).collect::<Vec<_>>());
+        let open: Vec<usize> =
+            (0..units.len()).filter(|&idx| nodes.get(idx) != Some(&target)).collect();
         let rest: Vec<Unit> = open.iter().map(|&idx| units[idx]).collect();
-        let mut answers = vec![there; units.len()];
-        match self.ask(&rest) {
+        let mut answers = vec![target; units.len()];
+        match self.request(&rest) {
             Ok(of_rest) => open.iter().zip(of_rest).for_each(|(&idx, one)| answers[idx] = one),
-            // Something has moved: count what did.
+            // Some pages have moved and are counted.
             Err(_) if rest.len() < units.len() => {
                 open.iter().for_each(|&idx| answers[idx] = UNWRITTEN);
             }
@@ -445,16 +437,15 @@ impl<M: Memory> Mover<M> {
         Ok(answers)
     }
 
-    /// A call that asked for something is over.
-    fn called(&mut self, began: Nanos) {
-        let took = self.memory.now().saturating_sub(began);
-        self.in_kernel = self.in_kernel.saturating_add(took);
-        self.longest_call = self.longest_call.max(took);
+    fn count_call(&mut self, start: Nanos) {
+        let duration = self.memory.now().saturating_sub(start);
+        self.in_kernel = self.in_kernel.saturating_add(duration);
+        self.longest_call = self.longest_call.max(duration);
         self.n_calls += 1;
     }
 
-    /// The kernel's answer for each, from the second asking where it gave up at first.
-    fn ask(&mut self, units: &[Unit]) -> io::Result<Vec<i32>> {
+    /// The status of each unit, from a second call for units that the first did not process.
+    fn request(&mut self, units: &[Unit]) -> io::Result<Vec<i32>> {
         let mut answers = vec![UNWRITTEN; units.len()];
         for _ in 0..2 {
             let open: Vec<usize> =
@@ -463,12 +454,12 @@ impl<M: Memory> Mover<M> {
                 break;
             }
             let pages: Vec<u64> = open.iter().map(|&idx| units[idx].addr).collect();
-            let began = self.memory.now();
-            let asked = self.memory.ask(&pages, self.wish.to, &mut self.status);
-            self.called(began);
-            match asked {
+            let start = self.memory.now();
+            let result = self.memory.request(&pages, self.request.to, &mut self.status);
+            self.count_call(start);
+            match result {
                 Ok(()) => open.iter().zip(&self.status).for_each(|(&i, &s)| answers[i] = s),
-                // The first asking may have moved something: count what it did.
+                // The first call may have moved pages, which are counted.
                 Err(_) if open.len() < units.len() => break,
                 Err(error) => return Err(error),
             }
@@ -476,95 +467,107 @@ impl<M: Memory> Mover<M> {
         Ok(answers)
     }
 
-    /// Looks where the units lie now; those that were no huge pages after all come back as ordinary
-    /// pages, without the one that was asked for.
+    /// Queries the nodes of the units and counts moved and failed bytes. Returns the rest of the blocks that
+    /// turned out to be base pages, without their first page.
     fn count(&mut self, units: &[Unit], answers: &[i32]) -> Vec<Unit> {
         let (page, _) = self.memory.page_sizes();
+        let target = Some(self.request.to.0 as i32);
         let mut pages: Vec<u64> = units.iter().map(|unit| unit.addr).collect();
-        let seconds = units.iter().filter(|unit| unit.may_be_torn).map(|unit| unit.addr + page);
+        let seconds = units.iter().filter(|unit| unit.may_be_split).map(|unit| unit.addr + page);
         pages.extend(seconds);
-        let now = self.look(&pages);
-        let gave_up = units.iter().zip(answers).filter(|(_, answer)| **answer == UNWRITTEN);
-        let gave_up: u64 = gave_up.map(|(unit, _)| unit.bytes).sum();
-        // Why it gave up on pages it does not say; where there is no room for them, that is why.
-        let room = if gave_up == 0 { None } else { self.memory.room(self.wish.to) };
-        let is_tight = room.is_some_and(|room| room < gave_up);
-        let mut second = now.get(units.len()..).unwrap_or_default().iter();
-        let mut torn = Vec::new();
+        let nodes = self.nodes_of(&pages);
+        let is_tight = self.is_tight(units, answers);
+        let mut second = nodes.get(units.len()..).unwrap_or_default().iter();
+        let mut split = Vec::new();
         for (idx, (unit, &answer)) in units.iter().zip(answers).enumerate() {
-            let lies = now.get(idx).copied();
-            let beside = if unit.may_be_torn { second.next().copied() } else { lies };
-            let is_there = |node: Option<i32>| node == Some(self.wish.to.0 as i32);
-            if unit.may_be_torn && is_there(lies) && !is_there(beside) {
+            let node = nodes.get(idx).copied();
+            let next = if unit.may_be_split { second.next().copied() } else { node };
+            if unit.may_be_split && node == target && next != target {
                 let rest = (unit.addr + page..unit.addr + unit.bytes).step_by(page as usize);
-                torn.extend(rest.map(|addr| Unit { addr, bytes: page, may_be_torn: false }));
+                split.extend(rest.map(|addr| Unit { addr, bytes: page, may_be_split: false }));
                 self.moved += page;
-            } else if is_there(lies) {
+            } else if node == target {
                 self.moved += unit.bytes;
             } else {
                 let answer = if is_tight && answer == UNWRITTEN { -libc::ENOMEM } else { answer };
-                let refused = kind(&mut self.refused, lies, answer, self.wish.to);
-                *refused += unit.bytes;
+                *cause(&mut self.failed, node, answer, self.request.to) += unit.bytes;
             }
         }
-        torn
+        split
     }
 
-    /// Where pages lie; nothing when that cannot be read any more.
-    fn look(&mut self, pages: &[u64]) -> Vec<i32> {
+    /// Whether the target has no room for the unprocessed units: then that is the cause, which the kernel
+    /// does not return.
+    fn is_tight(&mut self, units: &[Unit], answers: &[i32]) -> bool {
+        let unprocessed = units.iter().zip(answers).filter(|(_, answer)| **answer == UNWRITTEN);
+        let bytes: u64 = unprocessed.map(|(unit, _)| unit.bytes).sum();
+        bytes != 0 && self.memory.room(self.request.to).is_some_and(|room| room < bytes)
+    }
+
+    /// Nodes of pages; empty if they cannot be queried.
+    fn nodes_of(&mut self, pages: &[u64]) -> Vec<i32> {
         for _ in 0..TRIES {
             match self.memory.query(pages, &mut self.status) {
                 Ok(()) => return self.status.clone(),
-                Err(error) if may_pass(&error) => {}
+                Err(error) if is_temporary(&error) => {}
                 Err(_) => break,
             }
         }
         Vec::new()
     }
 
-    /// What a refusal of a whole call means; nothing if it is tried again.
-    fn failed(&mut self, error: &io::Error) -> Option<MoveStop> {
-        self.n_failed += 1;
+    /// How an error of a whole call ends the migration; `None` if the call is repeated.
+    fn stop_after(&mut self, error: &io::Error) -> Option<MoveStop> {
+        self.n_errors += 1;
         match error.raw_os_error() {
-            // A process that is ending has given up its memory before its number: the kernel then says
-            // that there is none to move (`find_mm_struct` in `mm/migrate.c`).
-            Some(libc::ESRCH | libc::EINVAL) => Some(MoveStop::Ended),
-            None if error.kind() == io::ErrorKind::NotFound => Some(MoveStop::Ended),
-            _ if may_pass(error) && self.n_failed < TRIES => None,
-            _ => Some(MoveStop::Error(what_to_do(error))),
+            // An exiting process releases its memory before its PID; the kernel then returns EINVAL
+            // (`find_mm_struct` in `mm/migrate.c`).
+            Some(libc::ESRCH | libc::EINVAL) => Some(MoveStop::Exited),
+            None if error.kind() == io::ErrorKind::NotFound => Some(MoveStop::Exited),
+            _ if is_temporary(error) && self.n_errors < TRIES => None,
+            _ => Some(MoveStop::Error(with_remedy(error))),
         }
     }
 }
 
-/// Whether the same call may succeed a moment later.
-fn may_pass(error: &io::Error) -> bool {
+/// Whether a node is a source of the migration.
+pub(super) fn is_source(node: NodeId, request: &MoveRequest) -> bool {
+    request.from.map_or(node != request.to, |from| node == from)
+}
+
+fn is_temporary(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::ENOMEM | libc::EBUSY))
 }
 
-fn kind(refused: &mut FailedPageCounts, lies: Option<i32>, answer: i32, to: NodeId) -> &mut u64 {
-    match (lies, answer.wrapping_neg()) {
-        (None, _) => &mut refused.unmapped,
-        (Some(lies), _) if lies < 0 => &mut refused.not_there,
-        (_, libc::EBUSY | libc::EAGAIN) => &mut refused.busy,
-        (_, libc::ENOMEM) => &mut refused.no_memory,
-        (_, libc::EACCES | libc::EPERM) => &mut refused.not_permitted,
-        (_, libc::ENOENT | libc::EFAULT) => &mut refused.not_there,
-        _ if answer == to.0 as i32 => &mut refused.elsewhere,
-        // It gave up on the page twice: somebody holds it.
-        _ if answer == UNWRITTEN => &mut refused.busy,
-        _ => &mut refused.other,
+fn cause(
+    failed: &mut FailedPageCounts,
+    node: Option<i32>,
+    answer: i32,
+    to: NodeId,
+) -> &mut u64 {
+    match (node, answer.wrapping_neg()) {
+        (None, _) => &mut failed.exited,
+        (Some(node), _) if node < 0 => &mut failed.not_present,
+        (_, libc::EBUSY | libc::EAGAIN) => &mut failed.busy,
+        (_, libc::ENOMEM) => &mut failed.no_memory,
+        (_, libc::EACCES | libc::EPERM) => &mut failed.not_permitted,
+        (_, libc::ENOENT | libc::EFAULT) => &mut failed.not_present,
+        _ if answer == to.0 as i32 => &mut failed.elsewhere,
+        // Not processed twice: the page is pinned or locked.
+        _ if answer == UNWRITTEN => &mut failed.busy,
+        _ => &mut failed.other,
     }
 }
 
-/// A refusal in words that end with what to do.
-fn what_to_do(error: &io::Error) -> String {
+/// The error and its remedy.
+fn with_remedy(error: &io::Error) -> String {
     let advice = match error.raw_os_error() {
         Some(libc::EPERM) => "run evenkeel as the owner of the process, or as root",
         Some(libc::ENOSYS) => "this kernel cannot move pages (CONFIG_MIGRATION)",
         Some(libc::EACCES | libc::ENODEV) => {
             "the process may not use the target node: see its cpuset"
         }
-        Some(libc::ENOMEM) => "the kernel has no memory to move pages with",
+        Some(libc::ENOMEM) => "the kernel has no free memory for page migration",
         _ => "its memory stays where it is",
     };
     format!("{error}: {advice}")

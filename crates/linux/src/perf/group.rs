@@ -1,82 +1,57 @@
-//! Groups of counters: what belongs together, opened, and read with one call.
+//! Groups of counters: specification, open descriptors, and reads.
 //!
 //! ```text
-//!   Choice      what this machine counts of a task: of each PMU its groups     once
-//!   Spec        one group, of one task or CPU                                  value
-//!   Group       the open descriptors of one; a read gives bytes                live
-//!   TaskGroups  all groups of a task; a read gives `sched::Counters`           live or recorded
+//!   GroupSpec   one group of a task or CPU                                   value
+//!   PmuGroups   the groups of a PMU that are opened for each task            value
+//!   Group       open descriptors of a group; a read returns bytes            live
+//!   TaskGroups  all groups of a task; a read returns `sched::Counters`       live
 //! ```
 //!
-//! **Hybrid processors.** A PMU counts only on its own kind of core, and the time a task spends on
-//! the other kind is enabled and not running. So the counts of both are added, and the sum is scaled
-//! by the time in which neither ran: a task that spends half its time on either is counted exactly.
+//! **Hybrid processors.** A PMU counts on its own core type only; time of the task on the other type is enabled
+//! and not running. The counts and the times running of both are therefore added: a task that spends half of
+//! its time on each type is counted exactly.
 //!
-//! **Children.** The first thread of a job has groups that its descendants inherit, so that those who
-//! come and go unseen are counted too; every other thread that is found has groups of its own, which
-//! nobody inherits. What the first thread did is what the inherited groups counted less what all
-//! others' own ones did ([`less`]): nothing counts twice, and of a child that was found late what it
-//! did before counts for the first thread. (Reading an inherited group as a whole works since Linux
-//! 4.13; only samples of such groups had to wait for 6.12.)
+//! **Children.** The first thread of a job has inherited groups, which include its descendants; every other
+//! thread has groups of its own. The engine subtracts these from the inherited ones, so that no event is counted
+//! twice. (Inherited groups can be read as a whole since Linux 4.13; sampling of such groups needs 6.12.)
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use sched::{CounterEvent, CounterReading, Counters};
 
 use super::attr::{self, Attr, CounterTarget, Flags};
-use super::format::{Format, encode};
 use super::group_read::{COUNTERS_MAX, read_group};
-use super::grouping::in_groups;
-use super::uarch::{CpuIdentity, Uarch, uarch_of};
 use crate::fault;
-use crate::source::{Source, text};
 
-/// Where the kernel tells of its PMUs.
-pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
-
-/// One group of one task or CPU.
+/// A group of counters of one task or CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSpec {
-    /// Who.
+    /// What the counters are attached to.
     pub target: CounterTarget,
-    /// What, the leader first; a name for each, which is the counter_event's where it has one.
+    /// The events with their names, the leader first.
     pub events: Vec<(String, Attr)>,
-}
-
-/// What is counted of a task on this machine.
-#[derive(Clone, Debug)]
-pub struct EventChoice {
-    /// The family that was found.
-    pub family: &'static Uarch,
-    /// The groups of each PMU.
-    pub chosen: Vec<PmuGroups>,
-    /// What is not counted, and why.
-    pub absent: BTreeMap<CounterEvent, String>,
-    /// How.
-    pub flags: Flags,
 }
 
 /// The groups of one PMU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PmuGroups {
-    /// Its name.
+    /// Name of the PMU.
     pub pmu: String,
-    /// What is counted together.
+    /// Events of each group.
     pub groups: Vec<Vec<(CounterEvent, Attr)>>,
 }
 
 impl PmuGroups {
-    /// Whether these are the kernel's own books, and no counters of a processor.
-    pub fn is_kernels(&self) -> bool {
-        self.pmu == KERNELS
+    /// Whether these are software events.
+    pub fn is_software(&self) -> bool {
+        self.pmu == SOFTWARE_PMU
     }
 }
 
-/// The name of the kernel's own books.
-const KERNELS: &str = "software";
+const SOFTWARE_PMU: &str = "software";
 
-/// The kernel's numbers of the software events (`linux/perf_event.h`).
+/// Software events and their numbers in `linux/perf_event.h`.
 const SOFTWARE: [(CounterEvent, u64); 4] = [
     (CounterEvent::TaskClock, 1),
     (CounterEvent::PageFaults, 2),
@@ -84,153 +59,65 @@ const SOFTWARE: [(CounterEvent, u64); 4] = [
     (CounterEvent::CpuMigrations, 4),
 ];
 
-/// The event of one of the kernel's own books; `None` for what the processor counts.
-pub fn software_event(counter_event: CounterEvent, flags: Flags) -> Option<Attr> {
-    let (_, number) = SOFTWARE.into_iter().find(|(known, _)| *known == counter_event)?;
+/// The attribute of a software event; `None` for hardware events.
+pub fn software_event(event: CounterEvent, flags: Flags) -> Option<Attr> {
+    let (_, number) = SOFTWARE.into_iter().find(|(known, _)| *known == event)?;
     Some(Attr { kind: 1, config: [number, 0, 0], flags })
 }
 
-/// The group of the kernel's own books. Who may count a task only in its own code is not told of what
-/// the kernel does with it: of the four, time and page faults are left.
+/// The group of software events. In user mode only, the kernel counts just time and page faults.
 pub fn software(flags: Flags) -> PmuGroups {
-    let is_told = |counter_event| {
-        !flags.user_only
-            || matches!(counter_event, CounterEvent::TaskClock | CounterEvent::PageFaults)
-    };
-    let event = |(counter_event, number): (CounterEvent, u64)| {
-        (counter_event, Attr { kind: 1, config: [number, 0, 0], flags })
-    };
-    let group =
-        SOFTWARE.into_iter().filter(|(counter_event, _)| is_told(*counter_event)).map(event);
-    PmuGroups { pmu: KERNELS.to_owned(), groups: vec![group.collect()] }
+    let user_mode = [CounterEvent::TaskClock, CounterEvent::PageFaults];
+    let is_counted = |event: &CounterEvent| !flags.user_only || user_mode.contains(event);
+    let events = SOFTWARE.into_iter().map(|(event, _)| event).filter(is_counted);
+    let group = events.filter_map(|event| Some((event, software_event(event, flags)?)));
+    PmuGroups { pmu: SOFTWARE_PMU.to_owned(), groups: vec![group.collect()] }
 }
 
-/// What this processor's counters count of a task, by its family and the PMUs that the kernel shows.
-pub fn choose(source: &mut dyn Source, identity: &CpuIdentity, flags: Flags) -> EventChoice {
-    let family = uarch_of(identity);
-    let absent = CounterEvent::ALL.iter().filter_map(|&q| Some((q, family.why_absent(q)?)));
-    let mut choice = EventChoice { family, chosen: Vec::new(), absent: absent.collect(), flags };
-    let devices = source.list(DEVICES).unwrap_or_default();
-    let mut n_missing = 0;
-    for pmu in &family.pmus {
-        let chosen = if family.is_generic() {
-            devices.iter().any(|device| is_core(device)).then(|| generic(pmu, flags))
-        } else {
-            let device = devices.iter().find(|device| pmu.is_named(device));
-            device.map(|device| of_device(source, device, pmu, &mut choice))
-        };
-        match chosen {
-            Some(chosen) => choice.chosen.push(chosen),
-            None => n_missing += 1,
-        }
-    }
-    if choice.chosen.is_empty() || n_missing != 0 && family.pmus.len() == 1 {
-        choice.mark_hardware_absent(
-            "the kernel shows no counters of this processor (a virtual machine?)",
-        );
-    }
-    choice
+/// The events of a group with their names.
+pub fn named(group: &[(CounterEvent, Attr)]) -> Vec<(String, Attr)> {
+    group.iter().map(|(event, attr)| (event.name().to_owned(), *attr)).collect()
 }
 
-/// Whether a device counts what cores do; a name for each architecture.
-fn is_core(device: &str) -> bool {
-    device == "cpu" || device.starts_with("cpu_") || device.starts_with("armv")
-}
 
-fn generic(pmu: &super::Pmu, flags: Flags) -> PmuGroups {
-    let number = |terms: &str| terms.strip_prefix("generic=").and_then(|text| text.parse().ok());
-    let events = pmu.events.iter().filter_map(|(&counter_event, event)| {
-        Some((counter_event, Attr { kind: 0, config: [number(&event.terms)?, 0, 0], flags }))
-    });
-    PmuGroups { pmu: pmu.name.clone(), groups: in_groups(events.collect(), pmu) }
-}
-
-fn of_device(
-    source: &mut dyn Source,
-    device: &str,
-    pmu: &super::Pmu,
-    choice: &mut EventChoice,
-) -> PmuGroups {
-    let folder = format!("{DEVICES}/{device}");
-    let kind = text(source, &format!("{folder}/type")).ok().and_then(|text| text.parse().ok());
-    let format = format_of(source, &folder);
-    let mut events = Vec::new();
-    for (&counter_event, event) in &pmu.events {
-        if choice.absent.contains_key(&counter_event) {
-            continue;
-        }
-        match (kind, encode(&event.terms, &format)) {
-            (Some(kind), Ok(config)) => {
-                events.push((counter_event, Attr { kind, config, flags: choice.flags }));
-            }
-            (None, _) => drop(choice.absent.insert(counter_event, format!("{device} has no type"))),
-            (_, Err(error)) => drop(choice.absent.insert(counter_event, error.to_string())),
-        }
-    }
-    PmuGroups { pmu: device.to_owned(), groups: in_groups(events, pmu) }
-}
-
-/// The words of a PMU; what is in no form that we know is left out, and whoever needs it is told.
-pub(crate) fn format_of(source: &mut dyn Source, folder: &str) -> Format {
-    let mut format = Format::default();
-    let terms = source.list(&format!("{folder}/format")).unwrap_or_default();
-    for term in terms {
-        if let Ok(line) = text(source, &format!("{folder}/format/{term}")) {
-            let _ = format.add(&term, &line);
-        }
-    }
-    format
-}
-
-impl EventChoice {
-    /// Nothing of the processor is counted, for this reason.
-    pub fn mark_hardware_absent(&mut self, why: &str) {
-        self.chosen.clear();
-        let by_processor = |q: &&CounterEvent| q.source() == sched::EventKind::Hardware;
-        for &counter_event in CounterEvent::ALL.iter().filter(by_processor) {
-            self.absent.entry(counter_event).or_insert_with(|| why.to_owned());
-        }
-    }
-}
-
-/// An open group of this machine.
+/// An open group.
 #[derive(Debug)]
 pub struct Group {
-    /// The leader first. Members are kept only so that they go on counting.
+    /// The leader first.
     counters: Vec<OwnedFd>,
-    numbers: Vec<u64>,
+    ids: Vec<u64>,
 }
 
 impl Group {
-    /// Room for the largest.
+    /// Size of the read of the largest group.
     pub const BYTES_MAX: usize = 24 + 16 * COUNTERS_MAX;
 
     /// Opens a group as a whole or not at all.
     ///
     /// # Errors
-    /// What the kernel said to the first counter that it refused.
+    /// The kernel rejects a counter.
     pub fn open(spec: &GroupSpec) -> io::Result<Self> {
-        let mut group = Group { counters: Vec::new(), numbers: Vec::new() };
+        let mut group = Group { counters: Vec::new(), ids: Vec::new() };
         for (_, attr) in &spec.events {
             let leader = group.counters.first().map(OwnedFd::as_fd);
             let counter = attr::open(attr, spec.target, leader)?;
-            group.numbers.push(attr::number(counter.as_fd())?);
+            group.ids.push(attr::id(counter.as_fd())?);
             group.counters.push(counter);
         }
         if group.counters.is_empty() { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(group) }
     }
 
-    /// By which a read names each counter, in the order of the spec.
-    pub fn numbers(&self) -> &[u64] {
-        &self.numbers
+    /// Ids of the counters in a read, in the order of the specification.
+    pub fn ids(&self) -> &[u64] {
+        &self.ids
     }
 
-    /// How many descriptors it holds.
+    /// Number of descriptors.
     pub fn n_descriptors(&self) -> usize {
         self.counters.len()
     }
 
-    /// What all of them have counted, at one instant: one call.
+    /// Reads all counters with one system call.
     pub fn read<'a>(&self, buffer: &'a mut [u8; Self::BYTES_MAX]) -> io::Result<&'a [u8]> {
         fault::refuse("read")?;
         let leader = self.counters.first().ok_or(io::ErrorKind::NotFound)?;
@@ -243,7 +130,7 @@ impl Group {
 /// counters, in the order in which they were opened. An event that is counted on two PMUs is added up.
 ///
 /// # Errors
-/// The bytes are no read of a group.
+/// The bytes have another format.
 pub fn add_group(
     counters: &mut Counters,
     bytes: &[u8],
@@ -274,8 +161,8 @@ pub struct TaskGroups {
 }
 
 impl TaskGroups {
-    /// Opens what was chosen. A group that the kernel does not take as a whole is cut in two; one
-    /// that it refuses is left out, and the first refusal comes back beside what did open.
+    /// Opens groups for a task. A group that is too large for the PMU is split in two. Groups that the kernel
+    /// rejects are left out; the first error is returned with the open groups.
     pub fn open<'a>(
         tid: u32,
         chosen: impl IntoIterator<Item = &'a PmuGroups>,
@@ -296,21 +183,17 @@ impl TaskGroups {
         inherit: bool,
         refused: &mut Option<io::Error>,
     ) {
-        let event = |(counter_event, attr): &(CounterEvent, Attr)| {
-            let flags = Flags { inherit, ..attr.flags };
-            (counter_event.name().to_owned(), Attr { flags, ..*attr })
+        let inherited = |(event, attr): &(CounterEvent, Attr)| {
+            (*event, Attr { flags: Flags { inherit, ..attr.flags }, ..*attr })
         };
-        let spec = GroupSpec {
-            target: CounterTarget::Task(tid),
-            events: group.iter().map(event).collect(),
-        };
-        match Group::open(&spec) {
+        let events = named(&group.iter().map(inherited).collect::<Vec<_>>());
+        match Group::open(&GroupSpec { target: CounterTarget::Task(tid), events }) {
             Ok(open) => {
-                let counter_events = group.iter().map(|(counter_event, _)| *counter_event);
-                let events = counter_events.zip(open.numbers().iter().copied()).collect();
+                let events = group.iter().map(|(event, _)| *event);
+                let events = events.zip(open.ids().iter().copied()).collect();
                 self.groups.push((open, events));
             }
-            // More than the core can count at once.
+            // More events than the PMU can count at once.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && 1 < group.len() => {
                 let (one, other) = group.split_at(group.len() / 2);
                 self.open_group(tid, one, inherit, refused);
@@ -320,12 +203,12 @@ impl TaskGroups {
         }
     }
 
-    /// Whether nothing opened.
+    /// Whether no group is open.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// How many descriptors they hold.
+    /// Number of descriptors.
     pub fn n_descriptors(&self) -> usize {
         self.groups.iter().map(|(group, _)| group.n_descriptors()).sum()
     }
@@ -378,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn this_thread_is_counted_by_the_kernel_where_that_is_permitted() {
+    fn this_thread_is_counted_if_permitted() {
         let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], true);
         if let Some(error) = refused {
             println!("not run: {error}");
@@ -386,7 +269,7 @@ mod tests {
         }
         assert_eq!(groups.n_descriptors(), 4);
         let before = groups.read();
-        // So large that it is mapped anew and not taken from what was freed.
+        // Large enough that it is a new mapping.
         let mut memory = vec![0u8; 64 << 20];
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
         std::hint::black_box(&memory);

@@ -78,7 +78,7 @@ pub fn read_group(bytes: &[u8]) -> Result<GroupReading<'_>, ValuesError> {
     Ok(GroupReading { enabled_ns, running_ns, pairs })
 }
 
-/// A word of bytes that are long enough.
+/// A word of a slice that is long enough.
 fn word(bytes: &[u8], idx: usize) -> u64 {
     let of_word = bytes[idx * 8..idx * 8 + 8].try_into().expect("eight bytes");
     u64::from_ne_bytes(of_word)

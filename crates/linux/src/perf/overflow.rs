@@ -1,20 +1,18 @@
-//! Counters that wake whoever waits: each tells when it has counted so many events, once, and then
-//! rests until it is told to go on.
+//! Counters that signal an overflow after a number of events.
 //!
 //! ```text
-//!   armed ──► so many events ──► overflow: one record in its ring, and it stops by itself
-//!     ▲                              │ readable: the set wakes its poller
-//!     └── rearm: the ring is emptied ┘
+//!   armed ──► N events ──► overflow: one record in the ring buffer, and the counter stops
+//!     ▲                         │ readable: the epoll set wakes its poller
+//!     └── rearm: ring emptied ──┘
 //! ```
 //!
-//! That a counter stops by itself (`PERF_EVENT_IOC_REFRESH` with 1) bounds what overflows cost: one
-//! interrupt for each counter between two calls of [`Overflows::rearm`], however many events there are.
+//! The counter stops at the first overflow (`PERF_EVENT_IOC_REFRESH` with 1). This bounds the cost: at most one
+//! interrupt per counter between two calls of [`OverflowCounters::rearm`].
 //!
-//! A counter without a ring never gets readable, so each has the smallest: a page that tells how far
-//! the kernel has written, and one for records. Records are not read: that there is one says it all.
-//! All counters stand in one epoll set, which can be waited for as one descriptor. What is readable
-//! there is known only once to the kernel: whoever wants to be sure looks at the rings
-//! ([`Overflows::any`]), which costs no call.
+//! A counter without a ring buffer never becomes readable, so each has the smallest one: a control page and a
+//! data page. The records are not read. All counters are in one epoll set, which can be polled as one
+//! descriptor. It reports a readable counter only once (edge-triggered); [`OverflowCounters::any`] inspects the
+//! ring buffers without a system call.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +24,7 @@ use super::attr::{self, Attr, CounterTarget};
 use super::ring::Ring;
 use crate::fault;
 
-/// Counters of CPUs or tasks, each with its ring, and one descriptor to wait for all.
+/// Counters of CPUs or tasks, and one descriptor to poll them.
 #[derive(Debug)]
 pub struct OverflowCounters {
     every: u64,
@@ -34,7 +32,7 @@ pub struct OverflowCounters {
     counters: BTreeMap<CounterTarget, Vec<Counter>>,
 }
 
-/// A counter and its ring. The ring goes first when both are dropped.
+/// A counter and its ring buffer, which is dropped first.
 #[derive(Debug)]
 struct Counter {
     ring: Ring,
@@ -42,27 +40,27 @@ struct Counter {
 }
 
 impl OverflowCounters {
-    /// A set without counters; each that is added wakes after so many events.
+    /// An empty set. Each counter overflows after `every` events.
     ///
     /// # Errors
-    /// What the kernel said: no descriptor is left, mostly.
+    /// No descriptor is free.
     pub fn new(every: u64) -> io::Result<Self> {
         fault::refuse("epoll_create1")?;
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(OverflowCounters { every, set, counters: BTreeMap::new() })
     }
 
-    /// Counts an event of somebody from now on; who is counted already stays so. The event has an
-    /// attribute for each kind of core: of a task all are needed, of a CPU the one that it knows.
+    /// Counts an event of a target. A target that is counted already is not changed. `attrs` has an attribute
+    /// for each core type: a task needs all of them, a CPU the one that it supports.
     ///
     /// # Errors
-    /// What the kernel said; then nobody is added.
-    pub fn add(&mut self, attrs: &[Attr], whom: CounterTarget) -> io::Result<()> {
-        if self.counters.contains_key(&whom) {
+    /// The kernel rejects a counter; the target is not added.
+    pub fn add(&mut self, attrs: &[Attr], target: CounterTarget) -> io::Result<()> {
+        if self.counters.contains_key(&target) {
             return Ok(());
         }
-        let open = |attr: &Attr| self.open(attr, whom);
-        let counters = match whom {
+        let open = |attr: &Attr| self.open(attr, target);
+        let counters = match target {
             CounterTarget::Task(_) => attrs.iter().map(open).collect::<io::Result<Vec<_>>>()?,
             CounterTarget::Cpu(_) => {
                 let mut refused = io::ErrorKind::NotFound.into();
@@ -76,57 +74,57 @@ impl OverflowCounters {
                 vec![opened.ok_or(refused)?]
             }
         };
-        self.counters.insert(whom, counters);
+        self.counters.insert(target, counters);
         Ok(())
     }
 
-    fn open(&self, attr: &Attr, whom: CounterTarget) -> io::Result<Counter> {
-        let file = attr::open_sampling(attr, whom, self.every)?;
+    fn open(&self, attr: &Attr, target: CounterTarget) -> io::Result<Counter> {
+        let file = attr::open_sampling(attr, target, self.every)?;
         let counter = Counter { ring: Ring::map(file.as_fd(), 1)?, file };
         fault::refuse("epoll_ctl")?;
-        // Edge-triggered: of a task that has ended its counter stays "hung up" for good.
+        // Edge-triggered: the counter of an exited task stays in the state "hung up".
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&self.set, &counter.file, epoll::EventData::new_u64(0), flags)?;
-        counter.go_on()?;
+        counter.arm()?;
         Ok(counter)
     }
 
-    /// Counts those no longer that are not wanted.
+    /// Removes the targets that are not wanted.
     pub fn retain(&mut self, mut is_wanted: impl FnMut(CounterTarget) -> bool) {
-        self.counters.retain(|whom, _| is_wanted(*whom));
+        self.counters.retain(|target, _| is_wanted(*target));
     }
 
-    /// How many are counted.
+    /// Number of targets.
     pub fn len(&self) -> usize {
         self.counters.len()
     }
 
-    /// Whether nobody is counted.
+    /// Whether there is no target.
     pub fn is_empty(&self) -> bool {
         self.counters.is_empty()
     }
 
-    /// Whether any overflowed since it was armed. No call.
+    /// Whether any counter has overflowed. No system call.
     pub fn any(&self) -> bool {
         self.counters.values().flatten().any(|counter| counter.ring.has_records())
     }
 
-    /// Lets those that overflowed count on.
+    /// Arms the counters that have overflowed.
     ///
     /// # Errors
-    /// What the kernel said to the first that it refused; the others go on.
+    /// The first error; the other counters are armed.
     pub fn rearm(&mut self) -> io::Result<()> {
         self.forget_readable();
         let mut result = Ok(());
         let all = self.counters.values().flatten();
         for counter in all.filter(|counter| counter.ring.has_records()) {
             counter.ring.empty();
-            result = result.and(counter.go_on());
+            result = result.and(counter.arm());
         }
         result
     }
 
-    /// What the set still calls readable is known by now: an ended task would be called so for ever.
+    /// Consumes the pending events of the epoll set: that of an exited task would stay pending.
     fn forget_readable(&self) {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -144,7 +142,7 @@ impl OverflowCounters {
 }
 
 impl AsFd for OverflowCounters {
-    /// Readable when a counter overflowed.
+    /// Readable after an overflow.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
@@ -152,12 +150,12 @@ impl AsFd for OverflowCounters {
 
 impl Counter {
     /// Counts until the next overflow.
-    fn go_on(&self) -> io::Result<()> {
+    fn arm(&self) -> io::Result<()> {
         fault::refuse("ioctl")?;
-        /// `_IO('$', 2)`: so many overflows more, then it stops.
+        /// `_IO('$', 2)`: the number of overflows until it stops.
         const PERF_EVENT_IOC_REFRESH: u64 = 0x2402;
         let once: libc::c_ulong = 1;
-        // SAFETY: the argument is a number and no address, the descriptor is ours and open.
+        // SAFETY: the argument is a number, not a pointer; the descriptor is open.
         let done = unsafe {
             libc::ioctl(self.file.as_raw_fd(), PERF_EVENT_IOC_REFRESH as libc::Ioctl, once)
         };
@@ -175,10 +173,10 @@ mod tests {
 
     fn page_faults() -> Attr {
         let own_code = Flags { user_only: true, ..Flags::default() };
-        software_event(CounterEvent::PageFaults, own_code).expect("the kernel's own")
+        software_event(CounterEvent::PageFaults, own_code).expect("a software event")
     }
 
-    /// Counters of this thread; `None` where that is refused.
+    /// Counters of this thread; `None` without permission.
     fn of_this_thread(every: u64) -> Option<OverflowCounters> {
         let mut overflows = OverflowCounters::new(every).expect("a set");
         match overflows.add(&[page_faults()], CounterTarget::Task(0)) {
@@ -190,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Touches so many pages for the first time.
+    /// Accesses pages for the first time.
     fn touch(n_pages: usize) {
         let bytes = n_pages * rustix::param::page_size();
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -205,7 +203,7 @@ mod tests {
                 0,
             );
             assert_ne!(pages, libc::MAP_FAILED);
-            // One fault a page, also where whole huge pages would be given.
+            // One fault per page, without transparent huge pages.
             libc::madvise(pages, bytes, libc::MADV_NOHUGEPAGE);
             for idx in 0..n_pages {
                 pages.cast::<u8>().add(idx * rustix::param::page_size()).write_volatile(1);
@@ -225,9 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_overflows_once_and_counts_on_when_it_is_told_to() {
+    fn a_counter_overflows_once_and_continues_after_rearming() {
         let Some(mut overflows) = of_this_thread(1000) else { return };
-        assert!(!overflows.any(), "nothing yet");
+        assert!(!overflows.any(), "no overflow yet");
         touch(5000);
         assert!(overflows.any());
         let head = |overflows: &OverflowCounters| {
@@ -236,24 +234,24 @@ mod tests {
         };
         let one_record = head(&overflows);
         touch(5000);
-        assert_eq!(head(&overflows), one_record, "it rests after the first overflow");
+        assert_eq!(head(&overflows), one_record, "it stopped at the first overflow");
         overflows.rearm().expect("armed");
         assert!(!overflows.any(), "emptied");
         touch(5000);
-        assert!(overflows.any() && head(&overflows) == 2 * one_record, "and counts on");
+        assert!(overflows.any() && head(&overflows) == 2 * one_record, "it continues");
     }
 
     #[test]
-    fn who_waits_for_the_set_is_woken_and_a_thread_that_ended_wakes_nobody_for_ever() {
+    fn an_overflow_wakes_the_poller_and_an_exited_thread_does_not_wake_it_for_ever() {
         let mut overflows = OverflowCounters::new(1000).expect("a set");
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (go, may_go) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid()).expect("somebody listens");
-            may_go.recv().expect("told to go on");
+            sender.send(rustix::thread::gettid()).expect("the receiver exists");
+            may_go.recv().expect("the sender exists");
             touch(5000);
         });
-        let tid = told.recv().expect("it runs").as_raw_nonzero().get().unsigned_abs();
+        let tid = receiver.recv().expect("it runs").as_raw_nonzero().get().unsigned_abs();
         if let Err(error) = overflows.add(&[page_faults()], CounterTarget::Task(tid)) {
             println!("not run: {error}");
             go.send(()).expect("it waits");
@@ -264,9 +262,9 @@ mod tests {
         go.send(()).expect("it waits");
         other.join().expect("it ends");
         assert!(is_readable(&overflows) && overflows.any());
-        // Its counter may hang up only a moment after the thread was joined.
+        // The counter may hang up a moment after the thread was joined.
         let quiet = (0..1000).any(|_| {
-            overflows.rearm().expect("armed, or gone");
+            overflows.rearm().expect("armed, or exited");
             std::thread::sleep(std::time::Duration::from_millis(1));
             !is_readable(&overflows)
         });
@@ -276,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn refused_calls_are_errors_and_leave_nothing_open() {
-        run_isolated(module_path!(), "refused_calls_are_errors_and_leave_nothing_open", || {
+    fn injected_errors_leave_no_descriptor_open() {
+        run_isolated(module_path!(), "injected_errors_leave_no_descriptor_open", || {
             add_and_rearm(0);
             let before = n_open();
             (1..200).for_each(add_and_rearm);

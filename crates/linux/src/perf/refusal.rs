@@ -1,31 +1,31 @@
-//! Why a counter did not open, in words, with what would help.
+//! Why a counter cannot be opened, and the remedy.
 //!
 //! ```text
-//!   what                                        needs any one of
-//!   a task of one's own, in its own code        perf_event_paranoid ≤ 2, CAP_PERFMON
-//!   a task of one's own, in the kernel too      perf_event_paranoid ≤ 1, CAP_PERFMON
-//!   a whole CPU, memory controllers             perf_event_paranoid ≤ 0, CAP_PERFMON
-//!   another user's task                         CAP_PERFMON; before Linux 5.9 CAP_SYS_PTRACE besides
+//!   what                                          needs one of
+//!   an own task, user mode                        perf_event_paranoid ≤ 2, CAP_PERFMON
+//!   an own task, user and kernel mode             perf_event_paranoid ≤ 1, CAP_PERFMON
+//!   a CPU, memory controllers                     perf_event_paranoid ≤ 0, CAP_PERFMON
+//!   a task of another user                        CAP_PERFMON; before Linux 5.9 also CAP_SYS_PTRACE
 //! ```
 //!
-//! Before Linux 5.8 CAP_SYS_ADMIN stands for CAP_PERFMON. Kernels as their makers publish them know no
-//! value above 2; Debian's (and Android's) let nobody without a capability count anything from 3 on,
-//! Ubuntu's from 4 on. Sources: Documentation/admin-guide/perf-security.rst and sysctl/kernel.rst; Debian's
-//! patch "Allow further restriction of perf_event_open".
+//! Before Linux 5.8 CAP_SYS_ADMIN has the role of CAP_PERFMON. Kernels of kernel.org have no value above 2; those
+//! of Debian (and Android) permit no counters without a capability from 3 on, those of Ubuntu from 4 on.
+//! Sources: Documentation/admin-guide/perf-security.rst and sysctl/kernel.rst; Debian's patch "Allow further
+//! restriction of perf_event_open".
 
 use std::io;
 
-/// What is to be counted decides what right it needs.
+/// What is counted, which determines the required permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterScope {
-    /// A task, in its own code only: the least right there is.
+    /// A task in user mode, which needs the least permission.
     Task,
-    /// Everything on a CPU, or outside the cores.
+    /// A CPU, or a unit outside the cores.
     Cpu,
 }
 
 impl CounterScope {
-    /// The largest `perf_event_paranoid` with which it works without a capability.
+    /// The largest `perf_event_paranoid` that permits it without a capability.
     pub fn paranoid_max(self) -> i32 {
         match self {
             CounterScope::Task => 2,
@@ -34,38 +34,38 @@ impl CounterScope {
     }
 }
 
-/// What is left out where tasks may be counted only in their own code, and what would help.
-pub fn own_code_only(paranoid: Option<i32>) -> String {
+/// The restriction if tasks may be counted in user mode only, and the remedy.
+pub fn user_mode_only(paranoid: Option<i32>) -> String {
     let help = match paranoid {
         Some(value) if 1 < value => {
             format!("perf_event_paranoid is {value}, set it to 1 or less, or give CAP_PERFMON")
         }
         _ => "give CAP_PERFMON".to_owned(),
     };
-    format!("in its own code only; to count what the kernel does for it: {help}")
+    format!("in user mode only; to count kernel mode too: {help}")
 }
 
-/// Why a counter did not open.
+/// Why a counter cannot be opened, and the remedy.
 pub fn explain_refusal(error: &io::Error, paranoid: Option<i32>, need: CounterScope) -> String {
     let enough = need.paranoid_max();
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) => {
-            "this processor, or the virtual machine, gives no such counter".to_owned()
+            "this processor or virtual machine has no such counter".to_owned()
         }
         Some(libc::EACCES | libc::EPERM) => match paranoid {
             Some(value) if enough < value => format!(
                 "perf_event_paranoid is {value}: set it to {enough} or less, or give CAP_PERFMON"
             ),
-            _ => "the kernel refuses (a container's filter?): give CAP_PERFMON".to_owned(),
+            _ => "the kernel rejects it (a seccomp filter?): give CAP_PERFMON".to_owned(),
         },
-        Some(libc::ENOSYS) => "the kernel has no perf_event_open, or a filter hides it".to_owned(),
+        Some(libc::ENOSYS) => "the kernel has no perf_event_open, or a seccomp filter".to_owned(),
         Some(libc::EMFILE | libc::ENFILE) => "no descriptors are left: raise ulimit -n".to_owned(),
-        Some(libc::EBUSY) => "somebody else holds the counters for himself alone".to_owned(),
+        Some(libc::EBUSY) => "another process has exclusive use of the counters".to_owned(),
         _ => format!("perf_event_open fails: {error}"),
     }
 }
 
-/// The error that says that the task is gone: an everyday outcome.
+/// The error of a task that has exited, which is an ordinary outcome.
 pub const TASK_EXITED: i32 = libc::ESRCH;
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_which_value_or_capability_would_help() {
+    fn a_rejected_counter_has_the_value_or_capability_that_would_permit_it() {
         let refused = io::Error::from_raw_os_error(libc::EACCES);
         let own = explain_refusal(&refused, Some(3), CounterScope::Task);
         assert_eq!(own, "perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON");
@@ -81,11 +81,11 @@ mod tests {
         assert_eq!(cpu, "perf_event_paranoid is 2: set it to 0 or less, or give CAP_PERFMON");
         assert!(explain_refusal(&refused, Some(1), CounterScope::Task).contains("filter"));
         assert_eq!(
-            own_code_only(Some(2)),
-            "in its own code only; to count what the kernel does for it: perf_event_paranoid is 2, set \
-             it to 1 or less, or give CAP_PERFMON"
+            user_mode_only(Some(2)),
+            "in user mode only; to count kernel mode too: perf_event_paranoid is 2, set it to 1 or \
+             less, or give CAP_PERFMON"
         );
-        assert!(own_code_only(Some(1)).ends_with("it: give CAP_PERFMON"));
+        assert!(user_mode_only(Some(1)).ends_with("too: give CAP_PERFMON"));
         let absent = io::Error::from_raw_os_error(libc::ENOENT);
         assert!(explain_refusal(&absent, Some(2), CounterScope::Task).contains("no such counter"));
     }

@@ -1,33 +1,33 @@
-//! The lines of a stream.
+//! Lines of a stream.
 
 use serde::{Deserialize, Serialize};
 
 use crate::perf::{Attr, CounterTarget, Flags, GroupSpec};
 
-/// The version of the format.
+/// Version of the format.
 pub const VERSION: u32 = 1;
 
-/// The first line: what was recorded.
+/// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// The version of the format; by this a stream is known.
+    /// Version of the format, whose key identifies a stream.
     pub evenkeel_stream: u32,
-    /// Who wrote it.
+    /// Name and version of the program that wrote it.
     pub tool: String,
     /// The machine, as a machine file.
     pub machine: String,
-    /// How far apart turns were meant to be.
+    /// Interval of the turns.
     pub interval_ns: u64,
-    /// The processes that were followed.
+    /// The recorded processes.
     pub jobs: Vec<JobLine>,
 }
 
-/// A process that was followed.
+/// A recorded process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobLine {
-    /// Its number.
+    /// PID.
     pub pid: u32,
-    /// What it is called.
+    /// Name of the job.
     pub name: String,
 }
 
@@ -35,62 +35,62 @@ pub struct JobLine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Line {
-    /// A turn begins.
+    /// Begin of a turn.
     Turn {
-        /// Its number, from 0.
+        /// Number, from 0.
         turn: u64,
-        /// When, since the start of the recording.
+        /// Time since the start of the recording.
         at_ns: u64,
     },
     /// A folder was listed.
     List {
-        /// Which.
+        /// The folder.
         list: String,
-        /// What is in it.
+        /// Names in it.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         names: Option<Vec<String>>,
-        /// Or why it was refused.
+        /// The error, instead of names.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         errno: Option<i32>,
     },
     /// A file was read.
     File {
-        /// Which.
+        /// The path.
         file: String,
-        /// What it held, if that is text.
+        /// Its content, if it is UTF-8.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         text: Option<String>,
-        /// What it held, if not.
+        /// Its content otherwise.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         hex: Option<String>,
-        /// Or why it was refused.
+        /// The error, instead of content.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         errno: Option<i32>,
     },
     /// A group of counters was opened.
     Open {
-        /// What it is called from now on.
+        /// Number of the group.
         open: u32,
-        /// Of this task,
+        /// The task that is counted,
         #[serde(skip_serializing_if = "Option::is_none", default)]
         task: Option<u32>,
-        /// or of this CPU.
+        /// or the CPU.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         cpu: Option<u32>,
-        /// What is counted, the leader first.
+        /// The events, the leader first.
         events: Vec<EventLine>,
-        /// Why it was refused, if it was.
+        /// The error, if it failed.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         errno: Option<i32>,
     },
     /// A group was read.
     Group {
-        /// Which.
+        /// Number of the group.
         group: u32,
         /// The bytes of the read.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         hex: Option<String>,
-        /// Or why it was refused.
+        /// The error, instead of bytes.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         errno: Option<i32>,
     },
@@ -100,28 +100,28 @@ pub enum Line {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventLine {
-    /// The event that it stands for, or another name.
+    /// Name of the event.
     pub name: String,
-    /// Number of its PMU.
+    /// Type of its PMU.
     #[serde(rename = "type")]
     pub kind: u32,
-    /// Which event.
+    /// Config words.
     pub config: [u64; 3],
-    /// Descendants count with it.
+    /// Future children are counted too.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub inherit: bool,
-    /// The kernel's part is left out.
+    /// User mode only.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub user_only: bool,
-    /// By which a read names it; 0 where it was refused.
+    /// Id in the reads of the group; 0 if it failed to open.
     #[serde(default)]
     pub number: u64,
 }
 
 impl Line {
-    /// The line of a group that was opened or refused.
-    pub fn opened(spec: &GroupSpec, nr: u32, numbers: &[u64], errno: Option<i32>) -> Self {
-        let number = |idx: usize| numbers.get(idx).copied().unwrap_or(0);
+    /// The line of a group that was opened, or failed to open.
+    pub fn opened(spec: &GroupSpec, nr: u32, ids: &[u64], errno: Option<i32>) -> Self {
+        let number = |idx: usize| ids.get(idx).copied().unwrap_or(0);
         let event = |(idx, (name, attr)): (usize, &(String, Attr))| EventLine {
             name: name.clone(),
             kind: attr.kind,
@@ -140,19 +140,19 @@ impl Line {
 }
 
 impl EventLine {
-    /// What was asked for.
+    /// The attribute of the counter.
     pub fn attr(&self) -> Attr {
         let flags = Flags { inherit: self.inherit, user_only: self.user_only, disabled: false };
         Attr { kind: self.kind, config: self.config, flags }
     }
 }
 
-/// Bytes as digits.
+/// Bytes as hexadecimal digits.
 pub(super) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Digits as bytes.
+/// Hexadecimal digits as bytes.
 pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     let digit = |byte: u8| char::from(byte).to_digit(16);

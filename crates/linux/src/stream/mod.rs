@@ -1,24 +1,24 @@
-//! Recordings of what the kernel said, byte by byte, and reading them as if they were the kernel.
+//! Recordings of kernel interfaces, byte by byte, and their replay.
 //!
 //! ```text
-//!   Live ──► Tee ──► whoever reads          record: what passes is written down
-//!             └───► file of lines
-//!                     └──► Recorded ──► whoever reads          replay: the same bytes again
+//!   Live ──► Tee ──► collectors          record: every read is also written to a file
+//!             └───► stream (JSON lines)
+//!                     └──► Recorded ──► collectors          replay: the same bytes
 //! ```
 //!
-//! A stream is text, a JSON object a line:
+//! A stream is text with one JSON object per line:
 //!
 //! ```text
 //!   {"evenkeel_stream":1,"tool":…,"machine":TOML,"interval_ns":N,"jobs":[{"pid":P,"name":…}]}
-//!   {"list":FOLDER,"names":[…]}                        a folder; "errno" instead of names if refused
-//!   {"file":PATH,"text":…}                             a file; "hex" where it is no text
+//!   {"list":FOLDER,"names":[…]}                        a folder; "errno" instead of names after an error
+//!   {"file":PATH,"text":…}                             a file; "hex" if it is not UTF-8
 //!   {"open":NR,"task":TID | "cpu":N,"events":[{"name":…,"type":T,"config":[a,b,c],"number":I,…}]}
 //!   {"group":NR,"hex":…}                               one read() of a group
-//!   {"turn":N,"at_ns":T}                               what follows was read at T
+//!   {"turn":N,"at_ns":T}                               the following lines were read at T
 //! ```
 //!
-//! What stands before the first turn was read when everything was set up, and stays true where no
-//! turn says otherwise. Within a turn order means nothing: what is asked for is found by name.
+//! Lines before the first turn are the setup; they apply in every turn without a line of its own. The order within
+//! a turn has no meaning: reads are found by name.
 
 mod lines;
 mod recorded;

@@ -1,4 +1,4 @@
-//! A stream as something to read from, turn by turn.
+//! Replay of a stream as a source, turn by turn.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,54 +12,55 @@ use crate::fault;
 use crate::perf::{CounterTarget, GroupSpec};
 use crate::source::{Opened, Source};
 
-/// No line of ours is longer: a thousand CPUs of `/proc/schedstat` are a tenth of it.
+/// Upper bound of the length of a line: ten times `/proc/schedstat` with a thousand CPUs.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// Why a stream cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     /// The file cannot be read.
-    #[error("cannot read the stream {path}: name a file that evenkeel record wrote", path = .path.display())]
+    #[error("cannot read the stream {path}: name a file of evenkeel record", path = .path.display())]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error.
         source: io::Error,
     },
-    /// A line is wrong.
+    /// A line is invalid.
     #[error("{path}:{line}: {what}", path = .path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
 }
 
+/// Content, or the recorded error number.
 type Answer<T> = Result<T, i32>;
 
-/// Everything that was read in one stretch.
+/// All reads of the setup or of one turn.
 #[derive(Clone, Debug, Default)]
-struct Segment {
+struct Reads {
     lists: BTreeMap<String, Answer<Vec<String>>>,
     files: BTreeMap<String, Answer<Vec<u8>>>,
     groups: BTreeMap<u32, Answer<Vec<u8>>>,
 }
 
-/// A stream that is open: its setup at once, its turns one by one.
+/// An open stream: the setup, and one turn at a time.
 #[derive(Debug)]
 pub struct Recorded {
-    /// What was recorded.
+    /// The first line.
     pub header: Header,
-    /// The machine.
+    /// The recorded machine.
     pub machine: Machine,
-    setup: Segment,
-    now: Segment,
-    /// Groups by whom and what they count, in the order in which they were opened.
+    setup: Reads,
+    now: Reads,
+    /// Groups in the order in which they were opened.
     opened: Vec<(GroupSpec, Answer<Opened>)>,
-    /// The turn that comes next, whose line has been read.
+    /// Number and time of the next turn, whose line has been read.
     next: Option<(u64, u64)>,
     lines: Lines,
 }
@@ -71,7 +72,7 @@ struct Lines {
     number: u64,
 }
 
-/// Whether a file begins as streams do; false where it cannot be read.
+/// Whether a file begins like a stream; false if it cannot be read.
 pub fn is_stream(path: &Path) -> bool {
     #[derive(Deserialize)]
     struct Peek {
@@ -82,14 +83,14 @@ pub fn is_stream(path: &Path) -> bool {
     matches!(first, Ok(Some(line)) if serde_json::from_str::<Peek>(&line).is_ok())
 }
 
-/// Opens a stream and reads what was set up before its first turn.
+/// Opens a stream and reads its setup.
 ///
 /// # Errors
-/// The file cannot be read, or it is no stream that this evenkeel understands.
+/// The file cannot be read, is no stream, or has another version.
 pub fn read(path: &Path) -> Result<Recorded, StreamError> {
     let mut lines = Lines::open(path)?;
     let Some(first) = lines.next()? else {
-        return Err(lines.wrong("the file is empty: this is no stream"));
+        return Err(lines.wrong("the file is empty: name a file of evenkeel record"));
     };
     check_version(&first).map_err(|newer| lines.wrong(newer))?;
     let header: Header = lines.parse(&first)?;
@@ -98,18 +99,18 @@ pub fn read(path: &Path) -> Result<Recorded, StreamError> {
     let mut recorded = Recorded {
         header,
         machine,
-        setup: Segment::default(),
-        now: Segment::default(),
+        setup: Reads::default(),
+        now: Reads::default(),
         opened: Vec::new(),
         next: None,
         lines,
     };
-    recorded.take_stretch()?;
+    recorded.read_turn()?;
     recorded.setup = std::mem::take(&mut recorded.now);
     Ok(recorded)
 }
 
-/// Another version may have other fields, so nothing else is looked at before it.
+/// Checks the version before other fields, which may differ in another version.
 fn check_version(line: &str) -> Result<(), String> {
     #[derive(Deserialize)]
     struct Version {
@@ -128,31 +129,31 @@ fn check_version(line: &str) -> Result<(), String> {
 }
 
 impl Recorded {
-    /// Goes to the next turn: its number and time. `None` when the stream is over.
+    /// Proceeds to the next turn. Returns its number and time, `None` at the end of the stream.
     ///
     /// # Errors
-    /// A line of it is wrong.
+    /// A line is invalid.
     pub fn next_turn(&mut self) -> Result<Option<(u64, u64)>, StreamError> {
         let Some(turn) = self.next.take() else { return Ok(None) };
-        self.now = Segment::default();
-        self.take_stretch()?;
+        self.now = Reads::default();
+        self.read_turn()?;
         Ok(Some(turn))
     }
 
-    /// Reads lines up to the next turn, or the end.
-    fn take_stretch(&mut self) -> Result<(), StreamError> {
+    /// Reads lines up to the next turn or the end.
+    fn read_turn(&mut self) -> Result<(), StreamError> {
         while let Some(text) = self.lines.next()? {
             let line: Line = self.lines.parse(&text)?;
             if let Line::Turn { turn, at_ns } = line {
                 self.next = Some((turn, at_ns));
                 return Ok(());
             }
-            self.take(line).map_err(|what| self.lines.wrong(what))?;
+            self.add(line).map_err(|what| self.lines.wrong(what))?;
         }
         Ok(())
     }
 
-    fn take(&mut self, line: Line) -> Result<(), String> {
+    fn add(&mut self, line: Line) -> Result<(), String> {
         match line {
             Line::Turn { .. } => {}
             Line::List { list, names, errno } => {
@@ -162,43 +163,43 @@ impl Recorded {
                 let bytes = match (text, hex) {
                     (Some(text), None) => Some(text.into_bytes()),
                     (None, Some(hex)) => {
-                        Some(from_hex(&hex).ok_or("hex holds no pairs of digits")?)
+                        Some(from_hex(&hex).ok_or("hex has no pairs of hexadecimal digits")?)
                     }
                     (None, None) => None,
-                    (Some(_), Some(_)) => return Err("it has both text and hex".to_owned()),
+                    (Some(_), Some(_)) => return Err("the line has both text and hex".to_owned()),
                 };
                 self.now.files.insert(file, answer(bytes, errno)?);
             }
             Line::Open { open, task, cpu, events, errno } => {
-                self.take_open(open, whom(task, cpu)?, &events, errno);
+                self.add_group(open, target(task, cpu)?, &events, errno);
             }
             Line::Group { group, hex, errno } => {
-                let hex = hex.map(|hex| from_hex(&hex).ok_or("hex holds no pairs of digits"));
+                let hex = hex.map(|hex| from_hex(&hex).ok_or("hex has no pairs of hexadecimal digits"));
                 self.now.groups.insert(group, answer(hex.transpose()?, errno)?);
             }
         }
         Ok(())
     }
 
-    fn take_open(
+    fn add_group(
         &mut self,
         nr: u32,
-        whom: CounterTarget,
+        target: CounterTarget,
         events: &[EventLine],
         errno: Option<i32>,
     ) {
         let of = |event: &EventLine| (event.name.clone(), event.attr());
-        let spec = GroupSpec { target: whom, events: events.iter().map(of).collect() };
-        let numbers = events.iter().map(|event| event.number).collect();
-        self.opened.push((spec, errno.map_or(Ok(Opened { nr, numbers }), Err)));
+        let spec = GroupSpec { target, events: events.iter().map(of).collect() };
+        let ids = events.iter().map(|event| event.number).collect();
+        self.opened.push((spec, errno.map_or(Ok(Opened { nr, ids }), Err)));
     }
 }
 
-fn whom(task: Option<u32>, cpu: Option<u32>) -> Result<CounterTarget, String> {
+fn target(task: Option<u32>, cpu: Option<u32>) -> Result<CounterTarget, String> {
     match (task, cpu) {
         (Some(tid), None) => Ok(CounterTarget::Task(tid)),
         (None, Some(cpu)) => Ok(CounterTarget::Cpu(cpu)),
-        _ => Err("a group is of a task or of a cpu".to_owned()),
+        _ => Err("a group needs either a task or a cpu".to_owned()),
     }
 }
 
@@ -206,23 +207,23 @@ fn answer<T>(read: Option<T>, errno: Option<i32>) -> Result<Answer<T>, String> {
     match (read, errno) {
         (Some(read), None) => Ok(Ok(read)),
         (None, Some(errno)) => Ok(Err(errno)),
-        _ => Err("it has neither what was read nor why it was refused, or both".to_owned()),
+        _ => Err("the line needs either content or errno".to_owned()),
     }
 }
 
-/// What a group counts, without how.
+/// Types and config words of the events of a group.
 fn counts(spec: &GroupSpec) -> Vec<(u32, [u64; 3])> {
     spec.events.iter().map(|(_, attr)| (attr.kind, attr.config)).collect()
 }
 
-/// Events as part of a larger group that was opened.
+/// The events as a part of a larger group that was opened.
 fn among(known: &GroupSpec, answer: &Answer<Opened>, wanted: &[(u32, [u64; 3])]) -> Option<Opened> {
     let (counted, opened) = (counts(known), answer.as_ref().ok()?);
     let number = |event| {
         let at = counted.iter().position(|counted| counted == event)?;
-        opened.numbers.get(at).copied()
+        opened.ids.get(at).copied()
     };
-    Some(Opened { nr: opened.nr, numbers: wanted.iter().map(number).collect::<Option<_>>()? })
+    Some(Opened { nr: opened.nr, ids: wanted.iter().map(number).collect::<Option<_>>()? })
 }
 
 fn found<T: Clone>(now: Option<&Answer<T>>, setup: Option<&Answer<T>>) -> io::Result<T> {
@@ -239,12 +240,11 @@ impl Source for Recorded {
         found(self.now.files.get(path), self.setup.files.get(path))
     }
 
-    /// Found by whom and what it counts; how is not asked, since that is what the recorder could
-    /// have. Of several the one opened last, as numbers of tasks are used again.
+    /// Finds the group by target and events; of several the last one, since TIDs are reused. The mode of counting
+    /// is ignored: the recorder used the permitted one.
     ///
-    /// Of a task, events that were counted among others are found in the group that holds them
-    /// all. Where they stand in several the answer is a kernel's to a group that is too large: whoever
-    /// asks cuts it, and so reads groups as they were cut when they were recorded.
+    /// Events of a task may be a part of a larger group. If they are in several groups the result is EINVAL,
+    /// as for a group that is too large: the caller splits it, which leads to the recorded groups.
     fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
         let wanted = counts(spec);
         let known: Vec<_> =
@@ -282,7 +282,7 @@ impl Lines {
         Ok(Lines { path: path.to_owned(), file: BufReader::new(file), number: 0 })
     }
 
-    /// The next line without its end; a last line that has none was torn.
+    /// The next line without its newline. A last line without newline was truncated.
     fn next(&mut self) -> Result<Option<String>, StreamError> {
         let mut bytes = Vec::new();
         let read = (&mut self.file).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
@@ -300,13 +300,10 @@ impl Lines {
 
     fn parse<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, StreamError> {
         serde_json::from_str(text).map_err(|error| {
-            let told = error.to_string();
-            let what = told.split(" at line ").next().unwrap_or(&told);
-            let what = match what.contains("untagged") {
-                true => "no such line is known",
-                false => what,
-            };
-            self.wrong(format!("{what}: the stream was damaged or edited here"))
+            let error = error.to_string();
+            let what = error.split(" at line ").next().unwrap_or(&error);
+            let what = if what.contains("untagged") { "unknown line" } else { what };
+            self.wrong(format!("{what}: the stream was damaged or edited"))
         })
     }
 

@@ -1,4 +1,4 @@
-//! Writing down what passes between a reader and what it reads from.
+//! A source that records every read of another source.
 
 use std::io::{self, Write};
 
@@ -6,17 +6,17 @@ use super::lines::{Header, Line, to_hex};
 use crate::perf::GroupSpec;
 use crate::source::{Opened, Source};
 
-/// A source that writes a stream of everything that is read from it.
+/// Records every read of a source as a stream.
 pub struct Tee<'a> {
     from: &'a mut dyn Source,
     to: &'a mut dyn Write,
-    /// The first error of writing; nothing is written after it.
+    /// The first write error; nothing is written after it.
     failed: Option<io::Error>,
-    next_refused: u32,
+    next_failed: u32,
 }
 
 impl<'a> Tee<'a> {
-    /// Begins a stream.
+    /// Writes the header.
     ///
     /// # Errors
     /// It cannot be written.
@@ -27,23 +27,23 @@ impl<'a> Tee<'a> {
     ) -> io::Result<Self> {
         serde_json::to_writer(&mut *to, header)?;
         to.write_all(b"\n")?;
-        // Groups that were refused have numbers of their own, far from those that opened.
-        Ok(Tee { from, to, failed: None, next_refused: 1 << 30 })
+        // Numbers of groups that failed to open, apart from those of open groups.
+        Ok(Tee { from, to, failed: None, next_failed: 1 << 30 })
     }
 
-    /// Begins a turn, after which the stream so far is complete.
+    /// Begins a turn. The lines before it are flushed.
     ///
     /// # Errors
-    /// Something could not be written.
+    /// A line could not be written.
     pub fn turn(&mut self, turn: u64, at_ns: u64) -> io::Result<()> {
         self.write(&Line::Turn { turn, at_ns });
         self.finish()
     }
 
-    /// Ends the stream.
+    /// Flushes the stream.
     ///
     /// # Errors
-    /// Something could not be written.
+    /// A line could not be written.
     pub fn finish(&mut self) -> io::Result<()> {
         match self.failed.take() {
             Some(error) => Err(error),
@@ -59,7 +59,7 @@ impl<'a> Tee<'a> {
     }
 }
 
-/// The kernel's number of an error; what has none counts as "no such thing".
+/// The error number; ENOENT for errors without one.
 fn errno(error: &io::Error) -> Option<i32> {
     Some(error.raw_os_error().unwrap_or(libc::ENOENT))
 }
@@ -88,10 +88,10 @@ impl Source for Tee<'_> {
     fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
         let opened = self.from.open(spec);
         match &opened {
-            Ok(Opened { nr, numbers }) => self.write(&Line::opened(spec, *nr, numbers, None)),
+            Ok(Opened { nr, ids }) => self.write(&Line::opened(spec, *nr, ids, None)),
             Err(error) => {
-                self.write(&Line::opened(spec, self.next_refused, &[], errno(error)));
-                self.next_refused += 1;
+                self.write(&Line::opened(spec, self.next_failed, &[], errno(error)));
+                self.next_failed += 1;
             }
         }
         opened

@@ -1,12 +1,12 @@
 //! Counters of the threads of jobs: opened when a thread is found, read when it has run.
 //!
-//! The first thread of a job that is found has groups that its descendants inherit, so that children
-//! that start and exit between two samples are counted. Every other thread has groups of its own. The
-//! readings are passed on as they are; the engine subtracts the counters of the other threads from the
-//! inherited ones (`engine::derive`).
+//! The first thread of a job has groups that its descendants inherit, so that children that start and exit
+//! between two samples are counted. Every other thread has its own groups. The values are passed on
+//! unchanged; the engine subtracts the counters of the other threads from the inherited ones
+//! (`engine::derive`).
 //!
-//! Kept files have priority over counters: a thread gets counters only while a quarter of the
-//! descriptor budget is free. A descendant without counters is counted by the inherited ones.
+//! Kept files have priority over counters: a thread gets counters only while a quarter of the descriptor
+//! budget is free. A descendant without counters is counted by the inherited ones.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -80,7 +80,7 @@ impl TaskCounters {
     /// Counters of programs that evenkeel did not start, for each thread alone: the processes that they
     /// start do not belong to the job. Software events alone are read when the thread or its job ends.
     pub fn of_watch(events: Vec<PmuGroups>, mode: CounterMode) -> Self {
-        let only_totals = events.iter().all(PmuGroups::is_kernels) && mode == CounterMode::Auto;
+        let only_totals = events.iter().all(PmuGroups::is_software) && mode == CounterMode::Auto;
         TaskCounters { events, only_totals, ..TaskCounters::default() }
     }
 

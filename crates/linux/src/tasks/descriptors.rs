@@ -1,8 +1,8 @@
-//! How many files may stay open for reading, and those that do.
+//! Budget of file descriptors that stay open between samples.
 //!
-//! Part of the limit is left for everything else: files of jobs must be opened even when thousands run.
-//! Of the rest, ends of jobs come first. Who gets no descriptor is read by opening its files each time,
-//! or asked now and then whether it has ended.
+//! A part of the limit is reserved for other files, for example those of jobs, also with thousands of threads. Of
+//! the rest, pidfds of jobs have priority. A task without a kept descriptor is sampled by opening its files
+//! each time, or polled for its exit.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::fault;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Descriptors for a journal, a report, a terminal, pipes, and files that are opened for a moment.
+/// Descriptors for a journal, a report, a terminal, pipes, and files that are open for a short time.
 const RESERVE: u64 = 64;
-/// Processes that outlive their jobs are waited for too.
+/// Descriptors for processes that outlive their jobs.
 const STRAGGLERS: u64 = 16;
 
-/// How many descriptors may be kept.
+/// Number of descriptors that may stay open.
 #[derive(Debug)]
 pub struct DescriptorBudget {
     free: Arc<AtomicU64>,
     free_for_ends: Arc<AtomicU64>,
-    /// Whether one was wanted and there was none.
+    /// Whether a request failed since none was free.
     pub ran_out: bool,
-    /// How many there were to begin with.
+    /// Initial number.
     pub n_all: u64,
 }
 
@@ -37,11 +37,11 @@ pub struct KeptFile {
 }
 
 impl DescriptorBudget {
-    /// What a limit leaves for reading, beside one descriptor for the end of each of these jobs.
+    /// The budget below a limit of open descriptors, with one pidfd for each job reserved.
     pub fn new(limit: u64, n_jobs: u64) -> Self {
         let without_reserve = limit.saturating_sub(RESERVE);
         let for_ends = (n_jobs + STRAGGLERS).min(without_reserve / 2);
-        let n_all = match crate::fault::asked("no-descriptors") {
+        let n_all = match crate::fault::is_injected("no-descriptors") {
             true => 0,
             false => without_reserve - for_ends,
         };
@@ -50,7 +50,7 @@ impl DescriptorBudget {
         DescriptorBudget { free: count(n_all), free_for_ends, ran_out: false, n_all }
     }
 
-    /// A descriptor that tells of the end of a process; `Ok(None)`: there is none left for it.
+    /// A pidfd, which becomes readable when the process exits. `Ok(None)` if no descriptor is free.
     pub fn keep_pidfd(&self, pid: u32) -> io::Result<Option<KeptFile>> {
         if self.free_for_ends.load(Ordering::Relaxed) == 0 {
             return Ok(None);
@@ -64,7 +64,7 @@ impl DescriptorBudget {
         }
     }
 
-    /// Opens a file to be kept. `Ok(None)`: there is no descriptor left for it.
+    /// Opens a file that stays open. `Ok(None)` if no descriptor is free.
     pub fn keep(&mut self, path: &Path) -> io::Result<Option<KeptFile>> {
         if self.free.load(Ordering::Relaxed) == 0 {
             self.ran_out = true;
@@ -80,7 +80,7 @@ impl DescriptorBudget {
         }
     }
 
-    /// Sets descriptors aside for counters; `None` when too few would be left for files.
+    /// Reserves descriptors for counters; `None` if too few would be left for files.
     pub fn reserve(&self, n: usize) -> Option<DescriptorReservation> {
         let n = n as u64;
         let left = self.free.load(Ordering::Relaxed).checked_sub(n)?;
@@ -91,13 +91,13 @@ impl DescriptorBudget {
         Some(DescriptorReservation { n, free: Arc::clone(&self.free) })
     }
 
-    /// Takes notice if an error says that there are no descriptors.
+    /// Records a shortage if the error is one.
     pub(super) fn note_shortage(&mut self, error: &io::Error) {
         self.ran_out |= is_shortage(error);
     }
 }
 
-/// Descriptors that are set aside.
+/// Reserved descriptors.
 #[derive(Debug)]
 pub struct DescriptorReservation {
     n: u64,
@@ -125,7 +125,7 @@ impl KeptFile {
         crate::procfs::read_again(&self.file, buffer)
     }
 
-    /// For a `task` folder: how many threads there are.
+    /// Number of threads, for a `task` folder.
     pub fn count_threads(&self) -> io::Result<u32> {
         crate::procfs::count_threads(&self.file)
     }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_closed_can_be_kept_again_and_a_shortage_is_told_once() {
+    fn a_closed_descriptor_is_free_again_and_a_shortage_is_recorded() {
         let mut descriptors = DescriptorBudget::new(RESERVE + 4, 0);
         let path = Path::new("/proc/self/stat");
         let first = descriptors.keep(path).expect("our own").expect("one of two");

@@ -1,21 +1,65 @@
-//! Finding what jobs start: threads and children.
+//! Discovery of threads and children of jobs, and assignment of orphans.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::environ::{Environ, environ};
+use crate::proc_stat::ProcStat;
 use crate::procfs;
+use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
 use base::{CpuSet, JobId, Nanos, TaskId};
 
 use super::unseen_children::UnseenChildren;
 use super::{Process, TaskReader, TaskTotals, Thread};
 
-/// A `children` file longer than this is read in another way.
+/// Size of the buffer for a `children` file; longer files are read without a kept descriptor.
 const CHILDREN_BYTES: usize = 4096;
 
+/// The job of an orphan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrphanOwner {
+    /// This job.
+    Job(JobId),
+    /// The process is in an exec, so its environment cannot be read now.
+    InExec,
+    /// No job of this run can be identified.
+    Unknown,
+}
+
 impl TaskReader {
-    /// Takes a process and everything below it into a job. `mask` is what a process of this job has by
-    /// birth. Tells the processes that are new.
+    /// All known processes: PID and start time.
+    pub fn all_processes(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.processes.iter().map(|(&(_, pid), process)| (pid, process.start_time_ticks))
+    }
+
+    /// The job of an orphan: by an earlier sample, its process group (that of the first process of a job), or
+    /// its environment.
+    pub fn orphan_owner(
+        &self,
+        pid: u32,
+        stat: &ProcStat,
+        is_first: impl Fn(JobId, u32) -> bool,
+    ) -> OrphanOwner {
+        let by_group = || self.job_of(stat.group).filter(|&job| is_first(job, stat.group));
+        if let Some(job) = self.job_of(pid).or_else(by_group) {
+            return OrphanOwner::Job(job);
+        }
+        if stat.state == 'Z' {
+            return OrphanOwner::Unknown; // A zombie has no environment.
+        }
+        match environ(root(), pid) {
+            Ok(Environ::InExec) => OrphanOwner::InExec,
+            Ok(environ) if environ.variable(RUN_VARIABLE) == Some(&self.run) => {
+                let job = environ.variable(JOB_VARIABLE).and_then(|name| self.names.get(name));
+                job.map_or(OrphanOwner::Unknown, |&job| OrphanOwner::Job(job))
+            }
+            _ => OrphanOwner::Unknown,
+        }
+    }
+
+    /// Adds a process and its descendants to a job. `mask` is the affinity that processes of the job inherit.
+    /// Returns the new processes.
     pub fn adopt(&mut self, job: JobId, pid: u32, mask: &Arc<CpuSet>) -> Vec<u32> {
         let mut fresh = Vec::new();
         let mut to_do = vec![pid];
@@ -23,71 +67,74 @@ impl TaskReader {
             if self.job_of.contains_key(&pid) {
                 continue;
             }
-            let Some(stat) = seen(procfs::stat(root(), pid), &mut self.is_blind) else { continue };
-            self.take_in(job, pid, &stat);
+            let stat = ok_or_note(procfs::stat(root(), pid), &mut self.has_unreadable);
+            let Some(stat) = stat else { continue };
+            self.add_process(job, pid, &stat);
             fresh.push(pid);
             for tid in self.list_threads(job, pid, mask) {
                 if !self.follows_children {
                     continue;
                 }
                 let children = procfs::children(root(), pid, tid);
-                to_do.extend(seen(children, &mut self.is_blind).unwrap_or_default());
+                let children = ok_or_note(children, &mut self.has_unreadable);
+                to_do.extend(children.unwrap_or_default());
             }
         }
         fresh
     }
 
-    fn take_in(&mut self, job: JobId, pid: u32, stat: &procfs::Stat) {
+    fn add_process(&mut self, job: JobId, pid: u32, stat: &ProcStat) {
         let parent = self.processes.get_mut(&(job, stat.parent));
         let is_known = parent.map(|parent| parent.unseen.has_child()).is_some();
-        let process = Process::new(stat.born_ticks, is_known.then_some(stat.parent));
+        let process = Process::new(stat.start_time_ticks, is_known.then_some(stat.parent));
         self.processes.insert((job, pid), process);
         self.job_of.insert(pid, job);
     }
 
-    /// Takes in threads of a process that are not known yet, and tells them.
+    /// Adds threads of a process that are not known yet. Returns their TIDs.
     pub(super) fn list_threads(&mut self, job: JobId, pid: u32, mask: &Arc<CpuSet>) -> Vec<u32> {
         let Some(process) = self.processes.get_mut(&(job, pid)) else { return Vec::new() };
         let is_known =
             |tid| process.threads.iter().any(|thread| thread.id.tid == tid && thread.is_alive());
         let mut fresh = Vec::new();
-        for tid in seen(procfs::threads(root(), pid), &mut self.is_blind).unwrap_or_default() {
+        let tids = ok_or_note(procfs::threads(root(), pid), &mut self.has_unreadable);
+        for tid in tids.unwrap_or_default() {
             if !is_known(tid) {
-                let stat = seen(procfs::thread_stat(root(), pid, tid), &mut self.is_blind);
+                let stat = procfs::thread_stat(root(), pid, tid);
+                let stat = ok_or_note(stat, &mut self.has_unreadable);
                 fresh.extend(stat.map(|stat| (tid, stat)));
             }
         }
-        // As long as it lives its number is nobody else's: if it is this process now, it was then.
-        if fresh.is_empty() || !process.is_still(pid, &mut self.is_blind) {
+        // A PID is not reused while its process lives: if it is the same process now, it was before.
+        if fresh.is_empty() || !process.is_still(pid, &mut self.has_unreadable) {
             return Vec::new();
         }
         let n_known = process.threads.len();
         for (tid, stat) in fresh {
-            let id = TaskId { tid, start_time_ticks: stat.born_ticks };
+            let id = TaskId { tid, start_time_ticks: stat.start_time_ticks };
             let mut thread = Thread::new(id, Arc::clone(mask));
             thread.keep_schedstat(pid, &mut self.descriptors);
             thread.counters = self.counters.open(job, id, &mut self.descriptors);
             process.threads.push(thread);
         }
-        process.look_at = Nanos::ZERO;
-        self.look_at = Some(Nanos::ZERO);
+        process.sample_at = Nanos::ZERO;
+        self.next_sample = Some(Nanos::ZERO);
         process.threads[n_known..].iter().map(|thread| thread.id.tid).collect()
     }
 
-    /// Looks again at everything in a job: threads and children that are not known yet are taken in.
-    /// Tells whether there were any.
+    /// Adds all unknown threads and children of a job. Returns whether there were any.
     pub fn refresh(&mut self, job: JobId, mask: &Arc<CpuSet>) -> bool {
         let mut found = false;
         let pids: Vec<u32> = self.processes_of(job).map(|(pid, _)| pid).collect();
         for pid in pids {
             found |= !self.list_threads(job, pid, mask).is_empty();
-            found |= self.look_for_children(job, pid, mask, |_| true);
+            found |= self.find_children(job, pid, mask, |_| true);
         }
         found
     }
 
-    /// Takes in children of the threads of a process that are asked for.
-    pub(super) fn look_for_children(
+    /// Adds the children of some threads of a process. Returns whether there were new ones.
+    pub(super) fn find_children(
         &mut self,
         job: JobId,
         pid: u32,
@@ -106,10 +153,10 @@ impl TaskReader {
                     unknown.push(child);
                 }
             });
-            seen(children, &mut self.is_blind);
+            ok_or_note(children, &mut self.has_unreadable);
         }
-        // The children may be those of a stranger who got the number of a process that is gone.
-        if unknown.is_empty() || !process.is_still(pid, &mut self.is_blind) {
+        // The PID may have been reused, so that the children are of another process.
+        if unknown.is_empty() || !process.is_still(pid, &mut self.has_unreadable) {
             return false;
         }
         unknown.into_iter().map(|child| self.adopt(job, child, mask).len()).sum::<usize>() != 0
@@ -117,22 +164,22 @@ impl TaskReader {
 }
 
 impl Process {
-    fn new(born_ticks: u64, parent: Option<u32>) -> Self {
+    fn new(start_time_ticks: u64, parent: Option<u32>) -> Self {
         Process {
-            start_time_ticks: born_ticks,
+            start_time_ticks,
             parent,
             threads: Vec::new(),
             past: TaskTotals::default(),
             unseen: UnseenChildren::default(),
-            look_at: Nanos::ZERO,
+            sample_at: Nanos::ZERO,
             folder: None,
         }
     }
 
-    /// Whether the process with this number is still the one that it was.
-    fn is_still(&self, pid: u32, is_blind: &mut bool) -> bool {
-        seen(procfs::stat(root(), pid), is_blind)
-            .is_some_and(|stat| stat.born_ticks == self.start_time_ticks)
+    /// Whether the process with this PID is still the same one.
+    fn is_still(&self, pid: u32, has_unreadable: &mut bool) -> bool {
+        ok_or_note(procfs::stat(root(), pid), has_unreadable)
+            .is_some_and(|stat| stat.start_time_ticks == self.start_time_ticks)
     }
 }
 
@@ -147,7 +194,7 @@ impl Thread {
         format!("/proc/{pid}/task/{}/{file}", self.id.tid).into()
     }
 
-    /// Tells each child that this thread has started and that is still there.
+    /// Calls `child` for each child that this thread has started and that has not been reaped.
     fn children(
         &mut self,
         pid: u32,
@@ -172,11 +219,11 @@ impl Thread {
     }
 }
 
-/// What a look told; `None` when who was looked at is gone, or when the look was refused, which makes blind.
-fn seen<T>(told: io::Result<T>, is_blind: &mut bool) -> Option<T> {
-    let refused = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
-    *is_blind |= told.as_ref().is_err_and(refused);
-    told.ok()
+/// The result of a read. `None` if the task has exited, or if the read failed, which is noted.
+fn ok_or_note<T>(result: io::Result<T>, has_unreadable: &mut bool) -> Option<T> {
+    let failed = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
+    *has_unreadable |= result.as_ref().is_err_and(failed);
+    result.ok()
 }
 
 fn root() -> &'static Path {

@@ -1,54 +1,72 @@
-//! The processes and threads of each job: found, kept apart, and read.
+//! Processes and threads of jobs: discovery, identification and sampling.
 //!
-//! A job is its first process and all that come from it. Who comes from whom is asked of the kernel
-//! (`/proc/TID/children`), and only of threads that ran since they were last asked: a thread that did
-//! not run cannot have started anything. Orphans come to us, because we are their nearest subreaper;
-//! their process group or their environment tells whose they are.
+//! A job is its first process and all descendants. Children are read from `/proc/TID/children`, only for threads
+//! that have run since the last read, since other threads cannot have started a process. Orphans are
+//! reparented to evenkeel, their nearest subreaper; their process group or environment identifies the job.
 //!
-//! Reading is made cheap, since it goes on all the time: files stay open as long as there are
-//! descriptors, only what ran is looked at closely, and a thread that sleeps is looked at ever more
-//! seldom, though at least every two seconds.
+//! Sampling runs all the time and must be cheap: files stay open as long as there are descriptors, only
+//! threads that have run are read in detail, and sleeping threads are sampled at increasing intervals, at
+//! least every two seconds.
 
 mod counters;
 mod descriptors;
 mod discover;
-mod orphans;
 mod sampling;
 mod unseen_children;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
+use sched::TaskSample;
 
 use crate::affinity::is_same;
 
 pub use counters::{CounterMode, TaskCounters};
 pub use descriptors::{DescriptorBudget, DescriptorReservation, KeptFile};
-pub use orphans::OrphanOwner;
-pub use sampling::{SampleTime, SampledTasks};
+pub use discover::OrphanOwner;
+pub use sampling::SampleTime;
 
 /// Processes and threads of all jobs.
 #[derive(Debug)]
 pub struct TaskReader {
     processes: BTreeMap<(JobId, u32), Process>,
     job_of: BTreeMap<u32, JobId>,
-    /// Descriptors that may be kept open between samples.
+    /// Descriptors that may stay open between samples.
     pub descriptors: DescriptorBudget,
-    /// Whether what a process of a job starts belongs to the job too.
+    /// Whether children of a process of a job belong to the job.
     pub follows_children: bool,
-    /// Counters of the threads, and which events they count.
+    /// Counters of the threads, and the events that they count.
     pub counters: TaskCounters,
-    /// When somebody is to be looked at next.
-    look_at: Option<Nanos>,
-    /// What jobs have in their environment as the name of this run.
+    /// When the next process is due.
+    next_sample: Option<Nanos>,
+    /// Value of the environment variable that marks jobs of this run.
     run: String,
-    /// Jobs by the name that they have in their environment.
+    /// Jobs by their name in the environment.
     names: BTreeMap<String, JobId>,
-    /// What threads that are gone came to.
+    /// Totals of processes that exited.
     past: BTreeMap<JobId, TaskTotals>,
-    /// A look at somebody was refused, so that there may be others of whom nothing is known.
-    is_blind: bool,
+    /// A read failed, so that there may be unknown processes or threads.
+    has_unreadable: bool,
+}
+
+/// Result of a sample.
+#[derive(Debug, Default)]
+pub struct SampledTasks {
+    /// Threads that are new or have run.
+    pub tasks: Vec<TaskSample>,
+    /// Threads that exited.
+    pub exited: Vec<TaskId>,
+    /// Jobs that may have new threads or processes.
+    pub changed_jobs: BTreeSet<JobId>,
+    /// Threads whose affinity is to be compared with the expected one.
+    pub masks_to_verify: Vec<(JobId, TaskId)>,
+    /// Counters of threads that exited.
+    retired: Vec<(JobId, TaskId, Box<counters::ThreadCounters>)>,
+    /// A group was enabled and never running.
+    is_shut_out: bool,
+    /// Processes that have run or lost a thread.
+    active: Vec<(JobId, u32)>,
 }
 
 /// A process of a job.
@@ -56,17 +74,17 @@ pub struct TaskReader {
 pub struct Process {
     /// Start time, in clock ticks since boot.
     pub start_time_ticks: u64,
-    /// The process of its job that started it, until what it used is counted among that one's
-    /// children.
+    /// The process of its job that started it, until its CPU time is included in the reaped children of
+    /// that process.
     parent: Option<u32>,
     /// Threads that have not exited, in the order of their discovery.
     pub threads: Vec<Thread>,
-    /// What threads that are gone came to.
+    /// Totals of threads that exited.
     past: TaskTotals,
     unseen: unseen_children::UnseenChildren,
-    /// When one of its threads wants to be looked at.
-    look_at: Nanos,
-    /// `/proc/PID/task`, opened when it first ran: its links tell how many threads there are.
+    /// When one of its threads is due.
+    sample_at: Nanos,
+    /// `/proc/PID/task`, open since it first ran: its link count is the number of threads.
     folder: Option<KeptFile>,
 }
 
@@ -75,47 +93,45 @@ pub struct Process {
 pub struct Thread {
     /// Tid and start time.
     pub id: TaskId,
-    /// The mask that it is known to have, from us or by birth.
+    /// The expected affinity mask: set or read by this process, or inherited at the start of the thread.
     pub mask: Arc<CpuSet>,
-    /// Somebody else set its mask, so it is left alone.
+    /// Another process set its mask, so it is not managed.
     pub is_foreign: bool,
-    /// The kernel did not let us bind it: it is not asked again, except to give it back what it had.
+    /// The kernel rejected a new mask: no further attempts, except to restore the original mask.
     pub is_refused: bool,
-    /// Its mask has been seen to be that one. A newborn may still have one that its job had before.
+    /// `mask` has been confirmed. A new thread may still have an earlier mask of its job.
     pub is_confirmed: bool,
     schedstat: Option<KeptFile>,
     children: Option<KeptFile>,
     stat: Option<KeptFile>,
-    figures: Option<crate::procfs::Schedstat>,
+    times: Option<crate::procfs::Schedstat>,
     last_cpu: Option<CpuId>,
-    /// Its moves between CPUs, and what it had used when they were read.
+    /// Migrations between CPUs, and the CPU time at that sample.
     migrations: Option<(u64, u64)>,
-    n_looks_ran: u32,
-    n_looks_quiet: u32,
-    looked_at: Option<Nanos>,
-    look_at: Nanos,
-    /// What the processor and the kernel count of it: most threads sleep, and are passed over sooner
-    /// without it among them.
+    /// Samples in which the thread had run since the one before.
+    n_samples_ran: u32,
+    /// Samples since it last ran.
+    n_samples_idle: u32,
+    sampled_at: Option<Nanos>,
+    sample_at: Nanos,
+    /// Boxed: most threads sleep, and a scan over them is faster without the counters among them.
     counters: Option<Box<counters::ThreadCounters>>,
 }
 
-/// What the threads of a job came to, as far as they were seen.
-///
-/// Threads that ended before their job count as they were last seen.
+/// Totals of the threads of a job. Threads that exited before their job count as of their last sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskTotals {
-    /// CPU time, that of unseen children too.
+    /// CPU time, including children that were never sampled.
     pub used_ns: u64,
     wait_ns: u64,
-    /// CPU time of those whose waiting time is known.
+    /// CPU time of the threads whose wait time is known.
     wait_of_ns: u64,
     n_migrations: u64,
-    /// CPU time that they had used when their moves were read.
-    moves_of_ns: u64,
+    /// CPU time of the threads when their migrations were read.
+    migrations_of_ns: u64,
 }
 
-/// A figure counts for a job if it is known of tasks with nine tenths of the CPU time, or of all but
-/// so little of it.
+/// A total is reported if it is known for nine tenths of the CPU time of a job, or for all except this.
 const UNKNOWN_MAX: Nanos = Nanos::from_millis(2);
 
 impl TaskTotals {
@@ -124,18 +140,18 @@ impl TaskTotals {
         self.wait_ns = self.wait_ns.saturating_add(more.wait_ns);
         self.wait_of_ns = self.wait_of_ns.saturating_add(more.wait_of_ns);
         self.n_migrations = self.n_migrations.saturating_add(more.n_migrations);
-        self.moves_of_ns = self.moves_of_ns.saturating_add(more.moves_of_ns);
+        self.migrations_of_ns = self.migrations_of_ns.saturating_add(more.migrations_of_ns);
     }
 
-    /// Waiting time, of a job that used so much in all; absent when too much of that was used by
-    /// tasks that came and went unseen.
+    /// Wait time of a job that used this CPU time. `None` if too much of it was used by tasks that were never
+    /// sampled.
     pub fn wait(&self, used: Nanos) -> Option<Nanos> {
         known(self.wait_ns, self.wait_of_ns, used).map(Nanos)
     }
 
-    /// Moves between CPUs, of a job that used so much in all; absent in the same way.
+    /// Migrations between CPUs, `None` as for [`TaskTotals::wait`].
     pub fn n_migrations(&self, used: Nanos) -> Option<u64> {
-        known(self.n_migrations, self.moves_of_ns, used)
+        known(self.n_migrations, self.migrations_of_ns, used)
     }
 }
 
@@ -153,35 +169,35 @@ impl TaskReader {
             descriptors,
             follows_children: true,
             counters: counting,
-            look_at: None,
+            next_sample: None,
             run,
             names: BTreeMap::new(),
             past: BTreeMap::new(),
-            is_blind: false,
+            has_unreadable: false,
         }
     }
 
-    /// Whether a look at somebody was refused since this was last asked.
+    /// Whether a read failed since the last call.
     pub fn take_unreadable(&mut self) -> bool {
-        std::mem::take(&mut self.is_blind)
+        std::mem::take(&mut self.has_unreadable)
     }
 
-    /// Makes a job known by name, for orphans that only have their environment left.
+    /// Registers the name of a job, by which the environment of an orphan identifies it.
     pub fn register_job_name(&mut self, name: &str, job: JobId) {
         self.names.insert(name.to_owned(), job);
     }
 
-    /// The job that a process belongs to.
+    /// The job of a process.
     pub fn job_of(&self, pid: u32) -> Option<JobId> {
         self.job_of.get(&pid).copied()
     }
 
-    /// The processes of a job, by number.
+    /// Processes of a job, by PID.
     pub fn processes_of(&self, job: JobId) -> impl Iterator<Item = (u32, &Process)> {
         self.processes.range((job, 0)..=(job, u32::MAX)).map(|(&(_, pid), process)| (pid, process))
     }
 
-    /// The threads of a job, by process.
+    /// Threads of a job with their process.
     pub fn threads_of(&mut self, job: JobId) -> impl Iterator<Item = (u32, &mut Thread)> {
         let processes = self.processes.range_mut((job, 0)..=(job, u32::MAX));
         processes.flat_map(|(&(_, pid), process)| process.threads.iter_mut().map(move |t| (pid, t)))
@@ -192,22 +208,22 @@ impl TaskReader {
         self.processes.values().flat_map(|process| process.threads.iter().map(|thread| thread.id))
     }
 
-    /// One thread and its process.
+    /// A thread and its process.
     pub fn thread(&mut self, job: JobId, id: TaskId) -> Option<(u32, &mut Thread)> {
         self.threads_of(job).find(|(_, thread)| thread.id == id)
     }
 
-    /// The job that a thread belongs to.
+    /// The job of a thread.
     pub fn job_of_task(&self, id: TaskId) -> Option<JobId> {
         let of_process = |(&(job, _), process): (&(JobId, u32), &Process)| {
             process.threads.iter().any(|thread| thread.id == id).then_some(job)
         };
-        // The first thread of a process has its number, which is the usual case.
+        // The first thread of a process has its PID, which is the usual case.
         let direct = self.job_of(id.tid);
         direct.or_else(|| self.processes.iter().find_map(of_process))
     }
 
-    /// Forgets a process; tells the threads that it had.
+    /// Removes a process. Returns the threads that it had.
     pub fn forget(&mut self, pid: u32) -> Vec<TaskId> {
         let Some(job) = self.job_of.remove(&pid) else { return Vec::new() };
         let process = self.processes.remove(&(job, pid));
@@ -226,13 +242,13 @@ impl Thread {
             schedstat: None,
             children: None,
             stat: None,
-            figures: None,
+            times: None,
             last_cpu: None,
             migrations: None,
-            n_looks_ran: 0,
-            n_looks_quiet: 0,
-            looked_at: None,
-            look_at: Nanos::ZERO,
+            n_samples_ran: 0,
+            n_samples_idle: 0,
+            sampled_at: None,
+            sample_at: Nanos::ZERO,
             counters: None,
         }
     }
@@ -251,15 +267,15 @@ impl Thread {
         std::iter::once(&self.mask).chain(older).any(|ours| is_same(ours, mask, usable))
     }
 
-    /// Whether this is still the thread that it was, and not another with its number. A kept
-    /// descriptor stays with its thread; without one the time of birth tells.
+    /// Whether the thread is still the same one. An open descriptor refers to one thread; without one the
+    /// start time identifies it.
     pub fn is_alive(&self) -> bool {
         let mut buffer = [0; 8];
         let is_read = self.schedstat.as_ref().is_some_and(|file| file.read(&mut buffer).is_ok());
         is_read
             || match crate::procfs::stat(std::path::Path::new("/"), self.id.tid) {
-                Ok(stat) => stat.born_ticks == self.id.start_time_ticks,
-                // Who cannot be looked at is not gone.
+                Ok(stat) => stat.start_time_ticks == self.id.start_time_ticks,
+                // An unreadable thread is not treated as exited.
                 Err(error) => error.kind() != std::io::ErrorKind::NotFound,
             }
     }

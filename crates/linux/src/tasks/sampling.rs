@@ -1,69 +1,48 @@
-//! Reading the figures of threads, as seldom as can be.
+//! Samples of threads, as rarely as their activity permits.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::fault;
-use crate::procfs::{self, Schedstat};
-use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
+use crate::proc_stat::{ProcStat, parse_stat};
+use crate::procfs::{self, Schedstat, may_live};
+use base::{CpuId, CpuSet, JobId, Nanos};
 use sched::{Counters, TaskSample};
 
-use super::counters::ThreadCounters;
-use super::{DescriptorBudget, Process, TaskReader, TaskTotals, Thread};
-use crate::procfs::may_live;
+use super::{DescriptorBudget, Process, SampledTasks, TaskReader, TaskTotals, Thread};
 
-/// A thread that has not run for so many looks is looked at more seldom.
-const QUIET_LOOKS: u32 = 3;
-/// The moves of a thread between CPUs are read every so many looks that it ran in: that file costs
-/// the kernel some 20 µs to write.
+/// Idle samples after which a thread is sampled at longer intervals.
+const IDLE_SAMPLES: u32 = 3;
+/// Migrations are read in every so many samples in which a thread ran: the kernel needs some 20 µs for that
+/// file.
 const MIGRATIONS_EVERY: u32 = 8;
-/// Whether a thread still has the mask that we gave it is asked every so many looks that it ran in.
+/// The affinity is verified in every so many samples in which a thread ran.
 const MASKS_EVERY: u32 = 4;
-/// A process that has had no child and no second thread in so many looks that it ran in is asked for
-/// new ones only in every second look from then on, and after four times as many in every fourth.
-const ALONE_LOOKS: u32 = 4;
+/// After so many samples a process without children and further threads is checked for new ones in every
+/// second sample only, after four times as many in every fourth.
+const ALONE_SAMPLES: u32 = 4;
 
-/// When a look at the threads is.
+/// Time of a sample.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleTime {
-    /// Time of the sample, since the start of the run.
+    /// Since the start of the run.
     pub at: Nanos,
-    /// The time between two looks.
+    /// Between two samples.
     pub interval: Nanos,
-    /// The longest that a sleeping thread is left alone.
+    /// Longest time between two samples of a sleeping thread.
     pub rest_max: Nanos,
 }
 
-/// What a look at the threads found.
-#[derive(Debug, Default)]
-pub struct SampledTasks {
-    /// Threads that are new or that ran.
-    pub tasks: Vec<TaskSample>,
-    /// Threads that ended.
-    pub exited: Vec<TaskId>,
-    /// Jobs that may have new threads or processes.
-    pub changed_jobs: BTreeSet<JobId>,
-    /// Threads whose masks are to be compared with what we know of them.
-    pub masks_to_verify: Vec<(JobId, TaskId)>,
-    /// Counters of threads that exited.
-    retired: Vec<(JobId, TaskId, Box<ThreadCounters>)>,
-    /// Whether a group waits for counters that somebody else has.
-    is_shut_out: bool,
-    /// Processes that ran or lost a thread.
-    stirred: Vec<(JobId, u32)>,
-}
-
 impl SampleTime {
-    /// Whether what is to be looked at then is to be looked at now: a tick may come a little early.
-    fn is_due(&self, look_at: Nanos) -> bool {
-        look_at <= self.at + Nanos(self.interval.0 / 2)
+    /// Whether a task is due: a tick may be early by half an interval.
+    fn is_due(&self, sample_at: Nanos) -> bool {
+        sample_at <= self.at + Nanos(self.interval.0 / 2)
     }
 
-    /// When a thread is looked at again that was quiet so often: at every second, fourth, eighth
-    /// interval, and so on up to the longest rest. Whole multiples of the rest, so that all who sleep
-    /// are looked at in the same turns and the turns between can be left out.
-    fn next(&self, n_looks_quiet: u32) -> Nanos {
-        let n_intervals = match n_looks_quiet.checked_sub(QUIET_LOOKS) {
+    /// When a thread is sampled next: after an interval, or after 2, 4, 8, … intervals up to `rest_max` if it
+    /// was idle. At multiples of that time, so that sleeping threads are sampled in the same turns and other
+    /// turns can be skipped.
+    fn next(&self, n_samples_idle: u32) -> Nanos {
+        let n_intervals = match n_samples_idle.checked_sub(IDLE_SAMPLES) {
             None => return self.at + self.interval,
             Some(n_more) => 2u64 << n_more.min(20),
         };
@@ -72,86 +51,87 @@ impl SampleTime {
         Nanos((self.at.0 / rest + 1).saturating_mul(rest))
     }
 
-    /// The look before, where it was not one interval ago.
-    fn looked_before(&self, looked_at: Option<Nanos>) -> Option<Nanos> {
+    /// The time of the previous sample, if that is more than one interval ago.
+    fn previous(&self, sampled_at: Option<Nanos>) -> Option<Nanos> {
         let usual = Nanos(self.interval.0 + self.interval.0 / 2);
-        looked_at.filter(|&before| usual < self.at.saturating_sub(before))
+        sampled_at.filter(|&before| usual < self.at.saturating_sub(before))
     }
 }
 
 impl TaskReader {
-    /// Looks at every thread whose turn it is. `mask` gives what processes of a job have by birth.
+    /// Samples every thread that is due. `mask` returns the affinity that new processes of a job inherit.
     pub fn sample(
         &mut self,
         when: SampleTime,
         mask: impl Fn(JobId) -> Arc<CpuSet>,
-        look: &mut SampledTasks,
+        sampled: &mut SampledTasks,
     ) {
         let mut empty: Vec<u32> = Vec::new();
-        self.look_at = None;
+        self.next_sample = None;
         for (&(job, pid), process) in &mut self.processes {
-            if when.is_due(process.look_at) {
-                process.read((job, pid), when, &mut self.descriptors, look);
+            if when.is_due(process.sample_at) {
+                process.sample((job, pid), when, &mut self.descriptors, sampled);
             }
             if process.threads.is_empty() {
                 empty.push(pid);
             }
-            self.look_at = Some(self.look_at.map_or(process.look_at, |at| at.min(process.look_at)));
+            let next = self.next_sample.map_or(process.sample_at, |at| at.min(process.sample_at));
+            self.next_sample = Some(next);
         }
-        empty.into_iter().for_each(|pid| self.lose(pid));
-        self.retire_counters(look);
-        for (job, pid) in std::mem::take(&mut look.stirred) {
+        empty.into_iter().for_each(|pid| self.remove_exited(pid));
+        self.retire_counters(sampled);
+        for (job, pid) in std::mem::take(&mut sampled.active) {
             if self.follows_children {
-                self.credit_unseen((job, pid), look);
+                self.credit_unseen((job, pid), sampled);
             }
-            self.find_new((job, pid), &mask(job), look);
+            self.find_new((job, pid), &mask(job), sampled);
         }
     }
 
-    fn retire_counters(&mut self, look: &mut SampledTasks) {
-        self.counters.is_shut_out |= look.is_shut_out;
-        for (job, task, counters) in std::mem::take(&mut look.retired) {
+    fn retire_counters(&mut self, sampled: &mut SampledTasks) {
+        self.counters.is_shut_out |= sampled.is_shut_out;
+        for (job, task, counters) in std::mem::take(&mut sampled.retired) {
             self.counters.retire(job, task, counters);
         }
     }
 
-    /// When somebody is to be looked at next; `None` when there is nobody.
+    /// When the next process is due; `None` without processes.
     pub fn next_sample_at(&self) -> Option<Nanos> {
-        self.look_at
+        self.next_sample
     }
 
-    /// Takes in what a process that ran may have started.
-    fn find_new(&mut self, (job, pid): (JobId, u32), mask: &Arc<CpuSet>, look: &mut SampledTasks) {
+    /// Adds new threads and children of a process that has run.
+    fn find_new(&mut self, (job, pid): (JobId, u32), mask: &Arc<CpuSet>, sampled: &mut SampledTasks) {
         let Some(process) = self.processes.get_mut(&(job, pid)) else { return };
-        if !process.is_asked_for_new() {
+        if !process.is_checked_for_new() {
             return;
         }
         let has_other_threads = process.has_other_threads(pid, &mut self.descriptors);
         let grew = has_other_threads && !self.list_threads(job, pid, mask).is_empty();
-        let ran = |thread: &Thread| thread.n_looks_quiet == 0;
-        if self.look_for_children(job, pid, mask, ran) || grew {
-            look.changed_jobs.insert(job);
+        let ran = |thread: &Thread| thread.n_samples_idle == 0;
+        if self.find_children(job, pid, mask, ran) || grew {
+            sampled.changed_jobs.insert(job);
         }
     }
 
-    /// Reads all threads of a job once more, before they end, and tells what the job came to.
+    /// Samples all threads of a job once more before they exit. Returns the totals of the job.
     pub fn final_sample(
         &mut self,
         job: JobId,
         at: Nanos,
-        look: &mut SampledTasks,
+        sampled: &mut SampledTasks,
     ) -> (TaskTotals, Counters) {
         let when = SampleTime { at, interval: Nanos(1), rest_max: Nanos::ZERO };
         let mut totals = self.past.remove(&job).unwrap_or_default();
         for (&(_, pid), process) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
-            process.look_at = Nanos::ZERO;
-            process.threads.iter_mut().for_each(|thread| thread.look_at = Nanos::ZERO);
-            process.read((job, pid), when, &mut self.descriptors, look);
+            process.sample_at = Nanos::ZERO;
+            process.threads.iter_mut().for_each(|thread| thread.sample_at = Nanos::ZERO);
+            process.sample((job, pid), when, &mut self.descriptors, sampled);
             process.threads.iter_mut().for_each(Thread::read_migrations);
             totals.add(process.totals());
         }
-        self.sample_first_thread(job, look);
-        self.retire_counters(look);
+        self.sample_first_thread(job, sampled);
+        self.retire_counters(sampled);
         let counters = self.inherited_counters_of(job);
         self.counters.forget(job);
         (totals, counters)
@@ -159,63 +139,62 @@ impl TaskReader {
 }
 
 impl Process {
-    fn read(
+    fn sample(
         &mut self,
         (job, pid): (JobId, u32),
         when: SampleTime,
         descriptors: &mut DescriptorBudget,
-        look: &mut SampledTasks,
+        sampled: &mut SampledTasks,
     ) {
-        let (n_tasks, n_gone) = (look.tasks.len(), look.exited.len());
+        let n_before = (sampled.tasks.len(), sampled.exited.len());
         let (past, unseen) = (&mut self.past, self.unseen.credited());
         self.threads.retain_mut(|thread| {
-            if !when.is_due(thread.look_at) {
+            if !when.is_due(thread.sample_at) {
                 return true;
             }
-            let Some(figures) = thread.read(pid, descriptors) else {
+            let Some(times) = thread.read_times(pid, descriptors) else {
                 if may_live(thread.id) {
-                    return true; // It could not be read this time.
+                    return true; // The read failed this time.
                 }
-                look.exited.push(thread.id);
+                sampled.exited.push(thread.id);
                 let counters = thread.counters.take();
-                look.retired.extend(counters.map(|counters| (job, thread.id, counters)));
+                sampled.retired.extend(counters.map(|counters| (job, thread.id, counters)));
                 past.add(thread.totals());
                 return false;
             };
-            let looked_before = when.looked_before(thread.looked_at);
-            if thread.take(figures, when) {
-                thread.look_closer(pid, descriptors);
-                look.is_shut_out |= thread.count();
-                look.tasks.push(TaskSample {
-                    previous_sample_at: looked_before,
-                    ..thread.sample(job, pid, unseen)
-                });
-                if thread.n_looks_ran % MASKS_EVERY == 1 {
-                    look.masks_to_verify.push((job, thread.id));
+            let previous_sample_at = when.previous(thread.sampled_at);
+            if thread.record(times, when) {
+                thread.read_cpu(pid, descriptors);
+                sampled.is_shut_out |= thread.read_counters();
+                let sample = thread.sample(job, pid, unseen);
+                sampled.tasks.push(TaskSample { previous_sample_at, ..sample });
+                if thread.n_samples_ran % MASKS_EVERY == 1 {
+                    sampled.masks_to_verify.push((job, thread.id));
                 }
             }
             true
         });
-        self.look_at = self.threads.iter().map(|thread| thread.look_at).min().unwrap_or_default();
-        if look.tasks.len() != n_tasks || look.exited.len() != n_gone {
-            look.stirred.push((job, pid));
+        let next = self.threads.iter().map(|thread| thread.sample_at).min();
+        self.sample_at = next.unwrap_or_default();
+        if n_before != (sampled.tasks.len(), sampled.exited.len()) {
+            sampled.active.push((job, pid));
         }
     }
 
-    /// Whether to look for new threads and children in this look. Both are born with the mask that
-    /// they should have, and what they use in the meantime counts when they are found.
-    fn is_asked_for_new(&self) -> bool {
+    /// Whether this sample checks for new threads and children. They inherit the right affinity, and their
+    /// CPU time until their discovery is counted.
+    fn is_checked_for_new(&self) -> bool {
         let is_alone = self.threads.len() == 1 && !self.unseen.has_had_children();
-        let n_looks = self.threads.first().map_or(0, |thread| thread.n_looks_ran);
-        let every = match n_looks / ALONE_LOOKS {
+        let n_samples = self.threads.first().map_or(0, |thread| thread.n_samples_ran);
+        let every = match n_samples / ALONE_SAMPLES {
             0 => 1,
             1..4 => 2,
             _ => 4,
         };
-        !is_alone || n_looks.is_multiple_of(every)
+        !is_alone || n_samples.is_multiple_of(every)
     }
 
-    /// Whether the process has more or fewer threads than are known.
+    /// Whether the number of threads differs from the known ones.
     fn has_other_threads(&mut self, pid: u32, descriptors: &mut DescriptorBudget) -> bool {
         if self.folder.is_none() {
             let path = format!("/proc/{pid}/task");
@@ -225,7 +204,7 @@ impl Process {
         !matches!(counted, Some(Ok(n_threads)) if n_threads as usize == self.threads.len())
     }
 
-    /// What its threads came to, those that ended too.
+    /// Totals of its threads, including those that exited.
     pub(super) fn totals(&self) -> TaskTotals {
         let mut totals = self.past;
         self.threads.iter().for_each(|thread| totals.add(thread.totals()));
@@ -235,70 +214,67 @@ impl Process {
 }
 
 impl Thread {
-    /// The figures of now; `None` when the thread is gone.
-    fn read(&mut self, pid: u32, descriptors: &mut DescriptorBudget) -> Option<Schedstat> {
+    /// CPU times now; `None` if the thread has exited.
+    fn read_times(&mut self, pid: u32, descriptors: &mut DescriptorBudget) -> Option<Schedstat> {
         self.keep_schedstat(pid, descriptors);
         let mut buffer = [0; 96];
         if let Some(file) = &self.schedstat {
             return procfs::parse_schedstat(file.read(&mut buffer).ok()?);
         }
         let text = fault::retry("read", || std::fs::read(self.path(pid, "schedstat"))).ok()?;
-        let figures = procfs::parse_schedstat(&text)?;
-        // Figures never go back: if they do, this is another thread with the same number.
-        let is_same = self.figures.is_none_or(|known| known.run_ns <= figures.run_ns);
-        is_same.then_some(figures)
+        let times = procfs::parse_schedstat(&text)?;
+        // CPU time never decreases, except if the TID is reused.
+        let is_same = self.times.is_none_or(|known| known.run_ns <= times.run_ns);
+        is_same.then_some(times)
     }
 
-    /// Takes figures in; tells whether they are new.
-    fn take(&mut self, figures: Schedstat, when: SampleTime) -> bool {
-        let ran = self.figures.is_none_or(|known| known.run_ns != figures.run_ns);
-        self.n_looks_quiet = if ran { 0 } else { self.n_looks_quiet.saturating_add(1) };
-        self.n_looks_ran = self.n_looks_ran.wrapping_add(u32::from(ran));
-        self.looked_at = Some(when.at);
-        self.look_at = when.next(self.n_looks_quiet);
-        self.figures = Some(figures);
+    /// Records CPU times. Returns whether the thread has run.
+    fn record(&mut self, times: Schedstat, when: SampleTime) -> bool {
+        let ran = self.times.is_none_or(|known| known.run_ns != times.run_ns);
+        self.n_samples_idle = if ran { 0 } else { self.n_samples_idle.saturating_add(1) };
+        self.n_samples_ran = self.n_samples_ran.wrapping_add(u32::from(ran));
+        self.sampled_at = Some(when.at);
+        self.sample_at = when.next(self.n_samples_idle);
+        self.times = Some(times);
         ran
     }
 
-    /// The CPU of a thread that may choose, and its moves between CPUs now and then. A thread that we
-    /// bound to one CPU is there, unless somebody else moved it, which is noticed when its mask is
-    /// looked at.
-    fn look_closer(&mut self, pid: u32, descriptors: &mut DescriptorBudget) {
+    /// Reads the CPU of a thread with several CPUs, and sometimes its migrations. A thread with one CPU is
+    /// there, unless another process changed its mask, which the verification of masks detects.
+    fn read_cpu(&mut self, pid: u32, descriptors: &mut DescriptorBudget) {
         if self.mask.len() == 1 && !self.is_foreign {
             self.last_cpu = self.mask.first();
             return;
         }
-        let keep = 1 < self.n_looks_ran;
-        let last_cpu = self.read_stat(pid, keep, descriptors, procfs::parse_last_cpu);
-        self.last_cpu = last_cpu.map(CpuId);
-        if self.n_looks_ran.is_multiple_of(MIGRATIONS_EVERY) {
+        let stat = self.read_stat(pid, 1 < self.n_samples_ran, descriptors);
+        self.last_cpu = stat.map(|stat| CpuId(stat.last_cpu));
+        if self.n_samples_ran.is_multiple_of(MIGRATIONS_EVERY) {
             self.read_migrations();
         }
     }
 
-    /// What a parser makes of the thread's `stat`. The file is kept open if it is read often.
-    pub(super) fn read_stat<T>(
+    /// Reads the thread's `stat`. The file stays open with `keep`.
+    pub(super) fn read_stat(
         &mut self,
         pid: u32,
         keep: bool,
         descriptors: &mut DescriptorBudget,
-        parse: impl Fn(&[u8]) -> Option<T>,
-    ) -> Option<T> {
+    ) -> Option<ProcStat> {
         if self.stat.is_none() && keep {
             self.stat = descriptors.keep(&self.path(pid, "stat")).unwrap_or_default();
         }
         let mut buffer = [0; 1024];
         match &self.stat {
-            Some(file) => parse(file.read(&mut buffer).ok()?),
+            Some(file) => parse_stat(file.read(&mut buffer).ok()?),
             None => {
                 let read = || std::fs::read(self.path(pid, "stat"));
-                parse(&fault::retry("read", read).ok()?)
+                parse_stat(&fault::retry("read", read).ok()?)
             }
         }
     }
 
-    /// Reads its counters; tells whether somebody else holds them.
-    fn count(&mut self) -> bool {
+    /// Reads the counters. Returns whether one of them never ran.
+    fn read_counters(&mut self) -> bool {
         self.counters.as_mut().is_some_and(|counters| counters.sample())
     }
 
@@ -308,35 +284,34 @@ impl Thread {
         }
     }
 
-    /// CPU time as it was last read, in nanoseconds.
+    /// CPU time of the last sample, in nanoseconds.
     pub(super) fn used(&self) -> u64 {
-        self.figures.map_or(0, |figures| figures.run_ns)
+        self.times.map_or(0, |times| times.run_ns)
     }
 
-    /// The first thread of a process can still be read after its end, as long as nobody has waited
-    /// for it.
     fn totals(&self) -> TaskTotals {
-        let (n_migrations, moves_of_ns) = self.migrations.unwrap_or_default();
+        let (n_migrations, migrations_of_ns) = self.migrations.unwrap_or_default();
         TaskTotals {
             used_ns: self.used(),
-            wait_ns: self.figures.map_or(0, |figures| figures.wait_ns),
+            wait_ns: self.times.map_or(0, |times| times.wait_ns),
             wait_of_ns: self.used(),
             n_migrations,
-            moves_of_ns,
+            migrations_of_ns,
         }
     }
 
-    /// `unseen` is what children of its process used that nobody saw; the first thread answers for it.
+    /// The sample of a thread. `unseen`, CPU time of children that were never sampled, is added to the first
+    /// thread of the process.
     pub(super) fn sample(&self, job: JobId, process: u32, unseen: Nanos) -> TaskSample {
-        let figures = self.figures.unwrap_or_default();
+        let times = self.times.unwrap_or_default();
         let unseen = if self.id.tid == process { unseen } else { Nanos::ZERO };
         TaskSample {
             task: self.id,
             process,
             job,
-            cpu_time: Nanos(figures.run_ns) + unseen,
+            cpu_time: Nanos(times.run_ns) + unseen,
             previous_sample_at: None,
-            wait: Some(Nanos(figures.wait_ns)),
+            wait: Some(Nanos(times.wait_ns)),
             last_cpu: self.last_cpu,
             counters: self.counters.as_ref().map_or(Counters::NONE, |counters| counters.sampled()),
             includes_children: self.counters.as_ref().is_some_and(|its| its.includes_children),
@@ -354,25 +329,25 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_is_looked_at_ever_more_seldom_but_at_least_every_two_seconds() {
+    fn sleeping_threads_are_sampled_at_increasing_intervals_up_to_two_seconds() {
         let next = |at| -> Vec<u64> {
-            (0..8).map(|n_quiet| at_ms(at).next(n_quiet).0 / 1_000_000).collect()
+            (0..8).map(|n_idle| at_ms(at).next(n_idle).0 / 1_000_000).collect()
         };
         assert_eq!(next(4000), [4250, 4250, 4250, 4500, 5000, 6000, 6000, 6000]);
-        // Whenever they fell asleep, they are looked at together.
+        // Threads that fell asleep at different times are sampled together.
         assert_eq!(next(4250), [4500, 4500, 4500, 4500, 5000, 6000, 6000, 6000]);
     }
 
     #[test]
-    fn a_look_after_a_rest_says_since_when() {
-        let before = |at| at_ms(1000).looked_before(Some(Nanos::from_millis(at)));
-        assert_eq!((before(750), before(700)), (None, None));
-        assert_eq!(before(500), Some(Nanos::from_millis(500)));
-        assert_eq!(at_ms(1000).looked_before(None), None, "a newborn");
+    fn a_sample_after_a_longer_interval_contains_the_time_of_the_previous_one() {
+        let previous = |at| at_ms(1000).previous(Some(Nanos::from_millis(at)));
+        assert_eq!((previous(750), previous(700)), (None, None));
+        assert_eq!(previous(500), Some(Nanos::from_millis(500)));
+        assert_eq!(at_ms(1000).previous(None), None, "a new thread");
     }
 
     #[test]
-    fn a_tick_that_comes_a_little_early_still_finds_who_is_due() {
+    fn a_task_is_due_at_a_tick_that_is_a_little_early() {
         assert!(at_ms(999).is_due(Nanos::from_millis(1000)));
         assert!(!at_ms(750).is_due(Nanos::from_millis(1000)));
     }

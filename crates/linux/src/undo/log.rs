@@ -67,7 +67,7 @@ impl Log {
         let boot = system::boot_id(root).map_err(UndoError::System)?;
         let namespace = system::pid_namespace(root).map_err(UndoError::System)?;
         let pid = std::process::id();
-        let born_ticks = procfs::stat(root, pid).map_err(UndoError::System)?.born_ticks;
+        let born_ticks = procfs::stat(root, pid).map_err(UndoError::System)?.start_time_ticks;
         let mut header = Header::new(boot, namespace, uid, run, pid);
         (header.born_ticks, header.watches) = (born_ticks, watches);
         let (name, file) = create_locked(&folder, &header.run)?;

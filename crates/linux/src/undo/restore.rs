@@ -23,7 +23,8 @@ pub use groups::{GroupEntry, GroupKind, GroupRestoreAction};
 use super::folder::Folder;
 use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock, unlink};
 use super::record::{Header, Line, Records, Seen};
-use crate::procfs::{self, Stat};
+use crate::proc_stat::ProcStat;
+use crate::procfs;
 use crate::{affinity, fault, fork_latency, system};
 use family::{Doubts, Search, lives};
 
@@ -266,7 +267,7 @@ fn lock_patiently(file: &OwnedFd) -> io::Result<Option<Verdict>> {
 }
 
 fn owner_lives(header: &Header) -> bool {
-    let is_owner = |stat: &Stat| header.born_ticks == 0 || stat.born_ticks == header.born_ticks;
+    let is_owner = |stat: &ProcStat| header.born_ticks == 0 || stat.start_time_ticks == header.born_ticks;
     match procfs::stat(Path::new("/"), header.pid) {
         Ok(stat) => stat.state != 'Z' && is_owner(&stat),
         // An owner that cannot be read may be running: its record is left alone.
@@ -400,7 +401,7 @@ fn settle(
         false => Some(RestoreAction::Refused(format!("{what}: {error}"))),
     };
     let id = match procfs::stat(root, tid) {
-        Ok(stat) => TaskId { tid, start_time_ticks: stat.born_ticks },
+        Ok(stat) => TaskId { tid, start_time_ticks: stat.start_time_ticks },
         Err(error) => return unless_gone("cannot read its state", error),
     };
     let mask = match affinity::get(tid) {

@@ -32,7 +32,7 @@ pub fn choose() -> Result<Vec<PmuGroups>, String> {
     let mut source = Live::new(Path::new("/"));
     let flags = collectors::counting_rights(&mut source)?;
     let identity = collectors::identity_of(&mut source);
-    let choice = perf::choose(&mut source, &identity, flags);
+    let choice = linux::pmu::choose(&mut source, &identity, flags);
     let (groups, refused) = TaskGroups::open(0, &choice.chosen, false);
     // A counter is only scheduled while the task runs.
     std::hint::black_box((0..100_000u64).fold(0, |sum, nr| sum ^ std::hint::black_box(nr)));

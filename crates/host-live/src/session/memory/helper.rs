@@ -17,9 +17,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use base::{Bytes, JobId, Nanos};
+use linux::address_sampling::AddressSampling;
 use linux::memory::{self, NumaSample, SampleEffort, WalkCost};
-use linux::pages::call;
-use linux::perf::AddressSampling;
+use linux::move_pages;
 use sched::{CompletedPageMove, PageMoveEnd};
 
 use super::job_move::{JobMove, refusal};
@@ -89,7 +89,7 @@ struct Work {
 pub(super) fn run(requests: &Receiver<HelperRequest>, results: ResultSender, config: MemoryConfig) {
     // `migrate_pages` would use the capability to move pages that other processes map too. If it cannot
     // be dropped, the thread did not have it.
-    let _ = call::drop_move_all();
+    let _ = move_pages::drop_cap_sys_nice();
     let mut work = Work {
         results,
         config,

@@ -10,10 +10,10 @@ use std::io;
 use std::time::Duration;
 
 use base::{Bytes, Nanos, NodeId, NodeSet, TaskId};
+use linux::address_sampling::AddressSampling;
 use linux::cgroup::Cgroup;
 use linux::memory;
-use linux::pages::{Batch, MoveRequest, MoveStop, MoveTotals, Mover, Process};
-use linux::perf::AddressSampling;
+use linux::pages::{BatchSize, MoveRequest, MoveStop, MoveTotals, Mover, ProcessMemory};
 use sched::{CompletedPageMove, FailedPages, PageMoveEnd, Target};
 
 use super::{MemoryConfig, MoveOrder, OWN_POLICY};
@@ -28,12 +28,12 @@ pub(super) struct JobMove {
     pub order: MoveOrder,
     /// Processes that are not started yet, the next one last.
     waiting: Vec<TaskId>,
-    now: Option<Mover<Process>>,
+    now: Option<Mover<ProcessMemory>>,
     started: Nanos,
     config: MemoryConfig,
     sums: Sums,
     /// The batch size that the first processes of the job led to.
-    batch: Batch,
+    batch: BatchSize,
     /// The nodes of the cgroup before and after the target was added.
     widened: Option<(NodeSet, NodeSet)>,
 }
@@ -54,7 +54,7 @@ impl JobMove {
     pub fn new(order: MoveOrder, started: Nanos, config: MemoryConfig) -> Self {
         let mut waiting = order.processes.clone();
         waiting.reverse();
-        let (sums, batch) = (Sums::default(), Batch::default());
+        let (sums, batch) = (Sums::default(), BatchSize::default());
         JobMove { order, waiting, now: None, started, config, sums, batch, widened: None }
     }
 
@@ -65,14 +65,14 @@ impl JobMove {
     /// Moves one batch. Returns the bytes requested from the kernel, and the result if this was the end.
     pub fn step(&mut self, at: Nanos, heat: &AddressSampling) -> (u64, Option<CompletedPageMove>) {
         let Some(mover) = &mut self.now else { return (0, self.start_next(at, heat)) };
-        let before = mover.asked();
-        let tally = mover.step();
-        let requested = mover.asked() - before;
-        let Some(tally) = tally else { return (requested, None) };
+        let before = mover.attempted();
+        let totals = mover.step();
+        let requested = mover.attempted() - before;
+        let Some(totals) = totals else { return (requested, None) };
         self.batch = mover.batch();
         self.now = None;
-        let stop = self.take(tally);
-        let ends = !matches!(stop, MoveStop::Done | MoveStop::Ended | MoveStop::Error(_));
+        let stop = self.take(totals);
+        let ends = !matches!(stop, MoveStop::Done | MoveStop::Exited | MoveStop::Error(_));
         (requested, ends.then(|| self.completed(end_of(&stop), at)))
     }
 
@@ -112,9 +112,9 @@ impl JobMove {
     }
 
     /// Opens the memory of a process; `None` if it has a memory policy that is respected.
-    fn open(&self, process: TaskId, heat: &AddressSampling) -> io::Result<Option<Mover<Process>>> {
+    fn open(&self, process: TaskId, heat: &AddressSampling) -> io::Result<Option<Mover<ProcessMemory>>> {
         let reserve_permille = self.config.options.reserve_permille;
-        let memory = Process::open(process.tid, process.start_time_ticks, reserve_permille)?;
+        let memory = ProcessMemory::open(process.tid, process.start_time_ticks, reserve_permille)?;
         if self.config.is_attached && memory.has_own_policy()? {
             return Ok(None);
         }
@@ -131,36 +131,36 @@ impl JobMove {
         self.sums.error.get_or_insert_with(|| detail.to_owned());
     }
 
-    fn take(&mut self, tally: MoveTotals) -> MoveStop {
+    fn take(&mut self, totals: MoveTotals) -> MoveStop {
         let sums = &mut self.sums;
-        sums.requested = sums.requested.saturating_add(tally.requested);
-        sums.moved = sums.moved.saturating_add(tally.moved);
-        sums.not_attempted = sums.not_attempted.saturating_add(tally.not_attempted);
-        sums.in_kernel = sums.in_kernel.saturating_add(tally.in_kernel);
-        sums.any_done |= tally.stop == MoveStop::Done;
-        let failed = tally.refused;
+        sums.requested = sums.requested.saturating_add(totals.requested);
+        sums.moved = sums.moved.saturating_add(totals.moved);
+        sums.not_attempted = sums.not_attempted.saturating_add(totals.not_attempted);
+        sums.in_kernel = sums.in_kernel.saturating_add(totals.in_kernel);
+        sums.any_done |= totals.stop == MoveStop::Done;
+        let failed = totals.failed;
         let more = [
             (&mut sums.failed.busy, failed.busy),
             (&mut sums.failed.no_memory, failed.no_memory),
-            (&mut sums.failed.not_present, failed.not_there),
+            (&mut sums.failed.not_present, failed.not_present),
             (&mut sums.failed.not_permitted, failed.not_permitted),
             (&mut sums.failed.elsewhere, failed.elsewhere),
-            (&mut sums.failed.exited, failed.unmapped),
+            (&mut sums.failed.exited, failed.exited),
             (&mut sums.failed.other, failed.other),
         ];
         more.into_iter().for_each(|(sum, bytes)| *sum = sum.saturating_add(Bytes(bytes)));
-        if let MoveStop::Error(detail) = &tally.stop {
+        if let MoveStop::Error(detail) = &totals.stop {
             let detail = detail.clone();
             self.note_error(&detail);
         }
-        tally.stop
+        totals.stop
     }
 
     /// Ends the move before all pages were moved.
     pub fn stop(&mut self, cause: PageMoveEnd, at: Nanos) -> CompletedPageMove {
         if let Some(mut mover) = self.now.take() {
-            let tally = mover.end(MoveStop::Stopped);
-            self.take(tally);
+            let totals = mover.end(MoveStop::Stopped);
+            self.take(totals);
         }
         self.completed(cause, at)
     }
@@ -266,7 +266,7 @@ fn end_of(stop: &MoveStop) -> PageMoveEnd {
         MoveStop::Done => PageMoveEnd::Done,
         MoveStop::Limit => PageMoveEnd::Limit,
         MoveStop::Full => PageMoveEnd::Full,
-        MoveStop::Ended => PageMoveEnd::Exited,
+        MoveStop::Exited => PageMoveEnd::Exited,
         MoveStop::Stopped => PageMoveEnd::Stopped,
         MoveStop::Error(_) => PageMoveEnd::Error,
     }

@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use base::{Bytes, JobId, Nanos, NodeId, TaskId};
 use linux::cgroup::Cgroup;
 use linux::fault;
-use linux::glance::ProcFolder;
+use linux::proc_folder::ProcFolder;
 use linux::numa_maps::{ByNode, NodePages};
 use rustix::event::{EventfdFlags, eventfd};
 use sched::{
@@ -168,10 +168,10 @@ impl Helper {
         wakeups.watch_helper(&*bell)?;
         let (requests, to_helper) = channel();
         let (from_helper, results) = channel();
-        let faults = fault::wish();
+        let faults = fault::plan();
         fault::refuse("clone3")?;
         let thread = std::thread::Builder::new().name("memory".to_owned()).spawn(move || {
-            fault::take_over(faults);
+            fault::set_plan(faults);
             if let Some(nice) = config.nice {
                 let _ = linux::system::set_own_nice(nice);
             }

@@ -17,7 +17,8 @@ use base::CpuSet;
 
 use crate::affinity;
 use crate::environ::{Environ, environ};
-use crate::procfs::{self, Stat};
+use crate::proc_stat::ProcStat;
+use crate::procfs;
 use crate::undo::record::{Header, Records};
 use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
 
@@ -51,19 +52,19 @@ impl Search<'_> {
         }
         // A child that is older than the watch was forked before its parent was placed.
         let since = if self.header.watches { self.header.born_ticks } else { 0 };
-        all.retain(|pid, stat| since <= stat.born_ticks || job_of.contains_key(pid));
+        all.retain(|pid, stat| since <= stat.start_time_ticks || job_of.contains_key(pid));
         self.follow_parents(&all, &mut job_of, doubts);
         let has_undecided = !self.header.watches
             && all
                 .iter()
                 .filter(|(pid, _)| !job_of.contains_key(pid))
                 .any(|process| self.is_undecided(process, doubts));
-        let named = |(pid, job)| Some((pid, (job, all.get(&pid)?.comm.clone())));
+        let named = |(pid, job)| Some((pid, (job, all.get(&pid)?.comm_text())));
         (job_of.into_iter().filter_map(named).collect(), has_undecided)
     }
 
     /// Every running process.
-    fn everybody(&self, doubts: &mut Doubts) -> BTreeMap<u32, Stat> {
+    fn everybody(&self, doubts: &mut Doubts) -> BTreeMap<u32, ProcStat> {
         let pids = procfs::processes(self.root).unwrap_or_else(|error| {
             doubts.insert(format!("processes cannot be listed: {error}"));
             Vec::new()
@@ -79,13 +80,13 @@ impl Search<'_> {
     /// The jobs of the processes and process groups on record.
     fn named(
         &self,
-        all: &BTreeMap<u32, Stat>,
+        all: &BTreeMap<u32, ProcStat>,
         doubts: &mut Doubts,
     ) -> (BTreeMap<u32, String>, BTreeMap<u32, String>) {
         let (mut job_of, mut groups) = (BTreeMap::new(), BTreeMap::new());
         for (id, held) in self.records.tasks() {
             let stat = self.asked(id.tid, procfs::stat(self.root, id.tid), doubts);
-            if stat.is_none_or(|stat| stat.born_ticks != id.start_time_ticks) {
+            if stat.is_none_or(|stat| stat.start_time_ticks != id.start_time_ticks) {
                 continue;
             }
             job_of.insert(held.process, held.job.clone());
@@ -100,7 +101,7 @@ impl Search<'_> {
     /// Processes with the run in their environment, no matter what their parent is.
     fn mark_by_environment(
         &self,
-        all: &BTreeMap<u32, Stat>,
+        all: &BTreeMap<u32, ProcStat>,
         job_of: &mut BTreeMap<u32, String>,
         doubts: &mut Doubts,
     ) {
@@ -129,7 +130,7 @@ impl Search<'_> {
     /// Children of jobs belong to the job, unless their environment contains another run.
     fn follow_parents(
         &self,
-        all: &BTreeMap<u32, Stat>,
+        all: &BTreeMap<u32, ProcStat>,
         job_of: &mut BTreeMap<u32, String>,
         doubts: &mut Doubts,
     ) {
@@ -160,7 +161,7 @@ impl Search<'_> {
     }
 
     /// Whether a process may be ours and is in an exec, so that its environment is not readable.
-    pub(super) fn is_undecided(&self, process: (&u32, &Stat), doubts: &mut Doubts) -> bool {
+    pub(super) fn is_undecided(&self, process: (&u32, &ProcStat), doubts: &mut Doubts) -> bool {
         let pid = *process.0;
         self.may_be_ours(process, doubts)
             && self.asked(pid, environ(self.root, pid), doubts) == Some(Environ::InExec)
@@ -168,8 +169,8 @@ impl Search<'_> {
 
     /// Whether an unknown process may be ours and changed. An older process cannot belong to the run, and
     /// another mask was set by another program.
-    fn may_be_ours(&self, (&pid, stat): (&u32, &Stat), doubts: &mut Doubts) -> bool {
-        if stat.born_ticks < self.header.born_ticks {
+    fn may_be_ours(&self, (&pid, stat): (&u32, &ProcStat), doubts: &mut Doubts) -> bool {
+        if stat.start_time_ticks < self.header.born_ticks {
             return false;
         }
         let mask = self.asked(pid, affinity::get(pid), doubts);

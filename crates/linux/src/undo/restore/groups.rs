@@ -52,7 +52,7 @@ pub(super) fn remove(
     let of = |name: &str| {
         let action = match MonGroupFolder::of_run(&header.run, name) {
             None => GroupRestoreAction::NotOurs,
-            Some(group) => match group.is_there(root) {
+            Some(group) => match group.exists(root) {
                 Ok(false) => GroupRestoreAction::Absent,
                 Ok(true) if dry_run => GroupRestoreAction::Removed,
                 is_there => match is_there.and_then(|_| group.remove(root)) {

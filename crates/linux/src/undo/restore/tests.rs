@@ -20,7 +20,7 @@ impl Sleeper {
 
     fn whose(&self) -> (u32, u64, u32) {
         let pid = self.0.id();
-        let born = procfs::stat(Path::new("/"), pid).expect("alive").born_ticks;
+        let born = procfs::stat(Path::new("/"), pid).expect("alive").start_time_ticks;
         (pid, born, pid)
     }
 

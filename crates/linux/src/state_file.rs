@@ -1,8 +1,8 @@
-//! What a running evenkeel tells of itself: a file beside its undo record, replaced in one step.
+//! State files: a running evenkeel writes its state to a file beside its undo record, for `evenkeel status`.
 //!
-//! The folder is the one that nobody else can write to ([`crate::undo::folders`]); a reader sees either
-//! the file before or the one after. Who wrote it is in the file; whether it still lives is asked by
-//! number and birth.
+//! The folder is one that other users cannot write to ([`crate::undo::folders`]). A file is replaced in one
+//! step. It contains the PID and start time of its writer, by which a reader detects that the writer has
+//! exited.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use crate::fault;
 use crate::undo::{Folder, UndoError};
 
-/// What names state files in the folder.
+/// Suffix of state files.
 const SUFFIX: &str = ".state.json";
-/// What is added while a file is being made.
+/// Additional suffix while a file is written.
 const FRESH_SUFFIX: &str = ".new";
-/// No state of ours is larger.
+/// Upper bound of the size of a state file.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// A state file that is ours to replace; removed when this is dropped.
+/// The state file of this process; removed on drop.
 #[derive(Debug)]
 pub struct StateFile {
     folder: Folder,
@@ -27,16 +27,16 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// Makes ready to write the state of a run in the first of these places that can be used.
+    /// Prepares the state file of a run in the first usable folder of `places`.
     pub fn create(run: &str, places: &[PathBuf]) -> Result<Self, UndoError> {
         Ok(StateFile { folder: Folder::for_writing(places)?, name: format!("{run}{SUFFIX}") })
     }
 
-    /// Replaces what it tells.
+    /// Replaces the content.
     pub fn write(&self, text: &str) -> io::Result<()> {
         let written = self.replace(text);
         if written.is_err() {
-            self.remove(&self.fresh()); // A full disk shall not keep half of it.
+            self.remove(&self.fresh()); // For example after ENOSPC.
         }
         written
     }
@@ -61,13 +61,13 @@ impl StateFile {
         format!("{}{FRESH_SUFFIX}", self.name)
     }
 
-    /// What stays says itself that its owner is gone.
+    /// A file that cannot be removed is stale: its writer has exited.
     fn remove(&self, name: &str) {
         let unlink = || Ok(rustix::fs::unlinkat(&self.folder.file, name, AtFlags::empty())?);
         let _ = fault::retry("unlinkat", unlink);
     }
 
-    /// Where it lies.
+    /// Path of the file.
     pub fn path(&self) -> PathBuf {
         self.folder.path.join(&self.name)
     }
@@ -75,13 +75,13 @@ impl StateFile {
 
 impl Drop for StateFile {
     fn drop(&mut self) {
-        self.remove(&self.fresh()); // There is one if its removal was refused.
+        self.remove(&self.fresh()); // Exists if an earlier removal failed.
         self.remove(&self.name);
     }
 }
 
-/// Why these places cannot be looked through: a folder that is there and that others could write to, or that
-/// is none. What is not there tells nothing, and is no problem.
+/// The reasons why folders of `places` cannot be searched: not a folder, or writable by other users. A missing
+/// folder is no problem.
 pub fn unusable(places: &[PathBuf]) -> Vec<String> {
     let problem = |place: &PathBuf| match Folder::open(place) {
         Ok(_) => None,
@@ -91,12 +91,12 @@ pub fn unusable(places: &[PathBuf]) -> Vec<String> {
     places.iter().filter_map(problem).collect()
 }
 
-/// All state files in these places: where each lies, and its text. A place that cannot be listed stands
-/// for those in it.
+/// All state files in these folders: path and text. A folder that cannot be listed is an entry with its
+/// error.
 pub fn read_all(places: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
     let mut found = Vec::new();
     for place in places {
-        // A folder that others may enter tells nothing that could be believed ([`unusable`]).
+        // State files in a folder that other users may write to are not trusted ([`unusable`]).
         let Ok(folder) = Folder::open(place) else { continue };
         let list = || std::fs::read_dir(&folder.path)?.collect::<io::Result<Vec<_>>>();
         let entries = match fault::retry("getdents64", list) {
@@ -118,11 +118,11 @@ pub fn read_all(places: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
     found
 }
 
-/// Removes a state file whose owner is gone, and what that was about to put in its place.
+/// Removes a state file of a process that has exited, and its unfinished replacement.
 pub fn remove(path: &Path) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(FRESH_SUFFIX);
-    // There is one if it was killed at that very moment.
+    // Exists if the process was killed while it wrote.
     let _ = fault::retry("unlink", || std::fs::remove_file(&fresh));
     fault::retry("unlink", || std::fs::remove_file(path))
 }
@@ -131,7 +131,7 @@ fn read(path: &Path) -> io::Result<String> {
     use std::io::Read;
     let mut text = String::new();
     let file = fault::retry("open", || std::fs::File::open(path))?;
-    fault::retry("read", || Ok(()))?; // Reading to the end goes on by itself when interrupted.
+    fault::retry("read", || Ok(()))?; // `read_to_string` repeats interrupted reads.
     file.take(BYTES_MAX).read_to_string(&mut text)?;
     Ok(text)
 }
@@ -141,36 +141,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_is_replaced_whole_and_goes_with_its_owner() {
+    fn a_state_file_is_replaced_in_one_step_and_removed_by_its_owner() {
         let world = tempfile::tempdir().expect("a folder");
         let places = vec![world.path().join("state")];
         let file = StateFile::create("r", &places).expect("a place");
         file.write("one").expect("room");
         file.write("two").expect("room");
         let found = read_all(&places);
-        assert_eq!(found.len(), 1, "no half-made file is left");
+        assert_eq!(found.len(), 1, "no unfinished file is left");
         assert_eq!(found[0].1.as_deref().expect("ours"), "two");
         drop(file);
         assert!(read_all(&places).is_empty());
     }
 
     #[test]
-    fn whatever_the_kernel_refuses_no_half_made_file_is_told_or_stays() {
+    fn a_failed_write_neither_shows_nor_leaves_an_unfinished_file() {
         let world = tempfile::tempdir().expect("a folder");
         let places = vec![world.path().join("state")];
         let file = StateFile::create("r", &places).expect("a place");
         for seed in 0..100 {
-            let wish = fault::FaultPlan { seed, permille: 300 };
-            let _ = fault::with_errors(wish, || file.write("text"));
-            for (_, told) in read_all(&places) {
-                assert_eq!(told.expect("ours"), "text");
+            let plan = fault::FaultPlan { seed, permille: 300 };
+            let _ = fault::with_errors(plan, || file.write("text"));
+            for (_, text) in read_all(&places) {
+                assert_eq!(text.expect("ours"), "text");
             }
         }
         let n_files = || std::fs::read_dir(&places[0]).expect("ours").count();
         file.write("text").expect("room");
         assert_eq!((n_files(), read_all(&places).len()), (1, 1));
         file.write("text").expect("room");
-        std::fs::write(places[0].join(file.fresh()), "half").expect("ours"); // It was not removed.
+        std::fs::write(places[0].join(file.fresh()), "half").expect("ours"); // A failed removal.
         drop(file);
         assert_eq!(n_files(), 0);
     }

@@ -1,31 +1,32 @@
-//! Which events are counted together.
+//! Division of the events of a PMU into counter groups.
 //!
 //! ```text
-//!   cycles  instructions │ references  misses │ misses by sort │ first cache │ stalls  full queue
-//!   └── belongs together ┘                                     one parcel after another
+//!   cycles  instructions │ references  misses │ misses by type │ L1d │ stalls  full queue
+//!   └── one parcel ──────┘
 //!
-//!   general counters     ▓ ▓ ▓ ░        a group fills all but one of them
-//!   fixed counters       ▓ ▓            and whatever has a counter of its own comes on top
+//!   general-purpose counters     ▓ ▓ ▓ ░        a group uses all except one of them
+//!   fixed counters               ▓ ▓            in addition
 //! ```
 //!
-//! The kernel counts a group as a whole or not at all, so one that needs every counter of a core is
-//! never counted while somebody else holds a single one. On most machines somebody does: the kernel's
-//! watchdog against hard lock-ups keeps a counter of cycles on every CPU (`kernel.nmi_watchdog`;
-//! kernel/watchdog_perf.c). One general counter is therefore left free, always: the watchdog may be
-//! switched on at any time, and where it takes the fixed counter of cycles, ours takes a general one.
+//! The kernel schedules a group as a whole. A group that needs every counter of a core is never scheduled while
+//! another user has a counter. On most machines the kernel's hard lockup detector has one for cycles on every CPU
+//! (`kernel.nmi_watchdog`; kernel/watchdog_perf.c). One general-purpose counter is therefore always left free:
+//! the watchdog may be enabled at any time, and if it uses the fixed counter of cycles, this program needs a
+//! general-purpose one.
 //!
-//! Figures that are set against each other are counted at the same times only if they stand in one
-//! group: cycles with instructions, misses with references. Such parcels are taken apart only
-//! where a core has fewer counters than a parcel has events.
+//! Values that are compared are counted at the same times only if they are in one group: cycles with
+//! instructions, misses with references. Such a parcel is split only if it has more events than a core has
+//! counters.
 
 use sched::CounterEvent;
 
-use super::{Attr, Pmu};
+use super::Pmu;
+use crate::perf::Attr;
 
-/// What is counted together.
+/// Events that are counted together.
 pub(super) type Events = Vec<(CounterEvent, Attr)>;
 
-/// Cuts the events of a PMU into groups that can be counted while somebody else holds a counter.
+/// Divides the events of a PMU into groups that leave one general-purpose counter free.
 pub(super) fn in_groups(events: Events, pmu: &Pmu) -> Vec<Events> {
     let room = usize::try_from(pmu.n_counters).unwrap_or(usize::MAX).saturating_sub(1).max(1);
     let has_own = |event| pmu.fixed.contains(&event);
@@ -43,17 +44,17 @@ pub(super) fn in_groups(events: Events, pmu: &Pmu) -> Vec<Events> {
     groups
 }
 
-/// Events that belong together, in the order of the events.
+/// Events that belong to one group, in the order of the events.
 fn parcels(events: Events) -> Vec<Events> {
-    let tells_misses = events.iter().any(|(event, _)| *event == CounterEvent::LlcMisses);
+    let has_misses = events.iter().any(|(event, _)| *event == CounterEvent::LlcMisses);
     let kind = |event| match event {
         CounterEvent::Cycles | CounterEvent::Instructions => 0,
         CounterEvent::LlcReferences | CounterEvent::LlcMisses => 1,
-        // They are the misses where no event tells them as a whole.
+        // Without an event for all misses these are the misses.
         CounterEvent::LlcLoadMisses
         | CounterEvent::LlcStoreMisses
         | CounterEvent::LlcPrefetchMisses => {
-            if tells_misses {
+            if has_misses {
                 2
             } else {
                 1
@@ -68,7 +69,7 @@ fn parcels(events: Events) -> Vec<Events> {
     parcels.into_iter().filter(|parcel| !parcel.is_empty()).collect()
 }
 
-/// A parcel in parts that need no more general counters than there is room for.
+/// Splits a parcel into parts that need at most `room` general-purpose counters.
 fn parts(parcel: Events, room: usize, has_own: impl Fn(CounterEvent) -> bool) -> Vec<Events> {
     let mut parts: Vec<Events> = Vec::new();
     let mut n_free = 0;
@@ -93,7 +94,7 @@ mod tests {
     use sched::EventKind;
 
     use super::*;
-    use crate::perf::uarchs;
+    use crate::pmu::uarchs;
 
     fn cut(
         n_counters: u32,
@@ -107,21 +108,21 @@ mod tests {
         in_groups(attrs, &pmu).into_iter().map(names).collect()
     }
 
-    /// The groups of the PMUs of a family, a line each.
+    /// The groups of the PMUs of a microarchitecture, one line each.
     fn check(file: &str, expected: Expect) {
-        let family = uarchs().iter().find(|family| family.file == file).expect("a family");
-        let told = family.pmus.iter().flat_map(|pmu| {
+        let uarch = uarchs().iter().find(|uarch| uarch.file == file).expect("an event file");
+        let lines = uarch.pmus.iter().flat_map(|pmu| {
             let events: Vec<CounterEvent> = pmu.events.keys().copied().collect();
             cut(pmu.n_counters, &pmu.fixed, &events).into_iter().map(|group| {
                 let names: Vec<&str> = group.into_iter().map(CounterEvent::name).collect();
                 format!("{}: {}\n", pmu.name, names.join(" "))
             })
         });
-        expected.assert_eq(&told.collect::<String>());
+        expected.assert_eq(&lines.collect::<String>());
     }
 
     #[test]
-    fn what_is_set_against_each_other_is_counted_together() {
+    fn values_that_are_compared_are_in_one_group() {
         check(
             "amd-zen4",
             expect![[r#"
@@ -158,21 +159,21 @@ mod tests {
     }
 
     #[test]
-    fn every_group_of_every_family_leaves_a_counter_to_the_watchdog() {
-        for family in uarchs() {
-            for pmu in &family.pmus {
+    fn every_group_leaves_a_counter_for_the_watchdog() {
+        for uarch in uarchs() {
+            for pmu in &uarch.pmus {
                 let events: Vec<CounterEvent> = pmu.events.keys().copied().collect();
                 for group in cut(pmu.n_counters, &pmu.fixed, &events) {
                     let general = group.iter().filter(|event| !pmu.fixed.contains(event));
                     let n_general = general.count();
-                    assert!(n_general < pmu.n_counters as usize, "{}: {group:?}", family.file);
+                    assert!(n_general < pmu.n_counters as usize, "{}: {group:?}", uarch.file);
                 }
             }
         }
     }
 
     #[test]
-    fn nothing_to_count_is_no_group_and_one_counter_is_enough_for_groups_of_one() {
+    fn without_events_there_is_no_group_and_with_one_counter_each_event_has_its_own() {
         assert_eq!(cut(4, &[], &[]), [[]; 0]);
         let both = [CounterEvent::Cycles, CounterEvent::Instructions];
         assert_eq!(cut(1, &[], &both), [[CounterEvent::Cycles], [CounterEvent::Instructions]]);
@@ -181,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_event_stands_in_one_group_that_fits(
+        fn each_event_is_in_one_group_that_fits(
             n_counters in 0u32..12,
             fixed in prop::sample::subsequence(CounterEvent::ALL, 0..4),
             events in prop::sample::subsequence(CounterEvent::ALL, 0..=CounterEvent::N),
@@ -199,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_counter_of_its_own_is_counted_by_the_processor() {
-        for pmu in uarchs().iter().flat_map(|family| &family.pmus) {
+    fn events_of_fixed_counters_are_hardware_events_of_the_pmu() {
+        for pmu in uarchs().iter().flat_map(|uarch| &uarch.pmus) {
             for event in &pmu.fixed {
                 assert_eq!(event.source(), EventKind::Hardware);
                 assert!(pmu.events.contains_key(event), "{}: {event:?}", pmu.name);

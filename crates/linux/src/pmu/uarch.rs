@@ -1,96 +1,91 @@
-//! Which events stand for which counter_event on which processor: the files in `events/`.
+//! Events of each microarchitecture, from the files in `events/`.
 //!
-//! A file names the processors that it is for (vendor, family and models as CPUID tells them, or
-//! implementer and part as MIDR does), its PMUs (hybrid processors have one for each kind of core),
-//! and of each counter_event either an event with its source or the reason why there is none. The first
-//! file that fits holds; the last, `generic`, fits every processor.
+//! A file contains the processors that it applies to (vendor, family and models from CPUID, or implementer and part
+//! from MIDR), its PMUs (hybrid processors have one for each core type), and for each [`CounterEvent`] the
+//! event of the PMU with its source, or the reason why there is none. The first matching file is used; the
+//! last one, `generic`, matches every processor.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::LazyLock;
 
+use base::toml_reader::{SourceText, deserialize};
 use sched::{CounterEvent, EventKind};
 use serde::Deserialize;
 
-/// What identifies a kind of processor.
+/// Identity of a processor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuIdentity {
-    /// As CPUID tells it: `GenuineIntel`.
+    /// Vendor from CPUID: `GenuineIntel`.
     pub vendor: Option<String>,
-    /// The family of that vendor.
+    /// CPU family.
     pub family: Option<u32>,
-    /// The model of that family.
+    /// Model.
     pub model: Option<u32>,
-    /// Of an Arm processor: who designed it, and which part it is.
+    /// Implementer and part of an Arm processor.
     pub arm: Option<(u32, u32)>,
 }
 
-/// A family of processors and what is counted how.
+/// A microarchitecture and its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uarch {
-    /// The name of its file.
+    /// Name of its file.
     pub file: String,
-    /// What people call it.
+    /// Common name.
     pub name: String,
-    /// Where its events were taken from.
+    /// Source of its events.
     pub source: String,
     /// Its PMUs.
     pub pmus: Vec<Pmu>,
-    /// Why a counter_event is not counted there.
+    /// Events that are not counted, with the reason.
     pub absent: BTreeMap<CounterEvent, String>,
-    fits: Fits,
+    matches: Matches,
 }
 
-/// The counters of one kind of core.
+/// The PMU of one core type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pmu {
-    /// Its name in `/sys/bus/event_source/devices`; a `*` at the end stands for anything.
+    /// Name in `/sys/bus/event_source/devices`; a `*` at the end matches any suffix.
     pub name: String,
-    /// How many counters take any event.
+    /// Number of general-purpose counters.
     pub n_counters: u32,
-    /// What has a counter of its own beside those.
+    /// Events with a fixed counter.
     pub fixed: Vec<CounterEvent>,
-    /// What is counted how.
+    /// Events of the PMU.
     pub events: BTreeMap<CounterEvent, UarchEvent>,
 }
 
-/// An event.
+/// An event of a PMU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UarchEvent {
-    /// In the words of the PMU's `format` folder.
+    /// Terms of the PMU's `format` folder.
     pub terms: String,
-    /// The vendor's name.
+    /// Name in the vendor's documentation.
     pub name: String,
-    /// Where it was taken from.
+    /// Source.
     pub source: String,
 }
 
-/// What is wrong with an event file.
+/// Why an event file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum UarchError {
-    /// No TOML, or not what an event file holds.
-    #[error("events/{file}.toml: {what}")]
-    Parse {
-        /// Which file.
+    /// No TOML, or another format, with its position.
+    #[error("{0}")]
+    Parse(String),
+    /// An unknown name of an event.
+    #[error("events/{file}.toml: {name:?} is no hardware event: see `evenkeel machine`")]
+    UnknownEvent {
+        /// The file.
         file: String,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// A name that is no counter_event of a processor.
-    #[error(
-        "events/{file}.toml: {name:?} is no counter_event that a processor counts: see `evenkeel machine`"
-    )]
-    CounterEvent {
-        /// Which file.
-        file: String,
-        /// What stands there.
+        /// The name.
         name: String,
     },
-    /// Something that must be said is not.
-    #[error("events/{file}.toml: {name} has neither an event nor a reason why there is none")]
-    Silent {
-        /// Which file.
+    /// An event without an entry.
+    #[error("events/{file}.toml: {name} has neither an event nor a reason in [absent]")]
+    Missing {
+        /// The file.
         file: String,
-        /// Which counter_event.
+        /// The event.
         name: &'static str,
     },
 }
@@ -98,13 +93,13 @@ pub enum UarchError {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    family: String,
+    uarch: String,
     name: String,
     source: String,
     #[serde(default)]
-    #[allow(dead_code, reason = "for those who read the file")]
+    #[allow(dead_code, reason = "documentation in the file")]
     note: String,
-    r#match: Fits,
+    r#match: Matches,
     pmu: Vec<PmuTable>,
     #[serde(default)]
     absent: BTreeMap<String, String>,
@@ -112,7 +107,7 @@ struct File {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fits {
+struct Matches {
     vendor: Option<String>,
     family: Option<u32>,
     #[serde(default)]
@@ -154,110 +149,105 @@ files! {
     "arm-neoverse-n1" "arm-neoverse-v1" "arm-neoverse-n2" "arm-neoverse-v2" "generic"
 }
 
-/// All families, in the order in which they are tried.
+/// All microarchitectures, in the order in which they are matched.
 pub fn uarchs() -> &'static [Uarch] {
-    static FAMILIES: LazyLock<Vec<Uarch>> = LazyLock::new(|| {
+    static UARCHS: LazyLock<Vec<Uarch>> = LazyLock::new(|| {
         let read = |(file, text): &(&str, &str)| {
             Uarch::read(file, text).expect("a test reads every file that is built in")
         };
         FILES.iter().map(read).collect()
     });
-    &FAMILIES
+    &UARCHS
 }
 
-/// The family of a processor; the last one where none fits.
+/// The microarchitecture of a processor; `generic` if none matches.
 pub fn uarch_of(identity: &CpuIdentity) -> &'static Uarch {
-    let families = uarchs();
-    let generic = families.last().expect("there are families");
-    families.iter().find(|family| family.fits.fit(identity)).unwrap_or(generic)
+    let generic = uarchs().last().expect("there are files");
+    uarchs().iter().find(|uarch| uarch.matches.includes(identity)).unwrap_or(generic)
 }
 
 impl Uarch {
-    /// Reads an event file.
+    /// Parses an event file.
     ///
     /// # Errors
-    /// It is none, or it is silent about a counter_event.
+    /// The file is malformed, or an event has no entry.
     pub fn read(file: &str, text: &str) -> Result<Uarch, UarchError> {
-        let wrong = |what: String| UarchError::Parse { file: file.to_owned(), what };
-        let read: File = toml::from_str(text)
-            .map_err(|error| wrong(error.to_string().trim().replace('\n', " ")))?;
-        if read.family != file {
-            return Err(wrong(format!("it calls itself {:?}", read.family)));
+        let path = format!("events/{file}.toml");
+        let text = SourceText::new(text, Path::new(&path));
+        let read: File =
+            deserialize(&text).map_err(|error| UarchError::Parse(error.to_string()))?;
+        if read.uarch != file {
+            let what = format!("{path}: the value of uarch is {:?}, not {file:?}", read.uarch);
+            return Err(UarchError::Parse(what));
         }
-        let pmus =
-            read.pmu.into_iter().map(|table| table.pmu(file)).collect::<Result<Vec<_>, _>>()?;
-        let absent =
-            read.absent.into_iter().map(|(name, why)| Ok((counter_event(file, &name)?, why)));
-        let absent = absent.collect::<Result<BTreeMap<_, _>, UarchError>>()?;
-        let family = Uarch {
+        let pmus = read.pmu.into_iter().map(|table| table.pmu(file)).collect::<Result<_, _>>()?;
+        let absent = read.absent.into_iter().map(|(name, why)| Ok((event(file, &name)?, why)));
+        let uarch = Uarch {
             file: file.to_owned(),
             name: read.name,
             source: read.source,
             pmus,
-            absent,
-            fits: read.r#match,
+            absent: absent.collect::<Result<_, UarchError>>()?,
+            matches: read.r#match,
         };
-        match of_processor().find(|counter_event| !family.speaks_of(*counter_event)) {
-            None => Ok(family),
-            Some(silent) => Err(UarchError::Silent { file: file.to_owned(), name: silent.name() }),
+        match hardware_events().find(|event| !uarch.has_entry(*event)) {
+            None => Ok(uarch),
+            Some(event) => Err(UarchError::Missing { file: file.to_owned(), name: event.name() }),
         }
     }
 
-    fn speaks_of(&self, counter_event: CounterEvent) -> bool {
-        self.absent.contains_key(&counter_event)
-            || self.pmus.iter().any(|pmu| pmu.events.contains_key(&counter_event))
+    fn has_entry(&self, event: CounterEvent) -> bool {
+        self.absent.contains_key(&event)
+            || self.pmus.iter().any(|pmu| pmu.events.contains_key(&event))
     }
 
-    /// Why a counter_event is not counted on this family, where that is so. What only one kind of core
-    /// counts is not counted: the rest of a task's time would be missing.
-    pub fn why_absent(&self, counter_event: CounterEvent) -> Option<String> {
-        if counter_event.source() == EventKind::Software {
+    /// Why an event is not counted on this microarchitecture. An event of only one core type is not counted:
+    /// the time of a task on the other type would be missing.
+    pub fn why_absent(&self, event: CounterEvent) -> Option<String> {
+        if event.source() == EventKind::Software {
             return None;
         }
-        if let Some(why) = self.absent.get(&counter_event) {
+        if let Some(why) = self.absent.get(&event) {
             return Some(why.clone());
         }
-        let lacking = self.pmus.iter().find(|pmu| !pmu.events.contains_key(&counter_event))?;
-        Some(format!("the cores of {} have no such event", lacking.name))
+        let pmu = self.pmus.iter().find(|pmu| !pmu.events.contains_key(&event))?;
+        Some(format!("the cores of {} have no such event", pmu.name))
     }
 
-    /// Whether this is what stands in for families that are not known.
+    /// Whether this is the fallback for unknown processors.
     pub fn is_generic(&self) -> bool {
-        self.fits == Fits::default()
+        self.matches == Matches::default()
     }
 }
 
-/// What a processor can count.
-fn of_processor() -> impl Iterator<Item = CounterEvent> {
-    let by_processor = |counter_event: &CounterEvent| counter_event.source() == EventKind::Hardware;
-    CounterEvent::ALL.iter().copied().filter(by_processor)
+fn hardware_events() -> impl Iterator<Item = CounterEvent> {
+    CounterEvent::ALL.iter().copied().filter(|event| event.source() == EventKind::Hardware)
 }
 
-fn counter_event(file: &str, name: &str) -> Result<CounterEvent, UarchError> {
-    let found = of_processor().find(|counter_event| counter_event.name() == name);
-    found.ok_or_else(|| UarchError::CounterEvent { file: file.to_owned(), name: name.to_owned() })
+fn event(file: &str, name: &str) -> Result<CounterEvent, UarchError> {
+    let found = hardware_events().find(|event| event.name() == name);
+    found.ok_or_else(|| UarchError::UnknownEvent { file: file.to_owned(), name: name.to_owned() })
 }
 
 impl PmuTable {
     fn pmu(self, file: &str) -> Result<Pmu, UarchError> {
-        let event = |(name, table): (String, EventTable)| {
-            let EventTable { event, name: vendors, source } = table;
-            Ok((counter_event(file, &name)?, UarchEvent { terms: event, name: vendors, source }))
+        let entry = |(name, table): (String, EventTable)| {
+            let EventTable { event: terms, name: vendor_name, source } = table;
+            Ok((event(file, &name)?, UarchEvent { terms, name: vendor_name, source }))
         };
-        let events = self.events.into_iter().map(event).collect::<Result<_, UarchError>>()?;
-        let fixed = self.fixed.iter().map(|name| counter_event(file, name));
+        let events = self.events.into_iter().map(entry).collect::<Result<_, UarchError>>()?;
+        let fixed = self.fixed.iter().map(|name| event(file, name));
         let fixed = fixed.collect::<Result<_, UarchError>>()?;
         if self.fixed_source.trim().is_empty() {
-            let (file, what) =
-                (file.to_owned(), "fixed_source is empty: say where fixed was taken from");
-            return Err(UarchError::Parse { file, what: what.to_owned() });
+            let what = format!("events/{file}.toml: fixed_source is empty: cite a source");
+            return Err(UarchError::Parse(what));
         }
         Ok(Pmu { name: self.name, n_counters: self.counters, fixed, events })
     }
 }
 
 impl Pmu {
-    /// Whether a device of this name is this PMU.
+    /// Whether a device of this name belongs to this PMU.
     pub fn is_named(&self, device: &str) -> bool {
         match self.name.strip_suffix('*') {
             Some(start) => device.starts_with(start),
@@ -266,8 +256,8 @@ impl Pmu {
     }
 }
 
-impl Fits {
-    fn fit(&self, identity: &CpuIdentity) -> bool {
+impl Matches {
+    fn includes(&self, identity: &CpuIdentity) -> bool {
         if let Some(implementer) = self.implementer {
             return identity.arm == Some((implementer, self.part.unwrap_or(u32::MAX)));
         }
@@ -278,8 +268,8 @@ impl Fits {
     }
 }
 
-/// Who the processor is, from `/proc/cpuinfo` and, of an Arm processor, from its register MIDR
-/// (`regs/identification/midr_el1` of its CPU in sysfs).
+/// Identity of the processor, from `/proc/cpuinfo` and, on Arm, the register MIDR (`regs/identification/midr_el1`
+/// of a CPU in sysfs).
 pub fn identity(cpuinfo: &str, midr: Option<&str>) -> CpuIdentity {
     let mut identity = CpuIdentity::default();
     let (mut implementer, mut part) = (None, None);
@@ -296,8 +286,8 @@ pub fn identity(cpuinfo: &str, midr: Option<&str>) -> CpuIdentity {
         }
     }
     let from_midr = midr.and_then(|text| hex(text.trim()).or(hex64(text.trim())));
-    let told = from_midr.map(|midr| (midr >> 24 & 0xff, midr >> 4 & 0xfff));
-    identity.arm = told.or(implementer.zip(part));
+    let from_midr = from_midr.map(|midr| (midr >> 24 & 0xff, midr >> 4 & 0xfff));
+    identity.arm = from_midr.or(implementer.zip(part));
     identity
 }
 
@@ -305,7 +295,7 @@ fn hex(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// The register has 64 bits, of which the upper half is not used.
+/// The register has 64 bits, of which the upper half is reserved.
 fn hex64(text: &str) -> Option<u32> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok().map(|midr| midr as u32)
 }
@@ -315,12 +305,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    use crate::perf::{Format, encode};
+    use crate::pmu::{Format, encode};
 
     fn format_of(pmu: &str) -> Format {
         let mut format = Format::default();
         let terms: &[(&str, &str)] = match pmu {
-            // As the kernel's drivers for these PMUs show them.
+            // As in the kernel's drivers of these PMUs.
             "armv8_*" => &[("event", "config:0-15")],
             "*" => &[("generic", "config:0-7")],
             _ => &[
@@ -334,22 +324,20 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_read_names_its_sources_and_fits_the_format_of_its_pmu() {
+    fn every_file_names_its_sources_and_fits_the_format_of_its_pmu() {
         for (file, text) in FILES {
-            let family = Uarch::read(file, text).expect("an event file");
-            assert!(10 < family.source.len(), "{file} names its source");
-            for pmu in &family.pmus {
-                for (counter_event, event) in &pmu.events {
-                    assert!(
-                        !event.source.is_empty() && !event.name.is_empty(),
-                        "{file} {counter_event:?}"
-                    );
+            let uarch = Uarch::read(file, text).expect("an event file");
+            assert!(10 < uarch.source.len(), "{file} has a source");
+            for pmu in &uarch.pmus {
+                for (counted, event) in &pmu.events {
+                    let is_named = !event.source.is_empty() && !event.name.is_empty();
+                    assert!(is_named, "{file} {counted:?}");
                     let config = encode(&event.terms, &format_of(&pmu.name)).expect(file);
-                    assert!(config != [0; 3] || family.is_generic(), "{file} {counter_event:?}");
+                    assert!(config != [0; 3] || uarch.is_generic(), "{file} {counted:?}");
                 }
-                let named = pmu.events.values().map(|event| &event.terms);
-                let all: std::collections::BTreeSet<_> = named.collect();
-                assert_eq!(all.len(), pmu.events.len(), "{file}: two counter_events of one event");
+                let terms = pmu.events.values().map(|event| &event.terms);
+                let all: std::collections::BTreeSet<_> = terms.collect();
+                assert_eq!(all.len(), pmu.events.len(), "{file}: two events with the same terms");
             }
         }
     }
@@ -373,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_finds_its_family_and_a_strange_one_the_generic_events() {
+    fn known_processors_have_their_file_and_others_the_generic_one() {
         let file = |identity: &CpuIdentity| uarch_of(identity).file.as_str();
         assert_eq!(file(&intel(0x2c)), "intel-westmere");
         assert_eq!(file(&intel(0x6a)), "intel-ice-lake-server");
@@ -387,36 +375,37 @@ mod tests {
     }
 
     #[test]
-    fn no_two_families_fit_one_processor() {
-        for family in uarchs() {
-            for &model in &family.fits.models {
+    fn no_processor_matches_two_files() {
+        for uarch in uarchs() {
+            for &model in &uarch.matches.models {
                 let identity = CpuIdentity {
-                    vendor: family.fits.vendor.clone(),
-                    family: family.fits.family,
+                    vendor: uarch.matches.vendor.clone(),
+                    family: uarch.matches.family,
                     model: Some(model),
                     arm: None,
                 };
-                let n_fit = uarchs().iter().filter(|other| other.fits.fit(&identity)).count();
-                assert_eq!(n_fit, 1, "{} {model:#x}", family.file);
+                let n = uarchs().iter().filter(|other| other.matches.includes(&identity)).count();
+                assert_eq!(n, 1, "{} {model:#x}", uarch.file);
             }
         }
     }
 
     #[test]
-    fn a_file_that_is_silent_or_wrong_is_refused_in_one_line() {
-        let error = |text: &str| Uarch::read("a", text).expect_err("refused").to_string();
-        let head = "family = \"a\"\nname = \"A\"\nsource = \"a manual\"\nmatch = {}\n";
+    fn an_incomplete_or_malformed_file_is_rejected_in_one_line() {
+        let error = |text: &str| Uarch::read("a", text).expect_err("rejected").to_string();
+        let head = "uarch = \"a\"\nname = \"A\"\nsource = \"a manual\"\nmatch = {}\n";
         let pmu = "[[pmu]]\nname = \"cpu\"\ncounters = 4\nfixed = []\nfixed_source = \"b\"\nevents = {}\n";
-        let silent = error(&format!("{head}{pmu}"));
         assert_eq!(
-            silent,
-            "events/a.toml: cycles has neither an event nor a reason why there is none"
+            error(&format!("{head}{pmu}")),
+            "events/a.toml: cycles has neither an event nor a reason in [absent]"
         );
-        let strange = error(&format!("{head}pmu = []\n[absent]\ncycels = \"no\"\n"));
-        assert!(strange.contains("\"cycels\" is no counter_event"), "{strange}");
+        let unknown = error(&format!("{head}pmu = []\n[absent]\ncycels = \"no\"\n"));
+        assert!(unknown.contains("\"cycels\" is no hardware event"), "{unknown}");
         let sourceless = error(&format!("{head}{}", pmu.replace("\"b\"", "\"\"")));
         assert!(sourceless.contains("fixed_source is empty"), "{sourceless}");
-        for text in ["", "family = 3", &format!("{head}pmu = []\nwhat = 1\n")] {
+        let misspelled = error(&format!("{head}pmus = []\n"));
+        assert!(misspelled.starts_with("events/a.toml:5:1: unknown key \"pmus\""), "{misspelled}");
+        for text in ["", "uarch = 3", &format!("{head}pmu = []\nwhat = 1\n")] {
             assert!(!error(text).contains('\n'), "{text}");
         }
     }

@@ -1,48 +1,46 @@
-//! Which addresses come first.
+//! Order of address ranges for a migration.
 //!
-//! When a move may carry only a part, or is stopped, what is used most should have gone. Address samples
-//! of the processor say what that is; each is a stretch around a sampled address. Without samples the
-//! order is that of addresses.
+//! If a migration has a limit or is stopped, the most used memory should be on the target. The address samples
+//! of the processor show which memory that is; each is a range around a sampled address. Without samples the
+//! order is by address.
 
-/// A stretch of a process's own memory.
+/// An address range of private memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// Its first address, on a page.
+pub struct MoveRange {
+    /// First address, page-aligned.
     pub start: u64,
-    /// The first address after it.
+    /// First address after the range.
     pub end: u64,
-    /// The size of the pages that it is made of, in bytes; more than the ordinary for reserved huge
-    /// pages.
+    /// Size of its pages in bytes; above the base page size for reserved huge pages.
     pub page_size: u64,
-    /// Whether there may be transparent huge pages in it.
+    /// Whether it may contain transparent huge pages.
     pub may_be_huge: bool,
-    /// About how many bytes of it a move would take along.
+    /// Estimate of the bytes to be moved.
     pub to_move: u64,
 }
 
-impl Range {
-    /// Its length in bytes.
+impl MoveRange {
+    /// Length in bytes.
     pub fn len(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the range is empty.
     pub fn is_empty(&self) -> bool {
         self.end <= self.start
     }
 
-    /// A part of it, with its share of what is to be moved.
-    fn part(&self, start: u64, end: u64) -> Range {
+    /// A part of the range with its share of the bytes to be moved.
+    fn part(&self, start: u64, end: u64) -> MoveRange {
         let share = u128::from(self.to_move) * u128::from(end - start) / u128::from(self.len());
-        Range { start, end, to_move: u64::try_from(share).unwrap_or(self.to_move), ..*self }
+        MoveRange { start, end, to_move: u64::try_from(share).unwrap_or(self.to_move), ..*self }
     }
 }
 
-/// The same addresses, the hot ones first, in the order in which they are told to be hot. What is hot
-/// is widened to whole pages, and to whole blocks of `block` bytes where huge pages may be: they are
-/// not torn apart.
-pub fn hot_first(ranges: &[Range], hot: &[(u64, u64)], block: u64) -> Vec<Range> {
-    let mut rest: Vec<Range> = ranges.iter().copied().filter(|range| !range.is_empty()).collect();
+/// The same addresses with the hot ones first, in the order of `hot`. Hot ranges are extended to whole pages,
+/// and to blocks of `block` bytes if the range may contain huge pages, so that these are not split.
+pub fn hot_first(ranges: &[MoveRange], hot: &[(u64, u64)], block: u64) -> Vec<MoveRange> {
+    let mut rest: Vec<MoveRange> = ranges.iter().copied().filter(|range| !range.is_empty()).collect();
     let mut first = Vec::new();
     for &(from, to) in hot.iter().filter(|(from, to)| from < to) {
         let mut left = Vec::with_capacity(rest.len());
@@ -74,17 +72,17 @@ mod tests {
     const PAGE: u64 = 4096;
     const BLOCK: u64 = 2 << 20;
 
-    fn range(start: u64, n_pages: u64, may_be_huge: bool) -> Range {
+    fn range(start: u64, n_pages: u64, may_be_huge: bool) -> MoveRange {
         let (start, end) = (start * PAGE, (start + n_pages) * PAGE);
-        Range { start, end, page_size: PAGE, may_be_huge, to_move: end - start }
+        MoveRange { start, end, page_size: PAGE, may_be_huge, to_move: end - start }
     }
 
-    fn pages(ranges: &[Range]) -> Vec<(u64, u64)> {
+    fn pages(ranges: &[MoveRange]) -> Vec<(u64, u64)> {
         ranges.iter().map(|range| (range.start / PAGE, range.end / PAGE)).collect()
     }
 
     #[test]
-    fn what_is_hot_comes_first_in_the_order_of_heat_and_each_address_once() {
+    fn hot_ranges_come_first_in_their_order_and_each_address_once() {
         let ranges = [range(0, 100, false), range(1000, 100, false)];
         let hot = [(1010 * PAGE + 5, 1020 * PAGE), (50 * PAGE, 60 * PAGE), (55 * PAGE, 70 * PAGE)];
         assert_eq!(
@@ -94,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_are_not_torn_apart() {
+    fn huge_pages_are_not_split() {
         let ranges = [range(512, 2048, true)];
         let hot = [(1100 * PAGE, 1101 * PAGE)];
         assert_eq!(
@@ -105,12 +103,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_order_loses_an_address_or_has_it_twice(
+        fn the_order_keeps_every_address_exactly_once(
             ranges in proptest::collection::vec((0u64..50, 1u64..3000, any::<bool>()), 0..5),
             hot in proptest::collection::vec((0u64..20_000_000, 0u64..20_000_000), 0..8),
         ) {
             let mut at = 0;
-            let ranges: Vec<Range> = ranges.into_iter().map(|(gap, n_pages, huge)| {
+            let ranges: Vec<MoveRange> = ranges.into_iter().map(|(gap, n_pages, huge)| {
                 let range = range(at + gap, n_pages, huge);
                 at += gap + n_pages;
                 range

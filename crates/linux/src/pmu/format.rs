@@ -1,48 +1,46 @@
-//! The words of an event as bits of an attribute, by the `format` folder of its PMU.
+//! Encoding of an event into the words of `perf_event_attr`, by the `format` folder of its PMU.
 //!
 //! ```text
 //!   format/event   config:0-7,32-35          event=0x1c4,umask=0x3
 //!   format/umask   config:8-15        ──►    config = 0x1_0000_03c4
 //! ```
 //!
-//! A term's value fills the bit ranges in the order in which they stand, from its lowest bit on. A
-//! term without a value is 1. A value that does not fit, or a term that the PMU does not have, is
-//! refused rather than cut: it would count something else.
+//! The value of a term fills its bit ranges in their order, from the lowest bit on. A term without a value is 1.
+//! A value that does not fit, or a term that the PMU does not have, is an error: with truncated bits
+//! another event would be counted.
 
 use std::collections::BTreeMap;
 
-/// The terms that a PMU knows.
+/// The terms of a PMU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Format(BTreeMap<String, Place>);
 
 /// The bits of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    /// Which of `config`, `config1`, `config2`.
+    /// Index among `config`, `config1`, `config2`.
     word: usize,
     /// First and last bit of each range.
     ranges: Vec<(u8, u8)>,
 }
 
-/// Why an event cannot be had from a PMU.
+/// Why an event cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// A line of the `format` folder that is none.
-    #[error(
-        "the format {text:?} of the term {term} is none: this kernel is newer than this evenkeel"
-    )]
+    /// A file of the `format` folder is malformed.
+    #[error("unknown format {text:?} of the term {term}: update evenkeel for this kernel")]
     Line {
-        /// Which term.
+        /// The term.
         term: String,
-        /// What stands there.
+        /// Content of the file.
         text: String,
     },
     /// The PMU has no such term.
-    #[error("the PMU knows no term {term}, which the event {event:?} needs")]
+    #[error("the PMU has no term {term}, which the event {event:?} needs")]
     NoTerm {
-        /// Which term.
+        /// The term.
         term: String,
-        /// Whose.
+        /// The event.
         event: String,
     },
     /// The value needs more bits.
@@ -50,28 +48,28 @@ pub enum FormatError {
     TooLarge {
         /// The value.
         value: String,
-        /// Which term.
+        /// The term.
         term: String,
-        /// Whose.
+        /// The event.
         event: String,
     },
-    /// No number.
-    #[error("{value:?} of the term {term} in {event:?} is no number")]
+    /// The value is not a number.
+    #[error("the value {value:?} of the term {term} in {event:?} is not a number")]
     NoNumber {
-        /// What stands there.
+        /// The value.
         value: String,
-        /// Which term.
+        /// The term.
         term: String,
-        /// Whose.
+        /// The event.
         event: String,
     },
 }
 
 impl Format {
-    /// Adds a term from the text of its file, as `config1:0-15`.
+    /// Adds a term with the content of its file, such as `config1:0-15`.
     ///
     /// # Errors
-    /// It is no such text.
+    /// The content is malformed.
     pub fn add(&mut self, term: &str, text: &str) -> Result<(), FormatError> {
         let place = place(text.trim());
         let wrong = || FormatError::Line { term: term.to_owned(), text: text.trim().to_owned() };
@@ -79,7 +77,7 @@ impl Format {
         Ok(())
     }
 
-    /// Whether there is nothing.
+    /// Whether there is no term.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -100,7 +98,7 @@ fn place(text: &str) -> Option<Place> {
 /// The config words of an event.
 ///
 /// # Errors
-/// The PMU cannot count this.
+/// The event does not fit the format of the PMU.
 pub fn encode(event: &str, format: &Format) -> Result<[u64; 3], FormatError> {
     let mut config = [0u64; 3];
     for pair in event.trim().split(',').filter(|pair| !pair.trim().is_empty()) {
@@ -122,8 +120,8 @@ fn put(
     format: &Format,
     event: &str,
 ) -> Result<(), FormatError> {
-    let (asked, event) = (value, event.to_owned());
-    // The PMU may also be given a whole word at once.
+    let (original, event) = (value, event.to_owned());
+    // A term may also be a whole config word.
     let whole = ["config", "config1", "config2"].iter().position(|known| *known == term);
     if let Some(word) = whole {
         config[word] |= value;
@@ -139,7 +137,7 @@ fn put(
         value = value.checked_shr(n_bits).unwrap_or(0);
     }
     if value != 0 {
-        let value = format!("{asked:#x}");
+        let value = format!("{original:#x}");
         return Err(FormatError::TooLarge { value, term: term.to_owned(), event });
     }
     Ok(())
@@ -168,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_fills_its_ranges_from_the_lowest_bit_on() {
+    fn a_value_fills_its_ranges_from_the_lowest_bit() {
         assert_eq!(encode("event=0x1c4,umask=0x3\n", &amd()), Ok([0x1_0000_03c4, 0, 0]));
         assert_eq!(encode("event=0x76,inv", &amd()), Ok([0x80_0076, 0, 0]));
         let second = format(&[("offcore_rsp", "config1:0-63")]);
@@ -176,12 +174,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pmu_cannot_count_is_refused_and_not_cut() {
-        let error = |event: &str| encode(event, &amd()).expect_err("refused").to_string();
+    fn an_event_that_does_not_fit_is_an_error_and_not_truncated() {
+        let error = |event: &str| encode(event, &amd()).expect_err("rejected").to_string();
         expect_test::expect![[r#"
-            the PMU knows no term cmask, which the event "event=1,cmask=6" needs
+            the PMU has no term cmask, which the event "event=1,cmask=6" needs
             0x103 does not fit the term umask in "umask=0x103"
-            "?" of the term event in "event=?" is no number"#]]
+            the value "?" of the term event in "event=?" is not a number"#]]
         .assert_eq(&[error("event=1,cmask=6"), error("umask=0x103"), error("event=?")].join("\n"));
         for wrong in ["", "config", "config3:0", "config:8-7", "config:0-64", "config:a"] {
             assert!(Format::default().add("event", wrong).is_err(), "{wrong}");

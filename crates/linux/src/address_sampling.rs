@@ -1,14 +1,14 @@
-//! Which of its memory a process works on most, by address samples of the processor.
+//! Hot address ranges of a process, from address samples of the processor.
 //!
 //! ```text
-//!   every N-th access of a thread ──► a record with its address, in a ring ──► counted by stretches
-//!   of 64 KiB ──► the stretches that were met most often, the hottest first
+//!   every N-th access of a thread ──► record with its address, in a ring buffer ──► count per 64 KiB
+//!   ──► the ranges with the most samples, hottest first
 //! ```
 //!
-//! Who can tell addresses: Intel's load latency event (`mem-loads`, on some processors only in a group
-//! behind `mem-loads-aux`), and AMD's instruction based sampling (`ibs_op`). Both are found by the names
-//! that the kernel gives them (Documentation/ABI/testing/sysfs-bus-event_source-devices-events, and
-//! perf-amd-ibs(1)). Elsewhere nothing is sampled, and nothing is hot.
+//! Processors with such samples: Intel, with the load latency event (`mem-loads`, on some processors only in a
+//! group with `mem-loads-aux` as leader), and AMD, with instruction-based sampling (`ibs_op`). They are found by
+//! the names in sysfs (Documentation/ABI/testing/sysfs-bus-event_source-devices-events, perf-amd-ibs(1)). On
+//! other processors no range is hot.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,55 +16,54 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use super::attr::{self, Attr, CounterTarget, Flags};
-use super::ring::Ring;
-use super::{DEVICES, encode, format_of};
+use crate::perf::{self, Attr, CounterTarget, Flags, Ring};
+use crate::pmu::{DEVICES, encode, format_of};
 use crate::procfs;
 use crate::source::{Live, Source, text};
 
-/// How addresses can be had on this machine; an event for each kind of core.
+/// The sampling events of this machine, one for each core type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSampling(Vec<Event>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Event {
     attr: Attr,
-    /// What has to lead its group.
+    /// Required leader of its group.
     leader: Option<Attr>,
     every: u64,
     precise: u8,
 }
 
-/// One sample in so many loads: some ten thousand a second of a thread that does nothing else.
+/// Loads per sample: about 10,000 samples per second of a thread that only loads.
 const LOADS: u64 = 50_021;
-/// One in so many operations; the hardware leaves the lowest four bits out.
+/// Operations per sample; the hardware ignores the lowest four bits.
 const OPERATIONS: u64 = 1 << 18;
-/// Pages for records of each thread: 4096 samples of 16 bytes.
+/// Data pages of the ring buffer of a thread: 4096 samples of 16 bytes.
 const RING_PAGES: usize = 16;
-/// No more threads of a process are sampled: its first ones stand for the others.
+/// Threads of a process that are sampled; they represent the others.
 const THREADS_MAX: usize = 16;
-/// The stretches that are counted, as a power of two.
-const STRETCH_BITS: u32 = 16;
-/// No more of them are told.
-const STRETCHES_MAX: usize = 1024;
+/// Size of a range as a power of two.
+const RANGE_BITS: u32 = 16;
+/// Ranges that are returned.
+const RANGES_MAX: usize = 1024;
 
 impl AddressSampling {
-    /// Finds out what this machine, or the tree under another root, can tell.
+    /// Detects the sampling events of this machine, or of the tree below another root.
     pub fn find(root: &Path) -> Self {
         let mut source = Live::new(root);
         let devices = source.list(DEVICES).unwrap_or_default();
         AddressSampling(devices.iter().filter_map(|device| event_of(&mut source, device)).collect())
     }
 
-    /// Whether nothing here tells addresses.
+    /// Whether the machine has no sampling events.
     pub fn is_unknown(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Lets a process run for so long, and tells which stretches of addresses it met, the hottest first.
+    /// Samples a process for this time. Returns the sampled address ranges, hottest first.
     ///
     /// # Errors
-    /// What the kernel said, where not one of its threads could be sampled.
+    /// None of its threads can be sampled.
     pub fn hottest_ranges(&self, pid: u32, time: Duration) -> io::Result<Vec<(u64, u64)>> {
         let samplers = self.open(pid)?;
         if samplers.is_empty() {
@@ -95,7 +94,7 @@ impl AddressSampling {
     }
 }
 
-/// A thread that is sampled. The ring goes first when it ends.
+/// A sampled thread. The ring buffer is unmapped before the counter is closed.
 #[derive(Debug)]
 struct Sampler {
     ring: Ring,
@@ -105,21 +104,21 @@ struct Sampler {
 
 impl Sampler {
     fn open(event: &Event, tid: u32) -> io::Result<Self> {
-        let whom = CounterTarget::Task(tid);
-        let leader = event.leader.as_ref().map(|leader| attr::open(leader, whom, None));
+        let target = CounterTarget::Task(tid);
+        let leader = event.leader.as_ref().map(|leader| perf::open(leader, target, None));
         let leader = leader.transpose()?;
         let group = leader.as_ref().map(AsFd::as_fd);
-        let file = attr::open_addresses(&event.attr, whom, event.every, event.precise, group)?;
+        let file = perf::open_addresses(&event.attr, target, event.every, event.precise, group)?;
         Ok(Sampler { ring: Ring::map(file.as_fd(), RING_PAGES)?, event: file, _leader: leader })
     }
 
-    /// Stops it and takes what it noted. Intel's processors write samples into a buffer of their own, and
-    /// where nothing else is asked of them than addresses the kernel fetches them only when that is
-    /// full, when another task comes, or when the event stops (arch/x86/events/intel/ds.c,
-    /// `intel_pmu_pebs_disable`): of a thread that runs alone they would be missing.
+    /// Stops the counter and takes its records. Intel processors write samples to a buffer of their own (PEBS).
+    /// If only addresses are sampled, the kernel reads it when it is full, at a context switch, or when the
+    /// event is disabled (arch/x86/events/intel/ds.c, `intel_pmu_pebs_disable`). Without the latter, samples
+    /// of a thread that runs alone would be missing.
     fn finish(&self) -> Vec<u8> {
-        // What cannot be stopped has noted what it has.
-        let _ = attr::disable(self.event.as_fd());
+        // If it cannot be stopped, the records so far are used.
+        let _ = perf::disable(self.event.as_fd());
         self.ring.take()
     }
 }
@@ -130,7 +129,7 @@ fn event_of(source: &mut dyn Source, device: &str) -> Option<Event> {
     let format = format_of(source, &folder);
     let own_code = Flags { user_only: true, ..Flags::default() };
     if device == "ibs_op" {
-        // Older processors count cycles only, and have no such term. It samples the kernel as well.
+        // Older processors count cycles only and have no such term. IBS samples kernel mode too.
         let config = encode("cnt_ctl=1", &format).unwrap_or_default();
         let attr = Attr { kind, config, flags: Flags::default() };
         return Some(Event { attr, leader: None, every: OPERATIONS, precise: 0 });
@@ -147,8 +146,8 @@ fn event_of(source: &mut dyn Source, device: &str) -> Option<Event> {
 const SAMPLE: u32 = 9;
 const HEADER_BYTES: usize = 8;
 
-/// The addresses in records (`struct perf_event_header`, then the address); other records are passed over,
-/// and so is what was cut off.
+/// The addresses in records (`struct perf_event_header`, then the address). Other and truncated records are
+/// skipped.
 fn addresses(mut records: &[u8]) -> impl Iterator<Item = u64> + '_ {
     std::iter::from_fn(move || {
         loop {
@@ -164,17 +163,16 @@ fn addresses(mut records: &[u8]) -> impl Iterator<Item = u64> + '_ {
     })
 }
 
-/// Stretches by how often they were met. An address of 0 stands for none, and the upper half is the
-/// kernel's.
+/// Ranges by their number of samples. Address 0 means unknown, and addresses of the upper half are in the kernel.
 fn hottest(addresses: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
-    let mut met: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     for address in addresses.filter(|address| *address != 0 && address >> 63 == 0) {
-        *met.entry(address >> STRETCH_BITS).or_insert(0) += 1;
+        *counts.entry(address >> RANGE_BITS).or_insert(0) += 1;
     }
-    let mut all: Vec<(u64, u64)> = met.into_iter().collect();
-    all.sort_by_key(|&(stretch, n)| (std::cmp::Reverse(n), stretch));
-    let bounds = |(stretch, _)| (stretch << STRETCH_BITS, (stretch + 1) << STRETCH_BITS);
-    all.into_iter().take(STRETCHES_MAX).map(bounds).collect()
+    let mut all: Vec<(u64, u64)> = counts.into_iter().collect();
+    all.sort_by_key(|&(range, n)| (std::cmp::Reverse(n), range));
+    let bounds = |(range, _)| (range << RANGE_BITS, (range + 1) << RANGE_BITS);
+    all.into_iter().take(RANGES_MAX).map(bounds).collect()
 }
 
 #[cfg(test)]
@@ -203,9 +201,9 @@ mod tests {
     }
 
     #[test]
-    fn the_stretch_that_is_met_most_is_the_hottest() {
+    fn the_range_with_the_most_samples_is_the_hottest() {
         let mut records = record(SAMPLE, &[0x7_0001_2345]);
-        records.extend(record(2, &[1, 2])); // Something was lost.
+        records.extend(record(2, &[1, 2])); // Lost records.
         records.extend(record(SAMPLE, &[0x7_0001_ffff]));
         records.extend(record(SAMPLE, &[0x3_0000_0000]));
         records.extend(record(SAMPLE, &[0]));
@@ -218,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_tell_addresses_under_the_names_that_the_kernel_gives() {
+    fn sampling_events_are_found_by_their_names_in_sysfs() {
         let intel = tree(&[
             ("cpu_core/type", "4\n"),
             ("cpu_core/format/event", "config:0-7\n"),
@@ -229,12 +227,12 @@ mod tests {
             ("cpu_atom/type", "8\n"),
             ("uncore_imc_0/type", "20\n"),
         ]);
-        let heat = AddressSampling::find(intel.path());
+        let found = AddressSampling::find(intel.path());
         let own_code = Flags { user_only: true, ..Flags::default() };
         let leader = Attr { kind: 4, config: [0x8203, 0, 0], flags: own_code };
         let attr = Attr { kind: 4, config: [0x1cd, 3, 0], flags: own_code };
         let event = Event { attr, leader: Some(leader), every: LOADS, precise: 2 };
-        assert_eq!(heat, AddressSampling(vec![event]));
+        assert_eq!(found, AddressSampling(vec![event]));
         let amd = tree(&[("ibs_op/type", "11\n"), ("ibs_op/format/cnt_ctl", "config:19\n")]);
         let attr = Attr { kind: 11, config: [1 << 19, 0, 0], flags: Flags::default() };
         let event = Event { attr, leader: None, every: OPERATIONS, precise: 0 };
@@ -242,12 +240,12 @@ mod tests {
         assert!(AddressSampling::find(tree(&[("cpu/type", "4\n")]).path()).is_unknown());
     }
 
-    /// No machine of ours has such an event; the kernel's page faults tell addresses the same way.
+    /// The software event of page faults has addresses too, so this works on every machine.
     #[test]
-    fn a_thread_of_the_kernels_tells_where_it_touched_memory() {
+    fn page_faults_of_a_thread_are_sampled_with_their_addresses() {
         let own_code = Flags { user_only: true, ..Flags::default() };
         let attr = crate::perf::software_event(sched::CounterEvent::PageFaults, own_code)
-            .expect("the kernel's own");
+            .expect("a software event");
         let event = Event { attr, leader: None, every: 1, precise: 0 };
         let sampler = match Sampler::open(&event, 0) {
             Ok(sampler) => sampler,
@@ -262,16 +260,16 @@ mod tests {
         let met = hottest(addresses(&sampler.finish()));
         let inside = met.iter().filter(|(start, end)| from < *end && *start < to).count();
         assert!(3 <= inside, "{met:x?} not in {from:x}..{to:x}");
-        // It was stopped before its ring was taken, so that a processor keeps no sample back.
+        // The counter was disabled before its ring buffer was read.
         let mut more = vec![0u8; 8 << 20];
         more.chunks_mut(4096).for_each(|page| page[0] = 1);
         std::hint::black_box(&more);
-        assert!(!sampler.ring.has_records(), "it goes on");
+        assert!(!sampler.ring.has_records(), "it still counts");
     }
 
     proptest! {
         #[test]
-        fn no_bytes_panic_or_go_on_for_ever(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn no_bytes_make_the_parser_panic_or_loop(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(addresses(&bytes).count() <= bytes.len() / HEADER_BYTES);
         }
     }

@@ -1,9 +1,8 @@
-//! The calls that tell where pages lie and move them.
+//! move_pages(2), migrate_pages(2) and capset(2) as plain system calls; no maintained library has them.
 //!
-//! No library that is kept up has these calls, so they stand here as bare system calls. `move_pages` has
-//! a trap: when one page cannot be moved it gives up, answers how many were not moved, and leaves the
-//! status of a whole run of pages unwritten. So each status begins as [`UNWRITTEN`], and who asks
-//! looks at the pages again.
+//! move_pages(2) stops at some failures: it returns the number of pages that were not moved and does not write
+//! the status of the pages of that run. Each status is therefore initialised with [`UNWRITTEN`], and the
+//! caller queries the nodes again.
 
 use std::io;
 
@@ -11,18 +10,18 @@ use base::NodeId;
 
 use crate::fault;
 
-/// What the kernel never answers for a page: it was not asked, or it gave up before.
+/// Status that the kernel never writes: the page was not processed.
 pub const UNWRITTEN: i32 = i32::MIN;
-/// Only pages that this process alone maps.
+/// Move only pages that no other process maps.
 const MPOL_MF_MOVE: i32 = 1 << 1;
 
-/// Where pages lie: for each its node, or a negative error number (`-ENOENT`: no page there).
+/// Nodes of pages: a node number, or a negative error number (`-ENOENT`: no page at this address).
 pub fn query(pid: u32, pages: &[u64], status: &mut Vec<i32>) -> io::Result<()> {
     status.clear();
     status.resize(pages.len(), UNWRITTEN);
     fault::refuse("move_pages")?;
-    // SAFETY: the kernel reads as many addresses and writes as many numbers as the count says, which
-    // both lists have; the addresses are another process's and are not followed here.
+    // SAFETY: the kernel reads and writes `pages.len()` elements, the size of both lists. The addresses are
+    // of another process and are not dereferenced here.
     let done = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -37,14 +36,14 @@ pub fn query(pid: u32, pages: &[u64], status: &mut Vec<i32>) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Asks for pages to be moved to a node, those that no other process maps. What came of each stands in
-/// `status`, as far as the kernel wrote it.
-pub fn ask(pid: u32, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io::Result<()> {
+/// Moves pages that no other process maps to a node. `status` receives the result of each page as far as the
+/// kernel wrote it.
+pub fn request(pid: u32, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io::Result<()> {
     status.clear();
     status.resize(pages.len(), UNWRITTEN);
     fault::refuse("move_pages")?;
     let nodes = vec![to.0 as i32; pages.len()];
-    // SAFETY: as in `query`, and the kernel reads as many nodes.
+    // SAFETY: as in `query`; the kernel also reads `pages.len()` nodes.
     let done = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -59,9 +58,9 @@ pub fn ask(pid: u32, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io::Re
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Moves all pages of a process that lie on one node to another, in one call that cannot be stopped.
-/// Whoever has `CAP_SYS_NICE` moves with it what other processes map too ([`drop_move_all`]).
-pub fn whole(pid: u32, from: NodeId, to: NodeId) -> io::Result<()> {
+/// Moves all pages of a process from one node to another, in one call that cannot be interrupted. With
+/// `CAP_SYS_NICE` it also moves pages that other processes map ([`drop_cap_sys_nice`]).
+pub fn migrate_all(pid: u32, from: NodeId, to: NodeId) -> io::Result<()> {
     fault::refuse("migrate_pages")?;
     let bit = |node: NodeId| {
         let mut words = vec![0u64; node.index() / 64 + 1];
@@ -72,9 +71,9 @@ pub fn whole(pid: u32, from: NodeId, to: NodeId) -> io::Result<()> {
     let n_words = old.len().max(new.len());
     old.resize(n_words, 0);
     new.resize(n_words, 0);
-    // The kernel reads one bit less than it is told.
+    // The kernel reads one bit less than `maxnode`.
     let n_bits = n_words * 64 + 1;
-    // SAFETY: the kernel reads as many words of both as n_bits - 1 bits fill, which is what there is.
+    // SAFETY: the kernel reads n_bits - 1 bits of both masks, which is all of their words.
     let done =
         unsafe { libc::syscall(libc::SYS_migrate_pages, pid, n_bits, old.as_ptr(), new.as_ptr()) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -82,9 +81,9 @@ pub fn whole(pid: u32, from: NodeId, to: NodeId) -> io::Result<()> {
 
 const CAP_SYS_NICE: u32 = 23;
 
-/// Takes from the calling thread the right to move what other processes map too (`CAP_SYS_NICE`,
-/// from what is effective): `migrate_pages` would use it unasked. Other threads keep theirs.
-pub fn drop_move_all() -> io::Result<()> {
+/// Removes `CAP_SYS_NICE` from the effective capabilities of the calling thread: migrate_pages(2) would use it
+/// to move pages that other processes map. Other threads keep the capability.
+pub fn drop_cap_sys_nice() -> io::Result<()> {
     #[repr(C)]
     struct Head {
         version: u32,
@@ -94,13 +93,13 @@ pub fn drop_move_all() -> io::Result<()> {
     fault::refuse("capset")?;
     let mut head = Head { version: VERSION_3, pid: 0 };
     let mut sets = [[0u32; 3]; 2]; // Effective, permitted, inheritable; low word, high word.
-    // SAFETY: version 3 has two such triples, and the kernel writes no more.
+    // SAFETY: version 3 writes two such triples, the size of `sets`.
     let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut head, sets.as_mut_ptr()) };
     if got < 0 {
         return Err(io::Error::last_os_error());
     }
     sets[0][0] &= !(1 << CAP_SYS_NICE);
-    // SAFETY: the kernel reads the head and the two triples, which are ours.
+    // SAFETY: the kernel reads the header and two triples, both local variables.
     let set = unsafe { libc::syscall(libc::SYS_capset, &raw mut head, sets.as_ptr()) };
     if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,0 +1,224 @@
+//! `/proc` through one kept directory descriptor, for programs that inspect thousands of processes.
+//!
+//! Most processes sleep and are inspected rarely. Each inspection is three system calls (open, read,
+//! close) relative to the descriptor; it does not allocate and leaves no descriptor open.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use base::{CpuSet, NodeSet};
+use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
+
+use crate::fault;
+use crate::proc_stat::{ProcStat, parse_stat};
+use crate::procfs::not_found_if_exited;
+
+/// An open descriptor of `/proc`.
+#[derive(Debug)]
+pub struct ProcFolder {
+    folder: OwnedFd,
+}
+
+impl ProcFolder {
+    /// Opens `proc` below a root.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let open = || Ok(rustix::fs::open(root.join("proc"), flags, Mode::empty())?);
+        let folder = fault::retry("openat", open)?;
+        Ok(ProcFolder { folder })
+    }
+
+    /// Current state of a process. The error has the kind `NotFound` if the process has exited.
+    pub fn stat(&self, pid: u32) -> io::Result<ProcStat> {
+        self.stat_at(&format!("{pid}/stat"))
+    }
+
+    /// Current state of one thread of a process.
+    pub fn thread_stat(&self, pid: u32, tid: u32) -> io::Result<ProcStat> {
+        self.stat_at(&format!("{pid}/task/{tid}/stat"))
+    }
+
+    fn stat_at(&self, path: &str) -> io::Result<ProcStat> {
+        let mut buffer = [0; 1024];
+        parse_stat(self.read(path, &mut buffer)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Identity and permissions of a process.
+    pub fn status(&self, pid: u32) -> io::Result<ProcStatus> {
+        let mut buffer = [0; 8192];
+        let text = self.read(&format!("{pid}/status"), &mut buffer)?;
+        parse_status(&String::from_utf8_lossy(text))
+            .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Cgroups of a process, see [`parse_cgroups`].
+    pub fn cgroups(&self, pid: u32) -> io::Result<Vec<String>> {
+        let mut buffer = [0; 4096];
+        let text = self.read(&format!("{pid}/cgroup"), &mut buffer)?;
+        let groups = parse_cgroups(&String::from_utf8_lossy(text));
+        match groups.is_empty() {
+            true => Err(io::ErrorKind::InvalidData.into()),
+            false => Ok(groups),
+        }
+    }
+
+    fn read<'a>(&self, path: &str, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let open = || Ok(rustix::fs::openat(&self.folder, path, flags, Mode::empty())?);
+        let file = fault::retry("openat", open).map_err(not_found_if_exited)?;
+        let read = || Ok(rustix::io::read(&file, &mut *buffer)?);
+        let n_bytes = fault::retry("read", read).map_err(not_found_if_exited)?;
+        Ok(&buffer[..n_bytes])
+    }
+
+    /// Lists all processes in the order of the kernel, by PID.
+    pub fn list(&self, mut each: impl FnMut(u32)) -> io::Result<()> {
+        fault::refuse("getdents64")?;
+        rustix::fs::seek(&self.folder, SeekFrom::Start(0))?;
+        let mut buffer = Vec::with_capacity(32 << 10);
+        let mut entries = RawDir::new(&self.folder, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_str().ok();
+            name.and_then(|name| name.parse().ok()).into_iter().for_each(&mut each);
+        }
+        Ok(())
+    }
+}
+
+/// Identity, permissions, affinity and cpuset of a process, from `/proc/PID/status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcStatus {
+    /// The process (`Tgid`) that the thread belongs to.
+    pub process: u32,
+    /// Real user id.
+    pub uid: u32,
+    /// Effective user id.
+    pub uid_effective: u32,
+    /// Effective capabilities, one bit each.
+    pub capabilities: u64,
+    /// Affinity mask, including offline CPUs.
+    pub cpus: CpuSet,
+    /// Memory nodes of the cpuset; `None` without cpusets.
+    pub nodes: Option<NodeSet>,
+}
+
+impl ProcStatus {
+    /// Whether this process may set the affinity of another one: it has the same user, or
+    /// `CAP_SYS_NICE`. The kernel may still reject the call, for example in another user namespace.
+    pub fn may_bind(&self, other: &ProcStatus) -> bool {
+        const CAP_SYS_NICE: u32 = 23;
+        let uids = [other.uid, other.uid_effective];
+        self.capabilities & 1 << CAP_SYS_NICE != 0 || uids.contains(&self.uid_effective)
+    }
+}
+
+/// Parses `/proc/PID/status`.
+pub fn parse_status(text: &str) -> Option<ProcStatus> {
+    let fields = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(line.split_ascii_whitespace())
+    };
+    let field = |name: &str| fields(name)?.next();
+    Some(ProcStatus {
+        process: field("Tgid")?.parse().ok()?,
+        uid: field("Uid")?.parse().ok()?,
+        uid_effective: fields("Uid")?.nth(1)?.parse().ok()?,
+        capabilities: u64::from_str_radix(field("CapEff")?, 16).ok()?,
+        cpus: field("Cpus_allowed_list")?.parse().ok()?,
+        nodes: field("Mems_allowed_list").and_then(|list| list.parse().ok()),
+    })
+}
+
+/// Parses `/proc/PID/cgroup`. The first entry is the group that identifies the service or session: of the
+/// unified hierarchy (`/system.slice/cron.service`), or of systemd's own hierarchy if the unified one is
+/// not in use. The controllers with their own hierarchies follow, one entry each (`cpuset:/jobs`), also
+/// if they share a hierarchy.
+pub fn parse_cgroups(text: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        path.starts_with('/').then_some((controllers, path))
+    });
+    let of = |name: &str| lines.clone().find_map(|(its, path)| (its == name).then_some(path));
+    let unified = of("");
+    let main = unified.filter(|path| *path != "/").or_else(|| of("name=systemd")).or(unified);
+    let of_controllers = lines.clone().flat_map(|(controllers, path)| {
+        let names = controllers.split(',').filter(|name| !name.is_empty());
+        names.map(move |name| format!("{name}:{path}"))
+    });
+    main.map(str::to_owned).into_iter().chain(of_controllers).collect()
+}
+
+/// The PID or TID that the kernel assigned last, from `/proc/loadavg`. No task was started while it is
+/// unchanged.
+pub fn parse_last_pid(text: &[u8]) -> Option<u32> {
+    std::str::from_utf8(text).ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn this_process_is_listed_with_its_start_time_and_a_missing_one_is_not_found() {
+        let folder = ProcFolder::open("/".as_ref()).expect("proc");
+        let own = std::process::id();
+        let mut found = false;
+        folder.list(|pid| found |= pid == own).expect("a list");
+        assert!(found);
+        let stat = folder.stat(own).expect("own process");
+        let other = crate::procfs::stat("/".as_ref(), own).expect("own process");
+        assert_eq!((stat.start_time_ticks, stat.parent), (other.start_time_ticks, other.parent));
+        assert_eq!(folder.status(own).expect("own process").process, own);
+        let missing = folder.stat(u32::MAX >> 1).expect_err("no such PID");
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn the_identifying_cgroup_is_first_and_controllers_follow() {
+        let of = |text: &str| parse_cgroups(text).join(" ");
+        assert_eq!(of("0::/a.slice/b\n"), "/a.slice/b");
+        assert_eq!(of("9:name=systemd:/s\n0::/\n"), "/s name=systemd:/s");
+        assert_eq!(of("3:cpu,cpuacct:/c\n0::/\n"), "/ cpu:/c cpuacct:/c");
+        assert_eq!(of("3:cpu:/c:d\n"), "cpu:/c:d");
+        assert_eq!(of("3:cpu\n::\n"), "");
+    }
+
+    fn status(uids: &str, caps: &str, more: &str) -> ProcStatus {
+        let text = format!("Tgid:\t7\nUid:\t{uids}\nCapEff:\t{caps}\nCpus_allowed_list:\t0\n{more}");
+        parse_status(&text).expect("all fields")
+    }
+
+    #[test]
+    fn setting_the_affinity_of_a_process_needs_its_user_or_cap_sys_nice() {
+        let user = status("65534 65534 65534 65534", "0", "");
+        let nice = status("65534 65534 65534 65534", "0000000000800000", "");
+        let root = status("0 0 0 0", "000001ffffffffff", "");
+        let setuid = status("65534 0 0 0", "0", "");
+        let may = |one: &ProcStatus, other: &ProcStatus| one.may_bind(other);
+        assert!(may(&root, &user) && may(&nice, &root) && may(&user, &user));
+        assert!(!may(&user, &root) && may(&user, &setuid) && may(&setuid, &root));
+    }
+
+    #[test]
+    fn a_process_without_cpuset_has_no_list_of_nodes() {
+        let nodes = |more| status("0 0 0 0", "0", more).nodes.map(|nodes| nodes.to_string());
+        let listed = nodes("Mems_allowed:\t3\nMems_allowed_list:\t0-1,4\n");
+        assert_eq!((listed.as_deref(), nodes("")), (Some("0-1,4"), None));
+    }
+
+    #[test]
+    fn the_last_pid_is_the_fifth_field_of_loadavg() {
+        assert_eq!(parse_last_pid(b"0.51 0.47 11.54 3/103 22703\n"), Some(22703));
+        assert_eq!(parse_last_pid(b"0.51"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_parser_panic(bytes: Vec<u8>, text: String) {
+            let _ = (parse_last_pid(&bytes), parse_status(&text), parse_cgroups(&text));
+        }
+    }
+}

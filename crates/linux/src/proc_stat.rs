@@ -1,0 +1,150 @@
+//! `/proc/PID/stat` and `/proc/PID/task/TID/stat`: one line of fields, see proc(5).
+//!
+//! This is the only parser of that line. It does not allocate, because live runs read the line of every
+//! task that has run since the last sample.
+//!
+//! ```text
+//!   5779 (a) b (x) S 5778 5770 5771 0 -1 …      field 1 the number, 2 the name, 3 the state, …
+//! ```
+//!
+//! The name may contain blanks and parentheses, so fields are counted from the last parenthesis. CPU
+//! times are in clock ticks (10 ms).
+
+/// Name of a program as the kernel keeps it: at most 15 bytes, then zeros.
+pub type Comm = [u8; 16];
+
+/// The flag `PF_KTHREAD` of kernel threads, in field 9.
+pub(crate) const PF_KTHREAD: u64 = 0x0020_0000;
+
+/// Fields of `/proc/PID/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcStat {
+    /// Name of the program.
+    pub comm: Comm,
+    /// `R` running, `S` sleeping, `D` in uninterruptible sleep, `Z` zombie, `X` dead, …
+    pub state: char,
+    /// The parent process, or the subreaper that adopted the process.
+    pub parent: u32,
+    /// Process group.
+    pub group: u32,
+    /// Session.
+    pub session: u32,
+    /// Kernel thread (`PF_KTHREAD`).
+    pub is_kernel_thread: bool,
+    /// CPU time in user and kernel mode. In the line of a process it includes all threads, also those
+    /// that have exited.
+    pub cpu_ticks: u64,
+    /// CPU time of children that have exited and were reaped, and of their reaped children.
+    pub reaped_children_ticks: u64,
+    /// Threads of the process.
+    pub n_threads: u32,
+    /// Start time, in clock ticks since boot.
+    pub start_time_ticks: u64,
+    /// The CPU that the task ran on last.
+    pub last_cpu: u32,
+    /// Scheduling policy of the task, by its number in `sched.h`.
+    pub class: u32,
+    /// End address of the environment; 0 in the middle of an exec. `None` before Linux 3.5.
+    pub env_end: Option<u64>,
+}
+
+impl ProcStat {
+    /// Whether the task has exited: a zombie or dead.
+    pub fn has_exited(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// Whether a scheduling policy is real-time: FIFO, RR or DEADLINE.
+    pub fn is_real_time(class: u32) -> bool {
+        matches!(class, 1 | 2 | 6)
+    }
+
+    /// Name of the program as text.
+    pub fn comm_text(&self) -> String {
+        comm_text(&self.comm)
+    }
+
+    /// Whether the process is in the middle of an exec: the old environment is freed, and the new one
+    /// cannot be read yet.
+    pub(crate) fn is_in_exec(&self) -> bool {
+        !self.has_exited() && !self.is_kernel_thread && self.env_end == Some(0)
+    }
+}
+
+/// The name as text; bytes that are not UTF-8 are replaced.
+pub fn comm_text(comm: &Comm) -> String {
+    let len = comm.iter().position(|&byte| byte == 0).unwrap_or(comm.len());
+    String::from_utf8_lossy(&comm[..len]).into_owned()
+}
+
+/// Parses the line. `None` if it is cut or malformed.
+pub fn parse_stat(line: &[u8]) -> Option<ProcStat> {
+    const FIRST: usize = 3; // Number of the first field after the name.
+    let open = line.iter().position(|&byte| byte == b'(')?;
+    let close = line.iter().rposition(|&byte| byte == b')')?;
+    let name = line.get(open + 1..close)?;
+    let mut comm = Comm::default();
+    let len = name.len().min(15);
+    comm[..len].copy_from_slice(&name[..len]);
+    let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
+    let mut fields = [""; 49];
+    fields.iter_mut().zip(rest.split_ascii_whitespace()).for_each(|(field, word)| *field = word);
+    let number = |nr: usize| fields[nr - FIRST].parse::<u64>().ok();
+    let small = |nr: usize| fields[nr - FIRST].parse::<u32>().ok();
+    Some(ProcStat {
+        comm,
+        state: fields[0].chars().next()?,
+        parent: small(4)?,
+        group: small(5)?,
+        session: small(6)?,
+        is_kernel_thread: number(9)? & PF_KTHREAD != 0,
+        cpu_ticks: number(14)?.saturating_add(number(15)?),
+        reaped_children_ticks: number(16)?.saturating_add(number(17)?),
+        n_threads: small(20)?,
+        start_time_ticks: number(22)?,
+        last_cpu: small(39)?,
+        class: small(41)?,
+        env_end: number(51),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn fields_are_counted_from_the_last_parenthesis_of_the_name() {
+        let line = b"5779 (a) b (x) S 5778 5770 5771 0 -1 2097152 4042 49802 0 1 7 4 43 16 20 0 3 0 \
+            124425 5124096 970 18446744073709551615 1 2 3 0 0 0 65536 4 1132560123 1 0 0 17 1 50 2 0 0 0";
+        let stat = parse_stat(line).expect("a line of the kernel");
+        assert_eq!(stat.comm_text(), "a) b (x");
+        assert_eq!((stat.state, stat.parent, stat.group, stat.session), ('S', 5778, 5770, 5771));
+        assert_eq!((stat.cpu_ticks, stat.reaped_children_ticks), (11, 59));
+        assert_eq!((stat.n_threads, stat.start_time_ticks, stat.last_cpu), (3, 124_425, 1));
+        assert_eq!((stat.class, stat.is_kernel_thread, stat.env_end), (2, true, None));
+        assert!(ProcStat::is_real_time(stat.class) && !stat.has_exited());
+        assert_eq!(parse_stat(&line[..line.len() / 2]), None);
+    }
+
+    #[test]
+    fn a_running_program_without_an_environment_address_is_in_an_exec() {
+        let check = |state: &str, flags: u64, env_end: u64, expected: bool| {
+            let zeros = |n: usize| "0 ".repeat(n);
+            let line = format!("7 (a) b) {state} {}{flags} {}{env_end} 0\n", zeros(5), zeros(41));
+            let stat = parse_stat(line.as_bytes()).expect("a whole line");
+            assert_eq!(stat.is_in_exec(), expected, "{line}");
+        };
+        check("R", 0, 0, true);
+        check("R", 0, 4096, false);
+        check("Z", 0, 0, false);
+        check("S", PF_KTHREAD, 0, false);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse_stat(&text);
+        }
+    }
+}

@@ -352,7 +352,7 @@ fn by_node(pid: u32) -> BTreeMap<u32, u64> {
     let text = fs::read(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
     let mappings = text.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line);
     let mut nodes = BTreeMap::new();
-    for mapping in mappings.filter(|mapping| mapping.kind == MappingKind::Nothing) {
+    for mapping in mappings.filter(|mapping| mapping.kind == MappingKind::Anonymous) {
         for (node, n_pages) in mapping.nodes {
             *nodes.entry(node.0).or_insert(0) += n_pages * mapping.page_size / 1024;
         }

@@ -157,7 +157,7 @@ fn moved_to_3(pid: u32, reserve_permille: u16) -> MoveTotals {
     let mut mover = Mover::new(process, wish, &[]).expect("its mappings");
     let tally = (0..100_000).find_map(|_| mover.step()).expect("it ends");
     println!("{tally:?}");
-    assert_eq!(tally.requested, tally.moved + tally.refused.total() + tally.not_attempted);
+    assert_eq!(tally.requested, tally.moved + tally.failed.total() + tally.not_attempted);
     tally
 }
 
@@ -175,7 +175,7 @@ fn whole() {
     });
     let tally = moved.join().expect("it was moved");
     assert_eq!((tally.n_calls, &tally.stop), (1, &MoveStop::Done), "{tally:?}");
-    assert_eq!(tally.refused.total(), 0, "{tally:?}");
+    assert_eq!(tally.failed.total(), 0, "{tally:?}");
     let memory = nodes::anonymous_kib(pid);
     assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
     stop(play);

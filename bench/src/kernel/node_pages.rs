@@ -58,7 +58,7 @@ fn sample(pid: u32, text: &mut String) {
     let now = clock_gettime(ClockId::Boottime);
     let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
     let mappings = maps.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line);
-    for mapping in mappings.filter(|mapping| mapping.kind == MappingKind::Nothing) {
+    for mapping in mappings.filter(|mapping| mapping.kind == MappingKind::Anonymous) {
         for (node, n_pages) in mapping.nodes {
             *nodes.entry(node).or_insert(0) += n_pages * mapping.page_size;
         }

@@ -311,7 +311,7 @@ fn a_child_that_shows_a_mask_of_ours_right_after_its_parent_was_released_is_give
     let child = || crowd.members().into_iter().find(|&pid| pid != crowd.0.pid());
     watching.until("a child", |_| child().is_some());
     let sleeps =
-        || procfs::stat("/".as_ref(), crowd.0.pid()).is_ok_and(|stat| stat.comm == "sleep");
+        || procfs::stat("/".as_ref(), crowd.0.pid()).is_ok_and(|stat| stat.comm_text() == "sleep");
     watching.until("the release", |_| sleeps() && mask(crowd.0.pid()) == all);
     let child = child().expect("it sleeps");
     affinity::set(child, &last).expect("ours");
@@ -381,7 +381,7 @@ fn a_job_released_in_the_middle_leaves_no_child_behind() {
     watching.until("that it sleeps", |watching| watching.left(sched::DetachCause::Idle));
     // On a busy machine it may have waited for a CPU only, and is a job again, until it sleeps for good.
     let is_over =
-        || procfs::stat("/".as_ref(), crowd.0.pid()).is_ok_and(|stat| stat.comm == "sleep");
+        || procfs::stat("/".as_ref(), crowd.0.pid()).is_ok_and(|stat| stat.comm_text() == "sleep");
     watching.until("the end of its work", |_| is_over());
     let is_ours = |&pid: &u32| affinity::get(pid).is_ok_and(|mask| mask != all);
     watching.until("that nobody has anything of ours left", |watching| {

@@ -156,7 +156,7 @@ fn wait(
 /// A process named after its program.
 fn job_line(pid: u32, job: JobId) -> JobLine {
     let stat = linux::procfs::stat("/".as_ref(), pid);
-    let name =
-        stat.map_or_else(|_| format!("job-{}", job.0), |stat| format!("{}-{pid}", stat.comm_text()));
+    let name = stat
+        .map_or_else(|_| format!("job-{}", job.0), |stat| format!("{}-{pid}", stat.comm_text()));
     JobLine { pid, name }
 }

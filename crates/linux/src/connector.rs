@@ -234,8 +234,7 @@ mod tests {
         let fork = message(FORK, &[10, 10, 20, 20]);
         let thread = message(FORK, &[10, 10, 21, 10]);
         let exec = message(EXEC, &[20, 20]);
-        let (exit, thread_exit) =
-            (message(EXIT, &[20, 20, 0, 17]), message(EXIT, &[21, 10, 0, 0]));
+        let (exit, thread_exit) = (message(EXIT, &[20, 20, 0, 17]), message(EXIT, &[21, 10, 0, 0]));
         let all = [fork, thread, exec, thread_exit, message(4, &[1, 1]), exit].concat();
         let expected = [
             ProcessEvent::Forked { parent: 10, child: 20 },

@@ -472,9 +472,8 @@ Node 1 HugePages_Free:      3
     fn the_memory_of_this_process_is_found_by_walk_and_by_samples() {
         let touched = vec![1u8; 32 << 20];
         let mut cost = WalkCost::default();
-        let mut sample = |time| {
-            sample_process(Path::new("/"), own(), SampleEffort::of(time), &mut cost)
-        };
+        let mut sample =
+            |time| sample_process(Path::new("/"), own(), SampleEffort::of(time), &mut cost);
         let walked = match sample(Nanos::from_secs(10)) {
             Ok(walked) => walked,
             Err(error) => {

@@ -214,7 +214,10 @@ impl Place<'_> {
             );
         }
         if !self.is_live {
-            return (Availability::Unknown, format!("{units}; {}", only_on_machine(self.paranoid())));
+            return (
+                Availability::Unknown,
+                format!("{units}; {}", only_on_machine(self.paranoid())),
+            );
         }
         match try_open(Event::CpuClock, CounterTarget::Cpu(first_cpu()), false) {
             Ok(()) => (Availability::Yes, units),
@@ -260,7 +263,9 @@ impl Place<'_> {
             Ok(features) if features.contains("mbm_total_bytes") => {
                 (Availability::Yes, "resctrl".to_owned())
             }
-            Ok(_) => (Availability::No, "resctrl of this processor has no memory traffic".to_owned()),
+            Ok(_) => {
+                (Availability::No, "resctrl of this processor has no memory traffic".to_owned())
+            }
             Err(_) if self.has("sys/fs/resctrl/schemata") => (
                 Availability::No,
                 "resctrl is mounted, but this processor has no monitoring".to_owned(),
@@ -292,9 +297,7 @@ impl Place<'_> {
                 Availability::No,
                 "the kernel has no PSI (since Linux 4.20, CONFIG_PSI)".to_owned(),
             ),
-            Err(_) => {
-                (Availability::No, "PSI is disabled: boot the kernel with psi=1".to_owned())
-            }
+            Err(_) => (Availability::No, "PSI is disabled: boot the kernel with psi=1".to_owned()),
         }
     }
 
@@ -371,9 +374,7 @@ mod tests {
              set it to 1 or less, or give CAP_PERFMON"
         );
         let faults = answer(Event::Faults, 2, false, true);
-        assert!(
-            faults.starts_with("Yes: perf_event_open, page faults only, in user mode only")
-        );
+        assert!(faults.starts_with("Yes: perf_event_open, page faults only, in user mode only"));
         // As in Debian's kernels.
         assert_eq!(
             answer(Event::Faults, 3, false, false),

@@ -168,7 +168,8 @@ fn cells(
             (page - page % cell).max(at)
         };
         let is_rest = end - start <= cell || *n_left == 0;
-        let after = if is_rest { end } else { (first - first % cell).saturating_add(cell).min(end) };
+        let after =
+            if is_rest { end } else { (first - first % cell).saturating_add(cell).min(end) };
         match &mut open {
             Some(open) if open.1 == first => open.1 = after,
             open => _ = open.replace((first, after)).map(&mut each),

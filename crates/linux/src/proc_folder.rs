@@ -187,7 +187,8 @@ mod tests {
     }
 
     fn status(uids: &str, caps: &str, more: &str) -> ProcStatus {
-        let text = format!("Tgid:\t7\nUid:\t{uids}\nCapEff:\t{caps}\nCpus_allowed_list:\t0\n{more}");
+        let text =
+            format!("Tgid:\t7\nUid:\t{uids}\nCapEff:\t{caps}\nCpus_allowed_list:\t0\n{more}");
         parse_status(&text).expect("all fields")
     }
 

@@ -164,7 +164,8 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Opens a file that will be read several times.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    fault::retry("open", || Ok(rustix::fs::open(path, flags, Mode::empty())?)).map_err(not_found_if_exited)
+    fault::retry("open", || Ok(rustix::fs::open(path, flags, Mode::empty())?))
+        .map_err(not_found_if_exited)
 }
 
 /// Reads a kept descriptor from its start. The text is cut at the size of the buffer.

@@ -94,7 +94,12 @@ const CONTROLLER_TYPES: &[ControllerType] = &[
         writes: &["data_write", "write"],
         channels: &[],
     },
-    ControllerType { device: "uncore_imc", reads: &["data_reads"], writes: &["data_writes"], channels: &[] },
+    ControllerType {
+        device: "uncore_imc",
+        reads: &["data_reads"],
+        writes: &["data_writes"],
+        channels: &[],
+    },
     ControllerType {
         device: "amd_umc_",
         reads: &["event=0x0a,rdwrmask=0x1"],

@@ -167,7 +167,8 @@ fn pid_selects_the_process_and_its_children() {
     });
     watch.wait_until_managed(&[], &[&other]);
     let child = child().expect("the script wrote it");
-    let born_ticks = linux::procfs::stat("/".as_ref(), child).expect("it is running").start_time_ticks;
+    let born_ticks =
+        linux::procfs::stat("/".as_ref(), child).expect("it is running").start_time_ticks;
     super::kill(base::TaskId { tid: child, start_time_ticks: born_ticks });
     assert_eq!(watch.end().1, Some(0));
 }
@@ -186,7 +187,8 @@ fn watch_ends_when_all_selected_processes_and_their_children_have_exited() {
         .trim()
         .parse()
         .expect("a number");
-    let born_ticks = linux::procfs::stat("/".as_ref(), child).expect("it is running").start_time_ticks;
+    let born_ticks =
+        linux::procfs::stat("/".as_ref(), child).expect("it is running").start_time_ticks;
     drop(parent);
     watch.until("its end", |status| status["managed"].as_array().is_some_and(Vec::is_empty));
     assert!(watch.program.0.try_wait().expect("permitted").is_none(), "its child is running");

@@ -133,6 +133,7 @@ impl Watching {
 
 /// Processes by number.
 pub fn choice(pids: &[u32]) -> Selection {
-    let whose = |pid: &u32| (*pid, procfs::stat("/".as_ref(), *pid).expect("alive").start_time_ticks);
+    let whose =
+        |pid: &u32| (*pid, procfs::stat("/".as_ref(), *pid).expect("alive").start_time_ticks);
     Selection { pids: pids.iter().map(whose).collect(), ..Selection::default() }
 }

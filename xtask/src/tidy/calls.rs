@@ -17,7 +17,8 @@ use super::Fault;
 const CRATE: &str = "crates/linux/src/";
 
 /// Marks of a fault point; a function with system calls contains one. A child between fork and exec uses `check`.
-const FAULT_POINTS: &[&str] = &["fault::refuse(", "fault::retry(", "check(\"", "// No fault injection: "];
+const FAULT_POINTS: &[&str] =
+    &["fault::refuse(", "fault::retry(", "check(\"", "// No fault injection: "];
 
 /// Files for tests only, and files that implement the faults.
 const EXEMPT: &[&str] = &["fault.rs", "isolated_test.rs", "pages/fault_tests.rs"];

@@ -125,7 +125,8 @@ impl Leftovers {
         for (pid, process) in parts.session.tasks.processes_of(job).filter(|(pid, _)| *pid != first)
         {
             match procfs::stat("/".as_ref(), pid) {
-                Ok(stat) if stat.start_time_ticks != process.start_time_ticks || stat.state == 'Z' => {}
+                Ok(stat)
+                    if stat.start_time_ticks != process.start_time_ticks || stat.state == 'Z' => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 // A process that cannot be read now is signalled even so.
                 Ok(_) | Err(_) => rest.push((pid, process.start_time_ticks)),

@@ -170,7 +170,11 @@ impl ListedProcesses {
     }
 
     /// The processes to kill, of all that are running.
-    fn members(&self, all: &BTreeMap<u32, ProcStat>, marked: &BTreeSet<u32>) -> BTreeSet<ProcessKey> {
+    fn members(
+        &self,
+        all: &BTreeMap<u32, ProcStat>,
+        marked: &BTreeSet<u32>,
+    ) -> BTreeSet<ProcessKey> {
         let is_listed = |pid: u32, stat: &ProcStat| {
             let process = (pid, stat.start_time_ticks);
             marked.contains(&pid)
@@ -182,11 +186,13 @@ impl ListedProcesses {
         let groups: BTreeSet<u32> =
             ours.iter().filter_map(|pid| Some(all.get(pid)?.group)).collect();
         let is_listed_group = |group: u32| self.groups.iter().any(|&(listed, _)| listed == group);
-        let in_group = |stat: &ProcStat| is_listed_group(stat.group) && groups.contains(&stat.group);
+        let in_group =
+            |stat: &ProcStat| is_listed_group(stat.group) && groups.contains(&stat.group);
         ours.extend(all.iter().filter(|(_, stat)| in_group(stat)).map(|(&pid, _)| pid));
         loop {
-            let is_child =
-                |(pid, stat): &(&u32, &ProcStat)| !ours.contains(pid) && ours.contains(&stat.parent);
+            let is_child = |(pid, stat): &(&u32, &ProcStat)| {
+                !ours.contains(pid) && ours.contains(&stat.parent)
+            };
             let children: Vec<u32> = all.iter().filter(is_child).map(|(&pid, _)| pid).collect();
             if children.is_empty() {
                 break;

@@ -198,7 +198,8 @@ fn unwritable(folder: &Path, version: Version) -> Option<String> {
 fn strangers(root: &Path, folder: &Path) -> Vec<(u32, String)> {
     let own = std::process::id();
     let all = files::processes(folder).unwrap_or_default();
-    let named = |pid| (pid, procfs::stat(root, pid).map_or_else(|_| "?".to_owned(), |s| s.comm_text()));
+    let named =
+        |pid| (pid, procfs::stat(root, pid).map_or_else(|_| "?".to_owned(), |s| s.comm_text()));
     all.into_iter().filter(|&pid| !comes_from(root, pid, own)).map(named).collect()
 }
 

@@ -191,7 +191,8 @@ pub(crate) mod tests {
     #[test]
     fn reserved_and_sparse_terabytes_do_not_hide_resident_memory() {
         let (root, pid) = (Path::new("/"), std::process::id());
-        let (used, sparse_end) = (mapping(128 * MIB, libc::PROT_READ | libc::PROT_WRITE, 64), 8 * TIB);
+        let (used, sparse_end) =
+            (mapping(128 * MIB, libc::PROT_READ | libc::PROT_WRITE, 64), 8 * TIB);
         let reserved = mapping(16 * TIB, libc::PROT_NONE, 0);
         let sparse = mapping(sparse_end, libc::PROT_READ | libc::PROT_WRITE, 32);
         let parts = || super::super::resident_parts(root, pid).expect("own memory");

@@ -40,7 +40,8 @@ impl MoveRange {
 /// The same addresses with the hot ones first, in the order of `hot`. Hot ranges are extended to whole pages,
 /// and to blocks of `block` bytes if the range may contain huge pages, so that these are not split.
 pub fn hot_first(ranges: &[MoveRange], hot: &[(u64, u64)], block: u64) -> Vec<MoveRange> {
-    let mut rest: Vec<MoveRange> = ranges.iter().copied().filter(|range| !range.is_empty()).collect();
+    let mut rest: Vec<MoveRange> =
+        ranges.iter().copied().filter(|range| !range.is_empty()).collect();
     let mut first = Vec::new();
     for &(from, to) in hot.iter().filter(|(from, to)| from < to) {
         let mut left = Vec::with_capacity(rest.len());

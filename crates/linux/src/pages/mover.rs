@@ -539,12 +539,7 @@ fn is_temporary(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::ENOMEM | libc::EBUSY))
 }
 
-fn cause(
-    failed: &mut FailedPageCounts,
-    node: Option<i32>,
-    answer: i32,
-    to: NodeId,
-) -> &mut u64 {
+fn cause(failed: &mut FailedPageCounts, node: Option<i32>, answer: i32, to: NodeId) -> &mut u64 {
     match (node, answer.wrapping_neg()) {
         (None, _) => &mut failed.exited,
         (Some(node), _) if node < 0 => &mut failed.not_present,

@@ -139,7 +139,8 @@ impl ProcessMemory {
         request: &MoveRequest,
     ) -> io::Result<(MoveRange, u64)> {
         let (page, huge) = self.sizes;
-        let share = u128::from(SAMPLES_OF_ALL) * u128::from(end - start) / u128::from(length.max(1));
+        let share =
+            u128::from(SAMPLES_OF_ALL) * u128::from(end - start) / u128::from(length.max(1));
         let n_samples = u64::try_from(share).unwrap_or(SAMPLES).clamp(1, SAMPLES);
         let stride = ((end - start) / n_samples / page).max(1) * page;
         let pages: Vec<u64> = (start..end).step_by(stride as usize).collect();

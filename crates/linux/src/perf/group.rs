@@ -79,7 +79,6 @@ pub fn named(group: &[(CounterEvent, Attr)]) -> Vec<(String, Attr)> {
     group.iter().map(|(event, attr)| (event.name().to_owned(), *attr)).collect()
 }
 
-
 /// An open group.
 #[derive(Debug)]
 pub struct Group {

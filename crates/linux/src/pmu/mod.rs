@@ -12,7 +12,7 @@ mod format;
 mod grouping;
 mod uarch;
 
-pub use choice::{EventChoice, choose};
 pub(crate) use choice::{DEVICES, format_of};
+pub use choice::{EventChoice, choose};
 pub use format::{Format, FormatError, encode};
 pub use uarch::{CpuIdentity, Pmu, Uarch, UarchError, UarchEvent, identity, uarch_of, uarchs};

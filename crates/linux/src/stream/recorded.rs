@@ -174,7 +174,8 @@ impl Recorded {
                 self.add_group(open, target(task, cpu)?, &events, errno);
             }
             Line::Group { group, hex, errno } => {
-                let hex = hex.map(|hex| from_hex(&hex).ok_or("hex has no pairs of hexadecimal digits"));
+                let hex =
+                    hex.map(|hex| from_hex(&hex).ok_or("hex has no pairs of hexadecimal digits"));
                 self.now.groups.insert(group, answer(hex.transpose()?, errno)?);
             }
         }

@@ -101,7 +101,12 @@ impl TaskReader {
     }
 
     /// Adds new threads and children of a process that has run.
-    fn find_new(&mut self, (job, pid): (JobId, u32), mask: &Arc<CpuSet>, sampled: &mut SampledTasks) {
+    fn find_new(
+        &mut self,
+        (job, pid): (JobId, u32),
+        mask: &Arc<CpuSet>,
+        sampled: &mut SampledTasks,
+    ) {
         let Some(process) = self.processes.get_mut(&(job, pid)) else { return };
         if !process.is_checked_for_new() {
             return;

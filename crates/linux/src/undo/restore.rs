@@ -267,7 +267,8 @@ fn lock_patiently(file: &OwnedFd) -> io::Result<Option<Verdict>> {
 }
 
 fn owner_lives(header: &Header) -> bool {
-    let is_owner = |stat: &ProcStat| header.born_ticks == 0 || stat.start_time_ticks == header.born_ticks;
+    let is_owner =
+        |stat: &ProcStat| header.born_ticks == 0 || stat.start_time_ticks == header.born_ticks;
     match procfs::stat(Path::new("/"), header.pid) {
         Ok(stat) => stat.state != 'Z' && is_owner(&stat),
         // An owner that cannot be read may be running: its record is left alone.

@@ -112,7 +112,11 @@ impl JobMove {
     }
 
     /// Opens the memory of a process; `None` if it has a memory policy that is respected.
-    fn open(&self, process: TaskId, heat: &AddressSampling) -> io::Result<Option<Mover<ProcessMemory>>> {
+    fn open(
+        &self,
+        process: TaskId,
+        heat: &AddressSampling,
+    ) -> io::Result<Option<Mover<ProcessMemory>>> {
         let reserve_permille = self.config.options.reserve_permille;
         let memory = ProcessMemory::open(process.tid, process.start_time_ticks, reserve_permille)?;
         if self.config.is_attached && memory.has_own_policy()? {

@@ -23,8 +23,8 @@ use std::thread::JoinHandle;
 use base::{Bytes, JobId, Nanos, NodeId, TaskId};
 use linux::cgroup::Cgroup;
 use linux::fault;
-use linux::proc_folder::ProcFolder;
 use linux::numa_maps::{ByNode, NodePages};
+use linux::proc_folder::ProcFolder;
 use rustix::event::{EventfdFlags, eventfd};
 use sched::{
     CompletedPageMove, NodeMemory, PageMoveEnd, ProcessMemory, RejectCause, Sample, Target,

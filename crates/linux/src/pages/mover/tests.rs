@@ -47,7 +47,13 @@ impl Fake {
             self.huge.extend(heads);
         }
         let may_be_huge = is_huge;
-        self.ranges.push(MoveRange { start, end, page_size: PAGE, may_be_huge, to_move: end - start });
+        self.ranges.push(MoveRange {
+            start,
+            end,
+            page_size: PAGE,
+            may_be_huge,
+            to_move: end - start,
+        });
         self
     }
 
@@ -263,7 +269,11 @@ fn a_huge_page_is_requested_once_and_moves_as_a_whole() {
 fn a_block_of_base_pages_moves_page_by_page() {
     let mut fake = Fake::default().range(2, 1024, 0, true);
     fake.huge.clear();
-    check(fake, request(u64::MAX), expect!["requested 4096 moved 4096 failed not attempted 0: Done"]);
+    check(
+        fake,
+        request(u64::MAX),
+        expect!["requested 4096 moved 4096 failed not attempted 0: Done"],
+    );
 }
 
 #[test]
@@ -305,7 +315,9 @@ fn failed_pages_are_counted_by_the_status_of_the_kernel() {
     check(
         fake,
         request(u64::MAX),
-        expect!["requested 4000 moved 3984 failed busy: 12288 not_permitted: 4096 not attempted 0: Done"],
+        expect![
+            "requested 4000 moved 3984 failed busy: 12288 not_permitted: 4096 not attempted 0: Done"
+        ],
     );
 }
 
@@ -313,14 +325,26 @@ fn failed_pages_are_counted_by_the_status_of_the_kernel() {
 fn pages_of_a_process_that_exits_are_not_attempted() {
     let exits = Fake { exits_after: Some(2), ..Fake::default() };
     let fake = exits.range(1, 3000, 0, false).with_files();
-    check(fake, request(u64::MAX), expect!["requested 12000 moved 3072 failed not attempted 8928: Exited"]);
+    check(
+        fake,
+        request(u64::MAX),
+        expect!["requested 12000 moved 3072 failed not attempted 8928: Exited"],
+    );
 }
 
 #[test]
 fn unlisted_pages_are_not_attempted() {
     let fake = || Fake { unlisted: 40 << 10, ..Fake::default().range(1, 3000, 0, false) };
-    check(fake(), request(u64::MAX), expect!["requested 12040 moved 12000 failed not attempted 40: Done"]);
-    check(fake(), request(4 << 20), expect!["requested 4096 moved 4096 failed not attempted 0: Limit"]);
+    check(
+        fake(),
+        request(u64::MAX),
+        expect!["requested 12040 moved 12000 failed not attempted 40: Done"],
+    );
+    check(
+        fake(),
+        request(4 << 20),
+        expect!["requested 4096 moved 4096 failed not attempted 0: Limit"],
+    );
 }
 
 #[test]

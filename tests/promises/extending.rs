@@ -1,14 +1,24 @@
-//! The examples of `docs/extending.md`: a policy, a machine, a program and an event file that are not part of
-//! evenkeel, written against its public interfaces and run on the simulated host.
+//! The examples of `docs/extending.md`: a policy, an event file, a system signal, a subcommand, a machine and a program
+//! that are not part of evenkeel, written against its interfaces.
+
+// The executable has no library; this module is the interface of its subcommands.
+#[path = "../../crates/app/src/command_result.rs"]
+#[allow(dead_code)]
+mod command_result;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::Context;
 use base::{CpuId, CpuSet, Nanos};
+use clap::Parser;
+use command_result::{CommandError, CommandResult, OrUsageError};
 use engine::{Engine, Sink, TurnRecord};
 use host_sim::{SimHost, SimOptions};
 use linux::pmu::Uarch;
+use linux::source::{Live, Source};
 use policy::{Param, Params, PolicyInfo, Values};
 use program::profile::parse_profile;
 use sched::{Action, JobState, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
@@ -69,6 +79,58 @@ impl Policy for Fewest {
     fn interval(&self) -> Option<Nanos> {
         Some(Nanos::from_millis(250))
     }
+}
+
+/// Page migrations by the kernel since boot, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct KernelMigrations {
+    n_migrated: Option<u64>,
+    n_failed: Option<u64>,
+}
+
+/// Reads the counters from `/proc/vmstat` of this machine or of a recording.
+fn read_migrations(source: &mut dyn Source) -> std::io::Result<KernelMigrations> {
+    Ok(parse_vmstat(&linux::source::text(source, "proc/vmstat")?))
+}
+
+/// Parses `/proc/vmstat`. A counter that the kernel does not have is absent, not zero.
+fn parse_vmstat(text: &str) -> KernelMigrations {
+    let counter = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        line.trim().parse().ok()
+    };
+    let (n_migrated, n_failed) = (counter("pgmigrate_success"), counter("pgmigrate_fail"));
+    KernelMigrations { n_migrated, n_failed }
+}
+
+/// Growth between two samples.
+fn migrations_between(before: KernelMigrations, now: KernelMigrations) -> KernelMigrations {
+    let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+    KernelMigrations {
+        n_migrated: grown(now.n_migrated, before.n_migrated),
+        n_failed: grown(now.n_failed, before.n_failed),
+    }
+}
+
+/// Print the CPUs of each node of a machine file
+#[derive(Debug, clap::Parser)]
+struct NodesArgs {
+    /// Read this machine file
+    #[arg(long, value_name = "FILE")]
+    machine: PathBuf,
+}
+
+/// Prints one line per node.
+fn print_nodes(args: &NodesArgs, out: &mut dyn Write) -> CommandResult {
+    let path = args.machine.display().to_string();
+    let text = std::fs::read_to_string(&args.machine)
+        .with_context(|| format!("cannot read {path}"))
+        .or_usage_error()?;
+    let machine = parse_toml(&text, &path).or_usage_error()?;
+    for node in machine.nodes() {
+        writeln!(out, "{} has the CPUs {}", node.id, node.cpus)?;
+    }
+    Ok(())
 }
 
 const MACHINE: &str = r#"
@@ -198,6 +260,34 @@ fn an_event_file_names_an_event_or_a_reason_for_each_counter_event() {
 }
 
 #[test]
+fn a_system_signal_is_read_below_any_root_and_its_growth_needs_two_samples() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::create_dir(folder.path().join("proc")).expect("a folder");
+    let sample = |text: &str| {
+        std::fs::write(folder.path().join("proc/vmstat"), text).expect("a file");
+        read_migrations(&mut Live::new(folder.path())).expect("readable")
+    };
+    let first = sample("nr_free_pages 7\npgmigrate_success 100\npgmigrate_fail 2\n");
+    let second = sample("nr_free_pages 9\npgmigrate_success 130\n");
+    let grown = migrations_between(first, second);
+    assert_eq!(grown, KernelMigrations { n_migrated: Some(30), n_failed: None });
+}
+
+#[test]
+fn a_subcommand_prints_its_result_and_an_invalid_file_is_a_usage_error() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("machine.toml");
+    let args = ["nodes", "--machine", path.to_str().expect("UTF-8")];
+    let args = NodesArgs::try_parse_from(args).expect("valid arguments");
+    let mut out = Vec::new();
+    let missing = print_nodes(&args, &mut out);
+    assert!(matches!(missing, Err(CommandError::Usage(_))), "{missing:?}");
+    std::fs::write(&path, MACHINE).expect("a file");
+    print_nodes(&args, &mut out).expect("a machine");
+    assert_eq!(String::from_utf8_lossy(&out), "node0 has the CPUs 0-3\n");
+}
+
+#[test]
 fn the_code_blocks_of_the_page_are_the_source_of_these_tests() {
     let (page, source) = (include_str!("../../docs/extending.md"), include_str!("extending.rs"));
     let mut n_blocks = 0;
@@ -208,5 +298,5 @@ fn the_code_blocks_of_the_page_are_the_source_of_these_tests() {
             n_blocks += 1;
         }
     }
-    assert_eq!(n_blocks, 6);
+    assert_eq!(n_blocks, 9);
 }

@@ -135,11 +135,11 @@ fn no_policy_ends_before_the_oracle_and_it_says_how_much_it_knows() {
     }
     let runs = told["runs"].as_array().expect("runs");
     for run in runs {
-        let found = &run["found"];
+        let found = &run["oracle"];
         assert_eq!(found.is_null(), run["policy"] != "oracle", "{run}");
         if !found.is_null() {
             // Six jobs on two caches alike: one job's cache does not matter.
-            assert_eq!((&found["n_placements"], &found["is_all"]), (&32.into(), &true.into()));
+            assert_eq!((&found["n_placements"], &found["is_exhaustive"]), (&32.into(), &true.into()));
             assert!(0.0 <= found["above_bound"].as_f64().expect("a bound"), "{found}");
         }
     }
@@ -154,7 +154,7 @@ fn the_oracle_searches_where_placements_are_too_many() {
     let told = place.compared("small.toml -p linux,oracle[runs=5] --seeds 1", "out");
     let run = &told["runs"][1];
     assert_eq!(
-        (&run["found"]["n_placements"], &run["found"]["is_all"]),
+        (&run["oracle"]["n_placements"], &run["oracle"]["is_exhaustive"]),
         (&5.into(), &false.into())
     );
     assert!(told["notes"].to_string().contains("small: 5 placements were searched"));
@@ -271,7 +271,7 @@ fn a_run_of_a_comparison_is_the_run_of_evenkeel_run() {
         .expect("it starts");
         let report: Value = serde_json::from_slice(&alone.stdout).expect("JSON");
         let wall_s = report["run"]["wall_ns"].as_u64().expect("a number") as f64 / 1e9;
-        assert_eq!(run["whole_s"].as_f64(), Some(wall_s), "{policy} {seed}");
+        assert_eq!(run["makespan_s"].as_f64(), Some(wall_s), "{policy} {seed}");
         assert_eq!(run["n_moves"], report["totals"]["n_moves"]);
     }
 }
@@ -315,7 +315,7 @@ fn the_tables_for_other_programs_have_a_row_for_each_job_and_for_each_summary() 
     let table = place.read("here.csv");
     assert_eq!(table, place.read("out/runs.csv"));
     expect![[r#"
-        policy,workload,seed,ended,whole_s,slowdown,unfairness,n_migrations,n_moves,pages_moved_bytes,job,job_start_s,job_end_s,job_slowdown
+        policy,workload,seed,status,makespan_s,slowdown,unfairness,n_migrations,n_moves,pages_moved_bytes,job,job_start_s,job_end_s,job_slowdown
     "#]]
     .assert_eq(&table.lines().take(1).map(|line| format!("{line}\n")).collect::<String>());
     // Two policies, two seeds, six jobs.
@@ -377,9 +377,9 @@ fn what_a_time_limit_cut_is_left_out_and_told() {
     let text = tool::text(&told.stdout);
     assert!(text.contains("4 runs are excluded from all metrics"), "{text}");
     let json = place.json("out");
-    assert_eq!(json["summary"][0]["n_left_out"], 2);
+    assert_eq!(json["summary"][0]["n_excluded"], 2);
     assert_eq!(json["summary"][0]["mean_s"], Value::Null);
-    assert_eq!(json["runs"][0]["ended"], "stopped");
+    assert_eq!(json["runs"][0]["status"], "stopped");
     assert_eq!(refuse_what_breaks_the_schema(&json), [""; 0]);
     assert!(!place.read("out/compare.html").contains("NaN"));
 }

@@ -119,7 +119,7 @@ fn a_profile_is_written_and_found_by_its_program_which_gets_its_class() {
     let profile = program::profile::parse_profile(&text, &file).expect("it is a profile");
     assert_eq!(profile.class.map(|(class, _)| u64::from(class.number())), Some(class));
     let page = fs::read_to_string(file.with_extension("html")).expect("it has charts");
-    assert!(page.contains("<svg class=\"chart\"") && page.ends_with("</html>\n"));
+    assert!(page.contains("<svg class=\"plot\"") && page.ends_with("</html>\n"));
 
     let job =
         "[[job]]\nname = 'a'\nload = ['columns', '--n', '64', '--ops', '1', '--no-self-check']\n";

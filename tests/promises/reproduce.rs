@@ -47,11 +47,11 @@ fn the_json_holds_to_the_schema_that_ships_and_says_what_prints_it_again() {
     let account: Value = serde_json::from_str(&said).expect("it is JSON");
     assert_eq!(faults(&account), [""; 0]);
     let command = "evenkeel reproduce divided --only fig-1,fig-6 --seeds 3,5 --draws 4";
-    assert_eq!((&account["command"], &account["format"]), (&command.into(), &1.into()));
+    assert_eq!((&account["command"], &account["format"]), (&command.into(), &2.into()));
     assert_eq!(account["machines"], serde_json::json!(["xeon-2x4"]));
     let words: Vec<&str> = command.split(' ').skip(2).chain(["--quiet", "--json"]).collect();
     assert_eq!(told(&words), said);
-    for (field, wrong) in [("format", "1".into()), ("draws", Value::Null)] {
+    for (field, wrong) in [("format", "1".into()), ("n_draws", Value::Null)] {
         let mut broken = account.clone();
         broken[field] = wrong;
         assert!(!faults(&broken).is_empty(), "{field}");
@@ -72,7 +72,7 @@ fn figures_are_numbers_with_units_and_intervals_and_the_papers_are_marked() {
         .collect();
     assert_eq!(marks, [false, true, false, false]);
     let row = &table["rows"][0];
-    let (paper, ours) = (&row[1]["figures"][0], &row[3]["figures"][0]);
+    let (paper, ours) = (&row[1]["values"][0], &row[3]["values"][0]);
     assert_eq!((&paper["low"], &paper["high"]), (&(-0.8).into(), &4.5.into()));
     assert_eq!((&ours["unit"], &paper["unit"]), (&"%".into(), &"%".into()));
     let [low, value, high] =
@@ -81,7 +81,7 @@ fn figures_are_numbers_with_units_and_intervals_and_the_papers_are_marked() {
     let half = (high - low) / 2.0;
     assert_eq!(row[3]["text"], format!("{value:+.1}±{half:.1}"));
     let claim = &account["experiments"][0]["claims"][0];
-    assert_eq!(claim["figures"].as_array().map(Vec::len), Some(5), "{claim}");
+    assert_eq!(claim["values"].as_array().map(Vec::len), Some(5), "{claim}");
 }
 
 #[test]

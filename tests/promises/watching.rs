@@ -327,7 +327,7 @@ fn what_a_killed_watch_left_is_put_back_by_restore() {
     }
     let status = evenkeel(&["status", "--json"]).output().expect("it starts");
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
-    assert_eq!(status[0]["owner"], "alive");
+    assert_eq!(status[0]["writer"], "running");
     drop(watch); // Killed outright.
     assert_eq!(mask(busy.pid()).len(), 1, "nobody has put it back yet");
     let gone = evenkeel(&["status"]).output().expect("it starts");

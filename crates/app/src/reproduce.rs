@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow};
 use base::StopFlag;
 use lab::compare::seeds;
-use lab::reproduce::{Experiment, RunPool, STUDIES, Study, html, list, text};
+use lab::reproduce::{Experiment, RunPool, STUDIES, Study, list, text};
 
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
@@ -80,15 +80,15 @@ pub fn main(args: &Args) -> CommandResult {
     })?;
     eprint!("{clear}");
     let out = match args.json {
-        true => run.account.to_json().context("cannot write JSON")? + "\n",
+        true => run.result.to_json().context("cannot write JSON")? + "\n",
         false => text(&run),
     };
     std::io::stdout().write_all(out.as_bytes())?;
     if let Some(file) = &args.html {
-        std::fs::write(file, html(&run))
+        std::fs::write(file, run.result.to_html(&run.charts))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    match run.account.left_out.as_slice() {
+    match run.result.not_run.as_slice() {
         [] => Ok(()),
         left => Err(anyhow!(
             "stopped before all experiments were done: run the others with --only {}",

@@ -12,7 +12,7 @@ use engine::TurnRecord;
 use journal::Header;
 use linux::state_file::StateFile;
 use linux::{procfs, system, undo};
-use report::status::{KindWord, ManagedRow, STATE_FORMAT, VerdictWord, WatchState};
+use report::status::{BenefitWord, InstanceState, KindWord, ManagedRow, STATE_FORMAT};
 use sched::{Action, JobEvent, OutcomeResult, Target};
 
 use crate::status::{self, unix_seconds};
@@ -24,7 +24,7 @@ const RUN_WRITE_INTERVAL: Nanos = Nanos::from_secs(1);
 
 /// A state and its file.
 pub struct StateWriter {
-    pub state: WatchState,
+    pub state: InstanceState,
     file: Option<StateFile>,
     /// Whether an event has not been written yet.
     is_changed: bool,
@@ -50,8 +50,8 @@ impl StateWriter {
     pub fn learn(&mut self, record: &TurnRecord<'_>) {
         self.state.at_ns = record.turn.at.0;
         if let Some(basis) = record.current_load_basis() {
-            self.state.tier = basis.tier.to_string();
-            self.state.level = basis.level.to_string();
+            self.state.signal_tier = basis.tier.to_string();
+            self.state.domain_level = basis.level.to_string();
         }
         let placed = record.outcomes.iter().filter(|outcome| {
             let is_done = matches!(outcome.result, OutcomeResult::Done { n } if n != 0);
@@ -90,36 +90,36 @@ impl StateWriter {
     }
 }
 
-fn state(header: &Header, kind: KindWord, acts: bool, journal: Option<&Path>) -> WatchState {
+fn state(header: &Header, kind: KindWord, acts: bool, journal: Option<&Path>) -> InstanceState {
     let pid = std::process::id();
-    WatchState {
+    InstanceState {
         evenkeel_state: STATE_FORMAT,
         tool: header.tool.clone(),
         kind,
         run: header.run_id.clone(),
         pid,
-        born_ticks: procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.start_time_ticks),
-        boot: system::boot_id("/".as_ref()).unwrap_or_default(),
+        start_time_ticks: procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.start_time_ticks),
+        boot_id: system::boot_id("/".as_ref()).unwrap_or_default(),
         started_unix_s: header.started_unix_s,
         written_unix_s: header.started_unix_s,
         at_ns: 0,
         acts,
-        choice: header.workload.clone(),
+        selection: header.workload.clone(),
         policy: header.policy.spec.clone(),
-        tier: "none".to_owned(),
-        level: String::new(),
-        way: String::new(),
-        cpus_targets: None,
-        cpus_whole: None,
+        signal_tier: "none".to_owned(),
+        domain_level: String::new(),
+        discovery: String::new(),
+        target_cpus: None,
+        possible_cpus: None,
         n_known: 0,
-        n_asleep: 0,
-        n_heirs: 0,
+        n_idle: 0,
+        n_inherited: 0,
         n_moves: 0,
         pages_moved_bytes: 0,
-        verdict: if acts { VerdictWord::NotJudged } else { VerdictWord::Watches },
-        verdict_text: None,
+        benefit: if acts { BenefitWord::Unknown } else { BenefitWord::DryRun },
+        benefit_text: None,
         managed: Vec::new(),
-        left_alone: Vec::new(),
+        excluded: Vec::new(),
         journal: journal.map(|path| path.display().to_string()),
     }
 }
@@ -144,7 +144,7 @@ impl RunState {
         for event in &record.sample.jobs {
             match event {
                 JobEvent::Ended(job, _) => drop(self.running.remove(job)),
-                JobEvent::Unmanaged(job, _) => self.change(*job, |row| row.hands_off = true),
+                JobEvent::Unmanaged(job, _) => self.change(*job, |row| row.is_unmanaged = true),
                 _ => {}
             }
         }
@@ -180,12 +180,12 @@ impl RunState {
         let row = ManagedRow {
             name,
             pid,
-            born_ticks: procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.start_time_ticks),
+            start_time_ticks: procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.start_time_ticks),
             since_ns: at.0,
             cpus_before: linux::affinity::get(0).map_or(String::new(), |cpus| cpus.to_string()),
             cpus_placed: None,
             reason: None,
-            hands_off: false,
+            is_unmanaged: false,
         };
         self.running.insert(job, row);
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use linux::{procfs, state_file, system, undo};
-use report::status::{OwnerWord, STATE_FORMAT, Status, WatchState};
+use report::status::{InstanceState, STATE_FORMAT, Status, WriterWord};
 
 use crate::command_result::{CommandError, CommandResult};
 
@@ -37,7 +37,7 @@ pub fn main(args: &Args) -> CommandResult {
     for problem in &problems {
         writeln!(std::io::stderr(), "evenkeel: {problem}")?;
     }
-    let is_killed = |status: &Status| status.owner == OwnerWord::Gone && status.state.acts;
+    let is_killed = |status: &Status| status.writer == WriterWord::Exited && status.state.acts;
     let failed = !problems.is_empty() || all.iter().any(is_killed);
     if failed { Err(CommandError::Reported) } else { Ok(()) }
 }
@@ -62,7 +62,7 @@ fn read() -> (Vec<Status>, Vec<String>) {
 }
 
 /// Parses a state file. Errors state what to do.
-fn parse(path: &Path, text: &str) -> Result<WatchState, String> {
+fn parse(path: &Path, text: &str) -> Result<InstanceState, String> {
     /// Fields of every format version.
     #[derive(serde::Deserialize)]
     struct StateVersion {
@@ -82,21 +82,21 @@ fn parse(path: &Path, text: &str) -> Result<WatchState, String> {
     serde_json::from_str(text).map_err(foreign)
 }
 
-fn is_of_another_boot(state: &WatchState) -> bool {
-    system::boot_id("/".as_ref()).is_ok_and(|boot| boot != state.boot)
+fn is_of_another_boot(state: &InstanceState) -> bool {
+    system::boot_id("/".as_ref()).is_ok_and(|boot| boot != state.boot_id)
 }
 
-fn is_running(state: &WatchState) -> bool {
+fn is_running(state: &InstanceState) -> bool {
     match procfs::stat("/".as_ref(), state.pid) {
-        Ok(stat) => stat.start_time_ticks == state.born_ticks && stat.state != 'Z',
+        Ok(stat) => stat.start_time_ticks == state.start_time_ticks && stat.state != 'Z',
         // A process that cannot be inspected may be running.
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
 }
 
 /// Removes state files of killed processes for which `is_settled` holds.
-pub fn remove_stale(is_settled: impl Fn(&WatchState) -> bool) {
-    for (path, text) in state_file::read_all(&undo::folders()) {
+pub fn remove_stale(is_settled: impl Fn(&InstanceState) -> bool) {
+    for (path, text) in state::read_all(&undo::folders()) {
         let state = text.ok().and_then(|text| parse(&path, &text).ok());
         if state.is_some_and(|state| !is_running(&state) && is_settled(&state)) {
             // On failure, status reports the process as killed again.
@@ -105,9 +105,9 @@ pub fn remove_stale(is_settled: impl Fn(&WatchState) -> bool) {
     }
 }
 
-fn status(path: &Path, state: WatchState, now: u64) -> Status {
+fn status(path: &Path, state: InstanceState, now: u64) -> Status {
     Status {
-        owner: if is_running(&state) { OwnerWord::Alive } else { OwnerWord::Gone },
+        writer: if is_running(&state) { WriterWord::Running } else { WriterWord::Exited },
         path: path.display().to_string(),
         age_s: now.saturating_sub(state.written_unix_s),
         state,

@@ -1,51 +1,50 @@
-//! How a field is described once, and what can be made of the description.
+//! Descriptions of the fields of reports.
 //!
-//! [`record!`] makes a struct of the report. Each of its fields says its name, what heads its column,
-//! its unit and its meaning in one line; from that come the struct's documentation, the JSON, the schema, the
-//! table in the docs and the hints in the HTML page.
+//! [`record!`] defines a struct of a report. One line per field has its name, label, unit and meaning; the
+//! documentation of the struct, the JSON, the schema, the page of fields and the tooltips of HTML pages are derived from it.
 
-/// One field of the report.
+/// Description of a field.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name in JSON: the subject first, the unit last.
+    /// Name in JSON: subject first, unit last.
     pub name: &'static str,
-    /// What people read over its column.
+    /// Head of its column.
     pub label: &'static str,
-    /// In what it is told.
+    /// Unit of the value.
     pub unit: Unit,
-    /// What it is.
+    /// Meaning of the value, in sentences.
     pub meaning: &'static str,
-    /// Of what kind it is.
+    /// Type of the value.
     pub shape: fn() -> Shape,
 }
 
-/// In what a figure is told.
+/// Unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// It has none: a name, a number of something, a record.
+    /// No unit: a name, a ratio, a record.
     Plain,
-    /// How many.
+    /// A number of things.
     Count,
-    /// Nanoseconds; as an instant, since the start of the run.
+    /// Nanoseconds; a time is relative to the start of the run.
     Nanos,
     /// Seconds since 1970-01-01 00:00:00 UTC.
     UnixSeconds,
-    /// Seconds and parts of them.
+    /// Seconds, with fractions.
     Seconds,
     /// Bytes.
     Bytes,
-    /// Bytes in a second.
+    /// Bytes per second.
     BytesPerSecond,
-    /// A part of 1.
+    /// A fraction of 1.
     Share,
-    /// Memory operations per second, see the signal tier for what counts as one.
+    /// Memory operations per second; the signal tier defines the operation.
     OpsPerSecond,
     /// Linux list text: `0-3,8`.
     CpuList,
 }
 
 impl Unit {
-    /// In words, for the docs; empty for none.
+    /// The unit in documentation; empty for none.
     pub fn words(self) -> &'static str {
         match self {
             Unit::Plain => "",
@@ -62,32 +61,32 @@ impl Unit {
     }
 }
 
-/// Of what kind a value is in JSON.
+/// Type of a value in JSON.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// Text.
     Text,
-    /// A whole number, not negative.
+    /// A non-negative integer.
     Whole,
-    /// A whole number.
+    /// An integer.
     Signed,
     /// A number.
     Number,
     /// True or false.
     Flag,
-    /// One of some words, each with its meaning.
+    /// One of these words, each with its meaning.
     Word(&'static [(&'static str, &'static str)]),
     /// The value or null.
     Maybe(Box<Shape>),
-    /// Any number of them.
+    /// A list of values of this type.
     List(Box<Shape>),
     /// An object with these fields.
     Record(&'static str, &'static [Field]),
 }
 
-/// A type that can stand in the report.
+/// A type of a field.
 pub trait Described {
-    /// Its kind.
+    /// Its type in JSON.
     fn shape() -> Shape;
 }
 
@@ -122,7 +121,7 @@ impl<T: Described> Described for Vec<T> {
     }
 }
 
-/// A struct of the report and the description of its fields.
+/// Defines a struct of a report with the descriptions of its fields.
 macro_rules! record {
     ($(#[$meta:meta])* $name:ident {
         $($field:ident: $kind:ty, $label:literal, $unit:ident, $meaning:literal;)*
@@ -134,7 +133,7 @@ macro_rules! record {
         }
 
         impl $name {
-            /// The fields, in the order in which they are written.
+            /// The fields in the order of the JSON.
             pub const FIELDS: &'static [crate::describe::Field] = &[$(crate::describe::Field {
                 name: stringify!($field),
                 label: $label,
@@ -152,7 +151,7 @@ macro_rules! record {
     };
 }
 
-/// An enum of the report: each variant with its word in JSON and what it means.
+/// Defines an enum of a report: each variant with its word in JSON and its meaning.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident {
         $($(#[$attribute:meta])* $variant:ident $word:literal $meaning:literal;)*
@@ -164,7 +163,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The word in JSON and for people.
+            /// The word in JSON and in text.
             pub fn word(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)*

@@ -1,7 +1,6 @@
-//! What can be made of the table of fields alone: the page for people and the schema for programs.
+//! Documentation derived from the descriptions of fields: the page of all fields, and JSON schemas.
 //!
-//! Both are checked in (`docs/report-fields.md`, `docs/report.schema.json`); a test says when they
-//! are behind.
+//! Both are checked in (`docs/report-fields.md`, `docs/*.schema.json`); a test fails when they are outdated.
 
 use std::collections::BTreeSet;
 
@@ -13,71 +12,69 @@ use crate::describe::{Described, Field, Shape};
 use crate::explain::Explanation;
 use crate::model::Report;
 use crate::status::Status;
-use crate::study::StudyAccount;
+use crate::study::StudyResult;
 
-/// The page that documents every field of `report.json` and `explain --json`.
+/// The page of all fields, in Markdown.
 pub fn fields_page() -> String {
     let mut page = String::from(
-        "# The fields of a report\n\n\
-         This page is made from the program's own table of fields; the same labels, units and meanings\n\
-         stand in the terminal, in `report.json` and in `report.html`. A figure that was not measured is\n\
-         `null`, never zero. Instants are nanoseconds since the start of the run; the wall clock\n\
-         stands once, in `run.started_unix_s`. `docs/report.schema.json` says the same to programs.\n",
+        "# Report fields\n\n\
+         This page is generated from the descriptions of the fields in the program. The terminal, `report.json` and\n\
+         `report.html` use the same labels, units and meanings. A value that was not measured is `null`, never zero. Times\n\
+         are nanoseconds since the start of the run; `run.started_unix_s` is the only wall-clock time. The JSON schema is\n\
+         `docs/report.schema.json`.\n",
     );
-    page.push_str("\n## report.json\n");
-    add_records(&mut page, Report::shape());
-    page.push_str(
-        "\n## evenkeel explain --json\n\n\
-         The sentences of `evenkeel explain`, with their instants and the codes of their reasons.\n",
-    );
-    add_records(&mut page, Explanation::shape());
-    page.push_str(
-        "\n## evenkeel status --json\n\n\
-         A list of these, one for each evenkeel that looks after programs. The state file itself is the\n\
-         field `state`.\n",
-    );
-    add_records(&mut page, Status::shape());
-    page.push_str(
-        "\n## compare.json\n\n\
-         What [`evenkeel compare`](compare.md) found; `docs/compare.schema.json` says it to programs. Times in it\n\
-         are seconds.\n",
-    );
-    add_records(&mut page, Comparison::shape());
-    page.push_str(
-        "\n## evenkeel reproduce --json\n\n\
-         What [`evenkeel reproduce`](reproduce.md) found; `docs/reproduce.schema.json` says it to programs. Figures are\n\
-         numbers in the unit that stands beside them.\n",
-    );
-    add_records(&mut page, StudyAccount::shape());
-    page.push_str(
-        "\n## evenkeel calibrate --json\n\n\
-         What [`evenkeel calibrate`](policies.md#divided) found; `docs/calibrate.schema.json` says it to programs.\n",
-    );
-    add_records(&mut page, Calibration::shape());
+    let sections = [
+        ("report.json", "", Report::shape()),
+        (
+            "evenkeel explain --json",
+            "The sentences of `evenkeel explain`, with their times and the codes of their reasons.",
+            Explanation::shape(),
+        ),
+        (
+            "evenkeel status --json",
+            "A list with one entry per running or killed evenkeel. The field `state` is the content of the state file.",
+            Status::shape(),
+        ),
+        (
+            "compare.json",
+            "The result of [`evenkeel compare`](compare.md); the JSON schema is `docs/compare.schema.json`. Times are\n\
+             seconds.",
+            Comparison::shape(),
+        ),
+        (
+            "evenkeel reproduce --json",
+            "The result of [`evenkeel reproduce`](reproduce.md); the JSON schema is `docs/reproduce.schema.json`. Each value\n\
+             has its unit.",
+            StudyResult::shape(),
+        ),
+        (
+            "evenkeel calibrate --json",
+            "The result of [`evenkeel calibrate`](policies.md#divided); the JSON schema is `docs/calibrate.schema.json`.",
+            Calibration::shape(),
+        ),
+    ];
+    for (heading, text, shape) in sections {
+        page.push_str(&format!("\n## {heading}\n"));
+        if !text.is_empty() {
+            page.push_str(&format!("\n{text}\n"));
+        }
+        add_records(&mut page, shape);
+    }
     page
 }
 
-/// A JSON Schema (2020-12) of `report.json`.
-pub fn schema() -> Value {
-    schema_of(Report::shape(), "Report", "The report of an evenkeel run")
+/// The JSON schemas (2020-12): the file in `docs/`, and its content.
+pub fn schemas() -> [(&'static str, Value); 4] {
+    [
+        ("report", Report::shape(), "Report", "Report of an evenkeel run"),
+        ("compare", Comparison::shape(), "Comparison", "Result of evenkeel compare"),
+        ("reproduce", StudyResult::shape(), "StudyResult", "Result of evenkeel reproduce"),
+        ("calibrate", Calibration::shape(), "Calibration", "Result of evenkeel calibrate"),
+    ]
+    .map(|(file, shape, root, title)| (file, schema_of(shape, root, title)))
 }
 
-/// A JSON Schema (2020-12) of `compare.json`.
-pub fn comparison_schema() -> Value {
-    schema_of(Comparison::shape(), "Comparison", "What evenkeel compare found")
-}
-
-/// A JSON Schema (2020-12) of what `evenkeel reproduce --json` prints.
-pub fn study_schema() -> Value {
-    schema_of(StudyAccount::shape(), "StudyAccount", "What evenkeel reproduce found")
-}
-
-/// A JSON Schema (2020-12) of what `evenkeel calibrate --json` prints.
-pub fn calibration_schema() -> Value {
-    schema_of(Calibration::shape(), "Calibration", "What evenkeel calibrate found")
-}
-
-fn schema_of(shape: Shape, whole: &str, title: &str) -> Value {
+fn schema_of(shape: Shape, root: &str, title: &str) -> Value {
     let mut definitions = Map::new();
     for (name, fields) in records(shape) {
         definitions.insert(name.to_owned(), record_schema(fields));
@@ -85,12 +82,12 @@ fn schema_of(shape: Shape, whole: &str, title: &str) -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
-        "$ref": format!("#/$defs/{whole}"),
+        "$ref": format!("#/$defs/{root}"),
         "$defs": definitions,
     })
 }
 
-/// All records below a shape, the outermost first, each once.
+/// All distinct records of a shape, the outermost first.
 fn records(shape: Shape) -> Vec<(&'static str, &'static [Field])> {
     let mut found = Vec::new();
     let mut known = BTreeSet::new();
@@ -124,7 +121,7 @@ fn add_records(page: &mut String, shape: Shape) {
     }
 }
 
-/// The meaning, with the words that can stand there.
+/// The meaning of a field and, if it is a word, of each word.
 fn meaning(field: &Field) -> String {
     let mut shape = (field.shape)();
     while let Shape::Maybe(inner) | Shape::List(inner) = shape {

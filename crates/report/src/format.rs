@@ -41,6 +41,11 @@ pub fn count(count: u64) -> String {
     text
 }
 
+/// A count with its noun: `1 policy`, `1 234 policies`.
+pub fn counted(n: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { more })
+}
+
 /// A rate with a prefix: `1.2 k`, `3.4 M`, `12 G`.
 pub fn rate(value: f64) -> String {
     const PREFIXES: [&str; 5] = ["", " k", " M", " G", " T"];
@@ -64,6 +69,44 @@ pub fn percent(share: f64) -> String {
         p if p < 10.0 => format!("{p:.2} %"),
         p => format!("{p:.0} %"),
     }
+}
+
+/// A value or the text of an absent one.
+pub fn or_absent<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| ABSENT.to_owned(), format)
+}
+
+/// A number with this many digits after the point.
+pub fn fixed(value: f64, digits: usize) -> String {
+    format!("{value:.digits$}")
+}
+
+/// A number with four significant digits, at most three of them after the point.
+pub fn four_digits(value: f64) -> String {
+    fixed(value, n_decimals(value))
+}
+
+/// Number of digits after the point for four significant digits, at most three.
+pub fn n_decimals(value: f64) -> usize {
+    match value {
+        value if value < 10.0 => 3,
+        value if value < 100.0 => 2,
+        value if value < 1000.0 => 1,
+        _ => 0,
+    }
+}
+
+/// Two ends of a confidence interval: `0.953-1.237`.
+pub fn ci(ends: Option<&[f64]>, digits: usize, separator: &str) -> Option<String> {
+    match ends {
+        Some([low, high]) => Some(format!("{low:.digits$}{separator}{high:.digits$}")),
+        _ => None,
+    }
+}
+
+/// A relative difference in percent with its sign: `+3.1 %`.
+pub fn signed_percent(share: f64) -> String {
+    format!("{:+.1} %", 100.0 * share)
 }
 
 /// Seconds since 1970 as `2026-11-21 21:03:17 UTC`.

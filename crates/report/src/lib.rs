@@ -11,6 +11,7 @@
 
 mod build;
 pub mod calibration;
+mod chart;
 pub mod comparison;
 mod describe;
 pub mod docs;
@@ -18,6 +19,7 @@ pub mod explain;
 pub mod format;
 mod html;
 mod model;
+mod page;
 pub mod phrases;
 mod places;
 pub mod profile;

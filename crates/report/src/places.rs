@@ -1,6 +1,6 @@
 //! Names of CPU sets: `core 1`, `cpu 3 on node 0`, `cpus 0-5`.
 //!
-//! The level of the placement domains can change during a run, when CPUs go on- or offline; then `llc 1` of
+//! The level of the placement domains can change during a run, when CPUs are taken offline or brought online; then `llc 1` of
 //! one turn is no domain of the next. So each entry of a report keeps the epoch of its turn, and its
 //! CPUs are named at the end, by the domains of that epoch.
 

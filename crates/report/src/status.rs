@@ -1,261 +1,259 @@
-//! What a running `evenkeel watch` or `evenkeel run` tells of itself, turn by turn: the state file, and `evenkeel status`.
+//! The state file of a running `evenkeel watch` or `evenkeel run`, and `evenkeel status`, which prints it.
 //!
-//! Whoever looks after programs writes this down every few seconds, and another evenkeel reads it: who
-//! is looked after and where it was put, who is left alone and why, what that stands on, and whether it
-//! helps. Whether the writer still lives the file cannot say; the reader asks the kernel.
+//! The writer replaces the file every few seconds. It contains the managed processes with their CPUs, the
+//! excluded processes with reasons, the signal tier and the measured benefit. The file cannot show whether its writer
+//! still runs: the reader determines that from the PID and the start time.
 
 use crate::describe::{record, words};
-use crate::format::{bytes, count, duration};
-use crate::table::{Align, Table, fold};
+use crate::format::{ABSENT, bytes, count, duration};
+use crate::table::Align::{Left, Right};
+use crate::table::{Table, fold};
 
-/// The version of the state file. It grows when a field changes its meaning or goes.
-pub const STATE_FORMAT: u32 = 2;
+/// Version of the state file. It increases when a field is renamed, removed or changes its meaning.
+pub const STATE_FORMAT: u32 = 3;
 
 record! {
-    /// What `evenkeel status --json` prints for each evenkeel that looks after programs.
+    /// An entry of `evenkeel status --json`: the state of one evenkeel process.
     #[derive(serde::Deserialize)]
     Status {
-        owner: OwnerWord, "Owner", Plain, "Whether the evenkeel that wrote the state still lives.";
-        path: String, "File", Plain, "The state file.";
+        writer: WriterWord, "Writer", Plain, "Whether the evenkeel process that wrote the state runs.";
+        path: String, "File", Plain, "Path of the state file.";
         age_s: u64, "Age", Count, "Seconds since the state was written.";
-        state: WatchState, "State", Plain, "What was written.";
+        state: InstanceState, "State", Plain, "Content of the state file.";
     }
 }
 
 record! {
-    /// What a state file holds.
+    /// Content of a state file.
     #[derive(serde::Deserialize)]
-    WatchState {
-        evenkeel_state: u32, "Format", Plain, "The version of this format.";
-        tool: String, "evenkeel", Plain, "The version of evenkeel that wrote it.";
-        kind: KindWord, "Command", Plain, "What it does: watch (programs that run already) or run (a workload).";
-        run: String, "Run", Plain, "What the run is called.";
-        pid: u32, "Process", Plain, "The process that wrote it.";
-        born_ticks: u64, "Born", Plain, "The birth of that process, in clock ticks since boot.";
-        boot: String, "Boot", Plain, "The start of the machine that these numbers belong to.";
-        started_unix_s: u64, "Started", UnixSeconds, "When it began.";
-        written_unix_s: u64, "Written", UnixSeconds, "When this was written.";
-        at_ns: u64, "At", Nanos, "The same since it began.";
-        acts: bool, "Acts", Plain, "Whether it changes anything, or only says what it would do.";
-        choice: String, "Looks after", Plain, "Whom it looks after, as it was told; of a run its workload.";
-        policy: String, "Policy", Plain, "Who decides, with its parameters.";
-        tier: String, "Signal tier", Plain, "What loads stand on: counters, bandwidth, declared or none.";
-        level: String, "Places", Plain, "What programs are placed on: node, llc or core.";
-        way: String, "Notices by", Plain, "How new processes are noticed: events (the kernel tells), groups (the lists of cgroups) or numbers (given since the last turn). Empty of a run, which starts them.";
-        cpus_targets: Option<String>, "Places on", CpuList, "The CPUs that programs are placed on: those that this evenkeel may use itself and that are not isolated; absent of a run.";
-        cpus_whole: Option<String>, "Of", CpuList, "Those that they could be placed on if this evenkeel might use all itself: online and not isolated; absent of a run.";
-        n_known: u64, "Known", Count, "Processes that are known, chosen or not; of a run its jobs.";
-        n_asleep: u64, "Asleep", Count, "Processes that are chosen and not busy.";
-        n_heirs: u64, "Heirs", Count, "Processes that were started by placed ones and have their CPUs by birth.";
-        n_moves: u64, "Moves", Count, "How often a process was placed so far.";
-        pages_moved_bytes: u64, "Memory moved", Bytes, "Memory that was moved to another node so far; that is not put back.";
-        verdict: VerdictWord, "Helps", Plain, "Whether moving helps, as far as that was measured.";
-        verdict_text: Option<String>, "Because", Plain, "The last verdict in words.";
-        managed: Vec<ManagedRow>, "Looked after", Plain, "The busy processes, by job number.";
-        left_alone: Vec<AloneRow>, "Left alone", Plain, "Chosen processes that are left alone, by reason.";
-        journal: Option<String>, "Journal", Plain, "The journal of this run.";
+    InstanceState {
+        evenkeel_state: u32, "Format", Plain, "Version of this format.";
+        tool: String, "evenkeel", Plain, "Version of evenkeel that wrote the file.";
+        kind: KindWord, "Command", Plain, "The command.";
+        run: String, "Run", Plain, "Id of the run.";
+        pid: u32, "PID", Plain, "PID of the writer.";
+        start_time_ticks: u64, "Start time", Plain, "Start time of the writer in clock ticks since boot.";
+        boot_id: String, "Boot", Plain, "Boot id of the kernel: PIDs and start times are valid for this boot.";
+        started_unix_s: u64, "Started", UnixSeconds, "Wall clock at the start of the run.";
+        written_unix_s: u64, "Written", UnixSeconds, "Wall clock at the last write.";
+        at_ns: u64, "At", Nanos, "Time of the last turn.";
+        acts: bool, "Acts", Plain, "Whether actions are carried out; otherwise they are only printed.";
+        selection: String, "Selection", Plain, "The selected processes, as given; of a run, the workload.";
+        policy: String, "Policy", Plain, "The policy with its parameters.";
+        signal_tier: String, "Signal tier", Plain, "Data source of the loads: counters, bandwidth, declared or none.";
+        domain_level: String, "Placed on", Plain, "Level of the placement domains: node, llc or core.";
+        discovery: String, "Discovery", Plain, "Discovery of new processes: events (the proc connector of the kernel), groups (cgroup.procs of the selected cgroups) or numbers (PIDs assigned since the last turn). Empty for a run.";
+        target_cpus: Option<String>, "Target CPUs", CpuList, "CPUs that processes are placed on: in the affinity of evenkeel itself and not isolated; absent for a run.";
+        possible_cpus: Option<String>, "Possible CPUs", CpuList, "CPUs that could be targets without the limit of evenkeel's own affinity: online and not isolated; absent for a run.";
+        n_known: u64, "Known", Count, "Known processes, selected or not; of a run, its jobs.";
+        n_idle: u64, "Idle", Count, "Selected processes that are idle.";
+        n_inherited: u64, "Inherited", Count, "Child processes of placed ones, which inherited their affinity.";
+        n_moves: u64, "Moves", Count, "Placements so far.";
+        pages_moved_bytes: u64, "Memory migrated", Bytes, "Memory migrated to another node so far, which is not reverted.";
+        benefit: BenefitWord, "Benefit", Plain, "Whether the moves of the policy improve performance, as measured by trials.";
+        benefit_text: Option<String>, "Measurement", Plain, "The last verdict of a trial as a sentence.";
+        managed: Vec<ManagedRow>, "Managed", Plain, "The managed processes, by job number.";
+        excluded: Vec<ExcludedRow>, "Excluded", Plain, "Selected processes that are not managed, by reason.";
+        journal: Option<String>, "Journal", Plain, "Path of the journal of this run.";
     }
 }
 
 record! {
-    /// A process that is looked after.
+    /// A managed process.
     #[derive(serde::Deserialize)]
     ManagedRow {
-        name: String, "Process", Plain, "Its program and its number.";
-        pid: u32, "Number", Plain, "Its number.";
-        born_ticks: u64, "Born", Plain, "Its birth, in clock ticks since boot.";
-        since_ns: u64, "Since", Nanos, "Since when it is looked after.";
-        cpus_before: String, "Before", CpuList, "The CPUs that it could use before.";
-        cpus_placed: Option<String>, "Placed", CpuList, "The CPUs that it was put on; absent if nothing was changed.";
-        reason: Option<String>, "Because", Plain, "Why it was put there, or would be.";
-        hands_off: bool, "Hands off", Plain, "Somebody else placed it since, or the kernel does not let us.";
+        name: String, "Process", Plain, "Name of the program with the PID.";
+        pid: u32, "PID", Plain, "The PID.";
+        start_time_ticks: u64, "Start time", Plain, "Start time in clock ticks since boot.";
+        since_ns: u64, "Since", Nanos, "Time from which it is managed.";
+        cpus_before: String, "Before", CpuList, "Its affinity before.";
+        cpus_placed: Option<String>, "Placed", CpuList, "CPUs that it was placed on; absent if nothing was changed.";
+        reason: Option<String>, "Reason", Plain, "Reason of the placement, or of the request without --act.";
+        is_unmanaged: bool, "Unmanaged", Plain, "Whether evenkeel stopped placing it: another program changed its affinity, or the kernel does not permit it.";
     }
 }
 
 record! {
-    /// Chosen processes that are left alone for one reason.
+    /// Selected processes that are not managed for one reason.
     #[derive(serde::Deserialize)]
-    AloneRow {
-        why: String, "Reason", Plain, "The reason as a word.";
-        text: String, "In words", Plain, "The same in words.";
-        n: u64, "Processes", Count, "How many.";
-        examples: Vec<String>, "Such as", Plain, "Some of them, by name and number.";
+    ExcludedRow {
+        cause: String, "Cause", Plain, "The reason as a word.";
+        text: String, "Reason", Plain, "The reason as a sentence.";
+        n: u64, "Processes", Count, "Number of processes.";
+        examples: Vec<String>, "Examples", Plain, "Some of them, by name and PID.";
     }
 }
 
 words! {
-    /// What the evenkeel does that wrote a state.
+    /// The command that wrote a state.
     #[derive(serde::Deserialize)]
     KindWord {
-        Watch "watch" "It looks after programs that run already.";
+        Watch "watch" "It manages processes that were running already.";
         Run "run" "It runs a workload.";
     }
 }
 
 words! {
-    /// Whether the evenkeel that wrote a state still lives.
+    /// Whether the writer of a state runs.
     #[derive(serde::Deserialize)]
-    OwnerWord {
-        Alive "alive" "It lives.";
-        Gone "gone" "It was killed: evenkeel restore puts back what it changed.";
+    WriterWord {
+        Running "running" "It runs.";
+        Exited "exited" "It was killed; evenkeel restore reverts its changes.";
     }
 }
 
 words! {
-    /// Whether moving helps.
+    /// Whether the moves of a watch improve performance.
     #[derive(serde::Deserialize)]
-    VerdictWord {
-        NotJudged "not judged yet" "No trial has come to an end.";
-        Helps "yes" "The last trial made things better.";
-        Rests "no" "The last trial made things worse, or several nothing better: everything was put back, and nothing is moved for a while.";
-        Tries "trying again" "After such a rest moves are tried again.";
-        Watches "only watching" "Nothing is moved.";
+    BenefitWord {
+        Unknown "not measured yet" "No trial has ended.";
+        Improved "improved" "The last trial improved performance.";
+        Reverted "not improved" "The last trial reduced performance, or several did not improve it: all changes were reverted, and moves are suspended.";
+        Retrying "trying again" "Moves resumed after a suspension.";
+        DryRun "dry run" "No action is carried out.";
     }
 }
 
 impl Status {
-    /// The page for people, no wider than so many columns as far as words can give way.
+    /// Text of at most `width` columns.
     pub fn to_text(&self, width: usize) -> String {
         let state = &self.state;
-        let mut text = String::new();
-        let mut line = |name: &str, value: String| {
-            text.push_str(&fold(&value, width, &format!("{name:<16}"), 16));
+        let writer = format!("process {}, {}", state.pid, age(self.age_s));
+        let writer = match self.writer {
+            WriterWord::Running => writer,
+            WriterWord::Exited => {
+                format!("{writer}: it was killed and left its changes; run evenkeel restore")
+            }
         };
-        let who = format!("process {}, {}", state.pid, age_words(self.age_s));
-        line(
-            &format!("evenkeel {}", state.kind.word()),
-            match self.owner {
-                OwnerWord::Alive => who,
-                OwnerWord::Gone => {
-                    format!("{who}: it is gone without putting things back; run evenkeel restore")
-                }
-            },
-        );
-        match state.kind {
-            KindWord::Watch => state.watch_words(&mut line),
-            KindWord::Run => state.run_words(&mut line),
-        }
-        line("moves", moves_words(state));
-        state.add_managed(&mut text, width);
-        state.add_alone(&mut text, width);
-        text
+        let mut lines = vec![(format!("evenkeel {}", state.kind.word()), writer)];
+        let more = match state.kind {
+            KindWord::Watch => state.watch_lines(),
+            KindWord::Run => state.run_lines(),
+        };
+        lines.extend(more.into_iter().map(|(label, text)| (label.to_owned(), text)));
+        lines.push(("moves".to_owned(), state.moves()));
+        let line =
+            |(label, text): &(String, String)| fold(text, width, &format!("{label:<16}"), 16);
+        let lines: String = lines.iter().map(line).collect();
+        lines + &state.managed_table(width) + &state.excluded_table(width)
     }
 }
 
-impl WatchState {
-    fn policy_words(&self) -> String {
-        match self.level.is_empty() {
+impl InstanceState {
+    fn policy(&self) -> String {
+        match self.domain_level.is_empty() {
             true => self.policy.clone(),
-            false => format!("{} on {} domains", self.policy, self.level),
+            false => format!("{} on {} domains", self.policy, self.domain_level),
         }
     }
 
-    fn watch_words(&self, line: &mut impl FnMut(&str, String)) {
-        line("looks after", self.choice.clone());
-        let acts = if self.acts { "yes" } else { "no: it only says what it would do (--act)" };
-        line("acts", acts.to_owned());
-        line("policy", self.policy_words());
-        line("signal tier", self.tier.clone());
-        self.cpus_words().into_iter().for_each(|words| line("places on", words));
-        line("helps", helps_words(self));
-        line("notices by", way_words(&self.way).to_owned());
+    fn watch_lines(&self) -> Vec<(&'static str, String)> {
+        let acts = if self.acts { "yes" } else { "no: actions are only printed (--act)" };
+        let benefit = self.benefit.word();
+        let benefit = match &self.benefit_text {
+            Some(text) => format!("{benefit}: {text}"),
+            None => benefit.to_owned(),
+        };
         let known = format!(
-            "{} processes: {} looked after, {} chosen and asleep, {} heirs",
+            "{} processes: {} managed, {} selected and idle, {} with an inherited affinity",
             count(self.n_known),
             self.managed.len(),
-            count(self.n_asleep),
-            count(self.n_heirs),
+            count(self.n_idle),
+            count(self.n_inherited),
         );
-        line("known", known);
+        let mut lines = vec![
+            ("manages", self.selection.clone()),
+            ("acts", acts.to_owned()),
+            ("policy", self.policy()),
+            ("signal tier", self.signal_tier.clone()),
+        ];
+        lines.extend(self.targets().map(|text| ("places on", text)));
+        lines.push(("benefit", benefit));
+        lines.push(("discovery", discovery(&self.discovery).to_owned()));
+        lines.push(("known", known));
+        lines
     }
 
-    /// The CPUs that are targets; nothing of states that do not tell.
-    fn cpus_words(&self) -> Option<String> {
-        let targets = match self.cpus_targets.as_deref()? {
+    /// The target CPUs, if they are known.
+    fn targets(&self) -> Option<String> {
+        let targets = match self.target_cpus.as_deref()? {
             "" => "no CPU",
             targets => targets,
         };
-        match self.cpus_whole.as_deref() {
-            Some(whole) if whole != targets => Some(format!(
-                "{targets} of the CPUs {whole}: this evenkeel may use no others itself"
+        match self.possible_cpus.as_deref() {
+            Some(possible) if possible != targets => Some(format!(
+                "{targets} of the CPUs {possible}: the affinity of evenkeel itself excludes the others"
             )),
             _ => Some(format!("CPUs {targets}")),
         }
     }
 
-    fn run_words(&self, line: &mut impl FnMut(&str, String)) {
-        line("workload", self.choice.clone());
-        line("policy", self.policy_words());
-        line("signal tier", self.tier.clone());
-        line("jobs", format!("{}, {} running", count(self.n_known), self.managed.len()));
+    fn run_lines(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("workload", self.selection.clone()),
+            ("policy", self.policy()),
+            ("signal tier", self.signal_tier.clone()),
+            ("jobs", format!("{}, {} running", count(self.n_known), self.managed.len())),
+        ]
     }
 
-    fn add_managed(&self, text: &mut String, width: usize) {
-        if self.managed.is_empty() {
-            return;
+    fn moves(&self) -> String {
+        let moves = count(self.n_moves);
+        match self.pages_moved_bytes {
+            0 => moves,
+            moved => format!("{moves}; {} of memory migrated to other nodes", bytes(moved)),
         }
-        use Align::{Left, Right};
+    }
+
+    fn managed_table(&self, width: usize) -> String {
+        if self.managed.is_empty() {
+            return String::new();
+        }
         let heads = [
             ("process", Left),
             ("since", Right),
-            ("had", Left),
-            ("put on", Left),
-            ("because", Left),
+            ("before", Left),
+            ("placed", Left),
+            ("reason", Left),
         ];
-        let mut table = Table::new(&heads);
+        let mut table = Table::new(heads);
         for row in &self.managed {
-            let placed = match (&row.cpus_placed, row.hands_off) {
-                (_, true) => "left alone".to_owned(),
-                (Some(cpus), false) => cpus.clone(),
-                (None, false) => "-".to_owned(),
+            let placed = match (&row.cpus_placed, row.is_unmanaged) {
+                (_, true) => "unmanaged",
+                (Some(cpus), false) => cpus,
+                (None, false) => ABSENT,
             };
             let since = duration(self.at_ns.saturating_sub(row.since_ns));
-            let reason = row.reason.clone().unwrap_or_default();
-            table.row(vec![row.name.clone(), since, row.cpus_before.clone(), placed, reason]);
+            let reason = row.reason.as_deref().unwrap_or_default();
+            table.row([&row.name, &since, &row.cpus_before, placed, reason]);
         }
-        text.push('\n');
-        text.push_str(&table.to_text(width));
+        format!("\n{}", table.to_text(width))
     }
 
-    fn add_alone(&self, text: &mut String, width: usize) {
-        if self.left_alone.is_empty() {
-            return;
+    fn excluded_table(&self, width: usize) -> String {
+        if self.excluded.is_empty() {
+            return String::new();
         }
-        use Align::{Left, Right};
-        let mut table = Table::new(&[("left alone", Left), ("n", Right), ("such as", Left)]);
-        for row in &self.left_alone {
-            table.row(vec![row.text.clone(), count(row.n), row.examples.join(", ")]);
+        let mut table = Table::new([("excluded", Left), ("n", Right), ("examples", Left)]);
+        for row in &self.excluded {
+            table.row([row.text.clone(), count(row.n), row.examples.join(", ")]);
         }
-        text.push('\n');
-        text.push_str(&table.to_text(width));
+        format!("\n{}", table.to_text(width))
     }
 }
 
-fn age_words(age_s: u64) -> String {
+fn age(age_s: u64) -> String {
     match age_s {
         0..=1 => "written just now".to_owned(),
         n => format!("written {n} s ago"),
     }
 }
 
-fn helps_words(state: &WatchState) -> String {
-    let word = state.verdict.word();
-    state.verdict_text.as_ref().map_or(word.to_owned(), |text| format!("{word}: {text}"))
-}
-
-fn moves_words(state: &WatchState) -> String {
-    let moves = count(state.n_moves);
-    match state.pages_moved_bytes {
-        0 => moves,
-        moved => format!("{moves}, and {} of memory to other nodes", bytes(moved)),
-    }
-}
-
-fn way_words(way: &str) -> &str {
-    match way {
+fn discovery(word: &str) -> &str {
+    match word {
         "events" => "events of the kernel (proc connector)",
-        "groups" => "the lists of the chosen cgroups",
-        "numbers" => "asking for process numbers given since the last turn",
+        "groups" => "cgroup.procs of the selected cgroups",
+        "numbers" => "PIDs assigned since the last turn",
         other => other,
     }
 }

@@ -1,75 +1,206 @@
-//! Text tables, and line folding.
+//! Tables, as text and as HTML, and line folding.
 //!
-//! A character counts as one column, so tables with double-width scripts are misaligned. Control
+//! A character counts as one column, so text tables with double-width scripts are misaligned. Control
 //! characters are printed as `?`, because the name of a job must not control the terminal.
 
-/// Alignment of a column.
+use crate::describe::{Field, Unit};
+use crate::format::ABSENT;
+use crate::page::escape;
+
+/// Alignment of a column. Numbers are right-aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// A table with a head. A table that is too wide truncates its first column.
+/// A cell: text, and for HTML its sort key and its class.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    text: String,
+    /// Escaped content; otherwise the text is the content.
+    html: Option<String>,
+    /// Sort key; otherwise the text is the key.
+    key: Option<String>,
+    class: &'static str,
+}
+
+/// A column of records: its field, its alignment and its cell.
+pub(crate) type Column<T> = (&'static str, Align, fn(&T) -> Cell);
+
+/// A table with a head.
 #[derive(Debug)]
 pub(crate) struct Table {
-    heads: Vec<(&'static str, Align)>,
-    rows: Vec<Vec<String>>,
+    heads: Vec<Head>,
+    rows: Vec<Vec<Cell>>,
+    has_row_heads: bool,
+}
+
+#[derive(Debug)]
+struct Head {
+    label: String,
+    align: Align,
+    tooltip: String,
 }
 
 /// Minimum width of a truncated first column.
 const FIRST_COLUMN_MIN: usize = 8;
 
+impl Cell {
+    /// A number with its sort key.
+    pub fn number<T: ToString + Copy>(value: Option<T>, format: impl FnOnce(T) -> String) -> Self {
+        let key = Some(value.map_or(String::new(), |value| value.to_string()));
+        Cell { key, ..Cell::from(value.map_or(ABSENT.to_owned(), format)) }
+    }
+
+    /// Escaped content with its sort key.
+    pub fn html(key: &str, html: String) -> Self {
+        Cell { html: Some(html), key: Some(key.to_owned()), ..Cell::default() }
+    }
+
+    #[must_use]
+    pub fn class(self, class: &'static str) -> Self {
+        Cell { class, ..self }
+    }
+
+    fn to_html(&self, tag: &str, align: Align) -> String {
+        let classes = [if align == Align::Right { "num" } else { "" }, self.class];
+        let classes = classes.iter().copied().filter(|class| !class.is_empty()).collect::<Vec<_>>();
+        let attribute = |name: &str, value: String| match value.is_empty() {
+            true => String::new(),
+            false => format!(" {name}=\"{}\"", escape(&value)),
+        };
+        let class = attribute("class", classes.join(" "));
+        let key =
+            self.key.as_ref().map_or(String::new(), |key| format!(" data-v=\"{}\"", escape(key)));
+        let content = match &self.html {
+            Some(html) => html.clone(),
+            None if self.text == ABSENT => "–".to_owned(),
+            None => escape(&self.text),
+        };
+        let scope = if tag == "th" { " scope=\"row\"" } else { "" };
+        format!("<{tag}{scope}{class}{key}>{content}</{tag}>")
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Cell { text, ..Cell::default() }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Cell::from(text.to_owned())
+    }
+}
+
 impl Table {
-    pub fn new(heads: &[(&'static str, Align)]) -> Self {
-        Table { heads: heads.to_vec(), rows: Vec::new() }
+    pub fn new<L: Into<String>>(heads: impl IntoIterator<Item = (L, Align)>) -> Self {
+        let head = |(label, align): (L, Align)| {
+            let (label, tooltip) = (label.into(), String::new());
+            Head { label, align, tooltip }
+        };
+        let heads = heads.into_iter().map(head).collect();
+        Table { heads, rows: Vec::new(), has_row_heads: false }
+    }
+
+    /// One row per record. The heads are the labels of the fields, with their meanings as tooltips.
+    pub fn of_records<'a, T: 'a>(
+        fields: &[Field],
+        columns: &[Column<T>],
+        records: impl IntoIterator<Item = &'a T>,
+    ) -> Self {
+        let head = |(name, align, _): &Column<T>| {
+            let field = fields.iter().find(|field| field.name == *name);
+            let field = field.expect("every column has the name of a field of the record");
+            let unit = match field.unit {
+                Unit::Nanos | Unit::Seconds => " In seconds.",
+                _ => "",
+            };
+            let (label, tooltip) = (field.label.to_owned(), format!("{}{unit}", field.meaning));
+            Head { label, align: *align, tooltip }
+        };
+        let row = |record| columns.iter().map(|(.., cell)| cell(record)).collect();
+        Table {
+            heads: columns.iter().map(head).collect(),
+            rows: records.into_iter().map(row).collect(),
+            has_row_heads: false,
+        }
+    }
+
+    /// The first cell of each row is its head.
+    #[must_use]
+    pub fn with_row_heads(self) -> Self {
+        Table { has_row_heads: true, ..self }
     }
 
     /// One cell per head.
-    pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells.iter().map(|cell| printable(cell)).collect());
+    pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// The lines. A table wider than `width` truncates the last column, if it is left-aligned, then the
-    /// first. Right-aligned columns hold numbers and are never truncated.
+    /// A scrollable table, whose columns can be sorted if the class contains `sortable`.
+    pub fn to_html(&self, id: &str, class: &str) -> String {
+        let head = |head: &Head| {
+            let label = escape(&head.label);
+            let label = match class.contains("sortable") {
+                true => format!("<button>{label}</button>"),
+                false => label,
+            };
+            let class = if head.align == Align::Right { " class=\"num\"" } else { "" };
+            format!("<th scope=\"col\"{class} title=\"{}\">{label}</th>", escape(&head.tooltip))
+        };
+        let heads: String = self.heads.iter().map(head).collect();
+        let row = |cells: &Vec<Cell>| {
+            let cells = cells.iter().zip(&self.heads).enumerate().map(|(idx, (cell, head))| {
+                let tag = if idx == 0 && self.has_row_heads { "th" } else { "td" };
+                cell.to_html(tag, head.align)
+            });
+            format!("<tr>{}</tr>\n", cells.collect::<String>())
+        };
+        let rows: String = self.rows.iter().map(row).collect();
+        format!(
+            "<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\" id=\"{id}\"><thead><tr>{heads}</tr></thead><tbody>\n{rows}</tbody></table></div>"
+        )
+    }
+
+    /// A table wider than `width` truncates the last column, if it is left-aligned, then the first.
+    /// Right-aligned columns hold numbers and are never truncated.
     pub fn to_text(&self, width: usize) -> String {
-        let mut widths: Vec<usize> = self.heads.iter().map(|(head, _)| length(head)).collect();
-        for row in &self.rows {
-            for (wide, cell) in widths.iter_mut().zip(row) {
-                *wide = (*wide).max(length(cell));
-            }
+        let heads: Vec<String> = self.heads.iter().map(|head| head.label.clone()).collect();
+        let printable_row =
+            |row: &Vec<Cell>| row.iter().map(|cell| printable(&cell.text)).collect();
+        let rows: Vec<Vec<String>> = self.rows.iter().map(printable_row).collect();
+        let lines = || std::iter::once(&heads).chain(&rows);
+        let mut widths = vec![0; heads.len()];
+        for line in lines() {
+            widths.iter_mut().zip(line).for_each(|(wide, cell)| *wide = length(cell).max(*wide));
         }
         let gaps = 2 * (widths.len().saturating_sub(1));
         let too_long =
             |widths: &[usize]| (widths.iter().sum::<usize>() + gaps).saturating_sub(width);
-        if let Some((last, (head, Align::Left))) = self.heads.iter().enumerate().next_back() {
-            let spare = widths[last].saturating_sub(length(head));
+        if let Some((last, head)) =
+            self.heads.iter().enumerate().next_back().filter(|(_, head)| head.align == Align::Left)
+        {
+            let spare = widths[last].saturating_sub(length(&head.label));
             widths[last] -= too_long(&widths).min(spare);
         }
         widths[0] -= too_long(&widths).min(widths[0].saturating_sub(FIRST_COLUMN_MIN));
-        let heads: Vec<String> = self.heads.iter().map(|(head, _)| (*head).to_owned()).collect();
-        let lines = std::iter::once(&heads).chain(&self.rows);
-        lines.map(|cells| self.line(cells, &widths)).collect()
+        lines().map(|cells| self.line(cells, &widths)).collect()
     }
 
     fn line(&self, cells: &[String], widths: &[usize]) -> String {
-        let mut line = String::new();
-        for (idx, ((cell, &width), (_, align))) in
-            cells.iter().zip(widths).zip(&self.heads).enumerate()
-        {
-            if idx != 0 {
-                line.push_str("  ");
-            }
+        let cell = |((cell, &width), head): ((&String, &usize), &Head)| {
             let cell = cut(cell, width);
             let padding = " ".repeat(width - length(&cell));
-            match align {
-                Align::Left => line.extend([cell, padding]),
-                Align::Right => line.extend([padding, cell]),
+            match head.align {
+                Align::Left => cell + &padding,
+                Align::Right => padding + &cell,
             }
-        }
-        line.truncate(line.trim_end().len());
-        line.push('\n');
-        line
+        };
+        let cells: Vec<String> = cells.iter().zip(widths).zip(&self.heads).map(cell).collect();
+        cells.join("  ").trim_end().to_owned() + "\n"
     }
 }
 
@@ -130,9 +261,9 @@ mod tests {
 
     #[test]
     fn names_are_truncated_and_numbers_are_not() {
-        let mut table = Table::new(&[("job", Align::Left), ("wall s", Align::Right)]);
-        table.row(vec!["a very long name of a job".to_owned(), "123.456".to_owned()]);
-        table.row(vec!["b\u{1b}[31m".to_owned(), "1.000".to_owned()]);
+        let mut table = Table::new([("job", Align::Left), ("wall s", Align::Right)]);
+        table.row(["a very long name of a job", "123.456"]);
+        table.row(["b\u{1b}[31m", "1.000"]);
         expect_test::expect![[r#"
             job             wall s
             a very long …  123.456

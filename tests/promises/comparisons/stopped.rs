@@ -104,7 +104,7 @@ fn of_real_programs_a_run_that_was_interrupted_is_not_kept_and_comes_again() {
         "live.toml -p linux,spread --host live --seeds 1 --time-limit 100ms --out limited",
     );
     assert_eq!(again.status.code(), Some(1));
-    assert_eq!(place.json("limited")["summary"][0]["n_left_out"], 1);
+    assert_eq!(place.json("limited")["summary"][0]["n_excluded"], 1);
 }
 
 /// Of months, on more programs than CPUs.

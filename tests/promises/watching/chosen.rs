@@ -230,7 +230,7 @@ fn watch_with_a_restricted_affinity_uses_only_these_cpus_and_reports_it() {
     affinity::set(0, &all).expect("permitted");
     watch.wait_until_managed(&[&busy], &[]);
     let status = watch.status();
-    let cpus = (status["cpus_targets"].as_str(), status["cpus_whole"].as_str());
+    let cpus = (status["target_cpus"].as_str(), status["possible_cpus"].as_str());
     assert_eq!(cpus, (Some(&*first.to_string()), Some(&*all.to_string())));
     let text = String::from_utf8_lossy(&watch.run(&["status"]).stdout).into_owned();
     assert!(text.contains(&format!("places on       {first} of the CPUs {all}")), "{text}");
@@ -271,7 +271,7 @@ fn command_selects_matching_names_except_excluded_ones() {
     let args = ["--command", &format!("{name}*"), "--exclude", &format!("{name}b")];
     let mut watch = Watch::new(&args);
     watch.wait_until_managed(&[&selected], &[&excluded, &other]);
-    let unmanaged = watch.status()["left_alone"].to_string();
+    let unmanaged = watch.status()["excluded"].to_string();
     assert!(unmanaged.contains("excluded-name"), "{unmanaged}");
     assert!(unmanaged.contains(&format!("{name}b.{}", excluded.pid())), "{unmanaged}");
     watch.end();
@@ -283,7 +283,7 @@ fn all_selects_everything_except_excluded_processes() {
     let selected = Program::shell(BURN);
     let mut watch = Watch::new(&["--all", "--exclude", &format!("evk{}x", std::process::id())]);
     watch.wait_until_managed(&[&selected], &[&excluded]);
-    let unmanaged = watch.status()["left_alone"].to_string();
+    let unmanaged = watch.status()["excluded"].to_string();
     assert!(unmanaged.contains("first-process") && unmanaged.contains("ourselves"), "{unmanaged}");
     watch.end();
 }
@@ -317,8 +317,8 @@ fn without_permission_for_other_users_watch_reports_the_missing_capability_and_c
     let mut watch = Watch::of(Some(NOBODY), &args);
     watch.wait_until_managed(&[&foreign], &[]);
     watch.until("the rejection", |status| {
-        let alone = status["left_alone"].as_array();
-        let is_rejected = |one: &serde_json::Value| one["why"] == "not-permitted";
+        let alone = status["excluded"].as_array();
+        let is_rejected = |one: &serde_json::Value| one["cause"] == "not-permitted";
         alone.is_some_and(|all| all.iter().any(is_rejected))
     });
     watch.wait_until_managed(&[&foreign], &[&of_root]);
@@ -398,7 +398,7 @@ fn check_group(group: &TestCgroup, args: &[&str]) {
     group.take(inside.pid());
     let mut watch = Watch::new(args);
     watch.wait_until_managed(&[&inside], &[&outside]);
-    assert_eq!(watch.status()["way"], "groups");
+    assert_eq!(watch.status()["discovery"], "groups");
     group.take(outside.pid());
     watch.wait_until_managed(&[&inside, &outside], &[]);
     std::fs::write(group.top.join("cgroup.procs"), inside.pid().to_string())

@@ -52,7 +52,7 @@ fn two_watches_and_a_run_are_listed_separately() {
     let run = Program::new(&mut evenkeel(&state, &run));
     let is_full = |status: &serde_json::Value| {
         let managed = status["state"]["managed"].as_array();
-        status["owner"] == "alive" && managed.is_some_and(|all| all.len() == 1)
+        status["writer"] == "running" && managed.is_some_and(|all| all.len() == 1)
     };
     let all = until(&state, 3, is_full);
     let of = |kind: &str| {
@@ -88,16 +88,16 @@ fn a_killed_process_is_listed_until_its_settings_are_restored() {
     let kill_one = |args: &[&str]| {
         let all = [&["watch", "--pid", &pid, "--quiet"], args].concat();
         let watch = Program::new(&mut evenkeel(&state, &all));
-        until(&state, 1, |status| status["owner"] == "alive");
+        until(&state, 1, |status| status["writer"] == "running");
         drop(watch);
-        until(&state, 1, |status| status["owner"] == "gone");
+        until(&state, 1, |status| status["writer"] == "exited");
     };
     kill_one(&["--act"]);
     let killed = run_evenkeel(&state, &["status"]);
     assert_eq!(killed.status.code(), Some(1));
     assert!(tool::text(&killed.stdout).contains("run evenkeel restore"));
     assert_eq!(run_evenkeel(&state, &["restore", "--dry-run"]).status.code(), Some(0));
-    until(&state, 1, |status| status["owner"] == "gone");
+    until(&state, 1, |status| status["writer"] == "exited");
     assert_eq!(run_evenkeel(&state, &["restore"]).status.code(), Some(0));
     let none = run_evenkeel(&state, &["status"]);
     assert_eq!(none.status.code(), Some(0));
@@ -106,7 +106,7 @@ fn a_killed_process_is_listed_until_its_settings_are_restored() {
     kill_one(&[]);
     assert_eq!(run_evenkeel(&state, &["status"]).status.code(), Some(0));
     let watch = Program::new(&mut evenkeel(&state, &["watch", "--pid", &pid, "--quiet"]));
-    until(&state, 1, |status| status["owner"] == "alive");
+    until(&state, 1, |status| status["writer"] == "running");
     drop(watch);
 }
 
@@ -142,16 +142,16 @@ fn states_of_another_boot_or_in_an_unsafe_folder_are_ignored() {
     let busy = Program::shell(BURN);
     let pid = busy.pid().to_string();
     let watch = Program::new(&mut evenkeel(&state, &["watch", "--pid", &pid, "--quiet"]));
-    let all = until(&state, 1, |status| status["owner"] == "alive");
+    let all = until(&state, 1, |status| status["writer"] == "running");
     drop(watch);
     let mut one = all[0]["state"].clone();
-    one["boot"] = "another".into();
+    one["boot_id"] = "another".into();
     let path = all[0]["path"].as_str().expect("a path");
     std::fs::write(path, one.to_string()).expect("permitted");
     assert_eq!(run_evenkeel(&state, &["status"]).status.code(), Some(0));
     assert!(!Path::new(path).exists(), "it is removed");
     std::fs::write(path, all[0]["state"].to_string()).expect("permitted");
-    until(&state, 1, |status| status["owner"] == "gone");
+    until(&state, 1, |status| status["writer"] == "exited");
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o777)).expect("permitted");
     until(&state, 0, |_| true);

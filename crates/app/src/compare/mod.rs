@@ -225,7 +225,7 @@ fn publish(
     show(args, &comparison, folder, written.is_ok())?;
     written?;
     let all_well =
-        comparison.runs.iter().all(|run| run.ended == report::comparison::RunEndWord::Finished);
+        comparison.runs.iter().all(|run| run.status == report::comparison::CompletionWord::Finished);
     if outputs.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
 }
 

@@ -9,7 +9,7 @@ use base::JobId;
 use engine::TurnRecord;
 use host_live::{ExclusionReason, ManagedProcess, WatchStatus};
 use journal::Header;
-use report::status::{AloneRow, KindWord, ManagedRow, VerdictWord};
+use report::status::{BenefitWord, ExcludedRow, KindWord, ManagedRow};
 use sched::{Action, JobEvent, Reason, Target};
 
 use super::Args;
@@ -45,35 +45,35 @@ impl StateSink {
 
     fn record_verdict(&mut self, note: &Reason) {
         let is = |code: sched::ReasonCode| note.code == code;
-        let verdict = if is(policy::JUDGED_BETTER) {
-            VerdictWord::Helps
+        let benefit = if is(policy::JUDGED_BETTER) {
+            BenefitWord::Improved
         } else if is(policy::JUDGED_WORSE) || is(policy::JUDGED_NO_BETTER) {
-            VerdictWord::Rests
+            BenefitWord::Reverted
         } else if is(policy::TRIES_AGAIN) {
-            VerdictWord::Tries
+            BenefitWord::Retrying
         } else {
             return;
         };
-        self.writer.state.verdict = verdict;
-        self.writer.state.verdict_text = Some(note.to_string());
+        self.writer.state.benefit = benefit;
+        self.writer.state.benefit_text = Some(note.to_string());
     }
 
     fn take_board(&mut self) {
         let board = self.board.borrow();
-        self.writer.state.way.clone_from(&board.discovery);
-        (self.writer.state.n_known, self.writer.state.n_asleep) = (board.n_known, board.n_idle);
-        self.writer.state.n_heirs = board.n_inherited;
-        self.writer.state.cpus_targets = Some(board.targets.to_string());
-        self.writer.state.cpus_whole = Some(board.all_targets.to_string());
+        self.writer.state.discovery.clone_from(&board.discovery);
+        (self.writer.state.n_known, self.writer.state.n_idle) = (board.n_known, board.n_idle);
+        self.writer.state.n_inherited = board.n_inherited;
+        self.writer.state.target_cpus = Some(board.targets.to_string());
+        self.writer.state.possible_cpus = Some(board.all_targets.to_string());
         let row = |managed: &ManagedProcess| managed_row(managed, self.reasons.get(&managed.job));
         self.writer.state.managed = board.managed.iter().map(row).collect();
-        let alone = |(why, alone): (&ExclusionReason, &host_live::ExcludedProcesses)| AloneRow {
-            why: why.name().to_owned(),
-            text: why.to_string(),
-            n: alone.n,
-            examples: alone.examples.iter().map(|(pid, name)| format!("{name}.{pid}")).collect(),
+        let row = |(reason, all): (&ExclusionReason, &host_live::ExcludedProcesses)| ExcludedRow {
+            cause: reason.name().to_owned(),
+            text: reason.to_string(),
+            n: all.n,
+            examples: all.examples.iter().map(|(pid, name)| format!("{name}.{pid}")).collect(),
         };
-        self.writer.state.left_alone = board.excluded.iter().map(alone).collect();
+        self.writer.state.excluded = board.excluded.iter().map(row).collect();
     }
 }
 
@@ -81,12 +81,12 @@ fn managed_row(managed: &ManagedProcess, reason: Option<&String>) -> ManagedRow 
     ManagedRow {
         name: managed.name.clone(),
         pid: managed.pid,
-        born_ticks: managed.start_time_ticks,
+        start_time_ticks: managed.start_time_ticks,
         since_ns: managed.since.0,
         cpus_before: managed.before.to_string(),
         cpus_placed: managed.placed.as_ref().map(ToString::to_string),
         reason: reason.cloned(),
-        hands_off: managed.is_unmanaged,
+        is_unmanaged: managed.is_unmanaged,
     }
 }
 

@@ -28,7 +28,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use report::study::{ReadingWord, StudyCell, StudyClaim, StudyFigure, StudyVerdict};
+use report::study::{ReadingWord, StudyCell, StudyClaim, StudyValue, StudyVerdict};
 
 use super::definition::{Bindings, ClaimFile, ExperimentFile, filled, merged, names};
 use super::divided::{published_group, thresholds};
@@ -421,8 +421,8 @@ impl<'a> Evaluator<'a> {
                 };
                 let unit = if name.starts_with('n') { "count" } else { unit };
                 let figure = |number| match total {
-                    Some(total) => StudyFigure::count(number as usize, total as usize),
-                    None => StudyFigure::of(number, unit),
+                    Some(total) => StudyValue::count(number as usize, total as usize),
+                    None => StudyValue::of(number, unit),
                 };
                 StudyCell::new(formatted(name, number), number.map(figure).into_iter().collect())
             }
@@ -497,7 +497,7 @@ impl<'a> Evaluator<'a> {
             let cell = self.cell(&bindings, value, &file.unit)?;
             found.push_str(&cell.text);
             // A total is part of the count before it.
-            values.extend(cell.figures.into_iter().filter(|_| !["n", "n_jobs"].contains(&value)));
+            values.extend(cell.values.into_iter().filter(|_| !["n", "n_jobs"].contains(&value)));
         }
         let reading = reading(bindings);
         if file.test.is_empty() {

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use report::study::{
-    Drawing, FORMAT, StudyAccount, StudyCell, StudyClaim, StudyExperiment, StudyTable,
+    ChartKind, FORMAT, StudyResult, StudyCell, StudyExperiment, StudyTable,
 };
 
 use super::definition::{
@@ -50,9 +50,9 @@ pub static STUDIES: LazyLock<Vec<Study>> = LazyLock::new(|| {
 #[derive(Clone, Debug)]
 pub struct StudyRun {
     /// Every text and every value, as `--json` prints them.
-    pub account: StudyAccount,
+    pub result: StudyResult,
     /// The charts of the tables, by experiment.
-    pub drawings: Vec<Vec<Drawing>>,
+    pub charts: Vec<Vec<ChartKind>>,
 }
 
 impl Study {
@@ -99,16 +99,16 @@ impl Study {
         pool: &RunPool<'_>,
         mut before: impl FnMut(&Experiment),
     ) -> Result<StudyRun, ReproduceError> {
-        let (mut experiments, mut drawings, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut experiments, mut charts, mut not_run) = (Vec::new(), Vec::new(), Vec::new());
         for (idx, experiment) in selected.iter().enumerate() {
             before(experiment);
             match experiment.run(pool) {
                 Ok(finding) => {
-                    drawings.push(finding.tables.iter().map(|table| table.drawing).collect());
+                    charts.push(finding.tables.iter().map(|table| table.chart).collect());
                     experiments.push(experiment.result(finding));
                 }
                 Err(ReproduceError::Stopped) => {
-                    left_out.extend(selected[idx..].iter().map(|one| one.name().to_owned()));
+                    not_run.extend(selected[idx..].iter().map(|one| one.name().to_owned()));
                     break;
                 }
                 Err(error) => return Err(error),
@@ -124,20 +124,20 @@ impl Study {
                 machines.push(machine.clone());
             }
         }
-        let account = StudyAccount {
+        let result = StudyResult {
             format: FORMAT,
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             command: self.command(&only, pool),
             study: self.name().to_owned(),
             source: self.source().to_owned(),
-            only,
+            selected: only,
             seeds: pool.seeds().to_vec(),
-            draws: pool.n_draws(),
+            n_draws: pool.n_draws(),
             machines,
             experiments,
-            left_out,
+            not_run,
         };
-        Ok(StudyRun { account, drawings })
+        Ok(StudyRun { result, charts })
     }
 
     /// The command that prints the same output.
@@ -182,9 +182,9 @@ impl Experiment {
         StudyExperiment {
             name: file.name.clone(),
             title: file.title.clone(),
-            says: file.published.clone(),
+            source: file.published.clone(),
             limit: file.limit.clone(),
-            how: file.method.clone(),
+            method: file.method.clone(),
             machines: file.machines.clone(),
             tables: finding.tables.into_iter().map(|table| table.data).collect::<Vec<StudyTable>>(),
             claims: finding.claims,
@@ -295,11 +295,11 @@ fn table(
     let heads: Vec<String> = labels.chain(own_heads).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let mut table = Table::new(&filled(&file.title, bindings), &heads);
-    table.drawing = match &*file.drawing {
-        "intervals" => Drawing::Intervals,
-        "lines" => Drawing::Lines,
-        "bars" => Drawing::Bars,
-        _ => Drawing::None,
+    table.chart = match &*file.drawing {
+        "intervals" => ChartKind::Intervals,
+        "lines" => ChartKind::Lines,
+        "bars" => ChartKind::Bars,
+        _ => ChartKind::None,
     };
     let n_labels = heads.len() - file.columns.len();
     for (own, column) in table.data.columns[n_labels..].iter_mut().zip(&file.columns) {
@@ -348,9 +348,4 @@ fn summary(values: &[f64], show: &str) -> String {
         "median" => format!("{:+.1}", quantile(values, 0.5)),
         _ => format!("{:+.1} to {:+.1}", quantile(values, 0.05), quantile(values, 0.95)),
     }
-}
-
-/// Verdicts of a study by their words, for the summary of an experiment.
-pub(super) fn sentence(claim: &StudyClaim) -> String {
-    claim.verdict.word().replace('-', " ")
 }

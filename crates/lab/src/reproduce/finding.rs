@@ -1,7 +1,7 @@
 //! Result of an experiment: tables, claims with a verdict each, and notes.
 
 use report::study::{
-    Drawing, ReadingWord, StudyCell, StudyClaim, StudyColumn, StudyFigure, StudyTable, StudyVerdict,
+    ChartKind, ReadingWord, StudyCell, StudyClaim, StudyColumn, StudyValue, StudyTable, StudyVerdict,
 };
 
 /// Both readings of a policy whose published rules contain errors: as printed, and as corrected.
@@ -16,7 +16,7 @@ pub struct Table {
     /// Title, columns and rows.
     pub data: StudyTable,
     /// The chart above the table on the page; it plots the cells of the table.
-    pub drawing: Drawing,
+    pub chart: ChartKind,
 }
 
 impl Table {
@@ -29,7 +29,7 @@ impl Table {
         };
         let columns = heads.iter().map(column).collect();
         let data = StudyTable { title: title.to_owned(), columns, rows: Vec::new() };
-        Table { data, drawing: Drawing::None }
+        Table { data, chart: ChartKind::None }
     }
 
     /// Sets the units of all columns but the first. The last unit applies to all columns that follow.
@@ -53,8 +53,8 @@ impl Table {
 
     /// Sets the chart.
     #[must_use]
-    pub fn drawn(self, drawing: Drawing) -> Self {
-        Table { drawing, ..self }
+    pub fn drawn(self, chart: ChartKind) -> Self {
+        Table { chart, ..self }
     }
 
     /// Appends a row.
@@ -92,8 +92,8 @@ pub(super) fn claim(
     found: impl Into<StudyCell>,
     verdict: StudyVerdict,
 ) -> StudyClaim {
-    let StudyCell { text: found, figures } = found.into().in_unit(PLAIN);
-    StudyClaim { claim: text.to_owned(), reading, found, figures, verdict }
+    let StudyCell { text: result, values } = found.into().in_unit(PLAIN);
+    StudyClaim { claim: text.to_owned(), reading, result, values, verdict }
 }
 
 /// A claim that is true, false, or unknown (`None`: not judged).
@@ -119,16 +119,16 @@ pub(super) fn not_judged(text: &str, reading: ReadingWord, reason: &str) -> Stud
 /// A claim that is true in `n_true` of `n_draws` draws.
 pub(super) fn drawn(text: &str, reading: ReadingWord, n_true: usize, n_draws: usize) -> StudyClaim {
     let found = format!("in {n_true} of {n_draws} draws");
-    let found = StudyCell::new(found, vec![StudyFigure::count(n_true, n_draws)]);
+    let found = StudyCell::new(found, vec![StudyValue::count(n_true, n_draws)]);
     claim(text, reading, found, verdict_of_draws(n_true, n_draws))
 }
 
 /// The claim with these values instead of those in its text.
 pub(super) fn with_values(
     claim: StudyClaim,
-    values: impl IntoIterator<Item = StudyFigure>,
+    values: impl IntoIterator<Item = StudyValue>,
 ) -> StudyClaim {
-    StudyClaim { figures: values.into_iter().collect(), ..claim }
+    StudyClaim { values: values.into_iter().collect(), ..claim }
 }
 
 /// A claim reproduces if it is true in at least 95 % of the draws, and does not if it is true in at most 5 %.
@@ -143,8 +143,8 @@ pub(super) fn verdict_of_draws(n_true: usize, n_draws: usize) -> StudyVerdict {
 }
 
 /// A fraction as a value in percent.
-pub(super) fn in_percent(fraction: Option<f64>) -> Option<StudyFigure> {
-    fraction.map(|fraction| StudyFigure::of(fraction * 100.0, "%"))
+pub(super) fn in_percent(fraction: Option<f64>) -> Option<StudyValue> {
+    fraction.map(|fraction| StudyValue::of(fraction * 100.0, "%"))
 }
 
 /// A number with `digits` decimals; a dash if it is unknown.

@@ -10,7 +10,7 @@
 //! defines which. At 5 % the two differ by a quarter of a percentage point. Two gains are compared on the seeds
 //! that both have.
 
-use report::study::{StudyCell, StudyFigure};
+use report::study::{StudyCell, StudyValue};
 
 use crate::stats::{Interval, interval, mean};
 
@@ -92,9 +92,9 @@ impl Gain {
     }
 
     /// The mean and its interval in percent; none without any pair.
-    pub fn figure(&self, unit: &str) -> Option<StudyFigure> {
+    pub fn figure(&self, unit: &str) -> Option<StudyValue> {
         let within = self.interval.map(|within| [within.low * 100.0, within.high * 100.0]);
-        (!self.is_empty()).then(|| StudyFigure::mean(self.mean * 100.0, within, unit))
+        (!self.is_empty()).then(|| StudyValue::mean(self.mean * 100.0, within, unit))
     }
 
     /// The mean in percent with two decimals; a dash without any pair.

@@ -34,7 +34,7 @@ use base::Nanos;
 pub use experiment::{Experiment, STUDIES, Study, StudyRun};
 pub use finding::{Finding, Table};
 pub use gain::Gain;
-pub use output::{html, list, text};
+pub use output::{list, text};
 pub use run_pool::{RunPool, RunResults};
 pub use testbed::Testbed;
 

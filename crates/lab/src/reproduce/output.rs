@@ -1,13 +1,9 @@
-//! A study as text of eighty columns, and as an HTML page.
+//! A study as text of eighty columns.
 
 use std::fmt::Write;
 
-use base::counted_noun;
-use report::study::{
-    Drawing, Grid, Judged, Page, Part, StudyClaim, StudyExperiment, StudyTable, StudyVerdict,
-};
+use report::study::{StudyExperiment, StudyTable};
 
-use super::experiment::sentence;
 use super::{Experiment, Study, StudyRun};
 
 /// Columns of the text.
@@ -36,27 +32,27 @@ pub fn list(study: &Study, selected: &[&Experiment]) -> String {
 /// The whole result.
 pub fn text(run: &StudyRun) -> String {
     let mut text = String::new();
-    let account = &run.account;
-    wrap_at(&mut text, 0, &format!("{}: {}", account.study, account.source));
-    account.experiments.iter().for_each(|experiment| write_experiment(&mut text, experiment));
-    if !account.left_out.is_empty() {
+    let result = &run.result;
+    wrap_at(&mut text, 0, &format!("{}: {}", result.study, result.source));
+    result.experiments.iter().for_each(|experiment| write_experiment(&mut text, experiment));
+    if !result.not_run.is_empty() {
         text.push('\n');
-        wrap(&mut text, "stopped:", &format!("not done: {}", account.left_out.join(", ")));
+        wrap(&mut text, "stopped:", &format!("not run: {}", result.not_run.join(", ")));
     }
     text
 }
 
 fn write_experiment(text: &mut String, experiment: &StudyExperiment) {
     let _ = writeln!(text, "\n━━ {} ━━ {}\n", experiment.name, experiment.title);
-    wrap(text, "source:", &experiment.says);
+    wrap(text, "source:", &experiment.source);
     wrap(text, "limit:", &experiment.limit);
-    wrap(text, "method:", &experiment.how);
+    wrap(text, "method:", &experiment.method);
     experiment.tables.iter().for_each(|table| write_table(text, table));
     text.push('\n');
     for claim in &experiment.claims {
         wrap(text, "claim:", &claim.claim);
-        let verdict = sentence(claim).to_uppercase();
-        wrap(text, "", &format!("reading {}: {verdict} ({})", claim.reading.word(), claim.found));
+        let verdict = claim.verdict.text().to_uppercase();
+        wrap(text, "", &format!("reading {}: {verdict} ({})", claim.reading.word(), claim.result));
     }
     experiment.notes.iter().for_each(|note| wrap(text, "note:", note));
 }
@@ -153,66 +149,4 @@ fn folded(words: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-/// The HTML page, one self-contained file.
-pub fn html(run: &StudyRun) -> String {
-    let account = &run.account;
-    let stopped = format!("stopped; not done: {}", account.left_out.join(", "));
-    let origin = [
-        ("Command", account.command.clone()),
-        ("Version", format!("evenkeel {}", account.tool)),
-        ("Machines, simulated", account.machines.join(", ")),
-    ];
-    let page = Page {
-        title: format!("{}: {}", account.study, account.source),
-        facts: vec![
-            counted_noun(account.seeds.len(), "seed"),
-            counted_noun(account.draws, "draw"),
-            counted_noun(account.experiments.len(), "experiment"),
-        ],
-        origin: origin.map(|(label, words)| (label.to_owned(), words)).to_vec(),
-        warnings: (!account.left_out.is_empty()).then_some(stopped).into_iter().collect(),
-        parts: account.experiments.iter().zip(&run.drawings).map(part).collect(),
-    };
-    page.to_html()
-}
-
-fn part((experiment, drawings): (&StudyExperiment, &Vec<Drawing>)) -> Part {
-    let facts =
-        [("Source", &experiment.says), ("Limit", &experiment.limit), ("Method", &experiment.how)];
-    Part {
-        name: experiment.name.clone(),
-        title: experiment.title.clone(),
-        facts: facts.map(|(label, words)| (label.to_owned(), words.clone())).to_vec(),
-        grids: experiment.tables.iter().zip(drawings).map(grid).collect(),
-        claims: experiment.claims.iter().map(verdict_row).collect(),
-        notes: experiment.notes.clone(),
-    }
-}
-
-fn grid((table, drawing): (&StudyTable, &Drawing)) -> Grid {
-    let texts =
-        |row: &Vec<report::study::StudyCell>| row.iter().map(|cell| cell.text.clone()).collect();
-    Grid {
-        title: table.title.clone(),
-        heads: table.columns.iter().map(|column| column.head.clone()).collect(),
-        rows: table.rows.iter().map(texts).collect(),
-        drawing: *drawing,
-    }
-}
-
-fn verdict_row(claim: &StudyClaim) -> Judged {
-    Judged {
-        claim: claim.claim.clone(),
-        reading: claim.reading.word().to_owned(),
-        found: claim.found.clone(),
-        verdict: sentence(claim),
-        mark: match claim.verdict {
-            StudyVerdict::Reproduces => ("✓", "better"),
-            StudyVerdict::DoesNotReproduce => ("✕", "worse"),
-            StudyVerdict::DependsOnTheProfile => ("~", "inconclusive"),
-            StudyVerdict::NotJudged => ("–", "none"),
-        },
-    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use base::StopFlag;
 use report::study::{
-    Drawing, ReadingWord, StudyAccount, StudyCell, StudyClaim, StudyFigure, StudyVerdict,
+    ChartKind, ReadingWord, StudyResult, StudyCell, StudyClaim, StudyValue, StudyVerdict,
 };
 
 use super::finding::{BOTH_READINGS, drawn, judged, verdict_of_draws};
@@ -19,24 +19,24 @@ fn all(study: &Study) -> Vec<&Experiment> {
 }
 
 /// A result with these experiments and no runs.
-fn study_run(experiments: Vec<(&Experiment, Finding)>, left_out: &[&str]) -> StudyRun {
-    let drawings = vec![vec![Drawing::None; 8]; experiments.len()];
+fn study_run(experiments: Vec<(&Experiment, Finding)>, not_run: &[&str]) -> StudyRun {
+    let charts = vec![vec![ChartKind::None; 8]; experiments.len()];
     let experiments = experiments.into_iter().map(|(one, finding)| one.result(finding)).collect();
     let study = study("dfs");
-    let account = StudyAccount {
+    let result = StudyResult {
         format: 0,
         tool: String::new(),
         command: String::new(),
         study: study.name().to_owned(),
         source: study.source().to_owned(),
-        only: Vec::new(),
+        selected: Vec::new(),
         seeds: vec![1, 2],
-        draws: 1,
+        n_draws: 1,
         machines: Vec::new(),
         experiments,
-        left_out: left_out.iter().map(|name| (*name).to_owned()).collect(),
+        not_run: not_run.iter().map(|name| (*name).to_owned()).collect(),
     };
-    StudyRun { account, drawings }
+    StudyRun { result, charts }
 }
 
 fn wide_lines(text: &str) -> Vec<&str> {
@@ -50,7 +50,7 @@ fn every_experiment_has_a_unique_name_its_texts_and_known_machines() {
         assert_eq!(names.len(), study.experiments().len(), "{}", study.name());
         for one in study.experiments() {
             let result = one.result(Finding::default());
-            let texts = [&result.title, &result.says, &result.limit, &result.how];
+            let texts = [&result.title, &result.source, &result.limit, &result.method];
             assert!(texts.iter().all(|text| 5 < text.len()), "{}: {texts:?}", one.name());
             let line = format!("━━ {} ━━ {}", one.name(), one.title());
             assert!(line.chars().count() <= 80, "{line}");
@@ -72,7 +72,7 @@ fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
     let one: Vec<&Experiment> =
         study.experiments().iter().filter(|one| one.name() == "fig-5.1").collect();
     let run = study.run(&one, &pool, |_| {}).expect("it runs");
-    let experiment = &run.account.experiments[0];
+    let experiment = &run.result.experiments[0];
     let table = &experiment.tables[0];
     assert_eq!((experiment.tables.len(), table.rows.len(), table.columns.len()), (3, 5, 4));
     let expected = {
@@ -84,7 +84,7 @@ fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
     assert_eq!(table.rows[0][3].text, expected.shown());
     let order = &experiment.claims[1];
     assert_eq!(order.claim, "against striped: at least 4 of 5 above 0");
-    let n_above = order.figures[0].value.expect("a count");
+    let n_above = order.values[0].value.expect("a count");
     assert_eq!(order.verdict == StudyVerdict::Reproduces, 4.0 <= n_above, "{order:?}");
 }
 
@@ -113,7 +113,7 @@ fn a_run_that_two_experiments_need_runs_once_and_has_the_same_result() {
 }
 
 #[test]
-fn a_stopped_study_names_its_command_and_what_is_left_out() {
+fn a_stopped_study_names_its_command_and_the_experiments_that_were_not_run() {
     let study = study("dfs");
     let stop = StopFlag::default();
     stop.raise();
@@ -121,14 +121,14 @@ fn a_stopped_study_names_its_command_and_what_is_left_out() {
         let pool = RunPool::new(seeds.to_vec(), 3, 1, &stop, &|_, _| {});
         study.run(selected, &pool, |_| {}).expect("to be stopped is not an error")
     };
-    let command = |seeds: &[u64], n: usize| run(seeds, &all(study)[..n]).account.command;
+    let command = |seeds: &[u64], n: usize| run(seeds, &all(study)[..n]).result.command;
     assert_eq!(command(&[1, 2], all(study).len()), "evenkeel reproduce dfs --seeds 2 --draws 3");
     let some = "evenkeel reproduce dfs --only fig-5.1,fig-5.2 --seeds 7-7 --draws 3";
     assert_eq!(command(&[7], 2), some);
     let list = "evenkeel reproduce dfs --only fig-5.1 --seeds 3,7 --draws 3";
     assert_eq!(command(&[3, 7], 1), list);
     let stopped = run(&[1], &all(study)[..2]);
-    assert_eq!(stopped.account.left_out, ["fig-5.1", "fig-5.2"]);
+    assert_eq!(stopped.result.not_run, ["fig-5.1", "fig-5.2"]);
     assert!(text(&stopped).ends_with("stopped:   not done: fig-5.1, fig-5.2\n"));
 }
 
@@ -141,13 +141,13 @@ fn a_mean_has_its_unrounded_interval_and_published_columns_are_marked() {
     let published: Vec<bool> = table.data.columns.iter().map(|one| one.is_published).collect();
     assert_eq!(published, [false, true, false]);
     let row = &table.data.rows[0];
-    assert_eq!(row[0].figures, []);
-    assert_eq!((row[1].figures[0].value, row[1].figures[0].low), (None, Some(-0.8)));
-    let ours = &row[2].figures[0];
+    assert_eq!(row[0].values, []);
+    assert_eq!((row[1].values[0].value, row[1].values[0].low), (None, Some(-0.8)));
+    let ours = &row[2].values[0];
     assert_eq!((ours.value, ours.unit.as_str()), (Some(gain.mean * 100.0), "%"));
     assert_eq!(ours.high, gain.interval.map(|within| within.high * 100.0));
     let claim = drawn("it gains", ReadingWord::Paper, 5, 200);
-    assert_eq!(claim.figures, [StudyFigure::count(5, 200)]);
+    assert_eq!(claim.values, [StudyValue::count(5, 200)]);
 }
 
 #[test]
@@ -228,6 +228,7 @@ fn output_fits_eighty_columns_and_is_the_same_with_any_number_of_threads() {
         study.run(&fast, &pool, |_| {}).expect("it runs")
     };
     let (one, other) = (of(1), of(3));
+    let html = |run: &StudyRun| run.result.to_html(&run.charts);
     assert_eq!((text(&one), html(&one)), (text(&other), html(&other)));
     assert_eq!(wide_lines(&text(&one)), [""; 0]);
 }

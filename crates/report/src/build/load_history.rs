@@ -18,7 +18,7 @@ use crate::places::Epoch;
 const N_POINTS_MAX: usize = 2000;
 /// Values in all series, 32 bytes each: a machine with many domains has fewer points.
 const N_VALUES_MAX: usize = 128 * 1024;
-/// LoadSeriesSums that anybody would look at; the last ones are kept.
+/// Maximum number of series; the last ones are kept.
 const N_SERIES_MAX: usize = 64;
 
 /// All series, in order of time.

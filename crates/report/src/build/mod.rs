@@ -37,7 +37,7 @@ const N_SEGMENTS_MAX: usize = 64 * 1024;
 /// Segments of an attached job. A thousand jobs may be attached at once.
 const N_SEGMENTS_ATTACHED: usize = 64;
 
-/// Builds a report while a run goes on, or from its journal.
+/// Builds a report during a run, or from its journal.
 #[derive(Debug)]
 pub struct ReportBuilder {
     header: Header,

@@ -1,29 +1,19 @@
-//! The report of a comparison: policies × workloads × seeds, told as text, JSON, table files and a page.
+//! The report of a comparison (policies × workloads × seeds) as text, JSON, data tables and HTML.
 //!
 //! ```text
-//!   lab: runs ─► figures with intervals and verdicts ─► Comparison ─► to_text · to_json · to_csv · to_html
+//!   lab: runs ─► statistics with intervals and verdicts ─► Comparison ─► to_text · to_json · to_csv · to_html
 //! ```
 //!
-//! Nothing is reckoned here but what a chart needs to be drawn. What was not measured is absent, never zero.
+//! This module computes nothing but chart coordinates. A value that was not measured is absent, never zero.
 
-pub(crate) mod html;
+mod charts;
+mod data_table;
+mod html;
 mod model;
-mod table;
 mod text;
 
+pub use data_table::{DataTable, Value};
 pub use model::*;
-pub use table::{DataTable, Value};
 
-/// The version of `compare.json`. It grows when a field changes its meaning or goes.
-pub const FORMAT: u32 = 1;
-
-impl Comparison {
-    /// One object on one line, documented in `docs/report-fields.md` and `docs/compare.schema.json`; no line end
-    /// after it. Thousands of runs with their jobs would be five times as large in lines for people.
-    ///
-    /// # Errors
-    /// None that we know of: numbers, texts and lists always have a JSON form.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string(self)
-    }
-}
+/// Version of `compare.json`. It increases when a field is renamed, removed or changes its meaning.
+pub const FORMAT: u32 = 2;

@@ -3,174 +3,185 @@
 use crate::describe::{record, words};
 
 record! {
-    /// A whole comparison.
+    /// A comparison of policies on workloads with several seeds.
     Comparison {
-        format: u32, "Format", Plain, "The version of this format.";
-        tool: String, "Made by", Plain, "The version of evenkeel that ran it.";
-        setting: Setting, "Setting", Plain, "What was compared, on what.";
+        format: u32, "Format", Plain, "Version of this format.";
+        tool: String, "Made by", Plain, "Version of evenkeel that ran it.";
+        setting: Setting, "Setting", Plain, "Machine, policies, workloads and options.";
         policies: Vec<PolicyRow>, "Policies", Plain, "Each policy over all workloads, in the order of the command.";
         summary: Vec<SummaryRow>, "Summary", Plain, "Each policy on each workload, over all seeds.";
-        runs: Vec<RunRow>, "Runs", Plain, "Every run that is done: by seed, then workload, then policy.";
-        notes: Vec<String>, "Notes", Plain, "What must be known before the figures are believed, a sentence each.";
+        runs: Vec<RunRow>, "Runs", Plain, "Every completed run: by seed, then workload, then policy.";
+        notes: Vec<String>, "Notes", Plain, "Sentences that qualify the values.";
     }
 }
 
 record! {
-    /// What was compared, on what.
+    /// Machine, policies, workloads and options of a comparison.
     Setting {
-        host: String, "Host", Plain, "Where the runs took place: sim (a simulated machine) or live.";
-        machine: String, "Machine", Plain, "What the machine is called.";
-        n_nodes: u64, "Nodes", Count, "Its NUMA nodes; 0 when it tells of none.";
-        n_cpus: u64, "CPUs", Count, "Its CPUs online.";
+        host: String, "Host", Plain, "Kind of host: sim (a simulated machine) or live.";
+        machine: String, "Machine", Plain, "Name of the machine.";
+        n_nodes: u64, "Nodes", Count, "NUMA nodes; 0 when the kernel reports none.";
+        n_cpus: u64, "CPUs", Count, "CPUs online.";
         baseline: String, "Baseline", Plain, "The policy that the others are compared with.";
-        policies: Vec<String>, "Policies", Plain, "Every policy as it was asked for, in order.";
-        workloads: Vec<String>, "Workloads", Plain, "Every workload by name, in order.";
-        seeds: Vec<u64>, "Seeds", Plain, "Every seed. Each policy ran on each workload once with each of them.";
-        n_runs: u64, "Runs", Count, "How many runs the comparison has.";
-        n_runs_done: u64, "Runs done", Count, "How many of them are done. Fewer than all: it was interrupted, and the same command goes on.";
-        n_pairs_needed: u64, "Pairs needed", Count, "With fewer seeds than this no verdict but inconclusive is possible, however large a difference is: so few pairs lean to one side by chance too.";
-        options: Vec<OptionRow>, "Options", Plain, "What else the runs stand on.";
+        policies: Vec<String>, "Policies", Plain, "The policies as given, in order.";
+        workloads: Vec<String>, "Workloads", Plain, "The workloads by name, in order.";
+        seeds: Vec<u64>, "Seeds", Plain, "The seeds. Each policy runs on each workload once per seed.";
+        n_runs: u64, "Runs", Count, "Number of runs of the comparison.";
+        n_runs_done: u64, "Runs done", Count, "Number of completed runs. Fewer than all: the comparison was interrupted, and the same command continues it.";
+        n_pairs_needed: u64, "Pairs needed", Count, "Minimum number of seeds for a verdict other than inconclusive: with fewer pairs the signed-rank test cannot reach significance.";
+        options: Vec<OptionRow>, "Options", Plain, "Other options of all runs.";
     }
 }
 
 record! {
-    /// An option that all runs had.
+    /// An option of all runs.
     OptionRow {
-        name: String, "Option", Plain, "Its name.";
-        value: String, "Value", Plain, "Its value.";
+        name: String, "Option", Plain, "Name of the option.";
+        value: String, "Value", Plain, "Value of the option.";
     }
 }
 
 record! {
     /// A policy over all workloads.
     PolicyRow {
-        policy: String, "Policy", Plain, "The policy as it was asked for.";
-        is_baseline: bool, "Baseline", Plain, "Whether the others are compared with it.";
-        n_seeds: u64, "Seeds", Count, "Seeds on which it and the baseline finished every workload; the figures over all workloads are of these.";
-        ratio_to_baseline: Option<f64>, "Ratio", Plain, "Geometric mean over the workloads of its ratios to the baseline; below 1 it takes less time. Absent where nothing can be paired.";
-        ratio_ci95: Option<Vec<f64>>, "95 % interval", Plain, "Where that ratio lies in 95 of 100 such comparisons: two ends.";
-        p: Option<f64>, "p", Plain, "How likely chance alone leans so far to either side, over all workloads (signed-rank test of the seeds), after Holm's correction for the number of policies.";
-        verdict: Option<VerdictWord>, "Verdict", Plain, "What may be said of it over all workloads; absent for the baseline.";
-        n_better: u64, "Better", Count, "Workloads on which its verdict is better.";
-        n_worse: u64, "Worse", Count, "Workloads on which its verdict is worse.";
-        n_inconclusive: u64, "Inconclusive", Count, "Workloads on which nothing can be said.";
-        slowdown: Option<f64>, "Slow-down", Plain, "Mean slow-down of all jobs of all its runs.";
-        unfairness: Option<f64>, "Unfairness", Plain, "Mean of the runs' unfairness.";
-        n_migrations: Option<f64>, "Migrations", Count, "How often tasks came to another CPU, a run on average; absent without a run that counts.";
-        n_moves: Option<f64>, "Moves", Count, "How often the policy placed a running job anew, a run on average; absent without a run that counts.";
-        pages_moved_bytes: Option<f64>, "Memory moved", Bytes, "Memory that came to another node, by the policy or by the kernel, a run on average; absent without a run that counts.";
+        policy: String, "Policy", Plain, "The policy as given.";
+        is_baseline: bool, "Baseline", Plain, "Whether this policy is the baseline.";
+        n_seeds: u64, "Seeds", Count, "Seeds with which this policy and the baseline finished every workload. The values over all workloads use these seeds.";
+        ratio_to_baseline: Option<f64>, "Ratio", Plain, "Geometric mean over the workloads of the ratios to the baseline; below 1 is faster. Absent without pairs.";
+        ratio_ci95: Option<Vec<f64>>, "95 % interval", Plain, "95 % confidence interval of the ratio: two ends.";
+        p: Option<f64>, "p", Plain, "p-value over all workloads: signed-rank test with the seeds as blocks, with Holm's correction for the number of policies.";
+        verdict: Option<VerdictWord>, "Verdict", Plain, "Verdict over all workloads; absent for the baseline.";
+        n_better: u64, "Better", Count, "Number of workloads with the verdict better.";
+        n_worse: u64, "Worse", Count, "Number of workloads with the verdict worse.";
+        n_inconclusive: u64, "Inconclusive", Count, "Number of workloads with the verdict inconclusive.";
+        slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of all jobs of all runs.";
+        unfairness: Option<f64>, "Unfairness", Plain, "Mean unfairness of the runs.";
+        n_migrations: Option<f64>, "Migrations", Count, "CPU migrations of tasks, mean per run; absent without a finished run.";
+        n_moves: Option<f64>, "Moves", Count, "Placement changes of running jobs by the policy, mean per run; absent without a finished run.";
+        pages_moved_bytes: Option<f64>, "Memory migrated", Bytes, "Memory migrated to another node by the policy or the kernel, mean per run; absent without a finished run.";
     }
 }
 
 record! {
     /// A policy on a workload, over all seeds.
     SummaryRow {
-        policy: String, "Policy", Plain, "The policy as it was asked for.";
+        policy: String, "Policy", Plain, "The policy as given.";
         workload: String, "Workload", Plain, "The workload.";
-        n_runs: u64, "Runs", Count, "Runs that the figures are of.";
-        n_left_out: u64, "Left out", Count, "Runs that are done and left out of all figures: a job failed, the time limit came, or the policy gave up.";
-        mean_s: Option<f64>, "Mean", Seconds, "Mean of the whole times.";
-        median_s: Option<f64>, "Median", Seconds, "Median of the whole times.";
-        ci95_s: Option<Vec<f64>>, "95 % interval of the mean", Seconds, "Where the mean lies in 95 of 100 such comparisons: two ends. Absent with fewer than two runs.";
-        least_s: Option<f64>, "Shortest", Seconds, "The shortest whole time.";
-        most_s: Option<f64>, "Longest", Seconds, "The longest whole time.";
-        spread: Option<f64>, "Spread", Share, "How far whole times lie from their mean from run to run: standard deviation divided by the mean.";
-        ratio_to_baseline: Option<f64>, "Ratio", Plain, "Mean whole time divided by that of the baseline, over the seeds that both finished; below 1 it takes less time.";
-        ratio_ci95: Option<Vec<f64>>, "95 % interval", Plain, "Where that ratio lies in 95 of 100 such comparisons: two ends.";
-        n_pairs: u64, "Pairs", Count, "Seeds that both finished.";
-        p: Option<f64>, "p", Plain, "How likely chance alone leans so far to either side: signed-rank test of the pairs.";
-        p_holm: Option<f64>, "p, corrected", Plain, "The same after Holm's correction for the number of policies on this workload; the verdict rests on it.";
-        verdict: Option<VerdictWord>, "Verdict", Plain, "What may be said of it beside the baseline; absent for the baseline.";
-        oracle_gap: Option<f64>, "Above the oracle", Share, "By which part its mean lies above that of the policy oracle, the best that is known for each run; absent where that did not run.";
-        slowdown: Option<f64>, "Slow-down", Plain, "Mean slow-down of all jobs of all runs; absent where no job was measured alone.";
-        unfairness: Option<f64>, "Unfairness", Plain, "Mean of the runs' unfairness.";
-        n_migrations: Option<f64>, "Migrations", Count, "How often tasks came to another CPU, a run on average; absent without a run that counts.";
-        n_moves: Option<f64>, "Moves", Count, "How often the policy placed a running job anew, a run on average; absent without a run that counts.";
-        pages_moved_bytes: Option<f64>, "Memory moved", Bytes, "Memory that came to another node, by the policy or by the kernel, a run on average; absent without a run that counts.";
-        controllers: Vec<ControllerRow>, "Controllers", Plain, "What the memory controllers of each node carried, a run on average; empty where nothing counts it.";
+        n_runs: u64, "Runs", Count, "Number of finished runs, which all values use.";
+        n_excluded: u64, "Excluded", Count, "Number of completed runs that no value uses: a job failed, the time limit was reached, or the policy aborted.";
+        mean_s: Option<f64>, "Mean", Seconds, "Mean makespan.";
+        median_s: Option<f64>, "Median", Seconds, "Median makespan.";
+        ci95_s: Option<Vec<f64>>, "95 % interval of the mean", Seconds, "95 % confidence interval of the mean makespan: two ends. Absent with fewer than two runs.";
+        min_s: Option<f64>, "Shortest", Seconds, "Shortest makespan.";
+        max_s: Option<f64>, "Longest", Seconds, "Longest makespan.";
+        variation: Option<f64>, "Variation", Share, "Coefficient of variation of the makespan: standard deviation divided by the mean.";
+        ratio_to_baseline: Option<f64>, "Ratio", Plain, "Mean makespan divided by that of the baseline, over the seeds that both finished; below 1 is faster.";
+        ratio_ci95: Option<Vec<f64>>, "95 % interval", Plain, "95 % confidence interval of the ratio: two ends.";
+        n_pairs: u64, "Pairs", Count, "Number of seeds that both finished.";
+        p: Option<f64>, "p", Plain, "p-value of the signed-rank test of the pairs.";
+        p_holm: Option<f64>, "p, corrected", Plain, "The p-value with Holm's correction for the number of policies on this workload. The verdict uses it.";
+        verdict: Option<VerdictWord>, "Verdict", Plain, "Verdict against the baseline; absent for the baseline.";
+        oracle_gap: Option<f64>, "Above the oracle", Share, "Excess of the mean makespan over that of the policy oracle, the best known placement of each run; absent without runs of the oracle.";
+        slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of all jobs of all runs; absent where no job was measured alone.";
+        unfairness: Option<f64>, "Unfairness", Plain, "Mean unfairness of the runs.";
+        n_migrations: Option<f64>, "Migrations", Count, "CPU migrations of tasks, mean per run; absent without a finished run.";
+        n_moves: Option<f64>, "Moves", Count, "Placement changes of running jobs by the policy, mean per run; absent without a finished run.";
+        pages_moved_bytes: Option<f64>, "Memory migrated", Bytes, "Memory migrated to another node by the policy or the kernel, mean per run; absent without a finished run.";
+        controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node, mean per run; empty where it is not counted.";
         jobs: Vec<JobSummaryRow>, "Jobs", Plain, "Each job over all seeds.";
-        median_seed: Option<u64>, "Median seed", Plain, "The seed whose whole time is the median, of an even number the lower one of the two in the middle.";
-        timeline: Option<String>, "Timeline", Plain, "The report of that run, a file beside this one; absent where none was made.";
+        median_seed: Option<u64>, "Median seed", Plain, "Seed of the run with the median makespan; of an even number of runs, the lower of the middle two.";
+        timeline: Option<String>, "Timeline", Plain, "Path of the report of that run, relative to this file; absent if none was written.";
     }
 }
 
 words! {
-    /// What may be said of a policy beside the baseline.
+    /// Verdict on a policy against the baseline.
     VerdictWord {
-        Better "better" "It takes less time: the interval of its ratio lies below 1, and the corrected p below 0.05.";
-        Worse "worse" "It takes more time: the interval of its ratio lies above 1, and the corrected p below 0.05.";
-        Inconclusive "inconclusive" "These runs do not tell, which is not the same as equal.";
+        Better "better" "Faster: the confidence interval of the ratio is below 1, and the corrected p-value is below 0.05.";
+        Worse "worse" "Slower: the confidence interval of the ratio is above 1, and the corrected p-value is below 0.05.";
+        Inconclusive "inconclusive" "These runs show no significant difference, which does not mean equal.";
     }
 }
 
 record! {
     /// A job of a workload under a policy, over all seeds.
     JobSummaryRow {
-        name: String, "Job", Plain, "Its name.";
-        mean_s: Option<f64>, "Mean", Seconds, "Mean time from its start to its end; absent for jobs that restart or are ended.";
-        alone_s: Option<f64>, "Alone", Seconds, "What it takes alone on the idle machine, where that was measured.";
-        slowdown: Option<f64>, "Slow-down", Plain, "Mean slow-down.";
-        slowdown_least: Option<f64>, "Least", Plain, "Its smallest slow-down of all seeds.";
-        slowdown_most: Option<f64>, "Most", Plain, "Its largest slow-down of all seeds.";
+        name: String, "Job", Plain, "Name of the job.";
+        mean_s: Option<f64>, "Mean", Seconds, "Mean time from start to end; absent for jobs that restart or are stopped.";
+        alone_s: Option<f64>, "Alone", Seconds, "Time alone on the idle machine, where it was measured.";
+        slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown.";
+        slowdown_min: Option<f64>, "Minimum", Plain, "Smallest slowdown of all seeds.";
+        slowdown_max: Option<f64>, "Maximum", Plain, "Largest slowdown of all seeds.";
     }
 }
 
 record! {
     /// A run: one policy on one workload with one seed.
     RunRow {
-        policy: String, "Policy", Plain, "The policy as it was asked for.";
+        policy: String, "Policy", Plain, "The policy as given.";
         workload: String, "Workload", Plain, "The workload.";
-        seed: u64, "Seed", Plain, "The seed of everything random.";
-        ended: RunEndWord, "Ended", Plain, "How it ended.";
-        error: Option<String>, "Error", Plain, "What went wrong, if it failed.";
-        whole_s: f64, "Whole time", Seconds, "From the start of the run to the end of its last job.";
-        slowdown: Option<f64>, "Slow-down", Plain, "Mean slow-down of its jobs; absent where none was measured alone.";
-        unfairness: Option<f64>, "Unfairness", Plain, "The largest slow-down of its jobs divided by the smallest; absent with fewer than two.";
-        n_migrations: u64, "Migrations", Count, "How often tasks came to another CPU.";
-        n_moves: u64, "Moves", Count, "How often the policy placed a running job anew.";
-        pages_moved_bytes: u64, "Memory moved", Bytes, "Memory that came to another node, by the policy or by the kernel.";
-        controllers: Vec<ControllerRow>, "Controllers", Plain, "What the memory controllers of each node carried; empty where nothing counts it.";
-        found: Option<FoundRow>, "Found", Plain, "How the best way was found; only of runs of the policy oracle.";
-        jobs: Vec<RunJobRow>, "Jobs", Plain, "Every job of the workload.";
-        report: Option<String>, "Report", Plain, "The report of this run, a file beside this one; absent where none was made.";
+        seed: u64, "Seed", Plain, "Seed of all random choices.";
+        status: CompletionWord, "Status", Plain, "How the run ended.";
+        error: Option<String>, "Error", Plain, "The error of a failed run.";
+        makespan_s: f64, "Makespan", Seconds, "From the start of the run to the end of its last job.";
+        slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of the jobs; absent where none was measured alone.";
+        unfairness: Option<f64>, "Unfairness", Plain, "Largest slowdown of the jobs divided by the smallest; absent with fewer than two.";
+        n_migrations: u64, "Migrations", Count, "CPU migrations of tasks.";
+        n_moves: u64, "Moves", Count, "Placement changes of running jobs by the policy.";
+        pages_moved_bytes: u64, "Memory migrated", Bytes, "Memory migrated to another node by the policy or the kernel.";
+        controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node; empty where it is not counted.";
+        oracle: Option<OracleRow>, "Oracle", Plain, "The search of the policy oracle; absent for other policies.";
+        jobs: Vec<RunJobRow>, "Jobs", Plain, "All jobs of the workload.";
+        report: Option<String>, "Report", Plain, "Path of the report of this run, relative to this file; absent if none was written.";
     }
 }
 
 words! {
     /// How a run of a comparison ended.
-    RunEndWord {
-        Finished "finished" "All jobs ended well.";
-        Failed "failed" "A job failed, or the policy gave up: left out of all figures.";
-        Stopped "stopped" "The time limit came: left out of all figures.";
+    CompletionWord {
+        Finished "finished" "All jobs ended successfully.";
+        Failed "failed" "A job failed or the policy aborted. No value uses the run.";
+        Stopped "stopped" "The time limit was reached. No value uses the run.";
     }
 }
 
 record! {
-    /// What the memory controllers of a node carried in a run.
+    /// Traffic of the memory controllers of a node.
     ControllerRow {
-        node: Option<u32>, "Node", Plain, "The node; absent on a machine that tells of none.";
+        node: Option<u32>, "Node", Plain, "The node; absent on a machine without NUMA nodes.";
         read_bytes: f64, "Read", Bytes, "Bytes read from its memory.";
         written_bytes: f64, "Written", Bytes, "Bytes written to its memory.";
-        bytes_per_s: f64, "Load", BytesPerSecond, "Both together, a second of the whole time.";
+        bytes_per_s: f64, "Load", BytesPerSecond, "Reads and writes divided by the makespan.";
     }
 }
 
 record! {
-    /// How the oracle found the best way to do a run.
-    FoundRow {
-        way: String, "Way", Plain, "Which way it is.";
-        n_placements: u64, "Placements", Count, "How many placements for the whole run were simulated, beside every policy as it comes and the best placement of each moment.";
-        is_all: bool, "All", Plain, "Whether those were all that there are; else they are those of a search.";
-        above_bound: Option<f64>, "Above the bound", Share, "By which part the run ends later than any placement can: than the job that would end last if each had the fastest core, the largest cache and idle memory to itself. Absent where no job ends by itself.";
+    /// The search of the oracle for the best placement of a run.
+    OracleRow {
+        best: String, "Best", Plain, "The best placement or policy.";
+        n_placements: u64, "Placements", Count, "Number of simulated placements for the whole run, in addition to every policy with its defaults and the best placement at each instant.";
+        is_exhaustive: bool, "Exhaustive", Plain, "Whether all possible placements were simulated; otherwise the search selected some.";
+        above_bound: Option<f64>, "Above the bound", Share, "Excess of the makespan over a lower bound: the longest job if each had the fastest core, the largest cache and idle memory. Absent where no job ends on its own.";
     }
 }
 
 record! {
     /// A job of a run.
     RunJobRow {
-        name: String, "Job", Plain, "Its name.";
-        start_s: Option<f64>, "Start", Seconds, "When it was started, the first time.";
-        end_s: Option<f64>, "End", Seconds, "When it ended, the last time.";
-        slowdown: Option<f64>, "Slow-down", Plain, "From start to end, divided by the time it takes alone on the idle machine; absent for jobs that restart or are ended, and where it was not measured alone.";
+        name: String, "Job", Plain, "Name of the job.";
+        start_s: Option<f64>, "Start", Seconds, "Time of the first start.";
+        end_s: Option<f64>, "End", Seconds, "Time of the last end.";
+        slowdown: Option<f64>, "Slowdown", Plain, "Time from start to end divided by the time alone on the idle machine; absent for jobs that restart or are stopped, and where it was not measured alone.";
+    }
+}
+
+impl Comparison {
+    /// One JSON object on one line, documented in `docs/report-fields.md` and `docs/compare.schema.json`, without
+    /// a line feed at the end. Indented JSON of thousands of runs would be five times as large.
+    ///
+    /// # Errors
+    /// None known: numbers, strings and lists always have a JSON form.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
     }
 }

@@ -1,21 +1,22 @@
-//! The comparison in a terminal: a table for each workload, one over all of them, and what they cost.
+//! The text report of a comparison: one table per workload, one over all workloads, and one of costs.
 //!
-//! Eighty columns, no colour. Who is compared with whom stands in the head of each table.
+//! It fits eighty columns and needs no colour.
 
 use super::{Comparison, PolicyRow, VerdictWord};
-use crate::format::{ABSENT, bytes};
+use crate::format::{ABSENT, bytes, ci, counted, fixed, n_decimals, or_absent, signed_percent};
 use crate::table::{Align, Table, fold};
 
-/// Workloads beyond these have no table of their own; the page and the JSON have them all.
+/// Number of workloads with a table of their own. The page and the JSON have all workloads.
 const N_WORKLOADS_SHOWN: usize = 20;
 
 impl Comparison {
-    /// Tables of at most so many columns; 80 suits.
+    /// Tables of at most `width` columns, for example 80.
     pub fn to_text(&self, width: usize) -> String {
         let width = width.clamp(40, 200);
         let mut parts = vec![head(self, width)];
         let workloads = &self.setting.workloads;
-        parts.extend(workloads.iter().take(N_WORKLOADS_SHOWN).map(|name| times(self, name, width)));
+        let shown = workloads.iter().take(N_WORKLOADS_SHOWN);
+        parts.extend(shown.map(|name| makespans(self, name, width)));
         if N_WORKLOADS_SHOWN < workloads.len() {
             let n_more = workloads.len() - N_WORKLOADS_SHOWN;
             parts.push(format!("… and {} more\n", base::counted_noun(n_more, "workload")));
@@ -30,87 +31,76 @@ impl Comparison {
     }
 }
 
-fn head(told: &Comparison, width: usize) -> String {
-    let setting = &told.setting;
-    let several =
-        |n: usize, one: &str, more: &str| format!("{n} {}", if n == 1 { one } else { more });
-    let what = format!(
+fn head(comparison: &Comparison, width: usize) -> String {
+    let setting = &comparison.setting;
+    let text = format!(
         "{}, {}, {} on {} ({}, {}): {} of {} runs done",
-        several(setting.policies.len(), "policy", "policies"),
-        several(setting.workloads.len(), "workload", "workloads"),
-        several(setting.seeds.len(), "seed", "seeds"),
+        counted(setting.policies.len() as u64, "policy", "policies"),
+        base::counted_noun(setting.workloads.len(), "workload"),
+        base::counted_noun(setting.seeds.len(), "seed"),
         setting.machine,
         if setting.host == "sim" { "simulated" } else { "live" },
         base::counted_noun(setting.n_cpus, "CPU"),
         setting.n_runs_done,
         setting.n_runs,
     );
-    fold(&what, width, "compared: ", 10) + &fold(&setting.baseline, width, "baseline: ", 10)
+    fold(&text, width, "compared: ", 10) + &fold(&setting.baseline, width, "baseline: ", 10)
 }
 
-/// Whole times on one workload.
-fn times(told: &Comparison, workload: &str, width: usize) -> String {
-    let rows = || told.summary.iter().filter(|row| row.workload == workload);
+/// Ratio, confidence interval and verdict; the baseline has none.
+fn ratio_cells(
+    is_baseline: bool,
+    ratio: Option<f64>,
+    within: Option<&[f64]>,
+    verdict: Option<VerdictWord>,
+) -> [String; 3] {
+    if is_baseline {
+        return ["1".to_owned(), String::new(), "baseline".to_owned()];
+    }
+    let verdict = verdict.map_or(ABSENT, VerdictWord::word);
+    [or_absent(ratio, |it| fixed(it, 3)), interval(within, 3), verdict.to_owned()]
+}
+
+fn interval(ends: Option<&[f64]>, digits: usize) -> String {
+    ci(ends, digits, "-").unwrap_or_else(|| ABSENT.to_owned())
+}
+
+/// Makespans on one workload.
+fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
+    let rows = || comparison.summary.iter().filter(|row| row.workload == workload);
     let has_gaps = rows().any(|row| row.oracle_gap.is_some());
     let mut heads = vec![
         ("policy", Align::Left),
         ("mean s", Align::Right),
-        ("95 % of it", Align::Left),
+        ("95 % CI", Align::Left),
         ("ratio", Align::Right),
-        ("95 % of it", Align::Left),
+        ("95 % CI", Align::Left),
         ("verdict", Align::Left),
     ];
     heads.extend(has_gaps.then_some(("above oracle", Align::Right)));
-    let mut table = Table::new(&heads);
+    let mut table = Table::new(heads);
     for row in rows() {
-        let digits = row.mean_s.map_or(0, digits);
-        let is_baseline = row.policy == told.setting.baseline;
-        let gap = row.oracle_gap.map_or(ABSENT.to_owned(), |gap| format!("{:.1} %", gap * 100.0));
+        let digits = row.mean_s.map_or(0, n_decimals);
+        let is_baseline = row.policy == comparison.setting.baseline;
         let mut cells = vec![
             row.policy.clone(),
-            row.mean_s.map_or(ABSENT.to_owned(), |mean| format!("{mean:.digits$}")),
-            ends(row.ci95_s.as_deref(), digits),
-            if is_baseline { "1".to_owned() } else { ratio(row.ratio_to_baseline) },
-            if is_baseline { String::new() } else { ends(row.ratio_ci95.as_deref(), 3) },
-            if is_baseline { "baseline".to_owned() } else { verdict(row.verdict) },
+            or_absent(row.mean_s, |mean| fixed(mean, digits)),
+            interval(row.ci95_s.as_deref(), digits),
         ];
-        cells.extend(has_gaps.then_some(gap));
+        let within = row.ratio_ci95.as_deref();
+        cells.extend(ratio_cells(is_baseline, row.ratio_to_baseline, within, row.verdict));
+        cells.extend(has_gaps.then(|| or_absent(row.oracle_gap, signed_percent)));
         table.row(cells);
     }
     fold(workload, width, "workload: ", 10) + &table.to_text(width)
 }
 
-/// Four figures that count.
-fn digits(seconds: f64) -> usize {
-    match seconds {
-        s if s < 10.0 => 3,
-        s if s < 100.0 => 2,
-        s if s < 1000.0 => 1,
-        _ => 0,
-    }
-}
-
-fn ends(ends: Option<&[f64]>, digits: usize) -> String {
-    match ends {
-        Some([low, high]) => format!("{low:.digits$}-{high:.digits$}"),
-        _ => ABSENT.to_owned(),
-    }
-}
-
-fn ratio(ratio: Option<f64>) -> String {
-    ratio.map_or(ABSENT.to_owned(), |ratio| format!("{ratio:.3}"))
-}
-
-fn verdict(word: Option<VerdictWord>) -> String {
-    word.map_or(ABSENT, VerdictWord::word).to_owned()
-}
-
 /// All workloads together.
 fn overall(policies: &[PolicyRow], width: usize) -> String {
-    let mut table = Table::new(&[
+    let mut table = Table::new([
         ("policy", Align::Left),
         ("ratio", Align::Right),
-        ("95 % of it", Align::Left),
+        ("95 % CI", Align::Left),
         ("verdict", Align::Left),
         ("better", Align::Right),
         ("worse", Align::Right),
@@ -118,41 +108,34 @@ fn overall(policies: &[PolicyRow], width: usize) -> String {
     ]);
     for row in policies {
         let count = |n: u64| if row.is_baseline { String::new() } else { n.to_string() };
-        table.row(vec![
-            row.policy.clone(),
-            if row.is_baseline { "1".to_owned() } else { ratio(row.ratio_to_baseline) },
-            if row.is_baseline { String::new() } else { ends(row.ratio_ci95.as_deref(), 3) },
-            if row.is_baseline { "baseline".to_owned() } else { verdict(row.verdict) },
-            count(row.n_better),
-            count(row.n_worse),
-            count(row.n_inconclusive),
-        ]);
+        let within = row.ratio_ci95.as_deref();
+        let mut cells = vec![row.policy.clone()];
+        cells.extend(ratio_cells(row.is_baseline, row.ratio_to_baseline, within, row.verdict));
+        cells.extend([row.n_better, row.n_worse, row.n_inconclusive].map(count));
+        table.row(cells);
     }
-    "all workloads, and on how many each is better, worse, inconclusive\n".to_owned()
-        + &table.to_text(width)
+    "all workloads; number of workloads with each verdict\n".to_owned() + &table.to_text(width)
 }
 
-/// What it costs, and who bears it.
+/// Slowdown, unfairness, migrations and moves.
 fn costs(policies: &[PolicyRow], width: usize) -> String {
-    let mut table = Table::new(&[
+    let mut table = Table::new([
         ("policy", Align::Left),
-        ("slow-down", Align::Right),
+        ("slowdown", Align::Right),
         ("unfairness", Align::Right),
         ("migrations", Align::Right),
         ("moves", Align::Right),
-        ("memory moved", Align::Right),
+        ("memory migrated", Align::Right),
     ]);
-    let figure = |figure: Option<f64>| figure.map_or(ABSENT.to_owned(), |it| format!("{it:.3}"));
-    let count = |n: Option<f64>| n.map_or(ABSENT.to_owned(), |n| format!("{n:.1}"));
     for row in policies {
-        table.row(vec![
+        table.row([
             row.policy.clone(),
-            figure(row.slowdown),
-            figure(row.unfairness),
-            count(row.n_migrations),
-            count(row.n_moves),
-            row.pages_moved_bytes.map_or(ABSENT.to_owned(), |it| bytes(it as u64)),
+            or_absent(row.slowdown, |it| fixed(it, 3)),
+            or_absent(row.unfairness, |it| fixed(it, 3)),
+            or_absent(row.n_migrations, |n| fixed(n, 1)),
+            or_absent(row.n_moves, |n| fixed(n, 1)),
+            or_absent(row.pages_moved_bytes, |it| bytes(it as u64)),
         ]);
     }
-    "a run on average\n".to_owned() + &table.to_text(width)
+    "mean per run\n".to_owned() + &table.to_text(width)
 }

@@ -8,13 +8,13 @@ use journal::{Checkpoint, Header, JobChange, JobHistory, JobProgress, JobRecord}
 use program::Job;
 use sched::{Action, JobEvent, Reason, RejectCause, Rejection, Request, Sample, Target};
 
-use super::sentence::{DoneAction, Sentence, checkpoint_text};
+use super::sentence::{DoneAction, Event, Sentence, checkpoint_text};
 use super::{EventRow, EventWord, Explanation, FORMAT, JobEvents};
 use crate::phrases::{
     command_line, completed_page_move_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
     usage_phrase,
 };
-use crate::places::{Epoch, EpochNames, Epochs};
+use crate::places::{EpochNames, Epochs};
 
 pub(super) struct Explainer {
     header: Header,
@@ -26,18 +26,6 @@ pub(super) struct Explainer {
     events: BTreeMap<JobId, Vec<Event>>,
     /// Detached jobs whose number has been reused.
     detached: Vec<(Job, Vec<Event>)>,
-}
-
-/// An event. Its sentence is made at the end, when places have names.
-#[derive(Debug)]
-pub(super) struct Event {
-    pub at: Nanos,
-    pub last_at: Nanos,
-    pub n: u64,
-    pub kind: EventWord,
-    pub sentence: Sentence,
-    pub reason: Option<Reason>,
-    pub epoch: Epoch,
 }
 
 impl Explainer {

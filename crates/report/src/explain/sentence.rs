@@ -3,17 +3,29 @@
 //! In a replay a sentence first states the request of the policy with its reason, then what the
 //! recorded run did.
 
-use base::{CpuSet, NodeId, counted_noun};
+use base::{CpuSet, Nanos, NodeId, counted_noun};
 use journal::{JobPhase, JobProgress};
 use program::MemoryPolicy;
-use sched::Action;
+use sched::{Action, Reason};
 
-use super::history::Event;
+use super::EventWord;
 use crate::format::seconds;
 use crate::phrases::{
     action_phrase, exit_phrase, memory_policy_phrase, page_move_phrase, usage_phrase,
 };
-use crate::places::PlaceNames;
+use crate::places::{Epoch, PlaceNames};
+
+/// An event. Its sentence is made at the end, when places have names.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub at: Nanos,
+    pub last_at: Nanos,
+    pub n: u64,
+    pub kind: EventWord,
+    pub sentence: Sentence,
+    pub reason: Option<Reason>,
+    pub epoch: Epoch,
+}
 
 /// The parts of a sentence.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! The frames of the charts that scripts draw: the timeline and the load curves, with their legends.
 
 use super::data::Data;
-use super::escape::escape;
-use crate::format::{count, seconds};
+use crate::format::{counted, seconds};
 use crate::model::{LoadSeries, Report};
+use crate::page::{card_with_header, count_badge, empty, escape};
 
 /// Number of distinguishable colours. Further domains reuse them and have labels.
 const N_COLOURS: usize = 8;
@@ -25,46 +25,44 @@ pub(super) fn timeline(report: &Report, data: &Data) -> String {
                   <li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><path class=\"mark-bad\" d=\"M3 3l8 8m0-8l-8 8\"/></svg>failed</li>\
                   <li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><rect class=\"mark-stop\" x=\"2\" y=\"2\" width=\"10\" height=\"10\" rx=\"1.500\"/></svg>stopped by evenkeel</li>"
     );
-    format!(
-        "<section class=\"card\" id=\"timeline\"><header><h2>Timeline</h2><span class=\"count\">{}</span>\
-         <div class=\"right\"><div class=\"seg\" id=\"by\" role=\"group\" aria-label=\"Rows\">\
+    let n_jobs = counted(report.jobs.len() as u64, "job", "jobs");
+    let header = format!(
+        "{}<div class=\"right\"><div class=\"seg\" id=\"by\" role=\"group\" aria-label=\"Rows\">\
          <button type=\"button\" value=\"jobs\" aria-pressed=\"true\">By job</button>\
          <button type=\"button\" value=\"cpus\" aria-pressed=\"false\">By CPU</button></div>\
          <button class=\"btn\" id=\"zoom-in\" type=\"button\" aria-label=\"Zoom in\">+</button>\
          <button class=\"btn\" id=\"zoom-out\" type=\"button\" aria-label=\"Zoom out\">−</button>\
-         <button class=\"btn\" id=\"zoom-fit\" type=\"button\">All</button></div></header>\n\
-         <ul class=\"legend\" id=\"legend-jobs\">{by_domain}{free}{glyphs}</ul>\
+         <button class=\"btn\" id=\"zoom-fit\" type=\"button\">All</button></div>",
+        count_badge(&n_jobs)
+    );
+    let content = format!(
+        "<ul class=\"legend\" id=\"legend-jobs\">{by_domain}{free}{glyphs}</ul>\
          <ul class=\"legend hidden\" id=\"legend-cpus\"><li>one bar per job; colours distinguish adjacent jobs</li>{free}</ul>\n\
          <noscript><p class=\"empty\">The timeline and the curves need JavaScript. The tables below are complete without it.</p></noscript>\
          <div class=\"axis\" id=\"axis\"></div>\
          <div class=\"rows\" id=\"rows\" tabindex=\"0\" role=\"application\" aria-label=\"Timeline. Up and down select a row, left and right an entry of it.\"><div class=\"space\" id=\"space\"></div></div>\n\
-         <p class=\"hint\">Drag to zoom in, double-click to show all. Keyboard: arrow keys.</p></section>",
-        match report.jobs.len() {
-            1 => "1 job".to_owned(),
-            n => format!("{} jobs", count(n as u64)),
-        }
-    )
+         <p class=\"hint\">Drag to zoom in, double-click to show all. Keyboard: arrow keys.</p>"
+    );
+    card_with_header("timeline", "Timeline", &header, "", &content)
 }
 
 pub(super) fn loads(report: &Report) -> String {
     let level = report.run.domain_level.as_deref().unwrap_or("domain");
-    let head = format!(
-        "<section class=\"card\" id=\"loads\"><header><h2>Load per <span id=\"load-level\">{level}</span></h2>"
-    );
+    let heading = format!("Load per <span id=\"load-level\">{level}</span>");
     if report.loads.is_empty() {
-        return format!(
-            "{head}</header><p class=\"empty\">No load was recorded: the run ended before the first interval, or its policy uses no loads.</p></section>"
-        );
+        let none = "No load was recorded: the run ended before the first interval, or its policy uses no loads.";
+        return card_with_header("loads", &heading, "", "", &empty(none));
     }
     let legends: String = report.loads.iter().map(legend).collect();
-    format!(
-        "{head}<span class=\"count\" id=\"load-unit\"></span><div class=\"right\">{}\
+    let header = format!(
+        "<span class=\"count\" id=\"load-unit\"></span><div class=\"right\">{}\
          <div class=\"seg\" id=\"load-what\" role=\"group\" aria-label=\"Value\">\
          <button type=\"button\" value=\"ops\" aria-pressed=\"true\">Memory</button>\
-         <button type=\"button\" value=\"cpus\" aria-pressed=\"false\">CPUs busy</button></div></div></header>\n\
-         {legends}<div class=\"load\" id=\"load\"></div></section>",
+         <button type=\"button\" value=\"cpus\" aria-pressed=\"false\">CPUs busy</button></div></div>",
         series_select(&report.loads)
-    )
+    );
+    let content = format!("{legends}<div class=\"load\" id=\"load\"></div>");
+    card_with_header("loads", &heading, &header, "", &content)
 }
 
 /// Loads of different levels or tiers share no chart: one series is shown at a time.

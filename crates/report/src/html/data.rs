@@ -209,7 +209,7 @@ fn load_curves(loads: &LoadSeries) -> LoadCurves {
     let points = &loads.points;
     let by_domain = |values: fn(&LoadPoint) -> &Vec<Option<f64>>| {
         let column = |idx: usize| {
-            let at = |point| values(point).get(idx).copied().flatten().map(four_digits);
+            let at = |point| values(point).get(idx).copied().flatten().map(rounded);
             points.iter().map(at).collect::<Vec<_>>()
         };
         (0..loads.domains.len()).map(column).collect()
@@ -225,6 +225,6 @@ fn load_curves(loads: &LoadSeries) -> LoadCurves {
 }
 
 /// Four significant digits: more than a screen shows, in half of the bytes.
-fn four_digits(value: f64) -> f64 {
+fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

@@ -11,7 +11,7 @@ pub(crate) fn ending(job: &JobRow) -> String {
         (JobStateWord::Failed, Some(status), _) => format!("failed with status {status}{when}"),
         (JobStateWord::Failed, None, Some(signal)) => format!("ended by signal {signal}{when}"),
         (JobStateWord::NotStarted, ..) => {
-            format!("could not be started: {}", job.error.as_deref().unwrap_or("no reason told"))
+            format!("could not be started: {}", job.error.as_deref().unwrap_or("unknown reason"))
         }
         (JobStateWord::Stopped, ..) => format!("ended by evenkeel{when}"),
         (state, ..) => format!("{}{when}", state.word()),

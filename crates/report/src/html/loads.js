@@ -68,10 +68,10 @@
   }
 
   /** The visible points. Adjacent ones are averaged by time until each has a few pixels. */
-  function thinned(room) {
+  function thinned(width) {
     const times = series.times;
     const visible = times.map((time, idx) => idx).filter((idx) => times[idx][1] >= view.from && times[idx][0] <= view.to);
-    const together = Math.max(1, Math.ceil(visible.length / room));
+    const together = Math.max(1, Math.ceil(visible.length / width));
     const groups = [];
     for (let at = 0; at < visible.length; at += together) groups.push(visible.slice(at, at + together));
     const mean = (row, group) => {

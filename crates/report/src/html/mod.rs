@@ -10,26 +10,23 @@
 
 mod charts;
 mod data;
-pub(crate) mod escape;
 mod facts;
-pub(crate) mod head;
+mod head;
 mod tables;
 
 use crate::format::{bytes, count};
 use crate::model::Report;
+use crate::page::{self, Document, card, card_with_header, count_badge, empty, escape, links};
 use charts::{loads, timeline};
 use data::Data;
-use escape::{escape, escape_json};
-use head::{bar, hero};
 
-pub(crate) const CSS: &str = include_str!("page.css");
 /// In the order of their dependencies.
 const SCRIPTS: [&str; 5] = [
-    include_str!("page.js"),
+    page::PAGE_SCRIPT,
     include_str!("select.js"),
     include_str!("timeline.js"),
     include_str!("loads.js"),
-    include_str!("tables.js"),
+    page::TABLE_SCRIPT,
 ];
 
 impl Report {
@@ -38,98 +35,83 @@ impl Report {
         let data = Data::new(self);
         let json = serde_json::to_string(&data);
         let json = json.expect("numbers, strings and lists always have a JSON form");
-        let title = escape(&format!("{} under {}", self.run.workload, self.run.policy));
-        let body = [
-            bar(self),
-            "<main class=\"wrap\" id=\"main\">".to_owned(),
-            hero(self),
-            timeline(self, &data),
-            loads(self),
-            moves(self),
-            jobs(self),
-            rejections(self),
-            notes(self),
-            about(self),
-            "</main>".to_owned(),
-            footer(self),
-        ]
-        .join("\n");
-        format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
-             <title>{title} · evenkeel</title>\n<style>\n{CSS}</style>\n</head>\n<body>\n{body}\n\
-             <div id=\"tip\" class=\"tip hidden\" role=\"tooltip\"></div>\n\
-             <div id=\"announcement\" class=\"sr\" aria-live=\"polite\"></div>\n\
-             <script type=\"application/json\" id=\"data\">{}</script>\n<script>\n{}</script>\n</body>\n</html>\n",
-            escape_json(&json),
-            SCRIPTS.concat(),
-        )
+        let mut links = links(&[
+            ("timeline", "Timeline"),
+            ("loads", "Load"),
+            ("moves", "Moves"),
+            ("jobs", "Jobs"),
+        ]);
+        if !self.rejections.is_empty() {
+            links.push(("rejections".to_owned(), "Rejections".to_owned()));
+        }
+        links.push(("notes".to_owned(), "Notes".to_owned()));
+        let (tool, run) = (escape(&self.tool), escape(&self.run.id));
+        let document = Document {
+            title: format!("{} under {}", self.run.workload, self.run.policy),
+            scripts: Some((&SCRIPTS, &json)),
+            links,
+            sections: vec![
+                head::head(self),
+                timeline(self, &data),
+                loads(self),
+                moves(self),
+                jobs(self),
+                rejections(self),
+                notes(self),
+                about(self),
+            ],
+            footer: format!(
+                "<span>evenkeel {tool}</span><span>run {run}</span>\
+                 <span>report.json in the same folder has all values with their units</span>"
+            ),
+            ..Document::default()
+        };
+        document.to_html()
     }
 }
 
 fn moves(report: &Report) -> String {
-    let n = report.totals.n_moves;
-    let (n, title) = match report.run.replay_of {
-        None => (n, "Moves"),
-        Some(_) => (report.totals.n_would_move, "Requested moves (not carried out)"),
-    };
-    let head = format!(
-        "<section class=\"card\" id=\"moves\"><header><h2>{title}</h2><span class=\"count\">{}</span></header>",
-        count(n)
-    );
-    if report.moves.is_empty() {
-        return format!(
-            "{head}<p class=\"empty\">{}</p></section>",
-            match report.run.replay_of {
-                None => "evenkeel moved no running job.",
-                Some(_) => "The policy requested no move of a running job.",
-            }
-        );
-    }
-    let omitted = match report.totals.n_moves_omitted {
-        0 => String::new(),
-        n => format!(
-            "<p class=\"lead\">The first {} are not listed; the journal has them.</p>",
-            count(n)
+    let totals = &report.totals;
+    let (n, heading, none) = match report.run.replay_of {
+        None => (totals.n_moves, "Moves", "evenkeel moved no running job."),
+        Some(_) => (
+            totals.n_would_move,
+            "Requested moves (not carried out)",
+            "The policy requested no move of a running job.",
         ),
     };
-    format!(
-        "{head}{omitted}<div class=\"scroll\" tabindex=\"0\">{}</div></section>",
-        tables::moves(report)
-    )
+    let lead = match totals.n_moves_omitted {
+        0 => String::new(),
+        n => format!("The first {} are not listed; the journal has them.", count(n)),
+    };
+    let content = if report.moves.is_empty() { empty(none) } else { tables::moves(report) };
+    card_with_header("moves", heading, &count_badge(&count(n)), &lead, &content)
 }
 
 fn jobs(report: &Report) -> String {
-    format!(
-        "<section class=\"card\" id=\"jobs\"><header><h2>Jobs</h2><span class=\"count\" id=\"jobs-count\">{}</span>\
-         <div class=\"right\"><input class=\"search\" id=\"filter\" type=\"search\" placeholder=\"Filter\" aria-label=\"Filter jobs\"></div></header>\n\
-         <p class=\"lead\">Times in seconds. A dash is a value that was not measured. Open a job for its command and the reason of its placement.</p>\
-         <div class=\"scroll\" tabindex=\"0\">{}</div></section>",
-        count(report.jobs.len() as u64),
-        tables::jobs(report)
-    )
+    let header = format!(
+        "<span class=\"count\" id=\"jobs-count\">{}</span>\
+         <div class=\"right\"><input class=\"search\" id=\"filter\" type=\"search\" placeholder=\"Filter\" aria-label=\"Filter jobs\"></div>",
+        count(report.jobs.len() as u64)
+    );
+    let lead = "Times in seconds. A dash is a value that was not measured. Open a job for its command and the \
+                reason of its placement.";
+    card_with_header("jobs", "Jobs", &header, lead, &tables::jobs(report))
 }
 
 fn rejections(report: &Report) -> String {
     if report.rejections.is_empty() {
         return String::new();
     }
-    format!(
-        "<section class=\"card\" id=\"rejections\"><header><h2>Rejections</h2><span class=\"count\">{}</span></header>\
-         <p class=\"lead\">Requests that the guard or the kernel rejected.</p><div class=\"scroll\" tabindex=\"0\">{}</div></section>",
-        count(report.totals.n_rejections),
-        tables::rejections(report)
-    )
+    let header = count_badge(&count(report.totals.n_rejections));
+    let lead = "Requests that the guard or the kernel rejected.";
+    card_with_header("rejections", "Rejections", &header, lead, &tables::rejections(report))
 }
 
 fn notes(report: &Report) -> String {
-    let list = if report.notes.is_empty() {
-        "<p class=\"empty\">No notes.</p>".to_owned()
-    } else {
-        tables::notes(&report.notes)
-    };
-    format!("<section class=\"card\" id=\"notes\"><header><h2>Notes</h2></header>{list}</section>")
+    let is_empty = report.notes.is_empty();
+    let list = if is_empty { empty("No notes.") } else { tables::notes(&report.notes) };
+    card("notes", "Notes", "", &list)
 }
 
 /// The remaining fields of the run and the machine.
@@ -144,20 +126,5 @@ fn about(report: &Report) -> String {
         ("Made by", format!("evenkeel {}", report.tool)),
     ];
     facts.retain(|(_, text)| !text.is_empty());
-    let facts: String = facts
-        .iter()
-        .map(|(label, text)| format!("<div><dt>{label}</dt><dd>{}</dd></div>", escape(text)))
-        .collect();
-    format!(
-        "<section class=\"card\"><header><h2>Machine and run</h2></header><dl class=\"facts\">{facts}</dl></section>"
-    )
-}
-
-fn footer(report: &Report) -> String {
-    format!(
-        "<footer><div class=\"wrap\"><span>evenkeel {}</span><span>run {}</span>\
-         <span>report.json in the same folder has all values with their units</span></div></footer>",
-        escape(&report.tool),
-        escape(&report.run.id)
-    )
+    card("about", "Machine and run", "", &page::facts(&facts))
 }

@@ -155,8 +155,8 @@
   }
 
   /** The part of a label that fits, or nothing. */
-  function fitting(label, room) {
-    const fits = Math.floor(room / 6.4);
+  function fitting(label, width) {
+    const fits = Math.floor(width / 6.4);
     if (!label || (label.length > fits && (mode === "jobs" || fits < 4))) return "";
     return label.length <= fits ? label : `${label.slice(0, fits - 1)}…`;
   }

@@ -1,240 +1,234 @@
-//! The page of a study: what a paper published, beside what came out.
+//! The result of a study (a publication that is reproduced) as JSON and as an HTML page.
 //!
 //! ```text
-//!   verdicts at a glance ─► for each experiment: what the source says, the limit, how ours is reckoned
-//!                             ─► drawings and tables ─► claims with a verdict for each reading ─► notes
+//!   verdicts ─► per experiment: source, limit, method ─► charts and tables ─► claims with verdicts ─► notes
 //! ```
 //!
-//! One self-contained file, in the colours of a run's report. A drawing shows the cells of the table below it and
-//! nothing else, so that both always say the same; whatever a colour says, a figure, a shape or a word says too.
+//! The page is one self-contained file. A chart plots the cells of the table below it, so that both agree.
+//! Each colour is accompanied by a shape, a value or a word.
 
-mod cell;
-mod draw;
+mod charts;
 mod model;
-#[cfg(test)]
-mod tests;
+mod values;
 
 pub use model::*;
 
-use crate::comparison::html::OWN_CSS;
-use crate::html::CSS;
-use crate::html::escape::escape;
-use crate::html::head::{LOGO, SUN_AND_MOON};
+use crate::chart;
+use crate::page::{Document, NO_DATA, PAGE_SCRIPT, callout, card, escape, facts, hero, verdict};
+use crate::table::Align::Left;
+use crate::table::{Cell, Table};
+use base::counted_noun;
 
-/// How a table is drawn.
+/// The chart above a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Drawing {
-    /// Not at all.
+pub enum ChartKind {
+    /// No chart.
     #[default]
     None,
-    /// Each field coloured by its value: rows × columns of one unit.
+    /// Cells coloured by value. All values have one unit.
     Heat,
-    /// A panel of bars for each column, each with a unit of its own.
+    /// A panel of bars per column, each with its own unit.
     Bars,
-    /// For each row a range, a mean with its interval or a figure of each column, on one axis.
+    /// Per row a range, or a mean with its confidence interval, of each column; all on one axis.
     Intervals,
-    /// The first column along the axis, a line for each of the others.
+    /// The first column is the horizontal axis; each other column is a line.
     Lines,
 }
 
-/// A study.
-#[derive(Clone, Debug, Default)]
-pub struct Page {
-    /// What was reproduced.
-    pub title: String,
-    /// How thoroughly, in words.
-    pub facts: Vec<String>,
-    /// Who made it, how and on what, each with its label; at the end.
-    pub origin: Vec<(String, String)>,
-    /// Said at the top, as when it was stopped.
-    pub warnings: Vec<String>,
-    /// The experiments.
-    pub parts: Vec<Part>,
-}
-
-/// An experiment.
-#[derive(Clone, Debug, Default)]
-pub struct Part {
-    /// Its name.
-    pub name: String,
-    /// What it is about.
-    pub title: String,
-    /// What the source says, the limit, how ours is reckoned, each with its label.
-    pub facts: Vec<(String, String)>,
-    /// Figures.
-    pub grids: Vec<Grid>,
-    /// Verdicts.
-    pub claims: Vec<Judged>,
-    /// What is to be known beside it.
-    pub notes: Vec<String>,
-}
-
-/// Figures in rows.
-#[derive(Clone, Debug, Default)]
-pub struct Grid {
-    /// What they are.
-    pub title: String,
-    /// Heads of the columns.
-    pub heads: Vec<String>,
-    /// As many cells as heads.
-    pub rows: Vec<Vec<String>>,
-    /// How they are drawn.
-    pub drawing: Drawing,
-}
-
-/// A claim.
-#[derive(Clone, Debug, Default)]
-pub struct Judged {
-    /// What is claimed.
-    pub claim: String,
-    /// Under which rules.
-    pub reading: String,
-    /// What came out.
-    pub found: String,
-    /// What follows, in words.
-    pub verdict: String,
-    /// A sign for it, and its class in the style: `✓` and `better`.
-    pub mark: (&'static str, &'static str),
-}
-
-/// Scripts of the page: its colours.
-const SCRIPTS: &str = include_str!("../html/page.js");
-/// What the drawings need beyond the style of comparisons.
+/// Styles of the tables and charts of a study.
 const STUDY_CSS: &str = include_str!("page.css");
 
-impl Page {
-    /// The page.
-    pub fn to_html(&self) -> String {
-        let title = escape(&self.title);
-        let links: String = self
-            .parts
-            .iter()
-            .map(|part| format!("<a href=\"#{0}\">{0}</a>", escape(&part.name)))
-            .collect();
-        let parts: String = self.parts.iter().map(part).collect();
-        format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
-             <title>{title} · evenkeel</title>\n<style>\n{CSS}{OWN_CSS}{STUDY_CSS}</style>\n</head>\n<body>\n\
-             <a class=\"skip\" href=\"#main\">Skip to the study</a>\n\
-             <div class=\"bar\"><div class=\"wrap\"><div class=\"brand\">{LOGO}evenkeel</div>\
-             <nav aria-label=\"Experiments\">{links}</nav>\
-             <button class=\"icon\" id=\"theme\" type=\"button\" aria-label=\"Change colours\">{SUN_AND_MOON}</button></div></div>\n\
-             <main class=\"wrap\" id=\"main\">\n{}\n{parts}</main>\n\
-             <footer><div class=\"wrap\"><dl class=\"facts\">{}</dl></div></footer>\n\
-             <div id=\"tip\" class=\"tip hidden\" role=\"tooltip\"></div>\n\
-             <script type=\"application/json\" id=\"data\">{{\"end\":1,\"jobs\":[]}}</script>\n<script>\n{SCRIPTS}</script>\n</body>\n</html>\n",
-            self.hero(),
-            facts(&self.origin)
-        )
+impl StudyResult {
+    /// One HTML document. `charts` has the kind of chart of each table of each experiment.
+    pub fn to_html(&self, charts: &[Vec<ChartKind>]) -> String {
+        let link = |experiment: &StudyExperiment| {
+            let name = escape(&experiment.name);
+            (name.clone(), name)
+        };
+        let experiments = self.experiments.iter().zip(charts);
+        let experiments = experiments.map(|(experiment, kinds)| section(experiment, kinds));
+        let document = Document {
+            title: self.title(),
+            styles: &[chart::CSS, STUDY_CSS],
+            scripts: Some((&[PAGE_SCRIPT], NO_DATA)),
+            links: self.experiments.iter().map(link).collect(),
+            sections: std::iter::once(self.head()).chain(experiments).collect(),
+            footer: facts(&[
+                ("Command", self.command.clone()),
+                ("Version", format!("evenkeel {}", self.tool)),
+                ("Machines, simulated", self.machines.join(", ")),
+            ]),
+        };
+        document.to_html()
     }
 
-    fn hero(&self) -> String {
-        let chips: String = self
-            .facts
-            .iter()
-            .map(|fact| format!("<li class=\"chip\">{}</li>", escape(fact)))
-            .collect();
-        let warn = |text: &String| {
-            format!("<div class=\"callout warn\"><b>Note</b><span>{}</span></div>\n", escape(text))
+    fn title(&self) -> String {
+        format!("{}: {}", self.study, self.source)
+    }
+
+    fn head(&self) -> String {
+        let chips = [
+            counted_noun(self.seeds.len(), "seed"),
+            counted_noun(self.n_draws, "draw"),
+            counted_noun(self.experiments.len(), "experiment"),
+        ];
+        let chips = chips.map(|text| format!("<li class=\"chip\">{text}</li>")).concat();
+        let interrupted = match self.not_run.as_slice() {
+            [] => String::new(),
+            names => callout("warn", "Interrupted", &format!("not run: {}", names.join(", "))),
         };
-        let warnings: String = self.warnings.iter().map(warn).collect();
-        let rows: String = self.parts.iter().map(glance).collect();
-        format!(
-            "<div class=\"hero\"><p class=\"eyebrow\">What a paper published, and what comes out here</p>\n\
-             <h1>{}</h1>\n<ul class=\"sub\">{chips}</ul>\n{warnings}<ul class=\"findings\">\n{rows}</ul></div>",
-            escape(&self.title)
-        )
+        let rows: String = self.experiments.iter().map(verdict_counts).collect();
+        let content = format!("{interrupted}<ul class=\"findings\">\n{rows}</ul>");
+        hero("Published and reproduced values", &self.title(), &chips, &content)
     }
 }
 
-/// How many claims of an experiment came to each verdict.
-fn glance(part: &Part) -> String {
-    let mut counts: Vec<(&str, (&str, &str), usize)> = Vec::new();
-    for claim in &part.claims {
-        match counts.iter_mut().find(|(verdict, ..)| *verdict == claim.verdict) {
-            Some((.., n)) => *n += 1,
-            None => counts.push((&claim.verdict, claim.mark, 1)),
+/// Number of claims of an experiment per verdict.
+fn verdict_counts(experiment: &StudyExperiment) -> String {
+    let mut counts: Vec<(StudyVerdict, usize)> = Vec::new();
+    for claim in &experiment.claims {
+        match counts.iter_mut().find(|(verdict, _)| *verdict == claim.verdict) {
+            Some((_, n)) => *n += 1,
+            None => counts.push((claim.verdict, 1)),
         }
     }
-    let words: Vec<String> = counts
-        .iter()
-        .map(|(verdict, (sign, class), n)| {
-            format!("<span class=\"verdict {class}\">{sign} {n} {}</span>", escape(verdict))
-        })
-        .collect();
-    format!(
-        "<li><span><a href=\"#{0}\"><b>{0}</b></a> {1}: {2}</span></li>\n",
-        escape(&part.name),
-        escape(&part.title),
-        if words.is_empty() { "nothing is claimed".to_owned() } else { words.join(", ") }
-    )
+    let count = |(of, n): &(StudyVerdict, usize)| verdict(of.mark(), &format!("{n} {}", of.text()));
+    let counts: Vec<String> = counts.iter().map(count).collect();
+    let counts = if counts.is_empty() { "no claims".to_owned() } else { counts.join(", ") };
+    let (name, title) = (escape(&experiment.name), escape(&experiment.title));
+    format!("<li><span><a href=\"#{name}\"><b>{name}</b></a> {title}: {counts}</span></li>\n")
 }
 
-fn part(part: &Part) -> String {
-    let facts = facts(&part.facts);
-    let grids: String = part.grids.iter().map(grid).collect();
+fn section(experiment: &StudyExperiment, kinds: &[ChartKind]) -> String {
+    let facts = facts(&[
+        ("Source", &experiment.source),
+        ("Limit", &experiment.limit),
+        ("Method", &experiment.method),
+    ]);
+    let tables: String =
+        experiment.tables.iter().zip(kinds).map(|(table, kind)| values(table, *kind)).collect();
     let notes: String =
-        part.notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
+        experiment.notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
     let notes = if notes.is_empty() { notes } else { format!("<ul class=\"notes\">{notes}</ul>") };
-    format!(
-        "<section class=\"card\" id=\"{0}\"><header><h2>{0}: {1}</h2></header>\
-         <dl class=\"facts\">{facts}</dl>{grids}{2}{notes}</section>\n",
-        escape(&part.name),
-        escape(&part.title),
-        claims(&part.claims)
-    )
+    let (name, title) = (escape(&experiment.name), escape(&experiment.title));
+    let content = format!("{facts}{tables}{}{notes}", claims(&experiment.claims));
+    card(&name, &format!("{name}: {title}"), "", &content)
 }
 
-/// Words, each with its label.
-fn facts(facts: &[(String, String)]) -> String {
-    let fact = |(label, text): &(String, String)| {
-        format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(label), escape(text))
+/// A table, collapsed below its chart if it has one.
+fn values(table: &StudyTable, kind: ChartKind) -> String {
+    let heads = table.columns.iter().map(|column| (column.head.as_str(), Left));
+    let mut cells = Table::new(heads).with_row_heads();
+    table.rows.iter().for_each(|row| cells.row(row.iter().map(|cell| cell.text.as_str())));
+    let (chart, cells) = (charts::chart(table, kind), cells.to_html("", ""));
+    let content = match chart.is_empty() {
+        true => cells,
+        false => format!("{chart}<details><summary>Values</summary>{cells}</details>"),
     };
-    facts.iter().map(fact).collect()
+    format!("<h3>{}</h3>{content}", escape(&table.title))
 }
 
-fn grid(grid: &Grid) -> String {
-    let heads: String =
-        grid.heads.iter().map(|head| format!("<th scope=\"col\">{}</th>", escape(head))).collect();
-    let row = |row: &Vec<String>| {
-        let cells = row.iter().enumerate().map(|(column, cell)| match column {
-            0 => format!("<th scope=\"row\">{}</th>", escape(cell)),
-            _ => format!("<td>{}</td>", escape(cell)),
-        });
-        format!("<tr>{}</tr>\n", cells.collect::<String>())
-    };
-    let rows: String = grid.rows.iter().map(row).collect();
-    let table = format!(
-        "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div>"
-    );
-    let drawing = draw::drawing(grid);
-    let figures = if drawing.is_empty() {
-        table
-    } else {
-        format!("{drawing}<details><summary>The figures</summary>{table}</details>")
-    };
-    format!("<h3>{}</h3>{figures}", escape(&grid.title))
-}
-
-fn claims(claims: &[Judged]) -> String {
-    let row = |claim: &Judged| {
-        let (sign, class) = claim.mark;
-        format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"verdict {class}\">{sign} {}</td></tr>\n",
-            escape(&claim.claim),
-            escape(&claim.reading),
-            escape(&claim.found),
-            escape(&claim.verdict)
-        )
-    };
+fn claims(claims: &[StudyClaim]) -> String {
     if claims.is_empty() {
         return String::new();
     }
-    let rows: String = claims.iter().map(row).collect();
-    format!(
-        "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">Claim</th><th scope=\"col\">Reading</th>\
-         <th scope=\"col\">Found</th><th scope=\"col\">Verdict</th></tr></thead>\n<tbody>{rows}</tbody></table></div>"
-    )
+    let mut table = Table::new(["Claim", "Reading", "Result", "Verdict"].map(|head| (head, Left)));
+    for claim in claims {
+        let text = claim.verdict.text();
+        table.row([
+            Cell::from(&*claim.claim),
+            Cell::from(claim.reading.word()),
+            Cell::from(&*claim.result),
+            Cell::html(&text, verdict(claim.verdict.mark(), &text)),
+        ]);
+    }
+    table.to_html("", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn study() -> StudyResult {
+        let column = |head: &str| StudyColumn {
+            head: head.to_owned(),
+            unit: "%".to_owned(),
+            is_published: false,
+        };
+        let table = StudyTable {
+            title: "time saved in %".to_owned(),
+            columns: ["workload", "the report", "ours"].map(column).to_vec(),
+            rows: [["wl<1>", "-0.8 to +4.5", "+1.0±0.2"], ["2", "–", "-0.5"]]
+                .map(|row| row.map(StudyCell::from).to_vec())
+                .to_vec(),
+        };
+        let claim = StudyClaim {
+            claim: "it <gains>".to_owned(),
+            reading: ReadingWord::Ours,
+            result: "+1.0".to_owned(),
+            values: Vec::new(),
+            verdict: StudyVerdict::Reproduces,
+        };
+        let experiment = StudyExperiment {
+            name: "fig-1".to_owned(),
+            title: "an experiment".to_owned(),
+            source: "it is faster".to_owned(),
+            limit: String::new(),
+            method: String::new(),
+            machines: Vec::new(),
+            tables: vec![table],
+            claims: vec![claim],
+            notes: vec!["one run failed".to_owned()],
+        };
+        StudyResult {
+            format: FORMAT,
+            tool: "1.0".to_owned(),
+            command: "evenkeel reproduce <dfs>".to_owned(),
+            study: "dfs".to_owned(),
+            source: "a paper".to_owned(),
+            selected: Vec::new(),
+            seeds: vec![1, 2],
+            n_draws: 1,
+            machines: Vec::new(),
+            experiments: vec![experiment],
+            not_run: vec!["fig-2".to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_page_loads_nothing_and_its_text_is_escaped() {
+        let html = study().to_html(&[vec![ChartKind::Intervals]]);
+        let loads = ["<link", "src=", "@import", "url(", "https://"];
+        assert!(html.contains("default-src 'none'") && loads.iter().all(|it| !html.contains(it)));
+        assert!(html.contains("wl&lt;1&gt;") && html.contains("it &lt;gains&gt;"));
+        assert!(!html.contains("<gains>"));
+        assert!(html.contains("<dt>Command</dt><dd>evenkeel reproduce &lt;dfs&gt;</dd>"));
+        assert!(html.contains("not run: fig-2"));
+    }
+
+    #[test]
+    fn a_chart_is_above_its_table_and_a_verdict_has_a_sign_and_words() {
+        for (kind, mark) in [
+            (ChartKind::Intervals, "class=\"published\""),
+            (ChartKind::Bars, "class=\"bar s0\""),
+            (ChartKind::Lines, "class=\"line s1\""),
+            (ChartKind::Heat, "class=\"heat small\""),
+        ] {
+            let html = study().to_html(&[vec![kind]]);
+            assert!(html.contains(mark), "{kind:?}");
+            assert!(html.contains("<summary>Values") && html.contains("+1.0±0.2"), "{kind:?}");
+        }
+        let plain = study().to_html(&[vec![ChartKind::None]]);
+        assert!(!plain.contains("<svg class=\"plot\""));
+        assert!(plain.contains("✓ reproduces") && plain.contains("✓ 1 reproduces"));
+    }
+
+    #[test]
+    fn a_table_without_rows_has_a_chart_too() {
+        for kind in [ChartKind::Intervals, ChartKind::Bars, ChartKind::Lines, ChartKind::Heat] {
+            let mut study = study();
+            study.experiments[0].tables[0].rows.clear();
+            assert!(study.to_html(&[vec![kind]]).contains("time saved"), "{kind:?}");
+        }
+    }
 }

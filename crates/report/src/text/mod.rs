@@ -90,7 +90,8 @@ fn head(report: &Report, width: usize) -> String {
     lines.into_iter().map(line).collect()
 }
 
-fn spec(run: &Run) -> &str {
+/// The policy as given, or only its name if that is unknown.
+pub(crate) fn spec(run: &Run) -> &str {
     if run.policy_spec.is_empty() { &run.policy } else { &run.policy_spec }
 }
 
@@ -100,15 +101,7 @@ fn policy(run: &Run) -> String {
 
 fn machine(report: &Report) -> String {
     let machine = &report.machine;
-    let mut parts = Vec::new();
-    if machine.n_nodes != 0 {
-        parts.push(counted_noun(machine.n_nodes, "node"));
-    }
-    if machine.n_llcs != 0 {
-        parts.push(counted_noun(machine.n_llcs, "LLC domain"));
-    }
-    parts.push(counted_noun(machine.n_cores, "core"));
-    parts.push(counted_noun(machine.n_cpus, "CPU"));
+    let mut parts = machine_parts(report);
     if machine.n_cpus_allowed != machine.n_cpus {
         parts.push(format!("{} of them allowed", machine.n_cpus_allowed));
     }
@@ -118,8 +111,17 @@ fn machine(report: &Report) -> String {
     parts.join(", ") + &placed
 }
 
+/// `2 nodes`, `4 LLC domains`, `8 cores`, `16 CPUs`, as far as the kernel reports them.
+pub(crate) fn machine_parts(report: &Report) -> Vec<String> {
+    let machine = &report.machine;
+    let optional = [(machine.n_nodes, "node"), (machine.n_llcs, "LLC domain")];
+    let known = optional.into_iter().filter(|(n, _)| *n != 0);
+    let parts = known.chain([(machine.n_cores, "core"), (machine.n_cpus, "CPU")]);
+    parts.map(|(n, noun)| counted_noun(n, noun)).collect()
+}
+
 /// How the run ended, with its error.
-pub(crate) fn status(run: &Run) -> String {
+fn status(run: &Run) -> String {
     let status = run.status.map_or("unknown", |status| status.word());
     match &run.error {
         Some(error) => format!("{status} ({error})"),
@@ -158,7 +160,7 @@ fn move_counts(report: &Report) -> String {
 }
 
 fn jobs(report: &Report, width: usize) -> String {
-    let mut table = Table::new(&[
+    let mut table = Table::new([
         ("job", Align::Left),
         ("state", Align::Left),
         ("start s", Align::Right),

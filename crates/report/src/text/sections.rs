@@ -90,10 +90,10 @@ pub(super) fn counters(jobs: &[JobRow], width: usize) -> String {
     let columns: Vec<CounterColumn> = COUNTER_COLUMNS.into_iter().filter(has_values).collect();
     let mut heads = vec![("counters", Align::Left)];
     heads.extend(columns.iter().map(|(head, _)| (*head, Align::Right)));
-    let mut table = Table::new(&heads);
+    let mut table = Table::new(heads);
     for job in shown {
         let cells = columns.iter().map(|(_, cell)| cell(job).unwrap_or(ABSENT.to_owned()));
-        table.row(std::iter::once(job.name.clone()).chain(cells).collect());
+        table.row(std::iter::once(job.name.clone()).chain(cells));
     }
     let mut text = table.to_text(width);
     if n_shown < jobs.len() {

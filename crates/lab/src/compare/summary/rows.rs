@@ -2,7 +2,7 @@
 
 use base::Nanos;
 use report::comparison::{
-    ControllerRow, FoundRow, JobSummaryRow, RunEndWord, RunJobRow, RunRow, SummaryRow, VerdictWord,
+    ControllerRow, OracleRow, JobSummaryRow, CompletionWord, RunJobRow, RunRow, SummaryRow, VerdictWord,
 };
 
 use super::SummaryContext;
@@ -72,20 +72,20 @@ fn run(
         policy: cells.plan.columns[key.column].text.clone(),
         workload: cells.plan.workloads[key.workload].clone(),
         seed: cells.plan.seeds[key.seed],
-        ended: match metrics.status {
-            Completion::Finished => RunEndWord::Finished,
-            Completion::Failed => RunEndWord::Failed,
-            Completion::Stopped => RunEndWord::Stopped,
+        status: match metrics.status {
+            Completion::Finished => CompletionWord::Finished,
+            Completion::Failed => CompletionWord::Failed,
+            Completion::Stopped => CompletionWord::Stopped,
         },
         error: metrics.error.clone(),
-        whole_s: seconds(metrics.makespan),
+        makespan_s: seconds(metrics.makespan),
         slowdown: mean_of(known.iter().copied()),
         unfairness: unfairness(&known),
         n_migrations: metrics.n_migrations,
         n_moves: metrics.n_moves,
         pages_moved_bytes: metrics.pages_moved_bytes,
         controllers: controllers(&[metrics]),
-        found: metrics.oracle.as_ref().map(found),
+        oracle: metrics.oracle.as_ref().map(oracle_row),
         jobs: jobs
             .map(|((job, its), slowdown)| RunJobRow {
                 name: job.name.clone(),
@@ -99,12 +99,12 @@ fn run(
 }
 
 /// The search of the oracle.
-fn found(found: &OracleSearch) -> FoundRow {
-    FoundRow {
-        way: found.way.clone(),
-        n_placements: found.n_placements,
-        is_all: found.is_all,
-        above_bound: found.above_bound,
+fn oracle_row(search: &OracleSearch) -> OracleRow {
+    OracleRow {
+        best: search.way.clone(),
+        n_placements: search.n_placements,
+        is_exhaustive: search.is_all,
+        above_bound: search.above_bound,
     }
 }
 
@@ -187,13 +187,13 @@ fn row(
         policy: plan.columns[column].text.clone(),
         workload: plan.workloads[workload].clone(),
         n_runs: times.len() as u64,
-        n_left_out: cells.n_left_out(column, workload) as u64,
+        n_excluded: cells.n_left_out(column, workload) as u64,
         mean_s: has_any.then(|| mean(&times)),
         median_s: has_any.then(|| median(&times)),
         ci95_s: interval(times.len(), of_mean).map(ends),
-        least_s: times.iter().copied().min_by(f64::total_cmp),
-        most_s: times.iter().copied().max_by(f64::total_cmp),
-        spread: variation(&times),
+        min_s: times.iter().copied().min_by(f64::total_cmp),
+        max_s: times.iter().copied().max_by(f64::total_cmp),
+        variation: variation(&times),
         ratio_to_baseline: ratio,
         ratio_ci95: match is_baseline {
             true => None,
@@ -241,8 +241,8 @@ fn jobs(runs: &[&RunMetrics], workload: usize, about: &SummaryContext<'_>) -> Ve
             mean_s: mean_of(runs.iter().filter_map(|its| its.time_of(idx, job)).map(seconds)),
             alone_s: about.alone.get(workload).and_then(|alone| *alone.get(idx)?).map(seconds),
             slowdown: mean_of(slowdowns.iter().copied()),
-            slowdown_least: slowdowns.iter().copied().min_by(f64::total_cmp),
-            slowdown_most: slowdowns.iter().copied().max_by(f64::total_cmp),
+            slowdown_min: slowdowns.iter().copied().min_by(f64::total_cmp),
+            slowdown_max: slowdowns.iter().copied().max_by(f64::total_cmp),
         }
     })
     .collect()

@@ -68,7 +68,7 @@ fn check(lines: &str, expected: Expect) {
             "{} n={} out={} mean={} median={} ratio={} ({ends}) p={} holm={} {} oracle={} slow={} unfair={}\n",
             row.policy,
             row.n_runs,
-            row.n_left_out,
+            row.n_excluded,
             three(row.mean_s),
             three(row.median_s),
             three(row.ratio_to_baseline),

@@ -13,7 +13,7 @@
 
 use base::{Bytes, Nanos};
 use engine::MoveLimits;
-use report::study::{ReadingWord, StudyCell, StudyClaim, StudyFigure};
+use report::study::{ReadingWord, StudyCell, StudyClaim, StudyValue};
 
 use super::super::finding::{BOTH_READINGS, judged, mean_of, not_judged, number, with_values};
 use super::super::program_sets::{N_PROGRAMS, calm, names};
@@ -91,7 +91,7 @@ impl Pace {
     fn cell(&self) -> StudyCell {
         let all = [(self.requested, "1/h"), (self.started, "1/h"), (self.gib, "GiB/h")];
         let [requested, started, gib] = all.map(|(value, _)| number(value, 0));
-        let figure = |(value, unit): (Option<f64>, &str)| Some(StudyFigure::of(value?, unit));
+        let figure = |(value, unit): (Option<f64>, &str)| Some(StudyValue::of(value?, unit));
         let figures = all.into_iter().filter_map(figure).collect();
         StudyCell::new(format!("{requested}/{started}, {gib}"), figures)
     }
@@ -335,7 +335,7 @@ pub(super) fn turtles(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
                 ),
                 (n_runs != 0).then_some(placed + requested == 0),
             );
-            let counts = [placed, requested].map(|n| StudyFigure::of(n as f64, "count"));
+            let counts = [placed, requested].map(|n| StudyValue::of(n as f64, "count"));
             finding.claims.push(with_values(claim, counts));
         }
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use engine::{Sink, TurnRecord};
-use report::study::{ReadingWord, StudyCell, StudyClaim, StudyFigure};
+use report::study::{ReadingWord, StudyCell, StudyClaim, StudyValue};
 use sched::{Action, ReasonCode};
 use topology::{Level, Machine};
 
@@ -136,7 +136,7 @@ impl Behaviour {
 
     /// The levels, and the number of placements.
     fn cell(&self) -> StudyCell {
-        let n_placed = StudyFigure::of(self.n_placed as f64, "count");
+        let n_placed = StudyValue::of(self.n_placed as f64, "count");
         StudyCell::new(format!("{}, {}", self.levels.join("+"), self.n_placed), vec![n_placed])
     }
 }

@@ -14,7 +14,7 @@
 //! does: with memory striped over several controllers a job can be faster than alone on one. The bound of the oracle
 //! holds for any memory layout.
 
-use report::study::{Drawing, ReadingWord, StudyClaim};
+use report::study::{ChartKind, ReadingWord, StudyClaim};
 
 use super::super::finding::{judged, mean_of, number, with_values};
 use super::super::{Finding, Gain, ReproduceError, RunPool, RunResults, Table, Testbed};
@@ -41,7 +41,7 @@ pub(super) fn ceiling(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     ];
     let title =
         "time that any scheduler can save at most, and time that DFS saves, in % of the default's";
-    let mut gains = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Intervals);
+    let mut gains = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Intervals);
     let (mut most, mut most_any) = (Vec::new(), Vec::new());
     for (idx, workload) in ALL.iter().enumerate() {
         let (least_s, saved) = bound(&base, idx, &alone(pool, &by_node, workload)?);

@@ -20,7 +20,7 @@ use std::io;
 use base::{CpuId, JobId, Nanos, TaskId};
 use engine::{Sink, TurnRecord};
 use program::{Class, Job};
-use report::study::{ReadingWord, StudyFigure};
+use report::study::{ReadingWord, StudyValue};
 use sched::{Action, CounterEvent, JobEvent, Target};
 use topology::Machine;
 
@@ -318,7 +318,7 @@ fn claims(
     let agree = |fraction: f64, difference: Option<Gain>| {
         Some(AGREE <= fraction && difference?.mean.abs() <= SAME).filter(|_| 0 < usual.n_polls)
     };
-    let value = |fraction: f64| StudyFigure::of(fraction * 100.0, "%");
+    let value = |fraction: f64| StudyValue::of(fraction * 100.0, "%");
     let (node, victim, misses) = (usual.same_node(), usual.same_victim(), usual.same_by_misses());
     let equivalent = judged(
         "counters of cores and of controllers are equivalent",

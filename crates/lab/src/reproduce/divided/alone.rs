@@ -4,7 +4,7 @@
 //! a cache of a size if its line was accessed before with at most this much data in between.
 
 use base::Bytes;
-use report::study::{Drawing, ReadingWord};
+use report::study::{ChartKind, ReadingWord};
 
 use super::super::finding::not_judged;
 use super::super::{Finding, ReproduceError, RunPool, Table};
@@ -51,7 +51,7 @@ pub(super) fn counters(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let mut table =
         Table::new("alone on xeon-2x4, millions; from the middle of every range", &heads)
             .units(&["MB/s", "million/s", "million/s", "%", "million/s"])
-            .drawn(Drawing::Bars);
+            .drawn(ChartKind::Bars);
     for (name, alone) in ELEVEN.iter().zip(&middle.alone) {
         let millions = |value: f64, digits: usize| format!("{:.digits$}", value / 1e6);
         table.row([
@@ -119,7 +119,7 @@ pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let drawn = drawn.collect::<Result<Vec<Reuse>, ReproduceError>>()?;
     let heads: Vec<&str> = std::iter::once("MiB").chain(FOUR).collect();
     let title = "LLC accesses with at most this reuse distance, in %";
-    let mut table = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Lines);
+    let mut table = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Lines);
     for (idx, mib) in MIB.iter().enumerate() {
         let cells =
             (0..FOUR.len()).map(|program| format!("{:.0}", middle.within[program][idx] * 100.0));

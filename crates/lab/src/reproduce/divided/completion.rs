@@ -14,7 +14,7 @@ use std::io;
 use base::{CpuId, JobId, Nanos, TaskId};
 use engine::{Sink, TurnRecord};
 use program::Job;
-use report::study::{ReadingWord, StudyFigure};
+use report::study::{ReadingWord, StudyValue};
 use sched::JobEvent;
 use topology::Machine;
 
@@ -136,7 +136,7 @@ pub(super) fn completion(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> 
                 format!("in {n_spread} of {n_periods}"),
                 (0 < n_periods).then_some(n_periods * 9 <= n_spread * 10),
             );
-            let count = StudyFigure::count(n_spread, n_periods);
+            let count = StudyValue::count(n_spread, n_periods);
             finding.claims.push(with_values(claim, [count]));
         }
         finding.tables.push(table);

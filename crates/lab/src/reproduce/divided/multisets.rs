@@ -7,7 +7,7 @@
 //!
 //! Each mix runs once, with the same seed for all policies.
 
-use report::study::{Drawing, ReadingWord, StudyClaim, StudyFigure};
+use report::study::{ChartKind, ReadingWord, StudyClaim, StudyValue};
 
 use super::super::evaluate::speedup;
 use super::super::finding::{judged, with_values};
@@ -90,7 +90,7 @@ pub(super) fn all(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let heads: Vec<&str> = std::iter::once("groups").chain(HEADS).collect();
     let mut ranges = Table::new("range of 90 % of the mixes, in %", &heads)
         .units(&["%"])
-        .drawn(Drawing::Intervals);
+        .drawn(ChartKind::Intervals);
     for (sizes, kind) in SIZES {
         let [one, two, three] = sizes;
         let name = format!("{one},{two},{three}");
@@ -158,7 +158,7 @@ fn claims(name: &str, kind: Kind, gains: &[Vec<f64>; 4]) -> Vec<StudyClaim> {
             ),
             mean_gain.map(|gain| range.contains(&gain)),
         );
-        with_values(claim, mean_gain.map(|gain| StudyFigure::of(gain, "%")))
+        with_values(claim, mean_gain.map(|gain| StudyValue::of(gain, "%")))
     };
     VERSIONS.iter().zip(gains).map(claim).collect()
 }

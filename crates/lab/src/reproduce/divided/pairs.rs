@@ -2,7 +2,7 @@
 
 use host_sim::calibrate::rank_correlation;
 use host_sim::predict::predict_together;
-use report::study::{Drawing, StudyCell};
+use report::study::{ChartKind, StudyCell};
 
 use super::super::{Finding, ReproduceError, RunPool, Table};
 use super::programs::{
@@ -80,7 +80,7 @@ fn matrix(pairs: &Pairs) -> Table {
     let heads: Vec<&str> =
         std::iter::once("suffers").chain(short.iter().map(String::as_str)).collect();
     let title = "slowdown in % beside the program of the column, in the middle of every range";
-    let mut table = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Heat);
+    let mut table = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Heat);
     for (name, row) in ELEVEN.iter().zip(&pairs.slowdown) {
         let cells = row.iter().map(|slowdown| format!("{:.0}", (slowdown - 1.0) * 100.0));
         table.row(std::iter::once((*name).to_owned()).chain(cells));
@@ -168,7 +168,7 @@ pub(super) fn hit_ratios(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> 
     let middle = Crowded::of(&socket("xeon-2x4", Draw::Middle)?);
     let drawn: Vec<Crowded> = sockets(pool)?.iter().map(Crowded::of).collect();
     let title = "hits in % of the references, by the number of programs of Group 1 beside it";
-    let mut hits = Table::new(title, &CROWDED_HEADS).units(&["%"]).drawn(Drawing::Intervals);
+    let mut hits = Table::new(title, &CROWDED_HEADS).units(&["%"]).drawn(ChartKind::Intervals);
     let mut references =
         Table::new("references per second, millions", &CROWDED_HEADS).units(&["million/s"]);
     for (idx, name) in ELEVEN.iter().enumerate() {

@@ -4,7 +4,7 @@
 //! groups. If it gains nothing, the simulated contention is weaker than that of the paper's machine.
 
 use host_sim::predict::predict_together;
-use report::study::Drawing;
+use report::study::ChartKind;
 
 use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
 use super::CONTENDED;
@@ -122,7 +122,7 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         sockets(pool)?.iter().map(|socket| MixSplits::of(socket, &mixes)).collect();
     let heads = ["mix", "isolated", "best", "worst"];
     let title = "gain of a split over a random one in %, in the middle of every range";
-    let mut table = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Intervals);
+    let mut table = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Intervals);
     let mut row = |name: &str, gains: [f64; 3]| {
         let cells = gains.map(|gain| format!("{gain:+.1}"));
         table.row(std::iter::once(name.to_owned()).chain(cells));

@@ -6,7 +6,7 @@
 //! ```
 
 use host_sim::predict::predict_together;
-use report::study::{Drawing, ReadingWord, StudyCell};
+use report::study::{ChartKind, ReadingWord, StudyCell};
 
 use super::super::evaluate::speedup;
 use super::super::finding::{BOTH_READINGS, judged};
@@ -132,7 +132,7 @@ pub(super) fn sweep(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
 fn tables(middle: &Socket, limits: Limits, paper: &[Gain], ours: &[Gain]) -> [Table; 2] {
     let heads = ["aggressors", "fixed", "policy: paper", "policy: ours"];
     let title = "gain of isolation over spreading in %: fixed placement (mean slowdown of one / of the other - 1), by the policy";
-    let mut gains = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Lines);
+    let mut gains = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Lines);
     let heads = ["aggressors", "isolated", "spread", "queue full each", "the guard"];
     let mut slowdowns =
         Table::new("mean slowdown with fixed placement, and the decision of the guard", &heads)

@@ -1,0 +1,265 @@
+//! The page of a comparison: verdicts, ratios with confidence intervals, costs, runs and tables.
+//!
+//! Everything is drawn here; scripts only sort tables and change colours. Each colour is accompanied by a
+//! sign or a value.
+
+use super::charts::{class, ends, sign};
+use super::{Comparison, ControllerRow, PolicyRow, SummaryRow, VerdictWord, charts};
+use crate::chart;
+use crate::format::{self, ABSENT, bytes, count, counted, fixed, four_digits, or_absent, percent};
+use crate::page::{
+    Document, NO_DATA, PAGE_SCRIPT, TABLE_SCRIPT, callout, card, chip, escape, facts, hero, links,
+    verdict,
+};
+use crate::table::Align::{Left, Right};
+use crate::table::{Cell, Column, Table};
+
+impl Comparison {
+    /// One HTML document.
+    pub fn to_html(&self) -> String {
+        let sections = [
+            head(self),
+            card("verdicts", "Verdicts", VERDICTS_LEAD, &charts::heat_map(self)),
+            card("ratios", "Ratios to the baseline", RATIOS_LEAD, &charts::ratios(self)),
+            card("cost", "Gain and cost", COST_LEAD, &charts::gain_and_cost(self)),
+            card("slowdowns", "Slowdowns and unfairness", SLOWDOWNS_LEAD, &charts::slowdowns(self)),
+            card("runs", "Makespans of all runs", RUNS_LEAD, &charts::makespans(self)),
+            charts::controllers(self).map_or(String::new(), |panels| {
+                card("controllers", "Load of memory controllers", CONTROLLERS_LEAD, &panels)
+            }),
+            card("values", "All values", VALUES_LEAD, &summary_table(self)),
+            card("jobs", "Jobs", JOBS_LEAD, &job_tables(self)),
+            card("method", "Method", &escape(&method(self)), &setting(self)),
+        ];
+        let links = links(&[
+            ("verdicts", "Verdicts"),
+            ("ratios", "Ratios"),
+            ("cost", "Cost"),
+            ("slowdowns", "Slowdowns"),
+            ("runs", "Runs"),
+            ("values", "Values"),
+            ("method", "Method"),
+        ]);
+        let document = Document {
+            title: format!("Comparison of {}", policies(self)),
+            styles: &[chart::CSS],
+            scripts: Some((&[PAGE_SCRIPT, TABLE_SCRIPT], NO_DATA)),
+            links,
+            sections: sections.to_vec(),
+            footer: format!(
+                "<span>evenkeel {}</span><span>compare.json in the same folder has all values with their units; \
+                 runs.csv and summary.csv are for other programs</span>",
+                escape(&self.tool)
+            ),
+        };
+        document.to_html()
+    }
+}
+
+const VERDICTS_LEAD: &str = "Mean makespan divided by that of the baseline with the same seeds: below 1 is faster. The \
+                             sign is the verdict; below the ratio is its 95 % confidence interval.";
+const RATIOS_LEAD: &str = "The ratio to the baseline with its 95 % confidence interval. An interval that includes 1 is \
+                           inconclusive. A filled circle is significant, an open one is not.";
+const COST_LEAD: &str = "Makespan relative to the baseline over all workloads. The costs are means per run: CPU \
+                         migrations of tasks, moves of running jobs by the policy, and memory migrated to another node.";
+const SLOWDOWNS_LEAD: &str = "Slowdown of each job of each run: its time divided by its time alone. Unfairness of each \
+                              run: its largest slowdown divided by its smallest. A box extends from the first to the third \
+                              quartile, the line in it is the median, and the whiskers extend to the minimum and the maximum.";
+const RUNS_LEAD: &str = "Makespan of every run in seconds, a circle per seed; the bar is the mean.";
+const CONTROLLERS_LEAD: &str = "GiB read and written per second, a circle per node, mean per run. The line extends from the \
+                                least to the most loaded node: a shorter line is a more balanced load.";
+const VALUES_LEAD: &str = "Times in seconds. A click on the head of a column sorts the table. A dash is a value that was \
+                           not measured. A policy links to the timeline of its run with the median makespan, if \
+                           that run has a report.";
+const JOBS_LEAD: &str =
+    "Mean time of each job in seconds and, where it was measured alone, its mean slowdown.";
+
+fn policies(all: &Comparison) -> String {
+    match all.setting.policies.as_slice() {
+        [one, other] => format!("{one} and {other}"),
+        more => counted(more.len() as u64, "policy", "policies"),
+    }
+}
+
+fn head(all: &Comparison) -> String {
+    let setting = &all.setting;
+    let (class, word) = match setting.n_runs_done < setting.n_runs {
+        true => ("warn", "interrupted"),
+        false => ("good", "complete"),
+    };
+    let chips = [
+        format!("<li class=\"chip {class}\">{word}</li>"),
+        chip("baseline", &setting.baseline),
+        chip("runs", &format!("{} of {}", count(setting.n_runs_done), count(setting.n_runs))),
+        chip(if setting.host == "sim" { "simulated" } else { "live on" }, &setting.machine),
+    ];
+    let heading = format!(
+        "{} on {}, {}",
+        policies(all),
+        counted(setting.workloads.len() as u64, "workload", "workloads"),
+        counted(setting.seeds.len() as u64, "seed", "seeds")
+    );
+    let notes: String = all.notes.iter().map(|note| callout("warn", "Note", note)).collect();
+    hero("Comparison", &heading, &chips.concat(), &format!("{}\n{notes}", findings(all)))
+}
+
+/// The verdict on each policy over all workloads as a sentence, the fastest first.
+fn findings(all: &Comparison) -> String {
+    let mut rows: Vec<&PolicyRow> = all.policies.iter().filter(|row| !row.is_baseline).collect();
+    let ratio = |row: &PolicyRow| row.ratio_to_baseline.unwrap_or(f64::INFINITY);
+    rows.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
+    let finding = |row: &&PolicyRow| {
+        let counts = match all.setting.workloads.len() {
+            1 => String::new(),
+            _ => format!(
+                "; better on {}, worse on {}, inconclusive on {}",
+                row.n_better, row.n_worse, row.n_inconclusive
+            ),
+        };
+        format!(
+            "<li class=\"{}\"><span class=\"mark\">{}</span><span><b>{}</b> {}{counts}.</span></li>\n",
+            class(row.verdict),
+            sign(row.verdict),
+            escape(&row.policy),
+            escape(&finding_text(row, &all.setting.baseline)),
+        )
+    };
+    format!("<ul class=\"findings\">\n{}</ul>", rows.iter().map(finding).collect::<String>())
+}
+
+fn finding_text(row: &PolicyRow, baseline: &str) -> String {
+    let Some(ratio) = row.ratio_to_baseline else {
+        return "has no run that can be paired with the baseline".to_owned();
+    };
+    let difference = 100.0 * (ratio - 1.0).abs();
+    let text = match row.verdict {
+        Some(VerdictWord::Better) => format!("is {difference:.1} % faster than {baseline}"),
+        Some(VerdictWord::Worse) => format!("is {difference:.1} % slower than {baseline}"),
+        _ => format!("shows no significant difference from {baseline}"),
+    };
+    let ci95 = ends(row.ratio_ci95.as_deref(), 3);
+    text + &ci95.map_or(String::new(), |ends| {
+        format!(" (ratio {ratio:.3}, 95 % confidence interval {ends})")
+    })
+}
+
+/// How the verdicts are computed.
+fn method(all: &Comparison) -> String {
+    let setting = &all.setting;
+    format!(
+        "Every policy runs on every workload with the same seeds, and runs with the same seed are paired. The \
+         ratio is that of the mean makespans over the paired seeds; its confidence interval is a bootstrap over the pairs. \
+         A verdict is better or worse if the interval excludes 1 and the signed-rank test of the pairs, with Holm's \
+         correction for the number of policies, gives p below 0.05. Every other verdict is inconclusive, which does not \
+         mean equal. With {} in addition to the baseline, fewer than {} seeds are always inconclusive.",
+        counted(setting.policies.len() as u64 - 1, "policy", "policies"),
+        setting.n_pairs_needed
+    )
+}
+
+fn setting(all: &Comparison) -> String {
+    let setting = &all.setting;
+    let nodes = base::counted_noun(setting.n_nodes, "node");
+    let cpus = base::counted_noun(setting.n_cpus, "CPU");
+    let seeds: Vec<String> = setting.seeds.iter().map(u64::to_string).collect();
+    let mut list = vec![
+        ("Machine", format!("{} ({nodes}, {cpus})", setting.machine)),
+        ("Workloads", setting.workloads.join(", ")),
+        ("Seeds", seeds.join(", ")),
+    ];
+    let options = setting.options.iter();
+    list.extend(options.map(|option| (option.name.as_str(), option.value.clone())));
+    list.push(("Made by", format!("evenkeel {}", all.tool)));
+    facts(&list)
+}
+
+fn interval(ci95: Option<&[f64]>) -> Cell {
+    let low = ci95.and_then(|ends| ends.first().copied());
+    Cell::number(low, |_| ends(ci95, 3).unwrap_or(ABSENT.to_owned()))
+}
+
+fn number(value: Option<f64>, digits: usize) -> Cell {
+    Cell::number(value, |value| fixed(value, digits))
+}
+
+const COLUMNS: [Column<SummaryRow>; 18] = [
+    ("policy", Left, policy_cell),
+    ("workload", Left, |row| Cell::from(&*row.workload)),
+    ("n_runs", Right, |row| Cell::number(Some(row.n_runs), count)),
+    ("mean_s", Right, |row| Cell::number(row.mean_s, four_digits)),
+    ("median_s", Right, |row| Cell::number(row.median_s, four_digits)),
+    ("ci95_s", Right, |row| interval(row.ci95_s.as_deref())),
+    ("variation", Right, |row| Cell::number(row.variation, percent)),
+    ("ratio_to_baseline", Right, |row| number(row.ratio_to_baseline, 3)),
+    ("ratio_ci95", Right, |row| interval(row.ratio_ci95.as_deref())),
+    ("p_holm", Right, |row| number(row.p_holm, 4)),
+    ("verdict", Left, verdict_cell),
+    ("oracle_gap", Right, |row| Cell::number(row.oracle_gap, format::signed_percent)),
+    ("slowdown", Right, |row| number(row.slowdown, 3)),
+    ("unfairness", Right, |row| number(row.unfairness, 3)),
+    ("n_migrations", Right, |row| number(row.n_migrations, 1)),
+    ("n_moves", Right, |row| number(row.n_moves, 1)),
+    ("pages_moved_bytes", Right, |row| Cell::number(row.pages_moved_bytes, |n| bytes(n as u64))),
+    ("controllers", Right, controllers_cell),
+];
+
+/// The policy, with a link to the report of its run with the median makespan.
+fn policy_cell(row: &SummaryRow) -> Cell {
+    let (Some(path), Some(seed)) = (&row.timeline, row.median_seed) else {
+        return Cell::from(&*row.policy);
+    };
+    let (policy, path) = (escape(&row.policy), escape(path));
+    let title = format!("run with the median makespan, seed {seed}");
+    Cell::html(&row.policy, format!("<a href=\"{path}\" title=\"{title}\">{policy}</a>"))
+}
+
+fn verdict_cell(row: &SummaryRow) -> Cell {
+    let word = row.verdict.map_or("baseline", VerdictWord::word);
+    Cell::html(word, verdict((sign(row.verdict), class(row.verdict)), word))
+}
+
+/// The load of each node, sorted by the largest.
+fn controllers_cell(row: &SummaryRow) -> Cell {
+    let highest = row.controllers.iter().map(|it| it.bytes_per_s).max_by(f64::total_cmp);
+    let load = |it: &ControllerRow| format!("{:.1}", it.bytes_per_s / 1e9);
+    let loads: Vec<String> = row.controllers.iter().map(load).collect();
+    Cell::number(highest, |_| format!("{} GB/s", loads.join(" · ")))
+}
+
+/// Each policy on each workload.
+fn summary_table(all: &Comparison) -> String {
+    let table = Table::of_records(SummaryRow::FIELDS, &COLUMNS, &all.summary).with_row_heads();
+    table.to_html("summary-table", "data sortable")
+}
+
+/// The jobs of each workload, collapsed.
+fn job_tables(all: &Comparison) -> String {
+    let of_workload = |(idx, workload): (usize, &String)| {
+        let rows: Vec<&SummaryRow> =
+            all.summary.iter().filter(|row| row.workload == *workload).collect();
+        let policies = all.setting.policies.iter().map(|name| (name.as_str(), Right));
+        let mut table = Table::new([("Job", Left), ("Alone", Right)].into_iter().chain(policies))
+            .with_row_heads();
+        let n_jobs = rows.first().map_or(0, |row| row.jobs.len());
+        (0..n_jobs).for_each(|job| table.row(job_cells(&rows, job)));
+        format!(
+            "<details><summary>{} <span class=\"muted\">{}</span></summary>{}</details>\n",
+            escape(workload),
+            base::counted_noun(n_jobs, "job"),
+            table.to_html(&format!("jobs-{idx}"), "data")
+        )
+    };
+    all.setting.workloads.iter().enumerate().map(of_workload).collect()
+}
+
+fn job_cells(rows: &[&SummaryRow], idx: usize) -> Vec<Cell> {
+    let Some(first) = rows.first().map(|row| &row.jobs[idx]) else { return Vec::new() };
+    let cell = |row: &&SummaryRow| {
+        let job = &row.jobs[idx];
+        let mean = or_absent(job.mean_s, four_digits);
+        let slowdown = job.slowdown.map(|it| format!("{mean} <small>× {it:.2}</small>"));
+        slowdown.map_or(Cell::from(mean), |html| Cell::html("", html))
+    };
+    let alone = Cell::from(or_absent(first.alone_s, four_digits));
+    [Cell::from(&*first.name), alone].into_iter().chain(rows.iter().map(cell)).collect()
+}

@@ -107,7 +107,7 @@ fn summarize_runs(
     };
     let comparison = summarize(plan, &done, &about);
     let (n_json, n_html) = (comparison.to_json()?.len() >> 10, comparison.to_html().len() >> 10);
-    let makespans = comparison.runs.iter().map(|run| run.whole_s);
+    let makespans = comparison.runs.iter().map(|run| run.makespan_s);
     let mean_s = makespans.sum::<f64>() / comparison.runs.len() as f64;
     Ok(format!("mean makespan {mean_s:.0} s, JSON {n_json} KiB, HTML {n_html} KiB"))
 }

@@ -139,7 +139,10 @@ fn no_policy_ends_before_the_oracle_and_it_says_how_much_it_knows() {
         assert_eq!(found.is_null(), run["policy"] != "oracle", "{run}");
         if !found.is_null() {
             // Six jobs on two caches alike: one job's cache does not matter.
-            assert_eq!((&found["n_placements"], &found["is_exhaustive"]), (&32.into(), &true.into()));
+            assert_eq!(
+                (&found["n_placements"], &found["is_exhaustive"]),
+                (&32.into(), &true.into())
+            );
             assert!(0.0 <= found["above_bound"].as_f64().expect("a bound"), "{found}");
         }
     }

@@ -96,7 +96,7 @@ fn is_running(state: &InstanceState) -> bool {
 
 /// Removes state files of killed processes for which `is_settled` holds.
 pub fn remove_stale(is_settled: impl Fn(&InstanceState) -> bool) {
-    for (path, text) in state::read_all(&undo::folders()) {
+    for (path, text) in state_file::read_all(&undo::folders()) {
         let state = text.ok().and_then(|text| parse(&path, &text).ok());
         if state.is_some_and(|state| !is_running(&state) && is_settled(&state)) {
             // On failure, status reports the process as killed again.

@@ -224,8 +224,10 @@ fn publish(
     let written = files::write(&comparison, folder, (args.csv.as_deref(), args.parquet.as_deref()));
     show(args, &comparison, folder, written.is_ok())?;
     written?;
-    let all_well =
-        comparison.runs.iter().all(|run| run.status == report::comparison::CompletionWord::Finished);
+    let all_well = comparison
+        .runs
+        .iter()
+        .all(|run| run.status == report::comparison::CompletionWord::Finished);
     if outputs.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
 }
 

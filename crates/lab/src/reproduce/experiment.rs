@@ -2,9 +2,7 @@
 
 use std::sync::LazyLock;
 
-use report::study::{
-    ChartKind, FORMAT, StudyResult, StudyCell, StudyExperiment, StudyTable,
-};
+use report::study::{ChartKind, FORMAT, StudyCell, StudyExperiment, StudyResult, StudyTable};
 
 use super::definition::{
     Bindings, ClaimFile, ExperimentFile, StudyFile, TableFile, combinations, filled, merged, names,

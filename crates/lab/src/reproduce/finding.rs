@@ -1,7 +1,8 @@
 //! Result of an experiment: tables, claims with a verdict each, and notes.
 
 use report::study::{
-    ChartKind, ReadingWord, StudyCell, StudyClaim, StudyColumn, StudyValue, StudyTable, StudyVerdict,
+    ChartKind, ReadingWord, StudyCell, StudyClaim, StudyColumn, StudyTable, StudyValue,
+    StudyVerdict,
 };
 
 /// Both readings of a policy whose published rules contain errors: as printed, and as corrected.

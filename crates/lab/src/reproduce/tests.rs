@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use base::StopFlag;
 use report::study::{
-    ChartKind, ReadingWord, StudyResult, StudyCell, StudyClaim, StudyValue, StudyVerdict,
+    ChartKind, ReadingWord, StudyCell, StudyClaim, StudyResult, StudyValue, StudyVerdict,
 };
 
 use super::finding::{BOTH_READINGS, drawn, judged, verdict_of_draws};

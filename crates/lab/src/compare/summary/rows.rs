@@ -2,7 +2,8 @@
 
 use base::Nanos;
 use report::comparison::{
-    ControllerRow, OracleRow, JobSummaryRow, CompletionWord, RunJobRow, RunRow, SummaryRow, VerdictWord,
+    CompletionWord, ControllerRow, JobSummaryRow, OracleRow, RunJobRow, RunRow, SummaryRow,
+    VerdictWord,
 };
 
 use super::SummaryContext;

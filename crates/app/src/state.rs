@@ -180,7 +180,8 @@ impl RunState {
         let row = ManagedRow {
             name,
             pid,
-            start_time_ticks: procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.start_time_ticks),
+            start_time_ticks: procfs::stat("/".as_ref(), pid)
+                .map_or(0, |stat| stat.start_time_ticks),
             since_ns: at.0,
             cpus_before: linux::affinity::get(0).map_or(String::new(), |cpus| cpus.to_string()),
             cpus_placed: None,

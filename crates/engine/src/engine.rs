@@ -1,8 +1,6 @@
 //! One turn: from a sample to an approved plan, and from outcomes to the state of jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use base::{CpuSet, JobId, Nanos, TaskId};
+use base::{CpuSet, JobId, Nanos};
 use program::Job;
 use sched::{
     Action, ActivePageMove, Cause, JobEvent, JobMemory, NumaSettings, Outcome, OutcomeResult, Plan,
@@ -16,6 +14,7 @@ use crate::derive::{
 };
 use crate::guard::{Guard, GuardResult, MemoryView};
 use crate::jobs::Jobs;
+use crate::task_affinities::TaskAffinities;
 use crate::{Approved, LoadBasis, LoadSample, MoveLimits};
 
 /// State of a run: machine, policy, jobs, tasks, rates and affinities.
@@ -56,32 +55,6 @@ pub struct Step {
     pub narrowed: Vec<Request>,
     /// Loads of the domains; only in interval turns.
     pub loads: Option<LoadSample>,
-}
-
-/// Affinities of tasks that were placed separately from their job.
-#[derive(Debug, Default)]
-pub(crate) struct TaskAffinities {
-    placed: BTreeMap<TaskId, CpuSet>,
-    unmanaged: BTreeSet<TaskId>,
-}
-
-impl TaskAffinities {
-    pub fn get(&self, task: TaskId) -> Option<&CpuSet> {
-        self.placed.get(&task)
-    }
-
-    pub fn is_unmanaged(&self, task: TaskId) -> bool {
-        self.unmanaged.contains(&task)
-    }
-
-    fn forget_ended(&mut self, tasks: &Tasks) {
-        self.placed.retain(|&task, _| tasks.job_of(task).is_some());
-        self.unmanaged.retain(|&task| tasks.job_of(task).is_some());
-    }
-
-    fn forget_job(&mut self, job: JobId, tasks: &Tasks) {
-        self.placed.retain(|&task, _| tasks.job_of(task) != Some(job));
-    }
 }
 
 impl Engine {
@@ -360,12 +333,7 @@ impl Engine {
                 self.task_affinities.forget_job(job, &self.tasks);
                 self.jobs.placed(job, cpus, &self.domains.domains, &self.usable);
             }
-            (Target::Task(task), Some(cpus)) => {
-                self.task_affinities.placed.insert(task, cpus);
-            }
-            (Target::Task(task), None) => {
-                self.task_affinities.placed.remove(&task);
-            }
+            (Target::Task(task), cpus) => self.task_affinities.set(task, cpus),
         }
     }
 
@@ -383,7 +351,7 @@ impl Engine {
                 self.set_unmanaged(job, None);
             }
             (Target::Task(task), _, RejectCause::NotPermitted | RejectCause::Unmanaged) => {
-                self.task_affinities.unmanaged.insert(task);
+                self.task_affinities.set_unmanaged(task);
             }
             _ => {}
         }

@@ -12,9 +12,9 @@ use sched::{Action, ActionKind, JobState, RejectCause, Rejection, Request, Targe
 use topology::Machine;
 
 use crate::derive::Tasks;
-use crate::engine::TaskAffinities;
 use crate::jobs::{JobEntry, Jobs};
 use crate::moves::ActiveMoves;
+use crate::task_affinities::TaskAffinities;
 
 mod pages;
 

@@ -15,8 +15,11 @@ use program::Job;
 use sched::{Action, CounterEvent, JobMemory, JobState, JobView};
 use topology::{Domains, Machine};
 
-use crate::derive::Declared;
 use crate::moves::{ActiveMoves, JobMoves};
+
+mod declared;
+
+use declared::Declared;
 
 /// All jobs of a run.
 #[derive(Debug)]

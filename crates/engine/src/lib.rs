@@ -14,6 +14,7 @@ mod guard;
 mod jobs;
 mod moves;
 mod run;
+mod task_affinities;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -17,7 +17,6 @@
 
 mod controllers;
 mod counters;
-mod declared;
 mod loads;
 mod memory;
 mod system;
@@ -26,7 +25,6 @@ mod tiers;
 
 pub(crate) use controllers::{ControllerGrowth, Controllers};
 pub use counters::{deltas_between, deltas_since_opened, deltas_since_start};
-pub(crate) use declared::Declared;
 pub(crate) use loads::{LoadDomains, LoadMeter};
 pub(crate) use memory::ProcessMemories;
 pub(crate) use system::SystemMetrics;

@@ -1,4 +1,4 @@
-//! From totals to rates and loads.
+//! Rates and loads from cumulative counters.
 
 use expect_test::expect;
 
@@ -32,7 +32,7 @@ fn a_rate_is_the_difference_of_two_interval_turns() {
 }
 
 #[test]
-fn a_task_born_in_between_counts_from_its_birth() {
+fn a_task_that_starts_within_an_interval_counts_from_its_start() {
     check(expect![[r#"
         nodes=2
         job a class=1
@@ -51,8 +51,8 @@ fn a_task_born_in_between_counts_from_its_birth() {
 }
 
 #[test]
-fn a_sleeper_that_woke_counts_only_for_its_part_of_the_interval() {
-    // It was looked at for the last time at 250 ms: three of the four intervals since are over.
+fn of_the_growth_of_a_task_that_slept_only_the_share_of_the_last_interval_counts() {
+    // The previous sample is of 250 ms: three of the four intervals since then have ended.
     check(expect![[r#"
         nodes=2
         job a class=1
@@ -78,7 +78,7 @@ fn a_sleeper_that_woke_counts_only_for_its_part_of_the_interval() {
 }
 
 #[test]
-fn after_a_stretch_without_turns_only_the_last_interval_counts() {
+fn after_skipped_turns_only_the_last_interval_counts() {
     check(expect![[r#"
         nodes=2
         job a class=1
@@ -98,7 +98,7 @@ fn after_a_stretch_without_turns_only_the_last_interval_counts() {
 }
 
 #[test]
-fn a_newborn_counts_for_one_interval_when_the_first_turn_comes_late() {
+fn a_new_task_counts_for_one_interval_if_the_first_turn_is_late() {
     check(expect![[r#"
         nodes=2
         job a class=1
@@ -117,7 +117,7 @@ fn a_newborn_counts_for_one_interval_when_the_first_turn_comes_late() {
 }
 
 #[test]
-fn a_task_that_ended_in_between_still_counts_where_it_ran() {
+fn a_task_that_exits_within_an_interval_counts_for_its_domain() {
     check(expect![[r#"
         nodes=2
         job a b class=1
@@ -144,7 +144,7 @@ fn a_task_that_ended_in_between_still_counts_where_it_ran() {
 }
 
 #[test]
-fn what_ended_counts_where_it_was_although_the_places_have_changed_since() {
+fn an_exited_task_counts_for_its_domain_after_the_domains_changed() {
     check(expect![[r#"
         nodes=3
         job a class=1
@@ -161,7 +161,7 @@ fn what_ended_counts_where_it_was_although_the_places_have_changed_since() {
 }
 
 #[test]
-fn what_is_absent_stays_absent() {
+fn a_rate_needs_a_value_at_both_ends_of_the_interval() {
     check(expect![[r#"
         nodes=2
         job a class=1
@@ -184,7 +184,7 @@ fn what_is_absent_stays_absent() {
 }
 
 #[test]
-fn an_estimate_that_comes_out_smaller_than_before_is_no_growth() {
+fn a_value_that_decreases_has_not_grown() {
     check(expect![[r#"
         nodes=2
         job a class=1
@@ -202,7 +202,7 @@ fn an_estimate_that_comes_out_smaller_than_before_is_no_growth() {
 }
 
 #[test]
-fn controllers_are_counted_from_the_first_sample_on_and_over_the_edge_of_their_width() {
+fn controllers_count_from_the_first_sample_and_wrap_at_their_width() {
     check(expect![[r#"
         nodes=2
         job a class=1
@@ -223,7 +223,7 @@ fn controllers_are_counted_from_the_first_sample_on_and_over_the_edge_of_their_w
 }
 
 #[test]
-fn a_controller_that_fails_keeps_the_loads_and_then_the_mean_interval_counts() {
+fn an_unreadable_controller_keeps_the_loads_and_its_later_growth_is_scaled_to_one_interval() {
     check(expect![[r#"
         nodes=2
         job a
@@ -242,7 +242,7 @@ fn a_controller_that_fails_keeps_the_loads_and_then_the_mean_interval_counts() {
 }
 
 #[test]
-fn without_a_counter_on_every_node_there_is_no_bandwidth() {
+fn the_tier_bandwidth_needs_a_counter_on_every_node() {
     check(expect![[r#"
         nodes=2
         job a
@@ -255,7 +255,7 @@ fn without_a_counter_on_every_node_there_is_no_bandwidth() {
 }
 
 #[test]
-fn places_that_are_no_nodes_have_no_controllers_of_their_own() {
+fn memory_controllers_give_no_loads_of_llc_domains() {
     check(expect![[r#"
         nodes=2 llcs=2
         domains llc
@@ -274,7 +274,7 @@ fn places_that_are_no_nodes_have_no_controllers_of_their_own() {
 }
 
 #[test]
-fn the_load_of_a_controller_is_shared_out_by_misses_else_declaration_else_cpu_time() {
+fn the_load_of_a_controller_is_distributed_by_misses_else_declared_traffic_else_cpu_time() {
     check(expect![[r#"
         nodes=2
         job a class=2
@@ -321,7 +321,7 @@ fn the_load_of_a_controller_is_shared_out_by_misses_else_declaration_else_cpu_ti
 }
 
 #[test]
-fn where_all_tasks_that_ran_are_counted_loads_are_misses() {
+fn if_all_tasks_that_ran_have_counters_loads_are_misses() {
     check(expect![[r#"
         nodes=2
         job a class=9
@@ -355,7 +355,7 @@ fn where_all_tasks_that_ran_are_counted_loads_are_misses() {
 }
 
 #[test]
-fn an_interval_in_which_a_counter_had_no_turn_does_not_hide_the_next() {
+fn an_interval_without_a_counter_value_does_not_affect_the_next_one() {
     check(expect![[r#"
         nodes=2 llcs=1 cores=2
         job a
@@ -380,8 +380,8 @@ fn an_interval_in_which_a_counter_had_no_turn_does_not_hide_the_next() {
 }
 
 #[test]
-fn many_short_tasks_do_not_round_away_to_nothing() {
-    // Class 1 is one operation a millisecond, so each of a's tasks alone would be none.
+fn the_loads_of_many_short_tasks_are_not_rounded_to_zero() {
+    // Class 1 declares one operation per millisecond: the load of each task of a alone rounds to zero.
     check(expect![[r#"
         nodes=2
         job a b class=1
@@ -399,8 +399,8 @@ fn many_short_tasks_do_not_round_away_to_nothing() {
 }
 
 #[test]
-fn what_a_division_leaves_over_is_no_other_jobs() {
-    // 0.6 operations of a and 0.6 of b: neither did a whole one, though both together did.
+fn the_remainder_of_a_load_is_not_added_to_another_job() {
+    // 0.6 operations of a and 0.6 of b: the sum is a whole operation, each alone is not.
     check(expect![[r#"
         nodes=2
         job a b class=1
@@ -418,7 +418,7 @@ fn what_a_division_leaves_over_is_no_other_jobs() {
 }
 
 #[test]
-fn a_job_waited_as_long_as_its_tasks_those_that_ended_too() {
+fn the_wait_time_of_a_job_includes_exited_tasks() {
     check(expect![[r#"
         nodes=2
         job a b
@@ -443,7 +443,7 @@ fn a_job_waited_as_long_as_its_tasks_those_that_ended_too() {
 }
 
 #[test]
-fn without_counters_and_without_classes_loads_stand_on_nothing() {
+fn without_counters_and_classes_the_tier_of_loads_is_none() {
     check(expect![[r#"
         nodes=2
         job a
@@ -459,7 +459,7 @@ fn without_counters_and_without_classes_loads_stand_on_nothing() {
 }
 
 #[test]
-fn an_unplaced_job_is_where_most_of_its_tasks_ran_and_loads_where_each_ran() {
+fn the_domain_of_an_unplaced_job_is_that_of_most_tasks_and_loads_count_where_each_task_ran() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b class=1
@@ -480,7 +480,7 @@ fn an_unplaced_job_is_where_most_of_its_tasks_ran_and_loads_where_each_ran() {
 }
 
 #[test]
-fn a_job_placed_over_two_nodes_is_in_neither() {
+fn a_job_placed_on_two_nodes_has_no_domain() {
     check(expect![[r#"
         nodes=2 cores=2
         job a class=1
@@ -496,7 +496,7 @@ fn a_job_placed_over_two_nodes_is_in_neither() {
 }
 
 #[test]
-fn a_task_of_a_job_that_does_not_run_is_overlooked() {
+fn a_task_of_a_job_that_is_not_running_is_ignored() {
     check(expect![[r#"
         nodes=2
         job a b class=1
@@ -511,7 +511,7 @@ fn a_task_of_a_job_that_does_not_run_is_overlooked() {
 }
 
 #[test]
-fn tasks_are_seen_by_job_and_then_by_id_in_whatever_order_they_come() {
+fn tasks_are_sorted_by_job_and_id_whatever_the_order_of_samples() {
     check(expect![[r#"
         nodes=2
         job a b class=1

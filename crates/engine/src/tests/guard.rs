@@ -1,11 +1,11 @@
-//! What comes through the guard, and what does not.
+//! Approved, narrowed and rejected requests.
 
 use expect_test::expect;
 
 use crate::testing::check;
 
 #[test]
-fn a_wish_is_narrowed_to_what_can_be_used_and_what_the_job_may_use() {
+fn a_request_is_narrowed_to_usable_cpus_that_the_job_allows() {
     check(expect![[r#"
         nodes=2 cores=4
         job a cpus=0-2,5
@@ -18,7 +18,7 @@ fn a_wish_is_narrowed_to_what_can_be_used_and_what_the_job_may_use() {
 }
 
 #[test]
-fn cpus_that_cannot_be_used_are_refused() {
+fn unusable_cpus_are_rejected() {
     check(expect![[r#"
         nodes=2
         job a
@@ -30,7 +30,7 @@ fn cpus_that_cannot_be_used_are_refused() {
 }
 
 #[test]
-fn cpus_outside_the_job_are_refused() {
+fn cpus_that_the_job_does_not_allow_are_rejected() {
     check(expect![[r#"
         nodes=2
         job a cpus=0
@@ -41,7 +41,7 @@ fn cpus_outside_the_job_are_refused() {
 }
 
 #[test]
-fn who_does_not_run_cannot_be_placed() {
+fn a_target_that_is_not_running_cannot_be_placed() {
     check(expect![[r#"
         nodes=2
         job a b
@@ -60,7 +60,7 @@ fn who_does_not_run_cannot_be_placed() {
 }
 
 #[test]
-fn who_is_not_ours_cannot_be_placed() {
+fn an_unmanaged_target_cannot_be_placed() {
     check(expect![[r#"
         nodes=2
         job a
@@ -78,7 +78,7 @@ fn who_is_not_ours_cannot_be_placed() {
 }
 
 #[test]
-fn of_two_wishes_of_one_kind_the_first_that_is_possible_holds() {
+fn of_two_requests_of_one_kind_the_first_possible_one_is_approved() {
     check(expect![[r#"
         nodes=2
         job a b
@@ -95,7 +95,7 @@ fn of_two_wishes_of_one_kind_the_first_that_is_possible_holds() {
 }
 
 #[test]
-fn what_is_that_way_already_is_not_done_again() {
+fn a_request_that_changes_nothing_is_rejected() {
     check(expect![[r#"
         nodes=2
         job a
@@ -120,7 +120,7 @@ fn what_is_that_way_already_is_not_done_again() {
 }
 
 #[test]
-fn memory_is_chosen_before_the_start_or_never() {
+fn a_memory_policy_can_only_be_set_before_the_start() {
     check(expect![[r#"
         nodes=2
         job a
@@ -142,7 +142,7 @@ fn memory_is_chosen_before_the_start_or_never() {
 }
 
 #[test]
-fn memory_comes_from_nodes_that_have_some() {
+fn a_memory_policy_needs_a_node_with_memory() {
     check(expect![[r#"
         nodes=2 mem=0
         job a

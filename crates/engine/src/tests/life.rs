@@ -1,4 +1,4 @@
-//! The life of jobs, and what outcomes change.
+//! State of jobs, and its changes by events and outcomes.
 
 use expect_test::expect;
 
@@ -6,7 +6,7 @@ use crate::MoveLimits;
 use crate::testing::{check, play};
 
 #[test]
-fn a_due_job_is_seen_before_it_runs_and_not_after_it_ended() {
+fn the_snapshot_has_due_and_running_jobs_and_no_ended_ones() {
     check(expect![[r#"
         nodes=2
         job a b
@@ -27,7 +27,7 @@ fn a_due_job_is_seen_before_it_runs_and_not_after_it_ended() {
 }
 
 #[test]
-fn a_job_that_starts_again_begins_anew() {
+fn a_job_that_restarts_has_no_state_of_its_earlier_run() {
     check(expect![[r#"
         nodes=2
         job a class=1
@@ -49,7 +49,7 @@ fn a_job_that_starts_again_begins_anew() {
 }
 
 #[test]
-fn a_job_that_appears_runs_already_and_can_be_placed_until_it_leaves() {
+fn an_attached_job_is_running_and_can_be_placed_until_it_is_detached() {
     check(expect![[r#"
         nodes=2
         job a
@@ -72,7 +72,7 @@ fn a_job_that_appears_runs_already_and_can_be_placed_until_it_leaves() {
 }
 
 #[test]
-fn the_number_of_one_that_left_is_given_again_but_none_that_is_taken_or_too_large() {
+fn an_attached_job_may_reuse_the_id_of_a_detached_one_but_no_used_or_too_large_id() {
     check(expect![[r#"
         nodes=2
         unattached b
@@ -90,7 +90,7 @@ fn the_number_of_one_that_left_is_given_again_but_none_that_is_taken_or_too_larg
 }
 
 #[test]
-fn a_job_that_could_not_be_started_is_over() {
+fn a_job_that_could_not_be_started_has_ended() {
     check(expect![[r#"
         nodes=2
         job a
@@ -107,7 +107,7 @@ fn a_job_that_could_not_be_started_is_over() {
 }
 
 #[test]
-fn where_a_job_is_follows_from_what_was_done_not_from_what_was_wished() {
+fn the_affinity_of_a_job_follows_from_outcomes_and_not_from_requests() {
     check(expect![[r#"
         nodes=2
         job a b
@@ -128,7 +128,7 @@ fn where_a_job_is_follows_from_what_was_done_not_from_what_was_wished() {
 }
 
 #[test]
-fn what_the_kernel_does_not_permit_is_never_tried_again() {
+fn an_action_that_the_kernel_does_not_permit_is_not_repeated() {
     check(expect![[r#"
         nodes=2
         job a b
@@ -153,7 +153,7 @@ fn what_the_kernel_does_not_permit_is_never_tried_again() {
 }
 
 #[test]
-fn a_job_that_somebody_else_bound_is_where_they_put_it() {
+fn a_job_with_an_affinity_set_by_another_program_counts_for_that_domain() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b c class=1
@@ -178,7 +178,7 @@ fn a_job_that_somebody_else_bound_is_where_they_put_it() {
 }
 
 #[test]
-fn a_job_that_was_found_taken_is_nowhere_until_it_is_told_where() {
+fn a_job_whose_affinity_another_program_changed_has_no_domain_until_it_is_known() {
     check(expect![[r#"
         nodes=2
         job a
@@ -197,7 +197,7 @@ fn a_job_that_was_found_taken_is_nowhere_until_it_is_told_where() {
 }
 
 #[test]
-fn when_a_cpu_goes_offline_jobs_and_places_follow() {
+fn jobs_and_domains_follow_cpus_that_go_offline_and_online() {
     check(expect![[r#"
         nodes=2 cores=2
         job a cpus=2
@@ -228,7 +228,7 @@ fn when_a_cpu_goes_offline_jobs_and_places_follow() {
 }
 
 #[test]
-fn a_place_of_the_same_number_at_another_level_has_shown_nothing() {
+fn a_domain_of_another_level_does_not_inherit_the_load_of_its_number() {
     check(expect![[r#"
         nodes=2 llcs=2 cores=2
         job a b class=1
@@ -248,7 +248,7 @@ fn a_place_of_the_same_number_at_another_level_has_shown_nothing() {
 }
 
 #[test]
-fn at_another_level_tasks_that_were_counted_are_expected_to_be_counted() {
+fn after_a_change_of_level_counters_of_tasks_are_expected_again() {
     check(expect![[r#"
         nodes=2 llcs=2 cores=2
         job a class=1
@@ -288,7 +288,7 @@ fn at_another_level_tasks_that_were_counted_are_expected_to_be_counted() {
 }
 
 #[test]
-fn a_note_is_passed_on_once_and_giving_up_is_final() {
+fn a_note_is_forwarded_once_and_an_abort_is_final() {
     check(expect![[r#"
         nodes=2
         job a
@@ -304,7 +304,7 @@ fn a_note_is_passed_on_once_and_giving_up_is_final() {
 }
 
 #[test]
-fn what_no_workload_has_does_no_harm() {
+fn events_of_unknown_jobs_tasks_and_nodes_are_ignored() {
     check(expect![[r#"
         nodes=2
         job a
@@ -317,7 +317,7 @@ fn what_no_workload_has_does_no_harm() {
 }
 
 #[test]
-fn the_same_samples_give_the_same_steps() {
+fn equal_samples_give_equal_steps() {
     let script = "
         job a class=4
         job b class=5

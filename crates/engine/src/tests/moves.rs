@@ -7,7 +7,7 @@ use crate::MoveLimits;
 use crate::testing::{check, check_with};
 
 #[test]
-fn a_move_is_under_way_until_it_is_told_that_it_ended() {
+fn a_page_move_is_active_until_a_sample_reports_its_end() {
     check(expect![[r#"
         nodes=2
         show memory
@@ -31,7 +31,7 @@ fn a_move_is_under_way_until_it_is_told_that_it_ended() {
 }
 
 #[test]
-fn what_lies_there_already_and_what_is_not_there_yet_is_not_moved() {
+fn a_page_move_needs_private_memory_on_its_source_nodes() {
     check(expect![[r#"
         nodes=2
         job a
@@ -50,7 +50,7 @@ fn what_lies_there_already_and_what_is_not_there_yet_is_not_moved() {
 }
 
 #[test]
-fn a_move_keeps_to_the_nodes_and_the_memory_that_the_workload_names() {
+fn a_page_move_must_respect_the_nodes_and_memory_policy_of_the_workload() {
     check(expect![[r#"
         nodes=2
         job tied nodes=0
@@ -64,7 +64,7 @@ fn a_move_keeps_to_the_nodes_and_the_memory_that_the_workload_names() {
 }
 
 #[test]
-fn a_node_without_memory_is_never_a_target() {
+fn a_node_without_memory_is_no_target_of_a_page_move() {
     check(expect![[r#"
         nodes=2 mem=0
         job a
@@ -75,9 +75,9 @@ fn a_node_without_memory_is_never_a_target() {
     "#]]);
 }
 
-/// A node has 16 GiB, of which 2 % stay free: 327.7 MiB.
+/// A node has 16 GiB; 2 % of it, 327.7 MiB, stay free.
 #[test]
-fn a_target_that_cannot_hold_it_is_refused_and_what_can_be_reclaimed_counts_as_free() {
+fn a_target_with_too_little_free_memory_is_rejected_and_reclaimable_memory_counts_as_free() {
     check(expect![[r#"
         nodes=2 mem=16G
         job a b
@@ -96,7 +96,7 @@ fn a_target_that_cannot_hold_it_is_refused_and_what_can_be_reclaimed_counts_as_f
 }
 
 #[test]
-fn what_is_under_way_to_a_node_counts_as_there() {
+fn memory_of_active_moves_counts_as_used_on_the_target() {
     check(expect![[r#"
         nodes=2 mem=16G
         job a b
@@ -165,7 +165,7 @@ fn an_incomplete_page_move_is_retried_five_times_and_continuing_after_a_limit_is
 }
 
 #[test]
-fn a_job_has_a_budget_for_a_minute_and_all_together_may_wait_so_long() {
+fn page_moves_have_a_budget_per_job_and_minute_and_a_common_backlog() {
     let limits = MoveLimits {
         per_second: Bytes::from_mib(10),
         backlog: Nanos::from_secs(10),

@@ -50,7 +50,7 @@ fn counters_have_precedence_over_declarations_unless_overridden() {
 }
 
 #[test]
-fn a_configured_source_that_is_absent_gives_no_values_or_is_not_readable() {
+fn a_fixed_tier_that_is_unavailable_gives_no_values_or_is_not_readable() {
     check(expect![[r#"
         nodes=2 cores=1
         job a class=3
@@ -69,7 +69,7 @@ fn a_configured_source_that_is_absent_gives_no_values_or_is_not_readable() {
 }
 
 #[test]
-fn traffic_of_caches_is_the_load_where_places_are_caches() {
+fn the_load_of_an_llc_domain_is_the_traffic_of_its_cache() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=1
         job a class=3
@@ -86,7 +86,7 @@ fn traffic_of_caches_is_the_load_where_places_are_caches() {
 }
 
 #[test]
-fn a_jobs_group_tells_its_misses_where_its_tasks_are_not_counted() {
+fn misses_come_from_the_monitoring_group_if_tasks_have_no_counter() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=1
         job a class=3
@@ -104,7 +104,7 @@ fn a_jobs_group_tells_its_misses_where_its_tasks_are_not_counted() {
 }
 
 #[test]
-fn what_tasks_do_is_charged_to_the_nodes_of_their_pages() {
+fn traffic_of_tasks_is_charged_to_the_nodes_of_their_pages() {
     check(expect![[r#"
         nodes=2 cores=1
         job a class=3

@@ -179,15 +179,11 @@ fn place(text: &str, position: Option<&csv::Position>) -> (u64, usize) {
 
 #[cfg(test)]
 mod tests {
-    use expect_test::{Expect, expect};
+    use expect_test::expect;
 
     use super::*;
 
     const TEXT: &str = "name,\"a, b\",c\nx,1.5,\n\n\"y, z\",\"2\",-1\n";
-
-    fn check(result: Result<impl fmt::Debug, CsvError>, expected: Expect) {
-        expected.assert_eq(&result.expect_err("the table is invalid").to_string());
-    }
 
     #[test]
     fn cells_are_found_by_the_names_of_columns() {
@@ -220,33 +216,25 @@ mod tests {
     #[test]
     fn every_error_has_its_position() {
         let sheet = CsvTable::read(TEXT, "t.csv").unwrap();
-        check(
-            sheet.column("d"),
-            expect![[r#"t.csv:1:1: there is no column "d"; the columns are name, a, b, c"#]],
-        );
-        check(
-            sheet.number(&sheet.rows()[1], 2),
-            expect![[r#"t.csv:4:12: c is "-1"; write a number from 0"#]],
-        );
-        check(
-            sheet.require_number(&sheet.rows()[0], 2),
-            expect!["t.csv:2:7: c is empty; write a number from 0"],
-        );
-        check(
-            sheet.number(&sheet.rows()[0], 0),
-            expect![[r#"t.csv:2:1: name is "x"; write a number from 0"#]],
-        );
-        check(
-            CsvTable::read("", "t.csv"),
-            expect!["t.csv:1:1: the header is missing; write the names of the columns"],
-        );
-        check(
-            CsvTable::read("a,b,a\n", "t.csv"),
-            expect![[r#"t.csv:1:1: the column "a" is defined twice"#]],
-        );
-        check(
-            CsvTable::read("a,b\n1,2\n1\n", "t.csv"),
-            expect!["t.csv:3:1: 1 cells, 2 in the header"],
-        );
+        let (first, second) = (&sheet.rows()[0], &sheet.rows()[1]);
+        let read = |text| CsvTable::read(text, "t.csv").expect_err("the table is invalid");
+        let errors = [
+            sheet.column("d").expect_err("no column"),
+            sheet.number(second, 2).expect_err("negative"),
+            sheet.require_number(first, 2).expect_err("empty"),
+            sheet.number(first, 0).expect_err("no number"),
+            read(""),
+            read("a,b,a\n"),
+            read("a,b\n1,2\n1\n"),
+        ];
+        expect![[r#"
+            t.csv:1:1: there is no column "d"; the columns are name, a, b, c
+            t.csv:4:12: c is "-1"; write a number from 0
+            t.csv:2:7: c is empty; write a number from 0
+            t.csv:2:1: name is "x"; write a number from 0
+            t.csv:1:1: the header is missing; write the names of the columns
+            t.csv:1:1: the column "a" is defined twice
+            t.csv:3:1: 1 cells, 2 in the header"#]]
+        .assert_eq(&errors.map(|error| error.to_string()).join("\n"));
     }
 }

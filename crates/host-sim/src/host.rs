@@ -94,7 +94,7 @@ impl Default for SimOptions {
 pub enum SimError {
     /// A job cannot be simulated.
     #[error(transparent)]
-    Cast(#[from] ScriptError),
+    Script(#[from] ScriptError),
     /// The machine file names a kernel without a model.
     #[error("there is no model of the kernel {found:?}: write {known}")]
     Kernel {

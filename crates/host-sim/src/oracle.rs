@@ -16,7 +16,7 @@ use std::sync::Arc;
 use base::{CpuSet, JobId, Nanos};
 use sched::{Action, Cause, JobView, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
 
-use crate::fluid::{Fluid, JobStart, MachineSettings, MemoryPlacement};
+use crate::fluid::{Fluid, JobStart, MachineSettings};
 use crate::hardware::Hardware;
 use crate::script::{Script, ScriptPhase};
 use crate::variation::Variation;
@@ -99,19 +99,11 @@ impl Oracle {
     fn cost(&self, guests: &[Guest], put: &[usize]) -> f64 {
         let mut fluid = Fluid::new(self.hardware.clone(), self.settings, Variation::OFF.streams(0));
         for (guest, &cache) in guests.iter().zip(put) {
-            let cpus = &self.hardware.caches[cache].cpus;
-            let n_cpus = self.hardware.cpus.len();
-            let mut mask = vec![false; n_cpus];
-            for &cpu in cpus {
-                mask[cpu] = guest.allowed.contains(self.hardware.cpus[cpu].id);
-            }
-            fluid.start(JobStart {
-                job: guest.idx,
-                script: self.scripts[guest.idx].clone(),
-                allowed: Some(Arc::new(mask)),
-                memory: MemoryPlacement::FirstTouch,
-                weight: 1.0,
-            });
+            let may =
+                |cpu: &crate::hardware::Cpu| cpu.cache == cache && guest.allowed.contains(cpu.id);
+            let allowed = Some(Arc::new(self.hardware.cpus.iter().map(may).collect()));
+            let script = self.scripts[guest.idx].clone();
+            fluid.start(JobStart { allowed, ..JobStart::new(guest.idx, script) });
             fluid.place_memory(guest.idx, &guest.memory);
         }
         let _ = fluid.next_event();

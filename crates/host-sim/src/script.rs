@@ -10,7 +10,7 @@ use crate::hardware::Hardware;
 use crate::physics::{CpiModel, FillTable};
 
 /// The work of one job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Script {
     /// In order; at least one.
     pub phases: Vec<ScriptPhase>,

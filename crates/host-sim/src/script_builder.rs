@@ -17,101 +17,42 @@ use crate::script::{Script, ScriptPhase};
 
 /// The error of a job that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScriptError {
-    /// Its program has no profile.
+#[error("{origin}: job {job:?}{problem}")]
+pub struct ScriptError {
+    origin: String,
+    job: String,
+    problem: ScriptProblem,
+}
+
+/// Completes the sentence that begins with the job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum ScriptProblem {
     #[error(
-        "{origin}: job {job:?}: its program has no profile, and the simulator cannot run it: name one with profile = \"NAME\", or measure it with evenkeel profile"
+        ": its program has no profile, and the simulator cannot run it: name one with profile = \"NAME\", or measure it with evenkeel profile"
     )]
-    NoProfile {
-        /// The position of the job.
-        origin: String,
-        /// Its name.
-        job: String,
-    },
-    /// The profile lacks a value or has an invalid one.
-    #[error("{origin}: job {job:?}: profile {profile:?}, phase {phase}: {what}")]
-    Profile {
-        /// The position of the job.
-        origin: String,
-        /// Its name.
-        job: String,
-        /// The profile's name.
-        profile: String,
-        /// The number of the phase, from 1.
-        phase: usize,
-        /// The problem.
-        what: String,
-    },
-    /// The run would never end.
+    NoProfile,
+    #[error(": profile {profile:?}, phase {phase}: {what}")]
+    Profile { profile: String, phase: usize, what: String },
     #[error(
-        "{origin}: job {job:?} is restarted until the others are done, but there are no others, so the run never ends; let one job end"
+        " is restarted until the others are done, but there are no others, so the run never ends; let one job end"
     )]
-    EndlessRun {
-        /// The position of the job.
-        origin: String,
-        /// Its name.
-        job: String,
-    },
-    /// An unknown node.
-    #[error("{origin}: job {job:?} names {node}, which this machine does not have: it has {has}")]
-    UnknownNode {
-        /// The position of the job.
-        origin: String,
-        /// Its name.
-        job: String,
-        /// The node.
-        node: base::NodeId,
-        /// The existing nodes.
-        has: String,
-    },
-    /// Unknown CPUs.
-    #[error("{origin}: job {job:?}: this machine has no CPUs {cpus}: it has {has}")]
-    UnknownCpus {
-        /// The position of the job.
-        origin: String,
-        /// Its name.
-        job: String,
-        /// The unknown CPUs.
-        cpus: CpuSet,
-        /// The existing CPUs.
-        has: CpuSet,
-    },
-    /// The job needs more memory than the machine has.
-    #[error("{origin}: job {job:?} needs {needs} of memory, {place} has {has}")]
-    TooLarge {
-        /// The position of the job.
-        origin: String,
-        /// Its name.
-        job: String,
-        /// The required memory.
-        needs: Bytes,
-        /// The machine, or the nodes it is bound to.
-        place: String,
-        /// The existing memory.
-        has: Bytes,
-    },
-    /// The job would run too long to be simulated.
-    #[error(
-        "{origin}: job {job:?} would run {takes} alone on this machine: correct the values of its profile{or}"
-    )]
-    TooLong {
-        /// The position of the job.
-        origin: String,
-        /// Its name.
-        job: String,
-        /// The run time, as text.
-        takes: String,
-        /// The alternative to a correction.
-        or: &'static str,
-    },
-    /// None of the job's CPUs exists.
-    #[error("{origin}: job {job:?} may use none of the machine's CPUs")]
-    NoCpu {
-        /// The position of the job.
-        origin: String,
-        /// Its name.
-        job: String,
-    },
+    EndlessRun,
+    #[error(" names {node}, which this machine does not have: it has {has}")]
+    UnknownNode { node: base::NodeId, has: String },
+    #[error(": this machine has no CPUs {cpus}: it has {has}")]
+    UnknownCpus { cpus: CpuSet, has: CpuSet },
+    #[error(" needs {needs} of memory, {place} has {has}")]
+    TooLarge { needs: Bytes, place: String, has: Bytes },
+    #[error(" would run {takes} alone on this machine: correct the values of its profile{or}")]
+    TooLong { takes: String, or: &'static str },
+    #[error(" may use none of the machine's CPUs")]
+    NoCpu,
+}
+
+impl ScriptProblem {
+    fn of(self, job: &Job) -> ScriptError {
+        ScriptError { origin: job.origin.to_string(), job: job.name.clone(), problem: self }
+    }
 }
 
 /// The scripts of all jobs, in the same order. Jobs with the same profile and number of threads share one.
@@ -121,16 +62,12 @@ pub enum ScriptError {
 pub fn build_scripts(jobs: &[Job], hardware: &Hardware) -> Result<Vec<Arc<Script>>, ScriptError> {
     let ends = |job: &&Job| job.ending != Ending::RestartUntilOthersDone;
     if let Some(job) = jobs.first().filter(|_| !jobs.iter().any(|job| ends(&job))) {
-        let (origin, job) = (job.origin.to_string(), job.name.clone());
-        return Err(ScriptError::EndlessRun { origin, job });
+        return Err(ScriptProblem::EndlessRun.of(job));
     }
     let mut known: BTreeMap<(usize, u32), Arc<Script>> = BTreeMap::new();
     let mut scripts = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let Some(profile) = &job.found else {
-            let (origin, job) = (job.origin.to_string(), job.name.clone());
-            return Err(ScriptError::NoProfile { origin, job });
-        };
+        let profile = job.found.as_ref().ok_or_else(|| ScriptProblem::NoProfile.of(job))?;
         let key = (Arc::as_ptr(profile) as usize, job.threads);
         let script = match known.get(&key) {
             Some(script) => script.clone(),
@@ -166,9 +103,8 @@ pub fn check_lengths(
         let is_cut = limit.is_some() || job.ending != Ending::Exit;
         let is_below = |most: Nanos| ns < most.0 as f64;
         if !is_below(if is_cut { LONGEST_EVER } else { LONGEST }) {
-            let (origin, job) = (job.origin.to_string(), job.name.clone());
             let or = if is_below(LONGEST_EVER) { OR_LIMIT } else { "" };
-            return Err(ScriptError::TooLong { origin, job, takes: in_years(ns), or });
+            return Err(ScriptProblem::TooLong { takes: in_years(ns), or }.of(job));
         }
     }
     Ok(())
@@ -189,10 +125,7 @@ fn check_cpus(job: &Job, hardware: &Hardware) -> Result<(), ScriptError> {
     let has: CpuSet = hardware.cpus.iter().map(|cpu| cpu.id).collect();
     let missing = job.cpus.as_ref().map(|cpus| cpus.minus(&has));
     match missing.filter(|cpus| !cpus.is_empty()) {
-        Some(cpus) => {
-            let (origin, job) = (job.origin.to_string(), job.name.clone());
-            Err(ScriptError::UnknownCpus { origin, job, cpus, has })
-        }
+        Some(cpus) => Err(ScriptProblem::UnknownCpus { cpus, has }.of(job)),
         None => Ok(()),
     }
 }
@@ -206,15 +139,13 @@ fn check_nodes(job: &Job, hardware: &Hardware) -> Result<(), ScriptError> {
                 true => "no nodes".to_owned(),
                 false => format!("nodes {existing}"),
             };
-            let (origin, job) = (job.origin.to_string(), job.name.clone());
-            Err(ScriptError::UnknownNode { origin, job, node, has })
+            Err(ScriptProblem::UnknownNode { node, has }.of(job))
         }
         None => Ok(()),
     }
 }
 
 fn check_fits(job: &Job, script: &Script, hardware: &Hardware) -> Result<(), ScriptError> {
-    let (origin, name) = (job.origin.to_string(), job.name.clone());
     let bound = match (&job.memory, &job.nodes) {
         (Some(program::MemoryPolicy::Bind(nodes)), _) | (None, Some(nodes)) => Some(nodes.clone()),
         _ => None,
@@ -229,27 +160,29 @@ fn check_fits(job: &Job, script: &Script, hardware: &Hardware) -> Result<(), Scr
             Some(nodes) => format!("its nodes {nodes}"),
             None => "the machine".to_owned(),
         };
-        return Err(ScriptError::TooLarge { origin, job: name, needs, place, has });
+        return Err(ScriptProblem::TooLarge { needs, place, has }.of(job));
     }
-    let may = |cpu: &crate::hardware::Cpu| {
-        let node_id = hardware.nodes[cpu.node].id;
-        job.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu.id))
-            && job.nodes.as_ref().is_none_or(|nodes| node_id.is_some_and(|id| nodes.contains(id)))
-    };
-    match hardware.cpus.iter().any(may) {
+    match may_use(job, hardware).contains(&true) {
         true => Ok(()),
-        false => Err(ScriptError::NoCpu { origin, job: name }),
+        false => Err(ScriptProblem::NoCpu.of(job)),
     }
+}
+
+/// For each CPU whether the keys `cpus` and `nodes` of a job allow it.
+pub(crate) fn may_use(job: &Job, hardware: &Hardware) -> Vec<bool> {
+    let may = |cpu: &crate::hardware::Cpu| {
+        let node = hardware.nodes[cpu.node].id;
+        job.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu.id))
+            && job.nodes.as_ref().is_none_or(|nodes| node.is_some_and(|id| nodes.contains(id)))
+    };
+    hardware.cpus.iter().map(may).collect()
 }
 
 fn script(job: &Job, profile: &Profile, hardware: &Hardware) -> Result<Script, ScriptError> {
     let acts = profile.phases.iter().enumerate().map(|(idx, phase)| {
-        act(job, profile, phase, hardware).map_err(|what| ScriptError::Profile {
-            origin: job.origin.to_string(),
-            job: job.name.clone(),
-            profile: profile.name.clone(),
-            phase: idx + 1,
-            what,
+        act(job, profile, phase, hardware).map_err(|what| {
+            let profile = profile.name.clone();
+            ScriptProblem::Profile { profile, phase: idx + 1, what }.of(job)
         })
     });
     Ok(Script { phases: acts.collect::<Result<_, _>>()?, n_threads: job.threads })
@@ -306,18 +239,12 @@ fn instructions(profile: &Profile, phase: &Phase) -> Result<f64, String> {
     if let Some(given) = phase.instructions {
         return Ok(given.value());
     }
-    Err("it has no instructions, so its end is unknown; set instructions".to_owned()).or_else(
-        |error: String| match (profile.cpu_time, profile.frequency()) {
-            (Some(time), Some(hertz)) => {
-                let cpi = profile.average(|p| Some(p.cycles_per_instruction?.value()));
-                let cpi = cpi.filter(|cpi| 0.0 < *cpi).ok_or(error)?;
-                Ok(phase.share.value() * seconds(time) * hertz / cpi)
-            }
-            _ => Err(error),
-        },
-    )
-}
-
-fn seconds(time: Nanos) -> f64 {
-    time.as_secs_f64()
+    let rate = profile.cpu_time.zip(profile.frequency());
+    let cpi = profile.average(|phase| Some(phase.cycles_per_instruction?.value()));
+    match (rate, cpi.filter(|cpi| 0.0 < *cpi)) {
+        (Some((time, hertz)), Some(cpi)) => {
+            Ok(phase.share.value() * time.as_secs_f64() * hertz / cpi)
+        }
+        _ => Err("it has no instructions, so its end is unknown; set instructions".to_owned()),
+    }
 }

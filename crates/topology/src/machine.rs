@@ -11,7 +11,7 @@
 //! cache, a cache may span nodes (sub-NUMA clustering), and ids may have gaps. So a machine is four flat lists
 //! that refer to each other. Their consistency is checked once, in [`Machine::new`].
 
-mod check;
+pub(crate) mod check;
 
 use std::collections::BTreeMap;
 

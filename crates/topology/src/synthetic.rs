@@ -212,103 +212,92 @@ fn size(key: &'static str, text: &str) -> Result<Bytes, SyntheticError> {
 
 #[cfg(test)]
 mod tests {
+    use expect_test::{Expect, expect};
     use proptest::prelude::*;
 
     use super::*;
 
-    fn check(text: &str, expected: expect_test::Expect) {
-        let seen = match Machine::synthetic(text) {
+    /// The nodes, caches and cores of each machine of a transcript, or its error.
+    fn check(expected: Expect) {
+        let parts = |text: &str| match Machine::synthetic(text) {
             Ok(machine) => {
-                let mut lines = Vec::new();
                 let nodes = machine.nodes().iter();
-                lines.extend(nodes.map(|n| format!("{} {} {:?}", n.id, n.cpus, n.distances)));
-                lines.extend(
-                    machine.llcs().iter().map(|l| format!("{} {} {:?}", l.id, l.cpus, l.node)),
-                );
-                lines.extend(machine.cores().iter().map(|c| format!("{} {}", c.id, c.cpus)));
-                lines.join("\n") + "\n"
+                let nodes = nodes.map(|n| format!("{} {} {:?}\n", n.id, n.cpus, n.distances));
+                let llcs = machine.llcs().iter();
+                let llcs = llcs.map(|l| format!("{} {} {:?}\n", l.id, l.cpus, l.node));
+                let cores = machine.cores().iter().map(|c| format!("{} {}\n", c.id, c.cpus));
+                nodes.chain(llcs).chain(cores).collect()
             }
-            Err(error) => format!("{error}\n"),
+            Err(error) => error.to_string(),
         };
-        expected.assert_eq(&seen);
+        expected.assert_eq(&base::transcript(expected.data(), parts));
     }
 
     #[test]
     fn cpus_are_numbered_node_by_node_and_smt_siblings_are_adjacent() {
-        check(
-            "nodes=2 llcs=2 cores=1 smt=2",
-            expect_test::expect![[r#"
-                node0 0-3 {NodeId(0): 10, NodeId(1): 21}
-                node1 4-7 {NodeId(0): 21, NodeId(1): 10}
-                llc0 0-1 Some(NodeId(0))
-                llc1 2-3 Some(NodeId(0))
-                llc2 4-5 Some(NodeId(1))
-                llc3 6-7 Some(NodeId(1))
-                core0 0-1
-                core1 2-3
-                core2 4-5
-                core3 6-7
-            "#]],
-        );
+        check(expect![[r#"
+            > nodes=2 llcs=2 cores=1 smt=2
+            node0 0-3 {NodeId(0): 10, NodeId(1): 21}
+            node1 4-7 {NodeId(0): 21, NodeId(1): 10}
+            llc0 0-1 Some(NodeId(0))
+            llc1 2-3 Some(NodeId(0))
+            llc2 4-5 Some(NodeId(1))
+            llc3 6-7 Some(NodeId(1))
+            core0 0-1
+            core1 2-3
+            core2 4-5
+            core3 6-7
+        "#]]);
     }
 
     #[test]
     fn an_empty_text_is_one_cpu_and_a_cache_of_size_zero_is_unknown() {
-        check(
-            "",
-            expect_test::expect![[r#"
-                node0 0 {NodeId(0): 10}
-                llc0 0 Some(NodeId(0))
-                core0 0
-            "#]],
-        );
-        check(
-            "cores=2 llc=0",
-            expect_test::expect![[r#"
-                node0 0-1 {NodeId(0): 10}
-                core0 0
-                core1 1
-            "#]],
-        );
+        check(expect![[r#"
+            >
+            node0 0 {NodeId(0): 10}
+            llc0 0 Some(NodeId(0))
+            core0 0
+            > cores=2 llc=0
+            node0 0-1 {NodeId(0): 10}
+            core0 0
+            core1 1
+        "#]]);
     }
 
     #[test]
     fn invalid_machines_are_rejected_with_a_valid_value() {
-        for text in [
-            "nodes=0",
-            "nodes=-1",
-            "nodes=2000",
-            "nodes=+2",
-            "smt=9",
-            "cores=99999999999999999999",
-            "nodes=1024 llcs=8192 cores=8192 smt=8",
-            "core=4",
-            "nodes",
-            "nodes=2 nodes=2",
-            "mem=lots",
-            "distance=10",
-        ] {
-            let error = Machine::synthetic(text).expect_err(text).to_string();
-            assert!(!error.contains('\n') && 10 < error.len(), "{text}: {error}");
-        }
-        check(
-            "coers=4",
-            expect_test::expect![[r#"
+        check(expect![[r#"
+            > nodes=0
+            nodes=0: write an integer from 1 to 1024
+            > nodes=-1
+            nodes=-1: write an integer from 1 to 1024
+            > nodes=2000
+            nodes=2000: write an integer from 1 to 1024
+            > nodes=+2
+            nodes=+2: write an integer from 1 to 1024
+            > smt=9
+            smt=9: write an integer from 1 to 8
+            > cores=99999999999999999999
+            cores=99999999999999999999: write an integer from 1 to 8192
+            > nodes=1024 llcs=8192 cores=8192 smt=8
+            nodes × llcs × cores × smt is 549755813888 CPUs; the most is 8192
+            > core=4
+            unknown key "core"; did you mean "cores"?
+            > nodes
+            "nodes" is not key=value; write for example "nodes=2 llcs=2 cores=4 smt=2"
+            > nodes=2 nodes=2
+            nodes is defined twice
+            > mem=lots
+            mem=lots: "lots" is not a size; write bytes, or a number with K, M, G or T such as 64M
+            > distance=10
+            distance=10: write an integer from 11 to 254
+            > coers=4
             unknown key "coers"; did you mean "cores"?
-        "#]],
-        );
-        check(
-            "nodes=x",
-            expect_test::expect![[r#"
-                nodes=x: write an integer from 1 to 1024
-            "#]],
-        );
-        check(
-            "nodes=100 cores=100",
-            expect_test::expect![[r#"
+            > nodes=x
+            nodes=x: write an integer from 1 to 1024
+            > nodes=100 cores=100
             nodes × llcs × cores × smt is 10000 CPUs; the most is 8192
-        "#]],
-        );
+        "#]]);
     }
 
     proptest! {

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use super::numa::NumaScanState;
-use super::rates::TaskDemand;
-use super::tasks::TaskCounts;
 use super::{Fluid, Task, TaskState};
 use crate::script::Script;
 
@@ -50,6 +48,14 @@ pub(super) struct JobState {
     pub scan: NumaScanState,
 }
 
+impl JobStart {
+    /// A job that may use all CPUs, allocates on first touch, and has the default weight.
+    pub fn new(job: usize, script: Arc<Script>) -> Self {
+        let memory = MemoryPlacement::default();
+        JobStart { job, script, allowed: None, memory, weight: 1.0 }
+    }
+}
+
 impl Fluid {
     /// Starts a job; returns the id of its first thread.
     ///
@@ -69,7 +75,7 @@ impl Fluid {
         self.pages.begin(start.job);
         let mut parent = self.parent_cpu();
         for _ in 0..start.script.n_threads {
-            let task = self.new_task(start.job, &start.script, start.allowed.clone(), start.weight);
+            let task = self.new_task(&start);
             let allowed = start.allowed.as_deref().map(Vec::as_slice);
             let cpu = self.kernel.fork(&self.hardware, &self.load, parent, allowed);
             // If no allowed CPU is online, the task runs on any other CPU.
@@ -98,45 +104,19 @@ impl Fluid {
         }
     }
 
-    fn new_task(
-        &mut self,
-        job: usize,
-        script: &Arc<Script>,
-        allowed: Option<Arc<Vec<bool>>>,
-        weight: f64,
-    ) -> usize {
-        let tid = self.next_tid;
-        self.next_tid += 1;
+    fn new_task(&mut self, start: &JobStart) -> usize {
         let task = Task {
-            tid,
+            tid: self.next_tid,
             started: self.now,
-            job,
-            state: TaskState::Sleeping,
-            cpu: 0,
-            allowed,
-            weight,
-            cpu_ns: 0.0,
-            wait_ns: 0.0,
-            n_migrations: 0,
-            counts: TaskCounts::default(),
-            generation: u64::from(tid),
-            script: script.clone(),
-            phase: 0,
-            instructions_left: 0.0,
+            job: start.job,
+            allowed: start.allowed.clone(),
+            weight: start.weight,
+            generation: u64::from(self.next_tid),
+            script: start.script.clone(),
             burst_left: f64::INFINITY,
-            touch_left: 0.0,
-            was_touching: false,
-            lost_ns: 0.0,
-            lost_lines_per_ns: 0.0,
-            speed: 0.0,
-            per_instruction: TaskCounts::default(),
-            miss_ns: 0.0,
-            occupancy: 0.0,
-            used_from: None,
-            warm_in: None,
-            queued: None,
-            demand: TaskDemand::default(),
+            ..Task::default()
         };
+        self.next_tid += 1;
         match self.free_tasks.pop() {
             Some(idx) => {
                 self.tasks[idx] = task;

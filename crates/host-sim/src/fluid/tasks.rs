@@ -7,7 +7,7 @@ use super::virtual_time::QueuedTask;
 use crate::script::Script;
 
 /// A thread of a simulated job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Task {
     /// Its thread id.
     pub tid: u32,
@@ -64,11 +64,12 @@ pub struct Task {
 }
 
 /// The scheduling state of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskState {
     /// Running or waiting.
     Runnable,
     /// Sleeping.
+    #[default]
     Sleeping,
     /// Ended; its slot may be reused.
     Ended,

@@ -22,14 +22,7 @@ fn machine(text: &str) -> Fluid {
 
 /// A script with 1 ns per instruction and `misses` misses per 1000 instructions.
 fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script> {
-    let row = |bytes: f64, misses: f64| MissPoint {
-        bytes,
-        cycles: None,
-        demand_misses: misses,
-        misses,
-        reads: misses,
-        writes: 0.0,
-    };
+    let row = MissPoint::of_demand;
     let rows = vec![row(1048576.0, misses), row(8.0 * 1048576.0, misses / 4.0)];
     let character = MissCurve::new(rows, row(0.0, 4.0 * misses)).expect("a valid curve");
     let behaviour = CpiModel::known(&character, 1.0, 1.0, Calibration::default().parameters(1.0));
@@ -47,10 +40,17 @@ fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script
 }
 
 fn start(fluid: &mut Fluid, job: usize, script: &Arc<Script>, cpu: Option<usize>) {
-    let n_cpus = fluid.hardware().cpus.len();
-    let mask = cpu.map(|cpu| Arc::new((0..n_cpus).map(|other| other == cpu).collect()));
-    let memory = MemoryPlacement::FirstTouch;
-    fluid.start(JobStart { job, script: script.clone(), allowed: mask, memory, weight: 1.0 });
+    let allowed = cpu.map(|cpu| mask_of(fluid, &[cpu]));
+    fluid.start(JobStart { allowed, ..JobStart::new(job, script.clone()) });
+}
+
+fn mask_of(fluid: &Fluid, cpus: &[usize]) -> Arc<Vec<bool>> {
+    Arc::new((0..fluid.hardware().cpus.len()).map(|cpu| cpus.contains(&cpu)).collect())
+}
+
+fn bind(fluid: &mut Fluid, job: usize, cpu: usize) {
+    let only = mask_of(fluid, &[cpu]);
+    fluid.bind(job, Some(only));
 }
 
 /// The end of each job in milliseconds, by job number.
@@ -153,8 +153,7 @@ fn remote_memory_is_slower() {
         let work = script(&fluid, 1e9, 20.0, 64);
         start(&mut fluid, 0, &work, Some(from));
         fluid.advance(20_000_000);
-        let only = (0..2).map(|cpu| cpu == to).collect();
-        fluid.bind(0, Some(Arc::new(only)));
+        bind(&mut fluid, 0, to);
         ends(&mut fluid)[0].1
     };
     assert!(12 * took(0, 0) < 10 * took(0, 1), "{} {}", took(0, 0), took(0, 1));
@@ -168,7 +167,7 @@ fn a_task_is_fast_again_after_its_pages_migrate_to_it() {
         let work = script(&fluid, 1e9, 20.0, 64);
         start(&mut fluid, 0, &work, Some(0));
         fluid.advance(20_000_000);
-        fluid.bind(0, Some(Arc::new(vec![false, true])));
+        bind(&mut fluid, 0, 1);
         if moves {
             fluid.move_pages(PageMove { to: 1, limit: u64::MAX, ..PageMove::default() });
         }
@@ -206,7 +205,7 @@ fn a_job_is_oom_killed_if_its_memory_is_allocated_by_another_first() {
     let work = script(&fluid, 1e9, 0.0, 128);
     start(&mut fluid, 0, &work, Some(0));
     fluid.advance(12_000_000);
-    fluid.bind(0, Some(Arc::new(vec![false, true])));
+    bind(&mut fluid, 0, 1);
     let news = fluid.take_notices();
     assert!(
         matches!(news[..], [(_, HostNotice::JobEnded { job: 0, out_of_memory: true })]),
@@ -245,7 +244,7 @@ fn interleaved_memory_is_spread_evenly_over_all_nodes() {
     let mut fluid = machine("nodes=4 cores=1 mem=1G");
     let work = script(&fluid, 1e9, 0.0, 64);
     let memory = MemoryPlacement::Interleave(vec![0, 1, 2, 3]);
-    fluid.start(JobStart { job: 0, script: work, allowed: None, memory, weight: 1.0 });
+    fluid.start(JobStart { memory, ..JobStart::new(0, work) });
     fluid.advance(50_000_000);
     assert_eq!(fluid.memory_of(0), [16 * MIB; 4]);
 }
@@ -258,8 +257,7 @@ fn a_cold_cache_costs_once_and_at_most_the_time_to_fill_it() {
         start(&mut fluid, 0, &work, Some(0));
         for n in 1..=moves {
             fluid.advance(n * 100_000_000);
-            let to = n % 2;
-            fluid.bind(0, Some(Arc::new(vec![to == 0, to == 1])));
+            bind(&mut fluid, 0, n as usize % 2);
         }
         ends(&mut fluid)[0].1
     };
@@ -349,10 +347,8 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
                 let mut script = (*one).clone();
                 script.phases[0].instructions = work[job].1 / ns_each;
                 let (_, _, weight) = work[job];
-                let mask = Some(Arc::new(vec![true, false]));
-                let memory = MemoryPlacement::FirstTouch;
-                let script = Arc::new(script);
-                fluid.start(JobStart { job, script, allowed: mask, memory, weight });
+                let allowed = Some(mask_of(&fluid, &[0]));
+                fluid.start(JobStart { allowed, weight, ..JobStart::new(job, Arc::new(script)) });
             }
             if rng.below(3) == 0 {
                 fluid.update_all(); // An update changes nothing.
@@ -442,10 +438,9 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
                 }
             }
             1 => {
-                let cpu = rng.below(n_cpus as u64) as usize;
-                let mask = (0..n_cpus).map(|other| other == cpu).collect();
+                let mask = mask_of(&fluid, &[rng.below(n_cpus as u64) as usize]);
                 if let Some(job) = some(&mut rng) {
-                    fluid.bind(job, Some(Arc::new(mask)));
+                    fluid.bind(job, Some(mask));
                 }
             }
             2 => {}
@@ -456,10 +451,7 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
                 if rng.below(2) == 0 {
                     work.phases[0].sleeps = Some((2e7, 30_000_000));
                 }
-                let (script, memory) = (Arc::new(work), MemoryPlacement::FirstTouch);
-                let cpu = rng.below(n_cpus as u64) as usize;
-                let allowed = Some(Arc::new((0..n_cpus).map(|other| other == cpu).collect()));
-                fluid.start(JobStart { job, script, allowed, memory, weight: 1.0 });
+                start(&mut fluid, job, &Arc::new(work), Some(rng.below(n_cpus as u64) as usize));
                 alive.push(job);
                 job += 1;
                 left -= 1;
@@ -486,13 +478,9 @@ fn balanced(memory: MemoryPlacement) -> Fluid {
     let mut fluid = machine("nodes=2 cores=2 mem=256M");
     fluid.settings.numa_balancing = true;
     let script = script(&fluid, 1e12, 0.0, 64);
-    let mask = Some(mask_of(&fluid, &[0]));
-    fluid.start(JobStart { job: 0, script, allowed: mask, memory, weight: 1.0 });
+    let allowed = Some(mask_of(&fluid, &[0]));
+    fluid.start(JobStart { allowed, memory, ..JobStart::new(0, script) });
     fluid
-}
-
-fn mask_of(fluid: &Fluid, cpus: &[usize]) -> Arc<Vec<bool>> {
-    Arc::new((0..fluid.hardware().cpus.len()).map(|cpu| cpus.contains(&cpu)).collect())
 }
 
 /// Seconds until most of its memory is on node 1, and its node at that time.
@@ -513,8 +501,7 @@ fn migrates(fluid: &mut Fluid) -> (f64, usize) {
 fn memory_of_a_young_job_migrates_at_once_and_that_of_an_old_one_after_two_uses() {
     let mut young = balanced(MemoryPlacement::FirstTouch);
     young.advance(500_000_000);
-    let there = mask_of(&young, &[2]);
-    young.bind(0, Some(there.clone()));
+    bind(&mut young, 0, 2);
     let (young_s, node) = migrates(&mut young);
     assert_eq!(node, 1);
     assert!((0.4..0.7).contains(&young_s), "in the first scan, at one second: {young_s}");
@@ -522,7 +509,7 @@ fn memory_of_a_young_job_migrates_at_once_and_that_of_an_old_one_after_two_uses(
     // Scans at 1, 2.3, 3.99, 6.187, 9.043 and 12.756 s of CPU time, each slightly delayed by its own cost.
     let mut old = balanced(MemoryPlacement::FirstTouch);
     old.advance(10_000_000_000);
-    old.bind(0, Some(there));
+    bind(&mut old, 0, 2);
     let (old_s, _) = migrates(&mut old);
     assert!(
         (4.7..5.2).contains(&old_s),
@@ -534,8 +521,7 @@ fn memory_of_a_young_job_migrates_at_once_and_that_of_an_old_one_after_two_uses(
 fn an_old_job_migrates_back_to_its_memory() {
     let mut fluid = balanced(MemoryPlacement::FirstTouch);
     fluid.advance(10_000_000_000);
-    let there = mask_of(&fluid, &[2]);
-    fluid.bind(0, Some(there));
+    bind(&mut fluid, 0, 2);
     fluid.advance(10_100_000_000);
     fluid.bind(0, None);
     fluid.advance(14_000_000_000);
@@ -551,10 +537,7 @@ fn two_old_jobs_are_swapped_if_no_cpu_is_idle() {
     (1..4).for_each(|job| start(&mut fluid, job, &work, Some(job)));
     fluid.advance(10_000_000_000);
     // Jobs 0 and 2 on each other's nodes, all CPUs busy.
-    for (job, cpu) in [(0, 2), (2, 0)] {
-        let mask = mask_of(&fluid, &[cpu]);
-        fluid.bind(job, Some(mask));
-    }
+    [(0, 2), (2, 0)].into_iter().for_each(|(job, cpu)| bind(&mut fluid, job, cpu));
     for job in 0..4 {
         fluid.bind(job, None);
     }
@@ -569,8 +552,7 @@ fn a_job_with_a_memory_policy_is_not_balanced() {
     for memory in [MemoryPlacement::Preferred(vec![0]), MemoryPlacement::Interleave(vec![0, 1])] {
         let mut fluid = balanced(memory);
         fluid.advance(500_000_000);
-        let there = mask_of(&fluid, &[2]);
-        fluid.bind(0, Some(there));
+        bind(&mut fluid, 0, 2);
         fluid.advance(60_000_000_000);
         assert_eq!(fluid.counts().pages_moved_bytes, 0);
     }

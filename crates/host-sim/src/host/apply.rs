@@ -11,6 +11,7 @@ use super::job_runs::{JobRunState, RunningJob};
 use super::{ScheduledAction, SimHost, stopped_by};
 use crate::faults::FaultKind;
 use crate::fluid::{JobStart, MemoryPlacement, PageMove};
+use crate::script_builder::may_use;
 
 impl SimHost {
     /// Starts every due job with its placement from the plan.
@@ -36,7 +37,7 @@ impl SimHost {
         let allowed = place.as_ref().map(|cpus| self.mask(cpus)).or(own);
         let rule = self.memory_rule(job, memory.as_ref());
         let script = self.slots[id.index()].script.clone();
-        let start = JobStart { job: id.index(), script, allowed, memory: rule, weight: 1.0 };
+        let start = JobStart { allowed, memory: rule, ..JobStart::new(id.index(), script) };
         let pid = self.fluid.start(start);
         let now = self.fluid.now();
         let slot = &mut self.slots[id.index()];
@@ -56,16 +57,8 @@ impl SimHost {
 
     /// The CPUs of a job's own line.
     fn own_cpus(&self, job: &Job) -> Option<Arc<Vec<bool>>> {
-        if job.cpus.is_none() && job.nodes.is_none() {
-            return None;
-        }
-        let hardware = self.fluid.hardware();
-        let may = |cpu: &crate::hardware::Cpu| {
-            let node = hardware.nodes[cpu.node].id;
-            job.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu.id))
-                && job.nodes.as_ref().is_none_or(|nodes| node.is_some_and(|id| nodes.contains(id)))
-        };
-        Some(Arc::new(hardware.cpus.iter().map(may).collect()))
+        let is_limited = job.cpus.is_some() || job.nodes.is_some();
+        is_limited.then(|| Arc::new(may_use(job, self.fluid.hardware())))
     }
 
     fn mask(&self, cpus: &CpuSet) -> Arc<Vec<bool>> {

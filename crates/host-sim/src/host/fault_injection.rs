@@ -7,7 +7,7 @@ use sched::Cause;
 
 use super::SimHost;
 use crate::faults::FaultKind;
-use crate::fluid::{JobStart, MemoryPlacement};
+use crate::fluid::JobStart;
 use crate::physics::{Calibration, CpiModel, FillTable, MissCurve, MissPoint};
 use crate::script::{Script, ScriptPhase};
 
@@ -116,8 +116,7 @@ impl SimHost {
             self.fluid.kill(job);
             self.fluid.forget(job);
         } else {
-            let memory = MemoryPlacement::FirstTouch;
-            self.fluid.start(JobStart { job, script, allowed: None, memory, weight: 1.0 });
+            self.fluid.start(JobStart::new(job, script));
         }
         self.fault_schedule.neighbours[nth] =
             (now + self.luck.around(FaultKind::Noisy(nth as u32), NOISE_NS), !is_there);
@@ -126,14 +125,7 @@ impl SimHost {
     /// A script that reads memory and never ends.
     fn build_neighbour_script(&self) -> Script {
         let hardware = self.fluid.hardware();
-        let row = MissPoint {
-            bytes: 1048576.0,
-            cycles: None,
-            demand_misses: 20.0,
-            misses: 20.0,
-            reads: 20.0,
-            writes: 5.0,
-        };
+        let row = MissPoint { writes: 5.0, ..MissPoint::of_demand(1048576.0, 20.0) };
         let character = MissCurve::new(vec![row], row).expect("a curve of one point is valid");
         let behaviour =
             CpiModel::known(&character, 0.5, 4.0, Calibration::default().parameters(2.4));

@@ -4,12 +4,17 @@ use topology::Machine;
 
 use super::*;
 
+/// A kernel and empty run queues on a synthetic machine.
+fn booted(version: KernelVersion, machine: &str) -> (Hardware, KernelModel, RunQueueLoads) {
+    let hardware = Hardware::new(&Machine::synthetic(machine).expect("a machine"));
+    let kernel = KernelModel::new(version, &hardware, None);
+    let load = RunQueueLoads::new(&hardware);
+    (hardware, kernel, load)
+}
+
 /// The CPUs of `n_tasks` tasks that are forked one after the other on CPU 0.
 fn forked(version: KernelVersion, machine: &str, n_tasks: usize) -> Vec<usize> {
-    let machine = Machine::synthetic(machine).expect("a machine");
-    let hardware = Hardware::new(&machine);
-    let mut kernel = KernelModel::new(version, &hardware, None);
-    let mut load = RunQueueLoads::new(&hardware);
+    let (hardware, mut kernel, mut load) = booted(version, machine);
     let one = |_| {
         let cpu = kernel.fork(&hardware, &load, 0, None).expect("a CPU");
         load.add(&hardware, cpu);
@@ -34,10 +39,7 @@ fn new_tasks_fill_an_eighth_of_the_node_before_they_leave_it() {
 
 #[test]
 fn a_difference_of_two_idle_cpus_between_nodes_is_tolerated_on_a_mostly_idle_node() {
-    let machine = Machine::synthetic("nodes=2 cores=32").expect("a machine");
-    let hardware = Hardware::new(&machine);
-    let mut kernel = KernelModel::new(KernelVersion::V6_18, &hardware, None);
-    let mut load = RunQueueLoads::new(&hardware);
+    let (hardware, mut kernel, mut load) = booted(KernelVersion::V6_18, "nodes=2 cores=32");
     let takes = |_: usize, _: usize, _: bool| true;
     let mut balance =
         |load: &RunQueueLoads| (0..9).find_map(|_| kernel.balance(&hardware, load, &takes));
@@ -50,9 +52,7 @@ fn a_difference_of_two_idle_cpus_between_nodes_is_tolerated_on_a_mostly_idle_nod
 
 #[test]
 fn a_task_is_moved_when_its_load_has_been_halved_after_enough_failed_attempts() {
-    let machine = Machine::synthetic("cores=2").expect("a machine");
-    let hardware = Hardware::new(&machine);
-    let mut load = RunQueueLoads::new(&hardware);
+    let (hardware, mut kernel, mut load) = booted(KernelVersion::V6_18, "cores=2");
     [0, 0, 1].into_iter().for_each(|cpu| load.add(&hardware, cpu));
     let attempts = |version: KernelVersion| {
         let mut kernel = KernelModel::new(version, &hardware, None);
@@ -61,7 +61,6 @@ fn a_task_is_moved_when_its_load_has_been_halved_after_enough_failed_attempts() 
     // The load is 1024, and half of it may be moved: one failed attempt.
     assert_eq!(attempts(KernelVersion::V6_18), Some(1));
     assert_eq!(attempts(KernelVersion::V4_2), Some(0));
-    let mut kernel = KernelModel::new(KernelVersion::V6_18, &hardware, None);
     assert_eq!(
         kernel.balance_busy(&load, (0, 0), &|_, _| true),
         None,
@@ -86,10 +85,7 @@ fn an_idle_core_comes_before_an_idle_sibling() {
 
 #[test]
 fn a_task_wakes_up_on_its_previous_cpu_or_in_its_llc_domain() {
-    let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
-    let hardware = Hardware::new(&machine);
-    let mut kernel = KernelModel::new(KernelVersion::V6_18, &hardware, None);
-    let mut load = RunQueueLoads::new(&hardware);
+    let (hardware, mut kernel, mut load) = booted(KernelVersion::V6_18, "nodes=2 cores=2");
     let wakes =
         |kernel: &mut KernelModel, load: &RunQueueLoads| kernel.wake(&hardware, load, 2, None);
     assert_eq!(wakes(&mut kernel, &load), Some(2));
@@ -104,10 +100,7 @@ fn a_task_wakes_up_on_its_previous_cpu_or_in_its_llc_domain() {
 
 #[test]
 fn a_balanced_machine_is_left_alone_and_waiting_tasks_are_pulled() {
-    let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
-    let hardware = Hardware::new(&machine);
-    let mut kernel = KernelModel::new(KernelVersion::V6_18, &hardware, None);
-    let mut load = RunQueueLoads::new(&hardware);
+    let (hardware, mut kernel, mut load) = booted(KernelVersion::V6_18, "nodes=2 cores=2");
     let takes = |_: usize, _: usize, _: bool| true;
     [0, 1, 2].into_iter().for_each(|cpu| load.add(&hardware, cpu));
     assert_eq!(kernel.balance(&hardware, &load, &takes), None);
@@ -120,33 +113,19 @@ fn a_balanced_machine_is_left_alone_and_waiting_tasks_are_pulled() {
 
 /// The CPU on node 1 that NUMA balancing selects for a task on CPU 0, with these running tasks.
 fn numa_cpu_for(version: KernelVersion, running: &[usize]) -> Option<usize> {
-    let machine = Machine::synthetic("nodes=2 cores=4").expect("a machine");
-    let hardware = Hardware::new(&machine);
-    let kernel = KernelModel::new(version, &hardware, None);
-    let mut load = RunQueueLoads::new(&hardware);
+    let (hardware, kernel, mut load) = booted(version, "nodes=2 cores=4");
     running.iter().for_each(|&cpu| load.add(&hardware, cpu));
     kernel.numa_cpu(&hardware, &load, (0, 1), None)
 }
 
 #[test]
 fn a_task_migrates_to_its_memory_if_the_imbalance_does_not_grow() {
-    assert_eq!(numa_cpu_for(KernelVersion::V6_18, &[0]), Some(4), "an idle node");
-    assert_eq!(numa_cpu_for(KernelVersion::V6_18, &[0, 1]), Some(4), "one here, one there");
-    assert_eq!(numa_cpu_for(KernelVersion::V6_18, &[0, 1, 4]), None, "two there and one here");
-    assert_eq!(
-        numa_cpu_for(KernelVersion::V6_18, &[0, 4, 5]),
-        None,
-        "there would be three there and none here"
-    );
-    assert_eq!(
-        numa_cpu_for(KernelVersion::V6_18, &[0, 0, 1, 2, 3, 4, 5, 6, 7]),
-        Some(4),
-        "five and four, four and five"
-    );
-    assert_eq!(
-        numa_cpu_for(KernelVersion::V6_18, &[0, 1, 2, 3, 4, 5, 6, 7]),
-        None,
-        "three and five are worse"
-    );
+    let selected = |running: &[usize]| numa_cpu_for(KernelVersion::V6_18, running);
+    assert_eq!(selected(&[0]), Some(4), "an idle node");
+    assert_eq!(selected(&[0, 1]), Some(4), "one here, one there");
+    assert_eq!(selected(&[0, 1, 4]), None, "two there and one here");
+    assert_eq!(selected(&[0, 4, 5]), None, "there would be three there and none here");
+    assert_eq!(selected(&[0, 0, 1, 2, 3, 4, 5, 6, 7]), Some(4), "five and four, four and five");
+    assert_eq!(selected(&[0, 1, 2, 3, 4, 5, 6, 7]), None, "three and five are worse");
     assert_eq!(numa_cpu_for(KernelVersion::V4_2, &[0, 4, 5]), None);
 }

@@ -245,13 +245,7 @@ mod tests {
         let (channel, habits) = machine();
         let row = |(idx, &misses): (usize, &f64)| {
             let bytes = MIB / f64::from(1u32 << idx);
-            let row = MissPoint {
-                bytes,
-                misses,
-                demand_misses: misses,
-                reads: misses,
-                ..MissPoint::default()
-            };
+            let row = MissPoint::of_demand(bytes, misses);
             // Cycles and utilization depend on each other; a few iterations suffice.
             let mut cycles = core;
             for _ in 0..50 {

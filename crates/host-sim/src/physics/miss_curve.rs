@@ -28,6 +28,13 @@ pub struct MissPoint {
     pub writes: f64,
 }
 
+impl MissPoint {
+    /// Without prefetches and write-backs: every miss is a demand miss and reads one line.
+    pub fn of_demand(bytes: f64, misses: f64) -> Self {
+        MissPoint { bytes, cycles: None, demand_misses: misses, misses, reads: misses, writes: 0.0 }
+    }
+}
+
 /// The curve of a program or a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MissCurve {
@@ -167,19 +174,12 @@ fn kib(row: &MissPoint) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use expect_test::{Expect, expect};
-
     use super::*;
 
     const KIB: f64 = 1024.0;
 
     fn row(kib: f64, misses: f64) -> MissPoint {
         MissPoint { bytes: kib * KIB, misses, demand_misses: misses / 2.0, ..MissPoint::default() }
-    }
-
-    fn rejected(rows: Vec<MissPoint>, expected: Expect) {
-        let error = MissCurve::new(rows, MissPoint::default()).expect_err("the points are invalid");
-        expected.assert_eq(&error.to_string());
     }
 
     #[test]
@@ -208,24 +208,26 @@ mod tests {
 
     #[test]
     fn invalid_points_are_rejected() {
-        rejected(vec![], expect!["it has no values for any cache size"]);
-        rejected(
-            vec![row(128.0, f64::NAN)],
-            expect![
-                "misses of loads and stores at 128 KiB is NaN; values must be finite and not negative, and cycles above 0"
-            ],
-        );
-        rejected(
-            vec![MissPoint { cycles: Some(0.0), ..row(128.0, 1.0) }],
-            expect![
-                "cycles per instruction at 128 KiB is 0; values must be finite and not negative, and cycles above 0"
-            ],
-        );
-        rejected(vec![row(128.0, 1.0), row(128.0, 1.0)], expect!["128 KiB is defined twice"]);
-        rejected(
-            vec![row(256.0, 2.0), row(128.0, 1.0)],
-            expect!["misses rise from 128 KiB to 256 KiB of cache"],
-        );
+        let values = "values must be finite and not negative, and cycles above 0";
+        for (rows, expected) in [
+            (vec![], "it has no values for any cache size".to_owned()),
+            (
+                vec![row(128.0, f64::NAN)],
+                format!("misses of loads and stores at 128 KiB is NaN; {values}"),
+            ),
+            (
+                vec![MissPoint { cycles: Some(0.0), ..row(128.0, 1.0) }],
+                format!("cycles per instruction at 128 KiB is 0; {values}"),
+            ),
+            (vec![row(128.0, 1.0), row(128.0, 1.0)], "128 KiB is defined twice".to_owned()),
+            (
+                vec![row(256.0, 2.0), row(128.0, 1.0)],
+                "misses rise from 128 KiB to 256 KiB of cache".to_owned(),
+            ),
+        ] {
+            let error = MissCurve::new(rows, MissPoint::default()).expect_err("invalid points");
+            assert_eq!(error.to_string(), expected);
+        }
     }
 
     #[test]

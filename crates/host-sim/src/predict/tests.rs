@@ -275,7 +275,7 @@ fn behaviour() -> impl Strategy<Value = CpiModel> {
 /// A program that waits for all its traffic, with known core cycles and overlap.
 fn waiting() -> impl Strategy<Value = CpiModel> {
     (behaviour(), 0.2..2.0f64, 1.0..6.0f64).prop_map(|(its, core, overlap)| {
-        let waits = |row: &MissPoint| MissPoint { demand_misses: row.misses, writes: 0.0, ..*row };
+        let waits = |row: &MissPoint| MissPoint::of_demand(row.bytes, row.misses);
         let rows = its.miss_curve().points().iter().map(waits).collect();
         let character = MissCurve::new(rows, waits(its.miss_curve().uncached())).unwrap();
         CpiModel::known(&character, core, overlap, Calibration::default().parameters(4.0))
@@ -376,16 +376,10 @@ proptest! {
 /// A program without prefetches and write-backs. Its misses per 1000 instructions are given without a cache and for sizes
 /// that double from 128 KiB.
 fn program(uncached: f64, misses: [f64; 5], core_cycles: f64, overlap: f64) -> CpiModel {
-    let row = |bytes, misses| MissPoint {
-        bytes,
-        misses,
-        demand_misses: misses,
-        reads: misses,
-        ..MissPoint::default()
-    };
     let sizes = (0..5).map(|idx| 131072.0 * f64::from(1u32 << idx));
-    let rows = sizes.zip(misses).map(|(bytes, misses)| row(bytes, misses)).collect();
-    let curve = MissCurve::new(rows, row(0.0, uncached)).unwrap();
+    let rows =
+        sizes.zip(misses).map(|(bytes, misses)| MissPoint::of_demand(bytes, misses)).collect();
+    let curve = MissCurve::new(rows, MissPoint::of_demand(0.0, uncached)).unwrap();
     CpiModel::known(&curve, core_cycles, overlap, Calibration::default().parameters(4.0))
 }
 

@@ -1,5 +1,7 @@
 //! The level that `auto` selects on several machines.
 
+use expect_test::expect;
+
 use super::*;
 use crate::{Machine, MachineParts};
 
@@ -14,43 +16,36 @@ fn synthetic(text: &str) -> Machine {
     Machine::synthetic(text).expect("a machine")
 }
 
-/// The domains that `auto` selects among all CPUs, one per line.
-fn check(machine: &Machine, expected: expect_test::Expect) {
-    check_among(machine, machine.allowed(), expected);
-}
-
-fn check_among(machine: &Machine, usable: &CpuSet, expected: expect_test::Expect) {
+/// The domains that `auto` selects, one per line.
+fn selected(machine: &Machine, usable: &CpuSet) -> String {
     let domains = Domains::of(machine, DomainChoice::Auto, usable);
     let line = |(idx, domain): (usize, &Domain)| {
         let node = domain.node.map_or("no node".to_owned(), |node| node.to_string());
         format!("{}: {} on {node}\n", domains.label(idx), domain.cpus)
     };
-    expected.assert_eq(&domains.iter().map(line).collect::<String>());
+    domains.iter().map(line).collect()
 }
 
 #[test]
-fn auto_takes_the_coarsest_level_with_two_members() {
-    check(
-        &synthetic("nodes=2 llcs=2 cores=1"),
-        expect_test::expect![[r#"
-            node 0: 0-1 on node0
-            node 1: 2-3 on node1
-        "#]],
-    );
-    check(
-        &synthetic("llcs=2 cores=2"),
-        expect_test::expect![[r#"
-            llc 0: 0-1 on node0
-            llc 1: 2-3 on node0
-        "#]],
-    );
-    check(
-        &synthetic("cores=2 smt=2"),
-        expect_test::expect![[r#"
-            core 0: 0-1 on node0
-            core 1: 2-3 on node0
-        "#]],
-    );
+fn auto_takes_the_coarsest_level_with_two_members_else_one_core() {
+    let expected = expect![[r#"
+        > nodes=2 llcs=2 cores=1
+        node 0: 0-1 on node0
+        node 1: 2-3 on node1
+        > llcs=2 cores=2
+        llc 0: 0-1 on node0
+        llc 1: 2-3 on node0
+        > cores=2 smt=2
+        core 0: 0-1 on node0
+        core 1: 2-3 on node0
+        >
+        core 0: 0 on node0
+    "#]];
+    let among_all = |text: &str| {
+        let machine = synthetic(text);
+        selected(&machine, machine.allowed())
+    };
+    expected.assert_eq(&base::transcript(expected.data(), among_all));
 }
 
 #[test]
@@ -66,27 +61,11 @@ fn caches_fall_back_to_auto_if_there_are_fewer_than_two_llc_domains() {
 }
 
 #[test]
-fn a_single_cpu_is_one_core_domain() {
-    check(
-        &synthetic(""),
-        expect_test::expect![[r#"
-        core 0: 0 on node0
-    "#]],
-    );
-}
-
-#[test]
 fn only_usable_cpus_count_for_the_level() {
     let machine = synthetic("nodes=2 llcs=2 cores=2");
-    check_among(
-        &machine,
-        &"0,2-3".parse().expect("a list"),
-        expect_test::expect![[r#"
-            llc 0: 0 on node0
-            llc 1: 2-3 on node0
-        "#]],
-    );
-    check_among(&machine, &CpuSet::new(), expect_test::expect![[""]]);
+    let two = "llc 0: 0 on node0\nllc 1: 2-3 on node0\n";
+    assert_eq!(selected(&machine, &set("0,2-3")), two);
+    assert_eq!(selected(&machine, &CpuSet::new()), "");
 }
 
 #[test]
@@ -97,14 +76,8 @@ fn a_node_without_cpus_or_without_memory_is_not_a_domain() {
         parts.nodes[2].memory = Some(base::Bytes::ZERO);
         parts.nodes[2].memory_free = None;
     });
-    check(
-        &machine,
-        expect_test::expect![[r#"
-            llc 0: 0-1 on node0
-            llc 1: 2-3 on no node
-            llc 2: 4-5 on node2
-        "#]],
-    );
+    let llcs = "llc 0: 0-1 on node0\nllc 1: 2-3 on no node\nllc 2: 4-5 on node2\n";
+    assert_eq!(selected(&machine, machine.allowed()), llcs);
 }
 
 #[test]
@@ -112,13 +85,7 @@ fn a_node_with_unknown_memory_is_a_domain() {
     let machine = changed("nodes=2", |parts| {
         parts.nodes.iter_mut().for_each(|node| (node.memory, node.memory_free) = (None, None));
     });
-    check(
-        &machine,
-        expect_test::expect![[r#"
-            node 0: 0 on node0
-            node 1: 1 on node1
-        "#]],
-    );
+    assert_eq!(selected(&machine, machine.allowed()), "node 0: 0 on node0\nnode 1: 1 on node1\n");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::{
     AccessEntry, Bandwidth, CoreEntry, CpuEntry, FORMAT_VERSION, Frequency, Ignored, KindEntry,
     Latency, LlcEntry, MachineFile, NodeEntry, Share, Version,
 };
+use crate::machine::check::invalid;
 use crate::{
     CacheAttributes, Core, CoreKindAttributes, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError,
     MachineParts, MemoryAccess, Node, PerfAttributes, SourcedValue, System,
@@ -254,11 +255,11 @@ fn list<T: SetId>(part: &str, field: &'static str, text: &str) -> Result<IdSet<T
 
 fn check_allowed_nodes(nodes: &[Node], allowed: &NodeSet) -> Result<(), MachineError> {
     match allowed.iter().find(|id| nodes.iter().all(|node| node.id != *id)) {
-        Some(id) => Err(MachineError::Invalid {
-            part: "nodes_allowed".to_owned(),
-            field: "nodes_allowed",
-            problem: format!("has {id}, which is not a node of this machine"),
-        }),
+        Some(id) => Err(invalid(
+            "nodes_allowed",
+            "nodes_allowed",
+            format!("has {id}, which is not a node of this machine"),
+        )),
         None => Ok(()),
     }
 }
@@ -271,11 +272,11 @@ fn check_distances(nodes: &[Node]) -> Result<(), MachineError> {
             false => **cost < DISTANCE_LOCAL,
         };
         if let Some((to, cost)) = node.distances.iter().find(is_invalid) {
-            return Err(MachineError::Invalid {
-                part: node.id.to_string(),
-                field: "distances",
-                problem: format!("has distance {cost} to {to}: 10 is local, others are larger"),
-            });
+            return Err(invalid(
+                node.id,
+                "distances",
+                format!("has distance {cost} to {to}: 10 is local, others are larger"),
+            ));
         }
     }
     Ok(())
@@ -286,11 +287,11 @@ fn check_all_distances(nodes: &[Node]) -> Result<(), MachineError> {
     let any_known = nodes.iter().any(|node| !node.distances.is_empty());
     for node in nodes.iter().filter(|_| any_known) {
         if let Some(to) = nodes.iter().find(|to| !node.distances.contains_key(&to.id)) {
-            return Err(MachineError::Invalid {
-                part: node.id.to_string(),
-                field: "distances",
-                problem: format!("has no distance to {}: give all distances or none", to.id),
-            });
+            return Err(invalid(
+                node.id,
+                "distances",
+                format!("has no distance to {}: give all distances or none", to.id),
+            ));
         }
     }
     Ok(())
@@ -300,11 +301,9 @@ fn check_all_distances(nodes: &[Node]) -> Result<(), MachineError> {
 fn check_members_online(machine: &Machine) -> Result<(), MachineError> {
     let is_member = |cpu: &&Cpu| cpu.node.is_some() || cpu.llc.is_some() || cpu.core.is_some();
     match machine.cpus().iter().filter(|cpu| !cpu.online).find(is_member) {
-        Some(cpu) => Err(MachineError::Invalid {
-            part: cpu.id.to_string(),
-            field: "online",
-            problem: "is offline, but a node, an llc or a core lists it".to_owned(),
-        }),
+        Some(cpu) => {
+            Err(invalid(cpu.id, "online", "is offline, but a node, an llc or a core lists it"))
+        }
         None => Ok(()),
     }
 }

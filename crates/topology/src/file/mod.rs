@@ -43,7 +43,6 @@ pub struct MachineFile {
     #[serde(default)]
     pub name: String,
     /// Nodes that this process may allocate memory on, in list format. Default: all.
-    #[serde(default)]
     pub nodes_allowed: Option<String>,
     /// Corrections that the reader made to inconsistent sources, one sentence each.
     #[serde(default)]
@@ -66,10 +65,10 @@ pub struct MachineFile {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub core_kinds: Vec<KindEntry>,
     /// The kernel that the simulator behaves like, such as `linux-6.18`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// Whether that kernel has automatic NUMA balancing enabled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_balancing: Option<bool>,
     /// Printed by `evenkeel machine --json`, and ignored here: it is derived from the rest.
     #[serde(default, skip_serializing)]
@@ -127,10 +126,8 @@ pub struct NodeEntry {
     /// Its online CPUs in list format; may be empty.
     pub cpus: String,
     /// Its memory; 0 for a node without memory, absent if unknown.
-    #[serde(default)]
     pub memory_bytes: Option<u64>,
     /// Free memory when the machine was read.
-    #[serde(default)]
     pub memory_free_bytes: Option<u64>,
     /// SLIT distance to each node, by node number; 10 is local.
     #[serde(default)]
@@ -146,19 +143,17 @@ pub struct LlcEntry {
     /// The online CPUs that share it, in list format.
     pub cpus: String,
     /// The node of all its CPUs; absent if they are on several nodes or on none.
-    #[serde(default)]
     pub node: Option<u32>,
     /// Its size, if known.
-    #[serde(default)]
     pub size_bytes: Option<u64>,
     /// The cache level, such as 3.
     #[serde(default = "default_level")]
     pub level: u32,
     /// Latency of a hit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
     /// Peak of all its CPUs together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
 }
 
@@ -191,13 +186,10 @@ pub struct CpuEntry {
     #[serde(default = "online")]
     pub allowed: bool,
     /// Its core.
-    #[serde(default)]
     pub core: Option<u32>,
     /// Its last-level cache.
-    #[serde(default)]
     pub llc: Option<u32>,
     /// Its node.
-    #[serde(default)]
     pub node: Option<u32>,
 }
 
@@ -210,10 +202,10 @@ pub struct AccessEntry {
     /// The node of the memory.
     pub to_node: u32,
     /// Unloaded latency.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
     /// Peak of all CPUs of `from_node` together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
 }
 
@@ -225,10 +217,10 @@ pub struct KindEntry {
     #[serde(default = "default_kind")]
     pub kind: String,
     /// Frequency under load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub frequency: Option<Frequency>,
     /// Speed of a CPU while its SMT sibling is busy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub smt: Option<Share>,
 }
 

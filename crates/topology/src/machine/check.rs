@@ -192,7 +192,7 @@ fn check_one_holder<'a, I: std::fmt::Display>(
     }
 }
 
-fn invalid(
+pub(crate) fn invalid(
     part: impl std::fmt::Display,
     field: &'static str,
     problem: impl Into<String>,

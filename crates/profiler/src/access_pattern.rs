@@ -56,11 +56,8 @@ impl AccessPattern {
 
     pub(crate) fn data(&mut self, line: u64, writes: bool) {
         if self.is_open {
-            self.data_references.push(DataReference {
-                line,
-                writes,
-                instruction: self.instruction,
-            });
+            let instruction = self.instruction;
+            self.data_references.push(DataReference { line, writes, instruction });
             self.is_open = self.data_references.len() < N_DOTS;
         }
     }
@@ -81,18 +78,11 @@ impl AccessPattern {
         if *n < N_ROUNDS_MIN {
             return None;
         }
-        let heads: Vec<usize> = self
-            .fetched
-            .iter()
-            .filter(|(address, _)| address == head)
-            .map(|(_, reference)| *reference)
-            .collect();
+        let heads = self.fetched.iter().filter(|(address, _)| address == head);
+        let heads: Vec<usize> = heads.map(|(_, reference)| *reference).collect();
         let lines_of = |round: &[usize]| {
-            let lines: BTreeSet<u64> = self.data_references[round[0]..round[1]]
-                .iter()
-                .map(|reference| reference.line)
-                .collect();
-            lines.len() as u64
+            let references = self.data_references[round[0]..round[1]].iter();
+            references.map(|reference| reference.line).collect::<BTreeSet<u64>>().len() as u64
         };
         let mut counts: Vec<u64> = heads.windows(2).map(lines_of).collect();
         counts.sort_unstable();
@@ -109,15 +99,15 @@ mod tests {
 
     /// A loop that reads two arrays and writes a third, one line per array and iteration.
     fn a_loop(n_rounds: u64) -> AccessPattern {
-        let mut view = AccessPattern::default();
-        view.begin_window();
+        let mut pattern = AccessPattern::default();
+        pattern.begin_window();
         for round in 0..n_rounds {
             for (nr, writes) in [(0, false), (1, false), (2, true)] {
-                view.fetch(100 + nr);
-                view.data(1000 * nr + round, writes);
+                pattern.fetch(100 + nr);
+                pattern.data(1000 * nr + round, writes);
             }
         }
-        view
+        pattern
     }
 
     #[test]
@@ -127,17 +117,17 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_has_an_end_and_a_later_window_begins_another() {
-        let mut view = a_loop(100_000);
-        assert_eq!(view.data_references().len(), N_DOTS);
+    fn a_segment_has_an_end_and_a_later_window_begins_another() {
+        let mut pattern = a_loop(100_000);
+        assert_eq!(pattern.data_references().len(), N_DOTS);
         assert_eq!(
-            view.data_references()[2],
+            pattern.data_references()[2],
             DataReference { line: 2000, writes: true, instruction: 102 }
         );
-        view.begin_window();
-        assert!(view.data_references().is_empty());
-        view.data(7, true);
-        view.begin_window();
-        assert_eq!(view.data_references().len(), 1, "the third window does not start a segment");
+        pattern.begin_window();
+        assert!(pattern.data_references().is_empty());
+        pattern.data(7, true);
+        pattern.begin_window();
+        assert_eq!(pattern.data_references().len(), 1, "the third window does not start a segment");
     }
 }

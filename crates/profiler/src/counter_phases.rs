@@ -56,26 +56,24 @@ pub fn phases(totals: &[CounterTotals], llc: Option<Bytes>) -> Vec<Phase> {
 
 impl CounterTotals {
     fn since(&self, before: &CounterTotals) -> CounterTotals {
-        let less = |now: Option<f64>, then: Option<f64>| Some((now? - then?).max(0.0));
-        CounterTotals {
-            cpu_time: self.cpu_time.saturating_sub(before.cpu_time),
-            cycles: less(self.cycles, before.cycles),
-            instructions: less(self.instructions, before.instructions),
-            llc_references: less(self.llc_references, before.llc_references),
-            llc_misses: less(self.llc_misses, before.llc_misses),
-            memory_stalls: less(self.memory_stalls, before.memory_stalls),
-        }
+        let cpu_time = self.cpu_time.saturating_sub(before.cpu_time);
+        self.zip(before, cpu_time, |now, then| (now - then).max(0.0))
     }
 
     fn and(&self, more: &CounterTotals) -> CounterTotals {
-        let sum = |one: Option<f64>, other: Option<f64>| Some(one? + other?);
+        self.zip(more, self.cpu_time + more.cpu_time, |one, other| one + other)
+    }
+
+    /// Combines the counters that both have.
+    fn zip(&self, other: &Self, cpu_time: Nanos, by: fn(f64, f64) -> f64) -> CounterTotals {
+        let both = |of: fn(&Self) -> Option<f64>| Some(by(of(self)?, of(other)?));
         CounterTotals {
-            cpu_time: self.cpu_time + more.cpu_time,
-            cycles: sum(self.cycles, more.cycles),
-            instructions: sum(self.instructions, more.instructions),
-            llc_references: sum(self.llc_references, more.llc_references),
-            llc_misses: sum(self.llc_misses, more.llc_misses),
-            memory_stalls: sum(self.memory_stalls, more.memory_stalls),
+            cpu_time,
+            cycles: both(|totals| totals.cycles),
+            instructions: both(|totals| totals.instructions),
+            llc_references: both(|totals| totals.llc_references),
+            llc_misses: both(|totals| totals.llc_misses),
+            memory_stalls: both(|totals| totals.memory_stalls),
         }
     }
 

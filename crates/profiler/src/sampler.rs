@@ -94,7 +94,7 @@ pub struct LineSampler {
 }
 
 impl LineSampler {
-    /// A sampler that has seen no line.
+    /// A sampler without lines.
     pub fn new(sampling: Sampling) -> Self {
         let (halvings, n_lines_max) = match sampling {
             Sampling::FixedSize(n_lines) => (0, n_lines.max(1)),
@@ -175,7 +175,7 @@ impl LineSampler {
     /// Some lines used in this window: those with the smallest hash, so that every window shows the same lines.
     /// Sorted by number.
     pub(crate) fn lines_in_window(&self, n_max: usize) -> Vec<u64> {
-        let used = self.stack.table.iter().filter(|entry| entry.window == self.window);
+        let used = self.stack.table.values().filter(|entry| entry.window == self.window);
         let mut lines: Vec<(u64, u64)> = used.map(|entry| (hash(entry.line), entry.line)).collect();
         lines.sort_unstable();
         lines.truncate(n_max);
@@ -196,7 +196,7 @@ impl LineSampler {
     fn halve(&mut self) {
         while self.n_lines_max < self.stack.len() && self.halvings < 40 {
             self.halvings += 1;
-            let lines: Vec<u64> = self.stack.table.iter().map(|entry| entry.line).collect();
+            let lines: Vec<u64> = self.stack.table.keys().copied().collect();
             let dropped: Vec<u64> = lines.into_iter().filter(|line| !self.keeps(*line)).collect();
             dropped.into_iter().for_each(|line| self.stack.remove(line));
         }

@@ -11,12 +11,10 @@
 //!          a · · d · b e c
 //! ```
 //!
-//! A full array is compacted.
-//!
-//! Hash table from line number to line state, with a fixed seed. A tree is too slow for one lookup per reference, and the order of the table is never used.
-//!
-//! Open addressing with linear probing. Removal moves later entries back (D. E. Knuth, *The Art of Computer Programming*,
-//! vol. 3, section 6.4, algorithm R), so there are no tombstones.
+//! A full array is compacted. The state of each line is in a hash table with a fixed hash: a tree is too slow for one lookup
+//! per reference.
+
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Minimum ratio of slots to lines after compaction.
 const SPARE: usize = 4;
@@ -37,7 +35,7 @@ pub struct LruStack {
 impl Default for LruStack {
     fn default() -> Self {
         LruStack {
-            table: LineTable::new(),
+            table: LineTable::default(),
             slots: vec![EMPTY; N_SLOTS_MIN],
             sums: vec![0; N_SLOTS_MIN + 1],
             next: 0,
@@ -68,9 +66,10 @@ impl LruStack {
         let slot = self.next;
         self.next += 1;
         let n_lines = self.table.len() as u64;
-        let distance = match self.table.get_mut(line) {
+        let distance = match self.table.get_mut(&line) {
             None => {
-                self.table.add(LineEntry { line, dirty_above: u64::MAX, ..LineEntry::default() });
+                let entry = LineEntry { line, dirty_above: u64::MAX, ..LineEntry::default() };
+                self.table.insert(line, entry);
                 None
             }
             Some(entry) => {
@@ -78,7 +77,7 @@ impl LruStack {
                 // A repeated use of the most recent line keeps its slot.
                 if former + 1 == slot {
                     self.next = slot;
-                    let entry = self.table.get_mut(line).expect("found just above");
+                    let entry = self.table.get_mut(&line).expect("found just above");
                     return (entry, Some(0));
                 }
                 let behind = n_lines - u64::from(self.n_taken_up_to(former));
@@ -88,23 +87,22 @@ impl LruStack {
         };
         self.slots[slot] = line;
         self.add(slot, 1);
-        let entry = self.table.get_mut(line).expect("found or added just above");
+        let entry = self.table.get_mut(&line).expect("found or added just above");
         entry.slot = slot as u32;
         (entry, distance)
     }
 
     /// Removes a line.
     pub(crate) fn remove(&mut self, line: u64) {
-        if let Some(slot) = self.table.get(line).map(|entry| entry.slot as usize) {
-            self.leave(slot);
-            self.table.remove(line);
+        if let Some(entry) = self.table.remove(&line) {
+            self.leave(entry.slot as usize);
         }
     }
 
     /// Lines from the most to the least recently used.
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = &LineEntry> {
         let taken = self.slots[..self.next].iter().rev().filter(|line| **line != EMPTY);
-        taken.filter_map(|line| self.table.get(*line))
+        taken.filter_map(|line| self.table.get(line))
     }
 
     fn leave(&mut self, slot: usize) {
@@ -122,7 +120,7 @@ impl LruStack {
         for (slot, line) in taken.into_iter().enumerate() {
             self.slots[slot] = line;
             self.add(slot, 1);
-            if let Some(entry) = self.table.get_mut(line) {
+            if let Some(entry) = self.table.get_mut(&line) {
                 entry.slot = slot as u32;
             }
         }
@@ -162,11 +160,27 @@ pub(crate) struct LineEntry {
     pub again: bool,
 }
 
-/// Load factor at most 1/2.
-#[derive(Clone, Debug)]
-pub(crate) struct LineTable {
-    places: Vec<Option<LineEntry>>,
-    n_entries: usize,
+/// The state of each line by its number. The order of the table is never used.
+#[expect(clippy::disallowed_types, reason = "the order is never used")]
+pub(crate) type LineTable =
+    std::collections::HashMap<u64, LineEntry, BuildHasherDefault<LineHasher>>;
+
+/// Hashes the complement of a line number: the high bits of [`hash`] are equal for all sampled lines.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LineHasher(u64);
+
+impl Hasher for LineHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("the keys are line numbers")
+    }
+
+    fn write_u64(&mut self, line: u64) {
+        self.0 = hash(!line);
+    }
 }
 
 /// Hash of a line number, equal in every run: the finalizer of splitmix64 (G. L. Steele, D. Lea, C. H. Flood, *Fast
@@ -178,86 +192,10 @@ pub(crate) fn hash(line: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-impl LineTable {
-    pub fn new() -> Self {
-        LineTable { places: vec![None; 1024], n_entries: 0 }
-    }
-
-    pub fn len(&self) -> usize {
-        self.n_entries
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &LineEntry> {
-        self.places.iter().flatten()
-    }
-
-    pub fn get_mut(&mut self, line: u64) -> Option<&mut LineEntry> {
-        let place = self.find(line);
-        self.places[place].as_mut()
-    }
-
-    pub fn get(&self, line: u64) -> Option<&LineEntry> {
-        self.places[self.find(line)].as_ref()
-    }
-
-    /// Adds a line that is not in the table.
-    pub fn add(&mut self, entry: LineEntry) {
-        if self.places.len() <= 2 * (self.n_entries + 1) {
-            self.grow();
-        }
-        let place = self.find(entry.line);
-        self.places[place] = Some(entry);
-        self.n_entries += 1;
-    }
-
-    pub fn remove(&mut self, line: u64) {
-        let mut hole = self.find(line);
-        if self.places[hole].take().is_none() {
-            return;
-        }
-        self.n_entries -= 1;
-        let mask = self.places.len() - 1;
-        let mut next = (hole + 1) & mask;
-        while let Some(entry) = self.places[next] {
-            let home = self.home(entry.line);
-            // An entry may move back unless its home slot is after the hole.
-            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(hole) & mask) {
-                self.places[hole] = self.places[next].take();
-                hole = next;
-            }
-            next = (next + 1) & mask;
-        }
-    }
-
-    /// Index of a line, or of the free place where it belongs.
-    fn find(&self, line: u64) -> usize {
-        let mut place = self.home(line);
-        while self.places[place].is_some_and(|entry| entry.line != line) {
-            place = (place + 1) & (self.places.len() - 1);
-        }
-        place
-    }
-
-    fn home(&self, line: u64) -> usize {
-        // Low bits: the high bits are equal for all sampled lines.
-        hash(line) as usize & (self.places.len() - 1)
-    }
-
-    fn grow(&mut self) {
-        let bigger = vec![None; self.places.len() * 2];
-        let before = std::mem::replace(&mut self.places, bigger);
-        for entry in before.into_iter().flatten() {
-            let place = self.find(entry.line);
-            self.places[place] = Some(entry);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
 
     /// Reference model: Mattson's stack as a list.
     #[derive(Default)]
@@ -283,27 +221,6 @@ mod tests {
             }
             let order: Vec<u64> = stack.newest_first().map(|entry| entry.line).collect();
             prop_assert_eq!(order, list.0);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn it_behaves_like_a_btree_map(steps in proptest::collection::vec((0u64..600, any::<bool>()), 0..4000)) {
-            let (mut table, mut tree) = (LineTable::new(), BTreeMap::new());
-            for (nr, (line, remove)) in steps.into_iter().enumerate() {
-                if remove {
-                    table.remove(line);
-                    tree.remove(&line);
-                } else if tree.insert(line, nr as u32).is_none() {
-                    table.add(LineEntry { line, slot: nr as u32, ..LineEntry::default() });
-                } else if let Some(entry) = table.get_mut(line) {
-                    entry.slot = nr as u32;
-                }
-            }
-            prop_assert_eq!(table.len(), tree.len());
-            for line in 0..600 {
-                prop_assert_eq!(table.get(line).map(|entry| entry.slot), tree.get(&line).copied());
-            }
         }
     }
 }

@@ -39,7 +39,7 @@ struct Begin {
 }
 
 impl WindowMeter {
-    /// A meter that has seen no reference.
+    /// A meter without references.
     pub fn new(plan: WindowPlan, sampling: Sampling) -> Self {
         let mut meter = WindowMeter {
             plan,

@@ -148,7 +148,7 @@ pub type Allowed<'a> = Option<&'a [bool]>;
 /// The scheduler and its state.
 #[derive(Clone, Debug)]
 pub struct KernelModel {
-    /// Which.
+    /// The modelled version.
     pub version: KernelVersion,
     /// The online CPUs, by index.
     pub online: Vec<bool>,

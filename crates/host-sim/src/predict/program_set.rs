@@ -42,7 +42,7 @@ pub enum ProgramSetError {
     /// Two files have the same program.
     #[error("program {name} is in {one} and in {other}; remove one of them")]
     Twice {
-        /// Which.
+        /// The program.
         name: String,
         /// One file.
         one: String,
@@ -64,7 +64,7 @@ pub enum ProgramSetError {
 impl ProgramSet {
     /// Adds the programs of a table.
     ///
-    /// The table is invalid, or has a program that is already in the set.
+    /// # Errors
     /// The table is invalid, or has a program that is already in the set.
     pub fn add_table(&mut self, text: &str, file: &str) -> Result<(), ProgramSetError> {
         let table = from_csv(text, file)?;

@@ -37,7 +37,7 @@ impl MachineParameters {
             assumed.push(format!("a last-level cache of {LLC_ASSUMED}; set it with --llc"));
             LLC_ASSUMED
         });
-        // The level below the last one is private to a core on the machines known to us.
+        // The level below the last one is private to a core on all known machines.
         let below =
             caches.len().checked_sub(2).and_then(|idx| caches.get(idx)).map(|(_, size)| *size);
         let private = private.or(below).unwrap_or_else(|| {

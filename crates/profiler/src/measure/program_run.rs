@@ -37,7 +37,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes kept of standard error.
 const STDERR_BYTES_MAX: usize = 4096;
 
-/// What to execute.
+/// A command to execute.
 pub(super) struct ExecSpec<'a> {
     /// Path of the executable.
     pub program: PathBuf,
@@ -49,7 +49,7 @@ pub(super) struct ExecSpec<'a> {
     pub inherited_fd: Option<&'a OwnedFd>,
 }
 
-/// Why a run ended.
+/// The cause of the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopCause {
     /// The program exited.
@@ -65,7 +65,7 @@ pub enum StopCause {
 /// Result of a run.
 #[derive(Clone, Debug)]
 pub struct ProgramRun {
-    /// Why the run ended.
+    /// The cause of its end.
     pub stop_cause: StopCause,
     /// Exit status and resource usage. Only valid for [`StopCause::Exited`].
     pub reaped: ChildExit,

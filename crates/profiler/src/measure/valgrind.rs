@@ -157,7 +157,7 @@ pub struct TracedRun {
     pub meter: WindowMeter,
     /// Messages of valgrind and the number of traced programs.
     pub parser: LackeyParser,
-    /// ChildStatus the run ended.
+    /// How the run ended.
     pub run: ProgramRun,
 }
 
@@ -166,7 +166,7 @@ pub struct TracedRun {
 pub struct TraceOptions {
     /// Windows to trace.
     pub plan: WindowPlan,
-    /// ChildStatus lines are sampled.
+    /// How lines are sampled.
     pub sampling: Sampling,
     /// Instructions of the whole run, if they were counted.
     pub n_instructions: Option<u64>,

@@ -20,7 +20,7 @@ use report::calibration::{CalibratedProgram, Calibration, FORMAT};
 use sched::{CounterEvent, JobEvent, OutcomeResult, Target};
 
 use crate::command_result::{CommandResult, OrUsageError};
-use crate::recorded;
+use crate::input;
 
 /// Compute the thresholds th_sq and th_ref of the policy divided for a machine
 #[derive(Debug, clap::Args)]
@@ -130,7 +130,7 @@ struct TaskTotals {
 
 /// Reads the event rates of each program of a run. Fails if programs ran at the same time.
 fn read_solo_run(run: &Path) -> Result<SoloRun, crate::command_result::CommandError> {
-    let mut recording = recorded::open(run)?;
+    let mut recording = input::journal(run)?;
     let machine = recording.header().machine.parts().name.clone();
     let id = recording.header().run_id.clone();
     let names: Vec<String> = recording.header().jobs.iter().map(|job| job.name.clone()).collect();

@@ -7,7 +7,7 @@ use base::JobId;
 use program::Job;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
-use crate::recorded;
+use crate::input;
 
 /// Print the reasons for the placement of jobs, from a journal
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 pub fn main(args: &Args) -> CommandResult {
-    let recording = recorded::open(&args.journal)?;
+    let recording = input::journal(&args.journal)?;
     let only = match &args.job {
         Some(name) => Some(job_named(name, &recording.header().jobs)?),
         None => None,

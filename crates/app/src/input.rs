@@ -1,14 +1,17 @@
-//! Command inputs: files that are read completely (workloads, lists, machines), and values of options.
+//! Command inputs: files that are read completely (workloads, lists, machines), journals, and values of options.
 
 use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use base::{Bytes, Nanos};
+use journal::Recording;
+
+use crate::command_result::{CommandError, OrUsageError};
 
 /// Size limit of input files. A workload of 100,000 jobs has a tenth of it.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -37,6 +40,16 @@ pub fn text(kind: &str, path: &Path) -> anyhow::Result<String> {
             bail!("{}:{line}:{column}: the file is not UTF-8 text", path.display())
         }
     }
+}
+
+/// Opens a journal file, or the journal in the folder of a run.
+pub fn journal(path: &Path) -> Result<Recording, CommandError> {
+    journal::read(&journal_path(path)).or_usage_error()
+}
+
+/// A journal file, or the journal in a folder.
+pub fn journal_path(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join("journal.jsonl") } else { path.to_owned() }
 }
 
 /// A duration of at most 366 days.

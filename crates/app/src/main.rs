@@ -14,7 +14,6 @@ mod predict;
 mod profile;
 mod profiles;
 mod record;
-mod recorded;
 mod replay;
 mod report;
 mod reproduce;

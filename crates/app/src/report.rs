@@ -8,7 +8,7 @@ use anyhow::Context;
 use report::Report;
 
 use crate::command_result::{CommandResult, OrUsageError};
-use crate::recorded;
+use crate::input;
 
 /// Print the report of a run from its journal
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 pub fn main(args: &Args) -> CommandResult {
-    let recording = recorded::open(&args.journal)?;
+    let recording = input::journal(&args.journal)?;
     let report = report::from_journal(recording).or_usage_error()?;
     if let Some(folder) = &args.out {
         write_files(&report, folder).or_usage_error()?;

@@ -1,5 +1,6 @@
-//! Errors of a live run as a whole, and errors as one line of text.
+//! Errors of a live run as a whole, errors as one line of text, and warnings that are reported once.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
@@ -46,4 +47,25 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
 pub(crate) fn kernel_message(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// Warnings, each reported once.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings {
+    known: BTreeSet<String>,
+    new: Vec<String>,
+}
+
+impl Warnings {
+    pub(crate) fn add(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if self.known.insert(text.clone()) {
+            self.new.push(text);
+        }
+    }
+
+    /// The warnings that were added since the last call.
+    pub(crate) fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.new)
+    }
 }

@@ -14,7 +14,6 @@ mod errors;
 mod launch;
 mod session;
 mod signals;
-mod warnings;
 
 pub use attach::{
     AttachError, AttachHost, AttachOptions, Criteria, ExcludedProcesses, ExclusionReason,

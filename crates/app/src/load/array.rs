@@ -17,9 +17,8 @@ use anyhow::bail;
 use base::Bytes;
 
 use super::LoadReport;
-use super::budget::Budget;
+use super::budget::{self, Budget, WorkerTask, least_cpu_time};
 use super::memory::{self, BufferOptions};
-use super::workers::{self, WorkerTask, least_cpu_time};
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 
@@ -134,7 +133,7 @@ pub(crate) fn main(args: &Args, order: Traversal) -> CommandResult {
         report.add("check_contrast", contrast);
         report.print(&format!("self-check: columns take {contrast:.2} times as long as rows"))?;
     }
-    let work = workers::run(&args.budget, |_| Array::new(args.n, order));
+    let work = budget::run(&args.budget, |_| Array::new(args.n, order));
     report.end(&work, "passes")?;
     Ok(())
 }

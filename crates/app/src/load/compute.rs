@@ -3,8 +3,7 @@
 use std::hint::black_box;
 
 use super::LoadReport;
-use super::budget::Budget;
-use super::workers::{self, WorkerTask};
+use super::budget::{self, Budget, WorkerTask};
 use crate::command_result::CommandResult;
 
 /// Options of `load compute`.
@@ -48,7 +47,7 @@ impl WorkerTask for Arithmetic {
 pub(crate) fn main(args: &Args) -> CommandResult {
     let mut report = LoadReport::new("compute", args.budget.json);
     report.add("threads", args.budget.threads);
-    let work = workers::run(&args.budget, Arithmetic::new);
+    let work = budget::run(&args.budget, Arithmetic::new);
     report.end(&work, "operations")?;
     Ok(())
 }

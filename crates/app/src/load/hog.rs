@@ -11,10 +11,9 @@ use anyhow::bail;
 use base::Bytes;
 
 use super::LoadReport;
-use super::budget::Budget;
+use super::budget::{self, Budget, WorkerTask, least_cpu_time};
 use super::memory::{self, Buffer, BufferOptions, LINE_BYTES};
 use super::walk::Walk;
-use super::workers::{self, WorkerTask, least_cpu_time};
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 
@@ -139,7 +138,7 @@ pub(crate) fn main(args: &Args) -> CommandResult {
     report.add("write", args.write);
     run_self_check(&args.options, &buffer, &mut report)?;
     let own = Bytes(size.0 / u64::from(args.budget.threads));
-    let work = workers::run(&args.budget, |_| Hog::new(own, args.mlp, args.write));
+    let work = budget::run(&args.budget, |_| Hog::new(own, args.mlp, args.write));
     report.end(&work, "accesses")?;
     Ok(())
 }

@@ -28,7 +28,6 @@ mod memory;
 mod phases;
 mod processes;
 mod walk;
-mod workers;
 
 use std::io::Write;
 

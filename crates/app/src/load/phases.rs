@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 use base::{Bytes, Nanos};
 
 use super::LoadReport;
-use super::budget::{Budget, CompletedWork, cpu_time};
+use super::budget::{Budget, CompletedWork, WorkerTask, cpu_time};
 use super::compute::Arithmetic;
 use super::hog::{self, Hog};
 use super::memory::{self, Buffer, BufferOptions};
-use super::workers::WorkerTask;
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 

@@ -15,8 +15,8 @@ use journal::{
 };
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::input;
 use crate::signals::SignalArgs;
-use crate::{input, recorded};
 
 /// Replay a journal or a stream with a policy and print the decisions
 ///
@@ -49,7 +49,7 @@ pub fn main(args: &Args) -> CommandResult {
     if linux::stream::is_stream(&args.journal) {
         return replay_stream(args);
     }
-    let mut recording = recorded::open(&args.journal)?;
+    let mut recording = input::journal(&args.journal)?;
     let original = recording.header().clone();
     let spec = args.policy.as_ref().unwrap_or(&original.policy.spec);
     let seed = args.seed.unwrap_or(original.seed);

@@ -107,7 +107,9 @@ pub fn main(args: &Args) -> CommandResult {
     let machine = linux::topology::read(Path::new("/"))?;
     let signals = args.signals.overrides().or_usage_error()?;
     check_readable(&signals, &*policy, &machine).or_usage_error()?;
-    if let Some(path) = args.journal.as_deref().map(journal_path).filter(|path| path.exists()) {
+    if let Some(path) =
+        args.journal.as_deref().map(input::journal_path).filter(|path| path.exists())
+    {
         return Err(anyhow!("{} already exists; use another file", path.display()))
             .or_usage_error();
     }
@@ -192,14 +194,10 @@ fn watch(args: &Args, mut host: AttachHost, mut engine: Engine, header: Header) 
 }
 
 fn begin(path: &Path, header: &Header) -> Result<JournalWriter, CommandError> {
-    let path = journal_path(path);
+    let path = input::journal_path(path);
     JournalWriter::create(&path, header, Limits::default())
         .with_context(|| format!("cannot write {}", path.display()))
         .or_usage_error()
-}
-
-fn journal_path(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join("journal.jsonl") } else { path.to_owned() }
 }
 
 fn journal_options(args: &Args) -> BTreeMap<String, String> {

@@ -12,10 +12,10 @@ use linux::proc_stat::ProcStat;
 use linux::undo::RUN_VARIABLE;
 use linux::{affinity, procfs};
 
-use super::exclusion::ExclusionReason;
 use super::placement_cpus::PlacementCpus;
 use super::process_table::{ProcessTable, Treatment};
 use super::selection::{Candidate, Selected, Selection};
+use super::status::ExclusionReason;
 
 /// Examines processes.
 pub(super) struct Examiner {

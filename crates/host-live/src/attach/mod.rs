@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   discovery      forks, execs and exits: events, cgroups, or new PIDs
-//!   selection      which processes are selected        exclusion  which of them are left alone
+//!   selection      which processes are selected        status     which of them are excluded, with reasons
 //!   process_table  all known processes, each with its next sample; idle ones less often
 //!      │ busy
 //!      ▼
@@ -20,7 +20,6 @@
 
 mod discovery;
 mod examiner;
-mod exclusion;
 mod inherited;
 mod jobs;
 mod options;
@@ -45,10 +44,9 @@ use sched::{
 };
 use topology::Machine;
 
-pub use exclusion::ExclusionReason;
 pub use options::{AttachError, AttachOptions};
 pub use selection::{Criteria, Selection};
-pub use status::{ExcludedProcesses, ManagedProcess, WatchStatus};
+pub use status::{ExcludedProcesses, ExclusionReason, ManagedProcess, WatchStatus};
 
 use crate::LiveError;
 use crate::errors::with_causes;

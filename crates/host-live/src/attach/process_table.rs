@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{JobId, Nanos};
 use linux::proc_stat::{Comm, ProcStat};
 
-use super::exclusion::ExclusionReason;
+use super::status::ExclusionReason;
 
 /// The longest time between two samples of a process …
 pub(super) const SAMPLE_EVERY_MAX: Nanos = Nanos::from_secs(30);

@@ -13,12 +13,11 @@ use sched::{Cause, DetachCause, JobEvent, PageMoveEnd};
 
 use super::discovery::Discovery;
 use super::examiner::Examiner;
-use super::exclusion::ExclusionReason;
 use super::inherited::{InheritedAffinity, InheritedMasks};
 use super::jobs::{AttachedJob, AttachedJobs, describe};
 use super::placement_cpus::PlacementCpus;
 use super::process_table::{Activity, KnownProcess, ProcessTable, Treatment};
-use super::status::{ExcludedProcesses, WatchStatus};
+use super::status::{ExcludedProcesses, ExclusionReason, WatchStatus};
 use crate::session::{AffinityState, Session, task_id};
 
 /// All known processes, and the jobs among them.

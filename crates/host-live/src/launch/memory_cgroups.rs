@@ -19,8 +19,8 @@ use linux::cgroup::{Cgroup, CgroupChoice, CgroupMode, RunCgroups, choose};
 use program::MemoryPolicy;
 use topology::Machine;
 
+use crate::errors::Warnings;
 use crate::session::UndoRecord;
-use crate::warnings::Warnings;
 
 /// State of the cgroup of the run, which contains the cgroups of its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

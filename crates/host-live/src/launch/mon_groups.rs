@@ -20,8 +20,8 @@ use rustix::fs::{Access, access};
 use sched::{MonGroupSample, Sample};
 use topology::Machine;
 
+use crate::errors::Warnings;
 use crate::session::UndoRecord;
-use crate::warnings::Warnings;
 
 /// The monitoring group of a job.
 #[derive(Debug)]

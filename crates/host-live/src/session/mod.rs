@@ -41,7 +41,7 @@ use sched::{
 };
 use topology::Machine;
 
-use crate::warnings::Warnings;
+use crate::errors::Warnings;
 pub(crate) use affinity::{AffinityState, Rejected, exited};
 pub(crate) use binder::Binder;
 pub(crate) use collectors::Collectors;

@@ -170,6 +170,7 @@ impl AttachHost {
                 cpus,
                 classes: options.classes.clone(),
                 idle_after: options.idle_after,
+                now: Nanos::ZERO,
             },
             ticks: Ticks::new(options.interval),
             stop: Stop::No,

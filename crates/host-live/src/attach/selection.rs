@@ -12,7 +12,7 @@ pub struct Selection {
     pub all: bool,
     /// Processes by PID and start time (clock ticks since boot), with their children.
     pub pids: BTreeMap<u32, u64>,
-    /// Processes by evenkeeler, name and cgroup.
+    /// Processes by user, name and cgroup.
     pub included: Criteria,
     /// Exceptions.
     pub excluded: Criteria,

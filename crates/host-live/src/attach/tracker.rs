@@ -31,6 +31,8 @@ pub(super) struct Tracker {
     pub classes: Vec<(String, Class)>,
     /// An idle job is detached after this time.
     pub idle_after: Nanos,
+    /// Time of the last discovery.
+    pub now: Nanos,
 }
 
 impl Tracker {
@@ -39,12 +41,13 @@ impl Tracker {
         self.inherited.release_late(session, &self.jobs, now);
         self.discover(session, now);
         while let Some(pid) = self.table.take_due(now) {
-            self.sample(session, pid, now);
+            self.sample(session, pid);
         }
     }
 
     /// Handles all forks, execs and exits until now.
     pub(super) fn discover(&mut self, session: &mut Session, now: Nanos) {
+        self.now = now;
         let discovered = self.discovery.poll(now);
         if let Some(why) = discovered.lost_events {
             session.warn(format!(
@@ -55,11 +58,11 @@ impl Tracker {
         for event in discovered.events {
             match event {
                 ProcessEvent::Forked { parent, child } => {
-                    self.new_number(session, child, Some(parent), now);
+                    self.new_number(session, child, Some(parent));
                 }
                 ProcessEvent::Exec(pid) => {
                     if let Ok(stat) = self.examiner.proc.stat(pid) {
-                        self.examine(session, pid, &stat, None, now);
+                        self.examine(session, pid, &stat, None);
                     }
                 }
                 ProcessEvent::Exited(pid) => self.has_exited(session, pid),
@@ -67,39 +70,39 @@ impl Tracker {
             }
         }
         for pid in discovered.numbers {
-            self.new_number(session, pid, None, now);
+            self.new_number(session, pid, None);
         }
         if let Some(members) = discovered.members {
-            self.set_members(session, &members, now);
+            self.set_members(session, &members);
         } else if discovered.needs_scan {
-            self.scan(session, now);
+            self.scan(session);
         }
     }
 
     /// A new PID or TID, which may have exited already.
-    fn new_number(&mut self, session: &mut Session, pid: u32, parent: Option<u32>, now: Nanos) {
+    fn new_number(&mut self, session: &mut Session, pid: u32, parent: Option<u32>) {
         let proc = &self.examiner.proc;
         let Ok(stat) = proc.stat(pid) else { return };
         let is_process =
             parent.is_some() || proc.status(pid).is_ok_and(|status| status.process == pid);
         if is_process && self.table.get_same(pid, &stat).is_none() {
-            self.examine(session, pid, &stat, parent, now);
+            self.examine(session, pid, &stat, parent);
         }
     }
 
     /// Sets the processes of the selected cgroups.
-    fn set_members(&mut self, session: &mut Session, members: &[u32], now: Nanos) {
+    fn set_members(&mut self, session: &mut Session, members: &[u32]) {
         for pid in self.table.pids() {
             if members.binary_search(&pid).is_err() {
                 self.has_left_selection(session, pid);
             }
         }
         for &pid in members {
-            self.examine_if_new(session, pid, now);
+            self.examine_if_new(session, pid);
         }
     }
 
-    fn scan(&mut self, session: &mut Session, now: Nanos) {
+    fn scan(&mut self, session: &mut Session) {
         let mut pids = Vec::new();
         if self.examiner.proc.list(|pid| pids.push(pid)).is_err() {
             return; // The next scan tries again.
@@ -111,12 +114,12 @@ impl Tracker {
             }
         }
         for &pid in &pids {
-            self.examine_if_new(session, pid, now);
+            self.examine_if_new(session, pid);
         }
-        self.find_descendants(session, &pids, now);
+        self.find_descendants(session, &pids);
     }
 
-    fn examine_if_new(&mut self, session: &mut Session, pid: u32, now: Nanos) {
+    fn examine_if_new(&mut self, session: &mut Session, pid: u32) {
         let known = self.table.get(pid);
         // The PID of a kernel thread may have been reused, because it is sampled so rarely.
         let kernel_thread = Treatment::Excluded(ExclusionReason::KernelThread);
@@ -126,13 +129,13 @@ impl Tracker {
         if let Ok(stat) = self.examiner.proc.stat(pid)
             && self.table.get_same(pid, &stat).is_none()
         {
-            self.examine(session, pid, &stat, None, now);
+            self.examine(session, pid, &stat, None);
         }
     }
 
     /// After a PID wrap, children may have smaller PIDs than their parents: descendants of selected
     /// processes are searched until no more are found.
-    fn find_descendants(&mut self, session: &mut Session, pids: &[u32], now: Nanos) {
+    fn find_descendants(&mut self, session: &mut Session, pids: &[u32]) {
         if self.examiner.selection.pids.is_empty() {
             return;
         }
@@ -144,7 +147,7 @@ impl Tracker {
                 }
                 let Ok(stat) = self.examiner.proc.stat(pid) else { continue };
                 if self.examiner.is_named(&self.table, (pid, &stat), None) {
-                    self.examine(session, pid, &stat, None, now);
+                    self.examine(session, pid, &stat, None);
                     any_found = true;
                 }
             }
@@ -155,14 +158,7 @@ impl Tracker {
     }
 
     /// Examines a process that is new or has executed another program.
-    fn examine(
-        &mut self,
-        session: &mut Session,
-        pid: u32,
-        stat: &ProcStat,
-        parent: Option<u32>,
-        now: Nanos,
-    ) {
+    fn examine(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, parent: Option<u32>) {
         let known = self.table.get_same(pid, stat);
         let was_named = known.is_some_and(|known| known.is_named);
         let job = known.and_then(KnownProcess::job);
@@ -170,17 +166,17 @@ impl Tracker {
         let treatment = self.examiner.examine(pid, stat, is_named);
         match (job, treatment) {
             (Some(job), Treatment::Eligible) => {
-                self.table.insert(pid, stat, (Treatment::Job(job), is_named), now);
+                self.table.insert(pid, stat, (Treatment::Job(job), is_named), self.now);
             }
             (Some(job), other) => {
                 self.detach(session, job, DetachCause::Excluded);
-                self.table.insert(pid, stat, (other, is_named), now);
+                self.table.insert(pid, stat, (other, is_named), self.now);
             }
             (None, treatment) => {
                 if self.table.get(pid).is_some() && self.table.get_same(pid, stat).is_none() {
                     self.has_exited(session, pid);
                 }
-                self.table.insert(pid, stat, (treatment, is_named), now);
+                self.table.insert(pid, stat, (treatment, is_named), self.now);
                 let parent = parent.unwrap_or(stat.parent);
                 self.inherited.check(session, &self.jobs, (pid, stat), parent);
             }
@@ -188,40 +184,40 @@ impl Tracker {
     }
 
     /// Samples a process that is due.
-    fn sample(&mut self, session: &mut Session, pid: u32, now: Nanos) {
+    fn sample(&mut self, session: &mut Session, pid: u32) {
         let stat = match self.examiner.proc.stat(pid) {
             Ok(stat) if !stat.has_exited() => stat,
             Ok(_) => return self.has_exited(session, pid),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return self.has_exited(session, pid);
             }
-            Err(_) => return self.table.could_not_sample(pid, now),
+            Err(_) => return self.table.could_not_sample(pid, self.now),
         };
-        let activity = self.table.sample(pid, &stat, now);
+        let activity = self.table.sample(pid, &stat, self.now);
         let Some(treatment) = self.table.get(pid).map(|known| known.treatment) else { return };
         match (activity, treatment) {
-            (Activity::Replaced, _) => self.examine(session, pid, &stat, None, now),
+            (Activity::Replaced, _) => self.examine(session, pid, &stat, None),
             (activity, Treatment::Job(job)) => {
-                self.sample_job(session, job, &stat, activity, now);
+                self.sample_job(session, job, &stat, activity);
             }
             (Activity::Busy(permille), Treatment::Eligible) => {
-                self.is_busy(session, pid, &stat, permille, now);
+                self.is_busy(session, pid, &stat, permille);
             }
             (_, Treatment::Excluded(_) | Treatment::NotSelected) => {
-                self.reconsider(pid, &stat, treatment, now);
+                self.reconsider(pid, &stat, treatment);
             }
             _ => {}
         }
     }
 
     /// Checks whether the reason of an exclusion still holds.
-    fn reconsider(&mut self, pid: u32, stat: &ProcStat, before: Treatment, now: Nanos) {
+    fn reconsider(&mut self, pid: u32, stat: &ProcStat, before: Treatment) {
         let is_named = self.table.get(pid).is_some_and(|known| known.is_named);
         let treatment = self.examiner.examine(pid, stat, is_named);
         let is_eligible = treatment == Treatment::Eligible;
         let is_free = || self.examine_closely(pid).is_ok_and(|reason| reason.is_none());
         if treatment != before && !is_eligible || is_eligible && is_free() {
-            self.table.set_treatment(pid, treatment, now);
+            self.table.set_treatment(pid, treatment, self.now);
         }
     }
 
@@ -230,39 +226,25 @@ impl Tracker {
         self.examiner.examine_closely(pid, &self.cpus, inherited)
     }
 
-    fn is_busy(
-        &mut self,
-        session: &mut Session,
-        pid: u32,
-        stat: &ProcStat,
-        permille: u64,
-        now: Nanos,
-    ) {
+    fn is_busy(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, permille: u64) {
         match self.examine_closely(pid) {
             Ok(Some(reason)) => {
-                self.table.set_treatment(pid, Treatment::Excluded(reason), now);
+                self.table.set_treatment(pid, Treatment::Excluded(reason), self.now);
             }
-            Ok(None) => self.attach(session, pid, stat, permille, now),
-            Err(_) => self.table.could_not_sample(pid, now),
+            Ok(None) => self.attach(session, pid, stat, permille),
+            Err(_) => self.table.could_not_sample(pid, self.now),
         }
     }
 
     /// Makes a busy process a job.
-    fn attach(
-        &mut self,
-        session: &mut Session,
-        pid: u32,
-        stat: &ProcStat,
-        permille: u64,
-        now: Nanos,
-    ) {
+    fn attach(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, permille: u64) {
         let Ok(status) = self.examiner.proc.status(pid) else { return };
         let start_time_ticks = stat.start_time_ticks;
         let inherited = self.inherited.get(pid);
         let inherited = inherited.filter(|it| it.start_time_ticks == start_time_ticks).cloned();
         let Some((base, placed)) = self.masks_before(inherited.as_ref(), status.cpus) else {
             // Its mask changed after the examination, which is repeated later.
-            return self.table.could_not_sample(pid, now);
+            return self.table.could_not_sample(pid, self.now);
         };
         let job = self.jobs.new_id();
         let comm = stat.comm_text();
@@ -275,10 +257,10 @@ impl Tracker {
         let event = describe(&affinity, &comm, permille, &self.classes);
         session.report(JobEvent::Attached(Box::new(event)));
         let placed_ticks = inherited.as_ref().map(|_| start_time_ticks);
-        let (since, busy_at) = (now, now);
+        let (since, busy_at) = (self.now, self.now);
         let attached =
             AttachedJob { affinity, start_time_ticks, since, busy_at, placed_ticks, pidfd };
-        self.table.set_treatment(pid, Treatment::Job(job), now);
+        self.table.set_treatment(pid, Treatment::Job(job), self.now);
         if inherited.is_some() {
             self.inherited.remove(pid);
             record_inherited(session, &attached.affinity);
@@ -309,14 +291,13 @@ impl Tracker {
         job: JobId,
         stat: &ProcStat,
         activity: Activity,
-        now: Nanos,
     ) {
         let Some(attached) = self.jobs.jobs.get_mut(&job) else { return };
         if matches!(activity, Activity::Busy(_)) {
-            attached.busy_at = now;
+            attached.busy_at = self.now;
         }
         let pid = attached.affinity.pid;
-        let is_idle = attached.busy_at + self.idle_after <= now;
+        let is_idle = attached.busy_at + self.idle_after <= self.now;
         let is_named = self.table.get(pid).is_some_and(|known| known.is_named);
         let treatment = match self.examiner.examine(pid, stat, is_named) {
             Treatment::Eligible if self.examiner.restricts_memory(pid, &self.cpus) => {
@@ -332,7 +313,7 @@ impl Tracker {
         if !matches!(treatment, Treatment::Eligible | Treatment::Job(_)) {
             self.detach(session, job, DetachCause::Excluded);
         }
-        self.table.set_treatment(pid, treatment, now);
+        self.table.set_treatment(pid, treatment, self.now);
     }
 
     /// A process has exited.

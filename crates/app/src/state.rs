@@ -47,7 +47,7 @@ impl StateWriter {
     }
 
     /// Records a turn: the load basis, and what was moved.
-    pub fn learn(&mut self, record: &TurnRecord<'_>) {
+    pub fn update(&mut self, record: &TurnRecord<'_>) {
         self.state.at_ns = record.turn.at.0;
         if let Some(basis) = record.current_load_basis() {
             self.state.signal_tier = basis.tier.to_string();
@@ -139,8 +139,8 @@ impl RunState {
         RunState { writer, names, running: BTreeMap::new() }
     }
 
-    fn learn(&mut self, record: &TurnRecord<'_>) {
-        self.writer.learn(record);
+    fn update(&mut self, record: &TurnRecord<'_>) {
+        self.writer.update(record);
         for event in &record.sample.jobs {
             match event {
                 JobEvent::Ended(job, _) => drop(self.running.remove(job)),
@@ -194,7 +194,7 @@ impl RunState {
 
 impl engine::Sink for RunState {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
-        self.learn(record);
+        self.update(record);
         if self.writer.is_due(record.turn.at) {
             self.writer.state.managed = self.running.values().cloned().collect();
             self.writer.write(record.turn.at);

@@ -68,22 +68,22 @@ impl ProgressReporter {
 
     /// The events of a turn.
     pub fn events(&mut self, record: &TurnRecord<'_>) -> Vec<ProgressEvent> {
-        self.learn_places(record);
-        self.learn_names(record);
+        self.update_places(record);
+        self.update_names(record);
         let at = record.turn.at;
         let mut all = Vec::new();
         let events = self.history.apply_events(record);
         all.extend(events.iter().filter_map(|record| self.job_event(at, record)));
-        let about_all = |text: String| one(at, "note", String::new(), text);
-        all.extend(record.sample.degraded.iter().cloned().map(about_all));
-        all.extend(record.plan.notes.iter().map(|note| about_all(note.to_string())));
+        let note = |text: String| one(at, "note", String::new(), text);
+        all.extend(record.sample.degraded.iter().cloned().map(note));
+        all.extend(record.plan.notes.iter().map(|reason| note(reason.to_string())));
         all.extend(record.rejected.iter().map(|rejection| self.rejected(at, rejection)));
         let outcomes = self.history.apply_outcomes(record);
         all.extend(outcomes.iter().filter_map(|record| self.job_event(at, record)));
         all
     }
 
-    fn learn_places(&mut self, record: &TurnRecord<'_>) {
+    fn update_places(&mut self, record: &TurnRecord<'_>) {
         let level = record.current_load_basis().map(|basis| basis.level);
         let is_new = level.is_some_and(|level| self.level != Some(level));
         if is_new || record.sample.usable_cpus.as_ref().is_some_and(|usable| *usable != self.usable)
@@ -94,7 +94,7 @@ impl ProgressReporter {
         }
     }
 
-    fn learn_names(&mut self, record: &TurnRecord<'_>) {
+    fn update_names(&mut self, record: &TurnRecord<'_>) {
         for event in &record.sample.jobs {
             let JobEvent::Attached(job) = event else { continue };
             match self.names.get_mut(job.id.index()) {
@@ -109,8 +109,9 @@ impl ProgressReporter {
         let place = |cpus: &CpuSet| self.places.place(cpus);
         let because = because(record.request);
         let (kind, text) = match &record.change {
-            JobChange::Ended(end) if has_failed(end) => ("fail", exit_phrase(end)),
-            JobChange::Ended(end) => ("end", exit_phrase(end)),
+            JobChange::Ended(end) => {
+                (if has_failed(end) { "fail" } else { "end" }, exit_phrase(end))
+            }
             JobChange::Unmanaged(why) => {
                 ("alone", format!("unmanaged from now on: {}", unmanaged_phrase(why)))
             }
@@ -145,8 +146,7 @@ impl ProgressReporter {
             JobChange::PageMoveEnded(moved) => ("pages", completed_page_move_phrase(moved)),
             JobChange::MemoryPolicySet(_) | JobChange::NotCarriedOut(_) => return None,
         };
-        let event = one(at, kind, job, text);
-        Some(if matches!(kind, "fail" | "no") { bad(event) } else { event })
+        Some(one(at, kind, job, text))
     }
 
     fn action_text(&self, action: &Action) -> String {
@@ -155,11 +155,9 @@ impl ProgressReporter {
 
     fn rejected(&self, at: Nanos, rejection: &Rejection) -> ProgressEvent {
         let what = self.action_text(&rejection.request.action);
-        let text = format!(
-            "{what}: rejected, {}",
-            detail_or_cause(&rejection.detail, rejection.cause.name())
-        );
-        bad(one(at, "no", self.job(rejection.request.target), text))
+        let cause = detail_or_cause(&rejection.detail, rejection.cause.name());
+        let text = format!("{what}: rejected, {cause}");
+        one(at, "no", self.job(rejection.request.target), text)
     }
 
     fn job(&self, target: Target) -> String {
@@ -173,16 +171,13 @@ impl ProgressReporter {
 }
 
 fn one(at: Nanos, kind: &'static str, job: String, text: String) -> ProgressEvent {
-    ProgressEvent { at, kind, is_bad: false, job: printable(&job), text: printable(&text) }
+    let is_bad = matches!(kind, "fail" | "no");
+    ProgressEvent { at, kind, is_bad, job: printable(&job), text: printable(&text) }
 }
 
 /// Replaces control characters: job names are untrusted.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
-fn bad(event: ProgressEvent) -> ProgressEvent {
-    ProgressEvent { is_bad: true, ..event }
 }
 
 fn detail_or_cause<'a>(detail: &'a str, cause: &'a str) -> &'a str {

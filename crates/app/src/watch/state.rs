@@ -18,18 +18,18 @@ use crate::state::StateWriter;
 /// Writes the state. A sink of the engine.
 pub(super) struct StateSink {
     writer: StateWriter,
-    board: Rc<RefCell<WatchStatus>>,
+    status: Rc<RefCell<WatchStatus>>,
     reasons: BTreeMap<JobId, String>,
 }
 
 impl StateSink {
-    pub(super) fn new(header: &Header, args: &Args, board: Rc<RefCell<WatchStatus>>) -> Self {
+    pub(super) fn new(header: &Header, args: &Args, status: Rc<RefCell<WatchStatus>>) -> Self {
         let writer = StateWriter::new(header, KindWord::Watch, args.act, args.journal.as_deref());
-        StateSink { writer, board, reasons: BTreeMap::new() }
+        StateSink { writer, status, reasons: BTreeMap::new() }
     }
 
-    fn learn(&mut self, record: &TurnRecord<'_>) {
-        self.writer.learn(record);
+    fn update(&mut self, record: &TurnRecord<'_>) {
+        self.writer.update(record);
         for event in &record.sample.jobs {
             if let JobEvent::Detached(job, ..) = event {
                 self.reasons.remove(job);
@@ -58,22 +58,22 @@ impl StateSink {
         self.writer.state.benefit_text = Some(note.to_string());
     }
 
-    fn take_board(&mut self) {
-        let board = self.board.borrow();
-        self.writer.state.discovery.clone_from(&board.discovery);
-        (self.writer.state.n_known, self.writer.state.n_idle) = (board.n_known, board.n_idle);
-        self.writer.state.n_inherited = board.n_inherited;
-        self.writer.state.target_cpus = Some(board.targets.to_string());
-        self.writer.state.possible_cpus = Some(board.all_targets.to_string());
+    fn take_status(&mut self) {
+        let status = self.status.borrow();
+        self.writer.state.discovery.clone_from(&status.discovery);
+        (self.writer.state.n_known, self.writer.state.n_idle) = (status.n_known, status.n_idle);
+        self.writer.state.n_inherited = status.n_inherited;
+        self.writer.state.target_cpus = Some(status.targets.to_string());
+        self.writer.state.possible_cpus = Some(status.all_targets.to_string());
         let row = |managed: &ManagedProcess| managed_row(managed, self.reasons.get(&managed.job));
-        self.writer.state.managed = board.managed.iter().map(row).collect();
+        self.writer.state.managed = status.managed.iter().map(row).collect();
         let row = |(reason, all): (&ExclusionReason, &host_live::ExcludedProcesses)| ExcludedRow {
             cause: reason.name().to_owned(),
             text: reason.to_string(),
             n: all.n,
             examples: all.examples.iter().map(|(pid, name)| format!("{name}.{pid}")).collect(),
         };
-        self.writer.state.excluded = board.excluded.iter().map(row).collect();
+        self.writer.state.excluded = status.excluded.iter().map(row).collect();
     }
 }
 
@@ -92,9 +92,9 @@ fn managed_row(managed: &ManagedProcess, reason: Option<&String>) -> ManagedRow 
 
 impl engine::Sink for StateSink {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
-        self.learn(record);
+        self.update(record);
         if self.writer.is_due(record.turn.at) {
-            self.take_board();
+            self.take_status();
             self.writer.write(record.turn.at);
         }
         Ok(())

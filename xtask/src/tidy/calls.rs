@@ -11,6 +11,10 @@
 //! The check reads lines as rustfmt formats them: a function ends with a brace below its first letter.
 //! It detects calls by their usual names; a call under another name is not detected.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use super::Fault;
 
 /// The checked crate.
@@ -23,29 +27,16 @@ const FAULT_POINTS: &[&str] =
 /// Files for tests only, and files that implement the faults.
 const EXEMPT: &[&str] = &["fault.rs", "isolated_test.rs", "pages/fault_tests.rs"];
 
-/// Paths of system calls; the name and an opening bracket follow.
-const PATHS: &[&str] =
-    &["libc::", "fs::", "io::", "pipe::", "process::", "event::", "epoll::", "mm::"];
+/// Usual names of system calls: below a module, imported, or methods of `Path`.
+static CALL: LazyLock<Regex> = LazyLock::new(|| {
+    let below = r"\b(?:libc|fs|io|pipe|process|event|epoll|mm)::([a-z_0-9]+)\(";
+    let imported = "(?:^|[^\\w.])(?:File::open|File::create|OpenOptions::new|getrlimit|setrlimit|\
+                    getxattr|flock|openat|access|pidfd_open)\\(";
+    let methods = r"\.(?:exists|is_dir|is_file|metadata)\(\)";
+    Regex::new(&format!("{below}|{imported}|{methods}")).expect("a pattern")
+});
 
-/// Names without a path: imported functions, and methods of `Path`.
-const NAMES: &[&str] = &[
-    "File::open(",
-    "File::create(",
-    "OpenOptions::new(",
-    "getrlimit(",
-    "setrlimit(",
-    "getxattr(",
-    "flock(",
-    "openat(",
-    "access(",
-    "pidfd_open(",
-    ".exists()",
-    ".is_dir()",
-    ".is_file()",
-    ".metadata()",
-];
-
-/// Names after such a path that are no system call, or that cannot fail.
+/// Names below such a module that are no system call, or that cannot fail.
 const INFALLIBLE: &[&str] = &[
     "getpid",
     "geteuid",
@@ -107,33 +98,10 @@ fn has_fault_point(body: &[&str]) -> bool {
 
 fn is_call(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
-    if code.trim_start().starts_with("use ") {
-        return false;
-    }
-    let calls = |path: &str| {
-        code.match_indices(path).any(|(at, _)| {
-            let rest = &code[at + path.len()..];
-            let name: String = rest
-                .chars()
-                .take_while(|c| c.is_ascii_lowercase() || *c == '_' || c.is_ascii_digit())
-                .collect();
-            let begins_a_word =
-                code[..at].chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '_');
-            begins_a_word
-                && !name.is_empty()
-                && !INFALLIBLE.contains(&&*name)
-                && rest[name.len()..].starts_with('(')
-        })
+    let is_fallible = |call: regex::Captures<'_>| {
+        call.get(1).is_none_or(|name| !INFALLIBLE.contains(&name.as_str()))
     };
-    PATHS.iter().any(|path| calls(path)) || NAMES.iter().any(|name| contains_name(code, name))
-}
-
-/// Whether `name` is in `code`, and not as the end of a longer name.
-fn contains_name(code: &str, name: &str) -> bool {
-    code.match_indices(name).any(|(at, _)| {
-        let before = code[..at].chars().next_back();
-        name.starts_with('.') || before.is_none_or(|c| !c.is_alphanumeric() && !"_.".contains(c))
-    })
+    !code.trim_start().starts_with("use ") && CALL.captures_iter(code).any(is_fallible)
 }
 
 #[cfg(test)]
@@ -148,36 +116,34 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_fault_point_is_reported() {
-        assert_eq!(n_faults("        rustix::io::write(&self.file, b\"x\")?;"), 1);
-        assert_eq!(n_faults("        let done = libc::syscall(libc::SYS_x);"), 1);
-        assert_eq!(n_faults("        std::fs::read(path)"), 1);
-        assert_eq!(n_faults("        flock(file, how)?;"), 1);
-        assert_eq!(n_faults("        path.is_dir()"), 1);
+    fn a_call_needs_a_fault_point_or_a_reason() {
+        for (n, body) in [
+            (1, "rustix::io::write(&self.file, b\"x\")?;"),
+            (1, "let done = libc::syscall(libc::SYS_x);"),
+            (1, "std::fs::read(path)"),
+            (1, "flock(file, how)?;"),
+            (1, "path.is_dir()"),
+            (0, "fault::refuse(\"read\")?;\n        std::fs::read(path)"),
+            (0, "fault::retry(\"read\", || std::fs::read(path))"),
+            (0, "// No fault injection: reason.\n        std::fs::read(path)"),
+            (0, "let uid = rustix::process::geteuid();"),
+            (0, "Err(io::Error::last_os_error())"),
+            (0, "libc::WIFSIGNALED(status)"),
+            (0, "f(); // std::fs::read(path)"),
+        ] {
+            assert_eq!(n_faults(&format!("        {body}")), n, "{body}");
+        }
     }
 
     #[test]
-    fn a_call_after_a_fault_point_or_with_a_reason_is_allowed() {
-        let call = "        std::fs::read(path)";
-        assert_eq!(n_faults(&format!("        fault::refuse(\"read\")?;\n{call}")), 0);
-        assert_eq!(n_faults("        fault::retry(\"read\", || std::fs::read(path))"), 0);
-        assert_eq!(n_faults(&format!("        // No fault injection: reason.\n{call}")), 0);
-    }
-
-    #[test]
-    fn infallible_functions_comments_and_tests_are_exempt() {
-        assert_eq!(n_faults("        let uid = rustix::process::geteuid();"), 0);
-        assert_eq!(n_faults("        Err(io::Error::last_os_error())"), 0);
-        assert_eq!(n_faults("        libc::WIFSIGNALED(status)"), 0);
-        assert_eq!(n_faults("        f(); // std::fs::read(path)"), 0);
-        let tests =
-            "//! x\n#[cfg(test)]\nmod tests {\n    fn f() {\n        fs::read(path)\n    }\n}\n";
-        assert!(check("crates/linux/src/x.rs", tests).is_empty());
-        let elsewhere = "//! x\nfn f() {\n    fs::read(path)\n}\n";
-        assert!(check("crates/app/src/x.rs", elsewhere).is_empty());
-        assert_eq!(check("crates/linux/src/x.rs", elsewhere).len(), 1);
-        let refused =
-            "//! x\npub(super) fn f() {\n    fault::refuse(\"read\")?;\n    fs::read(path)\n}\n";
-        assert!(check("crates/linux/src/x.rs", refused).is_empty());
+    fn only_functions_of_the_crate_linux_are_checked_without_its_tests() {
+        let of = |file: &str, text: &str| check(file, &format!("//! x\n{text}")).len();
+        let call = "fn f() {\n    fs::read(path)\n}\n";
+        let tests = "#[cfg(test)]\nmod tests {\n    fn f() {\n        fs::read(path)\n    }\n}\n";
+        let refused = "pub(super) fn f() {\n    fault::refuse(\"read\")?;\n    fs::read(path)\n}\n";
+        assert_eq!(of("crates/linux/src/x.rs", call), 1);
+        assert_eq!(of("crates/app/src/x.rs", call), 0);
+        assert_eq!(of("crates/linux/src/x.rs", tests), 0);
+        assert_eq!(of("crates/linux/src/x.rs", refused), 0);
     }
 }

@@ -8,7 +8,6 @@
 //! A crate depends on crates of lower layers only. Some crates have a list of dependents: only crates on
 //! the list may depend on them.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -51,9 +50,6 @@ const RESTRICTED: &[(&str, &[&str], &str)] = &[
     ("host-sim", &["lab", "app"], "a policy with access to the physics would only confirm it"),
     ("host-live", &["host-scx", "lab", "app"], "lower layers do not select the host"),
 ];
-
-/// Deliberate exceptions: from, to, reason.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
 /// Crates without a layer.
 const OUTSIDE: &[&str] = &["bench", "xtask", "tests"];
@@ -102,9 +98,6 @@ fn check_crate(folder: &str, manifest: &toml::Table) -> Vec<Fault> {
 }
 
 fn check_dependency(from: &str, layer: u8, to: &str) -> Option<Fault> {
-    if EXCEPTIONS.iter().any(|(a, b, _)| (*a, *b) == (from, to)) {
-        return None;
-    }
     if OUTSIDE.contains(&to) {
         return Some(format!("crates/{from} depends on {to}, which has no layer"));
     }
@@ -120,7 +113,7 @@ fn check_dependency(from: &str, layer: u8, to: &str) -> Option<Fault> {
 }
 
 fn layer_of(name: &str) -> Option<u8> {
-    LAYERS.iter().copied().collect::<BTreeMap<_, _>>().get(name).copied()
+    LAYERS.iter().find(|(known, _)| *known == name).map(|(_, layer)| *layer)
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! The kernel's own NUMA balancing beside us: on and off, noticed and said.
+//! Automatic NUMA balancing of the kernel during a run: disabled, and enabled with a note in the report.
 
 use crate::Promise;
-use crate::nodes::{self, Knob};
+use crate::evenkeel_run::EvenkeelRun;
+use crate::nodes::{self, KernelSetting};
 use crate::play::{World, mask};
-use crate::undo::Tool;
 
 pub const ALL: &[Promise] = &[
-    ("balancing::while_it_is_off_pages_stay_where_they_were_touched", off),
-    ("balancing::while_it_is_on_we_say_so_and_pages_follow_the_job", on),
+    ("balancing::disabled_pages_stay_on_the_node_of_their_first_touch", off),
+    ("balancing::enabled_a_note_is_printed_and_the_mask_stays", on),
 ];
 
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
@@ -18,42 +18,42 @@ const FAR: &str = "[[job]]\nname = \"far\"\nload = \"hog --size 16M --for 120s -
                    class = 8\nmemory = \"preferred:3\"\ncpus = \"0-1\"\n";
 
 fn off() {
-    let _knob = Knob::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
     let world = World::new();
-    let mut run = Tool::run(&world, FAR, &["--policy", "linux"]);
-    let pid = run.begin(1)[0];
-    let memory = nodes::anonymous_from(pid, HOG_KIB);
+    let mut run = EvenkeelRun::run(&world, FAR, &["--policy", "linux"]);
+    let pid = run.wait_for_start(1)[0];
+    let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
     assert!(950 <= nodes::permille_on(&memory, 3), "{memory:?}");
     std::thread::sleep(std::time::Duration::from_secs(3));
     let memory = nodes::anonymous_kib(pid);
     assert!(950 <= nodes::permille_on(&memory, 3), "{memory:?}");
     run.stop();
-    assert!(!run.said.contains("NUMA balancing is enabled"), "{}", run.said);
+    assert!(!run.output.contains("NUMA balancing is enabled"), "{}", run.output);
 }
 
 fn on() {
-    let _knob = Knob::set(BALANCING, "1");
+    let _balancing = KernelSetting::set(BALANCING, "1");
     let world = World::new();
     // First touch on node 0, then bound to node 3: only the kernel moves its pages.
     let text = "[[job]]\nname = \"hog\"\nload = \"hog --size 16M --for 120s --no-self-check\"\n\
                 class = 8\ncpus = \"0-1\"\n";
-    let mut run = Tool::run(&world, text, &["--policy", "dfs"]);
-    let pid = run.begin(1)[0];
-    let memory = nodes::anonymous_from(pid, HOG_KIB);
+    let mut run = EvenkeelRun::run(&world, text, &["--policy", "dfs"]);
+    let pid = run.wait_for_start(1)[0];
+    let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
     assert!(900 <= nodes::permille_on(&memory, 0), "{memory:?}");
-    for tid in linux::procfs::threads("/".as_ref(), pid).expect("it lives") {
-        linux::affinity::set(tid, &nodes::cpus(3)).expect("we are root");
+    for tid in linux::procfs::threads("/".as_ref(), pid).expect("the process exists") {
+        linux::affinity::set(tid, &nodes::cpus(3)).expect("root privileges");
     }
     assert_eq!(mask(pid), Some(nodes::cpus(3)));
-    // The kernel takes its time, and is not ours to judge: in some boots it moves nothing at all.
+    // How much the kernel migrates, and when, is not a promise of evenkeel: after some boots it migrates nothing.
     let begin = std::time::Instant::now();
     let mut moved = 0;
     while moved < 500 && begin.elapsed() < std::time::Duration::from_secs(20) {
         std::thread::sleep(std::time::Duration::from_millis(200));
         moved = nodes::permille_on(&nodes::anonymous_kib(pid), 3);
     }
-    println!("the kernel moved {moved} thousandths of its pages");
-    assert_eq!(mask(pid), Some(nodes::cpus(3)), "what somebody else set stays");
+    println!("the kernel migrated {moved} permille of the pages");
+    assert_eq!(mask(pid), Some(nodes::cpus(3)), "a mask set by another program stays");
     run.stop();
-    assert!(run.said.contains("NUMA balancing is enabled"), "{}", run.said);
+    assert!(run.output.contains("NUMA balancing is enabled"), "{}", run.output);
 }

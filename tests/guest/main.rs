@@ -1,30 +1,30 @@
-//! Promises that only a machine with several nodes can keep, tried on a real kernel.
+//! Promises that need a machine with several NUMA nodes, tested on a real kernel.
 //!
-//! `make test-vm` boots a guest with four nodes and runs all of this in it, one test after another:
-//! one boot serves them all. The guest is emulated, so its times mean nothing and no test asks for
-//! them; where threads run and where pages lie is as real as anywhere.
+//! `make test-vm` boots one guest with four nodes and runs these tests in it, one after another. The guest is
+//! emulated: placement of threads and pages is real, but no test depends on its time.
 //!
-//! Elsewhere (`cargo test` on a machine with one node) every test is listed as ignored and a line
-//! says why: what was not tried has not passed.
+//! On other machines (`cargo test` on one node) all tests are listed as ignored, and a line prints the reason.
 
 mod balancing;
+mod cgroups;
 mod contention;
 mod cpusets;
-mod groups;
-mod homes;
+mod evenkeel_run;
 mod hotplug;
+mod locality;
+mod memory_cgroups;
 mod nodes;
 mod pages;
 mod placement;
-#[allow(dead_code, reason = "the other test program uses the rest of it")]
+#[allow(dead_code, reason = "the other test program uses the rest")]
 #[path = "../promises/live/play.rs"]
 mod play;
 mod policies;
-mod stage;
-#[allow(dead_code, reason = "the other test program uses the rest of it")]
+mod policy_run;
+#[allow(dead_code, reason = "the other test program uses the rest")]
 #[path = "../promises/tool.rs"]
 mod tool;
-#[allow(dead_code, reason = "the other test program uses the rest of it")]
+#[allow(dead_code, reason = "the other test program uses the rest")]
 #[path = "../promises/watching/turns.rs"]
 mod turns;
 mod undo;
@@ -36,24 +36,30 @@ use libtest_mimic::{Arguments, Failed, Trial};
 /// Nodes with memory and CPUs that the tests are written for.
 const NODES_NEEDED: usize = 4;
 
-/// A test by its name.
+/// Name and function of a test.
 type Promise = (&'static str, fn());
 
 fn main() {
-    let words: Vec<String> = std::env::args().collect();
-    if let [_, word, node] = &words[..]
-        && word == groups::BINDS_ITSELF
+    let args: Vec<String> = std::env::args().collect();
+    if let [_, command, node] = &args[..]
+        && command == memory_cgroups::BIND_OWN_MEMORY
     {
-        return groups::bind_yourself(node);
+        return memory_cgroups::bind_own_memory(node);
     }
     let mut arguments = Arguments::from_args();
-    // They share one machine, whose CPUs and nodes they take away and give back.
+    // The tests share one machine and take its CPUs offline.
     arguments.test_threads = Some(1);
-    let all: [&[Promise]; 6] =
-        [placement::ALL, policies::ALL, cpusets::ALL, groups::ALL, hotplug::ALL, balancing::ALL];
+    let all: [&[Promise]; 6] = [
+        placement::ALL,
+        policies::ALL,
+        cpusets::ALL,
+        memory_cgroups::ALL,
+        hotplug::ALL,
+        balancing::ALL,
+    ];
     let promises = all.into_iter().chain([pages::ALL, undo::ALL, watching::ALL, watched::ALL]);
-    let promises = promises.chain([contention::ALL, homes::ALL]).flatten();
-    let reason = why_not();
+    let promises = promises.chain([contention::ALL, locality::ALL]).flatten();
+    let reason = reason_not_to_run();
     if let Some(reason) = &reason {
         println!("not run: {reason}; make test-vm runs these in a guest");
     }
@@ -67,14 +73,14 @@ fn main() {
     libtest_mimic::run(&arguments, promises.map(trial).collect()).exit();
 }
 
-/// Why these tests cannot run here.
-fn why_not() -> Option<String> {
+/// The reason why these tests cannot run on this machine.
+fn reason_not_to_run() -> Option<String> {
     let n_nodes = nodes::all().len();
     let is_root = rustix::process::getuid().is_root();
     match (n_nodes < NODES_NEEDED, is_root, std::env::var_os("NUMA_VM").is_some()) {
         (true, ..) => Some(format!("this machine has {n_nodes} node(s) of {NODES_NEEDED}")),
         (_, false, _) => Some("taking CPUs offline and making cgroups needs root".to_owned()),
-        // They take CPUs and memory away from everybody.
+        // The tests take CPUs offline and fill nodes, which affects every other process.
         (_, _, false) => Some("this is not a throw-away guest".to_owned()),
         _ => None,
     }

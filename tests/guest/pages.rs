@@ -1,4 +1,4 @@
-//! Memory that is moved while a program runs, counted by other code than evenkeel's own.
+//! Page migration of running programs, verified with numa_maps.
 
 use std::fs;
 use std::path::Path;
@@ -8,18 +8,18 @@ use linux::pages::{MoveRequest, MoveStop, MoveTotals, Mover, ProcessMemory};
 use sched::{Action, CompletedPageMove, OutcomeResult, PageMoveEnd};
 
 use crate::Promise;
-use crate::nodes::{self, Knob};
+use crate::nodes::{self, KernelSetting};
 use crate::play::Play;
 
 pub const ALL: &[Promise] = &[
-    ("pages::the_memory_of_a_running_job_arrives_on_the_node_that_was_asked_for", all_of_it),
-    ("pages::a_small_process_goes_whole_in_one_call", whole),
-    ("pages::a_limit_moves_a_part_and_says_so", a_part),
+    ("pages::the_memory_of_a_running_job_arrives_on_the_requested_node", all_of_it),
+    ("pages::a_small_process_is_moved_by_one_call", whole),
+    ("pages::a_limit_moves_a_part_and_is_reported", a_part),
     ("pages::huge_pages_move_whole_and_stay_huge", huge),
-    ("pages::a_node_that_fills_up_ends_a_move_and_nothing_is_lost", full),
-    ("pages::a_target_without_room_is_refused_beforehand", refused_beforehand),
+    ("pages::a_full_node_ends_a_move_and_every_page_is_accounted_for", full),
+    ("pages::a_full_target_is_rejected_before_the_move", rejected_beforehand),
     ("pages::a_job_that_ends_during_a_move_ends_the_move", ends_midway),
-    ("pages::weighted_interleaving_follows_the_weights_of_the_system", weighted),
+    ("pages::weighted_interleaving_uses_the_weights_of_the_system", weighted),
 ];
 
 const HOG: &str = "hog --size 64M --for 300s --no-self-check";
@@ -27,27 +27,26 @@ const HOG_KIB: u64 = 64 * 1024;
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// A hog of 64 MiB whose memory lies on node 0.
+/// A hog with its memory on node 0.
 fn hog_on_0(load: &str, kib: u64) -> (Play, u32) {
     let text = format!("[[job]]\nname = \"hog\"\nload = \"{load}\"\n");
     let mut play = Play::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
     play.wish("hog", Action::Place(nodes::cpus(0)));
     let pid = play.begin("hog");
-    let memory = nodes::anonymous_from(pid, kib);
+    let memory = nodes::wait_for_anonymous(pid, kib);
     assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
-    look_at(&mut play, kib);
+    wait_for_memory_sample(&mut play, kib);
     (play, pid)
 }
 
-/// Until all of a job's memory was looked at: what was seen before the program took it would say that
-/// there is nothing to move.
-pub fn look_at(play: &mut Play, kib: u64) {
-    play.until("a look at all of it", |play| {
-        let seen = play.story.iter().rev().flat_map(|scene| &scene.sample.memory);
-        let own = |seen: &sched::ProcessMemory| -> u64 {
-            seen.nodes.iter().map(|lies| lies.own().0).sum()
+/// Waits for a sample of all memory of a job: an earlier sample contains nothing to move.
+pub fn wait_for_memory_sample(play: &mut Play, kib: u64) {
+    play.until("a sample of all memory", |play| {
+        let samples = play.story.iter().rev().flat_map(|scene| &scene.sample.memory);
+        let own = |memory: &sched::ProcessMemory| -> u64 {
+            memory.nodes.iter().map(|pages| pages.own().0).sum()
         };
-        seen.take(1).any(|seen| kib * 980 / 1000 <= own(seen) / 1024)
+        samples.take(1).any(|memory| kib * 980 / 1000 <= own(memory) / 1024)
     });
 }
 
@@ -56,11 +55,11 @@ fn to_2(limit: Bytes) -> Action {
 }
 
 fn ended(play: &mut Play) -> CompletedPageMove {
-    let told = |play: &Play| {
+    let completed = |play: &Play| {
         play.story.iter().find_map(|scene| scene.sample.page_moves_completed.first().cloned())
     };
-    play.until("the end of the move", |play| told(play).is_some());
-    let ended = told(play).expect("it was told");
+    play.until("the end of the move", |play| completed(play).is_some());
+    let ended = completed(play).expect("a completed move");
     let sum = ended.moved.0 + ended.failed.total().0 + ended.not_attempted.0;
     assert_eq!(ended.requested.0, sum, "{ended:?}");
     println!("{ended:?}");
@@ -73,7 +72,7 @@ fn stop(mut play: Play) {
 }
 
 fn all_of_it() {
-    let _still = Knob::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
     let (mut play, pid) = hog_on_0(HOG, HOG_KIB);
     play.wish("hog", to_2(Action::NO_LIMIT));
     let ended = ended(&mut play);
@@ -81,22 +80,22 @@ fn all_of_it() {
     assert!(HOG_KIB * 980 / 1000 <= ended.moved.0 / 1024, "{ended:?}");
     let memory = nodes::anonymous_kib(pid);
     assert!(980 <= nodes::permille_on(&memory, 2), "{memory:?}");
-    let begun = play.story.iter().flat_map(|scene| &scene.outcomes);
-    let begun = begun.filter(|outcome| matches!(outcome.action, Some(Action::MovePages { .. })));
+    let moves = play.story.iter().flat_map(|scene| &scene.outcomes);
+    let moves = moves.filter(|outcome| matches!(outcome.action, Some(Action::MovePages { .. })));
     assert_eq!(
-        begun.map(|outcome| outcome.result.clone()).collect::<Vec<_>>(),
+        moves.map(|outcome| outcome.result.clone()).collect::<Vec<_>>(),
         [OutcomeResult::InProgress]
     );
-    let seen = play.story.iter().rev().find_map(|scene| scene.sample.memory.first().cloned());
-    let seen = seen.expect("memory was looked at after the move");
-    let on_2 = seen.nodes.iter().find(|lies| lies.node == NodeId(2)).expect("node 2");
-    assert!(HOG_KIB * 980 / 1000 <= on_2.own().0 / 1024, "{seen:?}");
+    let memory = play.story.iter().rev().find_map(|scene| scene.sample.memory.first().cloned());
+    let memory = memory.expect("a memory sample after the move");
+    let on_2 = memory.nodes.iter().find(|pages| pages.node == NodeId(2)).expect("node 2");
+    assert!(HOG_KIB * 980 / 1000 <= on_2.own().0 / 1024, "{memory:?}");
     stop(play);
 }
 
 fn a_part() {
-    let _still = Knob::set(BALANCING, "0");
-    let _small = Knob::set(HUGE, "never");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
+    let _no_huge_pages = KernelSetting::set(HUGE, "never");
     let (mut play, pid) = hog_on_0(HOG, HOG_KIB);
     play.wish("hog", to_2(Bytes::from_mib(20)));
     let ended = ended(&mut play);
@@ -113,24 +112,24 @@ fn huge_kib(pid: u32) -> u64 {
 }
 
 fn huge() {
-    let _still = Knob::set(BALANCING, "0");
-    let _huge = Knob::set(HUGE, "always");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
+    let _huge = KernelSetting::set(HUGE, "always");
     let (mut play, pid) = hog_on_0(HOG, HOG_KIB);
     let before = huge_kib(pid);
     assert!(HOG_KIB / 2 <= before, "only {before} KiB in huge pages");
     play.wish("hog", to_2(Action::NO_LIMIT));
     let ended = ended(&mut play);
     assert!(HOG_KIB * 980 / 1000 <= ended.moved.0 / 1024, "{ended:?}");
-    assert_eq!(huge_kib(pid), before, "huge pages are as many as before");
-    let seen = play.story.iter().rev().find_map(|scene| scene.sample.memory.first().cloned());
-    let seen = seen.expect("memory was looked at after the move");
-    let on_2 = seen.nodes.iter().find(|lies| lies.node == NodeId(2)).expect("node 2");
-    assert!(before * 980 / 1000 <= on_2.huge.0 / 1024, "{seen:?}");
+    assert_eq!(huge_kib(pid), before, "the number of huge pages is unchanged");
+    let memory = play.story.iter().rev().find_map(|scene| scene.sample.memory.first().cloned());
+    let memory = memory.expect("a memory sample after the move");
+    let on_2 = memory.nodes.iter().find(|pages| pages.node == NodeId(2)).expect("node 2");
+    assert!(before * 980 / 1000 <= on_2.huge.0 / 1024, "{memory:?}");
     stop(play);
 }
 
-fn born(pid: u32) -> u64 {
-    linux::procfs::stat(Path::new("/"), pid).expect("it lives").start_time_ticks
+fn start_time_ticks(pid: u32) -> u64 {
+    linux::procfs::stat(Path::new("/"), pid).expect("the process exists").start_time_ticks
 }
 
 fn free_kib(node: u32) -> u64 {
@@ -140,72 +139,73 @@ fn free_kib(node: u32) -> u64 {
     line.split_whitespace().nth(3).expect("a number").parse().expect("KiB")
 }
 
-/// A program that takes all of node 3 but so much.
-fn fill_3(but_mib: u64) -> (Play, u32) {
-    let mib = free_kib(3) / 1024 - but_mib;
+/// A program that allocates all memory of node 3 except `free_mib`.
+fn fill_3(free_mib: u64) -> (Play, u32) {
+    let mib = free_kib(3) / 1024 - free_mib;
     let load = format!("hog --size {mib}M --for 300s --no-self-check");
     let text = format!("[[job]]\nname = \"full\"\nload = \"{load}\"\nmemory = \"bind:3\"\n");
     let mut play = Play::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
     let pid = play.begin("full");
-    nodes::anonymous_from(pid, mib * 1024);
+    nodes::wait_for_anonymous(pid, mib * 1024);
     (play, pid)
 }
 
 fn moved_to_3(pid: u32, reserve_permille: u16) -> MoveTotals {
-    let process = ProcessMemory::open(pid, born(pid), reserve_permille).expect("it lives");
-    let wish = MoveRequest { from: Some(NodeId(0)), to: NodeId(3), limit: u64::MAX };
-    let mut mover = Mover::new(process, wish, &[]).expect("its mappings");
-    let tally = (0..100_000).find_map(|_| mover.step()).expect("it ends");
-    println!("{tally:?}");
-    assert_eq!(tally.requested, tally.moved + tally.failed.total() + tally.not_attempted);
-    tally
+    let process = ProcessMemory::open(pid, start_time_ticks(pid), reserve_permille)
+        .expect("the process exists");
+    let request = MoveRequest { from: Some(NodeId(0)), to: NodeId(3), limit: u64::MAX };
+    let mut mover = Mover::new(process, request, &[]).expect("mappings of the process");
+    let totals = (0..100_000).find_map(|_| mover.step()).expect("an end");
+    println!("{totals:?}");
+    assert_eq!(totals.requested, totals.moved + totals.failed.total() + totals.not_attempted);
+    totals
 }
 
-/// 4 MiB are four batches for a beginner, so a single call is the kernel's own for whole processes.
+/// 4 MiB are four batches of `move_pages`, so one call must be `migrate_pages` of the whole process.
 fn whole() {
-    let _still = Knob::set(BALANCING, "0");
-    let _small = Knob::set(HUGE, "never");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
+    let _no_huge_pages = KernelSetting::set(HUGE, "never");
     let (play, pid) = hog_on_0("hog --size 4M --for 300s --no-self-check", 4 * 1024);
-    let resident = linux::memory::resident(Path::new("/"), pid).expect("it lives");
+    let resident = linux::memory::resident(Path::new("/"), pid).expect("the process exists");
     assert!(resident <= 16 << 20, "{resident} bytes are too much for one call");
-    // The right to take along what others map is given up by a thread alone.
+    // Only this thread drops CAP_SYS_NICE, which permits the migration of shared pages.
     let moved = std::thread::spawn(move || {
-        linux::move_pages::drop_cap_sys_nice().expect("a right less");
+        linux::move_pages::drop_cap_sys_nice().expect("capability dropped");
         moved_to_3(pid, 0)
     });
-    let tally = moved.join().expect("it was moved");
-    assert_eq!((tally.n_calls, &tally.stop), (1, &MoveStop::Done), "{tally:?}");
-    assert_eq!(tally.failed.total(), 0, "{tally:?}");
+    let totals = moved.join().expect("the thread ends");
+    assert_eq!((totals.n_calls, &totals.stop), (1, &MoveStop::Done), "{totals:?}");
+    assert_eq!(totals.failed.total(), 0, "{totals:?}");
     let memory = nodes::anonymous_kib(pid);
     assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
     stop(play);
 }
 
 fn full() {
-    let _still = Knob::set(BALANCING, "0");
-    let _small = Knob::set(HUGE, "never");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
+    let _no_huge_pages = KernelSetting::set(HUGE, "never");
     let (filler, _) = fill_3(64);
     let (play, pid) = hog_on_0("hog --size 200M --for 300s --no-self-check", 200 * 1024);
-    let tally = moved_to_3(pid, 10);
-    assert_eq!(tally.stop, MoveStop::Full, "{tally:?}");
-    assert!(tally.moved < 100 << 20 && 0 < tally.not_attempted, "{tally:?}");
-    // Pages that the kernel compacts right now on the full node are in nobody's numa_maps.
-    nodes::until("all that moved, on node 3", || {
-        nodes::anonymous_kib(pid).get(&3).copied().unwrap_or(0) == tally.moved / 1024
+    let totals = moved_to_3(pid, 10);
+    assert_eq!(totals.stop, MoveStop::Full, "{totals:?}");
+    assert!(totals.moved < 100 << 20 && 0 < totals.not_attempted, "{totals:?}");
+    // numa_maps does not contain pages that the kernel is compacting on the full node.
+    nodes::until("all moved pages on node 3", || {
+        nodes::anonymous_kib(pid).get(&3).copied().unwrap_or(0) == totals.moved / 1024
     });
     stop(play);
     stop(filler);
 }
 
-fn refused_beforehand() {
-    let _still = Knob::set(BALANCING, "0");
+fn rejected_beforehand() {
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
     let (filler, _) = fill_3(40);
     let (mut play, pid) = hog_on_0("hog --size 200M --for 300s --no-self-check", 200 * 1024);
-    let looked = |play: &Play| play.story.iter().any(|scene| !scene.sample.memory.is_empty());
-    play.until("a look at memory", looked);
+    let is_sampled = |play: &Play| play.story.iter().any(|scene| !scene.sample.memory.is_empty());
+    play.until("a memory sample", is_sampled);
     let limit = Action::NO_LIMIT;
     play.wish("hog", Action::MovePages { from: None, to: NodeId(3), limit });
-    play.until("the wish", |play| {
+    play.until("the rejection", |play| {
         play.refused.iter().any(|refusal| refusal.cause == sched::RejectCause::TargetFull)
     });
     let memory = nodes::anonymous_kib(pid);
@@ -215,13 +215,13 @@ fn refused_beforehand() {
 }
 
 fn ends_midway() {
-    let _still = Knob::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
     let (mut play, pid) = hog_on_0("hog --size 400M --for 300s --no-self-check", 400 * 1024);
     play.wish("hog", to_2(Action::NO_LIMIT));
-    play.until("the beginning", |play| {
+    play.until("the start of the move", |play| {
         play.story.iter().flat_map(|s| &s.outcomes).any(|o| o.result == OutcomeResult::InProgress)
     });
-    nodes::until("some of it there", || nodes::anonymous_kib(pid).contains_key(&2));
+    nodes::until("the first pages on node 2", || nodes::anonymous_kib(pid).contains_key(&2));
     crate::play::signal(pid, rustix::process::Signal::KILL);
     let ended = ended(&mut play);
     assert_eq!(ended.stopped_by, PageMoveEnd::Exited, "{ended:?}");
@@ -239,7 +239,7 @@ fn weighted() {
     let text = "[[job]]\nname = \"hog\"\nload = \"hog --size 64M --for 300s --no-self-check\"\nmemory = \"weighted-interleave:1-2\"\n";
     let mut play = Play::with(text, |options| options.tool = Some(crate::tool::path().to_owned()));
     let pid = play.begin("hog");
-    let memory = nodes::anonymous_from(pid, HOG_KIB);
+    let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
     let share = nodes::permille_on(&memory, 1);
     assert!((720..=780).contains(&share), "{memory:?}");
     stop(play);

@@ -1,4 +1,4 @@
-//! Memory policies of jobs, set before their program begins.
+//! Memory policies of jobs, set before their programs start.
 
 use base::{NodeId, NodeSet};
 use program::MemoryPolicy;
@@ -9,23 +9,23 @@ use crate::nodes;
 use crate::play::Play;
 
 pub const ALL: &[Promise] = &[
-    ("policies::memory_bound_to_a_node_comes_from_there_wherever_the_job_runs", bound),
-    ("policies::memory_preferred_elsewhere_comes_from_there", preferred),
-    ("policies::interleaved_memory_lies_evenly_on_its_nodes", interleaved),
-    ("policies::a_policy_wishes_for_memory_and_the_host_sets_it", wished),
+    ("policies::bound_memory_is_allocated_on_its_node_independent_of_the_placement", bound),
+    ("policies::preferred_memory_is_allocated_on_the_preferred_node", preferred),
+    ("policies::interleaved_memory_is_distributed_evenly", interleaved),
+    ("policies::the_host_sets_a_requested_memory_policy", requested),
 ];
 
 const HOG: &str = "hog --size 24M --for 120s --no-self-check";
 const HOG_KIB: u64 = 24 * 1024;
 
-/// Memory by node of a hog with these further lines in its part of the file, on the CPUs of node 0.
-fn memory_of(lines: &str, wish: Option<MemoryPolicy>) -> std::collections::BTreeMap<u32, u64> {
+/// Memory by node of a hog on the CPUs of node 0, with further keys in its section of the file.
+fn memory_of(lines: &str, requested: Option<MemoryPolicy>) -> std::collections::BTreeMap<u32, u64> {
     let text = format!("[[job]]\nname = \"hog\"\nload = \"{HOG}\"\n{lines}\n");
     let mut play = Play::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
     play.wish("hog", Action::Place(nodes::cpus(0)));
-    wish.into_iter().for_each(|policy| play.wish("hog", Action::MemoryPolicy(policy)));
+    requested.into_iter().for_each(|policy| play.wish("hog", Action::MemoryPolicy(policy)));
     let pid = play.begin("hog");
-    let memory = nodes::anonymous_from(pid, HOG_KIB);
+    let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
     play.host_stop();
     play.finish();
     memory
@@ -49,7 +49,7 @@ fn interleaved() {
     }
 }
 
-fn wished() {
+fn requested() {
     let node2: NodeSet = [NodeId(2)].into_iter().collect();
     let memory = memory_of("", Some(MemoryPolicy::Bind(node2)));
     assert!(980 <= nodes::permille_on(&memory, 2), "{memory:?}");

@@ -1,7 +1,6 @@
-//! Programs that somebody else started, while CPUs and cgroups change below them.
+//! Attached processes while CPUs go offline and cgroups change.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use base::{CpuId, CpuSet, Nanos};
@@ -9,19 +8,23 @@ use host_live::ExclusionReason;
 use rustix::process::Signal;
 
 use crate::Promise;
-use crate::nodes::{self, Knob};
+use crate::cgroups::{TestCgroup, move_to_root};
+use crate::nodes::{self, KernelSetting};
 use crate::play::{World, mask, signal};
 use crate::turns::{LastCpu, Watching};
 
 pub const ALL: &[Promise] = &[
-    ("watched::who_was_on_a_cpu_that_went_offline_is_placed_again_and_has_all_at_the_end", offline),
-    ("watched::who_is_moved_to_another_cpuset_is_not_fought_for_and_has_all_when_back", moved),
-    ("watched::a_unit_is_found_in_the_one_hierarchy_and_put_back", unit),
-    ("watched::bound_to_some_cpus_it_places_there_whatever_becomes_of_the_others", bound),
-    ("watched::cpus_that_are_isolated_meanwhile_are_no_targets_any_more", isolated_meanwhile),
-    ("watched::isolated_cpus_are_no_targets_and_who_is_bound_to_them_is_left_alone", isolated),
+    ("watched::a_process_on_an_offline_cpu_is_placed_again_and_restored_at_the_end", offline),
     (
-        "watched::cpus_of_an_isolated_partition_are_no_targets_and_who_is_in_it_is_left_alone",
+        "watched::a_process_moved_to_another_cpuset_is_released_and_has_its_former_mask_outside",
+        moved,
+    ),
+    ("watched::a_unit_is_found_in_the_unified_hierarchy_and_restored", unit),
+    ("watched::a_watch_with_a_restricted_mask_places_within_it", bound),
+    ("watched::cpus_isolated_during_the_watch_are_not_used", isolated_meanwhile),
+    ("watched::isolated_cpus_are_not_used_and_processes_bound_to_them_are_excluded", isolated),
+    (
+        "watched::cpus_of_an_isolated_partition_are_not_used_and_its_processes_are_excluded",
         partition,
     ),
 ];
@@ -37,7 +40,7 @@ impl Burner {
     fn new() -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", "while :; do :; done"]).stdout(Stdio::null());
-        Burner(command.spawn().expect("it starts"))
+        Burner(command.spawn().expect("the program starts"))
     }
 
     fn pid(&self) -> u32 {
@@ -45,7 +48,7 @@ impl Burner {
     }
 
     fn mask(&self) -> CpuSet {
-        mask(self.pid()).expect("it lives")
+        mask(self.pid()).expect("the process exists")
     }
 }
 
@@ -56,7 +59,7 @@ impl Drop for Burner {
     }
 }
 
-/// Watches them, and puts them on the last CPU.
+/// Watches processes with a policy that places them on the last CPU.
 fn watch(burners: &[&Burner]) -> Watching {
     let pids: Vec<u32> = burners.iter().map(|burner| burner.pid()).collect();
     Watching::with(Box::new(LastCpu(INTERVAL)), &pids, |options| options.use_events = true)
@@ -70,7 +73,7 @@ fn all_cpus() -> CpuSet {
     linux::affinity::get(0).expect("own mask")
 }
 
-/// The last CPU that nothing keeps for somebody.
+/// The last CPU that is not isolated.
 fn last() -> CpuSet {
     all_cpus().last().into_iter().collect()
 }
@@ -83,84 +86,54 @@ fn offline() {
     let (burner, all) = (Burner::new(), all_cpus());
     let mut watching = watch(&[&burner]);
     watching.until("the placement", |_| burner.mask() == set("7"));
-    let knob = Knob::set(CPU7, "0");
+    let setting = KernelSetting::set(CPU7, "0");
     watching.until("another placement", |_| burner.mask() == set("6"));
-    drop(knob);
-    watching.until("the first one again", |_| burner.mask() == set("7"));
-    // It ends with a CPU less than at the start, and that comes back later.
-    let knob = Knob::set(CPU7, "0");
+    drop(setting);
+    watching.until("the first placement again", |_| burner.mask() == set("7"));
+    // The watch ends while the CPU is offline.
+    let setting = KernelSetting::set(CPU7, "0");
     watching.until("another placement", |_| burner.mask() == set("6"));
     watching.end();
-    drop(knob);
+    drop(setting);
     nodes::until("all CPUs", || burner.mask() == all);
-}
-
-/// A group of the unified hierarchy; removed at the end.
-pub struct Group(pub PathBuf);
-
-impl Group {
-    pub fn new(path: &str) -> Self {
-        let root = Path::new("/sys/fs/cgroup");
-        fs::write(root.join("cgroup.subtree_control"), "+cpuset").expect("cgroup v2 in the guest");
-        let folder = root.join(path);
-        fs::create_dir_all(&folder).expect("a group of our own");
-        Group(folder)
-    }
-
-    pub fn take(&self, pid: u32) {
-        fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("it lives");
-    }
-}
-
-fn let_go(pid: u32) {
-    fs::write("/sys/fs/cgroup/cgroup.procs", pid.to_string()).expect("it lives");
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        for pid in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
-            let _ = fs::write("/sys/fs/cgroup/cgroup.procs", pid);
-        }
-        let _ = fs::remove_dir(&self.0);
-    }
 }
 
 fn moved() {
     let (burner, all) = (Burner::new(), all_cpus());
-    let group = Group::new("evenkeel-moved");
-    fs::write(group.0.join("cpuset.cpus"), "0-1").expect("ours");
+    let cgroup = TestCgroup::new("evenkeel-moved");
+    cgroup.write("cpuset.cpus", "0-1");
     let mut watching = watch(&[&burner]);
     watching.until("the placement", |_| burner.mask() == last());
-    group.take(burner.pid());
-    watching.until("that it is noticed", |watching| {
+    cgroup.add(burner.pid());
+    watching.until("detection of the cpuset", |watching| {
         watching.host.status().borrow().managed.iter().any(|managed| managed.is_unmanaged)
     });
     assert_eq!(burner.mask(), set("0-1"));
     watching.end();
     assert_eq!(burner.mask(), set("0-1"));
-    let_go(burner.pid());
-    assert_eq!(burner.mask(), all, "nothing of ours is hidden in what it may use");
+    move_to_root(burner.pid());
+    assert_eq!(burner.mask(), all, "no restriction of evenkeel remains");
 }
 
 fn unit() {
     let (inside, outside, all) = (Burner::new(), Burner::new(), all_cpus());
-    let group = Group::new("system.slice/evenkeel-test.service");
-    group.take(inside.pid());
+    let cgroup = TestCgroup::new("system.slice/evenkeel-test.service");
+    cgroup.add(inside.pid());
     let world = World::new();
     let policy = "dfs[interval=250ms,domains=core,only_job=move,cooldown=0]";
     let args = ["watch", "--unit", "evenkeel-test", "--act", "--class", "*=8", "--quiet"];
     let mut command = crate::tool::command(&args);
     command.args(["--policy", policy]).env(linux::undo::STATE_VARIABLE, world.path("state"));
-    let mut watch = command.spawn().expect("it starts");
+    let mut watch = command.spawn().expect("the program starts");
     nodes::until("its placement", || inside.mask().len() == 1);
     assert_eq!(outside.mask(), all);
     signal(watch.id(), Signal::TERM);
-    assert!(watch.wait().expect("ours").success());
+    assert!(watch.wait().expect("own child").success());
     assert_eq!((inside.mask(), outside.mask()), (all.clone(), all));
 }
 
-/// The kernel's list of CPUs isolated at boot. Where no CPU is, a file of ours lies over it that says so of
-/// CPU 7, as long as this value lives: what evenkeel makes of the list is tried here, not the kernel.
+/// The kernel's list of CPUs isolated at boot. If the list is empty, a bind mount replaces it by CPU 7 during the
+/// lifetime of this value: the test covers evenkeel's use of the list, not the kernel.
 struct IsolatedAtBoot {
     _folder: tempfile::TempDir,
     is_covered: bool,
@@ -174,7 +147,7 @@ impl IsolatedAtBoot {
         let is_covered = fs::read_to_string(ISOLATED).expect(ISOLATED).trim().is_empty();
         if is_covered {
             let file = folder.path().join("isolated");
-            fs::write(&file, "7\n").expect("ours");
+            fs::write(&file, "7\n").expect("own file");
             mount(&["--bind", &file.to_string_lossy(), ISOLATED]);
         }
         IsolatedAtBoot { _folder: folder, is_covered }
@@ -189,18 +162,20 @@ impl Drop for IsolatedAtBoot {
     }
 }
 
-fn mount(words: &[&str]) {
-    let done = Command::new("mount").args(words).status().expect("mount can be run");
-    assert!(done.success(), "mount {words:?}: {done}");
+fn mount(args: &[&str]) {
+    let done = Command::new("mount").args(args).status().expect("mount is installed");
+    assert!(done.success(), "mount {args:?}: {done}");
 }
 
-/// Waits until one is placed by the policy and the other is left alone, for this reason.
+/// Waits until one process is placed and the other is excluded for its own affinity.
 fn until_one_is_placed(watching: &mut Watching, burner: &Burner, alone: &Burner) {
-    watching.until("the placement of one, and that the other is left alone", |watching| {
-        let board = watching.host.status().borrow().clone();
-        let left = board.excluded.get(&ExclusionReason::OwnAffinity);
+    watching.until("the placement of one process and the exclusion of the other", |watching| {
+        let status = watching.host.status().borrow().clone();
+        let excluded = status.excluded.get(&ExclusionReason::OwnAffinity);
         burner.mask().len() == 1
-            && left.is_some_and(|left| left.examples.iter().any(|(pid, _)| *pid == alone.pid()))
+            && excluded.is_some_and(|excluded| {
+                excluded.examples.iter().any(|(pid, _)| *pid == alone.pid())
+            })
     });
 }
 
@@ -212,13 +187,13 @@ fn isolated() {
     // who tells what is ordinary.
     let bind_us = |cpus: &CpuSet| {
         for pid in [0, 1] {
-            linux::affinity::set(pid, cpus).expect("we are root");
+            linux::affinity::set(pid, cpus).expect("root privileges");
         }
     };
     bind_us(&own.or(&isolated));
     let (burner, bound) = (Burner::new(), Burner::new());
     let before = burner.mask();
-    linux::affinity::set(bound.pid(), &isolated).expect("we are root");
+    linux::affinity::set(bound.pid(), &isolated).expect("root privileges");
     let mut watching = watch(&[&burner, &bound]);
     until_one_is_placed(&mut watching, &burner, &bound);
     assert!(!burner.mask().iter().any(|cpu: CpuId| isolated.contains(cpu)), "{}", burner.mask());
@@ -230,68 +205,68 @@ fn isolated() {
 fn partition() {
     let all = all_cpus();
     let (burner, inside) = (Burner::new(), Burner::new());
-    let group = Group::new("evenkeel-isolated");
+    let cgroup = TestCgroup::new("evenkeel-isolated");
     let kept = last();
-    fs::write(group.0.join("cpuset.cpus"), kept.to_string()).expect("ours");
-    fs::write(group.0.join("cpuset.cpus.partition"), "isolated").expect("a kernel since 6.1");
-    group.take(inside.pid());
+    cgroup.write("cpuset.cpus", &kept.to_string());
+    cgroup.write("cpuset.cpus.partition", "isolated");
+    cgroup.add(inside.pid());
     assert_eq!(linux::system::isolated_cpus("/".as_ref()).expect("lists"), kept);
     let mut watching = watch(&[&burner, &inside]);
     until_one_is_placed(&mut watching, &burner, &inside);
     assert_eq!((burner.mask(), inside.mask()), (last(), kept.clone()));
-    assert_ne!(last(), kept, "the kernel has taken it from everybody else");
+    assert_ne!(last(), kept, "the partition owns the CPU exclusively");
     watching.end();
     assert_eq!((burner.mask(), inside.mask()), (all.minus(&kept), kept));
-    drop(group);
-    // What was put back is the list that it had then.
+    drop(cgroup);
+    // The restored mask contains the CPU again.
     assert_eq!(all_cpus(), all);
 }
 
 fn bound() {
     let (burner, late, all) = (Burner::new(), Burner::new(), all_cpus());
     signal(late.pid(), Signal::STOP);
-    linux::affinity::set(0, &set("0-3")).expect("we are root");
+    linux::affinity::set(0, &set("0-3")).expect("root privileges");
     let mut watching = watch(&[&burner, &late]);
     watching.until("the placement", |_| burner.mask() == set("3"));
-    let said = |watching: &Watching, text: &str| {
-        watching.degraded.iter().filter(|said| said.contains(text)).count()
+    let n_notes = |watching: &Watching, text: &str| {
+        watching.degraded.iter().filter(|note| note.contains(text)).count()
     };
-    assert_eq!(said(&watching, "programs are placed on 0-3 of the CPUs"), 1);
-    // Others have other CPUs than before, we do not: they are ordinary all the same.
-    let knob = Knob::set(CPU6, "0");
+    assert_eq!(n_notes(&watching, "programs are placed on 0-3 of the CPUs"), 1);
+    // The mask of other processes loses an offline CPU, which is no mask of their own.
+    let setting = KernelSetting::set(CPU6, "0");
     signal(late.pid(), Signal::CONT);
     watching.until("the other placement", |_| late.mask() == set("3"));
-    drop(knob);
-    // What somebody else wants is told apart by CPUs that we may not use.
-    linux::affinity::set(burner.pid(), &set("3-4")).expect("we are root");
+    drop(setting);
+    // A mask with CPUs outside of evenkeel's mask was set by another program.
+    linux::affinity::set(burner.pid(), &set("3-4")).expect("root privileges");
     for _ in 0..5 {
         assert!(watching.turn());
     }
     watching.end();
-    linux::affinity::set(0, &all).expect("we are root");
-    assert_eq!(burner.mask(), set("3-4"), "it is not ours");
+    linux::affinity::set(0, &all).expect("root privileges");
+    assert_eq!(burner.mask(), set("3-4"), "a mask of another program stays");
     assert_eq!(late.mask(), all);
 }
 
 fn isolated_meanwhile() {
-    let group = Group::new("evenkeel-apart");
-    fs::write(group.0.join("cpuset.cpus"), "5").expect("ours");
-    if fs::write(group.0.join("cpuset.cpus.partition"), "isolated").is_err() {
+    let cgroup = TestCgroup::new("evenkeel-apart");
+    cgroup.write("cpuset.cpus", "5");
+    if fs::write(cgroup.0.join("cpuset.cpus.partition"), "isolated").is_err() {
         println!("not run: this kernel isolates no partitions");
         return;
     }
-    fs::write(group.0.join("cpuset.cpus.partition"), "member").expect("ours");
+    cgroup.write("cpuset.cpus.partition", "member");
     let (burner, all) = (Burner::new(), all_cpus());
-    // Whoever is placed by this is on the last CPU: it is the one to be isolated.
+    // The policy places on the last usable CPU, which is then isolated.
     let below: CpuSet = all.iter().filter(|cpu| cpu.0 <= 5).collect();
-    linux::affinity::set(0, &below).expect("we are root");
+    linux::affinity::set(0, &below).expect("root privileges");
     let mut watching = watch(&[&burner]);
     watching.until("the placement", |_| burner.mask() == set("5"));
-    fs::write(group.0.join("cpuset.cpus.partition"), "isolated").expect("it could before");
+    cgroup.write("cpuset.cpus.partition", "isolated");
     watching.until("another placement", |_| burner.mask() == set("4"));
-    fs::write(group.0.join("cpuset.cpus.partition"), "member").expect("ours");
-    watching.until("that all can be used again", |_| burner.mask() == set("5"));
+    cgroup.write("cpuset.cpus.partition", "member");
+    watching.until("the first placement again", |_| burner.mask() == set("5"));
     watching.end();
-    linux::affinity::set(0, &all).expect("we are root");
+    linux::affinity::set(0, &all).expect("root privileges");
     assert_eq!(burner.mask(), all);
 }

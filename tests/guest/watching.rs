@@ -1,8 +1,7 @@
-//! Programs that somebody else started, with their memory on another node than where they are put.
+//! Attached processes with memory on another node than the one where the policy places them.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
@@ -15,20 +14,17 @@ use sched::{
 };
 
 use crate::Promise;
-use crate::nodes::{self, Knob};
+use crate::cgroups::TestCgroup;
+use crate::nodes::{self, KernelSetting};
 use crate::play::{World, lives, mask, signal};
 use crate::turns::Watching;
-use crate::watched::Group;
 
 pub const ALL: &[Promise] = &[
-    ("watching::memory_goes_where_a_policy_wants_it_and_the_mask_is_given_back", scripted),
+    ("watching::memory_moves_to_the_requested_node_and_the_mask_is_restored", scripted),
     ("watching::a_process_with_a_memory_policy_of_its_own_keeps_its_memory", own_policy),
-    (
-        "watching::who_has_nodes_of_its_own_is_left_alone_and_its_memory_is_not_moved_elsewhere",
-        own_nodes,
-    ),
-    ("watching::memory_follows_and_a_signal_ends_it_with_the_mask_given_back", ended),
-    ("watching::memory_follows_and_after_a_kill_restore_gives_the_mask_back", killed),
+    ("watching::a_process_in_a_cpuset_is_excluded_and_its_memory_stays", own_nodes),
+    ("watching::memory_follows_and_sigterm_restores_the_mask", ended),
+    ("watching::memory_follows_and_restore_after_sigkill_restores_the_mask", killed),
     ("watching::without_act_nothing_is_changed", only_watched),
 ];
 
@@ -36,24 +32,24 @@ const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const HOG_KIB: u64 = 64 * 1024;
 const INTERVAL: Nanos = Nanos::from_millis(250);
 
-/// A hog that somebody started: its memory lies on node 0, and nobody has bound it.
+/// A hog that evenkeel did not start: its memory is on node 0, and it has no affinity of its own.
 struct Hog(Child);
 
 impl Hog {
     fn new() -> Self {
         let load = ["load", "hog", "--size", "64M", "--for", "300s", "--no-self-check"];
-        // Whoever starts it binds itself while it does, so that memory is touched on node 0.
+        // The child inherits the mask of this thread, so that the first touch is on node 0.
         let all = linux::affinity::get(0).expect("own mask");
-        linux::affinity::set(0, &nodes::cpus(0)).expect("we are root");
+        linux::affinity::set(0, &nodes::cpus(0)).expect("root privileges");
         let mut command = crate::tool::command(&load);
         command.stdout(Stdio::null());
-        let child = command.spawn().expect("it starts");
-        linux::affinity::set(0, &all).expect("we are root");
+        let child = command.spawn().expect("the program starts");
+        linux::affinity::set(0, &all).expect("root privileges");
         let hog = Hog(child);
-        let memory = nodes::anonymous_from(hog.pid(), HOG_KIB);
+        let memory = nodes::wait_for_anonymous(hog.pid(), HOG_KIB);
         assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
-        for tid in linux::procfs::threads("/".as_ref(), hog.pid()).expect("it lives") {
-            linux::affinity::set(tid, &all).expect("we are root");
+        for tid in linux::procfs::threads("/".as_ref(), hog.pid()).expect("the process exists") {
+            linux::affinity::set(tid, &all).expect("root privileges");
         }
         hog
     }
@@ -78,13 +74,13 @@ fn all_cpus() -> CpuSet {
     linux::affinity::get(0).expect("own mask")
 }
 
-/// Puts every job on node 2, and its memory too once it is known where that lies.
+/// Places each job and its memory on node 2, once its memory was sampled.
 #[derive(Default)]
 struct ToNode2(BTreeSet<JobId>);
 
 impl Policy for ToNode2 {
-    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        for job in seen.jobs.iter().filter(|job| job.movable && job.memory.is_some()) {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        for job in snapshot.jobs.iter().filter(|job| job.movable && job.memory.is_some()) {
             if self.0.insert(job.job.id) {
                 let (from, to, limit) = (None, NodeId(2), Action::NO_LIMIT);
                 let reason = || Reason::new(ReasonCode::new("next-in-turn", "a test"));
@@ -109,7 +105,7 @@ fn to_node_2(hog: &Hog) -> Watching {
 }
 
 fn scripted() {
-    let _still = Knob::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
     let (hog, all) = (Hog::new(), all_cpus());
     let mut watching = to_node_2(&hog);
     watching.until("the end of the move", |watching| !watching.moved.is_empty());
@@ -120,43 +116,45 @@ fn scripted() {
     assert_eq!(mask(hog.pid()), Some(nodes::cpus(2)));
     watching.end();
     assert_eq!(mask(hog.pid()), Some(all));
-    assert!(lives(hog.pid()), "it goes on");
+    assert!(lives(hog.pid()), "the process continues");
 }
 
 fn own_policy() {
-    let _still = Knob::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
     let (policy, all) = (MemoryPolicy::Bind([NodeId(0)].into_iter().collect()), all_cpus());
-    // It is inherited from the thread that starts it, as from numactl.
+    // The hog inherits the memory policy of the thread that starts it, as from numactl.
     let hog = std::thread::spawn(move || {
         linux::mempolicy::Prepared::new(&policy).apply().expect("node 0");
         Hog::new()
     });
-    let hog = hog.join().expect("it starts");
+    let hog = hog.join().expect("the program starts");
     let mut watching = to_node_2(&hog);
     let is_move =
         |outcome: &&Outcome| matches!(outcome.action, Some(sched::Action::MovePages { .. }));
-    watching.until("the wish", |watching| watching.outcomes.iter().any(|o| is_move(&o)));
-    let outcome = watching.outcomes.iter().find(is_move).expect("it was there");
+    watching.until("the outcome of the request", |watching| {
+        watching.outcomes.iter().any(|o| is_move(&o))
+    });
+    let outcome = watching.outcomes.iter().find(is_move).expect("an outcome");
     assert!(
         matches!(&outcome.result, OutcomeResult::Rejected { cause: RejectCause::Unmanaged, detail }
             if detail.contains("memory policy of its own")),
         "{outcome:?}"
     );
-    let board = watching.host.status().borrow().clone();
-    let alone = board.excluded.get(&ExclusionReason::OwnMemoryPolicy).expect("it is told");
-    assert_eq!(alone.examples, [(hog.pid(), "evenkeel".to_owned())]);
-    assert_eq!(mask(hog.pid()), Some(nodes::cpus(2)), "its threads are placed like any");
+    let status = watching.host.status().borrow().clone();
+    let excluded = status.excluded.get(&ExclusionReason::OwnMemoryPolicy).expect("an entry");
+    assert_eq!(excluded.examples, [(hog.pid(), "evenkeel".to_owned())]);
+    assert_eq!(mask(hog.pid()), Some(nodes::cpus(2)), "its threads are placed");
     watching.end();
     assert!(980 <= hog.permille_on_0());
     assert_eq!(mask(hog.pid()), Some(all));
 }
 
-/// Wishes memory on node 2 in every turn, once it may.
-struct Insists(Rc<Cell<bool>>);
+/// Requests memory on node 2 in every turn, once it is enabled.
+struct RepeatedMove(Rc<Cell<bool>>);
 
-impl Policy for Insists {
-    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        for job in seen.jobs.iter().filter(|_| self.0.get()) {
+impl Policy for RepeatedMove {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        for job in snapshot.jobs.iter().filter(|_| self.0.get()) {
             let (from, to, limit) = (None, NodeId(2), Action::NO_LIMIT);
             let action = Action::MovePages { from, to, limit };
             plan.request(
@@ -168,7 +166,7 @@ impl Policy for Insists {
     }
 
     fn name(&self) -> &str {
-        "insists"
+        "repeated-move"
     }
 
     fn interval(&self) -> Option<Nanos> {
@@ -177,36 +175,37 @@ impl Policy for Insists {
 }
 
 fn own_nodes() {
-    let _still = Knob::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
     let (hog, inside) = (Hog::new(), Hog::new());
-    let group = Group::new("evenkeel-nodes");
-    fs::write(group.0.join("cpuset.mems"), "0-1").expect("ours");
-    group.take(inside.pid());
-    let wishes = Rc::new(Cell::new(false));
+    let cgroup = TestCgroup::new("evenkeel-nodes");
+    cgroup.write("cpuset.mems", "0-1");
+    cgroup.add(inside.pid());
+    let is_enabled = Rc::new(Cell::new(false));
     let pids = [hog.pid(), inside.pid()];
-    let mut watching = Watching::with(Box::new(Insists(Rc::clone(&wishes))), &pids, |_| ());
-    watching.until("that one is looked after and the other left alone", |watching| {
-        let is_it = watching.board().managed.iter().any(|managed| managed.pid == hog.pid());
-        is_it && watching.left_alone(ExclusionReason::OwnAffinity, inside.pid())
+    let mut watching =
+        Watching::with(Box::new(RepeatedMove(Rc::clone(&is_enabled))), &pids, |_| ());
+    watching.until("one managed and one excluded process", |watching| {
+        let is_managed = watching.board().managed.iter().any(|managed| managed.pid == hog.pid());
+        is_managed && watching.left_alone(ExclusionReason::OwnAffinity, inside.pid())
     });
-    // One that comes to a cpuset while it is looked after: it is refused before anything is tried.
-    group.take(hog.pid());
-    wishes.set(true);
-    watching.until("the wish", |watching| !watching.outcomes.is_empty());
+    // A managed process moves to a cpuset: the host rejects the request before any system call.
+    cgroup.add(hog.pid());
+    is_enabled.set(true);
+    watching.until("the outcome of the request", |watching| !watching.outcomes.is_empty());
     let outcome = &watching.outcomes[0];
     assert!(
         matches!(&outcome.result, OutcomeResult::Rejected { cause: RejectCause::OutsideAllowed, detail }
             if detail.contains("to nodes 0-1")),
         "{outcome:?}"
     );
-    watching.until("that it is left alone too", |watching| {
+    watching.until("exclusion of the managed process", |watching| {
         watching.left_alone(ExclusionReason::OwnAffinity, hog.pid())
     });
     watching.end();
     assert!(980 <= hog.permille_on_0() && 980 <= inside.permille_on_0());
 }
 
-/// The program, watching a hog.
+/// `evenkeel watch` of a hog.
 struct Watch {
     child: Child,
     world: World,
@@ -215,18 +214,18 @@ struct Watch {
 impl Watch {
     fn new(hog: &Hog, args: &[&str]) -> Self {
         let world = World::new();
-        // One program with a class loads one node and no other, and this reading moves it then.
+        // The only job loads one node; `only_job=move` moves it.
         let policy = "dfs[interval=250ms,domains=node,only_job=move,memory=follow]";
         let (pid, journal) = (hog.pid().to_string(), world.path("w.jsonl"));
         let mut command = crate::tool::command(&["watch", "--pid", &pid, "--class", "*=8"]);
         command.args(["--policy", policy, "--quiet", "--journal"]).arg(journal).args(args);
         command.env(linux::undo::STATE_VARIABLE, world.path("state"));
-        Watch { child: command.spawn().expect("it starts"), world }
+        Watch { child: command.spawn().expect("the program starts"), world }
     }
 
     fn end_by(&mut self, by: Signal) {
         signal(self.child.id(), by);
-        self.child.wait().expect("ours");
+        self.child.wait().expect("own child");
     }
 
     fn restore(&self) {
@@ -249,43 +248,43 @@ impl Drop for Watch {
     }
 }
 
-/// Watches until the memory is gone from node 0.
-fn followed(hog: &Hog) -> Watch {
+/// Watches until less than 2 % of the memory is on node 0.
+fn watch_until_memory_follows(hog: &Hog) -> Watch {
     let watch = Watch::new(hog, &["--act"]);
-    nodes::until_or("its memory follows it", || hog.permille_on_0() <= 20, || watch.explain());
-    nodes::until("it is placed", || mask(hog.pid()) != Some(all_cpus()));
+    nodes::until_or("the page migration", || hog.permille_on_0() <= 20, || watch.explain());
+    nodes::until("the placement", || mask(hog.pid()) != Some(all_cpus()));
     watch
 }
 
 fn ended() {
-    let _still = Knob::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
     let (hog, all) = (Hog::new(), all_cpus());
-    let mut watch = followed(&hog);
+    let mut watch = watch_until_memory_follows(&hog);
     watch.end_by(Signal::TERM);
     assert_eq!(mask(hog.pid()), Some(all));
-    assert!(lives(hog.pid()), "it goes on");
-    assert!(hog.permille_on_0() <= 20, "memory is not put back");
-    let told = watch.explain().split_whitespace().collect::<Vec<_>>().join(" ");
-    for words in ["migration of its pages to node", "of its pages migrated to node"] {
-        assert!(told.contains(words), "{words}: {told}");
+    assert!(lives(hog.pid()), "the process continues");
+    assert!(hog.permille_on_0() <= 20, "memory stays on its node");
+    let explained = watch.explain().split_whitespace().collect::<Vec<_>>().join(" ");
+    for text in ["migration of its pages to node", "of its pages migrated to node"] {
+        assert!(explained.contains(text), "{text}: {explained}");
     }
 }
 
 fn killed() {
-    let _still = Knob::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
     let (hog, all) = (Hog::new(), all_cpus());
-    let mut watch = followed(&hog);
+    let mut watch = watch_until_memory_follows(&hog);
     watch.end_by(Signal::KILL);
     watch.restore();
     assert_eq!(mask(hog.pid()), Some(all));
-    assert!(lives(hog.pid()), "it goes on");
+    assert!(lives(hog.pid()), "the process continues");
 }
 
 fn only_watched() {
-    let _still = Knob::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::set(BALANCING, "0");
     let (hog, all) = (Hog::new(), all_cpus());
     let mut watch = Watch::new(&hog, &[]);
-    nodes::until("a wish that is only said", || {
+    nodes::until("a request that is not carried out", || {
         let text = std::fs::read_to_string(watch.world.path("w.jsonl")).unwrap_or_default();
         text.contains("dry-run")
     });

@@ -1,0 +1,306 @@
+//! Jobs with bound memory in cgroups (v2): their child processes stay on the node, their memory can be moved, and
+//! every cgroup is removed at the end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base::{Bytes, NodeId, NodeSet};
+use program::MemoryPolicy;
+use sched::{Action, CompletedPageMove, PageMoveEnd};
+
+use crate::Promise;
+use crate::cgroups::{ROOT, TestCgroup};
+use crate::evenkeel_run::EvenkeelRun;
+use crate::nodes::{self, KernelSetting};
+use crate::pages::wait_for_memory_sample;
+use crate::play::{Play, World, lives, signal};
+
+pub const ALL: &[Promise] = &[
+    ("memory_cgroups::children_and_page_cache_of_a_bound_job_stay_on_its_node", stays),
+    ("memory_cgroups::a_page_migration_widens_the_cgroup_and_narrows_it_afterwards", moves),
+    ("memory_cgroups::an_unusable_node_leaves_the_cgroup_unchanged", refused),
+    ("memory_cgroups::restore_after_sigkill_moves_processes_back_and_removes_the_cgroups", killed),
+    ("memory_cgroups::the_end_of_a_run_removes_cgroups_and_controller", ends),
+    ("memory_cgroups::a_user_run_uses_a_delegated_cgroup", delegated_cgroup),
+    ("memory_cgroups::processes_of_others_in_the_cgroup_are_not_moved", other_processes),
+];
+
+/// With this argument the test program is a job: it binds its memory to a node, allocates and sleeps.
+pub const BIND_OWN_MEMORY: &str = "bind-own-memory-to";
+
+const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+const UNPRIVILEGED: u32 = 65534;
+
+/// The job of [`BIND_OWN_MEMORY`].
+pub fn bind_own_memory(node: &str) {
+    let nodes: NodeSet = node.parse().expect("a node");
+    let bound = linux::mempolicy::Prepared::new(&MemoryPolicy::Bind(nodes)).apply();
+    eprintln!("bound to {node}: {bound:?}");
+    let memory = vec![1u8; 16 << 20];
+    std::thread::sleep(std::time::Duration::from_secs(300));
+    drop(memory);
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(&path).map_or_else(|_| String::new(), |text| text.trim().to_owned())
+}
+
+/// Folders of runs in a cgroup.
+fn folders(home: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home).expect("a cgroup").flatten().map(|entry| entry.path());
+    let is_run = |path: &PathBuf| {
+        path.is_dir()
+            && path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("evenkeel-"))
+    };
+    entries.filter(is_run).collect()
+}
+
+/// The cgroup of the first job of the only run.
+fn first_cgroup(home: &Path) -> PathBuf {
+    let folders = folders(home);
+    assert_eq!(folders.len(), 1, "{folders:?}");
+    let entries = fs::read_dir(&folders[0]).expect("a folder").flatten().map(|entry| entry.path());
+    let mut cgroups = entries.filter(|path| path.is_dir() && !path.ends_with("own"));
+    cgroups.next().expect("a cgroup")
+}
+
+fn cgroup_of(pid: u32) -> String {
+    read(format!("/proc/{pid}/cgroup"))
+}
+
+fn delegates_cpuset(home: &Path) -> bool {
+    read(home.join("cgroup.subtree_control")).split_whitespace().any(|name| name == "cpuset")
+}
+
+/// Disables the cpuset controller for all cgroups.
+fn without_controller() {
+    fs::write(Path::new(ROOT).join("cgroup.subtree_control"), "-cpuset")
+        .expect("an unused controller");
+    assert!(!delegates_cpuset(Path::new(ROOT)));
+}
+
+fn child_of(pid: u32) -> u32 {
+    let children = || linux::procfs::children("/".as_ref(), pid, pid).unwrap_or_default();
+    nodes::until("a child", || !children().is_empty());
+    children()[0]
+}
+
+/// The pages of a file that a process has mapped, by node.
+fn file_pages(pid: u32, name: &str) -> BTreeMap<u32, u64> {
+    let mut by_node = BTreeMap::new();
+    for line in read(format!("/proc/{pid}/numa_maps")).lines().filter(|line| line.contains(name)) {
+        let fields = line.split_whitespace().filter_map(|field| field.split_once('='));
+        for (key, count) in fields {
+            let Some(Ok(node)) = key.strip_prefix('N').map(str::parse::<u32>) else { continue };
+            *by_node.entry(node).or_default() += count.parse::<u64>().expect("a count");
+        }
+    }
+    by_node
+}
+
+fn stays() {
+    without_controller();
+    let (this, tool) = (std::env::current_exe().expect("this program"), crate::tool::path());
+    let text = format!(
+        "[[job]]\nname = \"self-bound\"\nmemory = \"bind:3\"\nshell = \"{} {BIND_OWN_MEMORY} 0 & wait\"\n\
+         [[job]]\nname = \"reader\"\nmemory = \"bind:2\"\n\
+         shell = \"cp {} copied && exec ./copied load hog --size 8M --for 300s --no-self-check\"\n\
+         [[job]]\nname = \"free\"\ncommand = [\"sleep\", \"300\"]\n",
+        this.display(),
+        tool.display()
+    );
+    let mut play = Play::new(&text);
+    let (self_bound, reader, free) =
+        (play.begin("self-bound"), play.begin("reader"), play.begin("free"));
+    let memory = nodes::wait_for_anonymous(child_of(self_bound), 16 * 1024);
+    assert_eq!(nodes::permille_on(&memory, 0), 0, "{memory:?}");
+    assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
+    nodes::wait_for_anonymous(reader, 8 * 1024);
+    let pages = file_pages(reader, "/copied");
+    assert_eq!(pages.keys().copied().collect::<Vec<_>>(), [2], "{pages:?}");
+    assert_eq!(cgroup_of(free), "0::/", "a job without bound memory stays in its cgroup");
+    assert_eq!(
+        read(format!("/proc/{self_bound}/status")).matches("Mems_allowed_list:\t3").count(),
+        1
+    );
+    let child = child_of(self_bound);
+    play.host_stop();
+    signal(child, rustix::process::Signal::KILL);
+    play.finish();
+    assert!(folders(Path::new(ROOT)).is_empty());
+    assert!(!delegates_cpuset(Path::new(ROOT)));
+}
+
+/// A hog of 32 MiB with its memory bound to node 0.
+fn hog_on_0() -> (Play, u32, PathBuf) {
+    let text = "[[job]]\nname = \"hog\"\nload = \"hog --size 32M --for 300s --no-self-check\"\n";
+    let mut play = Play::with(text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    play.wish("hog", Action::MemoryPolicy(MemoryPolicy::Bind([NodeId(0)].into_iter().collect())));
+    let pid = play.begin("hog");
+    let memory = nodes::wait_for_anonymous(pid, 32 * 1024);
+    assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
+    wait_for_memory_sample(&mut play, 32 * 1024);
+    (play, pid, first_cgroup(Path::new(ROOT)))
+}
+
+/// Moves the memory of the hog after `n` earlier moves, and returns the completed move.
+fn moved(play: &mut Play, n: usize, to: u32, limit: Bytes) -> CompletedPageMove {
+    play.wish("hog", Action::MovePages { from: None, to: NodeId(to), limit });
+    let all = |play: &Play| -> Vec<CompletedPageMove> {
+        play.story.iter().flat_map(|scene| scene.sample.page_moves_completed.clone()).collect()
+    };
+    play.until("the end of the move", |play| n < all(play).len() || !play.refused.is_empty());
+    assert!(play.refused.is_empty(), "{:?}", play.refused);
+    let ended = all(play).pop().expect("a completed move");
+    println!("{ended:?}");
+    ended
+}
+
+fn moves() {
+    let (_no_balancing, _no_huge_pages) =
+        (KernelSetting::set(BALANCING, "0"), KernelSetting::set(HUGE, "never"));
+    let (mut play, pid, group) = hog_on_0();
+    assert_eq!(read(group.join("cpuset.mems")), "0");
+    let ended = moved(&mut play, 0, 2, Action::NO_LIMIT);
+    assert_eq!((ended.stopped_by, ended.detail.as_str()), (PageMoveEnd::Done, ""), "{ended:?}");
+    assert!(30 << 20 <= ended.moved.0, "{ended:?}");
+    assert_eq!(read(group.join("cpuset.mems")), "2", "narrowed after the move");
+    let memory = nodes::anonymous_kib(pid);
+    assert_eq!(memory.keys().copied().collect::<Vec<_>>(), [2], "{memory:?}");
+    // The end of the move samples the pages. The next move is partial, and the cgroup keeps both nodes.
+    let ended = moved(&mut play, 1, 1, Bytes::from_mib(16));
+    assert_eq!(ended.stopped_by, PageMoveEnd::Limit, "{ended:?}");
+    assert!(ended.detail.contains("keeps nodes 1-2"), "{ended:?}");
+    assert_eq!(read(group.join("cpuset.mems")), "1-2");
+    let memory = nodes::anonymous_kib(pid);
+    assert_eq!(memory.get(&1), Some(&(16 * 1024)), "{memory:?}");
+    play.host_stop();
+    play.finish();
+    assert!(folders(Path::new(ROOT)).is_empty());
+}
+
+fn refused() {
+    let root = Path::new("/");
+    let home =
+        linux::cgroup::choose(root, linux::cgroup::CgroupMode::Auto).home.expect("the root cgroup");
+    let groups = linux::cgroup::RunCgroups::new(root, home, "test").expect("a name");
+    groups.prepare().expect("root privileges");
+    let node = |text: &str| text.parse::<NodeSet>().expect("a list");
+    let group = groups.make(0, "a", &node("1"));
+    let none = groups.make(1, "b", &node("77"));
+    let kept = group.as_ref().map(|group| (group.set_nodes(&node("77"), false), group.nodes()));
+    groups.take_back().expect("an empty cgroup");
+    println!("{none:?} {kept:?}");
+    assert!(none.expect_err("no such node").contains("cannot have nodes 77"));
+    let (set, nodes) = kept.expect("made");
+    assert!(set.is_err() && nodes.expect("read") == node("1"));
+    assert!(folders(Path::new(ROOT)).is_empty());
+}
+
+const BOUND: &str = "[[job]]\nname = \"hog\"\nload = \"hog --size 2M --for 300s --no-self-check\"\n\
+                     class = 8\nmemory = \"bind:3\"\ncopies = 2\n\
+                     [[job]]\nname = \"free\"\ncommand = [\"sleep\", \"300\"]\n";
+
+fn killed() {
+    without_controller();
+    let world = World::new();
+    let mut run = EvenkeelRun::run(&world, BOUND, &["--policy", "dfs"]);
+    let pids = run.wait_for_start(3);
+    let root = Path::new(ROOT);
+    assert!(delegates_cpuset(root) && folders(root).len() == 1);
+    let in_group = |pid: &&u32| cgroup_of(**pid).contains("evenkeel-");
+    assert_eq!(pids.iter().filter(in_group).count(), 2);
+    run.kill();
+    assert!(pids.iter().filter(in_group).count() == 2, "the jobs stay in their cgroups");
+    let output = run.restore();
+    println!("{output}");
+    assert!(output.contains("groups in /sys/fs/cgroup/evenkeel-"), "{output}");
+    for &pid in &pids {
+        assert!(lives(pid));
+        assert_eq!(cgroup_of(pid), "0::/");
+        let all = read(format!("/proc/{pid}/status")).contains("Mems_allowed_list:\t0-3");
+        assert!(all, "all nodes are allowed again");
+    }
+    assert!(folders(root).is_empty() && !delegates_cpuset(root));
+}
+
+fn ends() {
+    without_controller();
+    let world = World::new();
+    let mut run = EvenkeelRun::run(&world, BOUND, &["--policy", "spread", "--cgroups", "v2"]);
+    run.wait_for_start(3);
+    assert_eq!(read(first_cgroup(Path::new(ROOT)).join("cpuset.mems")), "3");
+    run.stop();
+    assert!(
+        folders(Path::new(ROOT)).is_empty() && !delegates_cpuset(Path::new(ROOT)),
+        "{}",
+        run.output
+    );
+}
+
+/// A cgroup that root has delegated to an unprivileged user.
+fn delegated() -> TestCgroup {
+    let cgroup = TestCgroup::new("delegated");
+    for name in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+        chown(cgroup.0.join(name), Some(UNPRIVILEGED), Some(UNPRIVILEGED)).expect("root privileges");
+    }
+    cgroup
+}
+
+/// A folder of an unprivileged user.
+fn folder_of_unprivileged_user() -> World {
+    let world = World::new();
+    chown(world.folder.path(), Some(UNPRIVILEGED), Some(UNPRIVILEGED)).expect("root privileges");
+    world
+}
+
+fn delegated_cgroup() {
+    let cgroup = delegated();
+    let world = folder_of_unprivileged_user();
+    let mut run = EvenkeelRun::run_as(UNPRIVILEGED, &cgroup.0, &world, BOUND, &["--policy", "dfs"]);
+    let pids = run.wait_for_start(3);
+    let group = first_cgroup(&cgroup.0);
+    assert_eq!(read(group.join("cpuset.mems")), "3");
+    let memory = nodes::wait_for_anonymous(pids[0], 2 * 1024);
+    assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
+    // A cgroup with children has no processes of its own: evenkeel is in a cgroup beside them.
+    assert_eq!(read(cgroup.0.join("cgroup.procs")), "");
+    assert!(cgroup_of(pids[2]).ends_with("/own"), "{}", cgroup_of(pids[2]));
+    run.stop();
+    assert!(folders(&cgroup.0).is_empty(), "{}", run.output);
+    assert!(!delegates_cpuset(&cgroup.0), "{}", run.output);
+    // The same after SIGKILL.
+    let world = folder_of_unprivileged_user();
+    let mut run = EvenkeelRun::run_as(UNPRIVILEGED, &cgroup.0, &world, BOUND, &["--policy", "dfs"]);
+    let pids = run.wait_for_start(3);
+    run.kill();
+    println!("{}", run.restore_as(UNPRIVILEGED));
+    assert!(folders(&cgroup.0).is_empty() && !delegates_cpuset(&cgroup.0));
+    pids.iter().for_each(|&pid| assert_eq!(cgroup_of(pid), "0::/delegated"));
+}
+
+fn other_processes() {
+    let cgroup = delegated();
+    let mut sleeper = Command::new("sleep").arg("300").spawn().expect("sleep");
+    fs::write(cgroup.0.join("cgroup.procs"), sleeper.id().to_string()).expect("root privileges");
+    let world = folder_of_unprivileged_user();
+    let mut run = EvenkeelRun::run_as(UNPRIVILEGED, &cgroup.0, &world, BOUND, &["--cgroups", "v2"]);
+    run.wait();
+    assert!(run.output.contains("processes that are not ours live in"), "{}", run.output);
+    // Without `--cgroups` the run continues and reports it.
+    let world = folder_of_unprivileged_user();
+    let mut run = EvenkeelRun::run_as(UNPRIVILEGED, &cgroup.0, &world, BOUND, &[]);
+    let pids = run.wait_for_start(3);
+    let memory = nodes::wait_for_anonymous(pids[0], 2 * 1024);
+    assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
+    assert!(folders(&cgroup.0).is_empty());
+    nodes::until("the note", || run.journal().contains("not by a cgroup"));
+    run.stop();
+    assert_eq!(cgroup_of(sleeper.id()), "0::/delegated", "the process was not moved");
+    let _ = sleeper.kill();
+    let _ = sleeper.wait();
+}

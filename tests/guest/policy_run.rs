@@ -1,0 +1,143 @@
+//! A run of hogs under one policy: the affinity masks of the jobs, and the nodes of their pages.
+//!
+//! ```text
+//!   workload ── evenkeel run --policy X ──► masks (sched_getaffinity), pages (numa_maps)
+//!                     └ SIGKILL at the end ── evenkeel restore ──► every mask restored, no undo record left
+//! ```
+//!
+//! The guest has no hardware counters, so each job declares a profile. The three profiles belong to different
+//! classes of every policy.
+
+use std::collections::BTreeMap;
+
+use base::CpuSet;
+
+use crate::evenkeel_run::EvenkeelRun;
+use crate::nodes::{self, KernelSetting};
+use crate::play::{World, lives, mask};
+
+const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+
+/// Name, and misses and last-level cache accesses per 1000 instructions. At 10^9 instructions per second the first
+/// has 2.6 GB/s of memory traffic: a devil, in Group 1 of the divided policy. The second is cache-sensitive and
+/// causes no contention.
+const PROFILES: [(&str, f64, f64); 3] =
+    [("devil", 40.0, 60.0), ("rabbit", 0.5, 50.0), ("turtle", 0.1, 0.5)];
+
+/// Memory of each hog.
+pub const HOG_KIB: u64 = 2 * 1024;
+
+/// A run with its started jobs.
+pub struct PolicyRun {
+    tool: EvenkeelRun,
+    pids: Vec<u32>,
+    all: CpuSet,
+    _world: World,
+    _no_balancing: KernelSetting,
+}
+
+/// A hog with further keys in its section of the workload file.
+pub fn hog(name: &str, lines: &str) -> String {
+    format!(
+        "[[job]]\nname = \"{name}\"\nload = \"hog --size 2M --for 300s --no-self-check\"\n{lines}\n"
+    )
+}
+
+/// One hog per letter; the letter selects its profile: `d`, `r` or `t`.
+pub fn hogs(letters: &str) -> String {
+    let one = |(idx, letter): (usize, char)| {
+        let profile = PROFILES.iter().find(|(name, ..)| name.starts_with(letter));
+        let profile = profile.expect("a profile").0;
+        hog(&format!("{profile}-{idx}"), &format!("profile = \"{profile}\""))
+    };
+    letters.chars().enumerate().map(one).collect()
+}
+
+/// A folder with the profiles.
+pub fn world() -> World {
+    let world = World::new();
+    for (name, misses, accesses) in PROFILES {
+        let text = format!(
+            "version = 1\nname = \"{name}\"\ncpu_time_ns = 10000000000\n[[phase]]\nshare = 1.0\n\
+             instructions = 1e10\ncycles_per_instruction = 2.0\nllc_accesses_per_1000 = {accesses:?}\n\
+             [phase.curve]\ncache_bytes = [1048576, 1073741824]\n\
+             misses_per_1000 = [{misses:?}, {misses:?}]\n"
+        );
+        std::fs::write(world.path(&format!("{name}.profile.toml")), text).expect("own file");
+    }
+    world
+}
+
+impl PolicyRun {
+    /// Starts `n_jobs` jobs under a policy and waits until all have allocated their memory.
+    pub fn start(policy: &str, jobs: &str, n_jobs: usize) -> Self {
+        let still = KernelSetting::set(BALANCING, "0");
+        let (world, all) = (world(), linux::affinity::get(0).expect("own mask"));
+        let mut tool = EvenkeelRun::run(&world, jobs, &["--policy", policy, "--seed", "5"]);
+        tool.wait_for_start(n_jobs);
+        let pids: Vec<u32> = tool.processes().into_values().collect();
+        assert_eq!(pids.len(), n_jobs, "one process per job");
+        let run = PolicyRun { tool, pids, all, _world: world, _no_balancing: still };
+        for job in 0..n_jobs {
+            run.until("all memory of a job", || HOG_KIB <= run.memory(job).values().sum());
+        }
+        run
+    }
+
+    /// Polls a condition until it holds; a failure prints the masks and `evenkeel explain`.
+    pub fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let alive = || self.pids.iter().all(|&pid| lives(pid));
+        let details = || {
+            let masks: Vec<_> = (0..self.pids.len()).map(|job| self.mask(job)).collect();
+            format!("{masks:?}\n{}", self.tool.explain())
+        };
+        nodes::until_or(what, || !alive() || holds(), details);
+        assert!(alive(), "a job exited before: {what}\n{}", details());
+    }
+
+    pub fn mask(&self, job: usize) -> CpuSet {
+        mask(self.pids[job]).unwrap_or_default()
+    }
+
+    /// The node that contains the mask of a job.
+    pub fn node(&self, job: usize) -> Option<u32> {
+        nodes::node_of(&self.mask(job))
+    }
+
+    /// The jobs bound to each node; `u32::MAX` for a mask of several nodes.
+    pub fn by_node(&self) -> BTreeMap<u32, Vec<usize>> {
+        let mut by_node: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for job in 0..self.pids.len() {
+            by_node.entry(self.node(job).unwrap_or(u32::MAX)).or_default().push(job);
+        }
+        by_node
+    }
+
+    pub fn memory(&self, job: usize) -> BTreeMap<u32, u64> {
+        nodes::anonymous_kib(self.pids[job])
+    }
+
+    /// Whether 98 % of the pages of a job are on a node.
+    pub fn has_memory_on(&self, job: usize, node: u32) -> bool {
+        980 <= nodes::permille_on(&self.memory(job), node)
+    }
+
+    pub fn explain(&self) -> String {
+        self.tool.explain().split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    pub fn journal(&self) -> String {
+        self.tool.journal()
+    }
+
+    /// Kills evenkeel and restores: the jobs continue with their former masks, and no undo record is left.
+    pub fn kill_and_restore(mut self) {
+        self.tool.kill();
+        let output = self.tool.restore();
+        for &pid in &self.pids {
+            assert!(lives(pid), "a job outlives evenkeel: {output}");
+            assert_eq!(mask(pid).as_ref(), Some(&self.all), "{pid}: {output}");
+        }
+        assert!(self.tool.records().is_empty(), "{:?}: {output}", self.tool.records());
+    }
+}

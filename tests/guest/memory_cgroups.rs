@@ -246,7 +246,8 @@ fn ends() {
 fn delegated() -> TestCgroup {
     let cgroup = TestCgroup::new("delegated");
     for name in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
-        chown(cgroup.0.join(name), Some(UNPRIVILEGED), Some(UNPRIVILEGED)).expect("root privileges");
+        chown(cgroup.0.join(name), Some(UNPRIVILEGED), Some(UNPRIVILEGED))
+            .expect("root privileges");
     }
     cgroup
 }

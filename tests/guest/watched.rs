@@ -183,14 +183,13 @@ fn isolated() {
     let _list = IsolatedAtBoot::some();
     let isolated = linux::system::isolated_cpus("/".as_ref()).expect("lists");
     let own = all_cpus();
-    // As after `taskset`, or in a cpuset made anew: both give isolated CPUs back. The first process is
-    // who tells what is ordinary.
-    let bind_us = |cpus: &CpuSet| {
+    // `taskset` and a new cpuset can contain isolated CPUs. The ordinary mask is that of process 1.
+    let bind_init_and_self = |cpus: &CpuSet| {
         for pid in [0, 1] {
             linux::affinity::set(pid, cpus).expect("root privileges");
         }
     };
-    bind_us(&own.or(&isolated));
+    bind_init_and_self(&own.or(&isolated));
     let (burner, bound) = (Burner::new(), Burner::new());
     let before = burner.mask();
     linux::affinity::set(bound.pid(), &isolated).expect("root privileges");
@@ -199,7 +198,7 @@ fn isolated() {
     assert!(!burner.mask().iter().any(|cpu: CpuId| isolated.contains(cpu)), "{}", burner.mask());
     watching.end();
     assert_eq!((burner.mask(), bound.mask()), (before, isolated));
-    bind_us(&own);
+    bind_init_and_self(&own);
 }
 
 fn partition() {

@@ -21,12 +21,12 @@ pub enum JournalError {
         path: PathBuf,
         /// Line number, from 1.
         line: u64,
-        /// What is invalid.
+        /// The defect.
         cause: LineError,
     },
 }
 
-/// What is invalid in a line.
+/// The defect of a line.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// The file has no line.
@@ -57,7 +57,7 @@ pub enum LineError {
         field: &'static str,
         /// Its value.
         found: String,
-        /// What is valid, as a noun phrase.
+        /// The valid values, as a noun phrase.
         expected: &'static str,
     },
     /// The machine in the header is invalid.

@@ -26,6 +26,7 @@ mod job_history;
 mod job_record;
 mod part_files;
 mod read;
+mod recorded_turn;
 mod replay;
 mod wire;
 mod write;
@@ -35,7 +36,8 @@ pub use error::{JournalError, LineError};
 pub use header::{Header, PolicyUsed, RunEnd, RunStatus};
 pub use job_history::{JobHistory, JobPhase, JobProgress, PageMoveTotals};
 pub use job_record::{JobChange, JobRecord};
-pub use read::{RecordedTurn, Recording, read};
+pub use read::{Recording, read};
+pub use recorded_turn::RecordedTurn;
 pub use replay::{ReplayError, ReplaySummary, replay};
 pub use write::{JournalWriter, Limits};
 

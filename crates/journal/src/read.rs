@@ -4,69 +4,15 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use engine::{LoadBasis, LoadSample, TurnRecord};
-use sched::{Outcome, Plan, Rejection, Sample, Tiers, Turn};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::part_files::numbered;
 use crate::wire::{CheckpointLine, EndLine, HeaderLine, PartNumber, TurnLine};
-use crate::{Checkpoint, FORMAT, Header, JournalError, LineError, RunEnd};
+use crate::{Checkpoint, FORMAT, Header, JournalError, LineError, RecordedTurn, RunEnd};
 
 /// Length limit of a line. Ten thousand tasks need about one megabyte.
 const LINE_BYTES_MAX: u64 = 256 << 20;
-
-/// One turn of a journal. It owns what the [`TurnRecord`] of a running engine borrows.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RecordedTurn {
-    /// Number, time and causes.
-    pub turn: Turn,
-    /// The raw sample: only what changed.
-    pub sample: Sample,
-    /// Load of each domain, in turns that end an interval.
-    pub loads: Option<LoadSample>,
-    /// Level and signal tier of the loads, where they changed in a turn without loads.
-    pub load_basis: Option<LoadBasis>,
-    /// Signal tier of each value, where one changed.
-    pub signals: Option<Tiers>,
-    /// The plan of the policy.
-    pub plan: Plan,
-    /// Requests that the guard rejected.
-    pub rejected: Vec<Rejection>,
-    /// Outcomes of the other requests and of the starts of due jobs.
-    pub outcomes: Vec<Outcome>,
-}
-
-impl RecordedTurn {
-    /// The turn as sinks receive it.
-    pub fn record(&self) -> TurnRecord<'_> {
-        TurnRecord {
-            turn: &self.turn,
-            sample: &self.sample,
-            loads: self.loads.as_ref(),
-            load_basis: self.load_basis,
-            signals: self.signals,
-            plan: &self.plan,
-            rejected: &self.rejected,
-            outcomes: &self.outcomes,
-        }
-    }
-}
-
-impl From<&TurnRecord<'_>> for RecordedTurn {
-    fn from(record: &TurnRecord<'_>) -> Self {
-        RecordedTurn {
-            turn: record.turn.clone(),
-            sample: record.sample.clone(),
-            loads: record.loads.cloned(),
-            load_basis: record.load_basis,
-            signals: record.signals,
-            plan: record.plan.clone(),
-            rejected: record.rejected.to_vec(),
-            outcomes: record.outcomes.to_vec(),
-        }
-    }
-}
 
 /// An open journal: the header, and an iterator over its turns.
 #[derive(Debug)]

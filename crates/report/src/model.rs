@@ -152,7 +152,7 @@ record! {
     CounterRow {
         event: String, "Event", Plain, "Name of the event, as in journals.";
         value: u64, "Value", Count, "Counter value; scaled to the enabled time if the counter was multiplexed.";
-        unit: String, "Unit", Plain, "What is counted.";
+        unit: String, "Unit", Plain, "Unit of the value.";
         running_permille: Option<u32>, "Running", Plain, "Share of the enabled time in which the counter was running, in permille. Only set for multiplexed counters, whose value is an estimate.";
     }
 }
@@ -274,7 +274,7 @@ record! {
         to_ns: u64, "To", Nanos, "End of the series.";
         level: String, "Placed on", Plain, "Level of the domains: node, llc or core.";
         tier: String, "Signal tier", Plain, "Data source of the loads.";
-        unit: String, "Unit", Plain, "What one memory operation is. Loads of different units cannot be compared.";
+        unit: String, "Unit", Plain, "Definition of a memory operation. Loads with different units are not comparable.";
         domains: Vec<DomainRow>, "Domains", Plain, "The domains, in the order of the values in the points.";
         points: Vec<LoadPoint>, "Points", Plain, "The values over time. Adjacent intervals are merged when there are very many.";
     }

@@ -4,7 +4,7 @@ use base::{Bytes, Nanos};
 use sched::{ReasonCode, RejectCause};
 use serde::{Deserialize, Serialize};
 
-use super::fields::set;
+use super::fields::{Encoded, set};
 use super::is_default;
 use super::memory::{ActivePageMoveField, CompletedPageMoveLine};
 use super::plan::{ReasonField, reject_cause};
@@ -106,7 +106,7 @@ impl From<&JobProgress> for JobProgressField {
             phase: job.phase,
             started_ns: job.started.map(|at| at.0),
             ended_ns: job.ended.as_ref().map(|(at, _)| at.0),
-            exit: job.ended.as_ref().map(|(_, exit)| exit.into()),
+            exit: job.ended.as_ref().map(|(_, exit)| exit.encode()),
             n_starts: job.n_starts,
             n_moves: job.n_moves,
             placed: job.placed.as_ref().map(ToString::to_string),
@@ -132,7 +132,10 @@ impl JobProgressField {
         Ok(JobProgress {
             phase: self.phase,
             started: self.started_ns.map(Nanos),
-            ended: self.ended_ns.zip(self.exit).map(|(at, exit)| (Nanos(at), exit.into())),
+            ended: self
+                .ended_ns
+                .zip(self.exit)
+                .map(|(at, exit)| (Nanos(at), Encoded::decode(exit))),
             n_starts: self.n_starts,
             n_moves: self.n_moves,
             placed: self.placed.map(|text| set("placed", &text)).transpose()?,

@@ -1,11 +1,79 @@
-//! Fields of several lines: sets, counter values, targets and memory policies.
+//! Fields of several lines: ids, sets, counter values, targets and memory policies.
 
-use base::{IdSet, JobId, NodeSet, SetId, TaskId};
+use base::{Bytes, CpuId, IdSet, JobId, LlcId, Nanos, NodeId, NodeSet, SetId, TaskId};
 use program::MemoryPolicy;
 use sched::{CounterReading, SignalTier, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::LineError;
+
+/// A value and its encoding in a line.
+pub(crate) trait Encoded<F> {
+    fn encode(&self) -> F;
+    fn decode(field: F) -> Self;
+}
+
+macro_rules! newtype_fields {
+    ($($kind:ident: $field:ty),*) => {
+        $(impl Encoded<$field> for $kind {
+            fn encode(&self) -> $field {
+                self.0
+            }
+            fn decode(field: $field) -> Self {
+                $kind(field)
+            }
+        })*
+    };
+}
+
+macro_rules! plain_fields {
+    ($($kind:ty),*) => {
+        $(impl Encoded<$kind> for $kind {
+            fn encode(&self) -> $kind {
+                *self
+            }
+            fn decode(field: $kind) -> Self {
+                field
+            }
+        })*
+    };
+}
+
+newtype_fields! { Bytes: u64, Nanos: u64, CpuId: u32, JobId: u32, LlcId: u32, NodeId: u32 }
+plain_fields! { bool, u8, u32, u64 }
+
+impl<F, T: Encoded<F>> Encoded<Option<F>> for Option<T> {
+    fn encode(&self) -> Option<F> {
+        self.as_ref().map(T::encode)
+    }
+    fn decode(field: Option<F>) -> Self {
+        field.map(T::decode)
+    }
+}
+
+/// Defines the fields of a line that correspond to those of a type, and the conversions. One row per field has
+/// its name and type in the line, and its name in the type.
+macro_rules! fields_of {
+    ($(#[$meta:meta])* $Line:ident for $Type:ty {
+        $($(#[$attribute:meta])* $name:ident: $kind:ty = $field:ident,)*
+    }) => {
+        #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        $(#[$meta])*
+        pub(crate) struct $Line {
+            $($(#[$attribute])* pub $name: $kind,)*
+        }
+
+        impl crate::wire::fields::Encoded<$Line> for $Type {
+            fn encode(&self) -> $Line {
+                $Line { $($name: crate::wire::fields::Encoded::encode(&self.$field),)* }
+            }
+            fn decode(line: $Line) -> Self {
+                Self { $($field: crate::wire::fields::Encoded::decode(line.$name),)* }
+            }
+        }
+    };
+}
+pub(crate) use fields_of;
 
 /// Parses Linux list text.
 pub(crate) fn set<T: SetId>(field: &'static str, text: &str) -> Result<IdSet<T>, LineError> {
@@ -22,9 +90,9 @@ pub(crate) enum ReadingField {
     Multiplexed(u64, u64, u64),
 }
 
-impl From<CounterReading> for ReadingField {
-    fn from(reading: CounterReading) -> Self {
-        let CounterReading { value, enabled_ns, running_ns } = reading;
+impl Encoded<ReadingField> for CounterReading {
+    fn encode(&self) -> ReadingField {
+        let CounterReading { value, enabled_ns, running_ns } = *self;
         match (enabled_ns, running_ns) {
             (0, 0) => ReadingField::Untimed(value),
             (enabled_ns, running_ns) if enabled_ns == running_ns => {
@@ -33,10 +101,8 @@ impl From<CounterReading> for ReadingField {
             (enabled_ns, running_ns) => ReadingField::Multiplexed(value, enabled_ns, running_ns),
         }
     }
-}
 
-impl From<ReadingField> for CounterReading {
-    fn from(field: ReadingField) -> Self {
+    fn decode(field: ReadingField) -> Self {
         let (value, enabled_ns, running_ns) = match field {
             ReadingField::Untimed(value) => (value, 0, 0),
             ReadingField::AlwaysRunning(value, ns) => (value, ns, ns),

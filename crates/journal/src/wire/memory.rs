@@ -7,7 +7,7 @@ use sched::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::fields::{TargetField, TaskField, task_in, task_out};
+use super::fields::{Encoded, TargetField, TaskField, fields_of, task_in, task_out};
 use super::is_default;
 use crate::LineError;
 
@@ -34,17 +34,18 @@ pub(crate) struct ProcessMemoryLine {
     pub at_ns: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct NodeMemoryField {
-    pub node: u32,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub small_bytes: u64,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub huge_bytes: u64,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub file_bytes: u64,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub shared_bytes: u64,
+fields_of! {
+    NodeMemoryField for NodeMemory {
+        node: u32 = node,
+        #[serde(skip_serializing_if = "is_default", default)]
+        small_bytes: u64 = small,
+        #[serde(skip_serializing_if = "is_default", default)]
+        huge_bytes: u64 = huge,
+        #[serde(skip_serializing_if = "is_default", default)]
+        file_bytes: u64 = file,
+        #[serde(skip_serializing_if = "is_default", default)]
+        shared_bytes: u64 = shared,
+    }
 }
 
 /// A page migration in progress, in a checkpoint.
@@ -79,24 +80,26 @@ pub(crate) struct CompletedPageMoveLine {
     pub detail: String,
 }
 
-/// Bytes that were not moved, by the result that the kernel reported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-pub(crate) struct FailedPagesField {
-    #[serde(skip_serializing_if = "is_default")]
-    pub busy: u64,
-    #[serde(skip_serializing_if = "is_default")]
-    pub no_memory: u64,
-    #[serde(skip_serializing_if = "is_default")]
-    pub not_present: u64,
-    #[serde(skip_serializing_if = "is_default")]
-    pub not_permitted: u64,
-    #[serde(skip_serializing_if = "is_default")]
-    pub elsewhere: u64,
-    #[serde(skip_serializing_if = "is_default")]
-    pub exited: u64,
-    #[serde(skip_serializing_if = "is_default")]
-    pub other: u64,
+fields_of! {
+    /// Bytes that were not moved, by the result that the kernel reported.
+    #[derive(Default)]
+    #[serde(rename_all = "kebab-case", default)]
+    FailedPagesField for FailedPages {
+        #[serde(skip_serializing_if = "is_default")]
+        busy: u64 = busy,
+        #[serde(skip_serializing_if = "is_default")]
+        no_memory: u64 = no_memory,
+        #[serde(skip_serializing_if = "is_default")]
+        not_present: u64 = not_present,
+        #[serde(skip_serializing_if = "is_default")]
+        not_permitted: u64 = not_permitted,
+        #[serde(skip_serializing_if = "is_default")]
+        elsewhere: u64 = elsewhere,
+        #[serde(skip_serializing_if = "is_default")]
+        exited: u64 = exited,
+        #[serde(skip_serializing_if = "is_default")]
+        other: u64 = other,
+    }
 }
 
 fn complete() -> u16 {
@@ -129,7 +132,7 @@ impl From<&ProcessMemory> for ProcessMemoryLine {
         ProcessMemoryLine {
             job: memory.job.0,
             process: task_out(memory.process),
-            nodes: memory.nodes.iter().map(NodeMemoryField::from).collect(),
+            nodes: memory.nodes.iter().map(Encoded::encode).collect(),
             sampled_permille: memory.sampled_permille,
             at_ns: memory.at.0,
         }
@@ -141,33 +144,9 @@ impl From<ProcessMemoryLine> for ProcessMemory {
         ProcessMemory {
             job: JobId(line.job),
             process: task_in(line.process),
-            nodes: line.nodes.into_iter().map(NodeMemory::from).collect(),
+            nodes: line.nodes.into_iter().map(Encoded::decode).collect(),
             sampled_permille: line.sampled_permille,
             at: Nanos(line.at_ns),
-        }
-    }
-}
-
-impl From<&NodeMemory> for NodeMemoryField {
-    fn from(memory: &NodeMemory) -> Self {
-        NodeMemoryField {
-            node: memory.node.0,
-            small_bytes: memory.small.0,
-            huge_bytes: memory.huge.0,
-            file_bytes: memory.file.0,
-            shared_bytes: memory.shared.0,
-        }
-    }
-}
-
-impl From<NodeMemoryField> for NodeMemory {
-    fn from(field: NodeMemoryField) -> Self {
-        NodeMemory {
-            node: NodeId(field.node),
-            small: Bytes(field.small_bytes),
-            huge: Bytes(field.huge_bytes),
-            file: Bytes(field.file_bytes),
-            shared: Bytes(field.shared_bytes),
         }
     }
 }
@@ -203,7 +182,7 @@ impl From<&CompletedPageMove> for CompletedPageMoveLine {
             pages: (moved.from, moved.to, moved.limit).into(),
             requested_bytes: moved.requested.0,
             moved_bytes: moved.moved.0,
-            failed: moved.failed.into(),
+            failed: moved.failed.encode(),
             not_attempted_bytes: moved.not_attempted.0,
             duration_ns: moved.duration.0,
             in_kernel_ns: moved.in_kernel.0,
@@ -229,40 +208,12 @@ impl CompletedPageMoveLine {
             limit,
             requested: Bytes(self.requested_bytes),
             moved: Bytes(self.moved_bytes),
-            failed: self.failed.into(),
+            failed: Encoded::decode(self.failed),
             not_attempted: Bytes(self.not_attempted_bytes),
             duration: Nanos(self.duration_ns),
             in_kernel: Nanos(self.in_kernel_ns),
             stopped_by,
             detail: self.detail,
         })
-    }
-}
-
-impl From<FailedPages> for FailedPagesField {
-    fn from(failed: FailedPages) -> Self {
-        FailedPagesField {
-            busy: failed.busy.0,
-            no_memory: failed.no_memory.0,
-            not_present: failed.not_present.0,
-            not_permitted: failed.not_permitted.0,
-            elsewhere: failed.elsewhere.0,
-            exited: failed.exited.0,
-            other: failed.other.0,
-        }
-    }
-}
-
-impl From<FailedPagesField> for FailedPages {
-    fn from(field: FailedPagesField) -> Self {
-        FailedPages {
-            busy: Bytes(field.busy),
-            no_memory: Bytes(field.no_memory),
-            not_present: Bytes(field.not_present),
-            not_permitted: Bytes(field.not_permitted),
-            elsewhere: Bytes(field.elsewhere),
-            exited: Bytes(field.exited),
-            other: Bytes(field.other),
-        }
     }
 }

@@ -1,13 +1,13 @@
 //! The raw sample of a turn.
 
-use base::{Bytes, CpuId, JobId, Nanos, NodeId};
+use base::{CpuId, JobId, Nanos};
 use sched::{
-    DetachCause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings, Sample, TaskSample,
-    UnmanagedCause,
+    Counters, DetachCause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings, Sample,
+    TaskSample, UnmanagedCause,
 };
 use serde::{Deserialize, Serialize};
 
-use super::fields::{ReadingField, TaskField, set, task_in, task_out};
+use super::fields::{Encoded, ReadingField, TaskField, fields_of, set, task_in, task_out};
 use super::is_default;
 use super::job::JobLine;
 use super::memory::{CompletedPageMoveLine, ProcessMemoryLine};
@@ -80,28 +80,29 @@ pub(crate) enum UnmanagedField {
     NotPermitted {},
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct JobExitField {
-    #[serde(flatten)]
-    pub status: ExitStatusField,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub stopped_by_host: bool,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub restarts: bool,
-    pub wall_ns: u64,
-    pub user_ns: u64,
-    pub system_ns: u64,
-    pub max_resident_bytes: u64,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub wait_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub n_migrations: Option<u64>,
-    #[serde(skip_serializing_if = "CountersField::is_empty", default)]
-    pub counters: CountersField,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub traffic_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub n_orphans: u32,
+fields_of! {
+    JobExitField for JobExit {
+        #[serde(flatten)]
+        status: ExitStatusField = status,
+        #[serde(skip_serializing_if = "is_default", default)]
+        stopped_by_host: bool = stopped_by_host,
+        #[serde(skip_serializing_if = "is_default", default)]
+        restarts: bool = restarts,
+        wall_ns: u64 = wall,
+        user_ns: u64 = user,
+        system_ns: u64 = system,
+        max_resident_bytes: u64 = max_resident,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        wait_ns: Option<u64> = wait,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        n_migrations: Option<u64> = n_migrations,
+        #[serde(skip_serializing_if = "CountersField::is_empty", default)]
+        counters: CountersField = counters,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        traffic_bytes: Option<u64> = traffic,
+        #[serde(skip_serializing_if = "is_default", default)]
+        n_orphans: u32 = n_orphans,
+    }
 }
 
 /// `"exit": 0` or `"signal": 9`.
@@ -132,47 +133,45 @@ pub(crate) struct TaskLine {
     pub includes_children: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct NodeLine {
-    pub node: u32,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub free_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub reclaimable_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub controller_ops: Option<ReadingField>,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub counter_bits: u8,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub read_bytes: Option<ReadingField>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub written_bytes: Option<ReadingField>,
+fields_of! {
+    NodeLine for NodeSample {
+        node: u32 = node,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        free_bytes: Option<u64> = memory_free,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        reclaimable_bytes: Option<u64> = memory_reclaimable,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        controller_ops: Option<ReadingField> = controller_ops,
+        #[serde(skip_serializing_if = "is_default", default)]
+        counter_bits: u8 = counter_bits,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        read_bytes: Option<ReadingField> = read_bytes,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        written_bytes: Option<ReadingField> = written_bytes,
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct NumaSettingsField {
-    pub numa_balancing: bool,
-    pub interleaves: bool,
+fields_of! {
+    NumaSettingsField for NumaSettings {
+        numa_balancing: bool = numa_balancing,
+        interleaves: bool = interleaves,
+    }
 }
 
 impl From<&Sample> for SampleLine {
     fn from(sample: &Sample) -> Self {
-        let settings = |settings: NumaSettings| NumaSettingsField {
-            numa_balancing: settings.numa_balancing,
-            interleaves: settings.interleaves,
-        };
         let page_moves = sample.page_moves_completed.iter();
         SampleLine {
             jobs: sample.jobs.iter().map(JobEventLine::from).collect(),
             tasks: sample.tasks.iter().map(TaskLine::from).collect(),
             exited: sample.exited.iter().copied().map(task_out).collect(),
-            nodes: sample.nodes.iter().map(NodeLine::from).collect(),
-            llcs: sample.llcs.iter().map(LlcLine::from).collect(),
-            mon_groups: sample.mon_groups.iter().map(MonGroupLine::from).collect(),
-            cpus: sample.cpus.iter().map(CpuLine::from).collect(),
-            pressure: sample.pressure.as_ref().map(PressureField::from),
+            nodes: sample.nodes.iter().map(Encoded::encode).collect(),
+            llcs: sample.llcs.iter().map(Encoded::encode).collect(),
+            mon_groups: sample.mon_groups.iter().map(Encoded::encode).collect(),
+            cpus: sample.cpus.iter().map(Encoded::encode).collect(),
+            pressure: sample.pressure.encode(),
             usable_cpus: sample.usable_cpus.as_ref().map(ToString::to_string),
-            numa_settings: sample.numa_settings.map(settings),
+            numa_settings: sample.numa_settings.encode(),
             degraded: sample.degraded.clone(),
             memory: sample.memory.iter().map(ProcessMemoryLine::from).collect(),
             page_moves_completed: page_moves.map(CompletedPageMoveLine::from).collect(),
@@ -182,22 +181,18 @@ impl From<&Sample> for SampleLine {
 
 impl SampleLine {
     pub(crate) fn sample(self) -> Result<Sample, LineError> {
-        let settings = |field: NumaSettingsField| NumaSettings {
-            numa_balancing: field.numa_balancing,
-            interleaves: field.interleaves,
-        };
         let page_moves = self.page_moves_completed.into_iter();
         Ok(Sample {
             jobs: self.jobs.into_iter().map(JobEventLine::event).collect::<Result<_, _>>()?,
             tasks: self.tasks.into_iter().map(Into::into).collect(),
             exited: self.exited.into_iter().map(task_in).collect(),
-            nodes: self.nodes.into_iter().map(Into::into).collect(),
-            llcs: self.llcs.into_iter().map(Into::into).collect(),
-            mon_groups: self.mon_groups.into_iter().map(Into::into).collect(),
-            cpus: self.cpus.into_iter().map(Into::into).collect(),
-            pressure: self.pressure.map(Into::into),
+            nodes: self.nodes.into_iter().map(Encoded::decode).collect(),
+            llcs: self.llcs.into_iter().map(Encoded::decode).collect(),
+            mon_groups: self.mon_groups.into_iter().map(Encoded::decode).collect(),
+            cpus: self.cpus.into_iter().map(Encoded::decode).collect(),
+            pressure: Encoded::decode(self.pressure),
             usable_cpus: self.usable_cpus.map(|text| set("usable_cpus", &text)).transpose()?,
-            numa_settings: self.numa_settings.map(settings),
+            numa_settings: Encoded::decode(self.numa_settings),
             degraded: self.degraded,
             memory: self.memory.into_iter().map(Into::into).collect(),
             page_moves_completed: page_moves
@@ -212,7 +207,7 @@ impl From<&JobEvent> for JobEventLine {
         match event {
             JobEvent::Due(job) => JobEventLine::Due { due: job.0 },
             JobEvent::Ended(job, exit) => {
-                JobEventLine::Ended { ended: job.0, exit: Box::new((&**exit).into()) }
+                JobEventLine::Ended { ended: job.0, exit: Box::new(exit.encode()) }
             }
             JobEvent::Unmanaged(job, cause) => {
                 JobEventLine::Unmanaged { unmanaged: job.0, cause: cause.into() }
@@ -234,7 +229,7 @@ impl JobEventLine {
         Ok(match self {
             JobEventLine::Due { due } => JobEvent::Due(JobId(due)),
             JobEventLine::Ended { ended, exit } => {
-                JobEvent::Ended(JobId(ended), Box::new((*exit).into()))
+                JobEvent::Ended(JobId(ended), Box::new(Encoded::decode(*exit)))
             }
             JobEventLine::Unmanaged { unmanaged, cause } => {
                 JobEvent::Unmanaged(JobId(unmanaged), cause.cause()?)
@@ -275,47 +270,29 @@ fn detach_cause(name: &str) -> Result<DetachCause, LineError> {
         .ok_or_else(|| LineError::value("cause", format!("{name:?}"), "a known cause of detaching"))
 }
 
-impl From<&JobExit> for JobExitField {
-    fn from(exit: &JobExit) -> Self {
-        JobExitField {
-            status: match exit.status {
-                ExitStatus::Exited(code) => ExitStatusField::Exit(code),
-                ExitStatus::Signaled(signal) => ExitStatusField::Signal(signal),
-            },
-            stopped_by_host: exit.stopped_by_host,
-            restarts: exit.restarts,
-            wall_ns: exit.wall.0,
-            user_ns: exit.user.0,
-            system_ns: exit.system.0,
-            max_resident_bytes: exit.max_resident.0,
-            wait_ns: exit.wait.map(|wait| wait.0),
-            n_migrations: exit.n_migrations,
-            counters: CountersField(exit.counters),
-            traffic_bytes: exit.traffic.map(|bytes| bytes.0),
-            n_orphans: exit.n_orphans,
+impl Encoded<ExitStatusField> for ExitStatus {
+    fn encode(&self) -> ExitStatusField {
+        match *self {
+            ExitStatus::Exited(code) => ExitStatusField::Exit(code),
+            ExitStatus::Signaled(signal) => ExitStatusField::Signal(signal),
+        }
+    }
+
+    fn decode(field: ExitStatusField) -> Self {
+        match field {
+            ExitStatusField::Exit(code) => ExitStatus::Exited(code),
+            ExitStatusField::Signal(signal) => ExitStatus::Signaled(signal),
         }
     }
 }
 
-impl From<JobExitField> for JobExit {
-    fn from(field: JobExitField) -> Self {
-        JobExit {
-            status: match field.status {
-                ExitStatusField::Exit(code) => ExitStatus::Exited(code),
-                ExitStatusField::Signal(signal) => ExitStatus::Signaled(signal),
-            },
-            stopped_by_host: field.stopped_by_host,
-            restarts: field.restarts,
-            wall: Nanos(field.wall_ns),
-            user: Nanos(field.user_ns),
-            system: Nanos(field.system_ns),
-            max_resident: Bytes(field.max_resident_bytes),
-            wait: field.wait_ns.map(Nanos),
-            n_migrations: field.n_migrations,
-            counters: field.counters.0,
-            traffic: field.traffic_bytes.map(Bytes),
-            n_orphans: field.n_orphans,
-        }
+impl Encoded<CountersField> for Counters {
+    fn encode(&self) -> CountersField {
+        CountersField(*self)
+    }
+
+    fn decode(field: CountersField) -> Self {
+        field.0
     }
 }
 
@@ -348,34 +325,6 @@ impl From<TaskLine> for TaskSample {
             last_cpu: line.last_cpu.map(CpuId),
             counters: line.counters.0,
             includes_children: line.includes_children,
-        }
-    }
-}
-
-impl From<&NodeSample> for NodeLine {
-    fn from(node: &NodeSample) -> Self {
-        NodeLine {
-            node: node.node.0,
-            free_bytes: node.memory_free.map(|bytes| bytes.0),
-            reclaimable_bytes: node.memory_reclaimable.map(|bytes| bytes.0),
-            controller_ops: node.controller_ops.map(Into::into),
-            counter_bits: node.counter_bits,
-            read_bytes: node.read_bytes.map(Into::into),
-            written_bytes: node.written_bytes.map(Into::into),
-        }
-    }
-}
-
-impl From<NodeLine> for NodeSample {
-    fn from(line: NodeLine) -> Self {
-        NodeSample {
-            node: NodeId(line.node),
-            memory_free: line.free_bytes.map(Bytes),
-            memory_reclaimable: line.reclaimable_bytes.map(Bytes),
-            controller_ops: line.controller_ops.map(Into::into),
-            counter_bits: line.counter_bits,
-            read_bytes: line.read_bytes.map(Into::into),
-            written_bytes: line.written_bytes.map(Into::into),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use base::{Bytes, CpuId, JobId, LlcId, Nanos};
 use sched::{
     CounterEvent, Counters, CpuTimes, LlcSample, MonGroupSample, Pressure, StallTimes, Traffic,
 };
@@ -10,7 +9,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::fields::ReadingField;
+use super::fields::{Encoded, ReadingField, fields_of};
 use super::is_default;
 
 /// `{"cycles": [7, 20], "llc-misses": [5, 20, 10]}`: raw counters by event.
@@ -27,7 +26,7 @@ impl Serialize for CountersField {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (event, reading) in self.0.iter() {
-            map.serialize_entry(event.name(), &ReadingField::from(reading))?;
+            map.serialize_entry(event.name(), &Encoded::<ReadingField>::encode(&reading))?;
         }
         map.end()
     }
@@ -53,139 +52,66 @@ impl<'de> Visitor<'de> for ByName {
         let mut counters = Counters::NONE;
         while let Some((name, field)) = map.next_entry::<String, ReadingField>()? {
             if let Some(event) = CounterEvent::of_name(&name) {
-                counters.set(event, field.into());
+                counters.set(event, Encoded::decode(field));
             }
         }
         Ok(CountersField(counters))
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct LlcLine {
-    pub llc: u32,
-    #[serde(flatten)]
-    pub traffic: TrafficField,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct MonGroupLine {
-    pub job: u32,
-    pub llc: u32,
-    #[serde(flatten)]
-    pub traffic: TrafficField,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct TrafficField {
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub total_bytes: Option<ReadingField>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub local_bytes: Option<ReadingField>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub occupancy_bytes: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CpuLine {
-    pub cpu: u32,
-    pub ran_ns: u64,
-    pub waited_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct PressureField {
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub cpu: StallField,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub memory: StallField,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub io: StallField,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct StallField {
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub some_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub full_ns: Option<u64>,
-}
-
-impl From<Traffic> for TrafficField {
-    fn from(traffic: Traffic) -> Self {
-        TrafficField {
-            total_bytes: traffic.total_bytes.map(Into::into),
-            local_bytes: traffic.local_bytes.map(Into::into),
-            occupancy_bytes: traffic.occupancy.map(|bytes| bytes.0),
-        }
+fields_of! {
+    LlcLine for LlcSample {
+        llc: u32 = llc,
+        #[serde(flatten)]
+        traffic: TrafficField = traffic,
     }
 }
 
-impl From<TrafficField> for Traffic {
-    fn from(field: TrafficField) -> Self {
-        Traffic {
-            total_bytes: field.total_bytes.map(Into::into),
-            local_bytes: field.local_bytes.map(Into::into),
-            occupancy: field.occupancy_bytes.map(Bytes),
-        }
+fields_of! {
+    MonGroupLine for MonGroupSample {
+        job: u32 = job,
+        llc: u32 = llc,
+        #[serde(flatten)]
+        traffic: TrafficField = traffic,
     }
 }
 
-impl From<&LlcSample> for LlcLine {
-    fn from(sample: &LlcSample) -> Self {
-        LlcLine { llc: sample.llc.0, traffic: sample.traffic.into() }
+fields_of! {
+    TrafficField for Traffic {
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        total_bytes: Option<ReadingField> = total_bytes,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        local_bytes: Option<ReadingField> = local_bytes,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        occupancy_bytes: Option<u64> = occupancy,
     }
 }
 
-impl From<LlcLine> for LlcSample {
-    fn from(line: LlcLine) -> Self {
-        LlcSample { llc: LlcId(line.llc), traffic: line.traffic.into() }
+fields_of! {
+    CpuLine for CpuTimes {
+        cpu: u32 = cpu,
+        ran_ns: u64 = ran,
+        waited_ns: u64 = waited,
     }
 }
 
-impl From<&MonGroupSample> for MonGroupLine {
-    fn from(sample: &MonGroupSample) -> Self {
-        MonGroupLine { job: sample.job.0, llc: sample.llc.0, traffic: sample.traffic.into() }
+fields_of! {
+    PressureField for Pressure {
+        #[serde(skip_serializing_if = "is_default", default)]
+        cpu: StallField = cpu,
+        #[serde(skip_serializing_if = "is_default", default)]
+        memory: StallField = memory,
+        #[serde(skip_serializing_if = "is_default", default)]
+        io: StallField = io,
     }
 }
 
-impl From<MonGroupLine> for MonGroupSample {
-    fn from(line: MonGroupLine) -> Self {
-        MonGroupSample { job: JobId(line.job), llc: LlcId(line.llc), traffic: line.traffic.into() }
-    }
-}
-
-impl From<&CpuTimes> for CpuLine {
-    fn from(times: &CpuTimes) -> Self {
-        CpuLine { cpu: times.cpu.0, ran_ns: times.ran.0, waited_ns: times.waited.0 }
-    }
-}
-
-impl From<CpuLine> for CpuTimes {
-    fn from(line: CpuLine) -> Self {
-        CpuTimes { cpu: CpuId(line.cpu), ran: Nanos(line.ran_ns), waited: Nanos(line.waited_ns) }
-    }
-}
-
-impl From<&Pressure> for PressureField {
-    fn from(pressure: &Pressure) -> Self {
-        let field = |times: StallTimes| StallField {
-            some_ns: times.some.map(|time| time.0),
-            full_ns: times.full.map(|time| time.0),
-        };
-        PressureField {
-            cpu: field(pressure.cpu),
-            memory: field(pressure.memory),
-            io: field(pressure.io),
-        }
-    }
-}
-
-impl From<PressureField> for Pressure {
-    fn from(field: PressureField) -> Self {
-        let times = |field: StallField| StallTimes {
-            some: field.some_ns.map(Nanos),
-            full: field.full_ns.map(Nanos),
-        };
-        Pressure { cpu: times(field.cpu), memory: times(field.memory), io: times(field.io) }
+fields_of! {
+    #[derive(Default)]
+    StallField for StallTimes {
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        some_ns: Option<u64> = some,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        full_ns: Option<u64> = full,
     }
 }

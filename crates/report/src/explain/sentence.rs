@@ -34,9 +34,9 @@ pub(super) enum Sentence {
     Text(String),
     /// State at a checkpoint; with the CPUs that the job was placed on, if the reason is known.
     Checkpoint(String, Option<CpuSet>),
-    /// What was done, and the request.
+    /// An action that was carried out, and the request.
     Done { done: DoneAction, requested: Option<Action> },
-    /// What the recorded run did, and the request of the replayed policy.
+    /// The action of the recorded run, and the request of the replayed policy.
     Replayed { done: DoneAction, requested: Option<Action> },
     /// A request that was not carried out.
     NotCarriedOut { action: Action, from: Option<CpuSet> },

@@ -1,0 +1,56 @@
+//! One turn of a journal, as the reader returns it.
+
+use engine::{LoadBasis, LoadSample, TurnRecord};
+use sched::{Outcome, Plan, Rejection, Sample, Tiers, Turn};
+
+/// One turn of a journal. It owns what the [`TurnRecord`] of a running engine borrows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordedTurn {
+    /// Number, time and causes.
+    pub turn: Turn,
+    /// The raw sample: only what changed.
+    pub sample: Sample,
+    /// Load of each domain, in turns that end an interval.
+    pub loads: Option<LoadSample>,
+    /// Level and signal tier of the loads, where they changed in a turn without loads.
+    pub load_basis: Option<LoadBasis>,
+    /// Signal tier of each value, where one changed.
+    pub signals: Option<Tiers>,
+    /// The plan of the policy.
+    pub plan: Plan,
+    /// Requests that the guard rejected.
+    pub rejected: Vec<Rejection>,
+    /// Outcomes of the other requests and of the starts of due jobs.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl RecordedTurn {
+    /// The turn as sinks receive it.
+    pub fn record(&self) -> TurnRecord<'_> {
+        TurnRecord {
+            turn: &self.turn,
+            sample: &self.sample,
+            loads: self.loads.as_ref(),
+            load_basis: self.load_basis,
+            signals: self.signals,
+            plan: &self.plan,
+            rejected: &self.rejected,
+            outcomes: &self.outcomes,
+        }
+    }
+}
+
+impl From<&TurnRecord<'_>> for RecordedTurn {
+    fn from(record: &TurnRecord<'_>) -> Self {
+        RecordedTurn {
+            turn: record.turn.clone(),
+            sample: record.sample.clone(),
+            loads: record.loads.cloned(),
+            load_basis: record.load_basis,
+            signals: record.signals,
+            plan: record.plan.clone(),
+            rejected: record.rejected.to_vec(),
+            outcomes: record.outcomes.to_vec(),
+        }
+    }
+}

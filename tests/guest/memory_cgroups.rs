@@ -190,12 +190,12 @@ fn refused() {
     let groups = linux::cgroup::RunCgroups::new(root, home, "test").expect("a name");
     groups.prepare().expect("root privileges");
     let node = |text: &str| text.parse::<NodeSet>().expect("a list");
-    let group = groups.make(0, "a", &node("1"));
-    let none = groups.make(1, "b", &node("77"));
+    let group = groups.create(0, "a", &node("1"));
+    let none = groups.create(1, "b", &node("77"));
     let kept = group.as_ref().map(|group| (group.set_nodes(&node("77"), false), group.nodes()));
-    groups.take_back().expect("an empty cgroup");
+    groups.remove_all().expect("an empty cgroup");
     println!("{none:?} {kept:?}");
-    assert!(none.expect_err("no such node").contains("cannot have nodes 77"));
+    assert!(none.expect_err("no such node").contains("cannot use nodes 77"));
     let (set, nodes) = kept.expect("made");
     assert!(set.is_err() && nodes.expect("read") == node("1"));
     assert!(folders(Path::new(ROOT)).is_empty());
@@ -291,7 +291,7 @@ fn other_processes() {
     let world = folder_of_unprivileged_user();
     let mut run = EvenkeelRun::run_as(UNPRIVILEGED, &cgroup.0, &world, BOUND, &["--cgroups", "v2"]);
     run.wait();
-    assert!(run.output.contains("processes that are not ours live in"), "{}", run.output);
+    assert!(run.output.contains("processes that evenkeel did not start are in"), "{}", run.output);
     // Without `--cgroups` the run continues and reports it.
     let world = folder_of_unprivileged_user();
     let mut run = EvenkeelRun::run_as(UNPRIVILEGED, &cgroup.0, &world, BOUND, &[]);

@@ -94,19 +94,19 @@ fn a_machine_that_is_none_is_refused_in_one_line() {
     check(
         &["machine", "--root", "nowhere"],
         expect_test::expect![[r#"
-        evenkeel: nowhere is no folder; name one that holds the sys and proc of a machine
+        evenkeel: nowhere is not a folder; name one that contains sys and proc of a machine
     "#]],
     );
     check(
         &["machine", "--root", "empty"],
         expect_test::expect![[r#"
-        evenkeel: empty has neither sys/devices/system/cpu nor proc/cpuinfo; name the folder that holds a machine's sys and proc
+        evenkeel: empty has neither sys/devices/system/cpu nor proc/cpuinfo; name a folder that contains sys and proc of a machine
     "#]],
     );
     check(
         &["machine", "--root", "typo.toml"],
         expect_test::expect![[r#"
-        evenkeel: typo.toml is no folder; name one that holds the sys and proc of a machine
+        evenkeel: typo.toml is not a folder; name one that contains sys and proc of a machine
     "#]],
     );
     check(

@@ -32,7 +32,7 @@ const NONE: u32 = 0;
 const FORK: u32 = 1;
 const EXEC: u32 = 2;
 const EXIT: u32 = 0x8000_0000;
-/// Room for about 20,000 events between two turns.
+/// Receive buffer, for about 20,000 events between two turns.
 const BUFFER_BYTES: libc::c_int = 2 << 20;
 
 /// An event of a process. Events of threads are skipped.

@@ -1,26 +1,24 @@
-//! Reads and writes Linux, and nothing else: no decision is made here.
+//! All reads and writes of kernel interfaces. This crate makes no decision.
 //!
 //! ```text
-//!   read    topology   /sys and /proc as a machine          signals   which counters can be read
-//!           perf       counters of tasks and CPUs           uncore    memory controllers, per node
-//!           resctrl    traffic of caches and groups         pressure  waiting of the whole system
-//!           schedstat  times of CPUs                        collectors one sample of all of these
-//!           source     the seam: kernel or recording        stream    recordings of what the kernel said
-//!           procfs     processes and threads                system    boot, namespace, limits
-//!           environ    environments, and who has none yet
-//!           glance     thousands of processes, each seldom and shortly
-//!           connector  births and ends as the kernel tells them
-//!           cpuset     what a cpuset gives a thread
-//!           numa_maps  kinds of memory by node              memory    looks at it in bounded time
-//!   write   affinity   CPUs of a thread                     mempolicy memory of a child
-//!           pages      memory from node to node
-//!           cgroup     groups for jobs whose memory is bound
-//!           start      programs, bound before they begin    reap      how they ended
-//!   undo    what we changed, written down before            fault     kills on purpose, for tests
+//!   read    topology          the machine from /sys and /proc     metric_sources  availability of metrics
+//!           perf, pmu         counters of tasks and CPUs          uncore          memory controllers per node
+//!           resctrl           traffic of LLC domains and groups   pressure        PSI of the system
+//!           schedstat         run and wait time of CPUs           collectors      samples of all of these
+//!           source            the kernel or a recording           stream          recordings
+//!           tasks             processes and threads of jobs       address_sampling hot address ranges
+//!           proc_stat, procfs, proc_folder, environ               files of processes
+//!           connector         start and exit events               cpuset          effective CPUs
+//!           numa_maps, memory memory of a process by node         pagemap         occupied address ranges
+//!           system            boot, namespace, limits
+//!   write   affinity, mempolicy  of a thread                      pages, move_pages  page migration
+//!           cgroup            cgroups that bind memory            spawn, child_exit  start and exit of programs
+//!           stop_signals      signals through a signalfd          state_file      state for `evenkeel status`
+//!   undo    record of changes, and restore                        fault           fault injection for tests
 //! ```
 //!
-//! Parsing takes text and returns values; opening files is another function, below a root that is a
-//! parameter. This is the one room with `unsafe` in it, each block with the reason why it is sound.
+//! Parsers take text and return values; separate functions open files, below a root that is a parameter. This is the
+//! only crate with `unsafe`; each block has a SAFETY comment.
 
 #![allow(unsafe_code)]
 

@@ -156,7 +156,6 @@ pub fn sample_process(
     cost: &mut WalkCost,
 ) -> io::Result<NumaSample> {
     // CPU time: wait time for a CPU is not the cost of pages.
-    // What it waits for a CPU is not the pages' cost.
     let began = system::thread_cpu_time();
     if procfs::stat(root, pid)?.start_time_ticks != start_time_ticks {
         return Err(io::ErrorKind::NotFound.into());

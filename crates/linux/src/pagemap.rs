@@ -113,7 +113,7 @@ impl Pagemap {
 }
 
 /// The occupied parts of ranges, about `resident` bytes, each with the index of its range. All of the ranges
-/// if the kernel cannot tell holes.
+/// if the kernel does not support the query.
 pub fn occupied(
     root: &Path,
     pid: u32,

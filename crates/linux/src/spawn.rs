@@ -1,16 +1,16 @@
-//! Starting programs, bound before they begin.
+//! Starts programs with their affinity, memory policy and cgroup set before exec.
 //!
 //! ```text
-//!   we:     fork ── fork ── fork ─── read until the pipe is closed ──► who could not start, and why
-//!   child:      └─ group, signals, files, CPUs, memory, exec ─(closes the pipe)
+//!   parent:   fork ── fork ── fork ─── read until the pipe is closed ──► failures with stage and error
+//!   child:       └─ process group, signals, files, CPUs, memory, exec ─(closes the pipe)
 //! ```
 //!
-//! A child binds itself to its CPUs and its memory between fork and exec, so that its very first
-//! touch of memory falls right. All children of one instant share one pipe that closes by itself on
-//! exec: nobody waits for each program in turn, which would take seconds beside a thousand busy ones.
+//! A child sets its affinity and memory policy between fork and exec, so that its first touch of memory is on the
+//! right node. All children of a batch share one pipe that exec closes: waiting for each program in turn would take
+//! seconds beside a thousand busy tasks.
 //!
-//! Between fork and exec only system calls are made, on values prepared before: another thread of
-//! ours may have held any lock at the moment of the fork.
+//! Between fork and exec a child only makes system calls on values that were prepared before: another thread of
+//! the parent may have held a lock at the time of the fork.
 
 use std::ffi::{CString, OsString};
 use std::io;
@@ -24,40 +24,40 @@ use rustix::process::Rlimit;
 
 use crate::{affinity, fault, mempolicy};
 
-/// A program with everything that it is to find when it begins.
+/// A program and its initial state.
 #[derive(Debug)]
 pub struct SpawnRequest {
-    /// The file to run, as a path that does not depend on the folder or on `PATH`.
+    /// Path of the executable, independent of the working directory and `PATH`.
     pub program: CString,
-    /// Its arguments, its own name first.
+    /// Arguments, including the name of the program.
     pub args: Vec<CString>,
-    /// Its environment, `NAME=value` each.
+    /// Environment, `NAME=value` each.
     pub env: Vec<CString>,
-    /// The folder that it begins in.
+    /// Working directory.
     pub dir: CString,
-    /// Standard input, output and error output.
+    /// Standard input, output and error.
     pub files: [OwnedFd; 3],
-    /// The CPUs that it may run on; absent: those of evenkeel.
+    /// Affinity; `None`: inherited.
     pub cpus: Option<CpuSet>,
-    /// Where its memory comes from; absent: as for evenkeel.
+    /// Memory policy; `None`: inherited.
     pub memory: Option<mempolicy::Prepared>,
-    /// The door of a group ([`crate::cgroup::Group::door`]) that binds its memory instead. A child that
-    /// is not let in goes on with the policy above, which [`Finished::stayed_out`] tells.
+    /// `cgroup.procs` of a cgroup that binds its memory instead ([`crate::cgroup::Cgroup::open_procs`]). A
+    /// child that cannot join it uses the memory policy above and is in [`SpawnResult::not_in_cgroup`].
     pub group: Option<OwnedFd>,
-    /// How many descriptors it may open.
+    /// Limit of open descriptors.
     pub descriptors: Rlimit,
-    /// The nice value that it begins with; absent: that of the thread that starts it.
+    /// Nice value; `None`: inherited from the calling thread.
     pub nice: Option<i32>,
-    /// Whether the kernel ends it when the thread that starts it ends.
+    /// The kernel kills it when the calling thread exits.
     pub dies_with_parent: bool,
 }
 
 impl SpawnRequest {
-    /// A program that begins as we did: in our folder and environment, on our CPUs and with our
-    /// descriptors. Its life is tied to ours.
+    /// A program that inherits working directory, environment, affinity and limits of this process, and is
+    /// killed with it.
     ///
     /// # Errors
-    /// The present folder cannot be told, or a zero byte stands in a word.
+    /// The working directory is unknown, or an argument contains a zero byte.
     pub fn as_ours(
         program: impl Into<OsString>,
         args: impl IntoIterator<Item = OsString>,
@@ -72,7 +72,7 @@ impl SpawnRequest {
             cpus: None,
             memory: None,
             group: None,
-            // Not refused: of our own process it cannot be.
+            // No fault injection: the call cannot fail for the own process.
             descriptors: rustix::process::getrlimit(rustix::process::Resource::Nofile),
             nice: None,
             dies_with_parent: true,
@@ -80,7 +80,7 @@ impl SpawnRequest {
     }
 }
 
-/// Our own environment without these variables, `NAME=value` each.
+/// The environment of this process without some variables, `NAME=value` each.
 pub fn environment(without: &[&str]) -> Vec<CString> {
     let wanted = std::env::vars_os().filter(|(name, _)| without.iter().all(|its| name != its));
     let variable = |(mut variable, value): (OsString, OsString)| {
@@ -91,59 +91,59 @@ pub fn environment(without: &[&str]) -> Vec<CString> {
     wanted.filter_map(variable).collect()
 }
 
-/// A word as the kernel takes it.
+/// Converts an argument to a C string.
 ///
 /// # Errors
-/// A zero byte stands in it.
+/// It contains a zero byte.
 pub fn text(word: impl Into<OsString>) -> io::Result<CString> {
     CString::new(word.into().into_vec()).map_err(|_| {
-        io::Error::new(io::ErrorKind::InvalidInput, "a zero byte stands in the command")
+        io::Error::new(io::ErrorKind::InvalidInput, "the command contains a zero byte")
     })
 }
 
-/// What a child was doing when it failed.
+/// The operation at which a child failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpawnStage {
-    /// Making a process group of its own.
+    /// Creating its process group.
     Group,
-    /// Taking over its files.
+    /// Setting its standard files.
     Files,
-    /// Going to its folder.
+    /// Changing its working directory.
     Dir,
-    /// Getting back the limit of descriptors.
+    /// Setting the limit of descriptors.
     Limit,
-    /// Binding itself to its CPUs.
+    /// Setting its affinity.
     Cpus,
-    /// Choosing where its memory comes from.
+    /// Setting its memory policy.
     Memory,
-    /// Tying its life to ours.
-    Tie,
-    /// Giving back the priority that evenkeel raised for itself.
+    /// Requesting SIGKILL at the exit of the parent.
+    DeathSignal,
+    /// Setting its nice value.
     Nice,
-    /// Becoming the program.
+    /// exec.
     Exec,
 }
 
-/// A child that could not become its program. It has ended and been waited for.
+/// A child that failed before exec. It has exited and was reaped.
 #[derive(Debug)]
 pub struct SpawnFailure {
-    /// Its process number.
+    /// PID.
     pub pid: u32,
-    /// What it was doing.
+    /// The failed operation.
     pub stage: SpawnStage,
-    /// What the kernel said.
+    /// The error.
     pub error: io::Error,
 }
 
-/// What became of all children of a batch.
+/// Result of a batch.
 #[derive(Debug)]
 pub struct SpawnResult {
-    /// Those that did not become their program.
+    /// Children that failed before exec.
     pub failures: Vec<SpawnFailure>,
-    /// Those that did without the group that was meant for them, and what the kernel said.
-    pub stayed_out: Vec<(u32, io::Error)>,
-    /// An error says that not all can be told.
-    pub told: io::Result<()>,
+    /// Children that could not join their cgroup, with the error.
+    pub not_in_cgroup: Vec<(u32, io::Error)>,
+    /// An error if not all reports could be read.
+    pub reports: io::Result<()>,
 }
 
 /// Programs started at one instant.
@@ -161,86 +161,85 @@ const STAGES: [SpawnStage; 9] = [
     SpawnStage::Limit,
     SpawnStage::Cpus,
     SpawnStage::Memory,
-    SpawnStage::Tie,
+    SpawnStage::DeathSignal,
     SpawnStage::Nice,
     SpawnStage::Exec,
 ];
 
-/// Not a failure: the child goes on. Stands in a report where a stage would.
-const STAYED_OUT: u32 = u32::MAX;
+/// Code of a report in place of a stage: the child could not join its cgroup, and continues.
+const NOT_IN_CGROUP: u32 = u32::MAX;
 
-/// A child with something to tell writes its process number, the stage and the error number, 32 bits each: less than
-/// what a pipe takes in one piece, so reports never mix.
+/// A report consists of PID, stage and error number, 32 bits each. A write of this size to a pipe is atomic.
 const REPORT_BYTES: usize = 12;
 
 impl SpawnBatch {
-    /// Nothing started yet.
+    /// A batch without children.
     pub fn new() -> io::Result<Self> {
         fault::refuse("pipe2")?;
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         Ok(SpawnBatch { reader, writer, n_forked: 0 })
     }
 
-    /// Makes a child that becomes the program, and returns its process number at once. Whether it
-    /// became the program is told by [`Batch::finish`].
+    /// Forks a child that executes the program, and returns its PID at once. [`SpawnBatch::finish`] returns
+    /// whether exec succeeded.
     pub fn fork(&mut self, start: &SpawnRequest) -> io::Result<u32> {
         let args = pointers(&start.args);
         let env = pointers(&start.env);
         let report = self.writer.as_raw_fd();
         let parent = rustix::process::getpid();
         fault::refuse("fork")?;
-        // SAFETY: the child makes system calls only, on values that were prepared above, and ends in
-        // exec or _exit; it takes no lock and allocates nothing.
+        // SAFETY: the child only makes system calls on values that were prepared above, and ends in exec or
+        // _exit; it takes no lock and does not allocate.
         let forked = unsafe { libc::fork() };
         match forked {
             ..0 => Err(io::Error::last_os_error()),
-            // SAFETY: we are the child of the fork just above, alone in it, and do not return.
+            // SAFETY: the child of the fork above has one thread, and does not return.
             0 => unsafe {
                 become_program(start, &args, &env, report, parent.as_raw_nonzero().get())
             },
             pid => {
                 self.n_forked += 1;
-                // The child does the same; whoever comes first spares the other a race. Too late
-                // (EACCES, after its exec) means that the child has done it.
-                // SAFETY: a call on two numbers.
+                // The child calls setpgid too, so that the group exists in both processes. EACCES after its
+                // exec means that the child was first.
+                // SAFETY: no pointers.
                 unsafe { libc::setpgid(pid, pid) };
                 Ok(pid.unsigned_abs())
             }
         }
     }
 
-    /// Waits until every child has become its program or failed, and tells those that failed.
+    /// Waits until every child has called exec or failed.
     pub fn finish(self) -> SpawnResult {
         drop(self.writer);
-        let mut finished = SpawnResult { failures: vec![], stayed_out: vec![], told: Ok(()) };
+        let mut result = SpawnResult { failures: vec![], not_in_cgroup: vec![], reports: Ok(()) };
         if self.n_forked == 0 {
-            return finished;
+            return result;
         }
         let mut report = [0u8; REPORT_BYTES];
         loop {
             match read_whole(&self.reader, &mut report) {
-                Ok(true) => finished.take(&report),
-                Ok(false) => return finished,
-                Err(error) => return SpawnResult { told: Err(error), ..finished },
+                Ok(true) => result.add(&report),
+                Ok(false) => return result,
+                Err(error) => return SpawnResult { reports: Err(error), ..result },
             }
         }
     }
 }
 
 impl SpawnResult {
-    /// What a child has written; one on its way out is waited for.
-    fn take(&mut self, report: &[u8; REPORT_BYTES]) {
+    /// Adds the report of a child; a child that failed is reaped.
+    fn add(&mut self, report: &[u8; REPORT_BYTES]) {
         let word = |idx: usize| {
             let bytes = [0, 1, 2, 3].map(|byte| report[idx * 4 + byte]);
             u32::from_ne_bytes(bytes)
         };
         let pid = word(0);
         let error = io::Error::from_raw_os_error(word(2).cast_signed());
-        if word(1) == STAYED_OUT {
-            return self.stayed_out.push((pid, error));
+        if word(1) == NOT_IN_CGROUP {
+            return self.not_in_cgroup.push((pid, error));
         }
         let stage = STAGES.get(word(1) as usize).copied().unwrap_or(SpawnStage::Exec);
-        // Who cannot be waited for is gone already: somebody else did it, or nobody keeps statuses.
+        // An error means that it was reaped already.
         let _ = crate::child_exit::reap(pid);
         self.failures.push(SpawnFailure { pid, stage, error });
     }
@@ -262,10 +261,10 @@ fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// What the child does. Never returns.
+/// Executes the program in the child. Never returns.
 ///
 /// # Safety
-/// To be called in a freshly forked child, with lists that end in a null pointer.
+/// Must be called in a newly forked child, with lists that end in a null pointer.
 unsafe fn become_program(
     start: &SpawnRequest,
     args: &[*const libc::c_char],
@@ -273,23 +272,23 @@ unsafe fn become_program(
     report: RawFd,
     parent: libc::pid_t,
 ) -> ! {
-    // SAFETY: the caller is a freshly forked child; everything below is a system call on values
-    // that live until the exec.
+    // SAFETY: the caller is a newly forked child; all calls below are system calls on values that live until
+    // the exec.
     unsafe {
         let exec = || libc::execve(start.program.as_ptr(), args.as_ptr(), env.as_ptr());
         if let Err((stage, error)) =
             prepare(start, report, parent).and_then(|()| check("execve", SpawnStage::Exec, exec))
         {
-            tell(report, stage as u32, error);
+            send_report(report, stage as u32, error);
         }
         libc::_exit(127)
     }
 }
 
-/// What a child was doing when it failed, and the kernel's number for why.
+/// The failed operation and the error number.
 type Failed = (SpawnStage, i32);
 
-/// Makes a call of a child; one that a signal interrupted is made again. Allocates nothing.
+/// Makes a call in a child, and repeats it while it is interrupted by a signal. Does not allocate.
 fn check(
     name: &'static str,
     stage: SpawnStage,
@@ -307,33 +306,33 @@ fn number(error: &io::Error) -> i32 {
 ///
 /// # Safety
 /// As for [`become_program`].
-unsafe fn tell(report: RawFd, what: u32, error: i32) {
-    let words = [std::process::id(), what, error.cast_unsigned()];
-    // Not refused: the report tells of what was. If it cannot be written our parent is gone, and nobody
-    // needs to know; of a child that did not tell, its end does.
-    // SAFETY: a system call on values that live here.
+unsafe fn send_report(report: RawFd, code: u32, error: i32) {
+    let words = [std::process::id(), code, error.cast_unsigned()];
+    // No fault injection: the report describes an earlier call. If it cannot be written, the parent has
+    // exited; the exit status of the child shows the failure too.
+    // SAFETY: the pointer is to a local array of REPORT_BYTES bytes.
     unsafe { libc::write(report, words.as_ptr().cast(), REPORT_BYTES) };
 }
 
-/// Goes into the group that is meant for the child, if there is one; tells whether its memory is bound
-/// now. On failure that is reported, and the child goes on.
+/// Joins the cgroup of the child if there is one. Returns whether its memory is bound now. A failure is reported,
+/// and the child continues.
 ///
 /// # Safety
 /// As for [`become_program`].
 unsafe fn enter_group(start: &SpawnRequest, report: RawFd) -> bool {
-    let Some(door) = &start.group else { return false };
+    let Some(procs) = &start.group else { return false };
     let enter = || {
-        // SAFETY: a call on a byte that lives.
-        let n_written = unsafe { libc::write(door.as_raw_fd(), c"0".as_ptr().cast(), 1) };
+        // SAFETY: the pointer is to a static byte.
+        let n_written = unsafe { libc::write(procs.as_raw_fd(), c"0".as_ptr().cast(), 1) };
         if n_written < 1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     };
     let Err(error) = fault::retry("write", enter) else { return true };
     // SAFETY: as for the caller.
-    unsafe { tell(report, STAYED_OUT, number(&error)) };
+    unsafe { send_report(report, NOT_IN_CGROUP, number(&error)) };
     false
 }
 
-/// Sets up the child.
+/// Sets the initial state of the child.
 ///
 /// # Safety
 /// As for [`become_program`].
@@ -354,7 +353,7 @@ unsafe fn prepare(start: &SpawnRequest, report: RawFd, parent: libc::pid_t) -> R
         let set = || libc::setrlimit(libc::RLIMIT_NOFILE, &raw const rlimit);
         check("setrlimit", SpawnStage::Limit, set)?;
     }
-    // Before the CPUs: old kernels give whoever changes its cpuset all CPUs of the new one.
+    // Before the affinity: old kernels give a thread that changes its cpuset all CPUs of the new one.
     // SAFETY: as for the caller.
     let is_bound = unsafe { enter_group(start, report) };
     if let Some(cpus) = &start.cpus {
@@ -364,27 +363,27 @@ unsafe fn prepare(start: &SpawnRequest, report: RawFd, parent: libc::pid_t) -> R
         memory.apply().map_err(|error| (SpawnStage::Memory, number(&error)))?;
     }
     if start.dies_with_parent {
-        // SAFETY: calls on numbers.
+        // SAFETY: no pointers.
         unsafe {
-            let tie = || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            check("prctl", SpawnStage::Tie, tie)?;
+            let request = || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            check("prctl", SpawnStage::DeathSignal, request)?;
             if libc::getppid() != parent {
-                libc::_exit(127); // Our parent ended before the tie held.
+                libc::_exit(127); // The parent exited before the request.
             }
         }
     }
     if let Some(nice) = start.nice {
-        // Last, so that what comes before is done soon, however busy the machine is.
-        // SAFETY: a call on numbers.
+        // Last, so that the steps before run with the priority of evenkeel on a busy machine.
+        // SAFETY: no pointers.
         let set = || unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
         check("setpriority", SpawnStage::Nice, set)?;
     }
     Ok(())
 }
 
-/// Signals that a job reacts to in the usual way whatever evenkeel does about them. Not the hang-up:
-/// who started evenkeel under `nohup` wants its jobs to survive as well.
-const USUAL: [libc::c_int; 8] = [
+/// Signals with the default action in a job. SIGHUP is inherited: jobs of an evenkeel under nohup(1) ignore it
+/// too.
+const DEFAULT_SIGNALS: [libc::c_int; 8] = [
     libc::SIGINT,
     libc::SIGQUIT,
     libc::SIGTERM,
@@ -395,14 +394,16 @@ const USUAL: [libc::c_int; 8] = [
     libc::SIGTTOU,
 ];
 
+/// Sets default actions and an empty signal mask.
+///
 /// # Safety
-/// In a freshly forked child.
+/// Must be called in a newly forked child.
 unsafe fn reset_signals() {
     let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-    // Not refused: these fail for numbers of no signals alone.
-    // SAFETY: sigemptyset fills the set before it is used; the other calls take numbers.
+    // No fault injection: the calls fail for invalid signal numbers only.
+    // SAFETY: sigemptyset initialises the set before it is used; the other calls have no pointers.
     unsafe {
-        for signal in USUAL {
+        for signal in DEFAULT_SIGNALS {
             libc::signal(signal, libc::SIG_DFL);
         }
         libc::sigemptyset(none.as_mut_ptr());
@@ -440,20 +441,20 @@ mod tests {
     }
 
     fn finish(batch: SpawnBatch) -> Vec<SpawnFailure> {
-        let finished = batch.finish();
-        finished.told.expect("a pipe");
-        finished.failures
+        let result = batch.finish();
+        result.reports.expect("a pipe");
+        result.failures
     }
 
-    fn said(out: &mut File) -> String {
-        let mut said = String::new();
+    fn output(out: &mut File) -> String {
+        let mut text = String::new();
         out.rewind().expect("a file");
-        out.read_to_string(&mut said).expect("text");
-        said
+        out.read_to_string(&mut text).expect("text");
+        text
     }
 
     #[test]
-    fn a_child_finds_its_cpus_folder_environment_and_limit_before_its_first_instruction() {
+    fn a_child_has_its_cpus_directory_environment_and_limit_from_its_first_instruction() {
         let one: CpuSet = affinity::get(0).expect("own mask").last().into_iter().collect();
         let mut out = tempfile::tempfile().expect("a file");
         let script = "pwd; echo $GREETING; ulimit -Sn; grep Cpus_allowed_list /proc/self/status";
@@ -464,11 +465,11 @@ mod tests {
         let pid = batch.fork(&start).expect("a child");
         assert!(finish(batch).is_empty());
         assert_eq!(reap(pid).expect("our child").expect("it ended").status, ChildStatus::Exited(0));
-        assert_eq!(said(&mut out), format!("/\nhello\n99\nCpus_allowed_list:\t{one}\n"));
+        assert_eq!(output(&mut out), format!("/\nhello\n99\nCpus_allowed_list:\t{one}\n"));
     }
 
     #[test]
-    fn a_child_has_a_group_of_its_own_in_our_session() {
+    fn a_child_has_its_own_process_group_in_our_session() {
         let out = tempfile::tempfile().expect("a file");
         let mut batch = SpawnBatch::new().expect("a pipe");
         let pid = batch.fork(&shell("exec sleep 60", &out)).expect("a child");
@@ -477,13 +478,13 @@ mod tests {
         let its = crate::procfs::stat(root, pid).expect("alive");
         let ours = crate::procfs::stat(root, std::process::id()).expect("alive");
         assert_eq!((its.group, its.session), (pid, ours.session));
-        // SAFETY: a call on numbers; the child is ours and not waited for.
+        // SAFETY: no pointers; the child was not reaped.
         unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
         assert_eq!(reap(pid).expect("our child").expect("it ended").status, ChildStatus::Killed(9));
     }
 
     #[test]
-    fn who_cannot_start_is_told_with_the_stage_and_the_kernels_word() {
+    fn a_child_that_cannot_start_is_reported_with_stage_and_error() {
         let out = tempfile::tempfile().expect("a file");
         let fails = |change: &dyn Fn(&mut SpawnRequest)| {
             let mut start = shell("exit 0", &out);
@@ -507,19 +508,18 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_let_into_its_group_starts_all_the_same_and_tells() {
+    fn a_child_that_cannot_join_its_cgroup_starts_and_is_reported() {
         let mut out = tempfile::tempfile().expect("a file");
         let mut start = shell("echo here", &out);
-        // A door that cannot be written.
+        // Not a cgroup: a write fails.
         start.group = Some(File::open("/dev/null").expect("the null device").into());
         let mut batch = SpawnBatch::new().expect("a pipe");
         let pid = batch.fork(&start).expect("a child");
-        let finished = batch.finish();
-        assert!(finished.failures.is_empty(), "{finished:?}");
-        let stayed_out =
-            finished.stayed_out.iter().map(|(pid, error)| (*pid, error.raw_os_error()));
-        assert_eq!(stayed_out.collect::<Vec<_>>(), [(pid, Some(libc::EBADF))]);
+        let result = batch.finish();
+        assert!(result.failures.is_empty(), "{result:?}");
+        let outside = result.not_in_cgroup.iter().map(|(pid, error)| (*pid, error.raw_os_error()));
+        assert_eq!(outside.collect::<Vec<_>>(), [(pid, Some(libc::EBADF))]);
         assert_eq!(reap(pid).expect("our child").expect("it ended").status, ChildStatus::Exited(0));
-        assert_eq!(said(&mut out), "here\n");
+        assert_eq!(output(&mut out), "here\n");
     }
 }

@@ -145,8 +145,8 @@ mod tests {
         let world = tempfile::tempdir().expect("a folder");
         let places = vec![world.path().join("state")];
         let file = StateFile::create("r", &places).expect("a place");
-        file.write("one").expect("room");
-        file.write("two").expect("room");
+        file.write("one").expect("a write");
+        file.write("two").expect("a write");
         let found = read_all(&places);
         assert_eq!(found.len(), 1, "no unfinished file is left");
         assert_eq!(found[0].1.as_deref().expect("ours"), "two");
@@ -167,9 +167,9 @@ mod tests {
             }
         }
         let n_files = || std::fs::read_dir(&places[0]).expect("ours").count();
-        file.write("text").expect("room");
+        file.write("text").expect("a write");
         assert_eq!((n_files(), read_all(&places).len()), (1, 1));
-        file.write("text").expect("room");
+        file.write("text").expect("a write");
         std::fs::write(places[0].join(file.fresh()), "half").expect("ours"); // A failed removal.
         drop(file);
         assert_eq!(n_files(), 0);

@@ -170,10 +170,10 @@ fn restore_of_a_run_without_a_folder_finds_it_gone() {
     let world = World::new();
     let mut log = undo::Log::create_in(&world.state()).expect("a record");
     let run = log.run().to_owned();
-    log.announce_groups(&home).expect("a record");
+    log.announce_cgroup(&home).expect("a record");
     drop(log);
     let groups = RunCgroups::new("/".as_ref(), home, &run).expect("a name");
-    assert!(!groups.is_there().expect("nothing is in the way"));
+    assert!(!groups.exists().expect("nothing is in the way"));
     // Its owner is this process, whose children may share the lock until their exec.
     let restored = loop {
         let restored = undo::restore(&world.state(), false);

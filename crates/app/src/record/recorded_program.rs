@@ -60,7 +60,7 @@ impl RecordedProgram {
         if let Some(failure) = finished.failures.first() {
             return Err(anyhow!("cannot start {name}: {}", failure.error));
         }
-        finished.told.context("cannot determine whether the program was started")?;
+        finished.reports.context("cannot determine whether the program was started")?;
         Ok(RecordedProgram { pid, has_exited: false, inherited, _statuses: statuses })
     }
 

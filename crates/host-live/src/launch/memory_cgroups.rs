@@ -103,7 +103,7 @@ impl MemoryCgroups {
         };
         self.prepare(undo);
         let run = self.run.as_ref().filter(|_| self.state == RunCgroup::Made)?;
-        let made = run.make(job.0, name, nodes).and_then(|group| {
+        let made = run.create(job.0, name, nodes).and_then(|group| {
             let procs =
                 group.open_procs().map_err(|error| format!("{}: {error}", group.path().display()));
             self.left.remove(&job); // Processes left by its last run are in the same cgroup.
@@ -174,7 +174,7 @@ impl MemoryCgroups {
     fn remove_broken(&mut self, undo: &mut UndoRecord) {
         let is_broken = self.state == RunCgroup::Broken;
         let Some(run) = self.run.as_ref().filter(|_| is_broken) else { return };
-        match run.take_back() {
+        match run.remove_all() {
             Ok(()) => {
                 self.state = RunCgroup::Unavailable;
                 undo.cgroups_removed();

@@ -215,12 +215,12 @@ impl Starter<'_> {
     /// Waits until every child has reached its exec. Returns the failures.
     fn finish(&mut self, batch: SpawnBatch, forked: &[Forked]) -> Vec<SpawnFailure> {
         let finished = batch.finish();
-        for (pid, error) in &finished.stayed_out {
+        for (pid, error) in &finished.not_in_cgroup {
             if let Some(child) = forked.iter().find(|child| child.pid == *pid) {
                 self.run.cgroups.did_not_enter(child.job, error);
             }
         }
-        if let Err(error) = finished.told {
+        if let Err(error) = finished.reports {
             let error = kernel_message(&error);
             self.session
                 .warn(format!("it is unknown whether all jobs reached their exec: {error}"));

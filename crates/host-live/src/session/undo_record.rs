@@ -117,20 +117,20 @@ impl UndoRecord {
     /// A monitoring group is removed, or was not made.
     pub(crate) fn mon_group_removed(&mut self, name: &str) {
         if let Ok(log) = &mut self.log {
-            let _ = log.mon_group_gone(name);
+            let _ = log.mon_group_removed(name);
         }
     }
 
     /// Before the cgroups of the run are made.
     pub(crate) fn announce_cgroups(&mut self, home: &DelegatedCgroup) -> Result<(), String> {
         let log = self.log.as_mut().map_err(|error| error.clone())?;
-        log.announce_groups(home).map_err(|error| with_causes(&error))
+        log.announce_cgroup(home).map_err(|error| with_causes(&error))
     }
 
     /// The cgroups of the run are removed, or were not made.
     pub(crate) fn cgroups_removed(&mut self) {
         if let Ok(log) = &mut self.log {
-            let _ = log.groups_gone();
+            let _ = log.cgroup_removed();
         }
     }
 

@@ -1,15 +1,15 @@
-//! Whether groups may be made in the group that we are in.
+//! Decides whether evenkeel may create cgroups in its own one.
 //!
-//! Every group has one writer. It is us where
+//! Every cgroup has one writer. It is evenkeel if
 //!
-//! 1. systemd says so of its unit (`Delegate=yes`, which it notes at the folder as `user.delegate` or
+//! 1. systemd has delegated the unit (`Delegate=yes`, which sets the extended attribute `user.delegate` or
 //!    `trusted.delegate`), or
-//! 2. it is the top of what can be seen, we are root, and no systemd runs it (containers, guests), or
-//! 3. it belongs to us, who are an ordinary user, and is no unit of systemd's.
+//! 2. it is the topmost visible cgroup, the user is root, and systemd does not manage it (containers, guests), or
+//! 3. it belongs to the user, the user is not root, and it is no systemd unit.
 //!
-//! v2 lets a group other than the root of all either hold processes or hand controllers down. So we
-//! would have to move all that live in it, and those that are not ours we do not touch: then there
-//! are no groups. In v1 nothing stands in the way of a folder of ours beside them.
+//! In v2 a cgroup other than the root either has processes or enables controllers for its children. All of its
+//! processes would have to be moved. Processes that evenkeel did not start are not moved; then there are no
+//! cgroups. In v1 processes and children may coexist.
 
 use std::path::{Path, PathBuf};
 
@@ -19,142 +19,138 @@ use super::find::CgroupPath;
 use super::{DelegatedCgroup, Version, files};
 use crate::{fault, procfs};
 
-/// What was seen of our group.
+/// State of the own cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools, reason = "independent facts, each asked once")]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each read once")]
 pub struct CgroupState {
-    /// Which it is.
+    /// The cgroup.
     pub own: CgroupPath,
-    /// Who we are.
+    /// Effective user id of this process.
     pub uid: u32,
-    /// Whose folder it is; absent where that cannot be told.
+    /// Owner of the folder; `None` if unknown.
     pub owner: Option<u32>,
-    /// What of it cannot be written, and why; absent where all can be.
+    /// The file that cannot be written, with the error.
     pub unwritable: Option<String>,
-    /// Whether systemd notes that it was given away.
+    /// Whether systemd has delegated it.
     pub is_delegated: bool,
-    /// Whether systemd is the system's manager.
+    /// Whether systemd is the init system.
     pub has_systemd: bool,
-    /// Whether it is the root of all groups, not only of those that can be seen.
+    /// Whether it is the root cgroup, not only the topmost visible one.
     pub is_root: bool,
-    /// Its kind in v2: `domain`, or something of threads.
+    /// Content of `cgroup.type` (v2).
     pub kind: String,
-    /// The controllers that it could hand down (v2).
+    /// Available controllers (v2).
     pub controllers: String,
-    /// Those that it hands down (v2).
-    pub hands_down: String,
-    /// Processes in it that do not come from us, with the names of their programs; asked where
-    /// they would have to move.
-    pub strangers: Vec<(u32, String)>,
+    /// Controllers enabled for its children (v2).
+    pub enabled: String,
+    /// PID and name of processes that are not descendants of this one. Only read if they would have to be
+    /// moved.
+    pub foreign: Vec<(u32, String)>,
 }
 
 impl CgroupState {
-    /// Looks at our group below a root.
-    pub fn look(root: &Path, own: CgroupPath) -> Self {
+    /// Reads the state below a root.
+    pub fn read(root: &Path, own: CgroupPath) -> Self {
         let folder = files::below(root, &own.folder);
         let text = |name: &str| files::read(&folder.join(name)).unwrap_or_default();
-        let is_root = !files::is_there(&folder.join("cgroup.type")).unwrap_or(true);
-        // Where nobody has to move nobody is asked: thousands may live there.
-        let needs_room = own.version == Version::V2 && !is_root;
+        let is_root = !files::exists(&folder.join("cgroup.type")).unwrap_or(true);
+        // Not read if no process has to be moved: there may be thousands.
+        let moves = own.version == Version::V2 && !is_root;
         let meta = fault::retry("stat", || Ok(rustix::fs::stat(&folder)?)).ok();
         CgroupState {
             uid: rustix::process::geteuid().as_raw(),
             owner: meta.map(|meta| meta.st_uid),
             unwritable: unwritable(&folder, own.version),
             is_delegated: is_delegated(&folder),
-            // What cannot be told may be so.
-            has_systemd: files::is_there(&root.join("run/systemd/system")).unwrap_or(true),
+            // If unknown, systemd is assumed.
+            has_systemd: files::exists(&root.join("run/systemd/system")).unwrap_or(true),
             is_root,
             kind: text("cgroup.type"),
             controllers: text("cgroup.controllers"),
-            hands_down: text("cgroup.subtree_control"),
-            strangers: if needs_room { strangers(root, &folder) } else { Vec::new() },
+            enabled: text("cgroup.subtree_control"),
+            foreign: if moves { foreign(root, &folder) } else { Vec::new() },
             own,
         }
     }
 }
 
-/// Decides: the home of our groups, or why there are none and what would help.
-pub fn decide(seen: &CgroupState) -> Result<DelegatedCgroup, String> {
-    let folder = &seen.own.folder;
+/// The home of the cgroups, or why there are none, with the remedy.
+pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
+    let folder = &state.own.folder;
     let has = |list: &str| list.split_whitespace().any(|name| name == "cpuset");
-    is_ours(seen)?;
-    if let Some(what) = &seen.unwritable {
+    check_owner(state)?;
+    if let Some(what) = &state.unwritable {
         return Err(what.clone());
     }
-    let mut home = DelegatedCgroup {
-        version: seen.own.version,
-        folder: folder.clone(),
-        enables: false,
-        moves_in: false,
-    };
+    let (version, folder_buf) = (state.own.version, folder.clone());
+    let mut home = DelegatedCgroup { version, folder: folder_buf, enables: false, moves_in: false };
     if home.version == Version::V1 {
         return Ok(home);
     }
-    if !has(&seen.controllers) {
-        let what = match seen.is_root {
-            true => "the controller cpuset belongs to another hierarchy (--cgroups v1)",
-            false => "the controller cpuset is not handed down to it (systemd: Delegate=cpuset)",
+    if !has(&state.controllers) {
+        let what = match state.is_root {
+            true => "the controller cpuset belongs to a v1 hierarchy (--cgroups v1)",
+            false => "the controller cpuset is not enabled for it (systemd: Delegate=cpuset)",
         };
         return Err(format!("{}: {what}", folder.display()));
     }
-    if !seen.is_root {
-        is_of_processes(seen)?;
+    if !state.is_root {
+        check_kind(state)?;
     }
-    (home.enables, home.moves_in) = (!has(&seen.hands_down), !seen.is_root);
-    match seen.strangers.first().filter(|_| home.moves_in) {
+    (home.enables, home.moves_in) = (!has(&state.enabled), !state.is_root);
+    match state.foreign.first().filter(|_| home.moves_in) {
         Some((pid, comm)) => Err(format!(
-            "processes that are not ours live in {} (number {pid}, {comm}): start evenkeel in a \
-             group of its own, {}",
+            "processes that evenkeel did not start are in {} (PID {pid}, {comm}): start evenkeel in \
+             a cgroup of its own, {}",
             folder.display(),
-            remedy(seen.uid)
+            remedy(state.uid)
         )),
         None => Ok(home),
     }
 }
 
-/// Refuses a group below which none for processes can be made. The kernel would let us make folders in it,
-/// and then refuse whoever goes there (EOPNOTSUPP). The root of all may have groups of both sorts.
-fn is_of_processes(seen: &CgroupState) -> Result<(), String> {
-    let why = match &*seen.kind {
+/// Rejects a cgroup whose children cannot have processes. The kernel would permit folders in it, and reject the
+/// processes (EOPNOTSUPP). The root cgroup may have children of both kinds.
+fn check_kind(state: &CgroupState) -> Result<(), String> {
+    let why = match &*state.kind {
         "domain" => return Ok(()),
-        // So is whoever hands down what can be shared out among threads while processes live in it.
-        "domain threaded" if !seen.hands_down.is_empty() => {
-            format!("hands {} down to threads while processes live in it", seen.hands_down)
+        // The kernel calls a cgroup so that has processes and enables threaded controllers.
+        "domain threaded" if !state.enabled.is_empty() => {
+            format!("has processes and enables {} for threads", state.enabled)
         }
-        "domain threaded" => "has groups of threads in it".to_owned(),
-        "threaded" => "is a group of threads".to_owned(),
-        "domain invalid" => "stands below a group of threads".to_owned(),
-        "" => "does not tell whether it is a group of processes or of threads".to_owned(),
-        other => format!("is a group of a kind that is not known here ({other})"),
+        "domain threaded" => "has threaded children".to_owned(),
+        "threaded" => "is threaded".to_owned(),
+        "domain invalid" => "is below a threaded cgroup".to_owned(),
+        "" => "has no readable cgroup.type".to_owned(),
+        other => format!("has the unknown cgroup.type {other}"),
     };
     Err(format!(
-        "{} {why}, and no groups for processes can be made there: start evenkeel in a group of its own, {}",
-        seen.own.folder.display(),
-        remedy(seen.uid)
+        "{} {why}, so its children cannot have processes: start evenkeel in a cgroup of its own, {}",
+        state.own.folder.display(),
+        remedy(state.uid)
     ))
 }
 
-fn is_ours(seen: &CgroupState) -> Result<(), String> {
-    let folder = &seen.own.folder;
-    let shown = folder.display();
+fn check_owner(state: &CgroupState) -> Result<(), String> {
+    let folder = &state.own.folder;
+    let name = folder.display();
     if folder.iter().any(|part| part.to_string_lossy().starts_with("evenkeel-")) {
-        return Err(format!("{shown} is a group of another evenkeel"));
+        return Err(format!("{name} is a cgroup of another evenkeel"));
     }
-    // systemd keeps out of the hierarchy that v1 has for cpusets.
-    let systemds = seen.own.version == Version::V2;
-    let is_systemds = systemds && (is_unit(folder) || (seen.is_root && seen.has_systemd));
-    let is_mine = match seen.uid {
-        0 => seen.own.is_top,
-        uid => seen.owner == Some(uid),
+    // systemd does not manage the v1 hierarchy of cpusets.
+    let is_v2 = state.own.version == Version::V2;
+    let is_systemd = is_v2 && (is_unit(folder) || (state.is_root && state.has_systemd));
+    let is_own = match state.uid {
+        0 => state.own.is_top,
+        uid => state.owner == Some(uid),
     };
-    match (seen.is_delegated, is_systemds, is_mine) {
+    match (state.is_delegated, is_systemd, is_own) {
         (true, ..) | (false, false, true) => Ok(()),
         (false, true, _) => {
-            Err(format!("{shown} is systemd's and was not delegated: {}", remedy(seen.uid)))
+            Err(format!("{name} is managed by systemd and not delegated: {}", remedy(state.uid)))
         }
         (false, false, false) => {
-            Err(format!("{shown} is not ours to make groups in: {}", remedy(seen.uid)))
+            Err(format!("{name} is managed by another program: {}", remedy(state.uid)))
         }
     }
 }
@@ -166,7 +162,7 @@ fn remedy(uid: u32) -> &'static str {
     }
 }
 
-/// Whether a folder has a name as systemd gives its units.
+/// Whether the name of a folder is that of a systemd unit.
 fn is_unit(folder: &Path) -> bool {
     let kind = folder.extension().unwrap_or_default();
     ["service", "scope", "slice", "mount", "socket", "swap"].iter().any(|unit| kind == *unit)
@@ -194,21 +190,20 @@ fn unwritable(folder: &Path, version: Version) -> Option<String> {
     })
 }
 
-/// Processes in a group that come neither from us nor are us.
-fn strangers(root: &Path, folder: &Path) -> Vec<(u32, String)> {
+/// Processes of a cgroup that are neither this process nor its descendants.
+fn foreign(root: &Path, folder: &Path) -> Vec<(u32, String)> {
     let own = std::process::id();
     let all = files::processes(folder).unwrap_or_default();
     let named =
         |pid| (pid, procfs::stat(root, pid).map_or_else(|_| "?".to_owned(), |s| s.comm_text()));
-    all.into_iter().filter(|&pid| !comes_from(root, pid, own)).map(named).collect()
+    all.into_iter().filter(|&pid| !is_descendant(root, pid, own)).map(named).collect()
 }
 
-/// Whether a process is another or one of its children's children. One that ended meanwhile is nobody's
-/// business.
-pub(super) fn comes_from(root: &Path, mut pid: u32, from: u32) -> bool {
-    // As long a line of parents as nobody has; numbers that are used again could make a circle.
+/// Whether a process is `ancestor` or its descendant. True for a process that has exited meanwhile.
+pub(super) fn is_descendant(root: &Path, mut pid: u32, ancestor: u32) -> bool {
+    // Bounded, since reused PIDs could form a cycle.
     for depth in 0..1000 {
-        if pid == from {
+        if pid == ancestor {
             return true;
         }
         match procfs::stat(root, pid) {

@@ -1,6 +1,6 @@
-//! The few calls that groups are made, filled and removed with.
+//! File operations on cgroups.
 //!
-//! Below another root than `/` a folder stands for the kernel's: there its files are removed with it.
+//! Below another root than `/` the files of a cgroup are ordinary files, which are removed with their folder.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fault;
 
-/// A file's text without white space at its ends.
+/// Content of a file without surrounding white space.
 pub(super) fn read(path: &Path) -> io::Result<String> {
     let text = fault::retry("read", || fs::read_to_string(path))?;
     Ok(text.trim().to_owned())
@@ -18,12 +18,12 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     fault::retry("write", || fs::write(path, text))
 }
 
-/// Whether a group is there.
-pub(super) fn is_there(path: &Path) -> io::Result<bool> {
+/// Whether a cgroup exists.
+pub(super) fn exists(path: &Path) -> io::Result<bool> {
     fault::retry("stat", || path.try_exists())
 }
 
-/// Makes a folder, and tells whether it was not there before.
+/// Creates a folder. Returns false if it exists already.
 pub(super) fn mkdir(path: &Path) -> io::Result<bool> {
     fault::refuse("mkdir")?;
     match fs::create_dir(path) {
@@ -33,18 +33,18 @@ pub(super) fn mkdir(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes a group; one that is gone is no error.
+/// Removes a cgroup; a missing one is no error.
 pub(super) fn rmdir(root: &Path, path: &Path) -> io::Result<()> {
     fault::refuse("rmdir")?;
-    let is_kernels = root == Path::new("/");
-    let done = if is_kernels { fs::remove_dir(path) } else { fs::remove_dir_all(path) };
+    let is_kernel = root == Path::new("/");
+    let done = if is_kernel { fs::remove_dir(path) } else { fs::remove_dir_all(path) };
     match done {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
     }
 }
 
-/// The groups in a group, by name.
+/// Names of the children of a cgroup, sorted.
 pub(super) fn groups_in(path: &Path) -> io::Result<Vec<String>> {
     fault::refuse("getdents64")?;
     let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?.into_iter();
@@ -55,7 +55,7 @@ pub(super) fn groups_in(path: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The processes in a group itself. Those of another numbering are 0, and nobody can name them.
+/// PIDs of the processes of a cgroup; 0 for a process of another PID namespace.
 pub(super) fn processes(path: &Path) -> io::Result<Vec<u32>> {
     let text = read(&path.join("cgroup.procs"))?;
     Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())

@@ -1,49 +1,49 @@
-//! Which group somebody is in, and where its folder is.
+//! The cgroup of a task and its folder.
 //!
 //! ```text
-//!   /proc/PID/cgroup        0::/a/b                  its group, from the top of what we may see
-//!   /proc/self/mountinfo    … /a /sys/fs/cgroup … - cgroup2 …     shows what is below /a
+//!   /proc/PID/cgroup        0::/a/b                  path in the hierarchy, from the cgroup namespace root
+//!   /proc/self/mountinfo    … /a /sys/fs/cgroup … - cgroup2 …     the mount shows the part below /a
 //!                           ──► /sys/fs/cgroup/b
 //! ```
 //!
-//! Others are found in what we see: both files are told as from our own place.
+//! Both files use the namespaces of this process, also for other tasks.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::Version;
 use super::files;
 
-/// A group, ours or somebody else's.
+/// A cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupPath {
-    /// The kind of its hierarchy.
+    /// Version of its hierarchy.
     pub version: Version,
-    /// Its folder, from `/` on.
+    /// Its path from `/`.
     pub folder: PathBuf,
-    /// Where its hierarchy is mounted: the topmost folder that can be seen.
+    /// Mount point of its hierarchy, the topmost visible folder.
     pub mount: PathBuf,
-    /// Nothing above it can be seen.
+    /// It is the topmost visible cgroup.
     pub is_top: bool,
 }
 
-/// Finds our own group in the hierarchy of a kind, or tells why there is none.
+/// The cgroup of this process, or why there is none.
 pub fn own(root: &Path, version: Version) -> Result<CgroupPath, String> {
     of(root, "self", version)
 }
 
-/// Finds the group of a thread in the hierarchy of a kind, or tells why there is none.
+/// The cgroup of a thread, or why there is none.
 pub fn of_thread(root: &Path, tid: u32, version: Version) -> Result<CgroupPath, String> {
     of(root, &tid.to_string(), version)
 }
 
-fn of(root: &Path, whose: &str, version: Version) -> Result<CgroupPath, String> {
+fn of(root: &Path, task: &str, version: Version) -> Result<CgroupPath, String> {
     let text = |path: &str| {
         files::read(&root.join(path)).map_err(|error| format!("/{path} cannot be read: {error}"))
     };
-    find(version, &text(&format!("proc/{whose}/cgroup"))?, &text("proc/self/mountinfo")?)
+    find(version, &text(&format!("proc/{task}/cgroup"))?, &text("proc/self/mountinfo")?)
 }
 
-/// The same from the texts of the two files.
+/// The same, from the content of the two files.
 pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<CgroupPath, String> {
     let group = cgroup.lines().find_map(|line| group_of(version, line));
     let group = group.ok_or_else(|| absent(version))?;
@@ -51,16 +51,16 @@ pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<Cg
     if mounts.peek().is_none() {
         return Err(absent(version));
     }
-    let shown = |(shows, at): (PathBuf, PathBuf)| {
-        let below = group.strip_prefix(&shows).ok()?;
+    let visible = |(top, at): (PathBuf, PathBuf)| {
+        let below = group.strip_prefix(&top).ok()?;
         let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
         let is_top = below.as_os_str().is_empty();
         let folder = if is_top { at.clone() } else { at.join(below) };
         is_plain.then_some(CgroupPath { version, folder, mount: at, is_top })
     };
-    mounts.find_map(shown).ok_or_else(|| {
-        format!("the group {} lies outside of what is mounted here", group.display())
-    })
+    mounts
+        .find_map(visible)
+        .ok_or_else(|| format!("the cgroup {} is below no mount point", group.display()))
 }
 
 fn absent(version: Version) -> String {
@@ -74,29 +74,29 @@ fn absent(version: Version) -> String {
 fn group_of(version: Version, line: &str) -> Option<PathBuf> {
     let mut parts = line.splitn(3, ':');
     let (nr, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-    let is_it = match version {
+    let matches = match version {
         Version::V2 => nr == "0" && controllers.is_empty(),
         Version::V1 => controllers.split(',').any(|name| name == "cpuset"),
     };
-    (is_it && path.starts_with('/')).then(|| path.into())
+    (matches && path.starts_with('/')).then(|| path.into())
 }
 
-/// What a mount shows and where, if it is of this kind:
-/// `31 23 0:28 SHOWS AT options… - cgroup source superoptions`.
+/// Root and mount point of a mount of this version:
+/// `31 23 0:28 ROOT MOUNT_POINT options… - cgroup source superoptions`.
 fn mount_of(version: Version, line: &str) -> Option<(PathBuf, PathBuf)> {
     let (place, kind) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
-    let (shows, at) = (place.next()?, place.next()?);
+    let (top, at) = (place.next()?, place.next()?);
     let mut kind = kind.split(' ');
     let (name, options) = (kind.next()?, kind.nth(1)?);
-    let is_it = match version {
+    let matches = match version {
         Version::V2 => name == "cgroup2",
         Version::V1 => name == "cgroup" && options.split(',').any(|option| option == "cpuset"),
     };
-    is_it.then(|| (plain(shows).into(), plain(at).into()))
+    matches.then(|| (plain(top).into(), plain(at).into()))
 }
 
-/// The kernel writes white space in paths as `\` and three octal digits.
+/// Decodes a path: the kernel writes white space as `\` and three octal digits.
 fn plain(text: &str) -> String {
     let mut pieces = text.split('\\');
     let mut plain = pieces.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The group of one job: the nodes that its memory may come from.
+//! The cgroup of one job: the nodes that its memory is bound to.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,7 +10,7 @@ use base::NodeSet;
 use super::{Version, files};
 use crate::fault;
 
-/// A group that we made.
+/// A cgroup of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cgroup {
     pub(super) version: Version,
@@ -19,21 +19,21 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Its folder.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The nodes that it names.
+    /// The nodes of `cpuset.mems`.
     pub fn nodes(&self) -> io::Result<NodeSet> {
         parse(&files::read(&self.path.join("cpuset.mems"))?)
     }
 
-    /// Lets memory come from these nodes only, from now on. What lies elsewhere is moved by the kernel
-    /// before this returns, which may take long: in v2 always, in v1 when `moves` says so.
+    /// Binds new memory to these nodes. The kernel migrates existing memory before this returns, which may
+    /// take long: in v2 always, in v1 with `moves`.
     ///
     /// # Errors
-    /// The kernel refuses, or has another idea of which nodes these are than we (one may be offline).
+    /// The kernel rejects the nodes, or the effective nodes differ (a node may be offline).
     pub fn set_nodes(&self, nodes: &NodeSet, moves: bool) -> io::Result<()> {
         if self.version == Version::V1 {
             let migrate = if moves { "1" } else { "0" };
@@ -46,23 +46,23 @@ impl Cgroup {
         };
         match files::read(&self.path.join(effective)) {
             Ok(text) if parse(&text)? != *nodes => {
-                let said = format!("the kernel made nodes {text} of nodes {nodes}");
-                Err(io::Error::other(said))
+                let what = format!("the effective nodes are {text}, not {nodes}");
+                Err(io::Error::other(what))
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // Old, or no kernel's.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // An old kernel, or a test.
             Err(error) => Err(error),
             Ok(_) => Ok(()),
         }
     }
 
-    /// Where a child writes `0` to come in, together with all that it starts.
+    /// Opens `cgroup.procs`. A child that writes `0` to it joins the cgroup with its future children.
     pub fn open_procs(&self) -> io::Result<OwnedFd> {
         fault::refuse("openat")?;
         let file = OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))?;
         Ok(file.into())
     }
 
-    /// Removes it; fails as long as somebody is in it. One that is gone is no error.
+    /// Removes the cgroup; fails while it has processes. A missing cgroup is no error.
     pub fn remove(&self) -> io::Result<()> {
         files::rmdir(&self.root, &self.path)
     }

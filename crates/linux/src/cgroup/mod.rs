@@ -1,22 +1,21 @@
-//! Control groups: a folder of ours for jobs whose memory is to stay on certain nodes.
+//! Cgroups for jobs whose memory is bound to nodes.
 //!
-//! A memory policy binds the thread that sets it, and a program may set another. What stands in a
-//! group's `cpuset.mems` binds whoever is in the group, what they start and what they read from files,
-//! and it can be changed while they run.
+//! A memory policy binds the thread that sets it, and a program may set another one. `cpuset.mems` of a cgroup
+//! binds all of its processes, their children and the pages of files that they read, and can be changed while they
+//! run.
 //!
 //! ```text
-//!   HOME/                    the group that we were started in; ours by one of the rules in `decide`
-//!     evenkeel-RUN/          ours, made when the first job needs it
-//!       own/                 we ourselves, where HOME may not hold processes beside groups
+//!   HOME/                    the cgroup that evenkeel was started in; may be used according to `decide`
+//!     evenkeel-RUN/          created for the first job that needs it
+//!       own/                 evenkeel itself, if HOME may not have both processes and children
 //!       0-sort/              cpuset.mems = 1
 //! ```
 //!
-//! Two kinds of hierarchies do this, `v2` (unified) and `v1` (the one with the controller cpuset).
-//! Everything that we change stands below `evenkeel-RUN`, but for one thing: in v2 HOME has to hand the
-//! controller down (`cgroup.subtree_control`). All of it is taken back by one function, which is
-//! the same for our own end and for `restore`.
+//! There are two versions of the hierarchy, `v2` (unified) and `v1` (the hierarchy with the controller cpuset).
+//! All changes are below `evenkeel-RUN`, with one exception: in v2 HOME has to enable the controller for its
+//! children (`cgroup.subtree_control`). One function reverts all of it, at the end of a run and in `restore`.
 //!
-//! Not here: shares of CPU time, and CPUs. Masks are set thread by thread ([`crate::affinity`]).
+//! Out of scope: CPU weights and CPUs. Affinity is set for each thread ([`crate::affinity`]).
 
 mod decide;
 mod files;
@@ -32,49 +31,49 @@ pub use find::{CgroupPath, of_thread, own};
 pub use group::Cgroup;
 pub use run::{RunCgroups, job_folder, run_folder};
 
-/// The two kinds of hierarchies.
+/// Versions of the cgroup hierarchy.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Version {
-    /// The unified one.
+    /// The unified hierarchy.
     V2,
-    /// One of its own for the controller cpuset.
+    /// The hierarchy of the controller cpuset.
     V1,
 }
 
-/// Which kind is wanted.
+/// Versions that may be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CgroupMode {
-    /// v2, or else v1, or else none.
+    /// v2, otherwise v1, otherwise none.
     #[default]
     Auto,
-    /// This one and no other.
+    /// This version only.
     Only(Version),
-    /// No groups.
+    /// No cgroups.
     None,
 }
 
-/// The group that we were started in and may make groups in.
+/// The cgroup that evenkeel was started in and may create children in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelegatedCgroup {
-    /// Its kind.
+    /// Its version.
     pub version: Version,
-    /// Its folder, as a path from `/` on.
+    /// Its path from `/`.
     pub folder: PathBuf,
-    /// The controller has to be handed down first (v2).
+    /// The controller has to be enabled for its children (v2).
     pub enables: bool,
-    /// Whoever is in it has to go into a group below first (v2, but for the root of all groups).
+    /// Its processes have to be moved to a child first (v2, except in the root cgroup).
     pub moves_in: bool,
 }
 
-/// What was chosen, and why.
+/// The chosen cgroup and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupChoice {
-    /// The home; absent where there are to be no groups.
+    /// The cgroup; `None` for no cgroups.
     pub home: Option<DelegatedCgroup>,
-    /// Why it is this one, or why there is none and what would help; empty when there is nothing to say.
+    /// Why another version, or none, was chosen, with the remedy; empty without a reason.
     pub why: String,
 }
 
@@ -87,7 +86,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// In one line: `v2 below /sys/fs/cgroup`, `none: why`.
+/// One line: `v2 below /sys/fs/cgroup`, `none: REASON`.
 impl fmt::Display for CgroupChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.home {
@@ -101,14 +100,14 @@ impl fmt::Display for CgroupChoice {
     }
 }
 
-/// Chooses by looking at what is below a root (`/` but for tests). Changes nothing.
-pub fn choose(root: &Path, wish: CgroupMode) -> CgroupChoice {
-    let look = |version| own(root, version).and_then(|own| decide(&CgroupState::look(root, own)));
-    let only = |version| match look(version) {
+/// Chooses by the state below a root (`/` except in tests). Changes nothing.
+pub fn choose(root: &Path, mode: CgroupMode) -> CgroupChoice {
+    let find = |version| own(root, version).and_then(|own| decide(&CgroupState::read(root, own)));
+    let only = |version| match find(version) {
         Ok(home) => CgroupChoice { home: Some(home), why: String::new() },
         Err(why) => CgroupChoice { home: None, why: format!("{version}: {why}") },
     };
-    match wish {
+    match mode {
         CgroupMode::None => CgroupChoice { home: None, why: String::new() },
         CgroupMode::Only(version) => only(version),
         CgroupMode::Auto => match (only(Version::V2), only(Version::V1)) {

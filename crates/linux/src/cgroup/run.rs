@@ -1,11 +1,11 @@
-//! The folder of a run: made before the first group, and taken back whole.
+//! The cgroup of a run: created before the first cgroup of a job, and removed as a whole.
 //!
-//! Taking back needs to know no more than the home, the run and whether we had the controller handed
-//! down, so that `restore` does it for a run that was killed at any moment:
+//! The removal needs only the home, the run, and whether the run enabled the controller, so that `restore` can
+//! do it for a run that was killed at any point:
 //!
 //! ```text
-//!   our folder hands nothing down ─► HOME neither, if we made it do so and nobody else needs it
-//!      ─► whoever is below goes to HOME ─► groups are removed ─► our folder is removed
+//!   disable the controller in evenkeel-RUN ─► and in HOME, if the run enabled it and no other child uses it
+//!      ─► move all processes to HOME ─► remove the cgroups of jobs ─► remove evenkeel-RUN
 //! ```
 
 use std::collections::BTreeMap;
@@ -15,19 +15,19 @@ use std::time::Duration;
 
 use base::{CpuSet, NodeSet};
 
-use super::decide::comes_from;
+use super::decide::is_descendant;
 use super::group::Cgroup;
 use super::{DelegatedCgroup, Version, files};
 use crate::{affinity, fault, procfs};
 
-/// Where we are ourselves, if not in the home.
+/// Name of the cgroup of evenkeel itself.
 const OWN: &str = "own";
-/// How long we wait for who is just ending, a hundred times.
-const ENDING: Duration = Duration::from_millis(5);
-/// Those who are moved may start others meanwhile.
+/// Interval between attempts to remove a cgroup with exiting processes.
+const EXIT_POLL: Duration = Duration::from_millis(5);
+/// Attempts to move all processes, which may fork meanwhile, or to remove a cgroup.
 const ROUNDS_MAX: u32 = 100;
 
-/// The groups of a run.
+/// The cgroups of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunCgroups {
     root: PathBuf,
@@ -35,14 +35,13 @@ pub struct RunCgroups {
     folder: PathBuf,
 }
 
-/// The name of a run's folder. What a folder may not be called is left out of it; `None` if nothing is
-/// left then.
+/// Name of the cgroup of a run, without characters that are not permitted; `None` if no character is left.
 pub fn run_folder(run: &str) -> Option<String> {
     let name = plain(run, 36);
     (!name.is_empty()).then(|| format!("evenkeel-{name}"))
 }
 
-/// The name of a job's group in it; different numbers have different names.
+/// Name of the cgroup of a job, distinct for each number.
 pub fn job_folder(nr: u32, name: &str) -> String {
     format!("{nr}-{}", plain(name, 40))
 }
@@ -53,8 +52,8 @@ fn plain(text: &str, n_max: usize) -> String {
 }
 
 impl RunCgroups {
-    /// Of this run, in this home below a root (`/` but for tests). Makes nothing. `None` if the run has
-    /// no name that a folder could have.
+    /// The cgroups of a run in this home below a root (`/` except in tests). Creates nothing. `None` if no
+    /// character of the run's name is permitted.
     pub fn new(root: &Path, home: DelegatedCgroup, run: &str) -> Option<Self> {
         let folder = files::below(root, &home.folder).join(run_folder(run)?);
         Some(RunCgroups { root: root.to_owned(), home, folder })
@@ -65,30 +64,30 @@ impl RunCgroups {
         &self.home
     }
 
-    /// Whether the folder is there.
-    pub fn is_there(&self) -> io::Result<bool> {
-        files::is_there(&self.folder)
+    /// Whether the cgroup of the run exists.
+    pub fn exists(&self) -> io::Result<bool> {
+        files::exists(&self.folder)
     }
 
     fn at_home(&self, file: &str) -> PathBuf {
         files::below(&self.root, &self.home.folder).join(file)
     }
 
-    /// Makes the folder and goes into it where that is needed. The caller has written into the undo
-    /// record that it will. After an error it takes everything back.
+    /// Creates the cgroup of the run and moves this process into it if necessary. The caller has written it to
+    /// the undo record before, and calls [`RunCgroups::remove_all`] after an error.
     ///
     /// # Errors
-    /// What the kernel refused, in words.
+    /// The rejected operation and its error.
     pub fn prepare(&self) -> Result<(), String> {
         let made =
-            files::mkdir(&self.folder).map_err(|error| cannot("make", &self.folder, &error))?;
+            files::mkdir(&self.folder).map_err(|error| cannot("create", &self.folder, &error))?;
         if !made {
-            return Err(format!("{} is there already", self.folder.display()));
+            return Err(format!("{} exists already", self.folder.display()));
         }
         self.prepare_made()
     }
 
-    /// The same with the folder made.
+    /// The same after the folder was created.
     pub(super) fn prepare_made(&self) -> Result<(), String> {
         match self.home.version {
             Version::V2 => self.prepare_v2(),
@@ -104,38 +103,38 @@ impl RunCgroups {
         self.check_kind()?;
         if self.home.moves_in {
             let own = self.folder.join(OWN);
-            files::mkdir(&own).map_err(|error| cannot("make", &own, &error))?;
+            files::mkdir(&own).map_err(|error| cannot("create", &own, &error))?;
             fault::point();
-            self.move_ours(&own)?;
+            self.move_processes(&own)?;
         }
         fault::point();
         if self.home.enables {
-            hand_down(&self.at_home(""), true).map_err(|error| {
-                let shown = self.home.folder.display();
-                format!("{shown} cannot hand the controller cpuset down: {error}")
+            enable(&self.at_home(""), true).map_err(|error| {
+                let home = self.home.folder.display();
+                format!("{home} cannot enable the controller cpuset for its children: {error}")
             })?;
         }
         fault::point();
-        hand_down(&self.folder, true)
-            .map_err(|error| cannot("hand the controller cpuset down in", &self.folder, &error))
+        enable(&self.folder, true)
+            .map_err(|error| cannot("enable the controller cpuset in", &self.folder, &error))
     }
 
-    /// Refuses a folder that only threads could go into: the home was given over to them since it was
-    /// looked at. Nobody has moved yet.
+    /// Rejects a cgroup that can have threads only: the home became threaded since `decide`. No process was
+    /// moved yet.
     fn check_kind(&self) -> Result<(), String> {
         match files::read(&self.folder.join("cgroup.type")) {
             Ok(kind) if kind == "domain" => Ok(()),
             Ok(kind) => Err(format!(
-                "no group for processes can be made in {}, which shares out among threads ({kind})",
+                "cgroups in {} cannot have processes, since it is threaded ({kind})",
                 self.home.folder.display()
             )),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // Old, or no kernel's.
-            Err(error) => Err(cannot("tell the kind of", &self.folder, &error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // An old kernel, or a test.
+            Err(error) => Err(cannot("read cgroup.type of", &self.folder, &error)),
         }
     }
 
-    /// Moves all that live in the home, if they come from us.
-    fn move_ours(&self, own: &Path) -> Result<(), String> {
+    /// Moves all processes of the home, if they are descendants of this process.
+    fn move_processes(&self, own: &Path) -> Result<(), String> {
         let this = std::process::id();
         let home = self.at_home("");
         for _ in 0..ROUNDS_MAX {
@@ -144,22 +143,22 @@ impl RunCgroups {
                 break;
             }
             for pid in inside {
-                if !comes_from(&self.root, pid, this) {
+                if !is_descendant(&self.root, pid, this) {
                     return Err(format!(
-                        "process {pid}, which is not ours, lives in {}",
+                        "process {pid}, which evenkeel did not start, is in {}",
                         home.display()
                     ));
                 }
-                move_to(&self.root, own, pid).map_err(|error| cannot("go into", own, &error))?;
+                move_to(&self.root, own, pid).map_err(|error| cannot("move to", own, &error))?;
             }
         }
         Ok(())
     }
 
-    /// Makes the group of a job, or takes the one that is there, with these nodes.
-    pub fn make(&self, nr: u32, name: &str, nodes: &NodeSet) -> Result<Cgroup, String> {
+    /// Creates the cgroup of a job, or uses an existing one, with these nodes.
+    pub fn create(&self, nr: u32, name: &str, nodes: &NodeSet) -> Result<Cgroup, String> {
         let path = self.folder.join(job_folder(nr, name));
-        let made = files::mkdir(&path).map_err(|error| cannot("make", &path, &error))?;
+        let made = files::mkdir(&path).map_err(|error| cannot("create", &path, &error))?;
         let group = Cgroup { version: self.home.version, root: self.root.clone(), path };
         fault::point();
         let limited = match self.home.version {
@@ -167,22 +166,21 @@ impl RunCgroups {
             _ => Ok(()),
         };
         limited.and_then(|()| group.set_nodes(nodes, false)).map_err(|error| {
-            // Nobody is in it yet.
+            // It has no processes yet.
             let _ = made.then(|| group.remove());
-            format!("{} cannot have nodes {nodes}: {error}", group.path.display())
+            format!("{} cannot use nodes {nodes}: {error}", group.path.display())
         })?;
         Ok(group)
     }
 
-    /// Takes everything back: whoever lives in our groups is in the home again, and nothing of ours is
-    /// left. What is not there is no error.
+    /// Moves all processes to the home and removes all cgroups of the run. Missing cgroups are no error.
     ///
     /// # Errors
-    /// What is left and why, in words; it can be tried again.
-    pub fn take_back(&self) -> Result<(), String> {
+    /// A cgroup is left, with the error; the call can be repeated.
+    pub fn remove_all(&self) -> Result<(), String> {
         let mut problem = None;
         if self.home.version == Version::V2 {
-            problem = self.stop_handing_down().err();
+            problem = self.disable_controller().err();
         }
         match self.empty() {
             Ok(()) => problem.map_or(Ok(()), Err),
@@ -190,51 +188,53 @@ impl RunCgroups {
         }
     }
 
-    fn stop_handing_down(&self) -> Result<(), String> {
-        if self.is_there().map_err(|error| cannot("look for", &self.folder, &error))? {
-            let done = hand_down(&self.folder, false);
-            done.map_err(|error| cannot("take the controller cpuset from", &self.folder, &error))?;
+    fn disable_controller(&self) -> Result<(), String> {
+        let disable = |path: &Path| {
+            let done = enable(path, false);
+            done.map_err(|error| cannot("disable the controller cpuset in", path, &error))
+        };
+        if self.exists().map_err(|error| cannot("inspect", &self.folder, &error))? {
+            disable(&self.folder)?;
         }
         fault::point();
         let home = self.at_home("");
-        let has_home = || files::is_there(&home).map_err(|error| cannot("look for", &home, &error));
-        if self.home.enables && has_home()? && !self.is_needed_by_others() {
-            let done = hand_down(&home, false);
-            done.map_err(|error| cannot("take the controller cpuset from", &home, &error))?;
+        let has_home = || files::exists(&home).map_err(|error| cannot("inspect", &home, &error));
+        if self.home.enables && has_home()? && !self.is_used_by_others() {
+            disable(&home)?;
         }
         fault::point();
         Ok(())
     }
 
-    /// Whether other groups in the home have begun to use what we had handed down.
-    fn is_needed_by_others(&self) -> bool {
+    /// Whether other children of the home use the controller by now.
+    fn is_used_by_others(&self) -> bool {
         let home = self.at_home("");
         let uses = |name: &String| {
             let path = home.join(name);
             let has = |file: &str, plain: &str| {
                 files::read(&path.join(file)).is_ok_and(|text| !text.is_empty() && text != plain)
             };
-            let hands_on = files::read(&path.join("cgroup.subtree_control"))
+            let enables = files::read(&path.join("cgroup.subtree_control"))
                 .is_ok_and(|text| text.split_whitespace().any(|name| name == "cpuset"));
             let is_run = name.starts_with("evenkeel-");
             let is_bound = has("cpuset.cpus", "") || has("cpuset.mems", "");
             path != self.folder
-                && (hands_on || is_run || is_bound || has("cpuset.cpus.partition", "member"))
+                && (enables || is_run || is_bound || has("cpuset.cpus.partition", "member"))
         };
-        // What cannot be listed may hold anything.
+        // If unknown, the controller is assumed to be used.
         files::groups_in(&home).map_or(true, |names| names.iter().any(uses))
     }
 
-    /// Moves everybody home and removes our folders.
+    /// Moves all processes to the home and removes the cgroups.
     fn empty(&self) -> Result<(), String> {
-        if !self.is_there().map_err(|error| cannot("look for", &self.folder, &error))? {
+        if !self.exists().map_err(|error| cannot("inspect", &self.folder, &error))? {
             return Ok(());
         }
         let names = files::groups_in(&self.folder);
         let names = names.map_err(|error| cannot("read", &self.folder, &error))?;
         let groups = names.iter().map(|name| self.folder.join(name)).chain([self.folder.clone()]);
         for path in groups {
-            self.send_home(&path)?;
+            self.move_home(&path)?;
             fault::point();
             self.remove(&path).map_err(|error| cannot("remove", &path, &error))?;
             fault::point();
@@ -242,12 +242,12 @@ impl RunCgroups {
         Ok(())
     }
 
-    /// Removes an empty group. Whoever is just ending is in no list, and in the group for a moment more.
+    /// Removes an empty cgroup. An exiting process is in no list and keeps the cgroup busy for a moment.
     fn remove(&self, path: &Path) -> io::Result<()> {
         for _ in 0..ROUNDS_MAX {
             match files::rmdir(&self.root, path) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                    std::thread::sleep(ENDING);
+                    std::thread::sleep(EXIT_POLL);
                 }
                 done => return done,
             }
@@ -255,7 +255,7 @@ impl RunCgroups {
         files::rmdir(&self.root, path)
     }
 
-    fn send_home(&self, from: &Path) -> Result<(), String> {
+    fn move_home(&self, from: &Path) -> Result<(), String> {
         let home = self.at_home("");
         for _ in 0..ROUNDS_MAX {
             let inside = match files::processes(from) {
@@ -267,59 +267,58 @@ impl RunCgroups {
             }
             for pid in inside {
                 if pid == 0 {
-                    // Written back it would be ourselves.
+                    // Writing 0 would move this process.
                     return Err(format!(
-                        "{} holds a process of another pid namespace, which has no number here: move \
-                         it from outside",
+                        "{} has a process of another PID namespace: move it from there",
                         from.display()
                     ));
                 }
                 move_to(&self.root, &home, pid).map_err(|error| {
-                    format!("process {pid} cannot go back to {}: {error}", home.display())
+                    format!("process {pid} cannot be moved back to {}: {error}", home.display())
                 })?;
             }
         }
-        Ok(()) // The removal that follows tells that somebody is left.
+        Ok(()) // The removal that follows fails if a process is left.
     }
 }
 
-/// Moves a process, with the masks of its threads as they are: kernels before 6.2 give a thread that
-/// changes its cpuset all CPUs of the new one.
+/// Moves a process and keeps the affinity of its threads: kernels before 6.2 give a thread that changes its cpuset
+/// all CPUs of the new one.
 fn move_to(root: &Path, group: &Path, pid: u32) -> io::Result<()> {
     let threads = procfs::threads(root, pid).unwrap_or_default();
     let masks: BTreeMap<u32, CpuSet> =
         threads.into_iter().filter_map(|tid| Some((tid, affinity::get(tid).ok()?))).collect();
     match files::write(&group.join("cgroup.procs"), &pid.to_string()) {
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()), // It has ended.
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()), // It has exited.
         done => done?,
     }
     for (tid, mask) in masks {
         if affinity::get(tid).is_ok_and(|now| now != mask) {
-            let _ = affinity::set(tid, &mask); // CPUs that its new group does not have.
+            let _ = affinity::set(tid, &mask); // The new cpuset may not have these CPUs.
         }
     }
     Ok(())
 }
 
-/// Has a group hand the controller down, or no longer.
-fn hand_down(group: &Path, wanted: bool) -> io::Result<()> {
+/// Enables or disables the controller for the children of a cgroup.
+fn enable(group: &Path, wanted: bool) -> io::Result<()> {
     let path = group.join("cgroup.subtree_control");
     let now = match files::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && !wanted => return Ok(()),
         now => now?,
     };
-    let does = now.split_whitespace().any(|name| name == "cpuset");
-    match (does, wanted) {
+    let is_enabled = now.split_whitespace().any(|name| name == "cpuset");
+    match (is_enabled, wanted) {
         (false, true) => files::write(&path, "+cpuset"),
         (true, false) => files::write(&path, "-cpuset"),
         _ => Ok(()),
     }
 }
 
-/// A new group of v1 may use nothing: gives it what another has.
+/// Copies the limits of a v1 cgroup: a new one has no CPUs and nodes.
 fn copy_limits(from: &Path, to: &Path) -> io::Result<()> {
     for name in ["cpus", "mems"] {
-        // Where both are told, the effective ones are without what is offline.
+        // The effective sets, if they exist, are without offline CPUs and nodes.
         let text = files::read(&from.join(format!("cpuset.effective_{name}")))
             .or_else(|_| files::read(&from.join(format!("cpuset.{name}"))))?;
         files::write(&to.join(format!("cpuset.{name}")), &text)?;

@@ -1,5 +1,4 @@
-//! Finding our group, deciding whether it is ours to divide, and groups in a tree that stands for the
-//! kernel's.
+//! Search of the own cgroup, the decision whether it may have children, and cgroups in a folder of files.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +14,7 @@ const HYBRID: &str = "
 34 31 0:31 / /sys/fs/cgroup/cpu,cpuset rw - cgroup cgroup rw,cpu,cpuset
 41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
 
-fn told(version: Version, cgroup: &str, mountinfo: &str) -> String {
+fn found(version: Version, cgroup: &str, mountinfo: &str) -> String {
     match find(version, cgroup, mountinfo) {
         Ok(CgroupPath { folder, is_top, .. }) => {
             format!("{}{}\n", folder.display(), if is_top { " (top)" } else { "" })
@@ -26,12 +25,12 @@ fn told(version: Version, cgroup: &str, mountinfo: &str) -> String {
 
 fn check_find(cgroup: &str, mountinfo: &str, expected: &Expect) {
     expected.assert_eq(
-        &[Version::V2, Version::V1].map(|version| told(version, cgroup, mountinfo)).concat(),
+        &[Version::V2, Version::V1].map(|version| found(version, cgroup, mountinfo)).concat(),
     );
 }
 
 #[test]
-fn our_group_is_found_below_the_mount_that_shows_it() {
+fn the_own_cgroup_is_found_below_its_mount_point() {
     check_find(
         "0::/user.slice/a b.scope\n",
         V2,
@@ -51,7 +50,7 @@ fn our_group_is_found_below_the_mount_that_shows_it() {
 }
 
 #[test]
-fn a_container_sees_its_own_part_and_a_path_may_have_blanks() {
+fn a_mount_may_show_a_part_of_the_hierarchy_and_a_path_may_have_blanks() {
     check_find(
         "0::/docker/7/in\n",
         "9 8 0:26 /docker/7 /sys/fs/c\\040g rw - cgroup2 cgroup rw",
@@ -64,7 +63,7 @@ fn a_container_sees_its_own_part_and_a_path_may_have_blanks() {
         "0::/../other\n",
         V2,
         &expect![[r#"
-            none: the group /../other lies outside of what is mounted here
+            none: the cgroup /../other is below no mount point
             none: no hierarchy with the controller cpuset is mounted
         "#]],
     );
@@ -78,7 +77,7 @@ fn a_container_sees_its_own_part_and_a_path_may_have_blanks() {
     );
 }
 
-fn seen(version: Version, folder: &str) -> CgroupState {
+fn state(version: Version, folder: &str) -> CgroupState {
     CgroupState {
         own: CgroupPath {
             version,
@@ -94,19 +93,19 @@ fn seen(version: Version, folder: &str) -> CgroupState {
         is_root: folder == "/sys/fs/cgroup",
         kind: if folder == "/sys/fs/cgroup" { "" } else { "domain" }.to_owned(),
         controllers: "cpuset cpu memory".to_owned(),
-        hands_down: "cpu".to_owned(),
-        strangers: Vec::new(),
+        enabled: "cpu".to_owned(),
+        foreign: Vec::new(),
     }
 }
 
-fn check_decide(mut seen: CgroupState, change: impl FnOnce(&mut CgroupState), expected: &Expect) {
-    change(&mut seen);
+fn check_decide(mut state: CgroupState, change: impl FnOnce(&mut CgroupState), expected: &Expect) {
+    change(&mut state);
     let home = |home: DelegatedCgroup| {
-        let enables = if home.enables { ", hands down" } else { "" };
-        let moves_in = if home.moves_in { ", moves in" } else { "" };
+        let enables = if home.enables { ", enables" } else { "" };
+        let moves_in = if home.moves_in { ", moves" } else { "" };
         format!("{}{enables}{moves_in}", home.folder.display())
     };
-    expected.assert_eq(&decide(&seen).map_or_else(|why| format!("none: {why}"), home));
+    expected.assert_eq(&decide(&state).map_or_else(|why| format!("none: {why}"), home));
 }
 
 const TOP: &str = "/sys/fs/cgroup";
@@ -114,98 +113,98 @@ const SCOPE: &str = "/sys/fs/cgroup/system.slice/run-1.scope";
 const OURS: &str = "/sys/fs/cgroup/slurm/job7";
 
 #[test]
-fn the_top_is_roots_unless_systemd_runs_it() {
-    let top = || seen(Version::V2, TOP);
-    check_decide(top(), |_| {}, &expect!["/sys/fs/cgroup, hands down"]);
-    check_decide(top(), |s| s.hands_down.push_str(" cpuset"), &expect!["/sys/fs/cgroup"]);
-    // Everybody lives in the root of all, and that is no hindrance.
+fn root_may_use_the_topmost_cgroup_unless_systemd_manages_it() {
+    let top = || state(Version::V2, TOP);
+    check_decide(top(), |_| {}, &expect!["/sys/fs/cgroup, enables"]);
+    check_decide(top(), |s| s.enabled.push_str(" cpuset"), &expect!["/sys/fs/cgroup"]);
+    // The root cgroup may have processes and children.
     check_decide(
         top(),
-        |s| s.strangers.push((1, "init".to_owned())),
-        &expect!["/sys/fs/cgroup, hands down"],
+        |s| s.foreign.push((1, "init".to_owned())),
+        &expect!["/sys/fs/cgroup, enables"],
     );
     check_decide(
         top(),
         |s| s.has_systemd = true,
         &expect![
-            "none: /sys/fs/cgroup is systemd's and was not delegated: systemd-run --scope -p Delegate=yes evenkeel run …"
+            "none: /sys/fs/cgroup is managed by systemd and not delegated: systemd-run --scope -p Delegate=yes evenkeel run …"
         ],
     );
     check_decide(
         top(),
         |s| s.uid = 1000,
         &expect![
-            "none: /sys/fs/cgroup is not ours to make groups in: systemd-run --user --scope -p Delegate=yes evenkeel run …"
+            "none: /sys/fs/cgroup is managed by another program: systemd-run --user --scope -p Delegate=yes evenkeel run …"
         ],
     );
     check_decide(
         top(),
         |s| s.controllers = "hugetlb".to_owned(),
         &expect![
-            "none: /sys/fs/cgroup: the controller cpuset belongs to another hierarchy (--cgroups v1)"
+            "none: /sys/fs/cgroup: the controller cpuset belongs to a v1 hierarchy (--cgroups v1)"
         ],
     );
-    // systemd keeps out of v1's.
-    check_decide(seen(Version::V1, TOP), |s| s.has_systemd = true, &expect!["/sys/fs/cgroup"]);
+    // systemd does not manage the v1 hierarchy.
+    check_decide(state(Version::V1, TOP), |s| s.has_systemd = true, &expect!["/sys/fs/cgroup"]);
 }
 
 #[test]
-fn a_unit_of_systemds_is_ours_when_it_was_delegated_and_we_are_alone_in_it() {
-    let scope = || seen(Version::V2, SCOPE);
+fn a_systemd_unit_may_be_used_if_it_is_delegated_and_has_no_other_processes() {
+    let scope = || state(Version::V2, SCOPE);
     check_decide(
         scope(),
         |_| {},
         &expect![
-            "none: /sys/fs/cgroup/system.slice/run-1.scope is systemd's and was not delegated: systemd-run --scope -p Delegate=yes evenkeel run …"
+            "none: /sys/fs/cgroup/system.slice/run-1.scope is managed by systemd and not delegated: systemd-run --scope -p Delegate=yes evenkeel run …"
         ],
     );
     check_decide(
         scope(),
         |s| s.is_delegated = true,
-        &expect!["/sys/fs/cgroup/system.slice/run-1.scope, hands down, moves in"],
+        &expect!["/sys/fs/cgroup/system.slice/run-1.scope, enables, moves"],
     );
-    // A unit of one's own manager belongs to oneself, and is that manager's all the same.
+    // A unit of the user manager belongs to the user, and is managed by that manager.
     check_decide(
         scope(),
         |s| (s.uid, s.owner) = (1000, Some(1000)),
         &expect![
-            "none: /sys/fs/cgroup/system.slice/run-1.scope is systemd's and was not delegated: systemd-run --user --scope -p Delegate=yes evenkeel run …"
+            "none: /sys/fs/cgroup/system.slice/run-1.scope is managed by systemd and not delegated: systemd-run --user --scope -p Delegate=yes evenkeel run …"
         ],
     );
     check_decide(
         scope(),
-        |s| (s.is_delegated, s.strangers) = (true, vec![(41, "bash".to_owned())]),
+        |s| (s.is_delegated, s.foreign) = (true, vec![(41, "bash".to_owned())]),
         &expect![
-            "none: processes that are not ours live in /sys/fs/cgroup/system.slice/run-1.scope (number 41, bash): start evenkeel in a group of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
+            "none: processes that evenkeel did not start are in /sys/fs/cgroup/system.slice/run-1.scope (PID 41, bash): start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
         ],
     );
     check_decide(
         scope(),
         |s| (s.is_delegated, s.controllers) = (true, "memory pids".to_owned()),
         &expect![
-            "none: /sys/fs/cgroup/system.slice/run-1.scope: the controller cpuset is not handed down to it (systemd: Delegate=cpuset)"
+            "none: /sys/fs/cgroup/system.slice/run-1.scope: the controller cpuset is not enabled for it (systemd: Delegate=cpuset)"
         ],
     );
 }
 
 #[test]
-fn a_group_that_was_given_to_a_user_is_his_and_one_of_somebody_else_is_nobodys() {
-    let group = || seen(Version::V2, OURS);
+fn a_cgroup_of_the_user_may_be_used_and_one_of_another_user_may_not() {
+    let group = || state(Version::V2, OURS);
     let user = |s: &mut CgroupState| (s.uid, s.owner) = (65534, Some(65534));
-    check_decide(group(), user, &expect!["/sys/fs/cgroup/slurm/job7, hands down, moves in"]);
+    check_decide(group(), user, &expect!["/sys/fs/cgroup/slurm/job7, enables, moves"]);
     check_decide(
         group(),
         |s| s.uid = 65534,
         &expect![
-            "none: /sys/fs/cgroup/slurm/job7 is not ours to make groups in: systemd-run --user --scope -p Delegate=yes evenkeel run …"
+            "none: /sys/fs/cgroup/slurm/job7 is managed by another program: systemd-run --user --scope -p Delegate=yes evenkeel run …"
         ],
     );
-    // Root could write it, and it is somebody's all the same.
+    // Root could write it, but another program manages it.
     check_decide(
         group(),
         |_| {},
         &expect![
-            "none: /sys/fs/cgroup/slurm/job7 is not ours to make groups in: systemd-run --scope -p Delegate=yes evenkeel run …"
+            "none: /sys/fs/cgroup/slurm/job7 is managed by another program: systemd-run --scope -p Delegate=yes evenkeel run …"
         ],
     );
     check_decide(
@@ -217,65 +216,65 @@ fn a_group_that_was_given_to_a_user_is_his_and_one_of_somebody_else_is_nobodys()
         &expect!["none: /x/cgroup.procs cannot be written: denied"],
     );
     check_decide(
-        seen(Version::V2, "/sys/fs/cgroup/evenkeel-3f/0-sort"),
+        state(Version::V2, "/sys/fs/cgroup/evenkeel-3f/0-sort"),
         user,
-        &expect!["none: /sys/fs/cgroup/evenkeel-3f/0-sort is a group of another evenkeel"],
+        &expect!["none: /sys/fs/cgroup/evenkeel-3f/0-sort is a cgroup of another evenkeel"],
     );
 }
 
 #[test]
-fn where_only_threads_could_go_no_groups_are_tried() {
-    let check = |kind: &str, hands_down: &str, expected: &Expect| {
+fn a_cgroup_whose_children_cannot_have_processes_is_not_used() {
+    let check = |kind: &str, enabled: &str, expected: &Expect| {
         let change = |s: &mut CgroupState| {
-            (s.is_delegated, s.kind, s.hands_down) = (true, kind.into(), hands_down.into());
+            (s.is_delegated, s.kind, s.enabled) = (true, kind.into(), enabled.into());
         };
-        check_decide(seen(Version::V2, OURS), change, expected);
+        check_decide(state(Version::V2, OURS), change, expected);
     };
-    check("domain", "cpu", &expect!["/sys/fs/cgroup/slurm/job7, hands down, moves in"]);
+    check("domain", "cpu", &expect!["/sys/fs/cgroup/slurm/job7, enables, moves"]);
     check(
         "domain threaded",
         "cpu pids",
         &expect![
-            "none: /sys/fs/cgroup/slurm/job7 hands cpu pids down to threads while processes live in it, and no groups for processes can be made there: start evenkeel in a group of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
+            "none: /sys/fs/cgroup/slurm/job7 has processes and enables cpu pids for threads, so its children cannot have processes: start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
         ],
     );
     check(
         "domain threaded",
         "",
         &expect![
-            "none: /sys/fs/cgroup/slurm/job7 has groups of threads in it, and no groups for processes can be made there: start evenkeel in a group of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
+            "none: /sys/fs/cgroup/slurm/job7 has threaded children, so its children cannot have processes: start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
         ],
     );
     check(
         "threaded",
         "",
         &expect![
-            "none: /sys/fs/cgroup/slurm/job7 is a group of threads, and no groups for processes can be made there: start evenkeel in a group of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
+            "none: /sys/fs/cgroup/slurm/job7 is threaded, so its children cannot have processes: start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
         ],
     );
     check(
         "domain invalid",
         "",
         &expect![
-            "none: /sys/fs/cgroup/slurm/job7 stands below a group of threads, and no groups for processes can be made there: start evenkeel in a group of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
+            "none: /sys/fs/cgroup/slurm/job7 is below a threaded cgroup, so its children cannot have processes: start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
         ],
     );
     check(
         "",
         "",
         &expect![
-            "none: /sys/fs/cgroup/slurm/job7 does not tell whether it is a group of processes or of threads, and no groups for processes can be made there: start evenkeel in a group of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
+            "none: /sys/fs/cgroup/slurm/job7 has no readable cgroup.type, so its children cannot have processes: start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
         ],
     );
-    // The root of all hands to threads and to processes alike, and tells no kind.
+    // The root cgroup has no cgroup.type.
     check_decide(
-        seen(Version::V2, TOP),
-        |s| s.hands_down = "cpuset".into(),
+        state(Version::V2, TOP),
+        |s| s.enabled = "cpuset".into(),
         &expect!["/sys/fs/cgroup"],
     );
 }
 
-/// A tree whose own group is the top of a hierarchy, with a group of somebody else in it.
+/// Files of a hierarchy whose root is the own cgroup, with a cgroup of another program in it.
 fn tree(version: Version) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
     let write = |path: &str, text: &str| {
@@ -298,7 +297,7 @@ fn tree(version: Version) -> tempfile::TempDir {
     root
 }
 
-/// The groups of a run in a tree where an ordinary user or root may make some.
+/// The cgroups of a run in such a folder.
 fn groups(root: &Path, version: Version) -> RunCgroups {
     let own = own(root, version).expect("it is mounted");
     let home = DelegatedCgroup {
@@ -310,7 +309,7 @@ fn groups(root: &Path, version: Version) -> RunCgroups {
     RunCgroups::new(root, home, "3f-a/../b").expect("a name")
 }
 
-fn there(root: &Path) -> Vec<String> {
+fn children(root: &Path) -> Vec<String> {
     files::groups_in(&root.join("sys/fs/cgroup")).expect("there")
 }
 
@@ -319,16 +318,16 @@ fn text(root: &Path, path: &str) -> String {
 }
 
 #[test]
-fn a_run_makes_its_folder_and_groups_and_takes_back_all_of_it() {
+fn a_run_creates_its_cgroups_and_removes_all_of_them() {
     let nodes = "1".parse().expect("a list");
     for version in [Version::V2, Version::V1] {
         let tree = tree(version);
         let (root, groups) = (tree.path(), groups(tree.path(), version));
-        // What the kernel makes with a folder stands there already.
+        // The kernel would create these files.
         let folder = root.join("sys/fs/cgroup/evenkeel-3f-ab");
-        assert!(!groups.is_there().expect("nothing is in the way"));
+        assert!(!groups.exists().expect("readable"));
         if version == Version::V2 {
-            // Nobody makes its files here: what is missing is refused, and taken back.
+            // No kernel creates its files here: the missing one is an error, after which all is removed.
             groups.prepare().expect_err("no cgroup.subtree_control");
             assert_eq!(text(root, "cgroup.subtree_control"), "+cpuset");
             std::fs::write(folder.join("cgroup.subtree_control"), "cpuset\n").expect("ours");
@@ -336,52 +335,52 @@ fn a_run_makes_its_folder_and_groups_and_takes_back_all_of_it() {
             groups.prepare().expect("made");
             assert_eq!(text(root, "evenkeel-3f-ab/cpuset.cpus"), "0-3");
         }
-        let group = groups.make(0, "sort it/é", &nodes).expect("made");
+        let group = groups.create(0, "sort it/é", &nodes).expect("made");
         assert_eq!(group.path(), folder.join("0-sortit"));
         assert_eq!(group.nodes().expect("read"), nodes);
-        groups.take_back().expect("taken back");
-        groups.take_back().expect("gone already");
-        assert_eq!(there(root), ["theirs"]);
+        groups.remove_all().expect("removed");
+        groups.remove_all().expect("missing already");
+        assert_eq!(children(root), ["theirs"]);
     }
 }
 
 #[test]
-fn a_home_that_is_given_over_to_threads_meanwhile_is_left_as_it_was() {
+fn a_home_that_became_threaded_is_not_changed() {
     let tree = tree(Version::V2);
     let home =
         DelegatedCgroup { moves_in: true, ..groups(tree.path(), Version::V2).home().clone() };
     let groups = RunCgroups::new(tree.path(), home, "3f").expect("a name");
     let folder = tree.path().join("sys/fs/cgroup/evenkeel-3f");
-    // The kernel makes this file with the folder.
+    // The kernel creates this file with the folder.
     std::fs::create_dir(&folder).expect("ours");
     std::fs::write(folder.join("cgroup.type"), "domain invalid\n").expect("ours");
-    let why = groups.prepare_made().expect_err("nobody could go there");
-    assert!(why.contains("among threads (domain invalid)"), "{why}");
-    groups.take_back().expect("taken back");
-    assert_eq!(there(tree.path()), ["theirs"]);
+    let why = groups.prepare_made().expect_err("no process can be moved to it");
+    assert!(why.contains("since it is threaded (domain invalid)"), "{why}");
+    groups.remove_all().expect("removed");
+    assert_eq!(children(tree.path()), ["theirs"]);
     assert_eq!(text(tree.path(), "cgroup.subtree_control"), "");
 }
 
 #[test]
-fn who_has_no_number_here_is_not_sent_home_in_our_own_person() {
+fn a_process_of_another_pid_namespace_is_not_confused_with_this_one() {
     let tree = tree(Version::V1);
     let groups = groups(tree.path(), Version::V1);
     groups.prepare().expect("made");
-    let group = groups.make(0, "sort", &"1".parse().expect("a list")).expect("made");
+    let group = groups.create(0, "sort", &"1".parse().expect("a list")).expect("made");
     std::fs::write(group.path().join("cgroup.procs"), "0\n").expect("ours");
-    let why = groups.take_back().expect_err("nobody can be named");
-    assert!(why.contains("another pid namespace"), "{why}");
+    let why = groups.remove_all().expect_err("it has no PID here");
+    assert!(why.contains("another PID namespace"), "{why}");
     assert_eq!(text(tree.path(), "cgroup.procs"), "");
 }
 
 #[test]
-fn the_controller_is_taken_back_unless_somebody_else_uses_it_by_now() {
+fn the_controller_is_disabled_unless_another_cgroup_uses_it() {
     let check = |file: &str, value: &str, expected: &str| {
         let tree = tree(Version::V2);
         let at = |path: &str| tree.path().join("sys/fs/cgroup").join(path);
         std::fs::write(at("cgroup.subtree_control"), "cpuset cpu\n").expect("ours");
         std::fs::write(at("theirs").join(file), value).expect("ours");
-        groups(tree.path(), Version::V2).take_back().expect("taken back");
+        groups(tree.path(), Version::V2).remove_all().expect("removed");
         assert_eq!(text(tree.path(), "cgroup.subtree_control"), expected, "{file} {value}");
     };
     check("cpuset.mems", "\n", "-cpuset");
@@ -393,14 +392,14 @@ fn the_controller_is_taken_back_unless_somebody_else_uses_it_by_now() {
 }
 
 #[test]
-fn what_no_folder_may_be_called_is_left_out_of_names() {
+fn characters_that_are_not_permitted_are_left_out_of_names() {
     assert_eq!(run_folder("3f-a/../b"), Some("evenkeel-3f-ab".to_owned()));
     assert_eq!(run_folder("../é"), None);
     assert_eq!([job_folder(0, "a b/.."), job_folder(1, "ä")], ["0-ab", "1-"]);
 }
 
 #[test]
-fn whatever_call_fails_everything_can_be_taken_back_later() {
+fn after_every_injected_error_all_cgroups_can_be_removed() {
     let nodes = "0-1".parse().expect("a list");
     for (seed, version) in (0..60).zip([Version::V2, Version::V1].into_iter().cycle()) {
         let tree = tree(version);
@@ -408,18 +407,18 @@ fn whatever_call_fails_everything_can_be_taken_back_later() {
         fault::with_errors(fault::FaultPlan { seed, permille: 200 }, || {
             let _ = groups.prepare();
             for nr in 0..3 {
-                let group = groups.make(nr, "sort", &nodes);
+                let group = groups.create(nr, "sort", &nodes);
                 let _ = group.map(|group| (group.open_procs(), group.set_nodes(&nodes, true)));
             }
-            let _ = groups.take_back();
+            let _ = groups.remove_all();
         });
-        groups.take_back().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
-        assert_eq!(there(tree.path()), ["theirs"], "seed {seed}");
+        groups.remove_all().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        assert_eq!(children(tree.path()), ["theirs"], "seed {seed}");
     }
 }
 
 #[test]
-fn nothing_is_wanted_nothing_is_looked_for() {
+fn without_cgroups_nothing_is_read() {
     let nowhere = PathBuf::from("/nonexistent");
     assert_eq!(choose(&nowhere, CgroupMode::None).to_string(), "none");
     let choice = choose(&nowhere, CgroupMode::Auto).to_string();

@@ -59,7 +59,7 @@ pub trait MovableMemory {
     /// Resident bytes including pages of files; `None` if unknown.
     fn resident(&mut self) -> Option<u64>;
     /// Bytes that may be allocated on a node; `None` if unknown.
-    fn room(&mut self, node: NodeId) -> Option<u64>;
+    fn available(&mut self, node: NodeId) -> Option<u64>;
     /// Sizes of base pages and transparent huge pages in bytes.
     fn page_sizes(&self) -> (u64, u64);
     /// Monotonic time.
@@ -271,7 +271,7 @@ impl<M: MovableMemory> Mover<M> {
             return Ok(Some(MoveStop::Limit));
         }
         let bytes: u64 = units.iter().map(|unit| unit.bytes).sum();
-        if self.memory.room(self.request.to).is_some_and(|room| room < bytes) {
+        if self.memory.available(self.request.to).is_some_and(|available| available < bytes) {
             self.unshift(&units);
             // A batch may fit where the whole process does not.
             let was_whole = self.may_go_whole.replace(false) == Some(true);
@@ -496,12 +496,13 @@ impl<M: MovableMemory> Mover<M> {
         split
     }
 
-    /// Whether the target has no room for the unprocessed units: then that is the cause, which the kernel
+    /// Whether the target has too little memory for the unprocessed units: then that is the cause, which the kernel
     /// does not return.
     fn is_tight(&mut self, units: &[Unit], answers: &[i32]) -> bool {
         let unprocessed = units.iter().zip(answers).filter(|(_, answer)| **answer == UNWRITTEN);
         let bytes: u64 = unprocessed.map(|(unit, _)| unit.bytes).sum();
-        bytes != 0 && self.memory.room(self.request.to).is_some_and(|room| room < bytes)
+        bytes != 0
+            && self.memory.available(self.request.to).is_some_and(|available| available < bytes)
     }
 
     /// Nodes of pages; empty if they cannot be queried.

@@ -270,7 +270,7 @@ impl MovableMemory for ProcessMemory {
         memory::resident(Path::new("/"), self.pid).ok()
     }
 
-    fn room(&mut self, node: NodeId) -> Option<u64> {
+    fn available(&mut self, node: NodeId) -> Option<u64> {
         if self.meminfo.as_ref().is_none_or(|(known, _)| *known != node) {
             let file = system::open_node_meminfo("/".as_ref(), node).ok()?;
             self.meminfo = Some((node, file));

@@ -31,7 +31,7 @@ pub struct Flags {
     pub disabled: bool,
 }
 
-/// What a counter is attached to.
+/// The task or CPU of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CounterTarget {
     /// A thread, on any CPU; 0 is the calling one.

@@ -27,7 +27,7 @@ use crate::fault;
 /// A group of counters of one task or CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSpec {
-    /// What the counters are attached to.
+    /// The task or CPU.
     pub target: CounterTarget,
     /// The events with their names, the leader first.
     pub events: Vec<(String, Attr)>,

@@ -35,12 +35,12 @@ const HEAD_BYTES: usize = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValuesError {
     /// Shorter or longer than its number of counters requires.
-    #[error("{found} bytes of a group instead of {wanted}: the recording is damaged")]
+    #[error("{found} bytes of a group instead of {required}: the recording is damaged")]
     Length {
         /// Number of bytes.
         found: usize,
         /// Required number of bytes.
-        wanted: usize,
+        required: usize,
     },
     /// More counters than a group has.
     #[error(
@@ -62,7 +62,7 @@ pub enum ValuesError {
 /// # Errors
 /// The bytes have another format. A kernel never returns such bytes.
 pub fn read_group(bytes: &[u8]) -> Result<GroupReading<'_>, ValuesError> {
-    let short = |wanted: usize| ValuesError::Length { found: bytes.len(), wanted };
+    let short = |required: usize| ValuesError::Length { found: bytes.len(), required };
     let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(|| short(HEAD_BYTES))?;
     let n_declared = word(head, 0);
     let n_values = usize::try_from(n_declared).ok().filter(|&n| n <= COUNTERS_MAX);
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn bytes_of_another_format_are_rejected() {
-        let length = |found, wanted| Err(ValuesError::Length { found, wanted });
+        let length = |found, required| Err(ValuesError::Length { found, required });
         assert_eq!(read_group(&[0; 7]), length(7, 24));
         assert_eq!(read_group(&bytes(&[1, 5, 5, 7])), length(32, 40));
         assert_eq!(read_group(&bytes(&[99, 5, 5])), Err(ValuesError::TooMany(99)));

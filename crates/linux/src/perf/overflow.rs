@@ -89,9 +89,9 @@ impl OverflowCounters {
         Ok(counter)
     }
 
-    /// Removes the targets that are not wanted.
-    pub fn retain(&mut self, mut is_wanted: impl FnMut(CounterTarget) -> bool) {
-        self.counters.retain(|target, _| is_wanted(*target));
+    /// Removes the targets for which `keep` is false.
+    pub fn retain(&mut self, mut keep: impl FnMut(CounterTarget) -> bool) {
+        self.counters.retain(|target, _| keep(*target));
     }
 
     /// Number of targets.

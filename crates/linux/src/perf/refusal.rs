@@ -15,7 +15,7 @@
 
 use std::io;
 
-/// What is counted, which determines the required permission.
+/// Scope of a counter, which determines the required permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterScope {
     /// A task in user mode, which needs the least permission.

@@ -28,14 +28,15 @@ pub(super) type Events = Vec<(CounterEvent, Attr)>;
 
 /// Divides the events of a PMU into groups that leave one general-purpose counter free.
 pub(super) fn in_groups(events: Events, pmu: &Pmu) -> Vec<Events> {
-    let room = usize::try_from(pmu.n_counters).unwrap_or(usize::MAX).saturating_sub(1).max(1);
+    let n_available =
+        usize::try_from(pmu.n_counters).unwrap_or(usize::MAX).saturating_sub(1).max(1);
     let has_own = |event| pmu.fixed.contains(&event);
     let mut groups: Vec<Events> = Vec::new();
     for parcel in parcels(events) {
-        for part in parts(parcel, room, has_own) {
+        for part in parts(parcel, n_available, has_own) {
             let n_needed = |events: &Events| events.iter().filter(|(q, _)| !has_own(*q)).count();
             let n_wanted = n_needed(&part);
-            match groups.iter_mut().find(|group| n_needed(group) + n_wanted <= room) {
+            match groups.iter_mut().find(|group| n_needed(group) + n_wanted <= n_available) {
                 Some(group) => group.extend(part),
                 None => groups.push(part),
             }
@@ -69,15 +70,19 @@ fn parcels(events: Events) -> Vec<Events> {
     parcels.into_iter().filter(|parcel| !parcel.is_empty()).collect()
 }
 
-/// Splits a parcel into parts that need at most `room` general-purpose counters.
-fn parts(parcel: Events, room: usize, has_own: impl Fn(CounterEvent) -> bool) -> Vec<Events> {
+/// Splits a parcel into parts that need at most `n_available` general-purpose counters.
+fn parts(
+    parcel: Events,
+    n_available: usize,
+    has_own: impl Fn(CounterEvent) -> bool,
+) -> Vec<Events> {
     let mut parts: Vec<Events> = Vec::new();
     let mut n_free = 0;
     for event in parcel {
         let n_needed = usize::from(!has_own(event.0));
         if parts.is_empty() || n_free < n_needed {
             parts.push(Vec::new());
-            n_free = room;
+            n_free = n_available;
         }
         n_free -= n_needed;
         parts.last_mut().expect("one was pushed").push(event);
@@ -191,10 +196,10 @@ mod tests {
             let mut all = groups.concat();
             all.sort_unstable();
             prop_assert_eq!(all, events);
-            let room = (n_counters as usize).saturating_sub(1).max(1);
+            let n_available = (n_counters as usize).saturating_sub(1).max(1);
             for group in groups {
                 let n_general = group.iter().filter(|event| !fixed.contains(event)).count();
-                prop_assert!(n_general <= room && !group.is_empty());
+                prop_assert!(n_general <= n_available && !group.is_empty());
             }
         }
     }

@@ -55,7 +55,7 @@ pub struct TaskCounters {
 #[derive(Debug)]
 struct FirstThread {
     task: TaskId,
-    /// Its counters, once it has exited. They go on counting its descendants.
+    /// Its counters, once it has exited. They continue to count its descendants.
     exited: Option<Box<ThreadCounters>>,
 }
 

@@ -12,12 +12,12 @@ use super::{DescriptorBudget, Process, SampledTasks, TaskReader, TaskTotals, Thr
 
 /// Idle samples after which a thread is sampled at longer intervals.
 const IDLE_SAMPLES: u32 = 3;
-/// Migrations are read in every so many samples in which a thread ran: the kernel needs some 20 µs for that
+/// Interval of reading migrations, in samples in which the thread ran: the kernel needs some 20 µs for that
 /// file.
 const MIGRATIONS_EVERY: u32 = 8;
-/// The affinity is verified in every so many samples in which a thread ran.
+/// Interval of verifying the affinity, in samples in which the thread ran.
 const MASKS_EVERY: u32 = 4;
-/// After so many samples a process without children and further threads is checked for new ones in every
+/// After this number of samples a process without children and further threads is checked for new ones in every
 /// second sample only, after four times as many in every fourth.
 const ALONE_SAMPLES: u32 = 4;
 

@@ -8,7 +8,7 @@ use base::{JobId, Nanos};
 
 use super::{SampledTasks, TaskReader, TaskTotals};
 
-/// A process that never had a child is polled for reaped children in every so many samples.
+/// Interval of polling a process without children for reaped ones, in samples.
 const POLL_EVERY: u32 = 8;
 
 /// Accounting of the children of a process.

@@ -1,21 +1,21 @@
-//! What this process may use: its affinity, within the cpuset of its group.
+//! CPUs and nodes that this process may use: its affinity within its cpuset.
 //!
 //! ```text
-//!   version 2   <mount>/<group>/cpuset.cpus.effective      parents are already taken into account
-//!   version 1   <mount>/<group>/cpuset.cpus                or without the prefix: mount option
-//!               <mount>/<group>/cpus                       noprefix, and the old file system cpuset
+//!   version 2   <mount>/<cgroup>/cpuset.cpus.effective     includes the limits of ancestors
+//!   version 1   <mount>/<cgroup>/cpuset.cpus               or without the prefix: mount option
+//!               <mount>/<cgroup>/cpus                      noprefix, and the old file system cpuset
 //! ```
 //!
-//! In a container the group's path may start above what is mounted; then the nearest folder that is
-//! there speaks. On this machine the affinity comes from the kernel, which keeps it within the cpuset;
-//! in a recording from `/proc/self/status`, where that was recorded.
+//! In a container the path of the cgroup may start above the mount point; then the nearest existing folder is
+//! used. On this machine the affinity is read from the kernel, which restricts it to the cpuset; in a recording
+//! from `/proc/self/status`, if that was recorded.
 
 use ::topology::Node;
 use base::{CpuSet, IdSet, NodeSet, SetId};
 
 use super::tree::Tree;
 
-/// CPUs and nodes that may be used.
+/// Allowed CPUs and nodes.
 pub(super) fn read(tree: &Tree, online: &CpuSet, nodes: &[Node]) -> (CpuSet, NodeSet) {
     let status = tree.text("proc/self/status").unwrap_or_default();
     let cpusets = cpusets(tree);
@@ -31,7 +31,7 @@ pub(super) fn read(tree: &Tree, online: &CpuSet, nodes: &[Node]) -> (CpuSet, Nod
     (cpus, mems)
 }
 
-/// An empty cpuset is one that nobody has filled in: no process could be in it.
+/// Restricts a set. An empty cpuset is not initialised: it cannot have processes.
 fn within<T: SetId>(set: IdSet<T>, limit: Option<IdSet<T>>) -> IdSet<T> {
     match limit {
         Some(limit) if !limit.is_empty() => set.and(&limit),
@@ -40,15 +40,15 @@ fn within<T: SetId>(set: IdSet<T>, limit: Option<IdSet<T>>) -> IdSet<T> {
 }
 
 fn affinity(tree: &Tree, status: &str) -> Option<CpuSet> {
-    let asked = tree.is_live().then(|| crate::affinity::get(0).ok()).flatten();
-    asked.or_else(|| status_list(status, "Cpus_allowed_list:"))
+    let current = tree.is_live().then(|| crate::affinity::get(0).ok()).flatten();
+    current.or_else(|| status_list(status, "Cpus_allowed_list:"))
 }
 
 fn status_list<T: SetId>(status: &str, key: &str) -> Option<IdSet<T>> {
     status.lines().find_map(|line| line.strip_prefix(key))?.parse().ok()
 }
 
-/// A place where cpusets are kept, and the group that this process is in.
+/// A mounted cpuset hierarchy, and the cgroup of this process in it.
 struct Cpuset {
     mount: String,
     group: String,
@@ -63,12 +63,12 @@ enum Style {
 }
 
 impl Cpuset {
-    /// `cpus` or `mems` of the group, or of the nearest group above it that tells.
-    fn list<T: SetId>(&self, tree: &Tree, what: &str) -> Option<IdSet<T>> {
+    /// `cpus` or `mems` of the cgroup, or of its nearest ancestor with the file.
+    fn list<T: SetId>(&self, tree: &Tree, resource: &str) -> Option<IdSet<T>> {
         let file = match self.style {
-            Style::V2 => format!("cpuset.{what}.effective"),
-            Style::V1 => format!("cpuset.{what}"),
-            Style::NoPrefix => what.to_owned(),
+            Style::V2 => format!("cpuset.{resource}.effective"),
+            Style::V1 => format!("cpuset.{resource}"),
+            Style::NoPrefix => resource.to_owned(),
         };
         let mut group = self.group.as_str();
         loop {
@@ -84,7 +84,7 @@ impl Cpuset {
     }
 }
 
-/// Only one of them has the cpuset controller; the others lack its files and say nothing.
+/// Hierarchies that may have the cpuset controller; those without it lack its files.
 fn cpusets(tree: &Tree) -> Vec<Cpuset> {
     let groups = tree.text("proc/self/cgroup").unwrap_or_default();
     let old = tree.text("proc/self/cpuset").map(|path| relative(&path));
@@ -97,7 +97,7 @@ fn cpusets(tree: &Tree) -> Vec<Cpuset> {
     mounts(tree).into_iter().filter_map(place).collect()
 }
 
-/// Mounts that may hold cpusets; where mounts were not recorded, the usual places.
+/// Mounted hierarchies; the usual mount points if mounts were not recorded.
 fn mounts(tree: &Tree) -> Vec<(String, Style)> {
     let text = tree.text("proc/self/mounts").or_else(|| tree.text("proc/mounts"));
     let found: Vec<_> = text.unwrap_or_default().lines().filter_map(mount).collect();
@@ -126,7 +126,7 @@ fn mount(line: &str) -> Option<(String, Style)> {
     Some((relative(&path.replace("\\040", " ")), style))
 }
 
-/// The path in the line of `/proc/self/cgroup` whose controllers are the ones wanted.
+/// The path in the line of `/proc/self/cgroup` whose controllers match.
 fn group_of(groups: &str, wanted: impl Fn(&str) -> bool) -> Option<String> {
     groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -135,7 +135,7 @@ fn group_of(groups: &str, wanted: impl Fn(&str) -> bool) -> Option<String> {
     })
 }
 
-/// A path that stays below the root that it is joined to, whatever a recording says.
+/// A path without leading slash, `.` and `..`, so that a recording cannot lead out of its root.
 fn relative(path: &str) -> String {
     let kept = path.split('/').filter(|part| !part.is_empty() && *part != "." && *part != "..");
     kept.collect::<Vec<_>>().join("/")

@@ -1,8 +1,8 @@
 //! Last-level caches.
 //!
-//! The last level of a CPU is the highest one that covers it and holds data: a processor may have a
-//! third level for its fast cores only, so that the level differs from CPU to CPU. A cache that the
-//! kernel gives no size (`0K`) is none: some many-core processors list one so.
+//! The last level of a CPU is the highest data or unified cache that covers it. A processor may have a third level
+//! for its performance cores only, so the level can differ between CPUs. A cache of size `0K` is ignored: some
+//! many-core processors list one.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use base::{Bytes, CpuId, CpuSet, LlcId, NodeId};
 use super::cores::{Groups, group};
 use super::tree::Tree;
 
-/// What one CPU says of its last level.
+/// The last level according to one CPU.
 #[derive(Clone, Debug)]
-struct Told {
+struct CpuCache {
     level: u32,
     index: u32,
     cpus: CpuSet,
@@ -28,23 +28,23 @@ pub(super) fn read(
     online: &CpuSet,
     warnings: &mut Vec<String>,
 ) -> Vec<Llc> {
-    let told = tell_all(tree, cores, online);
-    let cached: CpuSet = told.keys().copied().collect();
-    let sharers = |cpu: CpuId| same_level(&told, cpu);
+    let caches = cpu_caches(tree, cores, online);
+    let cached: CpuSet = caches.keys().copied().collect();
+    let sharers = |cpu: CpuId| same_level(&caches, cpu);
     let (groups, doubted) = group(&cached, sharers);
     if !doubted.is_empty() {
         warnings.push(format!(
-            "CPUs {doubted} and others do not agree who shares their last-level cache; \
-             it is shared by those that name each other"
+            "CPUs {doubted} disagree with others about sharing their last-level cache; \
+             CPUs that list each other share it"
         ));
     }
     let groups = whole_cores(groups, cores, warnings);
     let numbered = groups.into_iter().enumerate();
-    numbered.map(|(idx, cpus)| llc(tree, idx, cpus, &told, nodes)).collect()
+    numbered.map(|(idx, cpus)| llc(tree, idx, cpus, &caches, nodes)).collect()
 }
 
-/// Siblings share every cache of their core, so they belong where the lowest of them does. Virtual
-/// machines often give each CPU caches of its own.
+/// Assigns the SMT siblings of a core to the cache of the lowest one: they share every cache. Virtual machines often
+/// list separate caches for each CPU.
 fn whole_cores(mut groups: Groups, cores: &Groups, warnings: &mut Vec<String>) -> Groups {
     let mut moved = CpuSet::new();
     for core in cores {
@@ -59,8 +59,8 @@ fn whole_cores(mut groups: Groups, cores: &Groups, warnings: &mut Vec<String>) -
     }
     if !moved.is_empty() {
         warnings.push(format!(
-            "CPUs {moved} are called siblings of others but have another last-level cache; \
-             they are counted to that of the lowest sibling"
+            "CPUs {moved} have another last-level cache than their SMT siblings; \
+             they are assigned to that of the lowest sibling"
         ));
     }
     groups.retain(|cpus| !cpus.is_empty());
@@ -68,35 +68,41 @@ fn whole_cores(mut groups: Groups, cores: &Groups, warnings: &mut Vec<String>) -
     groups
 }
 
-/// Asks every CPU. Most machines list their caches alike for each, so the place of one CPU's last
-/// level is where the next one's is looked for first; that saves most of the reading.
-fn tell_all(tree: &Tree, cores: &Groups, online: &CpuSet) -> BTreeMap<CpuId, Told> {
-    let mut told = BTreeMap::new();
+/// Reads the last level of every CPU. On most machines it has the same index for each CPU, so the index of the
+/// previous CPU is tried first, which saves most of the reads.
+fn cpu_caches(tree: &Tree, cores: &Groups, online: &CpuSet) -> BTreeMap<CpuId, CpuCache> {
+    let mut caches = BTreeMap::new();
     let mut place = None;
     for cpu in online.iter() {
         let at_place = place.and_then(|place| as_before(tree, cpu, place));
         let Some((level, index)) = at_place.or_else(|| search(tree, cpu)) else { continue };
         let Some(cpus) = sharers(tree, cores, cpu, index) else { continue };
         place = Some((level, index));
-        told.insert(cpu, Told { level, index, cpus });
+        caches.insert(cpu, CpuCache { level, index, cpus });
     }
-    told
+    caches
 }
 
-/// The CPUs that share a CPU's last level and have it as their last level too.
-fn same_level(told: &BTreeMap<CpuId, Told>, cpu: CpuId) -> CpuSet {
-    let own = &told[&cpu];
-    let is_peer = |other: &CpuId| told.get(other).is_some_and(|told| told.level == own.level);
+/// The CPUs that share a CPU's last level and have the same last level.
+fn same_level(caches: &BTreeMap<CpuId, CpuCache>, cpu: CpuId) -> CpuSet {
+    let own = &caches[&cpu];
+    let is_peer = |other: &CpuId| caches.get(other).is_some_and(|cache| cache.level == own.level);
     own.cpus.iter().filter(is_peer).collect()
 }
 
-fn llc(tree: &Tree, idx: usize, cpus: CpuSet, told: &BTreeMap<CpuId, Told>, nodes: &[Node]) -> Llc {
-    let first = cpus.first().and_then(|cpu| Some((cpu, told.get(&cpu)?)));
+fn llc(
+    tree: &Tree,
+    idx: usize,
+    cpus: CpuSet,
+    caches: &BTreeMap<CpuId, CpuCache>,
+    nodes: &[Node],
+) -> Llc {
+    let first = cpus.first().and_then(|cpu| Some((cpu, caches.get(&cpu)?)));
     Llc {
         id: LlcId(idx as u32),
         node: node_of(&cpus, nodes),
-        size: first.and_then(|(cpu, told)| size(tree, &folder(cpu, told.index))),
-        level: first.map_or(0, |(_, told)| told.level),
+        size: first.and_then(|(cpu, cache)| size(tree, &folder(cpu, cache.index))),
+        level: first.map_or(0, |(_, cache)| cache.level),
         cpus,
     }
 }
@@ -109,7 +115,7 @@ fn folder(cpu: CpuId, index: u32) -> String {
     format!("sys/devices/system/cpu/cpu{}/cache/index{index}", cpu.0)
 }
 
-/// Level and index of a CPU's last level, if it is where the CPU before had it and nothing follows.
+/// Level and index of a CPU's last level, if they are those of the previous CPU.
 fn as_before(tree: &Tree, cpu: CpuId, place: (u32, u32)) -> Option<(u32, u32)> {
     let (before, index) = place;
     let follows = level(tree, &folder(cpu, index + 1)).is_some();
@@ -118,7 +124,7 @@ fn as_before(tree: &Tree, cpu: CpuId, place: (u32, u32)) -> Option<(u32, u32)> {
     (!follows && is_there()).then_some(place)
 }
 
-/// The highest level that holds data and has a size, of several on one level the last.
+/// The highest level with data and a size; of several caches of one level the last.
 fn search(tree: &Tree, cpu: CpuId) -> Option<(u32, u32)> {
     let indexes = tree.numbered(&format!("sys/devices/system/cpu/cpu{}/cache", cpu.0), "index");
     let holds_data = |folder: &str| {
@@ -147,7 +153,7 @@ fn sharers(tree: &Tree, cores: &Groups, cpu: CpuId, index: u32) -> Option<CpuSet
     let folder = folder(cpu, index);
     let map = format!("{folder}/shared_cpu_map");
     let cpus = tree.mask_or_list(&map, &format!("{folder}/shared_cpu_list"))?;
-    // Itanium leaves the map of its last level empty: it belongs to the core.
+    // Itanium has an empty map for its last level, which belongs to the core.
     let own_core = || cores.iter().find(|core| core.contains(cpu)).cloned().unwrap_or_default();
     Some(if cpus.is_empty() { own_core() } else { cpus })
 }

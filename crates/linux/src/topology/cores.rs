@@ -1,7 +1,7 @@
-//! Which CPUs are SMT siblings of one core.
+//! SMT siblings: the CPUs of each core.
 //!
-//! Each CPU names its siblings, so each core is told as often as it has CPUs. Where the tellings
-//! differ, two CPUs are siblings when each names the other.
+//! Each CPU lists its siblings, so a core is described once per CPU. If the descriptions differ, two CPUs are
+//! siblings if each lists the other.
 
 use std::collections::BTreeMap;
 
@@ -12,31 +12,31 @@ use super::cpuinfo::CpuInfo;
 use super::kinds::Kinds;
 use super::tree::Tree;
 
-/// Groups of CPUs that each CPU is in exactly one of, by the lowest CPU in each.
+/// A partition of the CPUs, sorted by the lowest CPU of each group.
 pub(super) type Groups = Vec<CpuSet>;
 
-/// The cores, as sets of online CPUs, by their lowest CPU.
+/// The cores as sets of online CPUs, sorted by their lowest CPU.
 pub(super) fn siblings(
     tree: &Tree,
     info: &CpuInfo,
     online: &CpuSet,
     warnings: &mut Vec<String>,
 ) -> Groups {
-    let told = tell_all(tree, info, online);
-    let told = if told.is_empty() { from_cpuinfo(info) } else { told };
-    let named = |cpu: CpuId| told.get(&cpu).cloned().unwrap_or_default();
-    let (cores, doubted) = group(online, named);
+    let listed = listed_siblings(tree, info, online);
+    let listed = if listed.is_empty() { from_cpuinfo(info) } else { listed };
+    let siblings = |cpu: CpuId| listed.get(&cpu).cloned().unwrap_or_default();
+    let (cores, doubted) = group(online, siblings);
     if !doubted.is_empty() {
         warnings.push(format!(
-            "CPUs {doubted} and others do not agree who their SMT siblings are; \
-             siblings are those that name each other"
+            "CPUs {doubted} disagree with others about their SMT siblings; \
+             CPUs that list each other are siblings"
         ));
     }
     cores
 }
 
-/// The cores, none of which lies on two nodes: as in the kernel's own domains (its `topology_sane`),
-/// siblings on different nodes are none.
+/// Splits cores that are on several nodes: as in the kernel (`topology_sane`), CPUs on different nodes are not
+/// siblings.
 pub(super) fn within_nodes(siblings: Groups, nodes: &[Node], warnings: &mut Vec<String>) -> Groups {
     let mut cores = Groups::new();
     for core in siblings {
@@ -47,8 +47,8 @@ pub(super) fn within_nodes(siblings: Groups, nodes: &[Node], warnings: &mut Vec<
             continue;
         }
         warnings.push(format!(
-            "CPUs {core} are called siblings of one core but lie on several nodes; \
-             those of each node are a core"
+            "CPUs {core} are SMT siblings on several nodes; \
+             those of each node are one core"
         ));
         let placed = parts.iter().fold(CpuSet::new(), |all, part| all.or(part));
         cores.extend(parts);
@@ -58,7 +58,7 @@ pub(super) fn within_nodes(siblings: Groups, nodes: &[Node], warnings: &mut Vec<
     cores
 }
 
-/// Numbers the cores and gives each its kind.
+/// Numbers the cores and sets their kinds.
 pub(super) fn number(siblings: &Groups, kinds: &Kinds) -> Vec<Core> {
     let numbered = siblings.iter().enumerate().map(|(idx, cpus)| {
         let (kind, capacity) = kinds.of(cpus);
@@ -67,61 +67,57 @@ pub(super) fn number(siblings: &Groups, kinds: &Kinds) -> Vec<Core> {
     numbered.collect()
 }
 
-/// Partitions CPUs: two are together when each names the other. Second, the CPUs whose word was not
+/// Partitions CPUs: two are in one group if each lists the other. Also returns the CPUs whose list was not
 /// followed.
-pub(super) fn group(online: &CpuSet, named_by: impl Fn(CpuId) -> CpuSet) -> (Groups, CpuSet) {
-    let named: BTreeMap<CpuId, CpuSet> =
-        online.iter().map(|cpu| (cpu, named_by(cpu).and(online))).collect();
+pub(super) fn group(online: &CpuSet, listed_by: impl Fn(CpuId) -> CpuSet) -> (Groups, CpuSet) {
+    let listed: BTreeMap<CpuId, CpuSet> =
+        online.iter().map(|cpu| (cpu, listed_by(cpu).and(online))).collect();
     let mut left = online.clone();
     let (mut groups, mut doubted) = (Vec::new(), CpuSet::new());
     while let Some(first) = left.first() {
-        let names_first = |cpu: &CpuId| named[cpu].contains(first);
-        let mut cpus: CpuSet = named[&first].and(&left).iter().filter(names_first).collect();
+        let lists_first = |cpu: &CpuId| listed[cpu].contains(first);
+        let mut cpus: CpuSet = listed[&first].and(&left).iter().filter(lists_first).collect();
         cpus.insert(first);
-        // Saying nothing, or naming the others only, is no disagreement.
-        doubted.extend(cpus.iter().filter(|cpu| !named[cpu].is_subset(&cpus)));
+        // An empty list, or one without the CPU itself, is no disagreement.
+        doubted.extend(cpus.iter().filter(|cpu| !listed[cpu].is_subset(&cpus)));
         left = left.minus(&cpus);
         groups.push(cpus);
     }
     (groups, doubted)
 }
 
-/// Since Linux 5.4 the files are called after what they hold; the old names stay beside the new.
+/// The current name of the file since Linux 5.4, and the old one.
 const NAMES: [&str; 2] = ["core_cpus", "thread_siblings"];
 
-fn tell_all(tree: &Tree, info: &CpuInfo, online: &CpuSet) -> BTreeMap<CpuId, CpuSet> {
+fn listed_siblings(tree: &Tree, info: &CpuInfo, online: &CpuSet) -> BTreeMap<CpuId, CpuSet> {
     let mut names = NAMES;
-    let mut told = BTreeMap::new();
+    let mut listed = BTreeMap::new();
     for cpu in online.iter() {
         let read = |name: &str| {
             let path = format!("sys/devices/system/cpu/cpu{}/topology/{name}", cpu.0);
             tree.mask_or_list(&path, &format!("{path}_list"))
         };
-        let Some(idx) = names.iter().position(|name| told_by(&mut told, cpu, read(name))) else {
-            continue;
-        };
-        names.swap(0, idx); // What this CPU has, the next will have too.
+        let found = names.iter().enumerate().find_map(|(idx, name)| Some((idx, read(name)?)));
+        let Some((idx, cpus)) = found else { continue };
+        listed.insert(cpu, cpus);
+        names.swap(0, idx); // The next CPU has the same file.
     }
     if info.has_amd_modules {
-        told.iter_mut().for_each(|(&cpu, cpus)| *cpus = same_core_id(tree, cpu, cpus));
+        listed.iter_mut().for_each(|(&cpu, cpus)| *cpus = same_core_id(tree, cpu, cpus));
     }
-    told
+    listed
 }
 
-fn told_by(told: &mut BTreeMap<CpuId, CpuSet>, cpu: CpuId, cpus: Option<CpuSet>) -> bool {
-    cpus.map(|cpus| told.insert(cpu, cpus)).is_some()
-}
-
-/// Two cores of an AMD module share a front end and call themselves siblings, yet have a core number
-/// each and their own integer units: they are cores.
-fn same_core_id(tree: &Tree, cpu: CpuId, told: &CpuSet) -> CpuSet {
+/// The two cores of an AMD module share a front end and list each other as siblings, but have separate core ids and
+/// integer units: they are cores.
+fn same_core_id(tree: &Tree, cpu: CpuId, siblings: &CpuSet) -> CpuSet {
     let core_id =
         |cpu: CpuId| tree.number(&format!("sys/devices/system/cpu/cpu{}/topology/core_id", cpu.0));
     let own = core_id(cpu);
-    told.iter().filter(|&other| core_id(other) == own).collect()
+    siblings.iter().filter(|&other| core_id(other) == own).collect()
 }
 
-/// CPUs with the same package and core number.
+/// CPUs with the same package and core id.
 fn from_cpuinfo(info: &CpuInfo) -> BTreeMap<CpuId, CpuSet> {
     let mut by_place: BTreeMap<(u64, u64), CpuSet> = BTreeMap::new();
     for (&cpu, &place) in &info.places {

@@ -1,7 +1,7 @@
-//! `/proc/cpuinfo`: the name of the processor, and a second source where sysfs is silent.
+//! `/proc/cpuinfo`: name of the processor, and a fallback for missing files in sysfs.
 //!
-//! Every architecture writes it differently. Most have a block per CPU that begins with
-//! `processor : N`; s390 has one line per CPU, `processor N: …`.
+//! The format depends on the architecture. Most have a block per CPU that begins with `processor : N`; s390 has
+//! one line per CPU, `processor N: …`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,18 +9,18 @@ use base::CpuId;
 
 use super::tree::{Tree, whole_number};
 
-/// What we take from there.
+/// Content of `/proc/cpuinfo`.
 #[derive(Debug, Default)]
 pub(super) struct CpuInfo {
-    /// The CPUs that it names.
+    /// The listed CPUs.
     pub(super) cpus: BTreeSet<CpuId>,
-    /// Package and core number of a CPU, where both stand.
+    /// Package and core id of a CPU, if both are listed.
     pub(super) places: BTreeMap<CpuId, (u64, u64)>,
-    /// What the processor is called.
+    /// Name of the processor.
     pub(super) model: Option<String>,
-    /// Who made it.
+    /// Vendor.
     vendor: Option<String>,
-    /// An AMD processor of family 21 or 22, whose modules of two cores call themselves siblings.
+    /// An AMD processor of family 21 or 22, whose modules list two cores as siblings.
     pub(super) has_amd_modules: bool,
 }
 
@@ -28,7 +28,7 @@ impl CpuInfo {
     pub(super) fn read(tree: &Tree) -> Self {
         let mut info = CpuInfo::parse(&tree.text("proc/cpuinfo").unwrap_or_default());
         if info.model.is_none() {
-            // ARM kernels print numbers there; the board's name says more.
+            // Arm kernels have only numbers; the name of the board is more useful.
             info.model = tree.text("sys/devices/virtual/dmi/id/product_name");
         }
         info.model = info.model.or(info.vendor.take()).filter(|name| !name.is_empty());
@@ -50,14 +50,14 @@ impl CpuInfo {
                 "cpu family" => family = value.to_owned(),
                 _ => info.take_name(key, value),
             }
-            block.tell(&mut info);
+            block.add_to(&mut info);
         }
         let is_amd = info.vendor.as_deref() == Some("AuthenticAMD");
         info.has_amd_modules = is_amd && ["21", "22"].contains(&family.as_str());
         info
     }
 
-    /// The first name stands; `cpu` is what Power and SPARC call it.
+    /// Uses the first name; the key is `cpu` on Power and SPARC.
     fn take_name(&mut self, key: &str, value: &str) {
         if let Some(number) = key.strip_prefix("processor ").and_then(whole_number) {
             self.cpus.extend(small(number)); // s390
@@ -68,7 +68,7 @@ impl CpuInfo {
     }
 }
 
-/// What has been read of one CPU's block.
+/// The block of a CPU as far as it was read.
 #[derive(Default)]
 struct Block {
     cpu: Option<CpuId>,
@@ -82,7 +82,7 @@ impl Block {
         info.cpus.extend(self.cpu);
     }
 
-    fn tell(&self, info: &mut CpuInfo) {
+    fn add_to(&self, info: &mut CpuInfo) {
         if let (Some(cpu), Some(package), Some(core)) = (self.cpu, self.package, self.core) {
             info.places.insert(cpu, (package, core));
         }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_list_processors_is_read() {
+    fn every_format_of_processors_is_parsed() {
         let x86 = "processor\t: 0\nmodel name\t: Some  CPU\nphysical id\t: 0\ncore id\t\t: 3\n\n\
                    processor\t: 5\nmodel name\t: Some  CPU\nphysical id\t: 1\ncore id\t\t: 3\n";
         let info = CpuInfo::parse(x86);

@@ -1,4 +1,4 @@
-//! Which CPUs there are, and which of them the kernel schedules on.
+//! Present and online CPUs.
 
 use base::{CpuId, CpuSet};
 
@@ -12,8 +12,8 @@ pub(super) struct Cpus {
     pub(super) online: CpuSet,
 }
 
-/// Present are the CPUs that have a folder (else `cpu/present`, else `/proc/cpuinfo`); online those of
-/// them that `cpu/online` lists (else each folder's own file; one without a file cannot go offline).
+/// Present are the CPUs with a folder (otherwise `cpu/present`, otherwise `/proc/cpuinfo`). Online are those in
+/// `cpu/online` (otherwise according to the file of each CPU; one without a file cannot go offline).
 pub(super) fn read(tree: &Tree, info: &CpuInfo, warnings: &mut Vec<String>) -> Cpus {
     let folders = tree.numbered("sys/devices/system/cpu", "cpu");
     let mut present: CpuSet = folders.into_iter().map(CpuId).collect();
@@ -23,7 +23,7 @@ pub(super) fn read(tree: &Tree, info: &CpuInfo, warnings: &mut Vec<String>) -> C
     if present.is_empty() {
         present = info.cpus.iter().copied().collect();
     }
-    let listed = tree.told::<CpuId>(ONLINE, "each CPU's own file is asked instead", warnings);
+    let listed = tree.list_or_warn::<CpuId>(ONLINE, "the file of each CPU is read", warnings);
     let online = match listed {
         Some(listed) => known(&listed, &present, warnings),
         None => one_by_one(tree, &present),
@@ -34,9 +34,9 @@ pub(super) fn read(tree: &Tree, info: &CpuInfo, warnings: &mut Vec<String>) -> C
 const ONLINE: &str = "sys/devices/system/cpu/online";
 
 fn known(listed: &CpuSet, present: &CpuSet, warnings: &mut Vec<String>) -> CpuSet {
-    let strangers = listed.minus(present);
-    if !strangers.is_empty() {
-        warnings.push(format!("CPUs {strangers} are called online but are not there; left out"));
+    let missing = listed.minus(present);
+    if !missing.is_empty() {
+        warnings.push(format!("CPUs {missing} are listed as online but do not exist; ignored"));
     }
     listed.and(present)
 }

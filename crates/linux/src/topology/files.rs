@@ -1,14 +1,14 @@
-//! Every file that tells the machine, so that a recording can be complete and hold nothing else.
+//! The files that describe a machine: a recording contains these and no others.
 //!
-//! A pattern is a path below the root; in a part of it, `#` stands for a number and a `*` at the end
-//! for anything. Cpusets are not here: a recording says in `proc/self/status` what they came to.
+//! A pattern is a path below the root; `#` stands for a number, and `*` at the end of a part for any text. Cpusets are
+//! not included: a recording contains their effect in `proc/self/status`.
 
 use std::fs;
 use std::path::Path;
 
 use crate::fault;
 
-/// What is read of a machine, its signals included.
+/// Files of a machine and of its metrics.
 const PATTERNS: [&str; 39] = [
     "proc/cpuinfo",
     "proc/filesystems",
@@ -51,8 +51,8 @@ const PATTERNS: [&str; 39] = [
     "sys/devices/virtual/dmi/id/product_name",
 ];
 
-/// The files below a root that [`super::read`] may look at, as paths from there, sorted. Of CPUs that
-/// have no other file (they are offline), the folder stands in their place.
+/// The files below a root that [`super::read`] reads, as relative paths, sorted. A CPU without files (it is offline)
+/// is represented by its folder.
 pub fn below(root: &Path) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for pattern in PATTERNS {
@@ -64,13 +64,12 @@ pub fn below(root: &Path) -> Vec<String> {
     let is_inside = |next: &str, folder: &str| {
         next.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
     };
-    // A folder stands directly before what is in it, `cpu1` before `cpu1/online`, since `/` sorts
-    // before digits.
+    // `/` sorts before digits, so a folder is directly before its content, `cpu1` before `cpu1/online`.
     let kept = |idx: &usize| !found.get(idx + 1).is_some_and(|next| is_inside(next, &found[*idx]));
     (0..found.len()).filter(kept).map(|idx| found[idx].clone()).collect()
 }
 
-/// Whether a path from the root is one of them.
+/// Whether a relative path is one of them.
 pub fn is_read(path: &str) -> bool {
     PATTERNS.iter().any(|pattern| {
         pattern.split('/').count() == path.split('/').count()
@@ -116,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_stands_for_digits_and_a_star_for_anything() {
+    fn a_number_matches_digits_and_a_star_any_text() {
         for path in [
             "sys/devices/system/cpu/cpu17/online",
             "sys/devices/system/cpu/cpu0/topology/core_cpus_list",
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_a_root_is_what_is_read() {
+    fn listed_files_below_the_root_are_files_that_are_read() {
         let found = below(Path::new("/"));
         assert!(found.contains(&"proc/cpuinfo".to_owned()));
         assert!(found.is_sorted());

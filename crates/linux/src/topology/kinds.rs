@@ -1,17 +1,17 @@
-//! Kinds of cores: which are fast, which are slow, and by how much.
+//! Core kinds: performance and efficiency cores, and their relative capacity.
 //!
-//! The kernel tells it in several places, none of which every machine has:
+//! The kernel has several sources, none of them on every machine:
 //!
 //! ```text
-//!   cpu_capacity                  relative throughput (ARM; Intel hybrids since 6.12)
-//!   cpu_core, cpu_atom, …         Intel's counters list the CPUs of each sort
-//!   cpuinfo_max_freq, base_freq   clock; tells sorts apart, but not what a cycle is worth
-//!   acpi_cppc/highest_perf        the firmware's own scale of performance
+//!   cpu_capacity                  relative throughput (Arm; Intel hybrids since 6.12)
+//!   cpu_core, cpu_atom, …         Intel PMUs list the CPUs of each core type
+//!   cpuinfo_max_freq, base_freq   frequency; distinguishes core types, without the work per cycle
+//!   acpi_cppc/highest_perf        performance scale of the firmware
 //! ```
 //!
-//! Cores are of one kind when all of these agree. Processors that let single cores turbo a little
-//! higher ("favoured cores") are not hybrids: maximum clocks that differ by less than
-//! [`TURBO_SPREAD_PERCENT`] among cores with the same base clock are one.
+//! Cores are of one kind if all of these agree. Processors with favoured cores, which turbo a little higher, are not
+//! hybrid: maximum frequencies of cores with the same base frequency are equal if they differ by less than
+//! [`TURBO_SPREAD_PERCENT`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,53 +19,53 @@ use base::{CpuId, CpuSet};
 
 use super::tree::Tree;
 
-/// Taken over from hwloc, which found that favoured cores stay below it and other sorts of cores do not.
+/// From hwloc, which found that favoured cores are below it and other core types are not.
 const TURBO_SPREAD_PERCENT: u64 = 10;
-/// Of three kinds and more, those above this capacity are called performance cores. A guess: the
-/// slow cores of known hybrids lie between 250 and 750 of 1024, the fast ones above 850.
+/// With three kinds and more, those above this capacity are performance cores. Guessed: the slow cores of known
+/// hybrids are between 250 and 750 of 1024, the fast ones above 850.
 const PERFORMANCE_CAPACITY: u64 = 768;
 
-/// A terahertz in kHz; what is beyond it is a torn file, and left out.
-const FIGURE_MAX: u64 = 1_000_000_000;
+/// A terahertz in kHz; larger values are damaged and ignored.
+const VALUE_MAX: u64 = 1_000_000_000;
 
-/// What tells one CPU's kind; equal values are one kind. Ordered so that faster is greater.
+/// Properties of one CPU; equal values are one kind. Ordered so that faster is greater.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Signs {
+struct Properties {
     capacity: Option<u64>,
-    sort: Option<Sort>,
+    core_type: Option<CoreType>,
     max_khz: Option<u64>,
     base_khz: Option<u64>,
 }
 
-/// Intel's own words, slowest first.
+/// Intel's core types, slowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Sort {
+enum CoreType {
     LowPower,
     Efficiency,
     Performance,
 }
 
-/// The kind and the capacity of every online CPU.
+/// Kind and capacity of every online CPU.
 #[derive(Debug)]
 pub(super) struct Kinds {
     of_cpu: BTreeMap<CpuId, (String, u32)>,
 }
 
-/// Reads what tells kinds apart; all alike when nothing does.
+/// Reads the kinds; one kind if no source distinguishes them.
 pub(super) fn read(tree: &Tree, online: &CpuSet) -> Kinds {
-    let mut signs: BTreeMap<CpuId, Signs> =
+    let mut properties: BTreeMap<CpuId, Properties> =
         online.iter().map(|cpu| (cpu, of_cpu(tree, cpu))).collect();
-    for (sort, cpus) in sorts(tree) {
+    for (core_type, cpus) in core_types(tree) {
         cpus.iter().for_each(|cpu| {
-            signs.entry(cpu).and_modify(|signs| signs.sort = Some(sort));
+            properties.entry(cpu).and_modify(|properties| properties.core_type = Some(core_type));
         });
     }
-    forget_favourites(&mut signs);
-    Kinds { of_cpu: name(tree, &signs) }
+    equalize_favoured(&mut properties);
+    Kinds { of_cpu: name(tree, &properties) }
 }
 
 impl Kinds {
-    /// Of a core, by its CPUs, which are of one kind unless the firmware errs: then the fastest.
+    /// Kind of a core, by its CPUs. They are of one kind except with firmware errors: then the fastest.
     pub(super) fn of(&self, cpus: &CpuSet) -> (String, u32) {
         let known = cpus.iter().filter_map(|cpu| self.of_cpu.get(&cpu));
         let fastest = known.max_by_key(|(_, capacity)| *capacity).cloned();
@@ -73,93 +73,103 @@ impl Kinds {
     }
 }
 
-fn of_cpu(tree: &Tree, cpu: CpuId) -> Signs {
+fn of_cpu(tree: &Tree, cpu: CpuId) -> Properties {
     let number = |file: &str| {
         let path = format!("sys/devices/system/cpu/cpu{}/{file}", cpu.0);
-        tree.number(&path).filter(|number| (1..=FIGURE_MAX).contains(number))
+        tree.number(&path).filter(|number| (1..=VALUE_MAX).contains(number))
     };
     let max_khz = number("cpufreq/cpuinfo_max_freq").map(whole_mhz);
     let base_khz = max_khz.and_then(|_| number("cpufreq/base_frequency")).map(whole_mhz);
-    Signs { capacity: number("cpu_capacity"), sort: None, max_khz, base_khz }
+    Properties { capacity: number("cpu_capacity"), core_type: None, max_khz, base_khz }
 }
 
-/// Rounding errors of a few kHz are no difference.
+/// Removes rounding errors of a few kHz.
 fn whole_mhz(khz: u64) -> u64 {
     khz / 1000 * 1000
 }
 
-/// The CPUs of each of Intel's sorts: their counters have a folder each, and some kernels list types.
-fn sorts(tree: &Tree) -> Vec<(Sort, CpuSet)> {
+/// CPUs of each Intel core type: each has a PMU with a folder, and some kernels list types.
+fn core_types(tree: &Tree) -> Vec<(CoreType, CpuSet)> {
     let types = "sys/devices/system/cpu/types";
     let places = [
-        (Sort::Performance, "sys/devices/cpu_core/cpus", format!("{types}/intel_core")),
-        (Sort::Efficiency, "sys/devices/cpu_atom/cpus", format!("{types}/intel_atom")),
-        (Sort::LowPower, "sys/devices/cpu_lowpower/cpus", format!("{types}/intel_lowpower")),
+        (CoreType::Performance, "sys/devices/cpu_core/cpus", format!("{types}/intel_core")),
+        (CoreType::Efficiency, "sys/devices/cpu_atom/cpus", format!("{types}/intel_atom")),
+        (CoreType::LowPower, "sys/devices/cpu_lowpower/cpus", format!("{types}/intel_lowpower")),
     ];
-    let read = |(sort, counters, kind): (Sort, &str, String)| {
+    let read = |(core_type, pmu, kind): (CoreType, &str, String)| {
         let typed = || tree.mask_or_list(&format!("{kind}/cpumap"), &format!("{kind}/cpulist"));
-        Some((sort, tree.list(counters).or_else(typed)?))
+        Some((core_type, tree.list(pmu).or_else(typed)?))
     };
     places.into_iter().filter_map(read).collect()
 }
 
-/// Makes maximum clocks equal among CPUs of one sort and base clock when they differ by a little, and
-/// capacities too where the base clock says that it is a matter of turbo.
-fn forget_favourites(signs: &mut BTreeMap<CpuId, Signs>) {
-    let alike: BTreeSet<(Option<Sort>, Option<u64>)> =
-        signs.values().map(|signs| (signs.sort, signs.base_khz)).collect();
-    for (sort, base_khz) in alike {
-        let of_group = |signs: &&mut Signs| (signs.sort, signs.base_khz) == (sort, base_khz);
-        let clocks: Vec<u64> =
-            signs.values_mut().filter(of_group).filter_map(|signs| signs.max_khz).collect();
+/// Equalizes maximum frequencies of CPUs with the same core type and base frequency if they differ by a little, and
+/// also capacities if the base frequency shows that the difference is turbo.
+fn equalize_favoured(properties: &mut BTreeMap<CpuId, Properties>) {
+    let groups: BTreeSet<(Option<CoreType>, Option<u64>)> =
+        properties.values().map(|properties| (properties.core_type, properties.base_khz)).collect();
+    for (core_type, base_khz) in groups {
+        let of_group = |properties: &&mut Properties| {
+            (properties.core_type, properties.base_khz) == (core_type, base_khz)
+        };
+        let clocks: Vec<u64> = properties
+            .values_mut()
+            .filter(of_group)
+            .filter_map(|properties| properties.max_khz)
+            .collect();
         let (Some(&low), Some(&high)) = (clocks.iter().min(), clocks.iter().max()) else {
             continue;
         };
         if low + low * TURBO_SPREAD_PERCENT / 100 <= high {
             continue;
         }
-        let least = signs.values_mut().filter(of_group).filter_map(|signs| signs.capacity).min();
-        for signs in signs.values_mut().filter(of_group) {
-            signs.max_khz = signs.max_khz.map(|_| low);
+        let least = properties
+            .values_mut()
+            .filter(of_group)
+            .filter_map(|properties| properties.capacity)
+            .min();
+        for properties in properties.values_mut().filter(of_group) {
+            properties.max_khz = properties.max_khz.map(|_| low);
             if base_khz.is_some() && low != high {
-                signs.capacity = signs.capacity.and(least);
+                properties.capacity = properties.capacity.and(least);
             }
         }
     }
 }
 
-fn name(tree: &Tree, signs: &BTreeMap<CpuId, Signs>) -> BTreeMap<CpuId, (String, u32)> {
-    let kinds: BTreeSet<&Signs> = signs.values().collect();
+fn name(tree: &Tree, properties: &BTreeMap<CpuId, Properties>) -> BTreeMap<CpuId, (String, u32)> {
+    let kinds: BTreeSet<&Properties> = properties.values().collect();
     if kinds.len() < 2 {
-        return signs.keys().map(|&cpu| (cpu, ("uniform".to_owned(), 1024))).collect();
+        return properties.keys().map(|&cpu| (cpu, ("uniform".to_owned(), 1024))).collect();
     }
-    let speeds = speeds(tree, signs);
+    let speeds = speeds(tree, properties);
     let fastest = speeds.values().copied().max().unwrap_or(1);
-    let capacity = |kind: &Signs| (speeds[kind] * 1024 / fastest).clamp(1, 1024);
-    let mut ranked: Vec<&Signs> = kinds.into_iter().collect();
+    let capacity = |kind: &Properties| (speeds[kind] * 1024 / fastest).clamp(1, 1024);
+    let mut ranked: Vec<&Properties> = kinds.into_iter().collect();
     ranked.sort_by_key(|kind| std::cmp::Reverse((capacity(kind), *kind)));
     let names = names(&ranked, capacity);
-    let of_kind = |kind: &Signs| {
+    let of_kind = |kind: &Properties| {
         let idx = ranked.iter().position(|ranked| *ranked == kind).unwrap_or_default();
         (names[idx].clone(), capacity(kind) as u32)
     };
-    signs.iter().map(|(&cpu, kind)| (cpu, of_kind(kind))).collect()
+    properties.iter().map(|(&cpu, kind)| (cpu, of_kind(kind))).collect()
 }
 
-/// A figure for each kind's throughput, on any scale, from the best source that knows all kinds.
-fn speeds(tree: &Tree, signs: &BTreeMap<CpuId, Signs>) -> BTreeMap<Signs, u64> {
-    let from = |speed: &dyn Fn(CpuId, &Signs) -> Option<u64>| -> Option<BTreeMap<Signs, u64>> {
-        let mut speeds = BTreeMap::new();
-        for (&cpu, kind) in signs {
-            let seen: &mut u64 = speeds.entry(kind.clone()).or_default();
-            *seen = (*seen).max(speed(cpu, kind).filter(|&n| 0 < n)?);
-        }
-        Some(speeds)
-    };
-    // Read only here: on some machines the firmware takes long to answer.
-    let highest_perf = |cpu: CpuId, _: &Signs| {
+/// Throughput of each kind, on any scale, from the best source that has all kinds.
+fn speeds(tree: &Tree, properties: &BTreeMap<CpuId, Properties>) -> BTreeMap<Properties, u64> {
+    let from =
+        |speed: &dyn Fn(CpuId, &Properties) -> Option<u64>| -> Option<BTreeMap<Properties, u64>> {
+            let mut speeds = BTreeMap::new();
+            for (&cpu, kind) in properties {
+                let seen: &mut u64 = speeds.entry(kind.clone()).or_default();
+                *seen = (*seen).max(speed(cpu, kind).filter(|&n| 0 < n)?);
+            }
+            Some(speeds)
+        };
+    // Read only if needed: on some machines the firmware takes long.
+    let highest_perf = |cpu: CpuId, _: &Properties| {
         let path = format!("sys/devices/system/cpu/cpu{}/acpi_cppc/highest_perf", cpu.0);
-        tree.number(&path).filter(|&number| number <= FIGURE_MAX)
+        tree.number(&path).filter(|&number| number <= VALUE_MAX)
     };
     from(&|_, kind| kind.capacity)
         .or_else(|| from(&highest_perf))
@@ -168,12 +178,12 @@ fn speeds(tree: &Tree, signs: &BTreeMap<CpuId, Signs>) -> BTreeMap<Signs, u64> {
         .unwrap_or_default()
 }
 
-/// Names, fastest first: what Intel says, else by capacity; several of one name are numbered.
-fn names(ranked: &[&Signs], capacity: impl Fn(&Signs) -> u64) -> Vec<String> {
-    let word = |(idx, kind): (usize, &&Signs)| match kind.sort {
-        Some(Sort::Performance) => "performance",
-        Some(Sort::Efficiency) => "efficiency",
-        Some(Sort::LowPower) => "low-power",
+/// Names, fastest first: by Intel core type, otherwise by capacity. Kinds with the same name are numbered.
+fn names(ranked: &[&Properties], capacity: impl Fn(&Properties) -> u64) -> Vec<String> {
+    let word = |(idx, kind): (usize, &&Properties)| match kind.core_type {
+        Some(CoreType::Performance) => "performance",
+        Some(CoreType::Efficiency) => "efficiency",
+        Some(CoreType::LowPower) => "low-power",
         None if ranked.len() == 2 => ["performance", "efficiency"][idx],
         None if PERFORMANCE_CAPACITY <= capacity(kind) => "performance",
         None => "efficiency",

@@ -1,20 +1,18 @@
-//! The machine as Linux describes it below `/sys` and `/proc`, or below any folder that holds a
-//! recording of them.
+//! The machine according to `/sys` and `/proc`, or to a folder with a recording of them.
 //!
 //! ```text
-//!   cpu/online, cpu/cpuN         which CPUs there are                        cpus
+//!   cpu/online, cpu/cpuN         present and online CPUs                     cpus
 //!   cpu/cpuN/topology            SMT siblings: cores                         cores
-//!   cpu/cpuN/cache/indexM        who shares the last level: LLC domains      caches
-//!   cpu_capacity, cpufreq, …     fast and slow cores                         kinds
+//!   cpu/cpuN/cache/indexM        CPUs that share the last level: LLC domains caches
+//!   cpu_capacity, cpufreq, …     core kinds                                  kinds
 //!   node/nodeN                   memory, CPUs, distances                     nodes
-//!   cgroup or cpuset, affinity   what this process may use                   allowed
+//!   cgroup or cpuset, affinity   CPUs and nodes that this process may use    allowed
 //! ```
 //!
-//! Firmware errs and recordings have gaps. A machine that contradicts itself would be refused by
-//! [`Machine::new`]; here it is mended instead, always in the same way (what the lower number says
-//! holds), and each mend is a warning that people see. What the kernel does not tell is not made up,
-//! with two exceptions: a CPU without known siblings is a core of its own, and a kernel without NUMA has
-//! one node, 0, with all memory and all CPUs.
+//! Firmware has errors and recordings have gaps. [`Machine::new`] would reject contradictory data. Here it is
+//! corrected by fixed rules (data of the lower number takes precedence), and each correction is a warning. Missing
+//! data stays missing, with two exceptions: a CPU without known siblings is a core of its own, and a kernel without
+//! NUMA has one node, 0, with all memory and all CPUs.
 
 mod allowed;
 mod caches;
@@ -36,37 +34,36 @@ use self::cpuinfo::CpuInfo;
 use self::tree::Tree;
 use crate::fault;
 
-/// Why no machine could be read.
+/// Why a machine cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TopologyError {
-    /// The folder is not there, or no folder.
-    #[error("{0} is no folder; name one that holds the sys and proc of a machine")]
+    /// The root does not exist or is not a folder.
+    #[error("{0} is not a folder; name one that contains sys and proc of a machine")]
     NoFolder(PathBuf),
-    /// The folder may not be looked into, or there are no descriptors left to do it with.
+    /// The folder cannot be read, or no descriptor is free.
     #[error("cannot read the machine below {root}")]
     Unreadable {
         /// The folder.
         root: PathBuf,
-        /// What the kernel said.
+        /// The error.
         source: std::io::Error,
     },
-    /// Neither place that names CPUs is there.
+    /// No source of CPUs exists.
     #[error(
         "{0} has neither sys/devices/system/cpu nor proc/cpuinfo; \
-         name the folder that holds a machine's sys and proc"
+         name a folder that contains sys and proc of a machine"
     )]
     NoMachine(PathBuf),
-    /// There is something, but no machine can be made of it.
+    /// The data are contradictory.
     #[error("{root}")]
     Contradiction {
         /// The folder.
         root: PathBuf,
-        /// What is wrong.
+        /// The contradiction.
         source: MachineError,
     },
 }
-
-/// Reads the machine below a root folder; `/` is this one.
+/// Reads the machine below a root; `/` is this machine.
 pub fn read(root: &Path) -> Result<Machine, TopologyError> {
     match fault::retry("stat", || std::fs::metadata(root)) {
         Ok(meta) if meta.is_dir() => {}

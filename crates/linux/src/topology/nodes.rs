@@ -1,7 +1,7 @@
-//! NUMA nodes: their memory, their CPUs and how far they are apart.
+//! NUMA nodes: memory, CPUs and distances.
 //!
-//! The kernel writes a node's distances as a row of numbers, one for each node that is online, in
-//! rising order of node numbers, which may have holes.
+//! The kernel has the distances of a node as a row of numbers, one for each online node in ascending order. Node
+//! numbers may have gaps.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use ::topology::{
 };
 use base::{Bytes, CpuSet, NodeId, NodeSet};
 
-use super::tree::{FIGURE_MAX, Tree};
+use super::tree::{Tree, VALUE_MAX};
 
-/// What the node folders tell.
+/// The nodes of a machine.
 #[derive(Debug)]
 pub(super) struct Nodes {
     /// By id.
     pub(super) list: Vec<Node>,
-    /// Latencies and bandwidths that the firmware states.
+    /// Latencies and bandwidths according to the firmware.
     pub(super) perf_attributes: PerfAttributes,
 }
 
-/// Reads all nodes. A kernel without NUMA has one memory, which becomes node 0.
+/// Reads all nodes. A kernel without NUMA has one node 0.
 pub(super) fn read(tree: &Tree, online: &CpuSet, warnings: &mut Vec<String>) -> Nodes {
     let ids = ids(tree, warnings);
     let rows = distances(tree, &ids, warnings);
@@ -29,12 +29,12 @@ pub(super) fn read(tree: &Tree, online: &CpuSet, warnings: &mut Vec<String>) -> 
     let mut taken = CpuSet::new();
     for id in ids.iter() {
         let Some(node) = node(tree, id, online) else {
-            warnings.push(format!("{id} does not tell its CPUs; {id} is left out"));
+            warnings.push(format!("{id} has no list of CPUs; {id} is ignored"));
             continue;
         };
         if node.cpus.intersects(&taken) {
             let shared = node.cpus.and(&taken);
-            warnings.push(format!("{id} claims CPUs {shared} of another node; {id} is left out"));
+            warnings.push(format!("{id} claims CPUs {shared} of another node; {id} is ignored"));
             continue;
         }
         taken = taken.or(&node.cpus);
@@ -57,26 +57,26 @@ fn folder(id: NodeId) -> String {
     format!("sys/devices/system/node/node{}", id.0)
 }
 
-/// The nodes that are online, and have a folder.
+/// Online nodes with a folder.
 fn ids(tree: &Tree, warnings: &mut Vec<String>) -> NodeSet {
     let folders = tree.numbered("sys/devices/system/node", "node");
     let folders: NodeSet = folders.into_iter().map(NodeId).collect();
     if folders.is_empty() {
         return folders;
     }
-    let instead = "every node with a folder is taken";
-    let Some(online) = tree.told::<NodeId>("sys/devices/system/node/online", instead, warnings)
-    else {
+    let instead = "every node with a folder is used";
+    let path = "sys/devices/system/node/online";
+    let Some(online) = tree.list_or_warn::<NodeId>(path, instead, warnings) else {
         return folders;
     };
-    let strangers = online.minus(&folders);
-    if !strangers.is_empty() {
-        warnings.push(format!("nodes {strangers} are called online but are not there; left out"));
+    let missing = online.minus(&folders);
+    if !missing.is_empty() {
+        warnings.push(format!("nodes {missing} are listed as online but do not exist; ignored"));
     }
     online.and(&folders)
 }
 
-/// `None` when the folder does not tell the node's CPUs: then nothing in it can be placed.
+/// `None` if the CPUs of the node are unknown: no task could be placed on it.
 fn node(tree: &Tree, id: NodeId, online: &CpuSet) -> Option<Node> {
     let folder = folder(id);
     let cpus = tree.mask_or_list(&format!("{folder}/cpumap"), &format!("{folder}/cpulist"))?;
@@ -91,11 +91,11 @@ fn whole_memory(tree: &Tree, online: &CpuSet) -> Node {
     Node { id: NodeId(0), cpus: online.clone(), memory, memory_free, distances }
 }
 
-/// All and free memory; the lines of a node begin with `Node 0`, those of the machine do not.
+/// Total and free memory. The lines of a node begin with `Node 0`, those of the machine do not.
 fn memory(tree: &Tree, path: &str) -> (Option<Bytes>, Option<Bytes>) {
     let text = tree.text(path).unwrap_or_default();
     let (total, free) = (kib(&text, "MemTotal:"), kib(&text, "MemFree:"));
-    // More free than there is: a torn recording. The total is what others stand on.
+    // More free memory than the total is a damaged recording. The total is used.
     (total, free.filter(|free| total.is_some_and(|total| *free <= total)))
 }
 
@@ -103,11 +103,10 @@ fn kib(text: &str, key: &str) -> Option<Bytes> {
     let line = text.lines().find(|line| line.contains(key))?;
     let number = line.split_once(key)?.1.split_whitespace().next()?;
     let bytes = number.parse::<u64>().ok()?.checked_mul(1024)?;
-    (bytes <= FIGURE_MAX).then_some(Bytes(bytes))
+    (bytes <= VALUE_MAX).then_some(Bytes(bytes))
 }
 
-/// All rows, or none when one of them has another length than the number of nodes: a matrix that
-/// lacks a row would send policies the wrong way.
+/// All rows, or none if the length of one differs from the number of nodes: policies would use wrong distances.
 fn distances(
     tree: &Tree,
     ids: &NodeSet,
@@ -122,13 +121,13 @@ fn distances(
     match rows {
         Some(rows) if rows.len() == ids.len() || rows.is_empty() => rows,
         _ => {
-            warnings.push("the distances do not fit the nodes; none is used".to_owned());
+            warnings.push("the distances do not match the nodes; they are ignored".to_owned());
             BTreeMap::new()
         }
     }
 }
 
-/// `None` too for numbers that the kernel itself would refuse: 10 is local and nothing is nearer.
+/// A row. `None` also for numbers that the kernel would reject: 10 is local and the minimum.
 fn row(own: NodeId, text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> {
     let numbers: Vec<u32> =
         text.split_whitespace().map(|n| n.parse().ok()).collect::<Option<_>>()?;
@@ -139,9 +138,8 @@ fn row(own: NodeId, text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> 
     (row.get(&own) == Some(&DISTANCE_LOCAL)).then_some(row)
 }
 
-/// What the firmware says of reads from the nearest CPUs to each memory (class 1; before Linux 5.7
-/// there is only class 0, the nearest of all that can read, devices too). Linux gives whole nanoseconds
-/// and megabytes per second; writes and farther CPUs are left out.
+/// Reads from the nearest CPUs to each memory according to the firmware (class 1; before Linux 5.7 only class 0, which
+/// includes devices). The units are nanoseconds and megabytes per second. Writes and other CPUs are left out.
 fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<MemoryAccess> {
     let with_cpus: NodeSet = nodes.iter().filter(|n| !n.cpus.is_empty()).map(|n| n.id).collect();
     let mut accesses = Vec::new();
@@ -153,7 +151,7 @@ fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<MemoryAccess> {
         let positive = |name: &str| tree.number(&format!("{folder}/{name}")).filter(|&n| n != 0);
         let latency_ns = positive("read_latency").map(firmware);
         let bandwidth = positive("read_bandwidth").and_then(|n| n.checked_mul(1_000_000));
-        let bandwidth = bandwidth.filter(|&rate| rate <= FIGURE_MAX);
+        let bandwidth = bandwidth.filter(|&rate| rate <= VALUE_MAX);
         let bandwidth_bytes_per_s = bandwidth.map(firmware);
         if latency_ns.is_none() && bandwidth_bytes_per_s.is_none() {
             continue;

@@ -1,6 +1,6 @@
-//! Small worlds for every oddity that the reader knows, and random ones for those that it does not.
+//! Small trees for every known special case, and random trees.
 
-mod mends;
+mod corrections;
 
 use std::error::Error;
 use std::fs;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A tree of small files in a folder of its own.
+/// A tree of small files in a temporary folder.
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
     for (path, text) in files {
@@ -22,7 +22,7 @@ fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     root
 }
 
-/// `n` CPUs, then what else there is; below `cpu/` unless the path starts at the root.
+/// `n` CPUs and other files; paths are below `cpu/` unless they start with `sys` or `proc`.
 fn cpus(n: u32, files: &[(&str, &str)]) -> tempfile::TempDir {
     let online = format!("0-{}\n", n - 1);
     let mut all = vec![("sys/devices/system/cpu/online".to_owned(), online)];
@@ -39,7 +39,7 @@ fn cpus(n: u32, files: &[(&str, &str)]) -> tempfile::TempDir {
     tree(&all)
 }
 
-/// Cores with kinds, caches, nodes, what may be used and warnings, a line each.
+/// Cores with kinds, caches, nodes, allowed CPUs and nodes, and warnings, one line each.
 fn check(root: &tempfile::TempDir, expected: expect_test::Expect) {
     let machine = match read(root.path()) {
         Ok(machine) => machine,
@@ -64,7 +64,7 @@ fn check(root: &tempfile::TempDir, expected: expect_test::Expect) {
 }
 
 #[test]
-fn siblings_are_those_that_name_each_other() {
+fn siblings_are_cpus_that_list_each_other() {
     let root = cpus(
         4,
         &[
@@ -82,13 +82,13 @@ fn siblings_are_those_that_name_each_other() {
         core2 3 uniform 1024
         node0 0-3 []
         may use 0-3 and 0
-        warning: CPUs 2 and others do not agree who their SMT siblings are; siblings are those that name each other
+        warning: CPUs 2 disagree with others about their SMT siblings; CPUs that list each other are siblings
     "#]],
     );
 }
 
 #[test]
-fn the_new_names_of_siblings_win_over_the_old() {
+fn the_new_file_of_siblings_is_preferred() {
     let root = cpus(
         2,
         &[
@@ -144,7 +144,7 @@ fn the_last_level_is_the_highest_that_covers_a_cpu_and_has_a_size() {
 }
 
 #[test]
-fn sorts_of_cores_are_told_by_counters_and_measured_by_firmware() {
+fn core_types_come_from_pmus_and_capacities_from_the_firmware() {
     let root = cpus(
         3,
         &[
@@ -168,7 +168,7 @@ fn sorts_of_cores_are_told_by_counters_and_measured_by_firmware() {
 }
 
 #[test]
-fn a_core_that_turbos_a_little_higher_is_of_the_same_kind() {
+fn a_favoured_core_is_of_the_same_kind() {
     let root = cpus(
         2,
         &[
@@ -188,7 +188,7 @@ fn a_core_that_turbos_a_little_higher_is_of_the_same_kind() {
 }
 
 #[test]
-fn the_cores_of_an_amd_module_are_two() {
+fn an_amd_module_has_two_cores() {
     let root = cpus(
         2,
         &[
@@ -220,7 +220,7 @@ const NODES: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn a_cpuset_of_version_2_holds_also_for_groups_below_the_one_that_has_it() {
+fn a_v2_cpuset_applies_to_descendant_cgroups() {
     let mut files = NODES.to_vec();
     files.extend([
         ("proc/self/cgroup", "0::/a/b/c\n"),
@@ -244,7 +244,7 @@ fn a_cpuset_of_version_2_holds_also_for_groups_below_the_one_that_has_it() {
 }
 
 #[test]
-fn a_cpuset_of_version_1_and_an_affinity_hold_both() {
+fn a_v1_cpuset_and_an_affinity_both_apply() {
     let mut files = NODES.to_vec();
     files.extend([
         ("proc/self/cgroup", "4:memory:/x\n3:cpuset,cpu:/group one\n0::/y\n"),
@@ -291,7 +291,7 @@ fn a_recording_does_not_lead_out_of_its_folder() {
 }
 
 #[test]
-fn a_kernel_without_topology_leaves_cpuinfo() {
+fn without_topology_in_sysfs_cpuinfo_is_used() {
     let root = tree(&[(
         "proc/cpuinfo",
         "processor : 0\nphysical id : 0\ncore id : 0\n\nprocessor : 1\nphysical id : 0\ncore id : 0\n\n\
@@ -309,11 +309,11 @@ fn a_kernel_without_topology_leaves_cpuinfo() {
 }
 
 #[test]
-fn what_is_no_machine_is_refused() {
+fn a_tree_without_a_machine_is_an_error() {
     check(
         &tree(&[("etc/passwd", "")]),
         expect_test::expect![[r#"
-        DIR has neither sys/devices/system/cpu nor proc/cpuinfo; name the folder that holds a machine's sys and proc
+        DIR has neither sys/devices/system/cpu nor proc/cpuinfo; name a folder that contains sys and proc of a machine
     "#]],
     );
     check(
@@ -325,12 +325,12 @@ fn what_is_no_machine_is_refused() {
     let error = read(Path::new("/nowhere/at/all")).expect_err("not there").to_string();
     assert_eq!(
         error,
-        "/nowhere/at/all is no folder; name one that holds the sys and proc of a machine"
+        "/nowhere/at/all is not a folder; name one that contains sys and proc of a machine"
     );
 }
 
 #[test]
-fn a_pipe_in_place_of_a_file_is_not_waited_for() {
+fn a_named_pipe_in_place_of_a_file_does_not_block() {
     let root = cpus(2, &[("cpu0/topology/core_id", "0")]);
     let pipe = root.path().join("sys/devices/system/cpu/cpu0/topology/thread_siblings");
     rustix::fs::mknodat(
@@ -340,11 +340,11 @@ fn a_pipe_in_place_of_a_file_is_not_waited_for() {
         rustix::fs::Mode::RUSR,
         0,
     )
-    .expect("anybody may make a pipe");
+    .expect("a pipe");
     assert_eq!(read(root.path()).expect("a machine").cores().len(), 2);
 }
 
-/// Paths that matter, of two nodes and four CPUs.
+/// Paths that are read, of two nodes and four CPUs.
 fn path() -> impl Strategy<Value = String> {
     let cpu = "sys/devices/system/cpu";
     let of_cpu = prop_oneof![
@@ -415,7 +415,7 @@ proptest! {
         let root = tempfile::tempdir().expect("a folder");
         for (path, text) in &files {
             let path = root.path().join(path);
-            // A file may stand where a later path wants a folder; then that one is left out.
+            // A path is skipped if its folder exists as a file.
             let _ = fs::create_dir_all(path.parent().expect("a folder"));
             let _ = fs::write(path, text);
         }

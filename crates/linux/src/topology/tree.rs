@@ -1,9 +1,7 @@
-//! Small files below a root folder, which is `/` or holds the recorded `/sys` and `/proc` of another
-//! machine.
+//! Small files below a root, which is `/` or contains recorded `/sys` and `/proc` of another machine.
 //!
-//! Recorded trees come from strangers, so nothing in them is trusted: a file is read up to a bound and
-//! without waiting (a named pipe in its place would wait for ever), a missing or unreadable file is
-//! `None`, and what stands in a file is parsed here and nowhere else.
+//! Recorded trees are untrusted input. A file is read up to a bound and without blocking (a named pipe would block for
+//! ever), a missing or unreadable file is `None`, and content is parsed only here.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,25 +13,25 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::fault;
 
-/// `/proc/cpuinfo` of a thousand CPUs is a megabyte and a half; no file that we read is longer.
+/// `/proc/cpuinfo` of a thousand CPUs has 1.5 MB; other files are shorter.
 const FILE_BYTES_MAX: usize = 8 << 20;
-/// Nearly every file of sysfs fits: it is read with one call, and a machine has thousands of them.
+/// Most files of sysfs fit and are read with one call; a machine has thousands of them.
 const FILE_BYTES_USUAL: usize = 4096;
 
-/// An exbibyte; what is beyond it in a file is torn, and counts as not told.
-pub(super) const FIGURE_MAX: u64 = 1 << 60;
+/// An exbibyte; larger values are damaged and ignored.
+pub(super) const VALUE_MAX: u64 = 1 << 60;
 
 /// A root folder.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: PathBuf,
-    /// The root, open: paths below it are then short for the kernel too.
+    /// Descriptor of the root: relative paths are resolved faster.
     folder: OwnedFd,
 }
 
 impl Tree {
-    /// Opens a root. Fails where nothing below it could be read: it may not be looked into, or there
-    /// are no descriptors left, and every file would seem to be missing.
+    /// Opens a root. Fails if it cannot be read or no descriptor is free, since every file would seem to be
+    /// missing.
     pub(super) fn new(root: &Path) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = fault::retry("openat", || Ok(openat(CWD, root, flags, Mode::empty())?))?;
@@ -42,17 +40,17 @@ impl Tree {
         Ok(Tree { root: root.to_owned(), folder })
     }
 
-    /// Whether this is the machine itself and no recording.
+    /// Whether this is the live machine.
     pub(super) fn is_live(&self) -> bool {
         self.root == Path::new("/")
     }
 
-    /// Whether there is such a file or folder.
+    /// Whether a file or folder exists.
     pub(super) fn has(&self, path: &str) -> bool {
         fault::retry("stat", || self.root.join(path).try_exists()).unwrap_or(false)
     }
 
-    /// The text of a file without white space and NULs at its ends (some recordings end in a NUL).
+    /// Content of a file without surrounding white space and NULs (some recordings end in a NUL).
     pub(super) fn text(&self, path: &str) -> Option<String> {
         let bytes = self.bytes(path)?;
         let text = String::from_utf8_lossy(&bytes);
@@ -67,7 +65,7 @@ impl Tree {
             let read = || Ok(rustix::io::read(&file, &mut bytes[filled..])?);
             let n_read = fault::retry("read", read).ok()?;
             filled += n_read;
-            // A file of sysfs gives all it has, as far as there is room; one of proc may give part.
+            // A read of sysfs returns the whole file if the buffer is large enough; one of proc may be short.
             let is_all = filled < bytes.len() && !path.starts_with("proc/");
             if n_read == 0 || is_all {
                 bytes.truncate(filled);
@@ -85,14 +83,14 @@ impl Tree {
         fault::retry("openat", || Ok(openat(&self.folder, path, flags, Mode::empty())?)).ok()
     }
 
-    /// The number at the start of a file; what follows it (`1024K`) is left out.
+    /// The number at the start of a file, without its suffix (`1024K`).
     pub(super) fn number(&self, path: &str) -> Option<u64> {
-        leading_number(&self.text(path)?).filter(|&number| number <= FIGURE_MAX)
+        leading_number(&self.text(path)?).filter(|&number| number <= VALUE_MAX)
     }
 
-    /// A size as sysfs writes it: `32768K`, seldom `32M`; zero when it stands for "unknown".
+    /// A size: `32768K`, rarely `32M`; zero if unknown.
     pub(super) fn size(&self, path: &str) -> Option<Bytes> {
-        self.text(path)?.parse().ok().filter(|size: &Bytes| size.0 <= FIGURE_MAX)
+        self.text(path)?.parse().ok().filter(|size: &Bytes| size.0 <= VALUE_MAX)
     }
 
     /// A set, from list text.
@@ -100,31 +98,31 @@ impl Tree {
         self.text(path)?.parse().ok()
     }
 
-    /// A set that is not empty, from list text. A file that is there and holds no such thing is a
-    /// warning, which ends with what is done `instead`.
-    pub(super) fn told<T: SetId>(
+    /// A set that is not empty, from list text. An existing file with other content is a warning, which ends with
+    /// the fallback.
+    pub(super) fn list_or_warn<T: SetId>(
         &self,
         path: &str,
-        instead: &str,
+        fallback: &str,
         warnings: &mut Vec<String>,
     ) -> Option<IdSet<T>> {
         let text = self.text(path)?;
         match text.parse() {
             Ok(set) if !IdSet::is_empty(&set) => Some(set),
             _ => {
-                warnings.push(format!("{path} holds no list; {instead}"));
+                warnings.push(format!("{path} contains no list; {fallback}"));
                 None
             }
         }
     }
 
-    /// A set, from mask text, or from list text in the second file: old kernels have only masks.
+    /// A set from mask text, or from list text of the second file. Old kernels have only masks.
     pub(super) fn mask_or_list<T: SetId>(&self, mask: &str, list: &str) -> Option<IdSet<T>> {
         let masked = self.text(mask).and_then(|text| IdSet::from_mask_text(&text).ok());
         masked.or_else(|| self.list(list))
     }
 
-    /// The numbers N of the entries `<prefix>N` in a folder, in rising order.
+    /// The numbers N of the entries `<prefix>N` of a folder, ascending.
     pub(super) fn numbered(&self, folder: &str, prefix: &str) -> BTreeSet<u32> {
         let entries = fault::retry("getdents64", || fs::read_dir(self.root.join(folder)));
         let entries = entries.into_iter().flatten().flatten();
@@ -134,10 +132,10 @@ impl Tree {
     }
 }
 
-/// As for [`base::IdSet`]: larger numbers are mistakes, and would make us reserve memory for them.
+/// The limit of [`base::IdSet`]; larger numbers are errors and would need much memory.
 const NUMBER_MAX: u32 = 65_535;
 
-/// Digits and nothing else.
+/// A text that consists of digits only.
 pub(super) fn whole_number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()

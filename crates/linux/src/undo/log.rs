@@ -67,9 +67,9 @@ impl Log {
         let boot = system::boot_id(root).map_err(UndoError::System)?;
         let namespace = system::pid_namespace(root).map_err(UndoError::System)?;
         let pid = std::process::id();
-        let born_ticks = procfs::stat(root, pid).map_err(UndoError::System)?.start_time_ticks;
+        let start_time_ticks = procfs::stat(root, pid).map_err(UndoError::System)?.start_time_ticks;
         let mut header = Header::new(boot, namespace, uid, run, pid);
-        (header.born_ticks, header.watches) = (born_ticks, watches);
+        (header.start_time_ticks, header.watches) = (start_time_ticks, watches);
         let (name, file) = create_locked(&folder, &header.run)?;
         let mut log = Log {
             folder,
@@ -111,7 +111,7 @@ impl Log {
 
     /// After the fork: the child.
     pub fn name_child(&mut self, nr: u64, child: Whose) -> Result<(), UndoError> {
-        self.write(Line::Born { nr, task: child })
+        self.write(Line::Forked { nr, task: child })
     }
 
     /// Before masks of running threads are changed from `now` to `new`; `restore` sets `old`.
@@ -141,25 +141,25 @@ impl Log {
         }
     }
 
-    /// Before a monitoring group of resctrl is made.
+    /// Before a monitoring group of resctrl is created.
     pub fn announce_mon_group(&mut self, name: &str) -> Result<(), UndoError> {
         self.write(Line::MonGroup { name: name.to_owned() })
     }
 
-    /// A monitoring group is removed, or was not made.
-    pub fn mon_group_gone(&mut self, name: &str) -> Result<(), UndoError> {
-        self.write(Line::MonGone { name: name.to_owned() })
+    /// A monitoring group is removed, or was not created.
+    pub fn mon_group_removed(&mut self, name: &str) -> Result<(), UndoError> {
+        self.write(Line::MonGroupRemoved { name: name.to_owned() })
     }
 
-    /// Before the cgroup of the run is made.
-    pub fn announce_groups(&mut self, home: &DelegatedCgroup) -> Result<(), UndoError> {
+    /// Before the cgroup of the run is created.
+    pub fn announce_cgroup(&mut self, home: &DelegatedCgroup) -> Result<(), UndoError> {
         let DelegatedCgroup { version, ref folder, enables, .. } = *home;
-        self.write(Line::Groups { version, home: folder.clone(), enables })
+        self.write(Line::Cgroup { version, home: folder.clone(), enables })
     }
 
-    /// The cgroup of the run is removed, or was not made.
-    pub fn groups_gone(&mut self) -> Result<(), UndoError> {
-        self.write(Line::GroupsGone)
+    /// The cgroup of the run is removed, or was not created.
+    pub fn cgroup_removed(&mut self) -> Result<(), UndoError> {
+        self.write(Line::CgroupRemoved)
     }
 
     /// Everything that has to be restored now.

@@ -63,7 +63,7 @@ pub enum UndoError {
     Unsafe {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         problem: &'static str,
     },
     /// The record itself cannot be written.

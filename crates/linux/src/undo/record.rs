@@ -1,7 +1,8 @@
 //! The lines of an undo record, and the state that results from them.
 //!
 //! The writer applies each line to its own [`Records`]. `restore` applies the lines of a file to an empty
-//! one. Both therefore agree on what has to be restored.
+//! one. Both therefore agree on what has to be restored. The keys of version 1 are kept, so that `restore` reads
+//! the records of earlier releases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -31,8 +32,8 @@ pub struct Header {
     /// The process that owns the record.
     pub pid: u32,
     /// Start time of that process in clock ticks since boot; 0 if unknown.
-    #[serde(default)]
-    pub born_ticks: u64,
+    #[serde(default, rename = "born_ticks")]
+    pub start_time_ticks: u64,
     /// The processes were not started by evenkeel: only named processes and their later children are
     /// restored. Process group and environment do not count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -49,7 +50,7 @@ impl Header {
             uid,
             run,
             pid,
-            born_ticks: 0,
+            start_time_ticks: 0,
             watches: false,
         }
     }
@@ -81,7 +82,8 @@ pub enum Line {
         new: CpuSet,
     },
     /// That child was forked.
-    Born {
+    #[serde(rename = "born")]
+    Forked {
         /// Number of its [`Line::Bind`].
         nr: u64,
         /// The child.
@@ -115,18 +117,20 @@ pub enum Line {
         /// The job.
         job: String,
     },
-    /// A monitoring group of resctrl is about to be made under this name.
+    /// A monitoring group of resctrl is about to be created under this name.
     MonGroup {
         /// Name of its folder.
         name: String,
     },
-    /// It is removed, or was not made.
-    MonGone {
+    /// It is removed, or was not created.
+    #[serde(rename = "mon-gone")]
+    MonGroupRemoved {
         /// Name of its folder.
         name: String,
     },
-    /// The cgroup of this run is about to be made.
-    Groups {
+    /// The cgroup of this run is about to be created.
+    #[serde(rename = "groups")]
+    Cgroup {
         /// Version of the hierarchy.
         version: Version,
         /// The parent cgroup.
@@ -134,8 +138,9 @@ pub enum Line {
         /// The parent has to enable the controller for its children, and does not do so yet.
         enables: bool,
     },
-    /// It is removed with its children, or was not made.
-    GroupsGone,
+    /// It is removed with its children, or was not created.
+    #[serde(rename = "groups-gone")]
+    CgroupRemoved,
 }
 
 /// The change of one thread.
@@ -193,7 +198,7 @@ impl Records {
                 old: old.clone(),
                 new: new.clone(),
             }),
-            Line::Born { nr, task } => self.name_child(*nr, *task),
+            Line::Forked { nr, task } => self.name_child(*nr, *task),
             Line::Set { nr, job, old, now, new, tasks } => {
                 for &whose in tasks {
                     self.hold(whose, job, [old, new], Some(now.clone()), *nr);
@@ -209,11 +214,11 @@ impl Records {
                 self.tasks.retain(|_, held| held.job != *job);
             }
             Line::MonGroup { name } => drop(self.mon_groups.insert(name.clone())),
-            Line::MonGone { name } => drop(self.mon_groups.remove(name)),
-            Line::Groups { version, home, enables } => {
+            Line::MonGroupRemoved { name } => drop(self.mon_groups.remove(name)),
+            Line::Cgroup { version, home, enables } => {
                 self.groups = Some((*version, home.clone(), *enables));
             }
-            Line::GroupsGone => self.groups = None,
+            Line::CgroupRemoved => self.groups = None,
         }
     }
 
@@ -233,8 +238,8 @@ impl Records {
         before: Option<CpuSet>,
         nr: u64,
     ) {
-        let (tid, born_ticks, process) = whose;
-        let id = TaskId { tid, start_time_ticks: born_ticks };
+        let (tid, start_time_ticks, process) = whose;
+        let id = TaskId { tid, start_time_ticks };
         // The mask before the first change is restored, no matter what later lines contain.
         let old = self.tasks.get(&id).map_or_else(|| old.clone(), |held| held.old.clone());
         let held = Held { job: job.to_owned(), process, old, new: new.clone(), before, nr };
@@ -257,13 +262,13 @@ impl Records {
         self.tasks.iter().map(|(&id, held)| (id, held))
     }
 
-    /// The resctrl monitoring groups that exist, or were about to be made.
+    /// The resctrl monitoring groups that exist, or were about to be created.
     pub fn mon_groups(&self) -> impl Iterator<Item = &str> {
         self.mon_groups.iter().map(String::as_str)
     }
 
-    /// The parent of the cgroup that exists, or was about to be made.
-    pub fn groups_home(&self) -> Option<DelegatedCgroup> {
+    /// The parent of the cgroup that exists, or was about to be created.
+    pub fn cgroup_home(&self) -> Option<DelegatedCgroup> {
         let (version, folder, enables) = self.groups.clone()?;
         // Where processes have to move follows from the existing folders.
         Some(DelegatedCgroup { version, folder, enables, moves_in: false })
@@ -336,7 +341,7 @@ impl Records {
         });
         let mon_groups = self.mon_groups.iter().map(|name| Line::MonGroup { name: name.clone() });
         let groups = self.groups.clone();
-        let groups = groups.map(|(version, home, enables)| Line::Groups { version, home, enables });
+        let groups = groups.map(|(version, home, enables)| Line::Cgroup { version, home, enables });
         announced.chain(tasks).chain(mon_groups).chain(groups).collect()
     }
 }
@@ -389,21 +394,21 @@ mod tests {
     }
 
     #[test]
-    fn only_a_mask_on_record_is_ours() {
+    fn only_a_recorded_mask_was_set_by_evenkeel() {
         check(BOUND, 7, "1", &ours());
         check(BOUND, 7, "2", &Seen::Foreign);
         check(BOUND, 7, "0-3", &Seen::AsBefore);
     }
 
     #[test]
-    fn a_child_is_ours_from_its_announcement() {
+    fn a_child_is_recorded_from_its_announcement() {
         let announced = r#"{"bind":{"nr":1,"job":"a","old":"0-3","new":"1"}}"#;
         check(announced, 9, "1", &ours());
         check(announced, 9, "0", &Seen::Foreign);
     }
 
     #[test]
-    fn while_a_change_is_not_confirmed_both_masks_are_ours() {
+    fn both_masks_of_an_unconfirmed_change_were_set_by_evenkeel() {
         check(MOVING, 7, "1", &ours());
         check(MOVING, 7, "2", &ours());
         let done = format!("{MOVING}\n{}", r#"{"done":{"nr":2}}"#);
@@ -423,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn descendants_are_ours_only_with_a_mask_that_the_job_has() {
+    fn descendants_are_changed_only_with_a_mask_of_their_job() {
         check(BOUND, 9, "1", &ours());
         check(BOUND, 9, "0-3", &Seen::AsBefore);
         check(BOUND, 9, "3", &Seen::Foreign);
@@ -436,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_monitoring_group_is_ours_from_its_announcement_to_its_removal() {
+    fn a_monitoring_group_is_recorded_from_its_announcement_to_its_removal() {
         let mut records = Records::default();
         let line = |text: &str| serde_json::from_str::<Line>(text).expect(text);
         records.apply(&line(r#"{"mon-group":{"name":"evenkeel-r-0-a"}}"#));
@@ -448,6 +453,20 @@ mod tests {
             assert_eq!(records.mon_groups().collect::<Vec<_>>(), ["evenkeel-r-1-b"]);
             assert!(!records.is_empty());
         }
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_release_is_read() {
+        let header = r#"{"evenkeel_undo":1,"boot":"b","pid_namespace":"p","uid":0,"run":"r","pid":7,"born_ticks":5}"#;
+        let header: Header = serde_json::from_str(header).expect("a header");
+        assert!(header.is_known() && header.start_time_ticks == 5 && !header.watches);
+        check(BOUND, 7, "1", &ours());
+        let groups = r#"{"groups":{"version":"v2","home":"/sys/fs/cgroup","enables":true}}"#;
+        let mut records = Records::default();
+        records.apply(&serde_json::from_str(groups).expect("a line"));
+        assert!(records.cgroup_home().is_some_and(|home| home.enables));
+        records.apply(&serde_json::from_str(r#""groups-gone""#).expect("a line"));
+        assert!(records.is_empty());
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! of it is settled. If a call was refused or a process could not be read, the file stays for another
 //! attempt.
 
-mod family;
 mod groups;
+mod members;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -26,7 +26,7 @@ use super::record::{Header, Line, Records, Seen};
 use crate::proc_stat::ProcStat;
 use crate::procfs;
 use crate::{affinity, fault, fork_latency, system};
-use family::{Doubts, Search, lives};
+use members::{Doubts, Search, lives};
 
 /// Attempts to take a lock: a child between fork and exec shares the lock of its dead parent.
 const LOCK_STEPS: u32 = 200;
@@ -146,7 +146,7 @@ fn restore_folder(folder: &Folder, how: How<'_>, restored: &mut Restored) {
     });
     for name in names {
         if name.ends_with(FRESH_SUFFIX) {
-            remove_half_made(folder, &name, how.dry_run);
+            remove_unfinished(folder, &name, how.dry_run);
         } else if name.ends_with(SUFFIX) {
             let mut problems = Vec::new();
             match restore_file(folder, &name, how, &mut problems) {
@@ -169,7 +169,7 @@ fn names_in(folder: &Folder) -> io::Result<Vec<String>> {
 }
 
 /// Removes a rewritten file that a killed evenkeel did not rename. Its record is complete.
-fn remove_half_made(folder: &Folder, name: &str, dry_run: bool) {
+fn remove_unfinished(folder: &Folder, name: &str, dry_run: bool) {
     let Ok(file) = open(folder, name) else { return };
     if lock(&file).unwrap_or(false) && !dry_run {
         let _ = unlink(folder, name); // The next restore tries again.
@@ -218,9 +218,9 @@ fn restore_file(
     let mut verdict = verdict;
     if let (Verdict::Settled, Some(header)) = (&verdict, &header) {
         let mut doubts = Doubts::new();
-        entries = put_back(Path::new("/"), header, &records, how.dry_run, &mut doubts);
+        entries = restore_tasks(Path::new("/"), header, &records, how.dry_run, &mut doubts);
         left = groups::remove(how.groups_root, header, &records, how.dry_run);
-        left.extend(groups::take_back(how.groups_root, header, &records, how.dry_run));
+        left.extend(groups::remove_cgroup(how.groups_root, header, &records, how.dry_run));
         let refused = entries.iter().any(|entry| matches!(entry.action, RestoreAction::Refused(_)));
         // The change of a malformed line may still be in effect.
         if 0 < n_damaged
@@ -267,8 +267,9 @@ fn lock_patiently(file: &OwnedFd) -> io::Result<Option<Verdict>> {
 }
 
 fn owner_lives(header: &Header) -> bool {
-    let is_owner =
-        |stat: &ProcStat| header.born_ticks == 0 || stat.start_time_ticks == header.born_ticks;
+    let is_owner = |stat: &ProcStat| {
+        header.start_time_ticks == 0 || stat.start_time_ticks == header.start_time_ticks
+    };
     match procfs::stat(Path::new("/"), header.pid) {
         Ok(stat) => stat.state != 'Z' && is_owner(&stat),
         // An owner that cannot be read may be running: its record is left alone.
@@ -322,7 +323,7 @@ fn belongs(header: &Header) -> io::Result<Verdict> {
 
 /// Restores all threads that have the recorded masks. Processes keep running and forking meanwhile, so
 /// they are listed again until there are no new ones and no process in an exec may be one of ours.
-fn put_back(
+fn restore_tasks(
     root: &Path,
     header: &Header,
     records: &Records,
@@ -342,20 +343,20 @@ fn put_back(
     let mut counted: BTreeMap<(String, u32, String, RestoreAction), u32> = BTreeMap::new();
     let mut n_waits = 0;
     // A fork that was under way when its parent was restored becomes visible later.
-    let mut births_until = Instant::now();
+    let mut forks_until = Instant::now();
     loop {
         let n_seen = seen.len();
-        let (family, has_undecided) = search.family(doubts);
-        for (process, (job, comm)) in family {
+        let (members, has_undecided) = search.members(doubts);
+        for (process, (job, comm)) in members {
             for tid in threads(root, process, doubts) {
                 if !seen.insert(tid) {
                     continue;
                 }
-                if let Some(action) = settle(root, tid, &job, records, &online, dry_run) {
+                if let Some(action) = restore_thread(root, tid, &job, records, &online, dry_run) {
                     if matches!(action, RestoreAction::Restored { .. }) && !dry_run {
                         let until =
                             Instant::now() + fork_latency::max_fork_latency(root, [process]);
-                        births_until = births_until.max(until);
+                        forks_until = forks_until.max(until);
                     }
                     *counted.entry((job.clone(), process, comm.clone(), action)).or_default() += 1;
                 }
@@ -363,7 +364,7 @@ fn put_back(
         }
         if seen.len() == n_seen {
             let is_settled = !has_undecided || EXEC_STEPS <= n_waits;
-            if is_settled && births_until <= Instant::now() {
+            if is_settled && forks_until <= Instant::now() {
                 break;
             }
             n_waits += u32::from(has_undecided);
@@ -385,7 +386,7 @@ fn threads(root: &Path, process: u32, doubts: &mut Doubts) -> Vec<u32> {
 }
 
 /// Restores one thread if necessary. `None` if it has exited.
-fn settle(
+fn restore_thread(
     root: &Path,
     tid: u32,
     job: &str,
@@ -393,36 +394,36 @@ fn settle(
     online: &CpuSet,
     dry_run: bool,
 ) -> Option<RestoreAction> {
-    let is_gone = |error: &io::Error| match error.raw_os_error() {
+    let has_exited = |error: &io::Error| match error.raw_os_error() {
         Some(libc::ESRCH) => !lives(root, tid),
         _ => error.kind() == io::ErrorKind::NotFound,
     };
-    let unless_gone = |what: &str, error: io::Error| match is_gone(&error) {
+    let unless_exited = |what: &str, error: io::Error| match has_exited(&error) {
         true => None,
         false => Some(RestoreAction::Refused(format!("{what}: {error}"))),
     };
     let id = match procfs::stat(root, tid) {
         Ok(stat) => TaskId { tid, start_time_ticks: stat.start_time_ticks },
-        Err(error) => return unless_gone("cannot read its state", error),
+        Err(error) => return unless_exited("cannot read its state", error),
     };
     let mask = match affinity::get(tid) {
         Ok(mask) => mask,
-        Err(error) => return unless_gone("cannot read its affinity", error),
+        Err(error) => return unless_exited("cannot read its affinity", error),
     };
-    let give = |cpus: &CpuSet| if dry_run { Ok(()) } else { affinity::set(tid, cpus) };
+    let set = |cpus: &CpuSet| if dry_run { Ok(()) } else { affinity::set(tid, cpus) };
     match records.judge(id, job, &mask, online) {
         Seen::Foreign => {
             // The mask of its cpuset stays. Only the requested mask below it is restored.
             let held = records.of_task(id).filter(|_| is_below_a_cpuset(root, id, records, &mask));
-            match held.map_or(Ok(()), |held| give(&held.old)) {
+            match held.map_or(Ok(()), |held| set(&held.old)) {
                 Ok(()) => Some(RestoreAction::Foreign(mask)),
-                Err(error) => unless_gone("cannot restore the mask below its cpuset", error),
+                Err(error) => unless_exited("cannot restore the mask below its cpuset", error),
             }
         }
         Seen::AsBefore => Some(RestoreAction::AsBefore(mask)),
-        Seen::Ours(to) => match give(&to) {
+        Seen::Ours(to) => match set(&to) {
             Ok(()) => Some(RestoreAction::Restored { from: mask, to }),
-            Err(error) => unless_gone(&format!("cannot give it CPUs {to}"), error),
+            Err(error) => unless_exited(&format!("cannot give it CPUs {to}"), error),
         },
     }
 }

@@ -177,7 +177,7 @@ impl Child {
         if let Some(failure) = finished.failures.first() {
             anyhow::bail!("cannot start {}: {}", spec.program.display(), failure.error);
         }
-        finished.told.context("cannot determine whether the program was started")?;
+        finished.reports.context("cannot determine whether the program was started")?;
         let raw = Pid::from_raw(pid.cast_signed()).context("fork returned PID 0")?;
         let pidfd = rustix::process::pidfd_open(raw, PidfdFlags::empty())
             .inspect_err(|_| kill_group(pid))

@@ -142,7 +142,7 @@ fn offline_cpus_forbidden_cpus_and_warnings_are_printed() {
         parts.nodes[1].memory = Some(base::Bytes::ZERO);
         parts.nodes[1].memory_free = None;
         parts.warnings.push(
-            "node7 claims CPUs 4-7 of another node; node7 is left out, and so is all of its memory"
+            "node7 claims CPUs 4-7 of another node; node7 is ignored, and so is all of its memory"
                 .to_owned(),
         );
     });
@@ -164,7 +164,7 @@ fn offline_cpus_forbidden_cpus_and_warnings_are_printed() {
             offline: CPUs 7
             this process may use CPUs 0-2 and memory of nodes 0
             programs are placed on 3 cores: 0-2
-            warning: node7 claims CPUs 4-7 of another node; node7 is left out, and so is
+            warning: node7 claims CPUs 4-7 of another node; node7 is ignored, and so is
               all of its memory
         "#]],
     );

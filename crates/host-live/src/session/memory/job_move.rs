@@ -296,7 +296,7 @@ mod tests {
             DelegatedCgroup { version: Version::V1, folder, enables: false, moves_in: false };
         let run = RunCgroups::new(root, home, "3f").expect("a name");
         run.prepare().expect("a folder");
-        Arc::new(run.make(0, "job", &nodes.parse().expect("nodes")).expect("a group"))
+        Arc::new(run.create(0, "job", &nodes.parse().expect("nodes")).expect("a group"))
     }
 
     fn a_move(group: Option<Arc<Cgroup>>, process: TaskId) -> JobMove {

@@ -20,7 +20,7 @@ struct Fake {
     ranges: Vec<MoveRange>,
     /// Status of pages that do not move.
     stuck: BTreeMap<u64, i32>,
-    room: Option<u64>,
+    available: Option<u64>,
     unlisted: u64,
     /// Resident pages of files, in bytes.
     files: u64,
@@ -88,11 +88,11 @@ impl Fake {
             return answer;
         }
         let bytes = pages.len() as u64 * PAGE;
-        if let Some(room) = &mut self.room {
-            if *room < bytes {
+        if let Some(available) = &mut self.available {
+            if *available < bytes {
                 return -libc::ENOMEM;
             }
-            *room -= bytes;
+            *available -= bytes;
         }
         pages.into_iter().for_each(|page| _ = self.node_of.insert(page, to.0 as i32));
         to.0 as i32
@@ -151,8 +151,8 @@ impl MovableMemory for Fake {
         Some(self.node_of.len() as u64 * PAGE + self.files)
     }
 
-    fn room(&mut self, _node: NodeId) -> Option<u64> {
-        self.room
+    fn available(&mut self, _node: NodeId) -> Option<u64> {
+        self.available
     }
 
     fn page_sizes(&self) -> (u64, u64) {
@@ -294,12 +294,12 @@ fn a_limit_ends_a_migration_and_no_huge_page_is_split() {
 fn a_full_target_ends_a_migration() {
     let fake = || Fake::default().range(1, 3000, 0, false);
     check(
-        Fake { room: Some(6 << 20), ..fake() },
+        Fake { available: Some(6 << 20), ..fake() },
         request(u64::MAX),
         expect!["requested 12000 moved 3072 failed not attempted 8928: Full"],
     );
     check(
-        Fake { room: Some(0), ..fake() },
+        Fake { available: Some(0), ..fake() },
         request(u64::MAX),
         expect!["requested 12000 moved 0 failed not attempted 12000: Full"],
     );
@@ -380,7 +380,7 @@ fn with_injected_errors_no_byte_is_counted_twice_or_lost() {
             fake.stuck.insert(addr, answers[rng.below(6) as usize]);
         }
         fake.files = rng.below(2) * (64 << 20);
-        fake.room = (rng.below(2) == 0).then(|| rng.below(16 << 20));
+        fake.available = (rng.below(2) == 0).then(|| rng.below(16 << 20));
         fake.exits_after = (rng.below(3) == 0).then(|| rng.below(9) as u32);
         fake.chance = Some((Rng::new(seed ^ 77), rng.below(300)));
         let from = [None, Some(0), Some(1), Some(3)][rng.below(4) as usize].map(NodeId);

@@ -55,7 +55,7 @@ pub(super) fn remove(
             Some(group) => match group.exists(root) {
                 Ok(false) => GroupRestoreAction::Absent,
                 Ok(true) if dry_run => GroupRestoreAction::Removed,
-                is_there => match is_there.and_then(|_| group.remove(root)) {
+                exists => match exists.and_then(|_| group.remove(root)) {
                     Ok(()) => GroupRestoreAction::Removed,
                     Err(error) => GroupRestoreAction::Refused(error.to_string()),
                 },
@@ -67,33 +67,33 @@ pub(super) fn remove(
 }
 
 /// Removes the cgroup of a record with its children.
-pub(super) fn take_back(
+pub(super) fn remove_cgroup(
     root: &Path,
     header: &Header,
     records: &Records,
     dry_run: bool,
 ) -> Option<GroupEntry> {
-    let home = records.groups_home()?;
+    let home = records.cgroup_home()?;
     let name = run_folder(&header.run).unwrap_or_default();
     let name = home.folder.join(name).display().to_string();
     let entry = |action| Some(GroupEntry { kind: GroupKind::Binds, name: name.clone(), action });
     let Some(groups) = RunCgroups::new(root, home, &header.run) else {
         return entry(GroupRestoreAction::NotOurs);
     };
-    let was_there = match groups.is_there() {
-        Ok(was_there) => was_there,
+    let existed = match groups.exists() {
+        Ok(existed) => existed,
         Err(error) => return entry(GroupRestoreAction::Refused(error.to_string())),
     };
     if dry_run {
-        return entry(if was_there {
+        return entry(if existed {
             GroupRestoreAction::Removed
         } else {
             GroupRestoreAction::Absent
         });
     }
     // Even without the folder, the parent may still enable the controller for its children.
-    entry(match groups.take_back() {
-        Ok(()) if was_there => GroupRestoreAction::Removed,
+    entry(match groups.remove_all() {
+        Ok(()) if existed => GroupRestoreAction::Removed,
         Ok(()) => GroupRestoreAction::Absent,
         Err(why) => GroupRestoreAction::Refused(why),
     })

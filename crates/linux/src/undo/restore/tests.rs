@@ -1,4 +1,4 @@
-//! What restore puts back, and what it leaves alone.
+//! Masks and groups that `restore` restores, and those that it leaves.
 
 use super::*;
 use crate::environ::{Environ, environ};
@@ -65,9 +65,8 @@ impl World {
         Log::create_in(&self.places()).expect("a record")
     }
 
-    /// Restores and returns the one report, or none when there was no file. The owner is this process,
-    /// which lives on, and its lock may live a moment longer than the record: a child of any test has
-    /// a share in it until its exec is over.
+    /// Restores and returns the report, or `None` without a file. The lock of this process may live longer than
+    /// the record: a child of any test shares it until its exec.
     fn restore(&self) -> Option<FileReport> {
         loop {
             let report = self.restore_once();
@@ -167,10 +166,10 @@ fn descendants_with_our_mask_are_restored_and_others_stay() {
     let mut child =
         Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().expect("a shell");
     affinity::set(child.id(), &first).ok();
-    let mut said = std::io::BufReader::new(child.stdout.take().expect("its output"));
+    let mut output = std::io::BufReader::new(child.stdout.take().expect("its output"));
     let mut next = || {
         let mut line = String::new();
-        std::io::BufRead::read_line(&mut said, &mut line).expect("a line");
+        std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
         line.trim().parse::<u32>().expect("a number")
     };
     let (plain, bound) = (next(), next());
@@ -281,7 +280,7 @@ fn a_program_without_an_environment_causes_no_delay() {
     while environ(root, sleeper.0.id()).expect("alive") == Environ::InExec {
         std::thread::yield_now();
     }
-    // It has our mask and is younger than the record: all the same it can be told that it is not ours.
+    // It has a recorded mask and started after the record. Its empty environment shows that it is no job.
     let header = Header::new("boot".into(), "namespace".into(), 0, log.run().into(), 1);
     let pids =
         BTreeMap::from([(sleeper.0.id(), procfs::stat(root, sleeper.0.id()).expect("alive"))]);
@@ -299,7 +298,7 @@ fn a_locked_record_of_another_namespace_is_not_waited_for() {
     let log = world.log();
     let boot = system::boot_id(Path::new("/")).expect("a name");
     let uid = rustix::process::geteuid().as_raw();
-    // Its owner's number is nobody's here, so that it would pass for dead.
+    // PID 0 of the owner exists nowhere, so the owner seems to have exited.
     std::fs::write(log.path(), header(&boot, uid, "pid:[1]").replace("\"pid\":1", "\"pid\":0"))
         .expect("ours");
     assert_eq!(world.restore_once().expect("a record").verdict, Verdict::OtherNamespace);
@@ -312,7 +311,7 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
     let at = root.path().join("sys/fs/resctrl/mon_groups");
     let mut log = world.log();
     let run = log.run().to_owned();
-    let named = ["0-a", "1-gone"].map(|job| crate::resctrl::MonGroupFolder::of(&run, job));
+    let named = ["0-a", "1-missing"].map(|job| crate::resctrl::MonGroupFolder::of(&run, job));
     for name in [named[0].name(), named[1].name(), "theirs", "evenkeel-another-0-a"] {
         log.announce_mon_group(name).expect("a line");
     }
@@ -330,31 +329,31 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
     };
     let mut expected = vec![
         "evenkeel-RUN-0-a Removed",
-        "evenkeel-RUN-1-gone Absent",
+        "evenkeel-RUN-1-missing Absent",
         "evenkeel-another-0-a NotOurs",
         "theirs NotOurs",
     ];
     expected.sort_unstable();
     for dry_run in [true, false] {
         assert!(at.join(named[0].name()).exists(), "a dry run changes nothing");
-        let mut told = actions(dry_run);
-        told.sort();
-        assert_eq!(told, expected);
+        let mut found = actions(dry_run);
+        found.sort();
+        assert_eq!(found, expected);
     }
     assert!(!at.join(named[0].name()).exists());
     for name in ["theirs", "evenkeel-another-0-a", &unnamed] {
-        assert!(at.join(name).join("tasks").exists(), "{name} is not ours to remove");
+        assert!(at.join(name).join("tasks").exists(), "{name} belongs to another program");
     }
     assert_eq!(world.n_files(), 0, "settled");
 }
 
-/// A record of a killed run with somebody of each kind in it: named, a child of one that is named, and
-/// announced. Somebody else has bound a fourth.
+/// A record of a killed run with a recorded task, its child, and an announced task. Another program has set the
+/// affinity of a fourth one.
 struct Left {
     world: World,
     ours: [Sleeper; 2],
     child: u32,
-    meddled: Sleeper,
+    foreign: Sleeper,
 }
 
 impl Drop for Left {
@@ -372,47 +371,47 @@ fn left([all, first, last]: [&CpuSet; 3]) -> Left {
     shell.args(["-c", "sleep 600 & echo $!; wait"]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut parent = shell.spawn().expect("a shell");
     let mut line = String::new();
-    let mut said = std::io::BufReader::new(parent.stdout.take().expect("its output"));
-    std::io::BufRead::read_line(&mut said, &mut line).expect("a line");
+    let mut output = std::io::BufReader::new(parent.stdout.take().expect("its output"));
+    std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
     let child = line.trim().parse().expect("a number");
-    let (parent, meddled) = (Sleeper(parent), Sleeper::plain());
+    let (parent, foreign) = (Sleeper(parent), Sleeper::plain());
     let mut announced = Command::new("sleep");
     announced.arg("600").env(RUN_VARIABLE, log.run()).env(JOB_VARIABLE, "b");
     log.set("a", [all, all, first], vec![parent.whose()]).expect("a record");
-    log.set("c", [all, all, first], vec![meddled.whose()]).expect("a record");
+    log.set("c", [all, all, first], vec![foreign.whose()]).expect("a record");
     log.announce("b", all, first).expect("a record");
     let announced = Sleeper::new(&mut announced);
     for tid in [parent.0.id(), child, announced.0.id()] {
         affinity::set(tid, first).expect("ours");
     }
-    affinity::set(meddled.0.id(), last).expect("ours");
-    Left { world, ours: [parent, announced], child, meddled }
+    affinity::set(foreign.0.id(), last).expect("ours");
+    Left { world, ours: [parent, announced], child, foreign }
 }
 
 #[test]
-fn after_any_refused_call_a_record_stays_until_all_of_it_is_restored() {
+fn after_an_injected_error_a_record_is_kept_until_all_of_it_is_restored() {
     let Some((all, first, last)) = masks() else { return };
     let seeds = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     let (mut n_kept, mut n_settled) = (0, 0);
     for seed in 0..seeds {
         let left = left([&all, &first, &last]);
-        let Left { world, ours, child, meddled } = &left;
+        let Left { world, ours, child, foreign } = &left;
         let permille = [1, 5, 20, 100][seed as usize % 4];
         let mut nr = 0;
         while world.n_files() != 0 {
-            // After some tries the kernel has had enough of it.
+            // The last attempts have no injected errors.
             let permille = if nr < 3 { permille } else { 0 };
-            let wish = fault::FaultPlan { seed: seed * 10 + nr, permille };
-            let restored = fault::with_errors(wish, || restore(&world.places(), false));
+            let plan = fault::FaultPlan { seed: seed * 10 + nr, permille };
+            let restored = fault::with_errors(plan, || restore(&world.places(), false));
             assert!(restored.problems.iter().all(|problem| !problem.contains('\n')));
             let verdict = restored.files.first().map(|file| &file.verdict);
             if verdict == Some(&Verdict::InUse) {
-                continue; // A child of some test, on its way to its exec, has a share in the lock.
+                continue; // A child of another test shares the lock until its exec.
             }
             let stays = world.n_files() != 0;
-            let says_so = !restored.problems.is_empty() || verdict == Some(&Verdict::Kept);
-            assert_eq!(stays, says_so, "seed {seed}: {restored:?}");
-            // A program of somebody else may be in the way for a moment.
+            let is_reported = !restored.problems.is_empty() || verdict == Some(&Verdict::Kept);
+            assert_eq!(stays, is_reported, "seed {seed}: {restored:?}");
+            // Another test may delay it for a moment.
             assert!(nr < 30, "seed {seed}: for ever: {restored:?}");
             n_kept += u32::from(stays);
             nr += 1;
@@ -421,8 +420,8 @@ fn after_any_refused_call_a_record_stays_until_all_of_it_is_restored() {
         let has = [&ours[0], &ours[1]].map(Sleeper::mask);
         assert_eq!(has, [all.clone(), all.clone()], "seed {seed}");
         assert_eq!(affinity::get(*child).expect("alive"), all, "seed {seed}");
-        assert_eq!(meddled.mask(), last, "seed {seed}");
+        assert_eq!(foreign.mask(), last, "seed {seed}");
     }
     println!("{n_settled} settled, {n_kept} times kept");
-    assert_ne!(n_kept, 0, "nothing was tried");
+    assert_ne!(n_kept, 0, "no error was injected");
 }

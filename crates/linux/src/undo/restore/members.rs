@@ -39,8 +39,8 @@ pub(super) struct Search<'a> {
 
 impl Search<'_> {
     /// All processes of the jobs of this run, and whether there are others whose job is not known yet.
-    pub(super) fn family(&self, doubts: &mut Doubts) -> (Members, bool) {
-        let mut all = self.everybody(doubts);
+    pub(super) fn members(&self, doubts: &mut Doubts) -> (Members, bool) {
+        let mut all = self.processes(doubts);
         let (mut job_of, groups) = self.named(&all, doubts);
         if !self.header.watches {
             self.mark_by_environment(&all, &mut job_of, doubts);
@@ -51,7 +51,7 @@ impl Search<'_> {
             }
         }
         // A child that is older than the watch was forked before its parent was placed.
-        let since = if self.header.watches { self.header.born_ticks } else { 0 };
+        let since = if self.header.watches { self.header.start_time_ticks } else { 0 };
         all.retain(|pid, stat| since <= stat.start_time_ticks || job_of.contains_key(pid));
         self.follow_parents(&all, &mut job_of, doubts);
         let has_undecided = !self.header.watches
@@ -64,14 +64,14 @@ impl Search<'_> {
     }
 
     /// Every running process.
-    fn everybody(&self, doubts: &mut Doubts) -> BTreeMap<u32, ProcStat> {
+    fn processes(&self, doubts: &mut Doubts) -> BTreeMap<u32, ProcStat> {
         let pids = procfs::processes(self.root).unwrap_or_else(|error| {
             doubts.insert(format!("processes cannot be listed: {error}"));
             Vec::new()
         });
         let mut all = BTreeMap::new();
         for pid in pids {
-            let stat = self.asked(pid, procfs::stat(self.root, pid), doubts);
+            let stat = self.ok_or_doubt(pid, procfs::stat(self.root, pid), doubts);
             all.extend(stat.filter(|stat| stat.state != 'Z').map(|stat| (pid, stat)));
         }
         all
@@ -85,7 +85,7 @@ impl Search<'_> {
     ) -> (BTreeMap<u32, String>, BTreeMap<u32, String>) {
         let (mut job_of, mut groups) = (BTreeMap::new(), BTreeMap::new());
         for (id, held) in self.records.tasks() {
-            let stat = self.asked(id.tid, procfs::stat(self.root, id.tid), doubts);
+            let stat = self.ok_or_doubt(id.tid, procfs::stat(self.root, id.tid), doubts);
             if stat.is_none_or(|stat| stat.start_time_ticks != id.start_time_ticks) {
                 continue;
             }
@@ -112,8 +112,8 @@ impl Search<'_> {
             let environ = match procfs::environ(self.root, pid) {
                 Ok(environ) => environ,
                 Err(error) => {
-                    if self.may_be_ours((&pid, stat), doubts) {
-                        self.asked::<()>(pid, Err(error), doubts);
+                    if self.may_be_changed((&pid, stat), doubts) {
+                        self.ok_or_doubt::<()>(pid, Err(error), doubts);
                     }
                     continue;
                 }
@@ -134,13 +134,13 @@ impl Search<'_> {
         job_of: &mut BTreeMap<u32, String>,
         doubts: &mut Doubts,
     ) {
-        let mut asked = BTreeSet::new();
+        let mut checked = BTreeSet::new();
         loop {
             let mut found = Vec::new();
             for (&pid, stat) in all.iter().filter(|(pid, _)| !job_of.contains_key(pid)) {
                 if let Some(job) = job_of.get(&stat.parent)
-                    && asked.insert(pid)
-                    && self.is_no_others(pid, doubts)
+                    && checked.insert(pid)
+                    && self.is_of_no_other_run(pid, doubts)
                 {
                     found.push((pid, job.clone()));
                 }
@@ -153,48 +153,49 @@ impl Search<'_> {
     }
 
     /// Whether the environment of a child contains no other run. False in case of doubt.
-    fn is_no_others(&self, pid: u32, doubts: &mut Doubts) -> bool {
+    fn is_of_no_other_run(&self, pid: u32, doubts: &mut Doubts) -> bool {
         let n_doubts = doubts.len();
-        let environ = self.asked(pid, procfs::environ(self.root, pid), doubts).unwrap_or_default();
+        let environ =
+            self.ok_or_doubt(pid, procfs::environ(self.root, pid), doubts).unwrap_or_default();
         let run = procfs::parse_environ(&environ, RUN_VARIABLE);
         doubts.len() == n_doubts && run.is_none_or(|run| run == self.header.run)
     }
 
-    /// Whether a process may be ours and is in an exec, so that its environment is not readable.
+    /// Whether a process may belong to the run and is in an exec, so that its environment is not readable.
     pub(super) fn is_undecided(&self, process: (&u32, &ProcStat), doubts: &mut Doubts) -> bool {
         let pid = *process.0;
-        self.may_be_ours(process, doubts)
-            && self.asked(pid, environ(self.root, pid), doubts) == Some(Environ::InExec)
+        self.may_be_changed(process, doubts)
+            && self.ok_or_doubt(pid, environ(self.root, pid), doubts) == Some(Environ::InExec)
     }
 
-    /// Whether an unknown process may be ours and changed. An older process cannot belong to the run, and
+    /// Whether evenkeel may have changed an unknown process. An older process cannot belong to the run, and
     /// another mask was set by another program.
-    fn may_be_ours(&self, (&pid, stat): (&u32, &ProcStat), doubts: &mut Doubts) -> bool {
-        if stat.start_time_ticks < self.header.born_ticks {
+    fn may_be_changed(&self, (&pid, stat): (&u32, &ProcStat), doubts: &mut Doubts) -> bool {
+        if stat.start_time_ticks < self.header.start_time_ticks {
             return false;
         }
-        let mask = self.asked(pid, affinity::get(pid), doubts);
+        let mask = self.ok_or_doubt(pid, affinity::get(pid), doubts);
         mask.is_some_and(|mask| self.records.has_mask(&mask, self.online))
     }
 
     /// The result of a read; `None` if the process has exited, belongs to another user, or is a doubt now.
-    fn asked<T>(&self, pid: u32, told: io::Result<T>, doubts: &mut Doubts) -> Option<T> {
-        let error = match told {
-            Ok(told) => return Some(told),
+    fn ok_or_doubt<T>(&self, pid: u32, result: io::Result<T>, doubts: &mut Doubts) -> Option<T> {
+        let error = match result {
+            Ok(value) => return Some(value),
             Err(error) => error,
         };
-        let is_gone = match error.raw_os_error() {
+        let has_exited = match error.raw_os_error() {
             Some(libc::ESRCH) => !lives(self.root, pid),
             _ => error.kind() == io::ErrorKind::NotFound,
         };
         let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
-        if !(is_gone || is_denied && self.is_anothers(pid)) {
+        if !(has_exited || is_denied && self.is_of_another_user(pid)) {
             doubts.insert(format!("process {pid} cannot be read: {error}"));
         }
         None
     }
 
-    fn is_anothers(&self, pid: u32) -> bool {
+    fn is_of_another_user(&self, pid: u32) -> bool {
         let own = rustix::process::geteuid().as_raw();
         procfs::owner(self.root, pid).is_ok_and(|owner| owner != own)
     }

@@ -1,4 +1,4 @@
-//! What contradicts itself in a tree is mended, and each mend is a warning.
+//! Contradictory data in a tree is corrected, and each correction is a warning.
 
 use expect_test::expect;
 
@@ -23,8 +23,8 @@ fn siblings_on_two_nodes_are_cores_of_their_own() {
         node0 0-1 [10, 21]
         node4 2-3 [21, 10]
         may use 0-3 and 0,4
-        warning: CPUs 0,2 are called siblings of one core but lie on several nodes; those of each node are a core
-        warning: CPUs 1,3 are called siblings of one core but lie on several nodes; those of each node are a core
+        warning: CPUs 0,2 are SMT siblings on several nodes; those of each node are one core
+        warning: CPUs 1,3 are SMT siblings on several nodes; those of each node are one core
     "#]],
     );
 }
@@ -51,13 +51,13 @@ fn siblings_in_two_caches_are_in_that_of_the_lower() {
         llc1 2-3 L3
         node0 0-3 []
         may use 0-3 and 0
-        warning: CPUs 1,3 are called siblings of others but have another last-level cache; they are counted to that of the lowest sibling
+        warning: CPUs 1,3 have another last-level cache than their SMT siblings; they are assigned to that of the lowest sibling
     "#]],
     );
 }
 
 #[test]
-fn a_node_that_does_not_tell_its_cpus_is_left_out() {
+fn a_node_without_a_list_of_cpus_is_ignored() {
     let mut files = NODES.to_vec();
     files.retain(|(path, _)| *path != "sys/devices/system/node/node4/cpumap");
     check(
@@ -69,7 +69,7 @@ fn a_node_that_does_not_tell_its_cpus_is_left_out() {
         core3 3 uniform 1024
         node0 0-1 [10]
         may use 0-3 and 0
-        warning: node4 does not tell its CPUs; node4 is left out
+        warning: node4 has no list of CPUs; node4 is ignored
     "#]],
     );
     files.push(("sys/devices/system/node/node4/cpulist", "junk"));
@@ -82,21 +82,22 @@ fn a_node_that_does_not_tell_its_cpus_is_left_out() {
         core3 3 uniform 1024
         node0 0-1 [10]
         may use 0-3 and 0
-        warning: node4 does not tell its CPUs; node4 is left out
+        warning: node4 has no list of CPUs; node4 is ignored
     "#]],
     );
 }
 
 #[test]
-fn a_list_that_cannot_be_read_is_asked_of_each_one() {
+fn a_malformed_list_is_replaced_by_the_file_of_each_cpu() {
     for junk in ["junk", ""] {
         let root = cpus(2, &[("cpu1/online", "0")]);
         let path = root.path().join("sys/devices/system/cpu/online");
         std::fs::write(path, junk).expect("written");
         let machine = read(root.path()).expect("a machine");
         assert_eq!(machine.online().to_string(), "0");
-        let said = machine.warnings().join("");
-        assert!(said.contains("cpu/online") && said.contains("each CPU"), "{junk:?}: {said:?}");
+        let warnings = machine.warnings().join("");
+        let has_both = warnings.contains("cpu/online") && warnings.contains("each CPU");
+        assert!(has_both, "{junk:?}: {warnings:?}");
     }
     let mut files = NODES.to_vec();
     files.push(("sys/devices/system/node/online", "junk"));
@@ -110,7 +111,7 @@ fn a_list_that_cannot_be_read_is_asked_of_each_one() {
         node0 0-1 [10, 21]
         node4 2-3 [21, 10]
         may use 0-3 and 0,4
-        warning: sys/devices/system/node/online holds no list; every node with a folder is taken
+        warning: sys/devices/system/node/online contains no list; every node with a folder is used
     "#]],
     );
     files.push(("sys/devices/system/node/online", "0,4,6"));
@@ -124,22 +125,22 @@ fn a_list_that_cannot_be_read_is_asked_of_each_one() {
         node0 0-1 [10, 21]
         node4 2-3 [21, 10]
         may use 0-3 and 0,4
-        warning: nodes 6 are called online but are not there; left out
+        warning: nodes 6 are listed as online but do not exist; ignored
     "#]],
     );
 }
 
 #[test]
-fn a_list_that_is_not_there_is_no_contradiction() {
+fn a_missing_list_is_no_contradiction() {
     let root = tree(&[("sys/devices/system/cpu/cpu0/online", "1")]);
     assert_eq!(read(root.path()).expect("a machine").warnings(), [""; 0]);
 }
 
 #[test]
-fn a_folder_that_may_not_be_looked_into_is_called_so() {
+fn a_folder_without_permission_is_an_error() {
     use std::os::unix::fs::PermissionsExt;
     if rustix::process::geteuid().is_root() {
-        eprintln!("not run: root may look into every folder");
+        eprintln!("not run: root may read every folder");
         return;
     }
     let root = cpus(1, &[]);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use base::{JobId, Nanos, NodeId, StopFlag};
 use engine::{Approved, Host};
-use program::Job;
+use program::{Ending, Job};
 use sched::{Cause, JobEvent, Outcome, PageMoveEnd, Sample, Turn};
 use topology::Machine;
 
@@ -29,7 +29,6 @@ use crate::script_builder::{self, ScriptError};
 use crate::variation::{Variation, VariationStreams};
 
 use fault_injection::FaultSchedule;
-use job_runs::{JobRun, JobRunState};
 pub use sampling::Capabilities;
 
 /// Bytes of a cache line.
@@ -130,6 +129,42 @@ pub struct SimHost {
     pub(crate) luck: FaultInjector,
     pub(crate) fault_schedule: FaultSchedule,
     violation: Option<InvariantViolation>,
+}
+
+/// A job of the workload.
+#[derive(Debug)]
+pub(crate) struct JobRun {
+    pub job: Job,
+    pub script: Arc<Script>,
+    pub n_runs: u32,
+    pub state: JobRunState,
+}
+
+/// The state of a job.
+#[derive(Debug)]
+pub(crate) enum JobRunState {
+    Waiting,
+    Due,
+    Running(RunningJob),
+    Over,
+}
+
+/// A running job.
+#[derive(Debug)]
+pub(crate) struct RunningJob {
+    pub pid: u32,
+    pub started: u64,
+}
+
+impl JobRun {
+    pub fn new(job: Job, script: Arc<Script>) -> Self {
+        JobRun { job, script, n_runs: 0, state: JobRunState::Waiting }
+    }
+
+    /// Whether it ends on its own, so that restarted jobs wait for it.
+    fn ends(&self) -> bool {
+        self.job.ending != Ending::RestartUntilOthersDone
+    }
 }
 
 /// A scheduled action for a job.

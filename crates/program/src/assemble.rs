@@ -8,6 +8,7 @@ use base::{JobId, Nanos};
 
 use crate::error::{N_JOBS_MAX, WorkloadFault};
 use crate::time::{TIME_MAX, seconds};
+use crate::values::NAME_BYTES_MAX;
 use crate::{Command, Ending, Job, Workload, WorkloadError};
 
 /// A line of a file. It stands for as many jobs as it has copies.
@@ -68,17 +69,6 @@ pub(crate) fn workload(
     let name = frame.name.unwrap_or_else(|| file_name(text.file.file_stem()));
     Ok(Workload { name, folder, jobs, read_only: frame.read_only })
 }
-
-/// Checks that a name can be part of a file name and of a table.
-pub(crate) fn check_name(name: &str) -> Result<(), WorkloadFault> {
-    let is_valid = (1..=NAME_BYTES_MAX).contains(&name.len())
-        && !name.starts_with('.')
-        && !name.contains(|c: char| c == '/' || c.is_control());
-    is_valid.then_some(()).ok_or_else(|| WorkloadFault::Name(name.to_owned()))
-}
-
-/// A name with `.100000` and `.stdout` appended fits into the 255 bytes of a file name.
-const NAME_BYTES_MAX: usize = 100;
 
 /// A valid name from any text.
 fn sanitized(text: &str) -> String {

@@ -12,6 +12,7 @@
 //! ```
 
 mod assemble;
+mod class;
 mod classic;
 mod error;
 mod generate;
@@ -21,14 +22,16 @@ mod program_list;
 mod sensitivity;
 mod time;
 mod toml_workload;
+mod values;
 mod write;
 
 use std::path::Path;
 
+pub use class::Class;
 pub use classic::parse_classic;
 pub use error::{N_JOBS_MAX, N_THREADS_MAX, WorkloadError, WorkloadFault};
 pub use generate::{GenerateError, GeneratorOptions, generate};
-pub use job::{Class, Command, Ending, Job, MemoryPolicy, Origin, Workload};
+pub use job::{Command, Ending, Job, MemoryPolicy, Origin, Workload};
 pub use profile::Profile;
 pub use program_list::{Program, ProgramList};
 pub use sensitivity::{SLOWDOWN_MAX_PERMILLE, Sensitivity};

@@ -25,8 +25,8 @@ use base::{Bytes, Nanos};
 
 use crate::assemble::is_truncated;
 use crate::error::WorkloadFault;
-use crate::toml_workload::{job_table, values};
-use crate::{Job, WorkloadError};
+use crate::toml_workload::job_table;
+use crate::{Job, WorkloadError, values};
 
 /// The programs of a list, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn program(text: &SourceText<'_>, table: &Table<'_>) -> Result<Program, Workload
     let line = job_table::read(text, table, &job_table::SharedKeys::default())?;
     Ok(Program {
         job: Job { name, ..line.job },
-        suite: table.get("suite", job_table::name)?,
+        suite: table.get("suite", values::name)?,
         weight: table.get("weight", weight)?.unwrap_or(1),
         instances_max: table.get("max", instances)?,
         footprint: table.get("footprint", values::size)?.unwrap_or_default(),
@@ -129,7 +129,7 @@ fn program(text: &SourceText<'_>, table: &Table<'_>) -> Result<Program, Workload
 
 /// A name that can take the suffixes `.2`, `.3`, …
 fn name(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
-    match job_table::name(key, value)? {
+    match values::name(key, value)? {
         long if NAME_BYTES_MAX < long.len() => Err(WorkloadFault::ProgramName(long)),
         name => Ok(name),
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::sensitivity::slowdown_text;
 use crate::time::seconds;
+use crate::values::quoted;
 use crate::{Class, Command, Ending, Job, MemoryPolicy, Sensitivity, Workload};
 
 /// The error of a workload that cannot be written.
@@ -124,23 +125,6 @@ fn text_of<'p>(job: &str, path: &'p Path) -> Result<&'p str, WriteError> {
     let not_text =
         || WriteError::NotText { job: job.to_owned(), path: path.to_string_lossy().into_owned() };
     path.to_str().ok_or_else(not_text)
-}
-
-/// A TOML string on one line.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 /// Writes a workload in the classic form, which holds start, class and absolute program only.

@@ -3,22 +3,9 @@
 use std::sync::Arc;
 
 use super::numa::NumaScanState;
+use super::pages::MemoryPlacement;
 use super::{Fluid, Task, TaskState};
 use crate::script::Script;
-
-/// The memory policy of a job. Nodes are indices.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum MemoryPlacement {
-    /// The node of the CPU that touches a page first; if it is full, the next one in its fallback order.
-    #[default]
-    FirstTouch,
-    /// Page by page over these nodes.
-    Interleave(Vec<usize>),
-    /// First touch among these nodes, then elsewhere.
-    Preferred(Vec<usize>),
-    /// Only these nodes.
-    Bind(Vec<usize>),
-}
 
 /// The parameters of a job start.
 #[derive(Clone, Debug)]

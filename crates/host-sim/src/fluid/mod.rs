@@ -34,8 +34,8 @@ use crate::kernel::{KernelModel, KernelVersion, RunQueueLoads};
 use crate::variation::VariationStreams;
 
 pub use invariants::InvariantViolation;
-pub use jobs::{JobStart, MemoryPlacement};
-pub use pages::PageMove;
+pub use jobs::JobStart;
+pub use pages::{MemoryPlacement, PageMove};
 pub use rates::HIT_NS;
 pub use tasks::{Task, TaskCounts, TaskState, queue_full};
 

@@ -24,7 +24,7 @@
 //! reluctance of the load balancer to move a task away from its memory.
 
 use super::events::Event;
-use super::jobs::MemoryPlacement;
+use super::pages::MemoryPlacement;
 use super::{Fluid, TaskState};
 use crate::kernel::KernelVersion;
 

@@ -4,9 +4,22 @@ use std::collections::VecDeque;
 
 use super::events::Event;
 use super::job_map::JobMap;
-use super::jobs::MemoryPlacement;
 use super::{Fluid, HostNotice};
 use crate::hardware::Hardware;
+
+/// The memory policy of a job. Nodes are indices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MemoryPlacement {
+    /// The node of the CPU that touches a page first; if it is full, the next one in its fallback order.
+    #[default]
+    FirstTouch,
+    /// Page by page over these nodes.
+    Interleave(Vec<usize>),
+    /// First touch among these nodes, then elsewhere.
+    Preferred(Vec<usize>),
+    /// Only these nodes.
+    Bind(Vec<usize>),
+}
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;

@@ -16,8 +16,7 @@ use super::virtual_time::SoloSpeed;
 use super::{Fluid, TaskState};
 use crate::hardware::Hardware;
 use crate::physics::{
-    Channel, ClientDemand, FillTable, LoadedChannel, MemoryClient, compute_occupancies,
-    update_latency,
+    Channel, ClientDemand, FillTable, LoadedChannel, compute_occupancies, update_latency,
 };
 
 /// Relative precision of latencies and speeds.
@@ -126,21 +125,6 @@ impl Solver {
             self.channels[place].used += sign * bytes;
         }
     }
-}
-
-/// The present demand of a task on the machine.
-#[derive(Clone, Debug, Default)]
-pub(super) struct TaskDemand {
-    /// Its demand, and its share of misses per channel.
-    pub client: MemoryClient,
-    /// Its bandwidth on each channel in bytes per nanosecond.
-    bandwidths: Vec<(usize, f64)>,
-    /// Nanoseconds per 1000 instructions.
-    pub ns: f64,
-    /// The same when its cache was last solved.
-    pub ns_shared: f64,
-    /// Whether it is among the users of its channels.
-    is_on_channels: bool,
 }
 
 impl Fluid {

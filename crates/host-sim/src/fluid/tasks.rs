@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rates::TaskDemand;
-use super::virtual_time::QueuedTask;
+use crate::physics::MemoryClient;
 use crate::script::Script;
 
 /// A thread of a simulated job.
@@ -61,6 +60,32 @@ pub struct Task {
     /// Set while it waits for the end of its segment in the queue of its CPU.
     pub(super) queued: Option<QueuedTask>,
     pub(super) demand: TaskDemand,
+}
+
+/// The present demand of a task on the machine.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TaskDemand {
+    /// Its demand, and its share of misses per channel.
+    pub client: MemoryClient,
+    /// Its bandwidth on each channel in bytes per nanosecond.
+    pub bandwidths: Vec<(usize, f64)>,
+    /// Nanoseconds per 1000 instructions.
+    pub ns: f64,
+    /// The same when its cache was last solved.
+    pub ns_shared: f64,
+    /// Whether it is among the users of its channels.
+    pub is_on_channels: bool,
+}
+
+/// A task in the queue of its CPU, see [`super::virtual_time`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueuedTask {
+    /// Served time at its last update.
+    pub from: f64,
+    /// The instant of its last update.
+    pub at: u64,
+    /// The end of its segment in served time.
+    pub end: f64,
 }
 
 /// The scheduling state of a task.

@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::tasks::{Activity, TaskCounts};
+use super::tasks::{Activity, QueuedTask, TaskCounts};
 use super::{Fluid, Task, TaskState};
 use crate::physics::CpiModel;
 
@@ -56,17 +56,6 @@ pub(super) struct SoloSpeed {
 const N_KEYS: usize = 6;
 /// Size of the cache of solutions: more than programs and kinds of CPUs usually run together.
 const N_ALONE: usize = 64;
-
-/// A queued task.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct QueuedTask {
-    /// Served time at its last update.
-    from: f64,
-    /// The instant of its last update.
-    at: u64,
-    /// The end of its segment in served time.
-    end: f64,
-}
 
 impl VirtualTimeQueue {
     /// Nanoseconds until the first end.

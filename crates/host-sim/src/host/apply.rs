@@ -7,8 +7,7 @@ use engine::Approved;
 use program::{Ending, Job, MemoryPolicy};
 use sched::{Action, CompletedPageMove, FailedPages, Outcome, OutcomeResult, RejectCause, Target};
 
-use super::job_runs::{JobRunState, RunningJob};
-use super::{ScheduledAction, SimHost, stopped_by};
+use super::{JobRunState, RunningJob, ScheduledAction, SimHost, stopped_by};
 use crate::faults::FaultKind;
 use crate::fluid::{JobStart, MemoryPlacement, PageMove};
 use crate::script_builder::may_use;

@@ -1,50 +1,10 @@
 //! The jobs of the workload and their states.
 
-use std::sync::Arc;
-
 use base::{Bytes, JobId, Nanos, TaskId};
 use engine::Host;
-use program::{Ending, Job};
 use sched::{Cause, CounterEvent, CounterReading, Counters, ExitStatus, JobEvent, JobExit};
 
-use super::{ScheduledAction, SimHost, sampling};
-use crate::script::Script;
-
-/// A job of the workload.
-#[derive(Debug)]
-pub(crate) struct JobRun {
-    pub job: Job,
-    pub script: Arc<Script>,
-    pub n_runs: u32,
-    pub state: JobRunState,
-}
-
-/// The state of a job.
-#[derive(Debug)]
-pub(crate) enum JobRunState {
-    Waiting,
-    Due,
-    Running(RunningJob),
-    Over,
-}
-
-/// A running job.
-#[derive(Debug)]
-pub(crate) struct RunningJob {
-    pub pid: u32,
-    pub started: u64,
-}
-
-impl JobRun {
-    pub fn new(job: Job, script: Arc<Script>) -> Self {
-        JobRun { job, script, n_runs: 0, state: JobRunState::Waiting }
-    }
-
-    /// Whether it ends on its own, so that restarted jobs wait for it.
-    fn ends(&self) -> bool {
-        self.job.ending != Ending::RestartUntilOthersDone
-    }
-}
+use super::{JobRunState, RunningJob, ScheduledAction, SimHost, sampling};
 
 /// The signal of the OOM killer.
 const SIGKILL: i32 = 9;

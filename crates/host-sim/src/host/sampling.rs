@@ -8,8 +8,7 @@ use sched::{
     Sample, TaskSample,
 };
 
-use super::SimHost;
-use super::job_runs::JobRunState;
+use super::{JobRunState, SimHost};
 use crate::faults::FaultKind;
 use crate::fluid::{Task, TaskCounts, TaskState};
 

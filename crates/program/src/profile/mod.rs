@@ -235,14 +235,5 @@ impl MissRatioCurve {
     }
 }
 
-impl Class {
-    /// The class of a rate of memory controller operations per millisecond of CPU time.
-    pub fn of_rate(ops_per_ms: f64) -> Class {
-        let whole = ops_per_ms.clamp(0.0, 1e9) as u64;
-        let number = (1 + whole).ilog2().min(u32::from(Class::MAX));
-        Class::new(number as u8).unwrap_or_default()
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -29,8 +29,7 @@ use base::{Bytes, Nanos};
 
 use super::{CurvePoint, MissRatioCurve, Phase, Profile, ProfileValue, ValueSource};
 use crate::error::WorkloadFault;
-use crate::toml_workload::{job_table, values};
-use crate::{Class, WorkloadError};
+use crate::{Class, WorkloadError, values};
 
 const KNOWN: &[&str] = &[
     "version",
@@ -86,7 +85,7 @@ pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> 
     }
     check_shares(&top, &phases)?;
     Ok(Profile {
-        name: top.require("name", "name = \"sort\"", job_table::name)?,
+        name: top.require("name", "name = \"sort\"", values::name)?,
         build_id: top.get("build_id", build_id)?,
         made_by: top.get("made_by", values::string)?.unwrap_or_default(),
         command: top.get("command", values::strings)?.unwrap_or_default(),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{MissRatioCurve, Phase, Profile, ProfileValue};
-use crate::write::quoted;
+use crate::values::quoted;
 
 impl Profile {
     /// The profile as TOML.

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use base::toml_reader::{SourceText, Table, Value, decimal, describe, integer, wrong_type};
 use base::{CpuSet, IdSet, JobId, Nanos, NodeSet, SetId};
 
-use super::values;
-use crate::assemble::{self, JobLine};
+use crate::assemble::JobLine;
 use crate::error::{N_JOBS_MAX, N_THREADS_MAX, WorkloadFault};
 use crate::sensitivity::parse_slowdown;
+use crate::values;
 use crate::{Class, Command, Ending, Job, LOADS, MemoryPolicy, Origin, Sensitivity, WorkloadError};
 
 /// The keys of a job.
@@ -73,7 +73,7 @@ impl SharedKeys {
         Ok(SharedKeys {
             class: table.get("class", class)?,
             sensitivity: table.get("sensitivity", sensitivity)?,
-            profile: table.get("profile", profile)?,
+            profile: table.get("profile", values::name)?,
             dir: table.get("dir", values::path)?,
             env: table.get("env", values::variables)?.unwrap_or_default(),
             input: table.get("input", values::path)?,
@@ -119,7 +119,7 @@ pub(crate) fn read(
         memory: own.memory.or_else(|| defaults.memory.clone()),
         origin: Origin { file: text.file.to_owned(), line: text.line(table.offset) },
     };
-    let name = table.get("name", name)?;
+    let name = table.get("name", values::name)?;
     let every = every.unwrap_or(Nanos::ZERO);
     let (name_offset, output_offset) = (table.offset_of("name"), table.offset_of("output"));
     Ok(JobLine { name, copies, every, job, offset: table.offset, name_offset, output_offset })
@@ -174,15 +174,6 @@ fn load(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFault> 
         Some(kind) if LOADS.contains(&kind.as_str()) => Ok(Command::Load(args)),
         Some(kind) => Err(WorkloadFault::UnknownLoad(kind.clone())),
     }
-}
-
-pub(crate) fn name(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
-    let name = values::string(key, value)?;
-    assemble::check_name(&name).map(|()| name)
-}
-
-fn profile(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
-    name(key, value)
 }
 
 fn class(key: &'static str, value: &Value<'_>) -> Result<Class, WorkloadFault> {

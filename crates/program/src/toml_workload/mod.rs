@@ -21,7 +21,6 @@
 //! `/bin/sh -c`) and `load` (a built-in synthetic program).
 
 pub(crate) mod job_table;
-pub(crate) mod values;
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +28,7 @@ use base::toml_reader::{SourceText, Table, Value};
 
 use crate::assemble::{self, FileHeader};
 use crate::error::WorkloadFault;
-use crate::{Workload, WorkloadError};
+use crate::{Workload, WorkloadError, values};
 use job_table::SharedKeys;
 
 /// The keys of a workload.
@@ -43,7 +42,7 @@ pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = SourceText::new(text, path);
     let document = text.parse("version")?;
     let top = Table::new(&text, document.get_ref(), 0, "the workload", KNOWN, job_table::KNOWN)?;
-    let name = top.get("name", job_table::name)?;
+    let name = top.get("name", values::name)?;
     let read_only = top.get("read_only", paths)?.unwrap_or_default();
     let defaults = top.table("defaults", "the defaults", job_table::SHARED, job_table::KNOWN)?;
     let defaults = defaults.map(|table| SharedKeys::read(&table)).transpose()?.unwrap_or_default();

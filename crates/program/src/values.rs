@@ -1,4 +1,4 @@
-//! Readers of single TOML values that only workloads, program lists and profiles have.
+//! Single TOML values of workloads, program lists and profiles.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -99,4 +99,33 @@ pub(crate) fn size(key: &'static str, value: &Value<'_>) -> Result<Bytes> {
 /// `true` or `false`.
 pub(crate) fn boolean(key: &'static str, value: &Value<'_>) -> Result<bool> {
     value.as_bool().ok_or_else(|| wrong_type(key, "true or false", value))
+}
+
+/// A name that can be part of a file name and of a table.
+pub(crate) fn name(key: &'static str, value: &Value<'_>) -> Result<String> {
+    let name = string(key, value)?;
+    let is_valid = (1..=NAME_BYTES_MAX).contains(&name.len())
+        && !name.starts_with('.')
+        && !name.contains(|c: char| c == '/' || c.is_control());
+    if is_valid { Ok(name) } else { Err(WorkloadFault::Name(name)) }
+}
+
+/// A name with `.100000` and `.stdout` appended fits into the 255 bytes of a file name.
+pub(crate) const NAME_BYTES_MAX: usize = 100;
+
+/// A TOML string on one line.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
 }

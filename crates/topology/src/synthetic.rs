@@ -45,7 +45,7 @@ pub enum SyntheticError {
         key: &'static str,
         /// The value as written.
         value: String,
-        /// What to write.
+        /// The accepted values.
         expected: String,
     },
     /// Too many CPUs.

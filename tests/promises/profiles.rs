@@ -186,7 +186,7 @@ fn usage_errors_are_one_line_and_nothing_runs() {
         (&["profile", "--list", "--", "true"], "--list"),
         (&["profile", "--", ""], "no program"),
         (&["profile", "--", "no-such-program"], "not in PATH"),
-        (&["profile", "--", "/etc"], "folder"),
+        (&["profile", "--", "/etc"], "program /etc is a directory"),
         (&["profile", "--", "./empty"], "may not be executed"),
         (&["profile", "--frequency", "2.6", "--", "true"], "frequency"),
         (&["profile", "--refs", "0", "--", "true"], "more than 0"),

@@ -314,7 +314,7 @@ fn the_oracle_says_what_it_tried_and_how_far_from_a_bound_it_ended() {
     let explained = tool::command(&explain).current_dir(folder.path()).output().expect("it starts");
     let text = tool::text(&explained.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("the oracle simulated this run"), "{text}");
-    assert!(text.contains("above what no placement can beat"), "{text}");
+    assert!(text.contains("above the lower bound of all placements"), "{text}");
 }
 
 /// The refusal after one change to one of the files, or with more arguments.

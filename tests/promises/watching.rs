@@ -421,7 +421,7 @@ fn the_report_of_a_watch_tells_whom_it_looked_after_and_what_it_did_with_them() 
         &*format!("managed processes: process {pid}"),
         "jobs 1: 1 attached; at most 1 at once",
         &format!("{name} detached"),
-        &format!("{name} core 1 -> core 0 because core 1 carried"),
+        &format!("{name} core 1 -> core 0 because core 1 had a load of"),
         "loads declared:",
     ] {
         assert!(words.contains(expected), "{expected}: {told}");

@@ -42,7 +42,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         "small.toml -p linux,dfs --baseline spread",
         "the baseline spread is not among the policies: write one of linux, dfs",
     );
-    check("small.toml --seeds 0", "--seeds 0: there must be at least one");
+    check("small.toml --seeds 0", "--seeds 0: at least one seed is needed");
     check("small.toml --seeds -1", "--seeds -1: not a number");
     check("small.toml --seeds 1,1", "a seed occurs twice");
     check("small.toml --jobs 0", "invalid value '0' for '--jobs <N>'");

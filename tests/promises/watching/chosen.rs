@@ -255,11 +255,11 @@ fn watch_reports_once_if_no_move_is_possible_and_the_remedy() {
     };
     for act in [&["--act"][..], &[]] {
         let stderr = stderr(act);
-        assert_eq!(stderr.matches("nothing will be moved").count(), 1, "{stderr}");
+        assert_eq!(stderr.matches("no job migrates").count(), 1, "{stderr}");
         assert!(stderr.contains("--class 'PATTERN=CLASS'"), "{stderr}");
     }
     let stderr = stderr(&["--act", "--class", "*=8"]);
-    assert!(!stderr.contains("nothing will be moved"), "{stderr}");
+    assert!(!stderr.contains("no job migrates"), "{stderr}");
 }
 
 #[test]

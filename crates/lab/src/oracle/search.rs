@@ -108,7 +108,7 @@ impl Best {
 impl Way {
     fn words(&self) -> String {
         match self {
-            Way::Policy(name) => format!("what {name} does"),
+            Way::Policy(name) => format!("policy {name}"),
             Way::Moment => "the best placement of each moment".to_owned(),
             Way::Placed(_) => "this placement for the whole run".to_owned(),
         }

@@ -2,8 +2,8 @@
 
 use crate::Promise;
 use crate::evenkeel_run::EvenkeelRun;
+use crate::live_run::{World, mask};
 use crate::nodes::{self, KernelSetting};
-use crate::play::{World, mask};
 
 pub const ALL: &[Promise] = &[
     ("balancing::disabled_pages_stay_on_the_node_of_their_first_touch", off),

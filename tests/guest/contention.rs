@@ -132,7 +132,10 @@ fn unreadable() {
             "{}",
             run.output
         );
-        assert!(run.processes().into_values().all(|pid| !crate::play::lives(pid)), "{policy}");
+        assert!(
+            run.processes().into_values().all(|pid| !crate::live_run::is_running(pid)),
+            "{policy}"
+        );
         assert!(run.records().is_empty(), "{policy}");
     }
 }

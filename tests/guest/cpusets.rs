@@ -5,8 +5,8 @@ use base::CpuSet;
 use crate::Promise;
 use crate::cgroups::TestCgroup;
 use crate::evenkeel_run::EvenkeelRun;
+use crate::live_run::{World, mask};
 use crate::nodes;
-use crate::play::{World, mask};
 
 pub const ALL: &[Promise] = &[
     ("cpusets::jobs_stay_in_the_cpuset_of_evenkeel", within),

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 
+use crate::live_run::{World, signal};
 use crate::nodes;
-use crate::play::{World, signal};
 
 /// An `evenkeel run` of a workload file.
 pub struct EvenkeelRun {

@@ -2,8 +2,8 @@
 
 use crate::Promise;
 use crate::evenkeel_run::EvenkeelRun;
+use crate::live_run::{World, mask};
 use crate::nodes::{self, KernelSetting};
-use crate::play::{World, mask};
 
 pub const ALL: &[Promise] =
     &[("hotplug::a_job_whose_cpu_goes_offline_is_placed_again_with_the_reason", offline)];

@@ -11,23 +11,23 @@ mod contention;
 mod cpusets;
 mod evenkeel_run;
 mod hotplug;
+#[allow(dead_code, reason = "the other test program uses the rest")]
+#[path = "../promises/live/live_run.rs"]
+mod live_run;
 mod locality;
 mod memory_cgroups;
 mod nodes;
 mod pages;
 mod placement;
-#[allow(dead_code, reason = "the other test program uses the rest")]
-#[path = "../promises/live/play.rs"]
-mod play;
 mod policies;
 mod policy_run;
 #[allow(dead_code, reason = "the other test program uses the rest")]
 #[path = "../promises/tool.rs"]
 mod tool;
-#[allow(dead_code, reason = "the other test program uses the rest")]
-#[path = "../promises/watching/turns.rs"]
-mod turns;
 mod undo;
+#[allow(dead_code, reason = "the other test program uses the rest")]
+#[path = "../promises/watching/watch_run.rs"]
+mod watch_run;
 mod watched;
 mod watching;
 

@@ -14,9 +14,9 @@ use sched::{Action, CompletedPageMove, PageMoveEnd};
 use crate::Promise;
 use crate::cgroups::{ROOT, TestCgroup};
 use crate::evenkeel_run::EvenkeelRun;
+use crate::live_run::{LiveRun, World, is_running, signal};
 use crate::nodes::{self, KernelSetting};
 use crate::pages::wait_for_memory_sample;
-use crate::play::{Play, World, lives, signal};
 
 pub const ALL: &[Promise] = &[
     ("memory_cgroups::children_and_page_cache_of_a_bound_job_stay_on_its_node", stays),
@@ -113,9 +113,12 @@ fn stays() {
         this.display(),
         tool.display()
     );
-    let mut play = Play::new(&text);
-    let (self_bound, reader, free) =
-        (play.begin("self-bound"), play.begin("reader"), play.begin("free"));
+    let mut run = LiveRun::new(&text);
+    let (self_bound, reader, free) = (
+        run.wait_until_started("self-bound"),
+        run.wait_until_started("reader"),
+        run.wait_until_started("free"),
+    );
     let memory = nodes::wait_for_anonymous(child_of(self_bound), 16 * 1024);
     assert_eq!(nodes::permille_on(&memory, 0), 0, "{memory:?}");
     assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
@@ -128,34 +131,35 @@ fn stays() {
         1
     );
     let child = child_of(self_bound);
-    play.host_stop();
+    run.request_stop();
     signal(child, rustix::process::Signal::KILL);
-    play.finish();
+    run.finish();
     assert!(folders(Path::new(ROOT)).is_empty());
     assert!(!delegates_cpuset(Path::new(ROOT)));
 }
 
 /// A hog of 32 MiB with its memory bound to node 0.
-fn hog_on_0() -> (Play, u32, PathBuf) {
+fn hog_on_0() -> (LiveRun, u32, PathBuf) {
     let text = "[[job]]\nname = \"hog\"\nload = \"hog --size 32M --for 300s --no-self-check\"\n";
-    let mut play = Play::with(text, |options| options.tool = Some(crate::tool::path().to_owned()));
-    play.wish("hog", Action::MemoryPolicy(MemoryPolicy::Bind([NodeId(0)].into_iter().collect())));
-    let pid = play.begin("hog");
+    let mut run =
+        LiveRun::with(text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    run.request("hog", Action::MemoryPolicy(MemoryPolicy::Bind([NodeId(0)].into_iter().collect())));
+    let pid = run.wait_until_started("hog");
     let memory = nodes::wait_for_anonymous(pid, 32 * 1024);
     assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
-    wait_for_memory_sample(&mut play, 32 * 1024);
-    (play, pid, first_cgroup(Path::new(ROOT)))
+    wait_for_memory_sample(&mut run, 32 * 1024);
+    (run, pid, first_cgroup(Path::new(ROOT)))
 }
 
 /// Moves the memory of the hog after `n` earlier moves, and returns the completed move.
-fn moved(play: &mut Play, n: usize, to: u32, limit: Bytes) -> CompletedPageMove {
-    play.wish("hog", Action::MovePages { from: None, to: NodeId(to), limit });
-    let all = |play: &Play| -> Vec<CompletedPageMove> {
-        play.story.iter().flat_map(|scene| scene.sample.page_moves_completed.clone()).collect()
+fn moved(run: &mut LiveRun, n: usize, to: u32, limit: Bytes) -> CompletedPageMove {
+    run.request("hog", Action::MovePages { from: None, to: NodeId(to), limit });
+    let all = |run: &LiveRun| -> Vec<CompletedPageMove> {
+        run.turns.iter().flat_map(|turn| turn.sample.page_moves_completed.clone()).collect()
     };
-    play.until("the end of the move", |play| n < all(play).len() || !play.refused.is_empty());
-    assert!(play.refused.is_empty(), "{:?}", play.refused);
-    let ended = all(play).pop().expect("a completed move");
+    run.until("the end of the move", |run| n < all(run).len() || !run.rejections.is_empty());
+    assert!(run.rejections.is_empty(), "{:?}", run.rejections);
+    let ended = all(run).pop().expect("a completed move");
     println!("{ended:?}");
     ended
 }
@@ -163,23 +167,22 @@ fn moved(play: &mut Play, n: usize, to: u32, limit: Bytes) -> CompletedPageMove 
 fn moves() {
     let (_no_balancing, _no_huge_pages) =
         (KernelSetting::set(BALANCING, "0"), KernelSetting::set(HUGE, "never"));
-    let (mut play, pid, group) = hog_on_0();
+    let (mut run, pid, group) = hog_on_0();
     assert_eq!(read(group.join("cpuset.mems")), "0");
-    let ended = moved(&mut play, 0, 2, Action::NO_LIMIT);
+    let ended = moved(&mut run, 0, 2, Action::NO_LIMIT);
     assert_eq!((ended.stopped_by, ended.detail.as_str()), (PageMoveEnd::Done, ""), "{ended:?}");
     assert!(30 << 20 <= ended.moved.0, "{ended:?}");
     assert_eq!(read(group.join("cpuset.mems")), "2", "narrowed after the move");
     let memory = nodes::anonymous_kib(pid);
     assert_eq!(memory.keys().copied().collect::<Vec<_>>(), [2], "{memory:?}");
     // The end of the move samples the pages. The next move is partial, and the cgroup keeps both nodes.
-    let ended = moved(&mut play, 1, 1, Bytes::from_mib(16));
+    let ended = moved(&mut run, 1, 1, Bytes::from_mib(16));
     assert_eq!(ended.stopped_by, PageMoveEnd::Limit, "{ended:?}");
     assert!(ended.detail.contains("keeps nodes 1-2"), "{ended:?}");
     assert_eq!(read(group.join("cpuset.mems")), "1-2");
     let memory = nodes::anonymous_kib(pid);
     assert_eq!(memory.get(&1), Some(&(16 * 1024)), "{memory:?}");
-    play.host_stop();
-    play.finish();
+    run.stop();
     assert!(folders(Path::new(ROOT)).is_empty());
 }
 
@@ -220,7 +223,7 @@ fn killed() {
     println!("{output}");
     assert!(output.contains("groups in /sys/fs/cgroup/evenkeel-"), "{output}");
     for &pid in &pids {
-        assert!(lives(pid));
+        assert!(is_running(pid));
         assert_eq!(cgroup_of(pid), "0::/");
         let all = read(format!("/proc/{pid}/status")).contains("Mems_allowed_list:\t0-3");
         assert!(all, "all nodes are allowed again");

@@ -8,8 +8,8 @@ use linux::pages::{MoveRequest, MoveStop, MoveTotals, Mover, ProcessMemory};
 use sched::{Action, CompletedPageMove, OutcomeResult, PageMoveEnd};
 
 use crate::Promise;
+use crate::live_run::LiveRun;
 use crate::nodes::{self, KernelSetting};
-use crate::play::Play;
 
 pub const ALL: &[Promise] = &[
     ("pages::the_memory_of_a_running_job_arrives_on_the_requested_node", all_of_it),
@@ -28,21 +28,22 @@ const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// A hog with its memory on node 0.
-fn hog_on_0(load: &str, kib: u64) -> (Play, u32) {
+fn hog_on_0(load: &str, kib: u64) -> (LiveRun, u32) {
     let text = format!("[[job]]\nname = \"hog\"\nload = \"{load}\"\n");
-    let mut play = Play::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
-    play.wish("hog", Action::Place(nodes::cpus(0)));
-    let pid = play.begin("hog");
+    let mut run =
+        LiveRun::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    run.request("hog", Action::Place(nodes::cpus(0)));
+    let pid = run.wait_until_started("hog");
     let memory = nodes::wait_for_anonymous(pid, kib);
     assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
-    wait_for_memory_sample(&mut play, kib);
-    (play, pid)
+    wait_for_memory_sample(&mut run, kib);
+    (run, pid)
 }
 
 /// Waits for a sample of all memory of a job: an earlier sample contains nothing to move.
-pub fn wait_for_memory_sample(play: &mut Play, kib: u64) {
-    play.until("a sample of all memory", |play| {
-        let samples = play.story.iter().rev().flat_map(|scene| &scene.sample.memory);
+pub fn wait_for_memory_sample(run: &mut LiveRun, kib: u64) {
+    run.until("a sample of all memory", |run| {
+        let samples = run.turns.iter().rev().flat_map(|turn| &turn.sample.memory);
         let own = |memory: &sched::ProcessMemory| -> u64 {
             memory.nodes.iter().map(|pages| pages.own().0).sum()
         };
@@ -54,55 +55,54 @@ fn to_2(limit: Bytes) -> Action {
     Action::MovePages { from: None, to: NodeId(2), limit }
 }
 
-fn ended(play: &mut Play) -> CompletedPageMove {
-    let completed = |play: &Play| {
-        play.story.iter().find_map(|scene| scene.sample.page_moves_completed.first().cloned())
+fn ended(run: &mut LiveRun) -> CompletedPageMove {
+    let completed = |run: &LiveRun| {
+        run.turns.iter().find_map(|turn| turn.sample.page_moves_completed.first().cloned())
     };
-    play.until("the end of the move", |play| completed(play).is_some());
-    let ended = completed(play).expect("a completed move");
+    run.until("the end of the move", |run| completed(run).is_some());
+    let ended = completed(run).expect("a completed move");
     let sum = ended.moved.0 + ended.failed.total().0 + ended.not_attempted.0;
     assert_eq!(ended.requested.0, sum, "{ended:?}");
     println!("{ended:?}");
     ended
 }
 
-fn stop(mut play: Play) {
-    play.host_stop();
-    play.finish();
+fn stop(mut run: LiveRun) {
+    run.stop();
 }
 
 fn all_of_it() {
     let _no_balancing = KernelSetting::set(BALANCING, "0");
-    let (mut play, pid) = hog_on_0(HOG, HOG_KIB);
-    play.wish("hog", to_2(Action::NO_LIMIT));
-    let ended = ended(&mut play);
+    let (mut run, pid) = hog_on_0(HOG, HOG_KIB);
+    run.request("hog", to_2(Action::NO_LIMIT));
+    let ended = ended(&mut run);
     assert_eq!(ended.stopped_by, PageMoveEnd::Done, "{ended:?}");
     assert!(HOG_KIB * 980 / 1000 <= ended.moved.0 / 1024, "{ended:?}");
     let memory = nodes::anonymous_kib(pid);
     assert!(980 <= nodes::permille_on(&memory, 2), "{memory:?}");
-    let moves = play.story.iter().flat_map(|scene| &scene.outcomes);
+    let moves = run.turns.iter().flat_map(|turn| &turn.outcomes);
     let moves = moves.filter(|outcome| matches!(outcome.action, Some(Action::MovePages { .. })));
     assert_eq!(
         moves.map(|outcome| outcome.result.clone()).collect::<Vec<_>>(),
         [OutcomeResult::InProgress]
     );
-    let memory = play.story.iter().rev().find_map(|scene| scene.sample.memory.first().cloned());
+    let memory = run.turns.iter().rev().find_map(|turn| turn.sample.memory.first().cloned());
     let memory = memory.expect("a memory sample after the move");
     let on_2 = memory.nodes.iter().find(|pages| pages.node == NodeId(2)).expect("node 2");
     assert!(HOG_KIB * 980 / 1000 <= on_2.own().0 / 1024, "{memory:?}");
-    stop(play);
+    stop(run);
 }
 
 fn a_part() {
     let _no_balancing = KernelSetting::set(BALANCING, "0");
     let _no_huge_pages = KernelSetting::set(HUGE, "never");
-    let (mut play, pid) = hog_on_0(HOG, HOG_KIB);
-    play.wish("hog", to_2(Bytes::from_mib(20)));
-    let ended = ended(&mut play);
+    let (mut run, pid) = hog_on_0(HOG, HOG_KIB);
+    run.request("hog", to_2(Bytes::from_mib(20)));
+    let ended = ended(&mut run);
     assert_eq!((ended.stopped_by, ended.moved), (PageMoveEnd::Limit, Bytes::from_mib(20)));
     let memory = nodes::anonymous_kib(pid);
     assert_eq!(memory.get(&2), Some(&(20 * 1024)), "{memory:?}");
-    stop(play);
+    stop(run);
 }
 
 fn huge_kib(pid: u32) -> u64 {
@@ -114,18 +114,18 @@ fn huge_kib(pid: u32) -> u64 {
 fn huge() {
     let _no_balancing = KernelSetting::set(BALANCING, "0");
     let _huge = KernelSetting::set(HUGE, "always");
-    let (mut play, pid) = hog_on_0(HOG, HOG_KIB);
+    let (mut run, pid) = hog_on_0(HOG, HOG_KIB);
     let before = huge_kib(pid);
     assert!(HOG_KIB / 2 <= before, "only {before} KiB in huge pages");
-    play.wish("hog", to_2(Action::NO_LIMIT));
-    let ended = ended(&mut play);
+    run.request("hog", to_2(Action::NO_LIMIT));
+    let ended = ended(&mut run);
     assert!(HOG_KIB * 980 / 1000 <= ended.moved.0 / 1024, "{ended:?}");
     assert_eq!(huge_kib(pid), before, "the number of huge pages is unchanged");
-    let memory = play.story.iter().rev().find_map(|scene| scene.sample.memory.first().cloned());
+    let memory = run.turns.iter().rev().find_map(|turn| turn.sample.memory.first().cloned());
     let memory = memory.expect("a memory sample after the move");
     let on_2 = memory.nodes.iter().find(|pages| pages.node == NodeId(2)).expect("node 2");
     assert!(before * 980 / 1000 <= on_2.huge.0 / 1024, "{memory:?}");
-    stop(play);
+    stop(run);
 }
 
 fn start_time_ticks(pid: u32) -> u64 {
@@ -140,14 +140,15 @@ fn free_kib(node: u32) -> u64 {
 }
 
 /// A program that allocates all memory of node 3 except `free_mib`.
-fn fill_3(free_mib: u64) -> (Play, u32) {
+fn fill_3(free_mib: u64) -> (LiveRun, u32) {
     let mib = free_kib(3) / 1024 - free_mib;
     let load = format!("hog --size {mib}M --for 300s --no-self-check");
     let text = format!("[[job]]\nname = \"full\"\nload = \"{load}\"\nmemory = \"bind:3\"\n");
-    let mut play = Play::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
-    let pid = play.begin("full");
+    let mut run =
+        LiveRun::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    let pid = run.wait_until_started("full");
     nodes::wait_for_anonymous(pid, mib * 1024);
-    (play, pid)
+    (run, pid)
 }
 
 fn moved_to_3(pid: u32, reserve_permille: u16) -> MoveTotals {
@@ -165,7 +166,7 @@ fn moved_to_3(pid: u32, reserve_permille: u16) -> MoveTotals {
 fn whole() {
     let _no_balancing = KernelSetting::set(BALANCING, "0");
     let _no_huge_pages = KernelSetting::set(HUGE, "never");
-    let (play, pid) = hog_on_0("hog --size 4M --for 300s --no-self-check", 4 * 1024);
+    let (run, pid) = hog_on_0("hog --size 4M --for 300s --no-self-check", 4 * 1024);
     let resident = linux::memory::resident(Path::new("/"), pid).expect("the process exists");
     assert!(resident <= 16 << 20, "{resident} bytes are too much for one call");
     // Only this thread drops CAP_SYS_NICE, which permits the migration of shared pages.
@@ -178,14 +179,14 @@ fn whole() {
     assert_eq!(totals.failed.total(), 0, "{totals:?}");
     let memory = nodes::anonymous_kib(pid);
     assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
-    stop(play);
+    stop(run);
 }
 
 fn full() {
     let _no_balancing = KernelSetting::set(BALANCING, "0");
     let _no_huge_pages = KernelSetting::set(HUGE, "never");
     let (filler, _) = fill_3(64);
-    let (play, pid) = hog_on_0("hog --size 200M --for 300s --no-self-check", 200 * 1024);
+    let (run, pid) = hog_on_0("hog --size 200M --for 300s --no-self-check", 200 * 1024);
     let totals = moved_to_3(pid, 10);
     assert_eq!(totals.stop, MoveStop::Full, "{totals:?}");
     assert!(totals.moved < 100 << 20 && 0 < totals.not_attempted, "{totals:?}");
@@ -193,39 +194,39 @@ fn full() {
     nodes::until("all moved pages on node 3", || {
         nodes::anonymous_kib(pid).get(&3).copied().unwrap_or(0) == totals.moved / 1024
     });
-    stop(play);
+    stop(run);
     stop(filler);
 }
 
 fn rejected_beforehand() {
     let _no_balancing = KernelSetting::set(BALANCING, "0");
     let (filler, _) = fill_3(40);
-    let (mut play, pid) = hog_on_0("hog --size 200M --for 300s --no-self-check", 200 * 1024);
-    let is_sampled = |play: &Play| play.story.iter().any(|scene| !scene.sample.memory.is_empty());
-    play.until("a memory sample", is_sampled);
+    let (mut run, pid) = hog_on_0("hog --size 200M --for 300s --no-self-check", 200 * 1024);
+    let is_sampled = |run: &LiveRun| run.turns.iter().any(|turn| !turn.sample.memory.is_empty());
+    run.until("a memory sample", is_sampled);
     let limit = Action::NO_LIMIT;
-    play.wish("hog", Action::MovePages { from: None, to: NodeId(3), limit });
-    play.until("the rejection", |play| {
-        play.refused.iter().any(|refusal| refusal.cause == sched::RejectCause::TargetFull)
+    run.request("hog", Action::MovePages { from: None, to: NodeId(3), limit });
+    run.until("the rejection", |run| {
+        run.rejections.iter().any(|refusal| refusal.cause == sched::RejectCause::TargetFull)
     });
     let memory = nodes::anonymous_kib(pid);
     assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
-    stop(play);
+    stop(run);
     stop(filler);
 }
 
 fn ends_midway() {
     let _no_balancing = KernelSetting::set(BALANCING, "0");
-    let (mut play, pid) = hog_on_0("hog --size 400M --for 300s --no-self-check", 400 * 1024);
-    play.wish("hog", to_2(Action::NO_LIMIT));
-    play.until("the start of the move", |play| {
-        play.story.iter().flat_map(|s| &s.outcomes).any(|o| o.result == OutcomeResult::InProgress)
+    let (mut run, pid) = hog_on_0("hog --size 400M --for 300s --no-self-check", 400 * 1024);
+    run.request("hog", to_2(Action::NO_LIMIT));
+    run.until("the start of the move", |run| {
+        run.turns.iter().flat_map(|s| &s.outcomes).any(|o| o.result == OutcomeResult::InProgress)
     });
     nodes::until("the first pages on node 2", || nodes::anonymous_kib(pid).contains_key(&2));
-    crate::play::signal(pid, rustix::process::Signal::KILL);
-    let ended = ended(&mut play);
+    crate::live_run::signal(pid, rustix::process::Signal::KILL);
+    let ended = ended(&mut run);
     assert_eq!(ended.stopped_by, PageMoveEnd::Exited, "{ended:?}");
-    play.finish();
+    run.finish();
 }
 
 fn weighted() {
@@ -237,10 +238,11 @@ fn weighted() {
     fs::write(path(1), "3").expect("a weight");
     fs::write(path(2), "1").expect("a weight");
     let text = "[[job]]\nname = \"hog\"\nload = \"hog --size 64M --for 300s --no-self-check\"\nmemory = \"weighted-interleave:1-2\"\n";
-    let mut play = Play::with(text, |options| options.tool = Some(crate::tool::path().to_owned()));
-    let pid = play.begin("hog");
+    let mut run =
+        LiveRun::with(text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    let pid = run.wait_until_started("hog");
     let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
     let share = nodes::permille_on(&memory, 1);
     assert!((720..=780).contains(&share), "{memory:?}");
-    stop(play);
+    stop(run);
 }

@@ -3,8 +3,8 @@
 use sched::Action;
 
 use crate::Promise;
+use crate::live_run::{self, LiveRun, World, mask};
 use crate::nodes;
-use crate::play::{self, Play, World, mask};
 
 pub const ALL: &[Promise] = &[
     (
@@ -19,40 +19,38 @@ pub const ALL: &[Promise] = &[
 const HOG: &str = "hog --size 24M --for 120s --no-self-check";
 const HOG_KIB: u64 = 24 * 1024;
 
-fn hogs(text: &str) -> Play {
-    Play::with(text, |options| options.tool = Some(crate::tool::path().to_owned()))
+fn hogs(text: &str) -> LiveRun {
+    LiveRun::with(text, |options| options.tool = Some(crate::tool::path().to_owned()))
 }
 
 fn memory_comes_with_the_job() {
-    let mut play = hogs(&format!(
+    let mut run = hogs(&format!(
         "[[job]]\nname = \"two\"\nload = \"{HOG}\"\n[[job]]\nname = \"three\"\nload = \"{HOG}\"\n"
     ));
     for (name, node) in [("two", 2), ("three", 3)] {
-        play.wish(name, Action::Place(nodes::cpus(node)));
+        run.request(name, Action::Place(nodes::cpus(node)));
     }
     for (name, node) in [("two", 2), ("three", 3)] {
-        let pid = play.begin(name);
+        let pid = run.wait_until_started(name);
         let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
         assert!(980 <= nodes::permille_on(&memory, node), "{name}: {memory:?}");
     }
-    play.host_stop();
-    play.finish();
+    run.stop();
 }
 
 fn children_too() {
     let tool = crate::tool::path().display().to_string();
-    let mut play = Play::new(&format!(
+    let mut run = LiveRun::new(&format!(
         "[[job]]\nname = \"parent\"\nshell = '''{tool} load {HOG} & echo $! > child; wait'''\n"
     ));
-    play.wish("parent", Action::Place(nodes::cpus(1)));
-    play.begin("parent");
-    nodes::until("the child", || play.world.path("child").metadata().is_ok_and(|m| 1 < m.len()));
-    let child: u32 = play.world.read("child").trim().parse().expect("a number");
+    run.request("parent", Action::Place(nodes::cpus(1)));
+    run.wait_until_started("parent");
+    nodes::until("the child", || run.world.path("child").metadata().is_ok_and(|m| 1 < m.len()));
+    let child: u32 = run.world.read("child").trim().parse().expect("a number");
     assert_eq!(mask(child), Some(nodes::cpus(1)));
     let memory = nodes::wait_for_anonymous(child, HOG_KIB);
     assert!(980 <= nodes::permille_on(&memory, 1), "{memory:?}");
-    play.host_stop();
-    play.finish();
+    run.stop();
 }
 
 /// `evenkeel run` with the dfs policy: four jobs on four nodes.
@@ -71,5 +69,5 @@ fn dfs_spreads() {
     used.sort_unstable();
     assert_eq!(used, nodes::all());
     run.stop();
-    assert!(play::machine().nodes().len() >= crate::NODES_NEEDED);
+    assert!(live_run::machine().nodes().len() >= crate::NODES_NEEDED);
 }

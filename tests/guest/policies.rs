@@ -5,8 +5,8 @@ use program::MemoryPolicy;
 use sched::Action;
 
 use crate::Promise;
+use crate::live_run::LiveRun;
 use crate::nodes;
-use crate::play::Play;
 
 pub const ALL: &[Promise] = &[
     ("policies::bound_memory_is_allocated_on_its_node_independent_of_the_placement", bound),
@@ -21,13 +21,13 @@ const HOG_KIB: u64 = 24 * 1024;
 /// Memory by node of a hog on the CPUs of node 0, with further keys in its section of the file.
 fn memory_of(lines: &str, requested: Option<MemoryPolicy>) -> std::collections::BTreeMap<u32, u64> {
     let text = format!("[[job]]\nname = \"hog\"\nload = \"{HOG}\"\n{lines}\n");
-    let mut play = Play::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
-    play.wish("hog", Action::Place(nodes::cpus(0)));
-    requested.into_iter().for_each(|policy| play.wish("hog", Action::MemoryPolicy(policy)));
-    let pid = play.begin("hog");
+    let mut run =
+        LiveRun::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    run.request("hog", Action::Place(nodes::cpus(0)));
+    requested.into_iter().for_each(|policy| run.request("hog", Action::MemoryPolicy(policy)));
+    let pid = run.wait_until_started("hog");
     let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
-    play.host_stop();
-    play.finish();
+    run.stop();
     memory
 }
 

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use base::CpuSet;
 
 use crate::evenkeel_run::EvenkeelRun;
+use crate::live_run::{World, is_running, mask};
 use crate::nodes::{self, KernelSetting};
-use crate::play::{World, lives, mask};
 
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 
@@ -86,7 +86,7 @@ impl PolicyRun {
 
     /// Polls a condition until it holds; a failure prints the masks and `evenkeel explain`.
     pub fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let alive = || self.pids.iter().all(|&pid| lives(pid));
+        let alive = || self.pids.iter().all(|&pid| is_running(pid));
         let details = || {
             let masks: Vec<_> = (0..self.pids.len()).map(|job| self.mask(job)).collect();
             format!("{masks:?}\n{}", self.tool.explain())
@@ -135,7 +135,7 @@ impl PolicyRun {
         self.tool.kill();
         let output = self.tool.restore();
         for &pid in &self.pids {
-            assert!(lives(pid), "a job outlives evenkeel: {output}");
+            assert!(is_running(pid), "a job outlives evenkeel: {output}");
             assert_eq!(mask(pid).as_ref(), Some(&self.all), "{pid}: {output}");
         }
         assert!(self.tool.records().is_empty(), "{:?}: {output}", self.tool.records());

@@ -4,8 +4,8 @@ use base::CpuSet;
 
 use crate::Promise;
 use crate::evenkeel_run::EvenkeelRun;
+use crate::live_run::{World, is_running, mask};
 use crate::nodes::{self, KernelSetting};
-use crate::play::{World, lives, mask};
 
 pub const ALL: &[Promise] = &[
     ("undo::after_sigkill_restore_restores_the_mask_of_every_job", killed),
@@ -30,7 +30,7 @@ fn killed() {
     println!("{}", run.restore());
     assert_eq!(mask(pids[0]), Some(nodes::cpus(3)));
     for &pid in &pids[1..] {
-        assert!(lives(pid), "a job outlives evenkeel");
+        assert!(is_running(pid), "a job outlives evenkeel");
         assert_eq!(mask(pid).as_ref(), Some(&all), "{pid}");
     }
 }

@@ -9,9 +9,9 @@ use rustix::process::Signal;
 
 use crate::Promise;
 use crate::cgroups::{TestCgroup, move_to_root};
+use crate::live_run::{World, mask, signal};
 use crate::nodes::{self, KernelSetting};
-use crate::play::{World, mask, signal};
-use crate::turns::{LastCpu, Watching};
+use crate::watch_run::{WatchRun, place_on_last_cpu, policy};
 
 pub const ALL: &[Promise] = &[
     ("watched::a_process_on_an_offline_cpu_is_placed_again_and_restored_at_the_end", offline),
@@ -60,9 +60,9 @@ impl Drop for Burner {
 }
 
 /// Watches processes with a policy that places them on the last CPU.
-fn watch(burners: &[&Burner]) -> Watching {
+fn watch(burners: &[&Burner]) -> WatchRun {
     let pids: Vec<u32> = burners.iter().map(|burner| burner.pid()).collect();
-    Watching::with(Box::new(LastCpu(INTERVAL)), &pids, |options| options.use_events = true)
+    WatchRun::with(policy(INTERVAL, place_on_last_cpu), &pids, |options| options.use_events = true)
 }
 
 fn set(text: &str) -> CpuSet {
@@ -84,16 +84,16 @@ fn offline() {
         return;
     }
     let (burner, all) = (Burner::new(), all_cpus());
-    let mut watching = watch(&[&burner]);
-    watching.until("the placement", |_| burner.mask() == set("7"));
+    let mut run = watch(&[&burner]);
+    run.until("the placement", |_| burner.mask() == set("7"));
     let setting = KernelSetting::set(CPU7, "0");
-    watching.until("another placement", |_| burner.mask() == set("6"));
+    run.until("another placement", |_| burner.mask() == set("6"));
     drop(setting);
-    watching.until("the first placement again", |_| burner.mask() == set("7"));
+    run.until("the first placement again", |_| burner.mask() == set("7"));
     // The watch ends while the CPU is offline.
     let setting = KernelSetting::set(CPU7, "0");
-    watching.until("another placement", |_| burner.mask() == set("6"));
-    watching.end();
+    run.until("another placement", |_| burner.mask() == set("6"));
+    run.end();
     drop(setting);
     nodes::until("all CPUs", || burner.mask() == all);
 }
@@ -102,14 +102,14 @@ fn moved() {
     let (burner, all) = (Burner::new(), all_cpus());
     let cgroup = TestCgroup::new("evenkeel-moved");
     cgroup.write("cpuset.cpus", "0-1");
-    let mut watching = watch(&[&burner]);
-    watching.until("the placement", |_| burner.mask() == last());
+    let mut run = watch(&[&burner]);
+    run.until("the placement", |_| burner.mask() == last());
     cgroup.add(burner.pid());
-    watching.until("detection of the cpuset", |watching| {
-        watching.host.status().borrow().managed.iter().any(|managed| managed.is_unmanaged)
+    run.until("detection of the cpuset", |run| {
+        run.host.status().borrow().managed.iter().any(|managed| managed.is_unmanaged)
     });
     assert_eq!(burner.mask(), set("0-1"));
-    watching.end();
+    run.end();
     assert_eq!(burner.mask(), set("0-1"));
     move_to_root(burner.pid());
     assert_eq!(burner.mask(), all, "no restriction of evenkeel remains");
@@ -168,9 +168,9 @@ fn mount(args: &[&str]) {
 }
 
 /// Waits until one process is placed and the other is excluded for its own affinity.
-fn until_one_is_placed(watching: &mut Watching, burner: &Burner, alone: &Burner) {
-    watching.until("the placement of one process and the exclusion of the other", |watching| {
-        let status = watching.host.status().borrow().clone();
+fn until_one_is_placed(run: &mut WatchRun, burner: &Burner, alone: &Burner) {
+    run.until("the placement of one process and the exclusion of the other", |run| {
+        let status = run.host.status().borrow().clone();
         let excluded = status.excluded.get(&ExclusionReason::OwnAffinity);
         burner.mask().len() == 1
             && excluded.is_some_and(|excluded| {
@@ -193,10 +193,10 @@ fn isolated() {
     let (burner, bound) = (Burner::new(), Burner::new());
     let before = burner.mask();
     linux::affinity::set(bound.pid(), &isolated).expect("root privileges");
-    let mut watching = watch(&[&burner, &bound]);
-    until_one_is_placed(&mut watching, &burner, &bound);
+    let mut run = watch(&[&burner, &bound]);
+    until_one_is_placed(&mut run, &burner, &bound);
     assert!(!burner.mask().iter().any(|cpu: CpuId| isolated.contains(cpu)), "{}", burner.mask());
-    watching.end();
+    run.end();
     assert_eq!((burner.mask(), bound.mask()), (before, isolated));
     bind_init_and_self(&own);
 }
@@ -210,11 +210,11 @@ fn partition() {
     cgroup.write("cpuset.cpus.partition", "isolated");
     cgroup.add(inside.pid());
     assert_eq!(linux::system::isolated_cpus("/".as_ref()).expect("lists"), kept);
-    let mut watching = watch(&[&burner, &inside]);
-    until_one_is_placed(&mut watching, &burner, &inside);
+    let mut run = watch(&[&burner, &inside]);
+    until_one_is_placed(&mut run, &burner, &inside);
     assert_eq!((burner.mask(), inside.mask()), (last(), kept.clone()));
     assert_ne!(last(), kept, "the partition owns the CPU exclusively");
-    watching.end();
+    run.end();
     assert_eq!((burner.mask(), inside.mask()), (all.minus(&kept), kept));
     drop(cgroup);
     // The restored mask contains the CPU again.
@@ -225,23 +225,22 @@ fn bound() {
     let (burner, late, all) = (Burner::new(), Burner::new(), all_cpus());
     signal(late.pid(), Signal::STOP);
     linux::affinity::set(0, &set("0-3")).expect("root privileges");
-    let mut watching = watch(&[&burner, &late]);
-    watching.until("the placement", |_| burner.mask() == set("3"));
-    let n_notes = |watching: &Watching, text: &str| {
-        watching.degraded.iter().filter(|note| note.contains(text)).count()
-    };
-    assert_eq!(n_notes(&watching, "programs are placed on 0-3 of the CPUs"), 1);
+    let mut run = watch(&[&burner, &late]);
+    run.until("the placement", |_| burner.mask() == set("3"));
+    let n_notes =
+        |run: &WatchRun, text: &str| run.degraded.iter().filter(|note| note.contains(text)).count();
+    assert_eq!(n_notes(&run, "programs are placed on 0-3 of the CPUs"), 1);
     // The mask of other processes loses an offline CPU, which is no mask of their own.
     let setting = KernelSetting::set(CPU6, "0");
     signal(late.pid(), Signal::CONT);
-    watching.until("the other placement", |_| late.mask() == set("3"));
+    run.until("the other placement", |_| late.mask() == set("3"));
     drop(setting);
     // A mask with CPUs outside of evenkeel's mask was set by another program.
     linux::affinity::set(burner.pid(), &set("3-4")).expect("root privileges");
     for _ in 0..5 {
-        assert!(watching.turn());
+        assert!(run.turn());
     }
-    watching.end();
+    run.end();
     linux::affinity::set(0, &all).expect("root privileges");
     assert_eq!(burner.mask(), set("3-4"), "a mask of another program stays");
     assert_eq!(late.mask(), all);
@@ -259,13 +258,13 @@ fn isolated_meanwhile() {
     // The policy places on the last usable CPU, which is then isolated.
     let below: CpuSet = all.iter().filter(|cpu| cpu.0 <= 5).collect();
     linux::affinity::set(0, &below).expect("root privileges");
-    let mut watching = watch(&[&burner]);
-    watching.until("the placement", |_| burner.mask() == set("5"));
+    let mut run = watch(&[&burner]);
+    run.until("the placement", |_| burner.mask() == set("5"));
     cgroup.write("cpuset.cpus.partition", "isolated");
-    watching.until("another placement", |_| burner.mask() == set("4"));
+    run.until("another placement", |_| burner.mask() == set("4"));
     cgroup.write("cpuset.cpus.partition", "member");
-    watching.until("the first placement again", |_| burner.mask() == set("5"));
-    watching.end();
+    run.until("the first placement again", |_| burner.mask() == set("5"));
+    run.end();
     linux::affinity::set(0, &all).expect("root privileges");
     assert_eq!(burner.mask(), all);
 }

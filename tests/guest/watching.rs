@@ -15,9 +15,9 @@ use sched::{
 
 use crate::Promise;
 use crate::cgroups::TestCgroup;
+use crate::live_run::{World, is_running, mask, signal};
 use crate::nodes::{self, KernelSetting};
-use crate::play::{World, lives, mask, signal};
-use crate::turns::Watching;
+use crate::watch_run::WatchRun;
 
 pub const ALL: &[Promise] = &[
     ("watching::memory_moves_to_the_requested_node_and_the_mask_is_restored", scripted),
@@ -99,24 +99,24 @@ impl Policy for ToNode2 {
     }
 }
 
-fn to_node_2(hog: &Hog) -> Watching {
+fn to_node_2(hog: &Hog) -> WatchRun {
     let policy = Box::new(ToNode2::default());
-    Watching::with(policy, &[hog.pid()], |options| options.use_events = true)
+    WatchRun::with(policy, &[hog.pid()], |options| options.use_events = true)
 }
 
 fn scripted() {
     let _no_balancing = KernelSetting::set(BALANCING, "0");
     let (hog, all) = (Hog::new(), all_cpus());
-    let mut watching = to_node_2(&hog);
-    watching.until("the end of the move", |watching| !watching.moved.is_empty());
-    let moved = watching.moved[0].clone();
+    let mut run = to_node_2(&hog);
+    run.until("the end of the move", |run| !run.moved.is_empty());
+    let moved = run.moved[0].clone();
     assert!(HOG_KIB * 980 / 1000 <= moved.moved.0 / 1024, "{moved:?}");
     let memory = nodes::anonymous_kib(hog.pid());
     assert!(980 <= nodes::permille_on(&memory, 2), "{memory:?}");
     assert_eq!(mask(hog.pid()), Some(nodes::cpus(2)));
-    watching.end();
+    run.end();
     assert_eq!(mask(hog.pid()), Some(all));
-    assert!(lives(hog.pid()), "the process continues");
+    assert!(is_running(hog.pid()), "the process continues");
 }
 
 fn own_policy() {
@@ -128,23 +128,21 @@ fn own_policy() {
         Hog::new()
     });
     let hog = hog.join().expect("the program starts");
-    let mut watching = to_node_2(&hog);
+    let mut run = to_node_2(&hog);
     let is_move =
         |outcome: &&Outcome| matches!(outcome.action, Some(sched::Action::MovePages { .. }));
-    watching.until("the outcome of the request", |watching| {
-        watching.outcomes.iter().any(|o| is_move(&o))
-    });
-    let outcome = watching.outcomes.iter().find(is_move).expect("an outcome");
+    run.until("the outcome of the request", |run| run.outcomes.iter().any(|o| is_move(&o)));
+    let outcome = run.outcomes.iter().find(is_move).expect("an outcome");
     assert!(
         matches!(&outcome.result, OutcomeResult::Rejected { cause: RejectCause::Unmanaged, detail }
             if detail.contains("memory policy of its own")),
         "{outcome:?}"
     );
-    let status = watching.host.status().borrow().clone();
+    let status = run.host.status().borrow().clone();
     let excluded = status.excluded.get(&ExclusionReason::OwnMemoryPolicy).expect("an entry");
     assert_eq!(excluded.examples, [(hog.pid(), "evenkeel".to_owned())]);
     assert_eq!(mask(hog.pid()), Some(nodes::cpus(2)), "its threads are placed");
-    watching.end();
+    run.end();
     assert!(980 <= hog.permille_on_0());
     assert_eq!(mask(hog.pid()), Some(all));
 }
@@ -182,26 +180,25 @@ fn own_nodes() {
     cgroup.add(inside.pid());
     let is_enabled = Rc::new(Cell::new(false));
     let pids = [hog.pid(), inside.pid()];
-    let mut watching =
-        Watching::with(Box::new(RepeatedMove(Rc::clone(&is_enabled))), &pids, |_| ());
-    watching.until("one managed and one excluded process", |watching| {
-        let is_managed = watching.board().managed.iter().any(|managed| managed.pid == hog.pid());
-        is_managed && watching.left_alone(ExclusionReason::OwnAffinity, inside.pid())
+    let mut run = WatchRun::with(Box::new(RepeatedMove(Rc::clone(&is_enabled))), &pids, |_| ());
+    run.until("one managed and one excluded process", |run| {
+        let is_managed = run.status().managed.iter().any(|managed| managed.pid == hog.pid());
+        is_managed && run.excludes(ExclusionReason::OwnAffinity, inside.pid())
     });
     // A managed process moves to a cpuset: the host rejects the request before any system call.
     cgroup.add(hog.pid());
     is_enabled.set(true);
-    watching.until("the outcome of the request", |watching| !watching.outcomes.is_empty());
-    let outcome = &watching.outcomes[0];
+    run.until("the outcome of the request", |run| !run.outcomes.is_empty());
+    let outcome = &run.outcomes[0];
     assert!(
         matches!(&outcome.result, OutcomeResult::Rejected { cause: RejectCause::OutsideAllowed, detail }
             if detail.contains("to nodes 0-1")),
         "{outcome:?}"
     );
-    watching.until("exclusion of the managed process", |watching| {
-        watching.left_alone(ExclusionReason::OwnAffinity, hog.pid())
+    run.until("exclusion of the managed process", |run| {
+        run.excludes(ExclusionReason::OwnAffinity, hog.pid())
     });
-    watching.end();
+    run.end();
     assert!(980 <= hog.permille_on_0() && 980 <= inside.permille_on_0());
 }
 
@@ -262,7 +259,7 @@ fn ended() {
     let mut watch = watch_until_memory_follows(&hog);
     watch.end_by(Signal::TERM);
     assert_eq!(mask(hog.pid()), Some(all));
-    assert!(lives(hog.pid()), "the process continues");
+    assert!(is_running(hog.pid()), "the process continues");
     assert!(hog.permille_on_0() <= 20, "memory stays on its node");
     let explained = watch.explain().split_whitespace().collect::<Vec<_>>().join(" ");
     for text in ["migration of its pages to node", "of its pages migrated to node"] {
@@ -277,7 +274,7 @@ fn killed() {
     watch.end_by(Signal::KILL);
     watch.restore();
     assert_eq!(mask(hog.pid()), Some(all));
-    assert!(lives(hog.pid()), "the process continues");
+    assert!(is_running(hog.pid()), "the process continues");
 }
 
 fn only_watched() {

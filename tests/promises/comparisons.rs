@@ -1,7 +1,7 @@
-//! Comparisons: the same figures however they came about, nothing lost, and nothing claimed too much.
+//! `evenkeel compare`: results are reproducible, interrupted comparisons resume, and verdicts state their uncertainty.
 
-mod refused;
-mod stopped;
+mod interrupted;
+mod rejected;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::tool;
 
-/// A folder with a small machine, two programs and a workload of them.
+/// A folder with a small machine, two profiles and a workload.
 struct Place(tempfile::TempDir);
 
-/// A program that wants memory, and one that wants none.
+/// A memory-hungry program, and one with few cache misses.
 const PROFILES: [(&str, &str); 2] = [
     (
         "hungry",
@@ -48,7 +48,7 @@ impl Place {
         place
     }
 
-    /// A workload with so many of each program.
+    /// Writes a workload with `n` copies of each program.
     fn workload(&self, name: &str, n: u32) {
         let job = |program: &str| {
             format!(
@@ -69,15 +69,15 @@ impl Place {
     }
 
     fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).expect("it is there")
+        std::fs::read_to_string(self.path(name)).expect("it exists")
     }
 
-    /// A comparison here, of words between blanks.
+    /// `evenkeel compare` in this folder, with arguments separated by blanks.
     fn command(&self, words: &str) -> std::process::Command {
         self.command_of(&format!("compare {words}"))
     }
 
-    /// Any command here.
+    /// Any command in this folder.
     fn command_of(&self, words: &str) -> std::process::Command {
         let words: Vec<&str> = words.split(' ').collect();
         let mut command = tool::command(&words);
@@ -89,10 +89,10 @@ impl Place {
         self.command(words).output().expect("it starts")
     }
 
-    /// The same, which must end well; what it wrote as JSON.
+    /// The JSON of a comparison that must succeed.
     fn compared(&self, words: &str, out: &str) -> Value {
-        let told = self.compare(&format!("{words} --machine m.toml --out {out} --quiet"));
-        assert_eq!(told.status.code(), Some(0), "{}", tool::text(&told.stderr));
+        let output = self.compare(&format!("{words} --machine m.toml --out {out} --quiet"));
+        assert_eq!(output.status.code(), Some(0), "{}", tool::text(&output.stderr));
         self.json(out)
     }
 
@@ -100,7 +100,7 @@ impl Place {
         serde_json::from_str(&self.read(&format!("{out}/compare.json"))).expect("JSON")
     }
 
-    /// The lines of `runs.jsonl` in an order that does not hang on who finished first.
+    /// The lines of `runs.jsonl`, sorted: parallel runs finish in any order.
     fn runs(&self, out: &str) -> Vec<String> {
         let mut lines: Vec<String> =
             self.read(&format!("{out}/runs.jsonl")).lines().map(str::to_owned).collect();
@@ -109,22 +109,17 @@ impl Place {
     }
 }
 
-/// What the schema that ships has against a document.
-fn refuse_what_breaks_the_schema(document: &Value) -> Vec<String> {
-    let schema = std::fs::read_to_string(tool::root().join("docs/compare.schema.json"));
-    let schema: Value = serde_json::from_str(&schema.expect("it ships")).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let errors = validator.iter_errors(document);
-    errors.map(|error| format!("{error} at {}", error.instance_path())).collect()
+fn schema_errors(document: &Value) -> Vec<String> {
+    tool::schema_errors("compare.schema.json", document)
 }
 
 #[test]
-fn no_policy_ends_before_the_oracle_and_it_says_how_much_it_knows() {
+fn no_policy_has_a_shorter_makespan_than_the_oracle_which_reports_its_search() {
     let place = Place::new();
-    let told =
+    let comparison =
         place.compared("small.toml -p linux,dio,oracle,dino[limits=article] --seeds 2", "out");
     let mean = |policy: &str| {
-        let rows = told["summary"].as_array().expect("rows");
+        let rows = comparison["summary"].as_array().expect("rows");
         let row = rows.iter().find(|row| row["policy"] == policy).expect("a row of it");
         (row["mean_s"].as_f64().expect("a mean"), row["oracle_gap"].as_f64().expect("a gap"))
     };
@@ -133,12 +128,12 @@ fn no_policy_ends_before_the_oracle_and_it_says_how_much_it_knows() {
         let (mean_s, gap) = mean(policy);
         assert!(mean("oracle").0 <= mean_s && 0.0 <= gap, "{policy}: {mean_s} {gap}");
     }
-    let runs = told["runs"].as_array().expect("runs");
+    let runs = comparison["runs"].as_array().expect("runs");
     for run in runs {
         let found = &run["oracle"];
         assert_eq!(found.is_null(), run["policy"] != "oracle", "{run}");
         if !found.is_null() {
-            // Six jobs on two caches alike: one job's cache does not matter.
+            // Six jobs on two equal caches: the first job can be fixed to one of them.
             assert_eq!(
                 (&found["n_placements"], &found["is_exhaustive"]),
                 (&32.into(), &true.into())
@@ -146,64 +141,65 @@ fn no_policy_ends_before_the_oracle_and_it_says_how_much_it_knows() {
             assert!(0.0 <= found["above_bound"].as_f64().expect("a bound"), "{found}");
         }
     }
-    assert_eq!(refuse_what_breaks_the_schema(&told), Vec::<String>::new());
-    let note = told["notes"].to_string();
+    assert_eq!(schema_errors(&comparison), Vec::<String>::new());
+    let note = comparison["notes"].to_string();
     assert!(note.contains("small: all 32 placements were tried, at most"), "{note}");
 }
 
 #[test]
-fn the_oracle_searches_where_placements_are_too_many() {
+fn the_oracle_searches_if_there_are_too_many_placements() {
     let place = Place::new();
-    let told = place.compared("small.toml -p linux,oracle[runs=5] --seeds 1", "out");
-    let run = &told["runs"][1];
+    let comparison = place.compared("small.toml -p linux,oracle[runs=5] --seeds 1", "out");
+    let run = &comparison["runs"][1];
     assert_eq!(
         (&run["oracle"]["n_placements"], &run["oracle"]["is_exhaustive"]),
         (&5.into(), &false.into())
     );
-    assert!(told["notes"].to_string().contains("small: 5 placements were searched"));
+    assert!(comparison["notes"].to_string().contains("small: 5 placements were searched"));
 }
 
 #[test]
-fn the_tables_fit_eighty_columns_and_say_who_is_better() {
+fn the_tables_fit_eighty_columns_and_report_the_better_policy() {
     let place = Place::new();
     place.workload("large", 5);
-    let told = place.compare(
+    let comparison = place.compare(
         "small.toml large.toml -p linux,spread,dfs,linux@interleave --seeds 8 --machine m.toml --out out",
     );
-    let text = tool::text(&told.stdout);
-    assert_eq!(told.status.code(), Some(0), "{}", tool::text(&told.stderr));
+    let text = tool::text(&comparison.stdout);
+    assert_eq!(comparison.status.code(), Some(0), "{}", tool::text(&comparison.stderr));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(!text.contains('\u{1b}'));
     expect_file!["expected/compare.txt"].assert_eq(&text);
 }
 
 #[test]
-fn the_last_line_of_progress_tells_where_it_ended() {
+fn the_last_progress_line_has_the_total_number_of_runs() {
     let place = Place::new();
-    let told = place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out out");
-    let text = tool::text(&told.stderr);
+    let comparison =
+        place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out out");
+    let text = tool::text(&comparison.stderr);
     let lines: Vec<&str> = text.lines().filter(|line| line.contains(" of 4 runs")).collect();
-    let last = lines.last().expect("progress is told");
+    let last = lines.last().expect("a progress line");
     assert!(last.starts_with("evenkeel: 4 of 4 runs") && !last.contains("left"), "{text}");
 }
 
 #[test]
-fn the_json_holds_to_the_schema_that_ships() {
+fn the_json_is_valid_under_the_shipped_schema() {
     let place = Place::new();
-    let told = place.compared("small.toml -p linux,spread --seeds 2", "out");
-    assert_eq!(refuse_what_breaks_the_schema(&told), [""; 0]);
+    let comparison = place.compared("small.toml -p linux,spread --seeds 2", "out");
+    assert_eq!(schema_errors(&comparison), [""; 0]);
     let printed =
         place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out out --json");
-    assert_eq!(serde_json::from_slice::<Value>(&printed.stdout).expect("JSON"), told);
+    assert_eq!(serde_json::from_slice::<Value>(&printed.stdout).expect("JSON"), comparison);
     for (field, wrong) in [("n_runs", Value::Null), ("seeds", Value::from("1"))] {
-        let mut broken = told.clone();
+        let mut broken = comparison.clone();
         broken["setting"][field] = wrong;
-        assert!(!refuse_what_breaks_the_schema(&broken).is_empty(), "{field}");
+        assert!(!schema_errors(&broken).is_empty(), "{field}");
     }
 }
 
 #[test]
-fn one_thread_and_several_write_the_same_bytes() {
+fn the_files_do_not_depend_on_the_number_of_parallel_runs() {
     let place = Place::new();
     let words = "small.toml -p linux,dfs,linux@numa-balancing --seeds 6";
     for (jobs, out) in [(1, "one"), (2, "two"), (5, "five")] {
@@ -221,10 +217,11 @@ fn one_thread_and_several_write_the_same_bytes() {
 }
 
 #[test]
-fn every_pair_met_the_same_chance() {
+fn the_runs_of_a_pair_have_the_same_random_variation() {
     let place = Place::new();
-    let told = place.compared("small.toml -p linux,spread,linux@first-touch --seeds 3", "out");
-    let runs = told["runs"].as_array().expect("a list");
+    let comparison =
+        place.compared("small.toml -p linux,spread,linux@first-touch --seeds 3", "out");
+    let runs = comparison["runs"].as_array().expect("a list");
     let of = |policy: &str, seed: u64| {
         runs.iter().find(|run| run["policy"] == policy && run["seed"] == seed).expect("it ran")
     };
@@ -237,11 +234,11 @@ fn every_pair_met_the_same_chance() {
                 .map(|job| job["start_s"].clone())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(starts("linux"), starts("spread"), "jobs begin late by chance, and alike");
-        // First touch is what there is anyway: nothing differs.
+        assert_eq!(starts("linux"), starts("spread"), "random start delays are equal");
+        // First touch is the default, so the results are equal.
         assert_eq!(of("linux", seed)["jobs"], of("linux@first-touch", seed)["jobs"]);
     }
-    let same = &told["summary"][2];
+    let same = &comparison["summary"][2];
     assert_eq!(
         (&same["ratio_to_baseline"], &same["verdict"]),
         (&Value::from(1.0), &Value::from("inconclusive"))
@@ -249,10 +246,11 @@ fn every_pair_met_the_same_chance() {
 }
 
 #[test]
-fn a_run_of_a_comparison_is_the_run_of_evenkeel_run() {
+fn a_run_of_a_comparison_equals_that_of_evenkeel_run() {
     let place = Place::new();
-    let told = place.compared("small.toml -p linux,dfs --seeds 7-8 --chance counters=off", "out");
-    for run in told["runs"].as_array().expect("a list") {
+    let comparison =
+        place.compared("small.toml -p linux,dfs --seeds 7-8 --chance counters=off", "out");
+    for run in comparison["runs"].as_array().expect("a list") {
         let (policy, seed) = (run["policy"].as_str().expect("text"), run["seed"].to_string());
         let alone = tool::command(&[
             "run",
@@ -280,15 +278,15 @@ fn a_run_of_a_comparison_is_the_run_of_evenkeel_run() {
 }
 
 #[test]
-fn alone_nobody_is_slowed_down_and_slow_downs_come_from_that() {
+fn slowdowns_are_relative_to_a_run_alone() {
     let place = Place::new();
     place.workload("lonely", 1);
     let text = place.read("lonely.toml");
     let only = text.split("[[job]]").take(2).collect::<Vec<_>>().join("[[job]]");
     place.write("lonely.toml", &only);
-    let told =
+    let comparison =
         place.compared("lonely.toml small.toml -p linux,spread --seeds 1 --chance off", "out");
-    for run in told["runs"].as_array().expect("a list") {
+    for run in comparison["runs"].as_array().expect("a list") {
         let slowdowns = run["jobs"]
             .as_array()
             .expect("jobs")
@@ -296,20 +294,20 @@ fn alone_nobody_is_slowed_down_and_slow_downs_come_from_that() {
             .map(|job| job["slowdown"].as_f64().expect("known"));
         if run["workload"] == "lonely" {
             assert_eq!(slowdowns.collect::<Vec<_>>(), [1.0]);
-            assert_eq!(run["unfairness"], Value::Null, "one job is not unfair to itself");
+            assert_eq!(run["unfairness"], Value::Null, "unfairness needs two jobs");
         } else {
             let all: Vec<f64> = slowdowns.collect();
             let (least, most) = all
                 .iter()
                 .fold((f64::MAX, 0f64), |(least, most), it| (least.min(*it), most.max(*it)));
-            assert!(1.05 < most, "four CPUs, two caches, three hungry ones: {all:?}");
+            assert!(1.05 < most, "three memory-hungry jobs share two caches: {all:?}");
             assert!((run["unfairness"].as_f64().expect("known") - most / least).abs() < 1e-12);
         }
     }
 }
 
 #[test]
-fn the_tables_for_other_programs_have_a_row_for_each_job_and_for_each_summary() {
+fn the_csv_files_have_a_row_for_each_job_and_for_each_summary() {
     let place = Place::new();
     place.compared(
         "small.toml -p linux,dfs[cooldown=4,domains=node] --seeds 2 --csv here.csv",
@@ -328,10 +326,10 @@ fn the_tables_for_other_programs_have_a_row_for_each_job_and_for_each_summary() 
 }
 
 #[test]
-fn the_page_needs_nothing_beside_itself_and_links_to_timelines_that_are_there() {
+fn the_page_is_self_contained_and_links_to_existing_timelines() {
     let place = Place::new();
     place.workload("other", 2);
-    let told = place.compared("small.toml other.toml -p linux,spread --seeds 3", "out");
+    let comparison = place.compared("small.toml other.toml -p linux,spread --seeds 3", "out");
     let html = place.read("out/compare.html");
     for outside in ["http://", "https://", "<link", "src=", "@import", "url(", "@font-face"] {
         let found: Vec<_> = html.match_indices(outside).map(|(at, _)| &html[at..at + 40]).collect();
@@ -339,66 +337,66 @@ fn the_page_needs_nothing_beside_itself_and_links_to_timelines_that_are_there() 
         assert!(found.iter().all(harmless), "{found:?}");
     }
     assert!(html.contains("default-src 'none'") && !html.contains("NaN"));
-    for row in told["summary"].as_array().expect("a list") {
+    for row in comparison["summary"].as_array().expect("a list") {
         let path = row["timeline"].as_str().expect("one for each");
         assert!(html.contains(&format!("href=\"{path}\"")));
         let page = place.read(&format!("out/{path}"));
         assert!(page.ends_with("</html>\n") && page.contains("id=\"timeline\""));
     }
-    assert_eq!(std::fs::read_dir(place.path("out/timelines")).expect("there").count(), 4);
+    assert_eq!(std::fs::read_dir(place.path("out/timelines")).expect("it exists").count(), 4);
     place.compared("small.toml other.toml -p linux,spread --seeds 3 --timelines all", "out");
-    assert_eq!(std::fs::read_dir(place.path("out/timelines")).expect("there").count(), 12);
+    assert_eq!(std::fs::read_dir(place.path("out/timelines")).expect("it exists").count(), 12);
     place.compared("small.toml -p linux,spread --seeds 3 --timelines none", "none");
     assert!(!place.path("none/timelines").exists());
 }
 
 #[test]
-fn hostile_names_stay_text_and_find_a_file() {
+fn hostile_names_are_escaped_and_get_safe_file_names() {
     let place = Place::new();
     let evil = "<script>alert(1)<img src=x onerror=alert(2)>'&..";
     let text = place.read("small.toml");
     let text = text.replacen("name = \"small\"", &format!("name = \"{evil}\""), 1);
     place.write("small.toml", &text.replacen("name = \"calm\"", &format!("name = \"{evil}\""), 1));
-    let told = place.compared("small.toml -p linux,spread --seeds 2", "out");
+    let comparison = place.compared("small.toml -p linux,spread --seeds 2", "out");
     let html = place.read("out/compare.html");
-    // The page's data and its program.
+    // The only scripts are the data and the program of the page.
     assert_eq!(html.matches("<script").count(), 2);
     assert_eq!(html.matches("</script").count(), 2);
     assert!(!html.contains("<img") && html.contains("&lt;script&gt;alert(1)&lt;img src=x"));
-    assert_eq!(told["summary"][0]["workload"], evil);
-    let path = told["summary"][0]["timeline"].as_str().expect("one");
+    assert_eq!(comparison["summary"][0]["workload"], evil);
+    let path = comparison["summary"][0]["timeline"].as_str().expect("one");
     assert!(place.path("out").join(path).is_file() && !path.contains(".."), "{path}");
 }
 
 #[test]
-fn what_a_time_limit_cut_is_left_out_and_told() {
+fn runs_cut_by_the_time_limit_are_excluded_and_reported() {
     let place = Place::new();
     let words =
         "small.toml -p linux,spread --seeds 2 --machine m.toml --time-limit 300ms --out out";
-    let told = place.compare(words);
-    assert_eq!(told.status.code(), Some(1), "runs are missing");
-    let text = tool::text(&told.stdout);
+    let comparison = place.compare(words);
+    assert_eq!(comparison.status.code(), Some(1), "runs are missing");
+    let text = tool::text(&comparison.stdout);
     assert!(text.contains("4 runs are excluded from all metrics"), "{text}");
     let json = place.json("out");
     assert_eq!(json["summary"][0]["n_excluded"], 2);
     assert_eq!(json["summary"][0]["mean_s"], Value::Null);
     assert_eq!(json["runs"][0]["status"], "stopped");
-    assert_eq!(refuse_what_breaks_the_schema(&json), [""; 0]);
+    assert_eq!(schema_errors(&json), [""; 0]);
     assert!(!place.read("out/compare.html").contains("NaN"));
 }
 
 #[test]
-fn real_programs_take_turns_and_each_run_has_a_report() {
+fn live_runs_alternate_between_the_policies_and_each_has_a_report() {
     let place = Place::new();
     place.write(
         "live.toml",
         "[[job]]\nname = \"a\"\nload = \"compute --cpu 30ms\"\n[[job]]\nname = \"b\"\nload = \"compute --cpu 10ms\"\n",
     );
-    let told =
+    let comparison =
         place.compare("live.toml -p linux,spread --host live --seeds 2 --solo --out out --quiet");
-    assert_eq!(told.status.code(), Some(0), "{}", tool::text(&told.stderr));
+    assert_eq!(comparison.status.code(), Some(0), "{}", tool::text(&comparison.stderr));
     let json = place.json("out");
-    assert_eq!(refuse_what_breaks_the_schema(&json), [""; 0]);
+    assert_eq!(schema_errors(&json), [""; 0]);
     let order: Vec<String> = place
         .read("out/runs.jsonl")
         .lines()
@@ -419,6 +417,6 @@ fn real_programs_take_turns_and_each_run_has_a_report() {
     assert_eq!(
         serde_json::from_slice::<Value>(&again.stdout).expect("JSON"),
         json,
-        "nothing ran again"
+        "no run is repeated"
     );
 }

@@ -1,38 +1,31 @@
-//! Promise: `evenkeel reproduce contention` tells what was published, what comes out, and a verdict for each
-//! claim; the same whatever the number of threads.
+//! `evenkeel reproduce contention` prints the source, the limit, the results and a verdict for each claim. The output
+//! does not depend on the number of threads.
 
 use expect_test::expect_file;
 use serde_json::Value;
 
 use crate::tool;
 
-fn run(args: &[&str]) -> (Option<i32>, String, String) {
-    let output = tool::run(&[&["reproduce", "contention"], args].concat());
-    (output.status.code(), tool::text(&output.stdout), tool::text(&output.stderr))
-}
-
-fn told(args: &[&str]) -> String {
-    let (status, said, notes) = run(args);
-    assert_eq!(status, Some(0), "{args:?}: {notes}");
-    said
+fn reproduce(args: &[&str]) -> String {
+    tool::success(&[&["reproduce", "contention"], args].concat())
 }
 
 #[test]
-fn what_holds_for_turtles_is_told_with_its_source_limit_figures_and_verdicts() {
-    let said = told(&["--only", "turtles", "--seeds", "1", "--quiet"]);
-    expect_file!["expected/contention-turtles.txt"].assert_eq(&said);
+fn the_turtles_experiment_prints_its_source_limit_values_and_verdicts() {
+    let text = reproduce(&["--only", "turtles", "--seeds", "1", "--quiet"]);
+    expect_file!["expected/contention-turtles.txt"].assert_eq(&text);
 }
 
 #[test]
-fn one_thread_and_three_find_the_same() {
+fn the_output_does_not_depend_on_the_number_of_threads() {
     let of = |jobs: &str| {
         let args = ["--only", "published-moves,turtles", "--seeds", "2", "--jobs", jobs, "--json"];
-        told(&args)
+        reproduce(&args)
     };
     let one = of("1");
     assert_eq!(one, of("3"));
-    let told: Value = serde_json::from_str(&one).expect("it is JSON");
-    let verdicts: Vec<&str> = told["experiments"]
+    let output: Value = serde_json::from_str(&one).expect("it is JSON");
+    let verdicts: Vec<&str> = output["experiments"]
         .as_array()
         .into_iter()
         .flatten()
@@ -43,8 +36,8 @@ fn one_thread_and_three_find_the_same() {
 }
 
 #[test]
-fn an_experiment_that_there_is_not_is_one_line_that_names_those_that_there_are() {
-    let (status, said, notes) = run(&["--only", "turtle"]);
-    assert_eq!((status, said.as_str(), notes.lines().count()), (Some(2), "", 1), "{notes}");
-    assert!(notes.contains("\"turtle\"") && notes.contains("turtles"), "{notes}");
+fn an_unknown_experiment_is_rejected_with_the_known_ones() {
+    let line =
+        tool::rejection(&mut tool::command(&["reproduce", "contention", "--only", "turtle"]));
+    assert!(line.contains("\"turtle\"") && line.contains("turtles"), "{line}");
 }

@@ -1,13 +1,12 @@
-//! Policies over whole runs: the engine, its loop and a policy, on a machine that is a few lines long.
+//! Policies over whole runs: engine, run loop and policy on a machine described by a few lines.
 //!
 //! ```text
-//!   job hog class=9 from=0 work=2000 cpus=0-1    from and work in milliseconds
-//!   at 1000 usable 0,2-3                          what may be used from then on
+//!   job hog class=9 from=0 work=2000 cpus=0-1    start and CPU time in milliseconds
+//!   at 1000 usable 0,2-3                          usable CPUs from then on
 //! ```
 //!
-//! The machine gives every job on a CPU the same share of it, 250 ms at a time. A job ends when its
-//! work is done. What its class says is what its node's controller counts, when there are such
-//! counters; otherwise loads are declared.
+//! Every 250 ms, all jobs on a CPU receive equal shares of it. A job ends after its CPU time. Its class determines the
+//! operations that the memory controller of its node counts; without counters, loads are declared.
 
 use std::io;
 
@@ -21,7 +20,7 @@ use sched::{
 };
 use topology::Machine;
 
-/// A slice of time in which nothing changes.
+/// Length of a turn.
 const SLICE_MS: u64 = 250;
 
 struct ToyMachine {
@@ -37,7 +36,7 @@ struct ToyJob {
     job: Job,
     from_ms: u64,
     work_ms: u64,
-    did: Nanos,
+    used: Nanos,
     is_running: bool,
     has_ended: bool,
     cpu: CpuId,
@@ -67,7 +66,7 @@ impl Host for ToyMachine {
             ..Sample::default()
         };
         for job in &mut self.jobs {
-            if job.is_running && Nanos::from_millis(job.work_ms) <= job.did {
+            if job.is_running && Nanos::from_millis(job.work_ms) <= job.used {
                 (job.is_running, job.has_ended) = (false, true);
                 sample.exited.push(job.task());
                 sample.jobs.push(JobEvent::Ended(job.job.id, Box::new(end())));
@@ -83,12 +82,12 @@ impl Host for ToyMachine {
         let done =
             |target, action| Outcome { target, action, result: OutcomeResult::Done { n: 1 } };
         let mut outcomes = Vec::new();
-        for ask in plan.requests() {
-            let (Target::Job(id), Action::Place(cpus)) = (ask.target, &ask.action) else {
+        for request in plan.requests() {
+            let (Target::Job(id), Action::Place(cpus)) = (request.target, &request.action) else {
                 continue;
             };
-            self.jobs[id.index()].cpu = cpus.first().expect("the guard lets no empty set through");
-            outcomes.push(done(ask.target, Some(Action::Place(cpus.clone()))));
+            self.jobs[id.index()].cpu = cpus.first().expect("the guard rejects empty sets");
+            outcomes.push(done(request.target, Some(Action::Place(cpus.clone()))));
         }
         for job in self.jobs.iter_mut().filter(|job| job.from_ms == self.now_ms) {
             job.is_running = true;
@@ -114,14 +113,14 @@ impl ToyMachine {
                 ["at", at, "usable", cpus] => {
                     changes.push((at.parse().expect("a time"), cpus.parse().expect("CPUs")));
                 }
-                _ => panic!("{line}: a job, or what changes"),
+                _ => panic!("{line}: neither a job nor a change"),
             }
         }
         let ops = vec![0; machine.nodes().len()];
         ToyMachine { machine, has_counters, now_ms: 0, jobs, changes, ops }
     }
 
-    /// Every CPU divides the slice among the jobs on it.
+    /// Divides the time of every CPU equally among its jobs.
     fn run_a_slice(&mut self) {
         for at in 0..self.jobs.len() {
             let cpu = self.jobs[at].cpu;
@@ -129,7 +128,7 @@ impl ToyMachine {
             let job = &mut self.jobs[at];
             if job.is_running {
                 let share = Nanos(Nanos::from_millis(SLICE_MS).0 / n_there as u64);
-                job.did += share;
+                job.used += share;
                 let node = self.machine.cpu(cpu).and_then(|cpu| cpu.node).expect("a node");
                 let class = job.job.class.unwrap_or_default();
                 self.ops[node.index()] += class.controller_ops_per_ms() * share.0 / 1_000_000;
@@ -163,7 +162,7 @@ impl ToyJob {
         ToyJob {
             from_ms: number("from"),
             work_ms: number("work"),
-            did: Nanos::ZERO,
+            used: Nanos::ZERO,
             is_running: false,
             has_ended: false,
             cpu: CpuId(0),
@@ -178,7 +177,7 @@ impl ToyJob {
     fn sample(&self) -> TaskSample {
         TaskSample {
             process: 100 + self.job.id.0,
-            cpu_time: self.did,
+            cpu_time: self.used,
             last_cpu: Some(self.cpu),
             ..TaskSample::new(self.task(), self.job.id)
         }
@@ -189,35 +188,36 @@ fn end() -> JobExit {
     JobExit::new(ExitStatus::Exited(0), Nanos::ZERO)
 }
 
-/// Tells of every turn in which something was decided or somebody ended.
-struct Story {
+/// Logs actions, notes and exits.
+struct Log {
     names: Vec<String>,
-    told: String,
+    text: String,
 }
 
-impl Sink for Story {
+impl Sink for Log {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         let at = record.turn.at.0 / 1_000_000;
         let name = |id: JobId| &self.names[id.index()];
-        let mut told = String::new();
+        let mut text = String::new();
         for event in &record.sample.jobs {
             if let JobEvent::Ended(id, _) = event {
-                told += &format!("{at} {} ends\n", name(*id));
+                text += &format!("{at} {} ends\n", name(*id));
             }
         }
         for note in &record.plan.notes {
-            told += &format!("{at} note {}\n", note.code.name());
+            text += &format!("{at} note {}\n", note.code.name());
         }
         for outcome in record.outcomes {
             if let (Target::Job(id), Some(Action::Place(cpus))) = (outcome.target, &outcome.action)
             {
-                let ask = record.plan.requests.iter().find(|ask| ask.target == outcome.target);
-                let why = ask.expect("nothing is done unasked").reason.code.name();
-                told += &format!("{at} {} on {cpus} because {why}\n", name(id));
+                let request =
+                    record.plan.requests.iter().find(|request| request.target == outcome.target);
+                let cause = request.expect("every outcome has a request").reason.code.name();
+                text += &format!("{at} {} on {cpus} because {cause}\n", name(id));
             }
         }
         assert!(record.rejected.is_empty(), "{:?}", record.rejected);
-        self.told += &told;
+        self.text += &text;
         Ok(())
     }
 }
@@ -225,21 +225,21 @@ impl Sink for Story {
 fn run(machine: &str, has_counters: bool, policy: &str, script: &str) -> String {
     let mut host = ToyMachine::new(machine, has_counters, script);
     let jobs: Vec<Job> = host.jobs.iter().map(|job| job.job.clone()).collect();
-    let mut story =
-        Story { names: jobs.iter().map(|job| job.name.clone()).collect(), told: String::new() };
+    let mut log =
+        Log { names: jobs.iter().map(|job| job.name.clone()).collect(), text: String::new() };
     let policy = policy::build(policy, 1).expect("a policy");
     let mut engine = Engine::new(host.machine.clone(), jobs, policy);
-    engine::run(&mut host, &mut engine, &mut [&mut story]).expect("a toy does not fail");
-    story.told
+    engine::run(&mut host, &mut engine, &mut [&mut log]).expect("the test host has no errors");
+    log.text
 }
 
 fn check(machine: &str, has_counters: bool, policy: &str, script: &str, expected: Expect) {
-    let told = run(machine, has_counters, policy, script);
-    expected.assert_eq(&told);
-    assert_eq!(told, run(machine, has_counters, policy, script), "the same run, another story");
+    let text = run(machine, has_counters, policy, script);
+    expected.assert_eq(&text);
+    assert_eq!(text, run(machine, has_counters, policy, script), "the same run has another log");
 }
 
-/// Two hungry programs are together on one node from the start, because they start as printed.
+/// With the start rule `plain`, both memory-hungry jobs start on one node.
 const TWO_HOGS_AND_TWO_OTHERS: &str = "
     job hog1 class=9 from=0 work=1500
     job hog2 class=9 from=0 work=1500
@@ -248,7 +248,7 @@ const TWO_HOGS_AND_TWO_OTHERS: &str = "
 ";
 
 #[test]
-fn two_hogs_on_one_node_are_parted_by_the_first_poll_and_then_left_in_peace() {
+fn two_memory_hungry_jobs_on_one_node_are_separated_at_the_first_sample_and_stay() {
     let policy = "dfs[start=plain]";
     check(
         "nodes=2 cores=2",
@@ -271,7 +271,7 @@ fn two_hogs_on_one_node_are_parted_by_the_first_poll_and_then_left_in_peace() {
 }
 
 #[test]
-fn without_counters_the_declared_loads_lead_to_the_same_move() {
+fn without_counters_the_declared_loads_give_the_same_move() {
     let policy = "dfs[start=plain]";
     check(
         "nodes=2 cores=2",
@@ -295,7 +295,7 @@ fn without_counters_the_declared_loads_lead_to_the_same_move() {
 }
 
 #[test]
-fn on_a_laptop_cores_are_evened_out() {
+fn on_a_machine_with_one_node_cores_are_balanced() {
     let policy = "dfs[start=plain]";
     check(
         "nodes=1 cores=2",
@@ -320,7 +320,7 @@ fn on_a_laptop_cores_are_evened_out() {
 }
 
 #[test]
-fn programs_that_start_apart_need_no_move() {
+fn jobs_that_start_on_separate_nodes_are_not_moved() {
     check(
         "nodes=2 cores=2",
         true,
@@ -340,7 +340,7 @@ fn programs_that_start_apart_need_no_move() {
 }
 
 #[test]
-fn a_late_program_goes_where_the_load_is_least() {
+fn a_late_job_starts_on_the_node_with_the_lowest_load() {
     check(
         "nodes=2 cores=2",
         true,
@@ -366,7 +366,7 @@ fn a_late_program_goes_where_the_load_is_least() {
 }
 
 #[test]
-fn jobs_of_a_node_that_goes_offline_start_anew_elsewhere() {
+fn jobs_of_a_node_that_goes_offline_are_placed_again() {
     let script = format!("{TWO_HOGS_AND_TWO_OTHERS}at 500 usable 0-1\nat 1000 usable 0-3");
     check(
         "nodes=2 cores=2",
@@ -412,7 +412,7 @@ fn jobs_of_a_node_that_goes_offline_start_anew_elsewhere() {
 }
 
 #[test]
-fn the_empty_plan_touches_nothing() {
+fn an_empty_plan_changes_nothing() {
     check(
         "nodes=2 cores=2",
         true,

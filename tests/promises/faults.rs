@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   every action has an outcome          no file descriptor is left open
-//!   the test's affinity is unchanged     evenkeel's changes are undone, by itself or by `restore`
+//!   the test's affinity is unchanged     evenkeel's changes are undone, at its end or by `restore`
 //! ```
 //!
 //! `EVENKEEL_SEEDS=5000` sets the number of seeds.
@@ -19,8 +19,8 @@ use linux::undo;
 use rustix::process::Signal;
 use sched::{Action, OutcomeResult};
 
-use crate::live::cgroups::{folder, possible};
-use crate::live::play::{Play, World, lives, mask, signal, two_cpus};
+use crate::live::cgroups::{creatable, folder};
+use crate::live::live_run::{LiveRun, World, is_running, mask, signal, two_cpus};
 use crate::seeds;
 
 /// Turns of one run before it ends.
@@ -44,19 +44,19 @@ fn with_injected_faults_nothing_leaks_or_stays_changed() {
     if two_cpus().is_none() || !cfg!(debug_assertions) {
         return;
     }
-    seeds::play("faults::play_seeds", 300);
+    seeds::run_in_process("faults::run_seeds", 300);
 }
 
 /// Runs the seeds of one part.
 #[test]
-#[ignore = "a part of with_injected_faults…; does nothing by itself"]
-fn play_seeds() {
+#[ignore = "a part of with_injected_faults…; does nothing alone"]
+fn run_seeds() {
     let Some(part) = seeds::part() else { return };
     let (mut n_rejected, mut n_kept) = (0, 0);
     let mut descriptors = None;
     for seed in part {
         println!("seed {seed}");
-        let result = play_one(seed);
+        let result = run_seed(seed);
         n_rejected += result.n_rejected;
         n_kept += u32::from(result.was_kept);
         let now = n_descriptors();
@@ -73,46 +73,46 @@ struct SeedResult {
     was_kept: bool,
 }
 
-fn play_one(seed: u64) -> SeedResult {
+fn run_seed(seed: u64) -> SeedResult {
     let (all, first, last) = two_cpus().expect("checked by the caller");
     let mut rng = Rng::new(seed);
     let permille = [5, 30, 150, 400][rng.below(4) as usize];
     let world = World::new();
     let state = world.state();
-    let mut play = Play::within(world, WORKLOAD, |options| {
+    let mut run = LiveRun::within(world, WORKLOAD, |options| {
         options.interval = Some(base::Nanos::from_millis(2));
-        options.groups = possible().unwrap_or_default();
+        options.groups = creatable().unwrap_or_default();
     });
-    let folder = folder(play.host().run_id());
+    let folder = folder(run.host().run_id());
     let no_cgroups = || folder.as_ref().is_none_or(|folder| !folder.exists());
     fault::set_plan(FaultPlan { seed, permille });
     let change_turn = rng.below(u64::from(N_TURNS)) as u32;
     let mut changed_from_outside = None;
     for turn in 0..N_TURNS {
-        request(&mut play, &mut rng, [&all, &first, &last]);
-        if !play.step() {
+        request(&mut run, &mut rng, [&all, &first, &last]);
+        if !run.step() {
             break;
         }
         if turn == change_turn {
-            changed_from_outside = change_from_outside(&play, &last, (seed, permille));
+            changed_from_outside = change_from_outside(&run, &last, (seed, permille));
         }
     }
-    let n_rejected = check_outcomes(&play);
+    let n_rejected = check_outcomes(&run);
     let ends_regularly = rng.below(2) == 0;
     let pids: Vec<u32> =
-        ["plain", "family", "changed"].iter().filter_map(|name| play.pid(name)).collect();
+        ["plain", "family", "changed"].iter().filter_map(|name| run.pid(name)).collect();
     if ends_regularly {
-        play.host_stop();
-        while play.step() {}
+        run.request_stop();
+        while run.step() {}
         fault::set_plan(FaultPlan::default());
-        assert!(pids.iter().all(|&pid| !lives(pid)), "a regular end leaves no process");
+        assert!(pids.iter().all(|&pid| !is_running(pid)), "a regular end leaves no process");
         let was_kept = 0 < n_files(&state);
         undo::restore(&state, false);
-        assert!(no_cgroups(), "cgroups are left; kept {was_kept}\n{}", play.tell());
+        assert!(no_cgroups(), "cgroups are left; kept {was_kept}\n{}", run.describe());
         return SeedResult { n_rejected, was_kept };
     }
     let _survivors = Survivors(pids.clone());
-    play.abandon();
+    run.drop_host();
     fault::set_plan(FaultPlan::default());
     let was_kept = 0 < n_files(&state);
     let restored = restore_when_free(&state);
@@ -122,20 +122,20 @@ fn play_one(seed: u64) -> SeedResult {
             Some((other, ref cpus)) if other == pid => cpus,
             _ => &all,
         };
-        let has = mask(pid).filter(|_| lives(pid));
+        let has = mask(pid).filter(|_| is_running(pid));
         assert!(
             has.as_ref().is_none_or(|has| has == expected),
             "{pid} of {pids:?} has {has:?}, not {expected}; kept {was_kept}, {restored:?}\n{}",
-            play.tell()
+            run.describe()
         );
     }
     assert_eq!(n_files(&state), 0, "an undo record is left");
-    assert!(no_cgroups(), "cgroups are left; kept {was_kept}, {restored:?}\n{}", play.tell());
+    assert!(no_cgroups(), "cgroups are left; kept {was_kept}, {restored:?}\n{}", run.describe());
     SeedResult { n_rejected, was_kept }
 }
 
 /// A child before its exec shares the lock of the undo record. A failed call may have left such a child
-/// without anybody waiting for it.
+/// without a waiting parent.
 fn restore_when_free(state: &[PathBuf]) -> undo::Restored {
     for _ in 0..10_000 {
         let restored = undo::restore(state, false);
@@ -149,11 +149,11 @@ fn restore_when_free(state: &[PathBuf]) -> undo::Restored {
 
 /// Changes the affinity of the third job from outside evenkeel, without injected faults.
 fn change_from_outside(
-    play: &Play,
+    run: &LiveRun,
     cpus: &CpuSet,
     (seed, permille): (u64, u16),
 ) -> Option<(u32, CpuSet)> {
-    let pid = play.pid("changed")?;
+    let pid = run.pid("changed")?;
     // No action of this test sets this mask.
     let bound = fault::with_errors(FaultPlan::default(), || linux::affinity::set(pid, cpus));
     fault::set_plan(FaultPlan { seed: seed + 1_000_000, permille });
@@ -161,7 +161,7 @@ fn change_from_outside(
 }
 
 /// Requests a random action. The last CPU is reserved for `change_from_outside`.
-fn request(play: &mut Play, rng: &mut Rng, [all, first, _]: [&CpuSet; 3]) {
+fn request(run: &mut LiveRun, rng: &mut Rng, [all, first, _]: [&CpuSet; 3]) {
     let name = ["plain", "family", "changed"][rng.below(3) as usize];
     let job = if name == "changed" { rng.below(2) } else { rng.below(4) };
     let action = match job {
@@ -170,13 +170,12 @@ fn request(play: &mut Play, rng: &mut Rng, [all, first, _]: [&CpuSet; 3]) {
         _ => Action::MovePages { from: None, to: NodeId(0), limit: Bytes::from_mib(1) },
     };
     let _ = all;
-    play.wish(name, action);
+    run.request(name, action);
 }
 
 /// Checks the details of rejected outcomes. Returns their number.
-fn check_outcomes(play: &Play) -> usize {
-    let outcomes = play.story.iter().flat_map(|scene| &scene.outcomes);
-    let rejected = outcomes.filter_map(|outcome| match &outcome.result {
+fn check_outcomes(run: &LiveRun) -> usize {
+    let rejected = run.outcomes().filter_map(|outcome| match &outcome.result {
         OutcomeResult::Rejected { detail, .. } => Some((&outcome.action, detail)),
         _ => None,
     });

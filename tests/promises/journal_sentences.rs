@@ -306,10 +306,10 @@ fn a_replay_that_differs_only_in_reasons_has_the_same_decisions() {
     );
     write(path("run.jsonl").as_ref(), &[("a", 6)], None, &turns);
     let run = |args: &[&str]| tool::text(&tool::run(args).stdout);
-    let told =
+    let text =
         run(&["replay", &path("run.jsonl"), "--policy", "spread", "--out", &path("new.jsonl")]);
-    assert!(told.contains("all 1 turns have the recorded decisions"), "{told}");
-    assert!(told.contains("1 more have the same decisions with other reasons"), "{told}");
+    assert!(text.contains("all 1 turns have the recorded decisions"), "{text}");
+    assert!(text.contains("1 more have the same decisions with other reasons"), "{text}");
     let report = run(&["report", &path("new.jsonl")]);
     assert!(report.starts_with("This is an open-loop replay"), "{report}");
     let text = run(&["explain", &path("new.jsonl")]);

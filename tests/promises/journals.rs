@@ -10,8 +10,8 @@ use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd, RunStatus};
 use sched::{ExitStatus, Policy};
 use topology::Machine;
 
-use crate::scripted::{Part, Scripted, part};
 use crate::tool;
+use crate::toy_host::{Part, Scripted, part};
 
 fn fixture() -> PathBuf {
     tool::root().join("fixtures/journals/two-cores.jsonl")
@@ -34,7 +34,7 @@ fn parts() -> Vec<Part> {
     ];
     parts[3].broken = Some("no such file: /usr/bin/missing".to_owned());
     parts[4].status = ExitStatus::Exited(3);
-    parts[5].meddled = Some((Nanos::from_millis(500), "0".parse().expect("a list")));
+    parts[5].rebound = Some((Nanos::from_millis(500), "0".parse().expect("a list")));
     parts
 }
 

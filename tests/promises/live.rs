@@ -1,64 +1,64 @@
-//! A workload runs live: real programs are started bound, followed, watched, moved and ended.
+//! Live runs: real programs are bound before their first instruction, sampled, migrated and ended.
 //!
-//! No test here judges by the clock: each goes on turn by turn until what it waits for holds, and
-//! gives up after very many turns.
+//! No test depends on elapsed time: each takes turns until its condition holds, and fails after [`live_run`]'s upper
+//! bound of turns.
 
 pub mod cgroups;
-mod command;
-mod ends;
-mod figures;
-mod groups;
-mod leftovers;
-mod others;
-pub mod play;
-mod strangers;
-mod wakes;
+mod exits;
+mod external_affinity;
+pub mod live_run;
+mod mon_groups;
+mod other_users;
+mod outliving_processes;
+mod resource_usage;
+pub mod run_process;
+mod wake_ups;
 
 use base::Nanos;
 use program::MemoryPolicy;
+use rustix::process::Signal;
 use sched::{Action, ExitStatus, JobEvent, OutcomeResult, RejectCause, Target};
 
-use play::{Play, lives, mask, signal, two_cpus};
-use rustix::process::Signal;
+use live_run::{LiveRun, is_running, mask, signal, two_cpus};
 
-fn why(result: &OutcomeResult) -> Option<RejectCause> {
+fn reject_cause(result: &OutcomeResult) -> Option<RejectCause> {
     match result {
-        OutcomeResult::Rejected { cause: why, .. } => Some(*why),
+        OutcomeResult::Rejected { cause, .. } => Some(*cause),
         OutcomeResult::Done { .. } | OutcomeResult::InProgress => None,
     }
 }
 
+/// PIDs that a job printed, one per line.
+fn printed_pids(run: &LiveRun) -> Vec<u32> {
+    run.world.read("a.out").lines().map(|line| line.parse().expect("a number")).collect()
+}
+
 #[test]
-fn a_job_begins_in_its_own_group_of_our_session_with_nothing_to_read_and_our_limit() {
-    let mut play = Play::new(
+fn a_job_has_its_own_process_group_empty_input_and_the_original_descriptor_limit() {
+    let mut run = LiveRun::new(
         r#"
         [[job]]
-        name = "tell"
+        name = "print"
         shell = "cut -d' ' -f5,6 /proc/$$/stat; echo $$; readlink /proc/$$/fd/0; ulimit -Sn; echo $EVENKEEL_JOB; pwd; echo oops >&2"
         "#,
     );
     let session = linux::procfs::stat("/".as_ref(), std::process::id()).expect("own line").session;
-    // The limit as it would be without us: the host raises it for itself only.
-    let limit = {
-        let own = std::fs::read_to_string("/proc/self/limits").expect("own limits");
-        let line = own.lines().find(|line| line.starts_with("Max open files")).expect("a line");
-        line.split_ascii_whitespace()
-            .nth(3)
-            .expect("the soft limit")
-            .parse::<u64>()
-            .expect("a number")
-    };
-    play.finish();
-    let said = play.world.read("tell.out");
-    let lines: Vec<&str> = said.lines().collect();
+    // The inherited soft limit: the host raises it for itself only.
+    let own = std::fs::read_to_string("/proc/self/limits").expect("own limits");
+    let line = own.lines().find(|line| line.starts_with("Max open files")).expect("a line");
+    let limit = line.split_ascii_whitespace().nth(3).expect("the soft limit");
+    let limit: u64 = limit.parse().expect("a number");
+    run.finish();
+    let output = run.world.read("print.out");
+    let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[0], format!("{} {session}", lines[1]), "own group, same session");
     assert_eq!(lines[2], "/dev/null");
     assert!(lines[3].parse::<u64>().is_ok_and(|its| its <= limit), "{} of {limit}", lines[3]);
-    assert_eq!(lines[4], "tell");
-    assert_eq!(play.world.read("tell.err"), "oops\n");
+    assert_eq!(lines[4], "print");
+    assert_eq!(run.world.read("print.err"), "oops\n");
     assert_eq!(
         std::path::Path::new(lines[5]),
-        play.world.folder.path().canonicalize().expect("there")
+        run.world.folder.path().canonicalize().expect("there")
     );
 }
 
@@ -66,179 +66,148 @@ fn a_job_begins_in_its_own_group_of_our_session_with_nothing_to_read_and_our_lim
 fn a_job_is_bound_before_its_first_instruction() {
     let Some((_, first, last)) = two_cpus() else { return };
     for cpus in [first, last] {
-        let mut play = Play::new(
-            "[[job]]\nname = \"a\"\nshell = \"grep Cpus_allowed_list /proc/self/status\"\n",
-        );
-        play.wish("a", Action::Place(cpus.clone()));
-        play.finish();
-        assert_eq!(play.places("a"), [OutcomeResult::Done { n: 1 }]);
-        assert_eq!(play.world.read("a.out"), format!("Cpus_allowed_list:\t{cpus}\n"));
+        let mut run = LiveRun::shell("grep Cpus_allowed_list /proc/self/status");
+        run.request("a", Action::Place(cpus.clone()));
+        run.finish();
+        assert_eq!(run.placements("a"), [OutcomeResult::Done { n: 1 }]);
+        assert_eq!(run.world.read("a.out"), format!("Cpus_allowed_list:\t{cpus}\n"));
     }
 }
 
 #[test]
-fn the_memory_of_a_job_comes_from_where_the_plan_or_its_line_says() {
-    if play::machine().nodes().is_empty() {
-        println!("not run: this kernel tells of no memory nodes");
+fn memory_is_allocated_by_the_policy_of_the_plan_or_of_the_workload_line() {
+    if live_run::machine().nodes().is_empty() {
+        println!("skipped: this kernel reports no memory nodes");
         return;
     }
-    let node0: base::NodeSet = play::machine().nodes_allowed().first().into_iter().collect();
+    let node0: base::NodeSet = live_run::machine().nodes_allowed().first().into_iter().collect();
     let text = format!(
         "[[job]]\nname = \"plan\"\ncommand = [\"cat\", \"/proc/self/numa_maps\"]\n\
          [[job]]\nname = \"line\"\ncommand = [\"cat\", \"/proc/self/numa_maps\"]\nmemory = \"interleave:{node0}\"\n"
     );
-    let mut play = Play::new(&text);
-    play.wish("plan", Action::MemoryPolicy(MemoryPolicy::Bind(node0.clone())));
-    play.finish();
-    assert!(play.world.read("plan.out").contains(&format!("bind:{node0}")));
-    assert!(play.world.read("line.out").contains(&format!("interleave:{node0}")));
+    let mut run = LiveRun::new(&text);
+    run.request("plan", Action::MemoryPolicy(MemoryPolicy::Bind(node0.clone())));
+    run.finish();
+    assert!(run.world.read("plan.out").contains(&format!("bind:{node0}")));
+    assert!(run.world.read("line.out").contains(&format!("interleave:{node0}")));
 }
 
-/// On any machine with a node; with one there is nothing to move, and that is told too.
+/// On a machine with one node there is nothing to move, and the end of the move reports this.
 #[test]
-fn a_move_of_memory_is_begun_and_a_later_turn_tells_how_it_ended() {
-    let machine = play::machine();
+fn a_page_move_starts_and_a_later_turn_reports_its_end() {
+    let machine = live_run::machine();
     let Some(node) = machine.nodes_with_memory().first() else {
-        println!("not run: this kernel tells of no memory nodes");
+        println!("skipped: this kernel reports no memory nodes");
         return;
     };
-    let mut play = Play::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
-    play.begin("a");
+    let mut run = LiveRun::sleeping();
+    run.wait_until_started("a");
     let limit = base::Bytes::from_mib(1);
-    play.wish("a", Action::MovePages { from: None, to: node, limit });
-    play.until("the end of the move", |play| {
-        play.story.iter().any(|scene| !scene.sample.page_moves_completed.is_empty())
-    });
-    let begun = play.story.iter().flat_map(|scene| &scene.outcomes);
-    let begun = begun.filter(|outcome| outcome.result == OutcomeResult::InProgress).count();
-    let ends: Vec<_> =
-        play.story.iter().flat_map(|scene| &scene.sample.page_moves_completed).collect();
-    assert_eq!((begun, ends.len()), (1, 1));
+    run.request("a", Action::MovePages { from: None, to: node, limit });
+    run.until("the end of the move", |run| run.page_moves().next().is_some());
+    let n_begun = run.outcomes().filter(|o| o.result == OutcomeResult::InProgress).count();
+    let ends: Vec<_> = run.page_moves().collect();
+    assert_eq!((n_begun, ends.len()), (1, 1));
     let ended = ends[0];
     let sum = ended.moved.0 + ended.failed.total().0 + ended.not_attempted.0;
-    assert_eq!((ended.job, ended.to, ended.requested.0), (play.job("a"), node, sum));
-    play.host_stop();
-    play.finish();
+    assert_eq!((ended.job, ended.to, ended.requested.0), (run.job("a"), node, sum));
+    run.stop();
 }
 
 #[test]
-fn a_job_that_runs_is_moved_with_all_of_its_threads_and_given_back_what_it_had() {
+fn a_running_job_migrates_with_all_its_threads_and_release_restores_its_affinity() {
     let Some((all, first, last)) = two_cpus() else { return };
-    let mut play = Play::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
-    play.wish("a", Action::Place(first.clone()));
-    let pid = play.begin("a");
+    let mut run = LiveRun::sleeping();
+    run.request("a", Action::Place(first.clone()));
+    let pid = run.wait_until_started("a");
     assert_eq!(mask(pid), Some(first));
-    play.wish("a", Action::Place(last.clone()));
-    play.until("the move", |play| play.places("a").len() == 2);
+    run.request("a", Action::Place(last.clone()));
+    run.until("the migration", |run| run.placements("a").len() == 2);
     assert_eq!(mask(pid), Some(last));
-    play.wish("a", Action::Release);
-    play.until("the release", |play| play.places("a").len() == 3);
+    run.request("a", Action::Release);
+    run.until("the release", |run| run.placements("a").len() == 3);
     assert_eq!(mask(pid), Some(all));
-    play.host_stop();
-    play.finish();
-    assert!(!lives(pid));
-    assert!(play.ends("a")[0].stopped_by_host);
+    run.stop();
+    assert!(!is_running(pid));
+    assert!(run.exits("a")[0].stopped_by_host);
 }
 
 #[test]
-fn what_a_job_forks_is_followed_and_moved_even_when_its_parent_is_gone_and_its_session_another() {
+fn forked_processes_migrate_with_their_job_even_without_its_session_and_parent() {
     let Some((_, first, last)) = two_cpus() else { return };
-    let mut play = Play::new(
-        r#"
-        [[job]]
-        name = "a"
-        shell = "sleep 601 & echo $!; (setsid sh -c 'echo $$; exec sleep 602' &); wait"
-        "#,
-    );
-    play.wish("a", Action::Place(first));
-    play.begin("a");
-    play.until("two children", |play| play.world.read("a.out").lines().count() == 2);
-    let said = play.world.read("a.out");
-    let pids: Vec<u32> = said.lines().map(|line| line.parse().expect("a number")).collect();
-    let seen = |play: &Play, pid| {
-        play.story.iter().flat_map(|told| &told.sample.tasks).any(|task| task.process == pid)
-    };
-    play.until("both seen", |play| pids.iter().all(|&pid| seen(play, pid)));
-    play.wish("a", Action::Place(last.clone()));
-    play.until("the move", |play| play.places("a").len() == 2);
+    let mut run =
+        LiveRun::shell("sleep 601 & echo $!; (setsid sh -c 'echo $$; exec sleep 602' &); wait");
+    run.request("a", Action::Place(first));
+    run.wait_until_started("a");
+    run.until("two children", |run| run.world.read("a.out").lines().count() == 2);
+    let pids = printed_pids(&run);
+    let is_sampled = |run: &LiveRun, pid| run.tasks().any(|task| task.process == pid);
+    run.until("samples of both", |run| pids.iter().all(|&pid| is_sampled(run, pid)));
+    run.request("a", Action::Place(last.clone()));
+    run.until("the migration", |run| run.placements("a").len() == 2);
     for &pid in &pids {
-        assert_eq!(mask(pid), Some(last.clone()), "{pid} of {said}");
+        assert_eq!(mask(pid), Some(last.clone()), "{pid} of {pids:?}");
     }
-    play.host_stop();
-    play.finish();
-    assert!(!pids.iter().any(|&pid| lives(pid)), "{said}");
+    run.stop();
+    assert!(!pids.iter().any(|&pid| is_running(pid)), "{pids:?}");
 }
 
 #[test]
-fn a_child_that_bound_itself_is_left_alone_and_the_rest_of_its_job_is_moved() {
-    let Some((all, first, last)) = two_cpus() else { return };
-    let mut play = Play::new(
-        "[[job]]\nname = \"a\"\nshell = \"sleep 600 & echo $!; sleep 600 & echo $!; wait\"\n",
-    );
-    let pid = play.begin("a");
-    play.until("two children", |play| play.world.read("a.out").lines().count() == 2);
-    let said = play.world.read("a.out");
-    let children: Vec<u32> = said.lines().map(|line| line.parse().expect("a number")).collect();
-    linux::affinity::set(children[0], &first).expect("ours");
-    play.wish("a", Action::Place(last.clone()));
-    play.until("the move", |play| play.places("a").len() == 1);
-    assert!(why(&play.places("a")[0]).is_none(), "{:?}", play.places("a"));
+fn a_child_with_its_own_affinity_keeps_it_while_the_rest_of_its_job_migrates() {
+    let Some((_, first, last)) = two_cpus() else { return };
+    let mut run = LiveRun::shell("sleep 600 & echo $!; sleep 600 & echo $!; wait");
+    let pid = run.wait_until_started("a");
+    run.until("two children", |run| run.world.read("a.out").lines().count() == 2);
+    let children = printed_pids(&run);
+    linux::affinity::set(children[0], &first).expect("permitted");
+    run.request("a", Action::Place(last.clone()));
+    run.until("the migration", |run| run.placements("a").len() == 1);
+    assert!(reject_cause(&run.placements("a")[0]).is_none(), "{:?}", run.placements("a"));
     assert_eq!(
         [pid, children[1], children[0]].map(mask),
         [Some(last.clone()), Some(last), Some(first)]
     );
-    let _ = all;
-    play.host_stop();
-    play.finish();
+    run.stop();
 }
 
 #[test]
-fn a_job_that_ends_between_sample_and_action_is_an_everyday_outcome() {
+fn a_job_that_exits_between_sample_and_action_is_an_ordinary_outcome() {
     let Some((_, first, last)) = two_cpus() else { return };
-    let mut play = Play::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
-    play.wish("a", Action::Place(first));
-    let pid = play.begin("a");
-    play.wish("a", Action::Place(last));
-    play.step_with(|| {
+    let mut run = LiveRun::sleeping();
+    run.request("a", Action::Place(first));
+    let pid = run.wait_until_started("a");
+    run.request("a", Action::Place(last));
+    run.step_with(|| {
         signal(pid, Signal::KILL);
-        while lives(pid) {
+        while is_running(pid) {
             std::thread::yield_now();
         }
     });
-    assert_eq!(why(&play.places("a")[1]), Some(RejectCause::Exited));
-    play.finish();
-    assert_eq!(play.ends("a")[0].status, ExitStatus::Signaled(9));
-    assert!(!play.ends("a")[0].stopped_by_host);
+    assert_eq!(reject_cause(&run.placements("a")[1]), Some(RejectCause::Exited));
+    run.finish();
+    assert_eq!(run.exits("a")[0].status, ExitStatus::Signaled(9));
+    assert!(!run.exits("a")[0].stopped_by_host);
 }
 
 #[test]
-fn what_a_job_leaves_behind_is_ended_and_counted() {
-    let mut play = Play::new(
-        r#"
-        [[job]]
-        name = "a"
-        shell = "sleep 600 & echo $!; trap '' TERM; setsid sleep 600 & echo $!"
-        "#,
-    );
-    play.finish();
-    assert_eq!(play.ends("a")[0].n_orphans, 2);
-    assert_eq!(play.ends("a")[0].status, ExitStatus::Exited(0));
-    let said = play.world.read("a.out");
-    assert!(!said.lines().any(|pid| lives(pid.parse().expect("a number"))), "{said}");
+fn orphans_of_a_job_are_ended_and_counted() {
+    let mut run = LiveRun::shell("sleep 600 & echo $!; trap '' TERM; setsid sleep 600 & echo $!");
+    run.finish();
+    assert_eq!((run.exits("a")[0].n_orphans, run.exits("a")[0].status), (2, ExitStatus::Exited(0)));
+    assert!(!printed_pids(&run).into_iter().any(is_running));
 }
 
 #[test]
-fn a_job_that_ignores_being_told_to_end_is_killed_after_the_grace_time() {
-    let mut play = Play::with(
+fn a_job_that_ignores_sigterm_is_killed_after_the_grace_period() {
+    let mut run = LiveRun::with(
         "[[job]]\nname = \"a\"\nshell = \"trap '' TERM; echo ready; while :; do sleep 0.1; done\"\n",
         |options| options.grace = Nanos::from_millis(200),
     );
-    play.begin("a");
-    play.until("its trap", |play| play.world.read("a.out").contains("ready"));
-    play.host_stop();
-    play.finish();
-    assert_eq!(play.ends("a")[0].status, ExitStatus::Signaled(9));
-    assert!(play.ends("a")[0].stopped_by_host);
+    run.wait_until_started("a");
+    run.until("its trap", |run| run.world.read("a.out").contains("ready"));
+    run.stop();
+    assert_eq!(run.exits("a")[0].status, ExitStatus::Signaled(9));
+    assert!(run.exits("a")[0].stopped_by_host);
 }
 
 const FAILING: &str = r#"
@@ -256,33 +225,29 @@ const FAILING: &str = r#"
 
 #[test]
 fn a_job_that_fails_or_cannot_start_does_not_stop_the_rest() {
-    let mut play = Play::new(FAILING);
-    play.finish();
-    assert_eq!(play.ends("fails")[0].status, ExitStatus::Exited(3));
-    assert_eq!(play.ends("later")[0].status, ExitStatus::Exited(0));
-    let refused = play
-        .story
-        .iter()
-        .flat_map(|told| &told.outcomes)
-        .find(|o| o.action.is_none() && why(&o.result).is_some());
-    let OutcomeResult::Rejected { cause: why, detail } = &refused.expect("one is refused").result
-    else {
-        unreachable!("it was chosen for being refused")
+    let mut run = LiveRun::new(FAILING);
+    run.finish();
+    assert_eq!(run.exits("fails")[0].status, ExitStatus::Exited(3));
+    assert_eq!(run.exits("later")[0].status, ExitStatus::Exited(0));
+    let is_failed_start = |outcome: &sched::Outcome| match &outcome.result {
+        OutcomeResult::Rejected { cause: RejectCause::StartFailed, detail } => {
+            outcome.action.is_none() && detail.contains("/no/such/program")
+        }
+        _ => false,
     };
-    assert_eq!(*why, RejectCause::StartFailed);
-    assert!(detail.contains("/no/such/program"), "{detail}");
+    assert!(run.outcomes().any(is_failed_start), "{}", run.describe());
 }
 
 #[test]
 fn with_fail_fast_a_failing_job_stops_the_run() {
-    let mut play = Play::with(FAILING, |options| options.fail_fast = true);
-    play.finish();
-    assert!(play.ends("later").is_empty(), "it was never started");
+    let mut run = LiveRun::with(FAILING, |options| options.fail_fast = true);
+    run.finish();
+    assert!(run.exits("later").is_empty(), "it was never started");
 }
 
 #[test]
-fn a_job_is_ended_after_its_time_and_one_that_restarts_when_the_others_are_done() {
-    let mut play = Play::new(
+fn stop_after_ends_a_job_and_a_restarting_job_ends_with_the_others() {
+    let mut run = LiveRun::new(
         r#"
         [[job]]
         name = "timed"
@@ -294,63 +259,55 @@ fn a_job_is_ended_after_its_time_and_one_that_restarts_when_the_others_are_done(
         restart = "until-others-done"
         "#,
     );
-    play.finish();
-    let timed = play.ends("timed");
+    run.finish();
+    let timed = run.exits("timed");
     assert!(timed[0].stopped_by_host && timed.len() == 1);
-    let again = play.ends("again");
-    assert!(2 <= again.len(), "it was started again");
+    let again = run.exits("again");
+    assert!(2 <= again.len(), "it was restarted");
     let (last, earlier) = again.split_last().expect("ends");
     assert!(!last.restarts && earlier.iter().all(|end| end.restarts && !end.stopped_by_host));
-    assert!(again.len() <= play.world.read("again.out").lines().count() + 1);
+    assert!(again.len() <= run.world.read("again.out").lines().count() + 1);
 }
 
 #[test]
-fn figures_of_a_job_are_kept() {
-    let mut play = Play::new(
-        "[[job]]\nname = \"a\"\nshell = \"i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done\"\n",
-    );
-    play.finish();
-    let end = play.ends("a")[0];
+fn the_exit_of_a_job_has_its_resource_usage() {
+    let mut run = LiveRun::shell("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done");
+    run.finish();
+    let end = run.exits("a")[0];
     assert!(Nanos::ZERO < end.user && end.user <= end.wall, "{end:?}");
     assert!(end.wait.is_some() && end.n_migrations.is_some(), "{end:?}");
     assert!(100_000 < end.max_resident.0, "{end:?}");
-    let last = play.story.iter().flat_map(|told| &told.sample.tasks).last().expect("seen");
-    // What the thread used and what its parent was told differ by the way of counting only.
-    let told = end.user + end.system;
-    assert!(last.cpu_time.saturating_sub(told) < Nanos::from_millis(50), "{last:?} {end:?}");
-    assert!(told.saturating_sub(last.cpu_time) < Nanos::from_millis(50), "{last:?} {end:?}");
+    let sampled = run.tasks().last().expect("a sample").cpu_time;
+    // The CPU time of the thread and that of wait4 differ only by their method of accounting.
+    let total = end.user + end.system;
+    assert!(sampled.saturating_sub(total) < Nanos::from_millis(50), "{sampled:?} {end:?}");
+    assert!(total.saturating_sub(sampled) < Nanos::from_millis(50), "{sampled:?} {end:?}");
 }
 
 #[test]
-fn one_thread_can_be_placed_apart_from_its_job() {
+fn one_thread_can_be_placed_separately_from_its_job() {
     let Some((all, first, _)) = two_cpus() else { return };
-    let mut play = Play::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
-    let pid = play.begin("a");
-    play.until("its thread", |play| play.story.iter().any(|told| !told.sample.tasks.is_empty()));
-    let task = play.story.iter().find_map(|told| told.sample.tasks.first()).expect("seen").task;
-    play.wish_for(Target::Task(task), Action::Place(first.clone()));
-    let about = |play: &Play| {
-        play.story
-            .iter()
-            .flat_map(|told| &told.outcomes)
-            .filter(|o| o.target == Target::Task(task))
-            .count()
-    };
-    play.until("the move", |play| about(play) == 1);
-    assert_eq!(mask(pid), Some(first));
-    play.wish_for(Target::Task(task), Action::Release);
-    play.until("the release", |play| about(play) == 2);
-    assert_eq!(mask(pid), Some(all));
-    play.host_stop();
-    play.finish();
+    let mut run = LiveRun::sleeping();
+    let pid = run.wait_until_started("a");
+    run.until("a sample of its thread", |run| run.tasks().next().is_some());
+    let target = Target::Task(run.tasks().next().expect("a sample").task);
+    let n_done = |run: &LiveRun| run.outcomes().filter(|o| o.target == target).count();
+    for (n, (action, expected)) in
+        [(Action::Place(first.clone()), first), (Action::Release, all)].into_iter().enumerate()
+    {
+        run.request_for(target, action);
+        run.until("the outcome", |run| n_done(run) == n + 1);
+        assert_eq!(mask(pid), Some(expected));
+    }
+    run.stop();
 }
 
 #[test]
 fn a_thousand_jobs_at_once_all_start_and_end() {
-    let mut play =
-        Play::new("[[job]]\nname = \"many\"\ncommand = [\"sleep\", \"0.5\"]\ncopies = 1000\n");
-    play.finish();
-    let ended = play.events().filter(
+    let mut run =
+        LiveRun::new("[[job]]\nname = \"many\"\ncommand = [\"sleep\", \"0.5\"]\ncopies = 1000\n");
+    run.finish();
+    let ended = run.events().filter(
         |event| matches!(event, JobEvent::Ended(_, end) if end.status == ExitStatus::Exited(0)),
     );
     assert_eq!(ended.count(), 1000);

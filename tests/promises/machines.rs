@@ -1,12 +1,11 @@
-//! Promise: `evenkeel machine` sees recorded machines as they are, the odd ones too.
+//! `evenkeel machine` reads the topology of recorded machines like hwloc.
 //!
-//! `fixtures/machines` holds the `/sys` and `/proc` of machines and what hwloc reads from them. The two
-//! must agree, but for the few differences in [`EXCEPTIONS`], each with its reason, and two habits of
-//! hwloc: it leaves out what the recorder was not allowed to use, and it gives a node without CPUs
-//! those that are near it. What evenkeel prints for each machine is kept under `golden/`; after a
-//! wanted change, `UPDATE_EXPECT=1 cargo test -p tests machines` writes it anew.
+//! `fixtures/machines` has the `/sys` and `/proc` files of machines and the XML that hwloc exports for them. Both must
+//! agree, except for [`EXCEPTIONS`] and two properties of hwloc: it omits resources outside the cpuset of the recording
+//! process, and it assigns a node without CPUs the CPUs of its locality. The output for each machine is under `golden/`;
+//! `UPDATE_EXPECT=1 cargo test -p tests machines` updates it.
 
-mod truth;
+mod hwloc_xml;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -17,43 +16,36 @@ use base::CpuSet;
 use tempfile::TempDir;
 use topology::Machine;
 
-use self::truth::Truth;
+use self::hwloc_xml::HwlocMachine;
 use crate::tool;
 
-/// What may differ.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fact {
-    Cores,
-}
-
-/// Where evenkeel means to say something else than hwloc.
-const EXCEPTIONS: [(&str, Fact, &str); 1] = [(
+/// Machines whose cores differ from those of hwloc, with the reason.
+const EXCEPTIONS: [(&str, &str); 1] = [(
     "4fake-4gr1nu1pu",
-    Fact::Cores,
-    "its topology folders name packages only: hwloc knows no cores then, for us a CPU is one",
+    "its topology folders have packages only: hwloc then knows no cores, evenkeel counts each CPU as one",
 )];
 
-/// One test for both claims, since unpacking is most of the work.
+/// One test for both claims, because unpacking takes most of the time.
 #[test]
-fn recorded_machines_are_what_hwloc_says_and_are_printed_as_before() {
-    let (mut faults, mut n_compared) = (Vec::new(), 0);
+fn recorded_machines_agree_with_hwloc_and_with_their_golden_output() {
+    let (mut differences, mut n_compared) = (Vec::new(), 0);
     for name in names() {
         let unpacked = unpack(&name);
-        if let Some(truth) = truth(&name) {
+        if let Some(expected) = hwloc_machine(&name) {
             let machine = linux::topology::read(&unpacked.root).expect(&name);
-            faults.extend(compare(&name, &machine, &truth));
+            differences.extend(compare(&name, &machine, &expected));
             n_compared += 1;
         }
         check_printed(&name, &unpacked.root);
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
     assert!(19 <= n_compared, "only {n_compared} machines could be compared");
 }
 
-/// Machines that were recorded with our own chore have no word of hwloc beside them.
-fn truth(name: &str) -> Option<Truth> {
+/// `None` for machines recorded by `xtask`, without hwloc.
+fn hwloc_machine(name: &str) -> Option<HwlocMachine> {
     let xml = fs::read_to_string(folder().join(format!("{name}.lstopo.xml")));
-    xml.ok().map(|xml| Truth::parse(&xml))
+    xml.ok().map(|xml| HwlocMachine::parse(&xml))
 }
 
 fn check_printed(name: &str, root: &Path) {
@@ -71,17 +63,10 @@ fn check_printed(name: &str, root: &Path) {
 }
 
 #[test]
-fn a_machine_that_is_none_is_refused_in_one_line() {
+fn invalid_machines_are_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
     let check = |args: &[&str], expected: expect_test::Expect| {
-        let output = tool::command(args).current_dir(folder.path()).output().expect("it starts");
-        let said = tool::text(&output.stderr);
-        assert_eq!(
-            (output.status.code(), output.stdout.as_slice()),
-            (Some(2), [].as_slice()),
-            "{said}"
-        );
-        expected.assert_eq(&said);
+        expected.assert_eq(&tool::rejection(tool::command(args).current_dir(folder.path())));
     };
     let write =
         |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
@@ -148,26 +133,21 @@ fn a_machine_that_is_none_is_refused_in_one_line() {
 }
 
 #[test]
-fn a_machine_file_shows_the_machine_that_it_was_written_from() {
+fn a_machine_file_describes_the_machine_that_it_was_written_from() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("box.toml");
-    let run = |args: &[&str]| {
-        let output = tool::run(args);
-        assert!(output.status.success(), "{}", tool::text(&output.stderr));
-        tool::text(&output.stdout)
-    };
     let synthetic = ["machine", "--synthetic", "nodes=2 llcs=2 cores=4 smt=2"];
-    fs::write(&path, run(&[&synthetic[..], &["--toml"]].concat())).expect("written");
+    fs::write(&path, tool::success(&[&synthetic[..], &["--toml"]].concat())).expect("written");
     let file = ["machine", "--file", path.to_str().expect("UTF-8")];
-    assert_eq!(run(&file), run(&synthetic));
+    assert_eq!(tool::success(&file), tool::success(&synthetic));
     assert_eq!(
-        run(&[&file[..], &["--json"]].concat()),
-        run(&[&synthetic[..], &["--json"]].concat())
+        tool::success(&[&file[..], &["--json"]].concat()),
+        tool::success(&[&synthetic[..], &["--json"]].concat())
     );
 }
 
 #[test]
-fn a_machine_is_read_from_the_json_that_was_printed_of_it() {
+fn the_json_output_is_a_valid_machine_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("box.json");
     let file = path.to_str().expect("UTF-8");
@@ -182,10 +162,10 @@ fn a_machine_is_read_from_the_json_that_was_printed_of_it() {
         assert_eq!(Some(machine.cpus().len()), json["cpus"].as_array().map(Vec::len));
     }
     for shipped in ["hybrid-desktop", "xeon-2x4"] {
-        let told = |file: &str, form: &str| tool::run(&["machine", "--file", file, form]).stdout;
-        fs::write(&path, told(shipped, "--json")).expect("written");
-        let (again, before) = (told(file, "--toml"), told(shipped, "--toml"));
-        assert_eq!(tool::text(&again), tool::text(&before), "kinds of cores and the kernel too");
+        let print = |file: &str, form: &str| tool::success(&["machine", "--file", file, form]);
+        fs::write(&path, print(shipped, "--json")).expect("written");
+        let (again, before) = (print(file, "--toml"), print(shipped, "--toml"));
+        assert_eq!(again, before, "including core kinds and the kernel");
     }
     for (text, words) in [
         ("{\"format_version\": 1}", "box.json:1:21: cpus is missing"),
@@ -194,15 +174,13 @@ fn a_machine_is_read_from_the_json_that_was_printed_of_it() {
         ("{", "box.json:1:1"),
     ] {
         fs::write(&path, text).expect("written");
-        let refused = tool::run(&["machine", "--file", file]);
-        let said = tool::text(&refused.stderr);
-        assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-        assert!(said.contains(words), "{text}: {said}");
+        let line = tool::rejection(&mut tool::command(&["machine", "--file", file]));
+        assert!(line.contains(words), "{text}: {line}");
     }
 }
 
 #[test]
-fn machine_files_that_are_no_text_or_have_no_end_are_refused_in_one_line() {
+fn binary_and_endless_machine_files_are_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("box\u{1b}[31m.toml");
     fs::write(&path, b"# \xff\n").expect("written");
@@ -210,10 +188,8 @@ fn machine_files_that_are_no_text_or_have_no_end_are_refused_in_one_line() {
         (path.to_str().expect("UTF-8"), ":1:3: the file is not UTF-8 text"),
         ("/dev/zero", "larger than 64 MiB"),
     ] {
-        let refused = tool::run(&["machine", "--file", file]);
-        let said = tool::text(&refused.stderr);
-        assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-        assert!(said.contains(words) && !said.contains('\u{1b}'), "{said:?}");
+        let line = tool::rejection(&mut tool::command(&["machine", "--file", file]));
+        assert!(line.contains(words) && !line.contains('\u{1b}'), "{line:?}");
     }
 }
 
@@ -228,60 +204,57 @@ fn the_json_of_this_machine_has_every_list() {
     assert!(json["nodes"][0]["distances"].is_object() && json["placement"]["level"].is_string());
 }
 
-/// The differences, in words.
-fn compare(name: &str, machine: &Machine, truth: &Truth) -> Vec<String> {
-    let mut faults = Vec::new();
+/// The differences, as text.
+fn compare(name: &str, machine: &Machine, expected: &HwlocMachine) -> Vec<String> {
+    let mut differences = Vec::new();
     let mut same = |what: &str, ours: String, theirs: String| {
         if ours != theirs {
-            faults.push(format!("{name}: {what}:\n    ours   {ours}\n    hwloc  {theirs}"));
+            differences
+                .push(format!("{name}: {what}:\n    evenkeel  {ours}\n    hwloc     {theirs}"));
         }
     };
     let present: CpuSet = machine.cpus().iter().map(|cpu| cpu.id).collect();
-    same("present", present.to_string(), truth.present.to_string());
-    same("allowed", machine.allowed().to_string(), truth.usable.to_string());
-    if !is_exception(name, Fact::Cores) {
-        same("cores", show(&cores(machine, truth)), show(&truth.cores));
+    same("present", present.to_string(), expected.present.to_string());
+    same("allowed", machine.allowed().to_string(), expected.usable.to_string());
+    if !EXCEPTIONS.iter().any(|(machine, _)| *machine == name) {
+        same("cores", show(&cores(machine, expected)), show(&expected.cores));
     }
-    same("caches", format!("{:?}", llcs(machine, truth)), format!("{:?}", truth.llcs));
-    same("nodes", format!("{:?}", nodes(machine, truth)), format!("{:?}", truth.nodes));
-    if !truth.distances.is_empty() {
-        same("distances", format!("{:?}", distances(machine)), format!("{:?}", truth.distances));
+    same("caches", format!("{:?}", llcs(machine, expected)), format!("{:?}", expected.llcs));
+    same("nodes", format!("{:?}", nodes(machine, expected)), format!("{:?}", expected.nodes));
+    if !expected.distances.is_empty() {
+        same("distances", format!("{:?}", distances(machine)), format!("{:?}", expected.distances));
     }
-    let (ours, theirs) = (kinds(machine, truth), truth_kinds(truth));
+    let (ours, theirs) = (kinds(machine, expected), hwloc_kinds(expected));
     same("kinds", show(&ours), show(&theirs));
-    faults
-}
-
-fn is_exception(name: &str, fact: Fact) -> bool {
-    EXCEPTIONS.iter().any(|(machine, excepted, _)| *machine == name && *excepted == fact)
+    differences
 }
 
 fn show(sets: &BTreeSet<CpuSet>) -> String {
     sets.iter().map(CpuSet::to_string).collect::<Vec<_>>().join(" | ")
 }
 
-fn cores(machine: &Machine, truth: &Truth) -> BTreeSet<CpuSet> {
-    let cores = machine.cores().iter().filter(|core| core.cpus.intersects(&truth.usable));
+fn cores(machine: &Machine, expected: &HwlocMachine) -> BTreeSet<CpuSet> {
+    let cores = machine.cores().iter().filter(|core| core.cpus.intersects(&expected.usable));
     cores.map(|core| core.cpus.clone()).collect()
 }
 
-fn llcs(machine: &Machine, truth: &Truth) -> BTreeSet<(CpuSet, Option<base::Bytes>)> {
-    let llcs = machine.llcs().iter().filter(|llc| llc.cpus.intersects(&truth.usable));
+fn llcs(machine: &Machine, expected: &HwlocMachine) -> BTreeSet<(CpuSet, Option<base::Bytes>)> {
+    let llcs = machine.llcs().iter().filter(|llc| llc.cpus.intersects(&expected.usable));
     llcs.map(|llc| (llc.cpus.clone(), llc.size)).collect()
 }
 
-/// Nodes that the recorder was allowed to use. For a node without CPUs hwloc's word on who is near it
-/// is taken over, since the kernel says nothing to compare it with.
+/// Nodes in the cpuset of the recording process. The CPUs near a node without CPUs are taken from hwloc, because the
+/// kernel does not report them.
 fn nodes(
     machine: &Machine,
-    truth: &Truth,
+    expected: &HwlocMachine,
 ) -> BTreeMap<base::NodeId, (CpuSet, Option<base::Bytes>)> {
     let allowed = machine.nodes().iter().filter(|node| machine.nodes_allowed().contains(node.id));
-    let told = allowed.map(|node| {
-        let near = truth.nodes.get(&node.id).filter(|_| node.cpus.is_empty());
+    let nodes = allowed.map(|node| {
+        let near = expected.nodes.get(&node.id).filter(|_| node.cpus.is_empty());
         (node.id, (near.map_or(node.cpus.clone(), |(cpus, _)| cpus.clone()), node.memory))
     });
-    told.collect()
+    nodes.collect()
 }
 
 fn distances(machine: &Machine) -> BTreeMap<(base::NodeId, base::NodeId), u32> {
@@ -294,23 +267,23 @@ fn distances(machine: &Machine) -> BTreeMap<(base::NodeId, base::NodeId), u32> {
     .collect()
 }
 
-fn kinds(machine: &Machine, truth: &Truth) -> BTreeSet<CpuSet> {
+fn kinds(machine: &Machine, expected: &HwlocMachine) -> BTreeSet<CpuSet> {
     let mut by_kind: BTreeMap<&str, CpuSet> = BTreeMap::new();
     for core in machine.cores() {
-        by_kind.entry(&core.kind).or_default().extend(core.cpus.and(&truth.usable).iter());
+        by_kind.entry(&core.kind).or_default().extend(core.cpus.and(&expected.usable).iter());
     }
     by_kind.into_values().collect()
 }
 
-/// Where hwloc tells no kinds, all CPUs are of one.
-fn truth_kinds(truth: &Truth) -> BTreeSet<CpuSet> {
-    let told = truth.kinds.iter().cloned();
-    if truth.kinds.is_empty() { [truth.usable.clone()].into() } else { told.collect() }
+/// The core kinds of hwloc; without any, all CPUs have the same kind.
+fn hwloc_kinds(expected: &HwlocMachine) -> BTreeSet<CpuSet> {
+    let kinds = expected.kinds.iter().cloned();
+    if expected.kinds.is_empty() { [expected.usable.clone()].into() } else { kinds.collect() }
 }
 
 struct Unpacked {
     root: PathBuf,
-    _keeper: TempDir,
+    _folder: TempDir,
 }
 
 fn folder() -> PathBuf {
@@ -318,7 +291,7 @@ fn folder() -> PathBuf {
 }
 
 fn names() -> Vec<String> {
-    let entries = fs::read_dir(folder()).expect("fixtures/machines is there").flatten();
+    let entries = fs::read_dir(folder()).expect("fixtures/machines exists").flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> =
         names.filter_map(|n| n.strip_suffix(".tar.bz2").map(str::to_owned)).collect();
@@ -327,23 +300,22 @@ fn names() -> Vec<String> {
     names
 }
 
-/// Into a folder of its own; what no reader of ours looks at (devices, huge pages) is left packed.
-/// Written by hand: the archive's own unpacking asks the kernel a dozen things for each small file.
+/// Unpacks the files that evenkeel reads. `tar::Archive::unpack` would make a dozen system calls for each small file.
 fn unpack(name: &str) -> Unpacked {
-    let keeper = tempfile::tempdir().expect("a folder");
-    let file = File::open(folder().join(format!("{name}.tar.bz2"))).expect(name);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = File::open(self::folder().join(format!("{name}.tar.bz2"))).expect(name);
     let mut archive = tar::Archive::new(bzip2::read::BzDecoder::new(file));
     let mut folders = BTreeSet::new();
     for entry in archive.entries().expect(name) {
         let mut entry = entry.expect(name);
         let path = entry.path().expect(name).to_string_lossy().trim_end_matches('/').to_owned();
         if is_read(&path) {
-            write(keeper.path(), &path, &mut entry, &mut folders);
+            write(folder.path(), &path, &mut entry, &mut folders);
         }
     }
-    let mut inside = fs::read_dir(keeper.path()).expect(name).flatten();
+    let mut inside = fs::read_dir(folder.path()).expect(name).flatten();
     let root = inside.next().expect("one folder").path();
-    Unpacked { root, _keeper: keeper }
+    Unpacked { root, _folder: folder }
 }
 
 fn write(
@@ -363,19 +335,22 @@ fn write(
         std::os::unix::fs::symlink(target, path).expect("a link");
     } else if !kind.is_dir() {
         let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).expect("the archive is whole");
+        entry.read_to_end(&mut bytes).expect("the archive is complete");
         fs::write(path, bytes).expect("a file");
     }
 }
 
-/// Folders are few; of files those that a recording needs, and cpusets with the way to them.
+/// Whether evenkeel reads a file of the archive: topology files, cpusets, and the files that locate the cpusets.
 fn is_read(path: &str) -> bool {
     let inside = path.split_once('/').map_or("", |(_, inside)| inside);
     let is_cpuset = inside.starts_with("dev/") || inside.starts_with("sys/fs/cgroup");
     let is_cpu =
         inside.strip_prefix("sys/devices/system/cpu/").is_some_and(|rest| !rest.contains('/'));
-    let is_way = ["proc/mounts", "proc/self/cgroup", "proc/self/cpuset"].contains(&inside);
-    // The masks beside them say the same, and these are a third of all files.
-    let is_double = inside.ends_with("_list");
-    is_cpuset || is_cpu || is_way || (linux::topology::files::is_read(inside) && !is_double)
+    let locates_cpusets = ["proc/mounts", "proc/self/cgroup", "proc/self/cpuset"].contains(&inside);
+    // The mask files have the same contents, and the lists are a third of all files.
+    let is_duplicate = inside.ends_with("_list");
+    is_cpuset
+        || is_cpu
+        || locates_cpusets
+        || (linux::topology::files::is_read(inside) && !is_duplicate)
 }

@@ -1,4 +1,4 @@
-//! One module per promise; each tries the built program, or whole rooms together.
+//! Tests of the built executable, and of several crates together. A module for each subject.
 
 mod bad_input;
 mod comparisons;
@@ -6,21 +6,21 @@ mod contention;
 mod decisions;
 mod extending;
 mod faults;
-mod helps;
+mod help;
 mod journal_sentences;
 mod journals;
 mod live;
 mod machines;
 mod predict;
 mod profiles;
-mod recording;
+mod record;
 mod reports;
 mod reproduce;
-mod scripted;
 mod seeds;
-mod senses;
 mod simulated;
+mod streams;
 mod tool;
+mod toy_host;
 mod undo;
 mod watching;
 mod workloads;

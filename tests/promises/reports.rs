@@ -8,8 +8,8 @@ use report::{Report, ReportBuilder};
 use sched::ExitStatus;
 
 use crate::journals::play;
-use crate::scripted::{Part, part};
 use crate::tool;
+use crate::toy_host::{Part, part};
 
 fn fixture() -> String {
     tool::root().join("fixtures/journals/two-cores.jsonl").display().to_string()
@@ -33,15 +33,7 @@ fn report_of(parts: Vec<Part>, spec: &str) -> Report {
 }
 
 fn schema_errors(json: &str) -> Vec<String> {
-    let schema =
-        std::fs::read_to_string(tool::root().join("docs/report.schema.json")).expect("it ships");
-    let schema: serde_json::Value = serde_json::from_str(&schema).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let report: serde_json::Value = serde_json::from_str(json).expect("JSON");
-    validator
-        .iter_errors(&report)
-        .map(|error| format!("{error} at {}", error.instance_path()))
-        .collect()
+    tool::schema_errors("report.schema.json", &serde_json::from_str(json).expect("JSON"))
 }
 
 #[test]

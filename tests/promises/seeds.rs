@@ -1,33 +1,31 @@
-//! Seeds of tests that let calls fail: how many, and each part in a process of its own.
+//! Seeds of tests with injected faults. `EVENKEEL_SEEDS=5000` sets their number.
 //!
-//! Descriptors are counted there, and the calls of other tests shall not fail. `EVENKEEL_SEEDS=5000` plays
-//! more of them.
+//! Each such test runs its seeds in a separate process: it counts open descriptors, and the system calls of other
+//! tests must not fail.
 
 use std::ops::RangeInclusive;
 use std::process::Command;
 
-/// Where the seeds of a part are told: `FIRST-LAST`.
+/// Environment variable with the seeds of the separate process: `FIRST-LAST`.
 const PART: &str = "EVENKEEL_TEST_PART";
 
-/// Plays seeds, so many if nobody wishes another number, with an ignored test that asks for its [`part`].
-pub fn play(test: &str, n_usual: u64) {
-    let wanted = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok());
-    let n_seeds: u64 = wanted.unwrap_or(n_usual);
-    let status = Command::new(std::env::current_exe().expect("this program"))
+/// Runs an ignored test in a separate process, where [`part`] returns its seeds. `n_default` is the default number.
+pub fn run_in_process(test: &str, n_default: u64) {
+    let status = Command::new(std::env::current_exe().expect("this executable"))
         .args(["--exact", test, "--ignored", "--test-threads=1", "--nocapture"])
-        .env(PART, format!("1-{n_seeds}"))
+        .env(PART, format!("1-{}", upto(n_default).end()))
         .status()
-        .expect("this program");
+        .expect("this executable");
     assert!(status.success(), "see the seed above");
 }
 
-/// The seeds of a test that can be played beside others, so many if nobody wishes another number.
-pub fn upto(n_usual: u64) -> RangeInclusive<u64> {
-    let wanted = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok());
-    1..=wanted.unwrap_or(n_usual)
+/// The seeds of a test. `n_default` is the default number.
+pub fn upto(n_default: u64) -> RangeInclusive<u64> {
+    let number = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok());
+    1..=number.unwrap_or(n_default)
 }
 
-/// The seeds that this process is to play; none where nobody asked for any.
+/// The seeds of this separate process; `None` outside one.
 pub fn part() -> Option<RangeInclusive<u64>> {
     let text = std::env::var(PART).ok()?;
     let (first, last) = text.split_once('-').expect("FIRST-LAST");

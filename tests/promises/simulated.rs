@@ -1,5 +1,5 @@
-//! The simulated machine keeps its own rules under every policy, whatever goes wrong; the same seed writes
-//! the same bytes; what cannot be simulated is refused before anything runs.
+//! Simulated runs: the machine keeps its rules under every policy and fault, the same seed writes the same bytes, and
+//! invalid machines, profiles and workloads are rejected before any run.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use topology::Machine;
 
 use crate::{seeds, tool};
 
-/// Machines of several shapes: one node, several, several caches in a node, siblings, no caches told.
+/// One node, several nodes, several LLC domains in a node, SMT siblings, no known caches.
 const MACHINES: &[&str] = &[
     "cores=4",
     "nodes=2 cores=4",
@@ -26,15 +26,15 @@ const MACHINES: &[&str] = &[
     "cores=1",
 ];
 
-/// A world that hangs on its seed alone.
-struct World {
+/// A simulation chosen by its seed.
+struct Simulation {
     machine: Machine,
     jobs: Vec<Job>,
     options: SimOptions,
     policy: String,
 }
 
-fn world(seed: u64) -> World {
+fn simulation(seed: u64) -> Simulation {
     let mut rng = Rng::new(seed);
     let mut one_of = |n: usize| rng.below(n as u64) as usize;
     let text = MACHINES[one_of(MACHINES.len())];
@@ -89,12 +89,12 @@ fn world(seed: u64) -> World {
         faults: Faults::parse(faults[one_of(faults.len())]).expect("faults"),
         ..SimOptions::default()
     };
-    World { machine, jobs, options, policy }
+    Simulation { machine, jobs, options, policy }
 }
 
-/// From one that stays in its caches to one that streams; the second one sleeps, the third has two phases.
+/// From a program that fits its caches to one that streams; the second sleeps, the third has two phases.
 fn profile(nth: usize) -> Profile {
-    let figure = |value| ProfileValue::new(value, ValueSource::Declared);
+    let declared = |value| ProfileValue::new(value, ValueSource::Declared);
     let misses = [0.1, 2.0, 10.0, 30.0][nth];
     let point = |mib: u64, misses: f64| CurvePoint {
         cache: base::Bytes::from_mib(mib),
@@ -106,20 +106,20 @@ fn profile(nth: usize) -> Profile {
     let curve =
         MissRatioCurve::new(ValueSource::Declared, vec![point(1, misses), point(16, misses / 4.0)]);
     let phase = Phase {
-        share: figure(1.0).expect("a share"),
-        instructions: figure(1e9 * (1.0 + nth as f64)),
-        core_cycles_per_instruction: figure(0.5),
-        overlap: figure(2.0),
-        footprint_bytes: figure(6e7 * nth as f64),
-        llc_accesses: figure(misses * 2.0),
-        burst_instructions: if nth == 1 { figure(2e8) } else { None },
-        sleep_ns: if nth == 1 { figure(5e7) } else { None },
+        share: declared(1.0).expect("a share"),
+        instructions: declared(1e9 * (1.0 + nth as f64)),
+        core_cycles_per_instruction: declared(0.5),
+        overlap: declared(2.0),
+        footprint_bytes: declared(6e7 * nth as f64),
+        llc_accesses: declared(misses * 2.0),
+        burst_instructions: if nth == 1 { declared(2e8) } else { None },
+        sleep_ns: if nth == 1 { declared(5e7) } else { None },
         curve: curve.expect("a curve"),
         ..Phase::default()
     };
-    let halves = |share| Phase { share: figure(share).expect("a share"), ..phase.clone() };
+    let halves = |share| Phase { share: declared(share).expect("a share"), ..phase.clone() };
     let phases = if nth == 2 {
-        let small = Phase { footprint_bytes: figure(2e7), ..halves(0.5) };
+        let small = Phase { footprint_bytes: declared(2e7), ..halves(0.5) };
         vec![halves(0.5), small]
     } else {
         vec![phase]
@@ -140,7 +140,7 @@ fn job(nth: usize, profile: &Arc<Profile>) -> Job {
     }
 }
 
-/// Counts how often each job ended for good.
+/// The exits of all jobs, and whether they restart.
 #[derive(Default)]
 struct Ends(Vec<(JobId, bool)>);
 
@@ -156,26 +156,27 @@ impl Sink for Ends {
 }
 
 #[test]
-fn whatever_goes_wrong_under_whichever_policy_the_machine_keeps_its_rules_and_every_job_ends() {
+fn under_every_policy_and_fault_the_machine_keeps_its_rules_and_every_job_ends() {
     for seed in seeds::upto(300) {
-        let world = world(seed);
-        let policy = policy::build(&world.policy, seed).expect("a policy");
-        let options = SimOptions { interval: policy.interval(), ..world.options };
+        let simulation = simulation(seed);
+        let policy = policy::build(&simulation.policy, seed).expect("a policy");
+        let options = SimOptions { interval: policy.interval(), ..simulation.options };
         let faults = options.faults;
-        let told = format!("seed {seed}: {} {options:?}", world.policy);
-        let mut host = SimHost::new(&world.machine, &world.jobs, options).expect("it can run");
-        let mut engine = Engine::new(world.machine, world.jobs.clone(), policy);
+        let context = format!("seed {seed}: {} {options:?}", simulation.policy);
+        let mut host =
+            SimHost::new(&simulation.machine, &simulation.jobs, options).expect("it can run");
+        let mut engine = Engine::new(simulation.machine, simulation.jobs.clone(), policy);
         let mut ends = Ends::default();
         match engine::run(&mut host, &mut engine, &mut [&mut ends]) {
-            // Whoever is told nothing for long may say that it cannot go on.
+            // A policy may abort if its counters are unavailable for long.
             Err(RunError::Aborted(_)) if 0.0 < faults.lost + faults.starved => continue,
-            result => result.unwrap_or_else(|error| panic!("{told}: {error}")),
+            result => result.unwrap_or_else(|error| panic!("{context}: {error}")),
         };
-        for job in &world.jobs {
-            let for_good = ends.0.iter().filter(|(id, again)| *id == job.id && !again).count();
-            assert!(for_good <= 1, "{told}: {} ended {for_good} times", job.name);
-            let must = job.ending != Ending::RestartUntilOthersDone;
-            assert!(!must || for_good == 1, "{told}: {} never ended", job.name);
+        for job in &simulation.jobs {
+            let n_final = ends.0.iter().filter(|(id, restarts)| *id == job.id && !restarts).count();
+            assert!(n_final <= 1, "{context}: {} ended {n_final} times", job.name);
+            let must_end = job.ending != Ending::RestartUntilOthersDone;
+            assert!(!must_end || n_final == 1, "{context}: {} never ended", job.name);
         }
     }
 }
@@ -208,7 +209,7 @@ misses_per_1000 = [30.0, 10.0]
 
 const WORKLOAD: &str = "name = \"w\"\n[[job]]\nname = \"hog\"\ncommand = [\"hog\"]\nprofile = \"hog\"\ncopies = 6\nclass = 9\n";
 
-/// A folder with a machine, a profile and a workload that go together.
+/// A folder with a machine, a profile and a workload.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in [("m.toml", MACHINE), ("hog.profile.toml", PROFILE), ("w.toml", WORKLOAD)] {
@@ -224,7 +225,7 @@ fn run(folder: &tempfile::TempDir, more: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn the_same_seed_writes_the_same_journal_and_another_seed_another() {
+fn the_same_seed_writes_the_same_journal_and_another_seed_a_different_one() {
     let folder = folder();
     for (seed, out) in [("3", "a"), ("3", "b"), ("4", "c")] {
         let output = run(&folder, &["--seed", seed, "--out", out, "-p", "dfs"]);
@@ -239,7 +240,7 @@ fn the_same_seed_writes_the_same_journal_and_another_seed_another() {
 }
 
 #[test]
-fn a_simulated_run_is_replayed_and_explained_like_any_other() {
+fn the_journal_of_a_simulated_run_can_be_replayed_explained_and_reported() {
     let folder = folder();
     let output = run(&folder, &["--out", "a", "-p", "dfs"]);
     assert!(output.status.success(), "{}", tool::text(&output.stderr));
@@ -253,7 +254,7 @@ fn a_simulated_run_is_replayed_and_explained_like_any_other() {
 }
 
 #[test]
-fn limits_of_divided_are_found_in_runs_of_programs_alone() {
+fn calibrate_derives_the_limits_of_divided_from_runs_of_programs_alone() {
     let folder = folder();
     let alone = tool::root().join("workloads/papers/divided/alone.toml");
     let alone = alone.to_str().expect("a name");
@@ -263,11 +264,8 @@ fn limits_of_divided_are_found_in_runs_of_programs_alone() {
     let ran = evenkeel(&[&["run", alone, "--out", "alone"][..], &sim].concat());
     assert!(ran.status.success(), "{}", tool::text(&ran.stderr));
     let first = evenkeel(&["calibrate", "alone", "--json"]);
-    let told: serde_json::Value = serde_json::from_slice(&first.stdout).expect("JSON");
-    let schema = std::fs::read_to_string(tool::root().join("docs/calibrate.schema.json"));
-    let schema = serde_json::from_str(&schema.expect("it ships")).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    assert!(validator.is_valid(&told), "{told}");
+    let limits: serde_json::Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    assert_eq!(tool::schema_errors("calibrate.schema.json", &limits), [""; 0]);
     let again = evenkeel(&["calibrate", "alone", "alone/journal.jsonl", "--json"]);
     assert_eq!(tool::text(&again.stdout), tool::text(&first.stdout));
     assert_eq!(
@@ -277,39 +275,38 @@ fn limits_of_divided_are_found_in_runs_of_programs_alone() {
     let other = ["run", alone, "--seed", "1", "--out", "other"];
     assert!(evenkeel(&[&other[..], &sim].concat()).status.success());
     let both = |runs: [&str; 2]| {
-        let said = evenkeel(&["calibrate", runs[0], runs[1], "--json"]);
-        assert_eq!((said.status.code(), tool::text(&said.stderr)), (Some(0), String::new()));
-        tool::text(&said.stdout)
+        let output = evenkeel(&["calibrate", runs[0], runs[1], "--json"]);
+        assert_eq!((output.status.code(), tool::text(&output.stderr)), (Some(0), String::new()));
+        tool::text(&output.stdout)
     };
     assert_eq!(both(["alone", "other"]), both(["other", "alone"]));
-    let limit = |name: &str| told[name].as_u64().expect("a limit");
+    let limit = |name: &str| limits[name].as_u64().expect("a limit");
     let above = |name: &str, rate: &str| {
-        let programs = told["programs"].as_array().expect("programs");
+        let programs = limits["programs"].as_array().expect("programs");
         let over = programs.iter().filter(|one| limit(name) < one[rate].as_u64().expect("a rate"));
         over.count()
     };
-    assert_eq!(told["programs"].as_array().map(Vec::len), Some(11));
+    assert_eq!(limits["programs"].as_array().map(Vec::len), Some(11));
     for (name, rate) in [("th_sq", "sq_per_s"), ("th_ref", "ref_per_s")] {
-        assert!((1..11).contains(&above(name, rate)), "{told}");
+        assert!((1..11).contains(&above(name, rate)), "{limits}");
     }
     let policy = format!("divided[th_sq={},th_ref={}]", limit("th_sq"), limit("th_ref"));
-    assert_eq!(told["policy"], policy);
+    assert_eq!(limits["policy"], policy);
     let used = run(&folder, &["-p", &policy, "--out", "used"]);
     assert!(used.status.success(), "{}", tool::text(&used.stderr));
 
     let together = run(&folder, &["-p", "linux", "--out", "together"]);
     assert!(together.status.success(), "{}", tool::text(&together.stderr));
-    let said = evenkeel(&["calibrate", "together"]);
-    let text = tool::text(&said.stderr);
-    assert_eq!((said.status.code(), text.lines().count()), (Some(2), 1), "{text}");
+    let mut calibrate = tool::command(&["calibrate", "together"]);
+    let text = tool::rejection(calibrate.current_dir(folder.path()));
     assert!(text.contains("ran at the same time"), "{text}");
 }
 
 #[test]
-fn the_oracle_says_what_it_tried_and_how_far_from_a_bound_it_ended() {
+fn the_oracle_explains_its_search_and_the_distance_to_the_lower_bound() {
     let folder = folder();
-    let told = run(&folder, &["--policy", "oracle", "--out", "a"]);
-    assert!(told.status.success(), "{}", tool::text(&told.stderr));
+    let output = run(&folder, &["--policy", "oracle", "--out", "a"]);
+    assert!(output.status.success(), "{}", tool::text(&output.stderr));
     let explain = ["explain", "a/journal.jsonl"];
     let explained = tool::command(&explain).current_dir(folder.path()).output().expect("it starts");
     let text = tool::text(&explained.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -317,101 +314,101 @@ fn the_oracle_says_what_it_tried_and_how_far_from_a_bound_it_ended() {
     assert!(text.contains("above the lower bound of all placements"), "{text}");
 }
 
-/// The refusal after one change to one of the files, or with more arguments.
-fn refused(change: (&str, &str, &str), more: &[&str], expected: Expect) {
+/// Checks the error line after a change of one of the files, or with more arguments.
+fn check_rejected(change: (&str, &str, &str), more: &[&str], expected: Expect) {
     let folder = folder();
     let (file, from, to) = change;
     if !file.is_empty() {
         let path = folder.path().join(file);
-        let text = std::fs::read_to_string(&path).expect("it is there");
+        let text = std::fs::read_to_string(&path).expect("it exists");
         assert!(text.contains(from), "{from}");
         std::fs::write(path, text.replacen(from, to, 1)).expect("written");
     }
     let output = run(&folder, &[&["--out", "out"], more].concat());
-    let said = tool::text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(!folder.path().join("out").exists(), "nothing is run");
-    expected.assert_eq(said.trim_end());
+    let line = tool::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(!folder.path().join("out").exists(), "a run was started");
+    expected.assert_eq(line.trim_end());
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused_before_anything_runs() {
+fn invalid_simulations_are_rejected_before_any_run() {
     let none = ("", "", "");
-    refused(
+    check_rejected(
         ("w.toml", "command = [\"hog\"]\nprofile = \"hog\"", "command = [\"other\"]"),
         &[],
         expect![[
             r#"evenkeel: w.toml:2: job "hog": its program has no profile, and the simulator cannot run it: name one with profile = "NAME", or measure it with evenkeel profile"#
         ]],
     );
-    refused(
+    check_rejected(
         ("hog.profile.toml", "instructions = 2000000000.0\n", ""),
         &[],
         expect![[
             r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: it has no instructions, so its end is unknown; set instructions"#
         ]],
     );
-    refused(
+    check_rejected(
         ("hog.profile.toml", "instructions = 2000000000.0", "instructions = 0.0"),
         &[],
         expect![[
             r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: the phase has no instructions; remove the phase, or set instructions"#
         ]],
     );
-    refused(
+    check_rejected(
         ("hog.profile.toml", "[30.0, 10.0]", "[10.0, 30.0]"),
         &[],
         expect![[
             r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: misses rise from 1024 KiB to 16384 KiB of cache"#
         ]],
     );
-    refused(
+    check_rejected(
         ("hog.profile.toml", "footprint_bytes = 1", "footprint_bytes = 99"),
         &[],
         expect![[
             r#"evenkeel: w.toml:2: job "hog" needs 9.2 GiB of memory, the machine has 2.0 GiB"#
         ]],
     );
-    refused(
+    check_rejected(
         ("w.toml", "class = 9", "restart = \"until-others-done\""),
         &[],
         expect![
             "evenkeel: w.toml:2:1: every job is restarted until the others are done, so the run never ends; let one job end"
         ],
     );
-    refused(
+    check_rejected(
         ("w.toml", "class = 9", "cpus = \"9\""),
         &[],
         expect![[r#"evenkeel: w.toml:2: job "hog": this machine has no CPUs 9: it has 0-3"#]],
     );
-    refused(
+    check_rejected(
         ("m.toml", "cpus = \"2-3\", node = 1", "cpus = \"\", node = 1"),
         &[],
         expect!["evenkeel: m.toml:7:84: cpus: llc1 has no CPU: remove the entry"],
     );
-    refused(
+    check_rejected(
         ("m.toml", "format_version = 1", "format_version = 1\nkernel = \"linux-3.0\""),
         &[],
         expect![[
             r#"evenkeel: m.toml: there is no model of the kernel "linux-3.0": write linux-6.18, linux-4.2, linux-2.6.27"#
         ]],
     );
-    refused(
+    check_rejected(
         ("hog.profile.toml", "instructions = 2000000000.0", "instructions = 9e17"),
         &[],
         expect![[
             r#"evenkeel: w.toml:2: job "hog" would run 28 years alone on this machine: correct the values of its profile, or end the run earlier with --time-limit"#
         ]],
     );
-    refused(
+    check_rejected(
         ("hog.profile.toml", "[30.0, 10.0]", "[1e300, 1e300]"),
         &["--time-limit", "5s"],
         expect![[
             r#"evenkeel: w.toml:2: job "hog" would run longer than a million years alone on this machine: correct the values of its profile"#
         ]],
     );
-    refused(
+    check_rejected(
         (
             "hog.profile.toml",
             "core_cycles_per_instruction = 0.5",
@@ -422,31 +419,31 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
             r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: its core_cycles_per_instruction is 0: no core needs fewer than 0.05 cycles per instruction"#
         ]],
     );
-    refused(
+    check_rejected(
         ("w.toml", "class = 9", "cpus = \"1-99\""),
         &[],
         expect![[r#"evenkeel: w.toml:2: job "hog": this machine has no CPUs 4-99: it has 0-3"#]],
     );
-    refused(
+    check_rejected(
         none,
         &["--grace", "5s"],
         expect!["evenkeel: --grace applies to live runs only; remove it or use --host live"],
     );
-    refused(
+    check_rejected(
         ("w.toml", "class = 9", "memory = \"bind:7\""),
         &[],
         expect![[
             r#"evenkeel: w.toml:2: job "hog" names node7, which this machine does not have: it has nodes 0-1"#
         ]],
     );
-    refused(
+    check_rejected(
         ("w.toml", "class = 9", "nodes = \"1,3\""),
         &[],
         expect![[
             r#"evenkeel: w.toml:2: job "hog" names node3, which this machine does not have: it has nodes 0-1"#
         ]],
     );
-    refused(
+    check_rejected(
         (
             "m.toml",
             "cpus = [{ id",
@@ -457,7 +454,7 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
             "evenkeel: m.toml:11:43: the access from node0 to node1 has a latency of 30 ns, less than the 90 ns of local memory"
         ],
     );
-    refused(
+    check_rejected(
         none,
         &["--kernel", "linux-2.6.27", "--numa-balancing", "on"],
         expect![

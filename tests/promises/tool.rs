@@ -42,9 +42,35 @@ pub fn run(args: &[&str]) -> Output {
     command(args).output().expect("the program starts")
 }
 
+/// Standard output of a command line that must succeed.
+pub fn success(args: &[&str]) -> String {
+    let output = run(args);
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The error line of a command that must be rejected: exit status 2, one line, nothing on standard output.
+pub fn rejection(command: &mut Command) -> String {
+    let output = command.output().expect("it starts");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{command:?}: {stderr}");
+    assert_eq!((stderr.lines().count(), text(&output.stdout).as_str()), (1, ""), "{stderr}");
+    assert!(stderr.starts_with("evenkeel: "), "{stderr}");
+    stderr
+}
+
+/// The violations of a shipped schema.
+pub fn schema_errors(schema: &str, document: &serde_json::Value) -> Vec<String> {
+    let schema = std::fs::read_to_string(root().join("docs").join(schema)).expect("it is shipped");
+    let schema = serde_json::from_str(&schema).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let errors = validator.iter_errors(document);
+    errors.map(|error| format!("{error} at {}", error.instance_path())).collect()
+}
+
 /// Output as text.
 pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("it prints UTF-8")
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
 /// `target/debug` or similar: the parent of the folder with this test executable.

@@ -13,8 +13,8 @@ use linux::undo::{self, RestoreAction, Verdict};
 use rustix::process::Signal;
 use sched::Action;
 
-use crate::live::cgroups::{folder, possible};
-use crate::live::play::{Play, World, lives, mask, signal, two_cpus};
+use crate::live::cgroups::{creatable, folder};
+use crate::live::live_run::{LiveRun, World, is_running, mask, signal, two_cpus};
 
 /// Environment variable with the folder of the run to kill.
 const WORLD: &str = "EVENKEEL_TEST_WORLD";
@@ -41,38 +41,37 @@ const WORKLOAD: &str = r#"
 
 /// The run to kill, in its own process.
 #[test]
-#[ignore = "a part of after_a_kill_at_any_step_everything_can_be_restored; does nothing by itself"]
+#[ignore = "a part of after_a_kill_at_any_step_everything_can_be_restored; does nothing alone"]
 fn run_to_be_killed() {
     let Some(path) = std::env::var_os(WORLD) else { return };
     let Some((_, first, last)) = two_cpus() else { return };
     let path = PathBuf::from(path);
     let changed = path.join(CHANGED);
     let folder = tempfile::Builder::new().disable_cleanup(true).tempdir_in(path).expect("a folder");
-    let mut play = Play::within(World { folder }, WORKLOAD, |options| {
+    let mut run = LiveRun::within(World { folder }, WORKLOAD, |options| {
         options.undo_folders = None; // The environment sets it.
-        options.groups = possible().unwrap_or_default();
+        options.groups = creatable().unwrap_or_default();
     });
-    play.wish("family", Action::Place(first.clone()));
-    play.wish("single", Action::Place(last.clone()));
-    let other = play.begin("other");
+    run.request("family", Action::Place(first.clone()));
+    run.request("single", Action::Place(last.clone()));
+    let other = run.wait_until_started("other");
     linux::affinity::set(other, &first).expect("permitted");
     std::fs::write(changed, "").expect("permitted");
-    play.until("the family", |play| {
-        let tasks = play.story.iter().flat_map(|scene| &scene.sample.tasks);
-        let family = play.job("family");
+    run.until("the family", |run| {
+        let tasks = run.turns.iter().flat_map(|turn| &turn.sample.tasks);
+        let family = run.job("family");
         3 <= tasks
             .filter(|task| task.job == family)
             .map(|task| task.process)
             .collect::<BTreeSet<_>>()
             .len()
     });
-    play.wish("family", Action::Place(last));
-    play.wish("single", Action::Place(first));
-    play.until("the moves", |play| play.places("family").len() == 2);
-    play.wish("single", Action::Release);
-    play.until("the release", |play| play.places("single").len() == 3);
-    play.host_stop();
-    play.finish();
+    run.request("family", Action::Place(last));
+    run.request("single", Action::Place(first));
+    run.until("the moves", |run| run.placements("family").len() == 2);
+    run.request("single", Action::Release);
+    run.until("the release", |run| run.placements("single").len() == 3);
+    run.stop();
 }
 
 /// PIDs of the processes of one run, found by their environment.
@@ -85,7 +84,7 @@ fn processes_of(world: &Path) -> Vec<u32> {
             && linux::procfs::parse_environ(&environ, undo::RUN_VARIABLE).is_some()
     };
     let pids = linux::procfs::processes(root).expect("all processes").into_iter().filter(ours);
-    pids.filter(|&pid| lives(pid)).collect()
+    pids.filter(|&pid| is_running(pid)).collect()
 }
 
 /// The processes of a killed run that meet `condition`, as soon as there are any: a job that was starting at
@@ -178,7 +177,7 @@ fn check_restored(world: &Path, step: u32, all: &CpuSet, first: &CpuSet) {
     // Including processes that were starting at the kill, or have started since.
     for pid in processes_of(world) {
         let expected = if is_other(pid) && world.join(CHANGED).exists() { first } else { all };
-        let mask = mask(pid).filter(|_| lives(pid));
+        let mask = mask(pid).filter(|_| is_running(pid));
         assert!(mask.is_none_or(|mask| mask == *expected), "step {step}: {pid}, {restored:?}");
     }
 }
@@ -214,20 +213,20 @@ fn the_next_run_restores_what_a_killed_run_left() {
     let _survivors = Survivors(world.path());
     let survivors = survivors(world.path(), |pid| mask(pid).is_some_and(|mask| mask != all));
     let state = state_folders(world.path());
-    let mut play = Play::with("[[job]]\ncommand = [\"true\"]\n", |options| {
+    let mut run = LiveRun::with("[[job]]\ncommand = [\"true\"]\n", |options| {
         options.undo_folders = Some(state);
     });
-    assert_eq!(play.host().restored().files.len(), 1);
+    assert_eq!(run.host().restored().files.len(), 1);
     for &pid in &survivors {
         assert_eq!(mask(pid).as_ref(), Some(&all));
     }
-    play.finish();
+    run.finish();
 }
 
 #[test]
 fn an_orphan_of_a_jobs_first_run_does_not_remove_the_record_of_its_second_run() {
     let Some((_, first, _)) = two_cpus() else { return };
-    let mut play = Play::with(
+    let mut run = LiveRun::with(
         r#"
         [[job]]
         name = "again"
@@ -242,40 +241,39 @@ fn an_orphan_of_a_jobs_first_run_does_not_remove_the_record_of_its_second_run() 
         "#,
         |options| options.grace = base::Nanos::from_secs(600),
     );
-    play.wish("again", Action::Place(first.clone()));
-    let before = play.begin("again");
-    while play.pid("again") == Some(before) {
-        play.wish("again", Action::Place(first.clone())); // Including its second run.
-        play.step();
+    run.request("again", Action::Place(first.clone()));
+    let before = run.wait_until_started("again");
+    while run.pid("again") == Some(before) {
+        run.request("again", Action::Place(first.clone())); // Including its second run.
+        run.step();
     }
-    let leftover: u32 = play.world.read("again.out").trim().parse().expect("a number");
-    assert!(lives(leftover));
+    let leftover: u32 = run.world.read("again.out").trim().parse().expect("a number");
+    assert!(is_running(leftover));
     signal(leftover, Signal::KILL);
     while Path::new(&format!("/proc/{leftover}")).exists() {
-        play.step();
+        run.step();
     }
-    let file = std::fs::read_dir(&play.world.state()[0]).expect("there").next().expect("one");
+    let file = std::fs::read_dir(&run.world.state()[0]).expect("there").next().expect("one");
     let text = std::fs::read_to_string(file.expect("one").path()).expect("permitted");
     let last = |what: &str| text.rfind(what);
-    let pid = play.pid("again").expect("it runs");
+    let pid = run.pid("again").expect("it runs");
     assert!(last("\"free\"") < last(&format!("[{pid},")), "{text}");
-    signal(play.pid("other").expect("it runs"), Signal::KILL);
-    play.host_stop();
+    signal(run.pid("other").expect("it runs"), Signal::KILL);
+    run.request_stop();
     signal(pid, Signal::KILL);
-    play.finish();
+    run.finish();
 }
 
 #[test]
 fn restore_does_not_touch_the_record_of_a_running_run() {
     let Some((_, first, _)) = two_cpus() else { return };
-    let mut play = Play::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
-    play.wish("a", Action::Place(first.clone()));
-    let pid = play.begin("a");
-    let restored = undo::restore(&play.world.state(), false);
+    let mut run = LiveRun::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
+    run.request("a", Action::Place(first.clone()));
+    let pid = run.wait_until_started("a");
+    let restored = undo::restore(&run.world.state(), false);
     assert_eq!(restored.files[0].verdict, Verdict::InUse);
     assert_eq!(mask(pid), Some(first));
-    play.host_stop();
-    play.finish();
+    run.stop();
 }
 
 #[test]
@@ -284,11 +282,11 @@ fn without_an_undo_record_nothing_is_placed_and_the_job_runs() {
     let world = World::new();
     std::fs::write(world.path("state"), "not a folder").expect("permitted");
     let text = "[[job]]\nname = \"a\"\nshell = \"grep Cpus_allowed_list /proc/self/status\"\n";
-    let mut play = Play::within(world, text, |_| {});
-    play.wish("a", Action::Place(first));
-    play.finish();
-    assert_eq!(play.world.read("a.out"), format!("Cpus_allowed_list:\t{all}\n"));
-    let warnings = play.story.iter().flat_map(|scene| &scene.sample.degraded);
+    let mut run = LiveRun::within(world, text, |_| {});
+    run.request("a", Action::Place(first));
+    run.finish();
+    assert_eq!(run.world.read("a.out"), format!("Cpus_allowed_list:\t{all}\n"));
+    let warnings = run.turns.iter().flat_map(|turn| &turn.sample.degraded);
     assert!(warnings.into_iter().any(|text| text.contains("undone")));
 }
 

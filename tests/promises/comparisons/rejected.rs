@@ -1,21 +1,19 @@
-//! Commands that make no sense: one line, exit status 2, nothing run, nothing left.
+//! Invalid comparisons: one line, exit status 2, no run, no folder.
 
 use super::Place;
 use crate::tool;
 
-/// What is said of a wrong command, without `evenkeel: `.
-fn said(place: &Place, words: &str) -> String {
-    let told = place.compare(words);
-    let text = tool::text(&told.stderr);
-    assert_eq!(told.status.code(), Some(2), "{words}: {text}");
-    assert_eq!(text.lines().count(), 1, "{words}: {text}");
-    assert!(!place.path("out").exists(), "{words}: nothing was begun");
-    assert!(!place.path("evenkeel-comparisons").exists(), "{words}: nothing was begun");
-    text.trim().trim_start_matches("evenkeel: ").to_owned()
+/// The error line of a command.
+fn rejection(place: &Place, words: &str) -> String {
+    let line = tool::rejection(&mut place.command(words));
+    for folder in ["out", "evenkeel-comparisons"] {
+        assert!(!place.path(folder).exists(), "{words}: {folder} was created");
+    }
+    line
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_before_anything_runs() {
+fn invalid_comparisons_are_rejected_before_any_run() {
     let place = Place::new();
     place.write("bare.toml", "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n");
     place.write(
@@ -23,7 +21,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         "name = \"small\"\n[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nprofile = \"calm\"\n",
     );
     let check = |words: &str, expected: &str| {
-        let found = said(&place, &format!("{words} --machine m.toml --out out"));
+        let found = rejection(&place, &format!("{words} --machine m.toml --out out"));
         assert!(found.contains(expected), "{words}:\n  {found}\n  {expected}");
     };
     check("small.toml -p linux,dsf", "there is no policy \"dsf\" (did you mean dfs?)");
@@ -66,17 +64,17 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
     );
     check("small.toml --csv profiles", "cannot write profiles: it is a folder");
     check("small.toml --solo", "--solo applies to --host live");
-    assert!(said(&place, "small.toml --machine nowhere.toml --out out").contains("nowhere.toml"));
-    let bare = tool::run(&["compare"]);
-    assert_eq!(bare.status.code(), Some(2));
-    assert!(tool::text(&bare.stderr).contains("<WORKLOAD>"));
+    assert!(
+        rejection(&place, "small.toml --machine nowhere.toml --out out").contains("nowhere.toml")
+    );
+    assert!(tool::rejection(&mut tool::command(&["compare"])).contains("<WORKLOAD>"));
 }
 
 #[test]
-fn live_what_only_a_simulated_machine_can_do_is_refused() {
+fn options_of_the_simulated_machine_are_rejected_for_live_runs() {
     let place = Place::new();
     let check = |words: &str, expected: &str| {
-        let found = said(&place, &format!("small.toml --host live --out out {words}"));
+        let found = rejection(&place, &format!("small.toml --host live --out out {words}"));
         assert!(found.contains(expected), "{words}:\n  {found}\n  {expected}");
     };
     check("--machine m.toml", "--machine applies to a simulated machine");
@@ -90,7 +88,7 @@ fn live_what_only_a_simulated_machine_can_do_is_refused() {
 }
 
 #[test]
-fn the_folder_of_another_comparison_is_left_as_it_is() {
+fn the_folder_of_another_comparison_is_not_changed() {
     let place = Place::new();
     place.compared("small.toml -p linux,spread --seeds 2", "first");
     let before = place.runs("first");
@@ -101,32 +99,32 @@ fn the_folder_of_another_comparison_is_left_as_it_is() {
         ("small.toml -p linux,spread --seeds 2 --chance off", "other options"),
         ("small.toml -p linux,spread --seeds 2 --interleave", "other options"),
     ] {
-        let told = place.compare(&format!("{words} --machine m.toml --out first"));
-        assert_eq!(told.status.code(), Some(2), "{words}");
+        let line =
+            tool::rejection(&mut place.command(&format!("{words} --machine m.toml --out first")));
         let expected = format!(
             "evenkeel: first holds another comparison ({what}): choose another folder with --out\n"
         );
-        assert_eq!(tool::text(&told.stderr), expected);
+        assert_eq!(line, expected);
     }
     place.write("first/runs.jsonl", "{\"compare\":99}\n");
-    let told = place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out first");
-    assert!(tool::text(&told.stderr).contains("(another version of the file)"));
+    let output = place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out first");
+    assert!(tool::text(&output.stderr).contains("(another version of the file)"));
     place.write("first/runs.jsonl", &text);
     place.workload("small", 2);
-    let told = place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out first");
-    assert!(tool::text(&told.stderr).contains("(other workloads)"));
+    let output = place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out first");
+    assert!(tool::text(&output.stderr).contains("(other workloads)"));
     assert_eq!(place.runs("first"), before);
 }
 
 #[test]
-fn another_baseline_is_another_look_at_the_same_runs() {
+fn another_baseline_reuses_the_runs() {
     let place = Place::new();
     let one = place.compared("small.toml -p linux,spread --seeds 6", "out");
     let runs = place.runs("out");
     let other = place.compared("small.toml -p linux,spread --seeds 6 --baseline spread", "out");
-    assert_eq!(place.runs("out"), runs, "nothing ran again");
-    let ratio = |told: &serde_json::Value, idx: usize| {
-        told["summary"][idx]["ratio_to_baseline"].as_f64().expect("known")
+    assert_eq!(place.runs("out"), runs, "no run is repeated");
+    let ratio = |output: &serde_json::Value, idx: usize| {
+        output["summary"][idx]["ratio_to_baseline"].as_f64().expect("known")
     };
     assert!((ratio(&one, 1) * ratio(&other, 0) - 1.0).abs() < 1e-12);
 }

@@ -1,35 +1,35 @@
-//! What hwloc says of a recorded machine: the few facts that evenkeel reads too, out of its XML.
+//! The topology of a recorded machine in the XML of hwloc: the facts that evenkeel reads too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Bytes, CpuId, CpuSet, NodeId};
 use roxmltree::{Document, Node, ParsingOptions};
 
-/// A machine as hwloc wrote it down.
-pub struct Truth {
-    /// CPUs that are there, the offline ones too.
+/// A machine as exported by hwloc.
+pub struct HwlocMachine {
+    /// Present CPUs, including offline ones.
     pub present: CpuSet,
-    /// CPUs that were online and that the recorder was allowed to use; hwloc lists no others.
+    /// Online CPUs in the cpuset of the recording process.
     pub usable: CpuSet,
-    /// Cores, with CPUs that the recorder could not use.
+    /// Cores, including CPUs outside that cpuset.
     pub cores: BTreeSet<CpuSet>,
     /// The topmost cache above each CPU.
     pub llcs: BTreeSet<(CpuSet, Option<Bytes>)>,
     /// CPUs and memory of each node.
     pub nodes: BTreeMap<NodeId, (CpuSet, Option<Bytes>)>,
-    /// From a node to a node; empty where hwloc tells none.
+    /// SLIT distances from a node to a node; empty if unknown.
     pub distances: BTreeMap<(NodeId, NodeId), u32>,
-    /// Kinds of cores, slowest first where hwloc ranks them.
+    /// Core kinds, slowest first if hwloc ranks them.
     pub kinds: Vec<CpuSet>,
 }
 
-impl Truth {
+impl HwlocMachine {
     pub fn parse(xml: &str) -> Self {
         let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
         let document = Document::parse_with_options(xml, options).expect("hwloc writes XML");
         let root = document.root_element();
-        let machine = of_type(root, "Machine").next().expect("there is a machine");
-        Truth {
+        let machine = of_type(root, "Machine").next().expect("a machine");
+        HwlocMachine {
             present: cpus(machine, "complete_cpuset"),
             usable: cpus(machine, "cpuset").and(&cpus(machine, "allowed_cpuset")),
             cores: of_type(root, "Core").map(|core| cpus(core, "complete_cpuset")).collect(),
@@ -85,7 +85,7 @@ fn kinds(root: Node<'_, '_>) -> Vec<CpuSet> {
     ranked.into_iter().map(|(_, cpus)| cpus).collect()
 }
 
-/// hwloc leaves a size out when it is not known, or zero.
+/// A size is absent or 0 if it is unknown.
 fn size(node: Node<'_, '_>, name: &str) -> Option<Bytes> {
     node.attribute(name).and_then(|text| text.parse().ok()).filter(|&size| size != 0).map(Bytes)
 }
@@ -94,7 +94,7 @@ fn number(node: Node<'_, '_>, name: &str) -> u32 {
     node.attribute(name).expect(name).parse().expect("a number")
 }
 
-/// hwloc's masks: words of 32 bits, highest first, each with `0x`; a zero word may be left empty.
+/// Parses a mask: words of 32 bits, highest first, each with `0x`; a zero word may be empty.
 fn cpus(node: Node<'_, '_>, name: &str) -> CpuSet {
     let text = node.attribute(name).unwrap_or("0x0");
     let mut set = CpuSet::new();

@@ -149,50 +149,46 @@ fn can_nobody_execute() -> bool {
 #[test]
 fn pid_selects_the_process_and_its_children() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (go, told) = (folder.path().join("go"), folder.path().join("told"));
+    let (go, pid_file) = (folder.path().join("go"), folder.path().join("child"));
     let script = format!(
-        "while [ ! -e {go} ]; do sleep 0.05; done; sh -c '{BURN}' & echo $! > {told}.new; \
-         mv {told}.new {told}; wait",
+        "while [ ! -e {go} ]; do sleep 0.05; done; sh -c '{BURN}' & echo $! > {file}.new; \
+         mv {file}.new {file}; wait",
         go = go.display(),
-        told = told.display()
+        file = pid_file.display()
     );
     let (parent, other) = (Program::shell(&script), Program::shell(BURN));
     let mut watch = Watch::new(&["--pid", &parent.pid().to_string()]);
     watch.until("its first state", |status| status["n_known"].as_u64().is_some());
     std::fs::write(&go, "").expect("permitted");
-    let child = || std::fs::read_to_string(&told).ok()?.trim().parse::<u32>().ok();
+    let child = || std::fs::read_to_string(&pid_file).ok()?.trim().parse::<u32>().ok();
     watch.until("the child", |status| {
         let managed = status["managed"].as_array();
         managed.is_some_and(|all| all.iter().any(|one| child().is_some_and(|c| one["pid"] == c)))
     });
     watch.wait_until_managed(&[], &[&other]);
     let child = child().expect("the script wrote it");
-    let born_ticks =
-        linux::procfs::stat("/".as_ref(), child).expect("it is running").start_time_ticks;
-    super::kill(base::TaskId { tid: child, start_time_ticks: born_ticks });
+    super::kill(child);
     assert_eq!(watch.end().1, Some(0));
 }
 
 #[test]
 fn watch_ends_when_all_selected_processes_and_their_children_have_exited() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let told = folder.path().join("told");
+    let pid_file = folder.path().join("child");
     let script =
-        format!("sleep 600 & echo $! > {t}.new; mv {t}.new {t}; {BURN}", t = told.display());
+        format!("sleep 600 & echo $! > {t}.new; mv {t}.new {t}; {BURN}", t = pid_file.display());
     let parent = Program::shell(&script);
     let mut watch = Watch::new(&["--pid", &parent.pid().to_string()]);
     watch.wait_until_managed(&[&parent], &[]);
-    let child = std::fs::read_to_string(&told)
+    let child: u32 = std::fs::read_to_string(&pid_file)
         .expect("the script wrote it")
         .trim()
         .parse()
         .expect("a number");
-    let born_ticks =
-        linux::procfs::stat("/".as_ref(), child).expect("it is running").start_time_ticks;
     drop(parent);
     watch.until("its end", |status| status["managed"].as_array().is_some_and(Vec::is_empty));
     assert!(watch.program.0.try_wait().expect("permitted").is_none(), "its child is running");
-    super::kill(base::TaskId { tid: child, start_time_ticks: born_ticks });
+    super::kill(child);
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = watch.program.0.try_wait().expect("permitted") {

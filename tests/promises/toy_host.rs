@@ -1,5 +1,4 @@
-//! A make-believe host for tests of everything that listens: jobs need so much CPU time, CPUs are
-//! shared evenly, and nothing costs anything. It claims nothing about real machines.
+//! A test host without physics: jobs need CPU time, CPUs are shared equally, and actions cost nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +12,19 @@ use sched::{
 };
 use topology::Machine;
 
-/// What a job will do.
+/// A job and its behaviour.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Its line of the workload.
+    /// The job.
     pub job: Job,
-    /// CPU time that it needs.
+    /// Its CPU time.
     pub work: Nanos,
-    /// How it ends.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// It cannot be started, for this reason.
+    /// Its start fails with this error.
     pub broken: Option<String>,
-    /// Somebody binds it elsewhere after so much CPU time.
-    pub meddled: Option<(Nanos, CpuSet)>,
+    /// Another process sets this affinity after this CPU time.
+    pub rebound: Option<(Nanos, CpuSet)>,
 }
 
 #[derive(Clone, Debug)]
@@ -36,8 +35,8 @@ struct Running {
     used: Nanos,
     waited: Nanos,
     n_migrations: u64,
-    /// Stands for the birth time of its task.
-    birth: u64,
+    /// The start time of its task, in starts.
+    start_number: u64,
 }
 
 /// The host.
@@ -49,8 +48,8 @@ pub struct Scripted {
     waiting: Vec<JobId>,
     due: Vec<JobId>,
     ended: Vec<(JobId, JobExit)>,
-    meddled: Vec<(JobId, CpuSet)>,
-    gone: Vec<TaskId>,
+    rebound: Vec<(JobId, CpuSet)>,
+    exited: Vec<TaskId>,
     at: Nanos,
     next_interval: Nanos,
     interval: Nanos,
@@ -62,7 +61,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// `misses`: tasks tell their cache misses.
+    /// `misses`: tasks have cache miss counters.
     pub fn new(machine: Machine, parts: Vec<Part>, misses: bool, seed: u64) -> Self {
         Scripted {
             machine,
@@ -71,8 +70,8 @@ impl Scripted {
             running: BTreeMap::new(),
             due: Vec::new(),
             ended: Vec::new(),
-            meddled: Vec::new(),
-            gone: Vec::new(),
+            rebound: Vec::new(),
+            exited: Vec::new(),
             at: Nanos::ZERO,
             next_interval: Nanos::from_millis(250),
             interval: Nanos::from_millis(250),
@@ -84,7 +83,7 @@ impl Scripted {
         }
     }
 
-    /// The jobs, as a header and an engine want them.
+    /// The jobs.
     pub fn jobs(&self) -> Vec<Job> {
         self.parts.iter().map(|part| part.job.clone()).collect()
     }
@@ -93,12 +92,12 @@ impl Scripted {
         self.running.values().filter(|one| one.cpu == cpu).count()
     }
 
-    fn calmest(&self, among: &CpuSet) -> CpuId {
-        let calm = among.iter().min_by_key(|&cpu| (self.n_on(cpu), cpu));
-        calm.unwrap_or_default()
+    fn least_busy(&self, among: &CpuSet) -> CpuId {
+        let quiet = among.iter().min_by_key(|&cpu| (self.n_on(cpu), cpu));
+        quiet.unwrap_or_default()
     }
 
-    /// Lets everything run until then.
+    /// Runs all jobs until `to`.
     fn pass(&mut self, to: Nanos) {
         let time = to.saturating_sub(self.at);
         let mut n_on: BTreeMap<CpuId, u64> = BTreeMap::new();
@@ -111,7 +110,7 @@ impl Scripted {
         self.at = to;
     }
 
-    /// How long until a running job has what it needs.
+    /// Time of the first exit.
     fn first_end(&self) -> Option<Nanos> {
         let left = self.running.iter().map(|(id, one)| {
             let need = self.parts[id.index()].work.saturating_sub(one.used);
@@ -131,11 +130,11 @@ impl Scripted {
             || self.waiting.iter().any(|&id| !self.restarts(id));
         for id in over {
             let one = self.running.remove(&id).expect("it was found there");
-            let again = self.restarts(id) && others_run && !self.stopping;
-            let end = self.end_of(id, &one, again);
-            self.gone.push(task_of(id, one.birth));
+            let restarts = self.restarts(id) && others_run && !self.stopping;
+            let end = self.end_of(id, &one, restarts);
+            self.exited.push(task_of(id, one.start_number));
             self.ended.push((id, end));
-            if again {
+            if restarts {
                 self.due.push(id);
             }
         }
@@ -145,13 +144,13 @@ impl Scripted {
         self.parts[id.index()].job.ending == Ending::RestartUntilOthersDone
     }
 
-    fn end_of(&self, id: JobId, one: &Running, again: bool) -> JobExit {
+    fn end_of(&self, id: JobId, one: &Running, restarts: bool) -> JobExit {
         let part = &self.parts[id.index()];
-        let whole = part.work <= one.used;
+        let is_complete = part.work <= one.used;
         JobExit {
-            status: if whole { part.status } else { ExitStatus::Signaled(15) },
-            stopped_by_host: !whole,
-            restarts: again,
+            status: if is_complete { part.status } else { ExitStatus::Signaled(15) },
+            stopped_by_host: !is_complete,
+            restarts,
             wall: self.at.saturating_sub(one.started),
             user: Nanos(one.used.0 / 10 * 9),
             system: Nanos(one.used.0 / 10),
@@ -169,7 +168,7 @@ impl Scripted {
         }
     }
 
-    /// What a kernel does: unbound jobs go to calmer CPUs.
+    /// Moves unbound jobs to CPUs with fewer jobs, like a kernel.
     fn balance(&mut self) {
         let unbound: Vec<JobId> = self
             .running
@@ -180,23 +179,23 @@ impl Scripted {
         for id in unbound {
             let one = &self.running[&id];
             let among = one.bound.clone().unwrap_or_else(|| self.machine.allowed().clone());
-            let calm = self.calmest(&among);
+            let quiet = self.least_busy(&among);
             let restless = self.rng.below(6) == 0;
-            if self.n_on(calm) + 1 < self.n_on(one.cpu) || restless {
+            if self.n_on(quiet) + 1 < self.n_on(one.cpu) || restless {
                 let one = self.running.get_mut(&id).expect("it runs");
-                one.n_migrations += u64::from(one.cpu != calm);
-                one.cpu = calm;
+                one.n_migrations += u64::from(one.cpu != quiet);
+                one.cpu = quiet;
             }
         }
     }
 
-    fn meddle(&mut self) {
+    fn rebind(&mut self) {
         for (id, one) in &mut self.running {
             let part = &mut self.parts[id.index()];
-            if let Some((_, cpus)) = part.meddled.take_if(|(after, _)| *after <= one.used) {
+            if let Some((_, cpus)) = part.rebound.take_if(|(after, _)| *after <= one.used) {
                 one.bound = Some(cpus.clone());
                 one.cpu = cpus.first().unwrap_or(one.cpu);
-                self.meddled.push((*id, cpus));
+                self.rebound.push((*id, cpus));
             }
         }
     }
@@ -212,7 +211,7 @@ impl Scripted {
             _ => None,
         });
         let among = bound.clone().unwrap_or_else(|| self.machine.allowed().clone());
-        let cpu = self.calmest(&among);
+        let cpu = self.least_busy(&among);
         self.n_starts += 1;
         let one = Running {
             started: self.at,
@@ -221,10 +220,11 @@ impl Scripted {
             used: Nanos::ZERO,
             waited: Nanos::ZERO,
             n_migrations: 0,
-            birth: self.n_starts,
+            start_number: self.n_starts,
         };
         self.running.insert(id, one);
-        let done = |deed, n| Outcome { target, action: deed, result: OutcomeResult::Done { n } };
+        let done =
+            |action, n| Outcome { target, action: action, result: OutcomeResult::Done { n } };
         let mut outcomes: Vec<Outcome> =
             bound.into_iter().map(|cpus| done(Some(Action::Place(cpus)), 1)).collect();
         outcomes.extend(plan.for_job(id).filter_map(|action| match action {
@@ -237,10 +237,10 @@ impl Scripted {
         outcomes
     }
 
-    fn act(&mut self, ask: &sched::Request) -> Option<Outcome> {
-        let Target::Job(id) = ask.target else { return None };
+    fn act(&mut self, request: &sched::Request) -> Option<Outcome> {
+        let Target::Job(id) = request.target else { return None };
         let one = self.running.get_mut(&id)?;
-        let deed = match &ask.action {
+        let action = match &request.action {
             Action::Place(cpus) => {
                 one.bound = Some(cpus.clone());
                 if !cpus.contains(one.cpu) {
@@ -256,16 +256,16 @@ impl Scripted {
             Action::MemoryPolicy(_) | Action::MovePages { .. } => return None,
         };
         Some(Outcome {
-            target: ask.target,
-            action: Some(deed),
+            target: request.target,
+            action: Some(action),
             result: OutcomeResult::Done { n: 1 },
         })
     }
 }
 
-/// A task of its own for each start of a job.
-fn task_of(id: JobId, birth: u64) -> TaskId {
-    TaskId { tid: 1000 + id.0, start_time_ticks: birth }
+/// The task of a start of a job.
+fn task_of(id: JobId, start_number: u64) -> TaskId {
+    TaskId { tid: 1000 + id.0, start_time_ticks: start_number }
 }
 
 impl Host for Scripted {
@@ -286,7 +286,7 @@ impl Host for Scripted {
         if self.next_interval <= self.at {
             self.next_interval += self.interval;
             self.balance();
-            self.meddle();
+            self.rebind();
             causes.push(Cause::Interval);
         }
         while self.waiting.first().is_some_and(|id| self.parts[id.index()].job.start <= self.at) {
@@ -305,7 +305,7 @@ impl Host for Scripted {
         let mut jobs: Vec<JobEvent> =
             self.ended.drain(..).map(|(id, end)| JobEvent::Ended(id, Box::new(end))).collect();
         jobs.extend(
-            self.meddled
+            self.rebound
                 .drain(..)
                 .map(|(id, cpus)| JobEvent::Unmanaged(id, UnmanagedCause::AffinityChanged(cpus))),
         );
@@ -314,7 +314,7 @@ impl Host for Scripted {
             let class = self.parts[id.index()].job.class.unwrap_or_default();
             let misses = one.used.0 / 1_000_000 * class.controller_ops_per_ms();
             TaskSample {
-                task: task_of(id, one.birth),
+                task: task_of(id, one.start_number),
                 process: 1000 + id.0,
                 job: id,
                 cpu_time: one.used,
@@ -333,7 +333,7 @@ impl Host for Scripted {
         Ok(Sample {
             jobs,
             tasks: self.running.iter().filter(|_| interval).map(task).collect(),
-            exited: self.gone.drain(..).collect(),
+            exited: self.exited.drain(..).collect(),
             nodes: Vec::new(),
             llcs: Vec::new(),
             mon_groups: Vec::new(),
@@ -353,9 +353,9 @@ impl Host for Scripted {
         let about_others = plan
             .requests()
             .iter()
-            .filter(|ask| !due.iter().any(|&id| ask.target == Target::Job(id)));
-        for ask in about_others {
-            outcomes.extend(self.act(ask));
+            .filter(|request| !due.iter().any(|&id| request.target == Target::Job(id)));
+        for request in about_others {
+            outcomes.extend(self.act(request));
         }
         outcomes
     }
@@ -366,7 +366,7 @@ impl Host for Scripted {
     }
 }
 
-/// A part that ends well: name, class, start in ms, CPU time in ms.
+/// A part with exit status 0: name, class, start in ms, CPU time in ms.
 pub fn part(id: u32, name: &str, class: Option<u8>, start_ms: u64, work_ms: u64) -> Part {
     let job = Job {
         start: Nanos::from_millis(start_ms),
@@ -383,6 +383,6 @@ pub fn part(id: u32, name: &str, class: Option<u8>, start_ms: u64, work_ms: u64)
         work: Nanos::from_millis(work_ms),
         status: ExitStatus::Exited(0),
         broken: None,
-        meddled: None,
+        rebound: None,
     }
 }

@@ -1,5 +1,7 @@
-//! From the kernel's bytes to what a policy sees: streams of machines with counters, written from the
-//! kernel's documentation by a program that shares no code with the reader.
+//! Recorded streams of machines with counters: replay derives the values that the recordings contain.
+//!
+//! The streams and their expected values (`*.truth.json`) were written by a separate program from the kernel
+//! documentation; it shares no code with the reader.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,28 +17,21 @@ fn streams() -> PathBuf {
     tool::root().join("fixtures/streams")
 }
 
-/// What a command prints that succeeds.
-fn succeeds(args: &[&str]) -> String {
-    let out = tool::run(args);
-    assert!(out.status.success(), "{args:?}: {}", tool::text(&out.stderr));
-    tool::text(&out.stdout)
-}
-
-/// What replaying a stream shows, a JSON value a turn.
-fn shown(name: &str) -> Vec<Value> {
+/// The turns that `replay --json` prints for a stream.
+fn replayed(name: &str) -> Vec<Value> {
     let path = streams().join(format!("{name}.stream"));
-    let out = succeeds(&["replay", "--json", path.to_str().expect("UTF-8")]);
+    let out = tool::success(&["replay", "--json", path.to_str().expect("UTF-8")]);
     out.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 
-/// Compares every figure of the truth with what is shown; what the truth leaves out is not compared,
-/// except that nothing may be counted of a task that the truth does not know.
+/// Compares every expected value with the replayed one. Replayed values without an expected value are not compared,
+/// but an unexpected task is an error.
 fn check(name: &str) {
-    let shown = shown(name);
+    let shown = replayed(name);
     let text =
         std::fs::read_to_string(streams().join(format!("{name}.truth.json"))).expect("a truth");
     let truth: Vec<Value> = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(shown.len(), truth.len() + 1, "the first turn is where counting begins");
+    assert_eq!(shown.len(), truth.len() + 1, "counting starts in the first turn");
     for (shown, truth) in shown[1..].iter().zip(&truth) {
         let turn = &truth["turn"];
         let same = |what: &str, shown: &Value, truth: &Value| {
@@ -79,15 +74,15 @@ fn check_list(
     assert_eq!(shown.len(), truth.len(), "{list}");
     for entry in shown {
         let number = entry[key].to_string();
-        let told = truth.get(&number).and_then(Value::as_object).expect("an entry of the truth");
-        for (field, value) in told {
+        let expected = truth.get(&number).and_then(Value::as_object).expect("an expected entry");
+        for (field, value) in expected {
             same(&format!("{list} {number} {field}"), &entry[replay_key(field)], value);
         }
         if list == "llcs" {
             same(
-                "what is told of it",
+                "has traffic",
                 &entry.get("total_bytes").is_some().into(),
-                &told.contains_key("total_bytes").into(),
+                &expected.contains_key("total_bytes").into(),
             );
         }
     }
@@ -96,28 +91,27 @@ fn check_list(
 #[test]
 fn two_intel_sockets_with_shared_counters_wrapping_controllers_and_an_unavailable_cache() {
     check("intel-skylake-2s");
-    let first = &shown("intel-skylake-2s")[0];
-    let said = first["degraded"].to_string();
-    assert!(!said.contains("not counted"), "{said}");
+    let warnings = replayed("intel-skylake-2s")[0]["degraded"].to_string();
+    assert!(!warnings.contains("not counted"), "{warnings}");
 }
 
 #[test]
-fn the_first_look_is_where_counting_begins() {
+fn all_counts_of_the_first_turn_are_zero() {
     for name in ["recorded-software", "intel-skylake-2s", "amd-zen4"] {
-        let first = &shown(name)[0];
+        let first = &replayed(name)[0];
         for task in first["tasks"].as_array().expect("a list") {
             assert_eq!(task["cpu_ns"], 0, "{name}: {task}");
-            let counted = task["counters"].as_object().into_iter().flatten();
-            counted.for_each(|(what, grown)| assert_eq!(grown, 0, "{name}: {what}"));
+            let counters = task["counters"].as_object().into_iter().flatten();
+            counters.for_each(|(event, count)| assert_eq!(count, 0, "{name}: {event}"));
         }
     }
 }
 
 #[test]
-fn loads_that_a_recording_cannot_tell_are_none_and_not_zeros() {
+fn loads_without_recorded_bandwidth_are_absent_not_zero() {
     let path = streams().join("recorded-software.stream");
     let path = path.to_str().expect("UTF-8");
-    let out = succeeds(&["replay", "--json", "--signal", "loads=bandwidth", path]);
+    let out = tool::success(&["replay", "--json", "--signal", "loads=bandwidth", path]);
     for line in out.lines() {
         let turn: Value = serde_json::from_str(line).expect("JSON");
         assert_eq!((&turn["tier"], turn.get("loads")), (&"none".into(), None));
@@ -125,40 +119,40 @@ fn loads_that_a_recording_cannot_tell_are_none_and_not_zeros() {
 }
 
 #[test]
-fn counters_that_somebody_else_holds_are_absent_and_said_once() {
-    let said: Vec<String> =
-        shown("intel-skylake-2s").iter().map(|turn| turn["degraded"].to_string()).collect();
-    let n_said = said.iter().filter(|text| text.contains("another profiler occupies")).count();
-    assert_eq!(n_said, 1, "{said:?}");
+fn counters_reserved_by_another_program_are_absent_and_reported_once() {
+    let warnings: Vec<String> =
+        replayed("intel-skylake-2s").iter().map(|turn| turn["degraded"].to_string()).collect();
+    let n_reported = warnings.iter().filter(|text| text.contains("held by somebody else")).count();
+    assert_eq!(n_reported, 1, "{warnings:?}");
 }
 
 #[test]
-fn a_task_that_wanders_between_kinds_of_cores_is_counted_on_both() {
+fn a_task_that_migrates_between_core_kinds_is_counted_on_both() {
     check("intel-hybrid");
 }
 
 #[test]
-fn a_thread_that_comes_and_goes_counts_once() {
+fn a_short_lived_thread_is_counted_once() {
     check("amd-zen4");
 }
 
 #[test]
-fn a_recording_whose_groups_were_cut_otherwise_is_read_as_it_was_recorded() {
+fn a_recording_with_other_counter_groups_is_replayed_with_its_own() {
     check("amd-zen4-wide");
-    let said = shown("amd-zen4-wide")[0]["degraded"].to_string();
-    assert!(!said.contains("does not count"), "{said}");
+    let warnings = replayed("amd-zen4-wide")[0]["degraded"].to_string();
+    assert!(!warnings.contains("does not count"), "{warnings}");
 }
 
 #[test]
-fn a_processor_that_counts_reads_only_says_what_it_has() {
+fn a_memory_controller_without_known_events_is_reported() {
     check("arm-neoverse-n1");
-    let said = shown("arm-neoverse-n1")[0]["degraded"].to_string();
-    assert!(said.contains("knows no event of arm_cmn_0"), "{said}");
+    let warnings = replayed("arm-neoverse-n1")[0]["degraded"].to_string();
+    assert!(warnings.contains("knows no event of arm_cmn_0"), "{warnings}");
 }
 
 #[test]
-fn what_a_real_kernel_said_of_software_events_is_read_again() {
-    let turns = shown("recorded-software");
+fn a_recording_of_software_events_on_a_real_kernel_is_replayed() {
+    let turns = replayed("recorded-software");
     let counted: BTreeSet<String> = (turns.iter())
         .flat_map(|turn| turn["tasks"].as_array().expect("a list"))
         .filter_map(|task| task["counters"].as_object())
@@ -166,38 +160,38 @@ fn what_a_real_kernel_said_of_software_events_is_read_again() {
         .collect();
     let all = ["context-switches", "cpu-migrations", "page-faults", "task-clock"];
     assert_eq!(counted, all.map(str::to_owned).into());
-    // The shell slept and its children worked: they are counted with it, unseen as they were.
+    // The shell slept while its unsampled children ran: their events count for it.
     let clock = |turn: &Value| turn["tasks"][0]["counters"]["task-clock"].as_u64().unwrap_or(0);
     let own = |turn: &Value| turn["tasks"][0]["cpu_ns"].as_u64().unwrap_or(0);
     let (clocks, owns): (u64, u64) =
         (turns[1..].iter().map(clock).sum(), turns[1..].iter().map(own).sum());
-    assert!(2 * owns < clocks, "{owns} ns of its own, {clocks} ns with its children");
+    assert!(2 * owns < clocks, "{owns} ns alone, {clocks} ns with its children");
 }
 
 #[test]
 fn a_stream_replays_to_the_same_bytes_every_time() {
     let path = streams().join("intel-skylake-2s.stream");
     let path = path.to_str().expect("UTF-8");
-    let replay = || succeeds(&["replay", "--json", "--policy", "dfs", path]);
+    let replay = || tool::success(&["replay", "--json", "--policy", "dfs", path]);
     assert_eq!(replay(), replay());
 }
 
-/// Plays a stream to its end, or to the first thing wrong with it.
-fn play(path: &Path) -> Result<usize, stream::StreamError> {
+/// Replays a stream to its end or first error. Returns the number of turns.
+fn replay_file(path: &Path) -> Result<usize, stream::StreamError> {
     let mut recorded = stream::read(path)?;
     let machine = recorded.machine.clone();
     let jobs = recorded.header.jobs.iter().map(|job| job.pid).zip((0..).map(JobId)).collect();
-    let mut listener = StreamCollectors::open(&mut recorded, &machine, jobs);
+    let mut collectors = StreamCollectors::open(&mut recorded, &machine, jobs);
     let mut n_turns = 0;
     while recorded.next_turn()?.is_some() {
-        listener.sample(&mut recorded, n_turns == 0);
+        collectors.sample(&mut recorded, n_turns == 0);
         n_turns += 1;
     }
     Ok(n_turns)
 }
 
 #[test]
-fn a_damaged_stream_is_one_clear_line_with_its_number_and_never_a_panic() {
+fn a_damaged_stream_is_one_error_line_with_its_position_and_no_panic() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("damaged.stream");
     let (mut n_wrong, mut rng) = (0, Rng::new(5));
@@ -218,35 +212,33 @@ fn a_damaged_stream_is_one_clear_line_with_its_number_and_never_a_panic() {
                 }
             }
             std::fs::write(&path, &bytes).expect("written");
-            let Err(error) = play(&path) else { continue };
+            let Err(error) = replay_file(&path) else { continue };
             let text = error.to_string();
             assert!(text.contains("damaged.stream:") && !text.contains('\n'), "{text}");
             n_wrong += 1;
         }
     }
-    assert!(100 < n_wrong, "only {n_wrong} of 240 were found out");
+    assert!(100 < n_wrong, "only {n_wrong} of 240 were detected");
 }
 
 #[test]
-fn recording_refuses_what_is_wrong_before_it_starts_anything() {
+fn invalid_recordings_are_rejected_before_any_program_starts() {
     let folder = tempfile::tempdir().expect("a folder");
-    let there = folder.path().join("there.stream");
-    std::fs::write(&there, "x").expect("written");
+    let existing = folder.path().join("existing.stream");
+    std::fs::write(&existing, "x").expect("written");
     let new = folder.path().join("new.stream");
-    for (args, said) in [
+    for (args, expected) in [
         (vec!["record", "-o", new.to_str().expect("UTF-8")], "no process to record"),
         (vec!["record", "--pid", "4194303", "-o", new.to_str().expect("UTF-8")], "no such process"),
-        (vec!["record", "-o", there.to_str().expect("UTF-8"), "--", "true"], "already exists"),
+        (vec!["record", "-o", existing.to_str().expect("UTF-8"), "--", "true"], "already exists"),
         (
             vec!["record", "-o", new.to_str().expect("UTF-8"), "--", "no-such-program-here"],
             "cannot start",
         ),
-        (vec!["replay", there.to_str().expect("UTF-8")], "not an evenkeel journal"),
+        (vec!["replay", existing.to_str().expect("UTF-8")], "not an evenkeel journal"),
     ] {
-        let out = tool::run(&args);
-        let line = tool::text(&out.stderr);
-        assert_eq!(out.status.code(), Some(2), "{args:?}: {line}");
-        assert!(line.contains(said), "{args:?}: {line}");
+        let line = tool::rejection(&mut tool::command(&args));
+        assert!(line.contains(expected), "{args:?}: {line}");
         assert!(!new.exists(), "{args:?}");
     }
 }
@@ -256,7 +248,18 @@ fn a_recording_of_this_machine_can_be_taken_and_replayed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("now.stream");
     let out = path.to_str().expect("UTF-8");
-    succeeds(&["record", "--for", "200ms", "--interval", "50ms", "-o", out, "--", "sleep", "30"]);
-    let n_turns = play(&path).expect("a stream");
+    tool::success(&[
+        "record",
+        "--for",
+        "200ms",
+        "--interval",
+        "50ms",
+        "-o",
+        out,
+        "--",
+        "sleep",
+        "30",
+    ]);
+    let n_turns = replay_file(&path).expect("a stream");
     assert!(2 <= n_turns, "{n_turns} turns");
 }

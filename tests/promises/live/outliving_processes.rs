@@ -1,11 +1,11 @@
 //! Processes that outlive their job are found, ended and reported.
 
-use super::command::Run;
-use super::play::{Play, lives};
+use super::live_run::{LiveRun, is_running};
+use super::run_process::Run;
 
 #[test]
 fn a_process_started_by_an_orphan_during_its_end_is_ended() {
-    let mut play = Play::new(
+    let mut run = LiveRun::new(
         r#"
         [[job]]
         name = "a"
@@ -15,10 +15,10 @@ fn a_process_started_by_an_orphan_during_its_end_is_ended() {
         """
         "#,
     );
-    play.finish();
-    let output = play.world.read("a.out");
+    run.finish();
+    let output = run.world.read("a.out");
     assert_eq!(output.lines().count(), 2, "{output}");
-    assert!(!output.lines().any(|pid| lives(pid.parse().expect("a number"))), "{output}");
+    assert!(!output.lines().any(|pid| is_running(pid.parse().expect("a number"))), "{output}");
 }
 
 /// Job `a` leaves a process without its process group and environment; job `b` runs at the same time.
@@ -37,7 +37,7 @@ fn a_process_without_group_and_environment_of_its_job_is_ended_with_the_run_and_
     let (status, errors, world) = run.end();
     assert!(status.success(), "{errors}");
     let pid = world.read("out/jobs/a.out").trim().parse().expect("a number");
-    assert!(!lives(pid));
+    assert!(!is_running(pid));
     // Its job is known only if it was sampled before its parent exited.
     let journal = world.read("out/journal.jsonl");
     let is_reported = journal.contains("without a job's group and environment");
@@ -51,7 +51,7 @@ fn such_a_process_is_assigned_to_the_job_if_there_is_only_one() {
     let (status, errors, world) = run.end();
     assert!(status.success(), "{errors}");
     let pid = world.read("out/jobs/a.out").trim().parse().expect("a number");
-    assert!(!lives(pid));
+    assert!(!is_running(pid));
     let report: serde_json::Value =
         serde_json::from_str(&world.read("out/report.json")).expect("JSON");
     let n_orphans = &report["jobs"][0]["n_orphans"];
@@ -61,7 +61,7 @@ fn such_a_process_is_assigned_to_the_job_if_there_is_only_one() {
 #[test]
 fn cpu_time_of_an_orphan_counts_for_its_job() {
     // The job itself uses almost no CPU time; the orphan counts to a hundred thousand.
-    let mut play = Play::new(
+    let mut run = LiveRun::new(
         r#"
         [[job]]
         name = "a"
@@ -72,16 +72,16 @@ fn cpu_time_of_an_orphan_counts_for_its_job() {
         """
         "#,
     );
-    play.until("the orphan", |play| {
-        let pid = std::fs::read_to_string(play.world.path("a.out")).unwrap_or_default();
-        let tasks = play.story.iter().flat_map(|scene| &scene.sample.tasks);
+    run.until("the orphan", |run| {
+        let pid = std::fs::read_to_string(run.world.path("a.out")).unwrap_or_default();
+        let tasks = run.turns.iter().flat_map(|turn| &turn.sample.tasks);
         pid.trim().parse().is_ok_and(|pid: u32| tasks.into_iter().any(|task| task.process == pid))
     });
-    std::fs::write(play.world.path("go"), "").expect("writable");
-    play.finish();
-    let output = play.world.read("a.err");
+    std::fs::write(run.world.path("go"), "").expect("writable");
+    run.finish();
+    let output = run.world.read("a.err");
     let user = output.split_whitespace().next().and_then(|time| time.strip_prefix("0m"));
     let user: f64 = user.and_then(|t| t.trim_end_matches('s').parse().ok()).expect("seconds");
-    let end = play.ends("a")[0];
+    let end = run.exits("a")[0];
     assert!(0.02 < user && user * 1e9 <= (end.user.0 + 20_000_000) as f64, "{user} {end:?}");
 }

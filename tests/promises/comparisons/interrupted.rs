@@ -1,4 +1,4 @@
-//! Comparisons that are ended on the way, in order and not, and gone on with.
+//! Interrupted and killed comparisons, and their continuation.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::Place;
 use crate::tool;
 
-/// Long enough to be stopped on the way.
+/// Long enough to be interrupted.
 const WORDS: &str = "small.toml -p linux,dfs,spread --seeds 400 --machine m.toml --timelines none";
 
 fn n_lines(place: &Place, out: &str) -> usize {
@@ -14,13 +14,13 @@ fn n_lines(place: &Place, out: &str) -> usize {
         .map_or(0, |text| text.lines().count())
 }
 
-/// A comparison of which some runs are done.
+/// Starts a comparison and waits until `n_least` lines are recorded.
 fn begun(place: &Place, out: &str, n_least: usize) -> Child {
     let mut command = place.command(&format!("{WORDS} --out {out}"));
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let begun = Instant::now();
     while n_lines(place, out) < n_least {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no run finishes");
+        assert!(begun.elapsed() < Duration::from_secs(60), "timeout: no run finishes");
         std::thread::sleep(Duration::from_millis(1));
     }
     child
@@ -32,16 +32,16 @@ fn send(child: &Child, signal: rustix::process::Signal) {
 }
 
 #[test]
-fn interrupted_and_killed_and_gone_on_with_it_is_what_it_would_have_been() {
+fn an_interrupted_and_killed_comparison_resumes_to_the_same_result() {
     let place = Place::new();
     let whole = place.compare(&format!("{WORDS} --out whole --json"));
     assert_eq!(whole.status.code(), Some(0));
 
     let child = begun(&place, "parts", 5);
     send(&child, rustix::process::Signal::INT);
-    let told = child.wait_with_output().expect("it ends");
-    let (text, error) = (tool::text(&told.stdout), tool::text(&told.stderr));
-    assert_eq!(told.status.code(), Some(1), "{error}");
+    let output = child.wait_with_output().expect("it ends");
+    let (text, error) = (tool::text(&output.stdout), tool::text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{error}");
     let n_kept = n_lines(&place, "parts") - 1;
     assert!((4..1200).contains(&n_kept), "{n_kept}");
     assert!(error.contains("evenkeel: interrupted; finished runs are kept; the same command with --out parts resumes"), "{error}");
@@ -63,41 +63,41 @@ fn interrupted_and_killed_and_gone_on_with_it_is_what_it_would_have_been() {
 }
 
 #[test]
-fn two_at_once_in_one_folder_are_refused() {
+fn a_second_comparison_in_the_same_folder_is_rejected() {
     let place = Place::new();
     let mut child = begun(&place, "busy", 3);
-    let told = place.compare(&format!("{WORDS} --out busy"));
+    let output = place.compare(&format!("{WORDS} --out busy"));
     send(&child, rustix::process::Signal::KILL);
     child.wait().expect("it ends");
-    assert_eq!(told.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(2));
     assert_eq!(
-        tool::text(&told.stderr),
+        tool::text(&output.stderr),
         "evenkeel: another evenkeel runs the comparison in busy: wait for it, or choose another folder with --out\n"
     );
 }
 
 #[test]
-fn of_real_programs_a_run_that_was_interrupted_is_not_kept_and_comes_again() {
+fn an_interrupted_live_run_is_discarded_and_repeated() {
     let place = Place::new();
     place.write("live.toml", "[[job]]\nname = \"a\"\nload = \"compute --for 60s\"\n");
     let words = "live.toml -p linux,spread --host live --seeds 1 --out out";
     let mut command = place.command(words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let begun = Instant::now();
-    // Where the job's output goes is made when it starts.
+    // The output file of the job is created at its start.
     while !place.path("out/runs/00000-live-linux-seed-1/jobs/a.out").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it does not begin");
+        assert!(begun.elapsed() < Duration::from_secs(60), "timeout: it does not start");
         std::thread::sleep(Duration::from_millis(5));
     }
     send(&child, rustix::process::Signal::INT);
-    let told = child.wait_with_output().expect("it ends");
-    assert_eq!(told.status.code(), Some(1), "{}", tool::text(&told.stderr));
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{}", tool::text(&output.stderr));
     assert!(
-        tool::text(&told.stdout).contains("0 of 2 runs are done"),
+        tool::text(&output.stdout).contains("0 of 2 runs are done"),
         "{}",
-        tool::text(&told.stdout)
+        tool::text(&output.stdout)
     );
-    assert_eq!(n_lines(&place, "out"), 1, "only whose folder it is");
+    assert_eq!(n_lines(&place, "out"), 1, "only the header");
     let limited = place.compare(&format!("{words} --time-limit 100ms"));
     assert_eq!(limited.status.code(), Some(2), "a time limit makes it another comparison");
     let again = place.compare(
@@ -107,7 +107,7 @@ fn of_real_programs_a_run_that_was_interrupted_is_not_kept_and_comes_again() {
     assert_eq!(place.json("limited")["summary"][0]["n_excluded"], 1);
 }
 
-/// Of months, on more programs than CPUs.
+/// A workload that runs for months, with more jobs than CPUs.
 fn months(place: &Place) {
     let text = place.read("profiles/hungry.profile.toml").replace("3e8", "3e15");
     place.write("profiles/months.profile.toml", &text.replace("\"hungry\"", "\"months\""));
@@ -116,24 +116,24 @@ fn months(place: &Place) {
     place.write("months.toml", job);
 }
 
-/// Interrupted as soon as there is a file; what it says on its error output.
+/// Interrupts a command as soon as a file exists. Returns its standard error.
 fn interrupted(place: &Place, words: &str, file: &str) -> String {
     let mut command = place.command_of(words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let begun = Instant::now();
     while !place.path(file).exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it does not begin");
+        assert!(begun.elapsed() < Duration::from_secs(60), "timeout: it does not start");
         std::thread::sleep(Duration::from_millis(5));
     }
     send(&child, rustix::process::Signal::INT);
-    let told = child.wait_with_output().expect("it ends");
-    let error = tool::text(&told.stderr);
-    assert_eq!(told.status.code(), Some(1), "{error}");
+    let output = child.wait_with_output().expect("it ends");
+    let error = tool::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
     error
 }
 
 #[test]
-fn a_simulated_run_that_is_interrupted_ends_its_journal_and_reports_what_was() {
+fn an_interrupted_simulated_run_completes_its_journal_and_report() {
     let place = Place::new();
     months(&place);
     for policy in ["linux", "dio"] {
@@ -150,30 +150,30 @@ fn a_simulated_run_that_is_interrupted_ends_its_journal_and_reports_what_was() {
 }
 
 #[test]
-fn a_comparison_of_endless_runs_is_interrupted_in_the_middle_of_one() {
+fn a_comparison_is_interrupted_during_a_long_run() {
     let place = Place::new();
     months(&place);
     let words = "compare months.toml -p linux,dio,oracle --seeds 1 --machine m.toml --out out";
     let error = interrupted(&place, words, "out/runs.jsonl");
     assert!(error.contains("evenkeel: interrupted; finished runs are kept"), "{error}");
-    assert_eq!(n_lines(&place, "out"), 1, "only whose folder it is");
+    assert_eq!(n_lines(&place, "out"), 1, "only the header");
 }
 
 #[test]
-fn a_simulated_run_stops_at_the_first_failure_if_that_is_wished() {
+fn with_fail_fast_a_simulated_run_stops_at_the_first_failure() {
     let place = Place::new();
     let small = tool::run(&["machine", "--synthetic", "cores=5 llc=16M mem=1G", "--toml"]);
     place.write("small.machine.toml", &tool::text(&small.stdout));
     let job =
         "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nprofile = \"hungry\"\ncopies = 5\n";
     place.write("tight.toml", job);
-    // Four of five find room.
+    // The memory suffices for four of five jobs.
     for (more, end) in [("", "finished"), (" --fail-fast", "interrupted")] {
         let words = format!(
             "run tight.toml --host sim --machine small.machine.toml -p linux -q -o {end}{more}"
         );
-        let told = place.command_of(&words).output().expect("it starts");
-        assert_eq!(told.status.code(), Some(1), "{}", tool::text(&told.stderr));
+        let output = place.command_of(&words).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(1), "{}", tool::text(&output.stderr));
         let journal = place.read(&format!("{end}/journal.jsonl"));
         let last = journal.lines().last().expect("lines");
         assert!(last.starts_with(&format!("{{\"end\":\"{end}\",")), "{more}: {last}");

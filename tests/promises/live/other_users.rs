@@ -4,8 +4,8 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use super::command::Run;
-use super::play::{lives, mask, signal, two_cpus};
+use super::live_run::{is_running, mask, signal, two_cpus};
+use super::run_process::Run;
 
 /// Waits until a file of a run contains a text.
 fn until(run: &Run, file: &str, text: &str) {
@@ -71,7 +71,7 @@ fn a_job_that_changed_its_user_is_reported_with_the_missing_capability_and_not_a
     let pid = run.lines("a.out", 1)[0];
     signal(run.child.id(), Signal::TERM);
     let (_, errors, world) = run.end();
-    let survived = lives(pid);
+    let survived = is_running(pid);
     signal(pid, Signal::KILL);
     let journal = world.read("out/journal.jsonl");
     assert!(survived, "{errors}");

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 
-use super::play::{World, lives, signal};
+use super::live_run::{World, is_running, signal};
 use crate::tool;
 
 /// An `evenkeel run` process.
@@ -58,7 +58,7 @@ impl Run {
 pub fn have_exited(pids: &[u32]) -> bool {
     (0..10_000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(5));
-        !pids.iter().any(|&pid| lives(pid))
+        !pids.iter().any(|&pid| is_running(pid))
     })
 }
 
@@ -93,7 +93,7 @@ const FAMILY: &str = r#"
 
 #[test]
 fn without_die_with_me_jobs_survive_a_kill_and_restore_restores_their_affinity() {
-    let Some((all, ..)) = super::play::two_cpus() else { return };
+    let Some((all, ..)) = super::live_run::two_cpus() else { return };
     let run = Run::start(FAMILY, &["--policy", "spread", "--quiet"], "exec \"$@\"");
     let pids = run.lines("a.out", 2);
     signal(run.child.id(), Signal::KILL);
@@ -105,8 +105,8 @@ fn without_die_with_me_jobs_survive_a_kill_and_restore_restores_their_affinity()
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(json["files"][0]["verdict"], "settled");
     for &pid in &pids {
-        assert!(lives(pid));
-        assert_eq!(super::play::mask(pid).as_ref(), Some(&all), "{json}");
+        assert!(is_running(pid));
+        assert_eq!(super::live_run::mask(pid).as_ref(), Some(&all), "{json}");
     }
     pids.iter().for_each(|&pid| signal(pid, Signal::KILL));
 }
@@ -137,7 +137,7 @@ fn a_second_sigint_kills_jobs_that_ignore_sigterm() {
     let child = run.child.id();
     for _ in 0..1000 {
         std::thread::sleep(std::time::Duration::from_millis(20));
-        if !lives(pids[0]) {
+        if !is_running(pids[0]) {
             break; // Nobody reaps a process that is signaled later.
         }
         signal(child, Signal::INT);
@@ -169,7 +169,7 @@ fn an_ignored_sighup_ends_neither_run_nor_jobs() {
     signal(run.child.id(), Signal::HUP);
     signal(pids[0], Signal::HUP);
     // Both signals are delivered before the SIGTERM below ends the run.
-    assert!(pids.iter().all(|&pid| lives(pid)));
+    assert!(pids.iter().all(|&pid| is_running(pid)));
     signal(run.child.id(), Signal::TERM);
     let (_, errors, _) = run.end();
     assert!(have_exited(&pids), "{errors}");

@@ -1,10 +1,10 @@
-//! Jobs have monitoring groups of resctrl of their own, where the kernel has them: here in a tree that
-//! stands for the kernel's. What the kernel would count, the job writes itself.
+//! Each job has its own resctrl monitoring group. The test uses a copy of the resctrl file system, and the job itself
+//! writes the counter values that the kernel would write.
 
 use base::{Bytes, JobId, LlcId};
 use sched::CounterReading;
 
-use super::play::{Play, World};
+use super::live_run::{LiveRun, World};
 
 const GROUPS: &str = "resctrl/sys/fs/resctrl/mon_groups";
 
@@ -14,16 +14,16 @@ fn write(world: &World, path: &str, text: &str) {
     std::fs::write(path, text).expect("written");
 }
 
-fn there(world: &World) -> Vec<String> {
-    let entries = std::fs::read_dir(world.path(GROUPS)).expect("there").flatten();
+fn group_names(world: &World) -> Vec<String> {
+    let entries = std::fs::read_dir(world.path(GROUPS)).expect("it exists").flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 #[test]
-fn the_traffic_of_a_job_is_read_from_a_group_that_ends_with_it() {
-    let machine = super::play::machine();
+fn memory_traffic_is_read_from_the_monitoring_group_of_the_job_which_is_removed_at_its_exit() {
+    let machine = super::live_run::machine();
     let Some(llc) = machine.llcs().iter().find(|llc| llc.level == 3) else {
-        println!("not run: this machine has no third cache level");
+        println!("skipped: this machine has no L3 cache");
         return;
     };
     let Some(cpu) = llc.cpus.first() else { return };
@@ -32,7 +32,7 @@ fn the_traffic_of_a_job_is_read_from_a_group_that_ends_with_it() {
     write(&world, &format!("{cache}/level"), "3\n");
     write(&world, &format!("{cache}/id"), "7\n");
     write(&world, "sys/fs/resctrl/mon_data/mon_L3_07/mbm_total_bytes", "9000\n");
-    write(&world, "sys/fs/resctrl/mon_groups/theirs/tasks", "1\n");
+    write(&world, "sys/fs/resctrl/mon_groups/other/tasks", "1\n");
     let root = world.path("resctrl");
     let script = format!(
         "cd {}/evenkeel-*-0-a && mkdir -p mon_data/mon_L3_07 && \
@@ -42,9 +42,9 @@ fn the_traffic_of_a_job_is_read_from_a_group_that_ends_with_it() {
         world.path(GROUPS).display()
     );
     let text = format!("[[job]]\nname = \"a\"\nshell = \"\"\"{script}\"\"\"\n");
-    let mut play = Play::within(world, &text, |options| options.resctrl_root = root);
-    let read = |play: &Play, llc: LlcId| {
-        let groups = play.story.iter().flat_map(|scene| &scene.sample.mon_groups);
+    let mut run = LiveRun::within(world, &text, |options| options.resctrl_root = root);
+    let has_traffic = |run: &LiveRun, llc: LlcId| {
+        let groups = run.turns.iter().flat_map(|turn| &turn.sample.mon_groups);
         let of = |bytes| Some(CounterReading::unmultiplexed(bytes));
         groups.clone().any(|group| {
             let traffic = group.traffic;
@@ -55,12 +55,11 @@ fn the_traffic_of_a_job_is_read_from_a_group_that_ends_with_it() {
         })
     };
     let llc = llc.id;
-    play.until("its traffic", |play| read(play, llc));
-    let said = play.world.read("a.out");
-    let words: Vec<&str> = said.split_whitespace().collect();
+    run.until("its traffic", |run| has_traffic(run, llc));
+    let output = run.world.read("a.out");
+    let words: Vec<&str> = output.split_whitespace().collect();
     assert_eq!(words[0], words[1], "its first process is in its group");
-    play.host_stop();
-    play.finish();
-    assert_eq!(there(&play.world), ["theirs"], "only its own group is removed");
-    assert_eq!(std::fs::read_dir(play.world.path("state")).expect("there").count(), 0);
+    run.stop();
+    assert_eq!(group_names(&run.world), ["other"], "only its own group is removed");
+    assert_eq!(std::fs::read_dir(run.world.path("state")).expect("it exists").count(), 0);
 }

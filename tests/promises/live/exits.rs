@@ -4,8 +4,8 @@ use base::Nanos;
 use rustix::process::Signal;
 use sched::ExitStatus;
 
-use super::command::{Run, have_exited};
-use super::play::{Play, World, lives, signal};
+use super::live_run::{LiveRun, World, is_running, signal};
+use super::run_process::{Run, have_exited};
 
 /// Writes an executable file that is not a program: it fails at exec.
 fn write_broken_program(world: &World) {
@@ -21,13 +21,13 @@ fn check_fail_fast(broken: &str) {
     write_broken_program(&world);
     let sleeps = |name| format!("[[job]]\nname = \"{name}\"\ncommand = [\"sleep\", \"600\"]\n");
     let text = format!("{}[[job]]\nname = \"bad\"\n{broken}\n{}", sleeps("a"), sleeps("c"));
-    let mut play = Play::within(world, &text, |options| options.fail_fast = true);
-    let pids = [play.begin("a"), play.begin("c")];
-    play.finish();
+    let mut run = LiveRun::within(world, &text, |options| options.fail_fast = true);
+    let pids = [run.wait_until_started("a"), run.wait_until_started("c")];
+    run.finish();
     for name in ["a", "c"] {
-        assert_eq!(play.ends(name)[0].status, ExitStatus::Signaled(15), "{broken}: {name}");
+        assert_eq!(run.exits(name)[0].status, ExitStatus::Signaled(15), "{broken}: {name}");
     }
-    assert!(!pids.into_iter().any(lives));
+    assert!(!pids.into_iter().any(is_running));
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn with_fail_fast_jobs_that_start_together_with_a_broken_job_are_ended() {
 
 #[test]
 fn a_restarting_job_is_not_restarted_after_the_last_other_job_ends() {
-    let mut play = Play::new(
+    let mut run = LiveRun::new(
         r#"
         [[job]]
         name = "last"
@@ -49,19 +49,19 @@ fn a_restarting_job_is_not_restarted_after_the_last_other_job_ends() {
         restart = "until-others-done"
         "#,
     );
-    let pids = [play.begin("again"), play.begin("last")];
+    let pids = [run.wait_until_started("again"), run.wait_until_started("last")];
     // After this time its end is processed immediately.
-    play.until("some age", |play| {
-        play.story.last().is_some_and(|scene| Nanos::from_millis(300) < scene.turn.at)
+    run.until("some age", |run| {
+        run.turns.last().is_some_and(|turn| Nanos::from_millis(300) < turn.turn.at)
     });
     for pid in pids {
         signal(pid, Signal::KILL);
-        while lives(pid) {
+        while is_running(pid) {
             std::thread::yield_now();
         }
     }
-    play.finish();
-    assert_eq!((play.ends("again").len(), play.ends("last").len()), (1, 1));
+    run.finish();
+    assert_eq!((run.exits("again").len(), run.exits("last").len()), (1, 1));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn killing_one_run_does_not_affect_another_even_without_undo_records() {
     let pid = third.lines("a.out", 1);
     signal(third.child.id(), Signal::KILL);
     third.end();
-    assert!(have_exited(&pid) && lives(pids[1]));
+    assert!(have_exited(&pid) && is_running(pids[1]));
     signal(other.child.id(), Signal::TERM);
     other.end();
 }
@@ -111,7 +111,7 @@ fn a_pipe_in_place_of_a_file_blocks_no_other_job() {
     let text = "[[job]]\nname = \"a\"\ncommand = [\"cat\"]\ninput = \"pipe\"\n\
                 [[job]]\nname = \"b\"\ncommand = [\"true\"]\n\
                 [[job]]\nname = \"c\"\ncommand = [\"true\"]\n";
-    let mut play = Play::within(world, text, |_| {});
-    play.finish();
-    assert_eq!(["a", "b", "c"].map(|name| play.ends(name).len()), [0, 0, 1]);
+    let mut run = LiveRun::within(world, text, |_| {});
+    run.finish();
+    assert_eq!(["a", "b", "c"].map(|name| run.exits(name).len()), [0, 0, 1]);
 }

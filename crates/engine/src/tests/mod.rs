@@ -2,7 +2,7 @@
 
 mod derive;
 mod guard;
-mod life;
-mod looping;
+mod jobs;
 mod moves;
+mod run;
 mod tiers;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use journal::{Header, JournalWriter, Limits, PolicyUsed};
+use journal::{Header, JournalWriter, JournalLimits, PolicyUsed};
 use program::{Class, Command, Job};
 use report::Report;
 use topology::Machine;
@@ -45,7 +45,7 @@ fn write(path: &Path, jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str)
         options: Default::default(),
         replay_of: replay_of.map(str::to_owned),
     };
-    JournalWriter::create(path, &header, Limits::default()).expect("can be created");
+    JournalWriter::create(path, &header, JournalLimits::default()).expect("can be created");
     let mut file = fs::OpenOptions::new().append(true).open(path).expect("it is there");
     for (n, turn) in turns.lines().map(str::trim).filter(|turn| !turn.is_empty()).enumerate() {
         let (at_ms, rest) = turn.split_once(' ').expect("a time and a turn");

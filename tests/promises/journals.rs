@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use base::Nanos;
 use engine::{Engine, Sink};
 use expect_test::expect_file;
-use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd, RunStatus};
+use journal::{Header, JournalWriter, JournalLimits, PolicyUsed, RunEnd, RunStatus};
 use sched::{ExitStatus, Policy};
 use topology::Machine;
 
@@ -68,7 +68,7 @@ pub fn play(
 }
 
 /// A journal of the parts, without its last line.
-fn recorded(path: &Path, spec: &str, limits: Limits) -> Header {
+fn recorded(path: &Path, spec: &str, limits: JournalLimits) -> Header {
     let writer = |header: &Header| -> Vec<Box<dyn Sink>> {
         vec![Box::new(JournalWriter::create(path, header, limits).expect("can be created"))]
     };
@@ -80,7 +80,7 @@ fn replayed(from: &Path, to: &Path, header: &Header, spec: &str) -> journal::Rep
     let mut recording = journal::read(from).expect("a journal");
     let jobs = recording.header().jobs.clone();
     let mut engine = Engine::new(recording.header().machine.clone(), jobs, policy(spec));
-    let mut writer = JournalWriter::create(to, header, Limits::default()).expect("can be created");
+    let mut writer = JournalWriter::create(to, header, JournalLimits::default()).expect("can be created");
     let replayed = journal::replay(&mut recording, &mut engine, &mut [&mut writer]).expect("whole");
     if let Some(end) = recording.end() {
         writer.finish(end).expect("can be written");
@@ -111,7 +111,7 @@ fn a_replay_of_a_real_recording_under_the_same_policy_is_the_same_journal_byte_f
 fn a_recording_replayed_twice_gives_identical_journals_under_any_policy() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name);
-    recorded(&file("run.jsonl"), "dfs", Limits::default());
+    recorded(&file("run.jsonl"), "dfs", JournalLimits::default());
     for from in [file("run.jsonl"), fixture()] {
         for spec in ["dfs", "spread", "linux", "dfs[cooldown=0]"] {
             let header = journal::read(&from).expect("a journal").header().clone();
@@ -130,7 +130,7 @@ fn a_recording_replayed_twice_gives_identical_journals_under_any_policy() {
 fn a_replay_counts_the_turns_with_other_decisions() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name);
-    let header = recorded(&file("run.jsonl"), "dfs", Limits::default());
+    let header = recorded(&file("run.jsonl"), "dfs", JournalLimits::default());
     let same = replayed(&file("run.jsonl"), &file("same.jsonl"), &header, "dfs");
     assert_eq!((same.n_same, same.first_difference), (same.n_turns, None));
     let other = replayed(&file("run.jsonl"), &file("other.jsonl"), &header, "linux");
@@ -142,7 +142,7 @@ fn a_replay_counts_the_turns_with_other_decisions() {
 fn the_last_parts_of_a_long_run_can_be_replayed_without_the_first() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name);
-    let limits = Limits { part: base::Bytes::from_kib(6), n_parts: 2 };
+    let limits = JournalLimits { part: base::Bytes::from_kib(6), n_parts: 2 };
     let header = recorded(&file("run.jsonl"), "dfs", limits);
     let summary = replayed(&file("run.jsonl"), &file("again.jsonl"), &header, "dfs");
     assert!(summary.lacks_first_parts);
@@ -155,7 +155,7 @@ fn the_last_parts_of_a_long_run_can_be_replayed_without_the_first() {
 fn explain_needs_only_the_journal() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
-    recorded(&path, "dfs", Limits::default());
+    recorded(&path, "dfs", JournalLimits::default());
     let output = tool::run(&["explain", folder.path().to_str().expect("text")]);
     assert_eq!(tool::text(&output.stderr), "");
     let text = tool::text(&output.stdout);

@@ -25,7 +25,7 @@ fn report_of(parts: Vec<Part>, spec: &str) -> Report {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
     let writer = |header: &Header| -> Vec<Box<dyn Sink>> {
-        let limits = journal::Limits::default();
+        let limits = journal::JournalLimits::default();
         vec![Box::new(journal::JournalWriter::create(&path, header, limits).expect("created"))]
     };
     play(parts, spec, writer);
@@ -70,7 +70,7 @@ fn the_report_of_a_journal_equals_the_report_of_the_run() {
     }
     let sinks = |header: &Header| -> Vec<Box<dyn Sink>> {
         *live.borrow_mut() = Some(ReportBuilder::new(header));
-        let limits = journal::Limits::default();
+        let limits = journal::JournalLimits::default();
         let writer = journal::JournalWriter::create(&path, header, limits).expect("created");
         vec![Box::new(writer), Box::new(Shared(live.clone()))]
     };

@@ -15,7 +15,7 @@
 //! The writer flushes an eventful turn at once, in one write, so that a killed evenkeel leaves whole
 //! lines. The reader accepts a torn last line and reports it. Quiet turns, in which no task ran and no
 //! decision was made, are buffered for two seconds at four turns per second. A journal that exceeds its
-//! size limit continues in a new part. Each part can be read alone: see [`Limits`].
+//! size limit continues in a new part. Each part can be read alone: see [`JournalLimits`].
 //!
 //! The line types are private (`wire`) and versioned. The public interface uses the types of `sched`.
 
@@ -39,7 +39,7 @@ pub use job_record::{JobChange, JobRecord};
 pub use read::{Recording, read};
 pub use recorded_turn::RecordedTurn;
 pub use replay::{ReplayError, ReplaySummary, replay};
-pub use write::{JournalWriter, Limits};
+pub use write::{JournalLimits, JournalWriter};
 
 /// Version of the journal format. The reader accepts this version only.
 pub const FORMAT: u32 = 2;

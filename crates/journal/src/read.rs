@@ -20,7 +20,7 @@ pub struct Recording {
     header: Header,
     checkpoint: Option<Checkpoint>,
     part: PartNumber,
-    lines: Lines,
+    lines: JournalLines,
     /// Parts not yet read, the next one last.
     next_parts: Vec<PathBuf>,
     end: Option<RunEnd>,
@@ -34,11 +34,12 @@ pub struct Recording {
 /// The file cannot be read, or its header is invalid or of another format version.
 pub fn read(path: &Path) -> Result<Recording, JournalError> {
     let mut files = vec![path.to_owned()];
-    let mut first = first_line(&mut Lines::open(path)?)?;
+    let mut first = first_line(&mut JournalLines::open(path)?)?;
     let run = first.run.clone();
     while 1 < first.part {
         let earlier = numbered(path, first.part - 1);
-        let Ok(found) = Lines::open(&earlier).and_then(|mut lines| first_line(&mut lines)) else {
+        let Ok(found) = JournalLines::open(&earlier).and_then(|mut lines| first_line(&mut lines))
+        else {
             break;
         };
         if found.run != run || first.part <= found.part {
@@ -63,7 +64,7 @@ struct FirstLine {
 }
 
 /// Reads the first line. Rejects files that are not a journal and other format versions.
-fn first_line(lines: &mut Lines) -> Result<FirstLine, JournalError> {
+fn first_line(lines: &mut JournalLines) -> Result<FirstLine, JournalError> {
     let line = match lines.next_line()? {
         Some(line) => line.text,
         None => return Err(lines.error(LineError::Empty)),
@@ -101,7 +102,7 @@ impl Recording {
     /// Opens the last of these files. The others follow in reverse order.
     fn open(mut files: Vec<PathBuf>) -> Result<Self, JournalError> {
         let path = files.pop().expect("the list holds the given path");
-        let mut lines = Lines::open(&path)?;
+        let mut lines = JournalLines::open(&path)?;
         let first = first_line(&mut lines)?;
         let line: HeaderLine = lines.parse(&first.line)?;
         let part = line.part_number();
@@ -158,7 +159,7 @@ impl Recording {
         loop {
             let Some(line) = self.lines.next_line()? else {
                 let Some(path) = self.next_parts.pop() else { return Ok(None) };
-                self.lines = Lines::open(&path)?;
+                self.lines = JournalLines::open(&path)?;
                 first_line(&mut self.lines)?;
                 self.lines.next_line()?; // Its checkpoint: the turns before it have been read.
                 continue;
@@ -206,7 +207,7 @@ impl Iterator for Recording {
 
 /// The lines of a file, with path and line number for errors.
 #[derive(Debug)]
-struct Lines {
+struct JournalLines {
     path: PathBuf,
     file: BufReader<File>,
     number: u64,
@@ -218,14 +219,14 @@ struct TextLine {
     is_whole: bool,
 }
 
-impl Lines {
+impl JournalLines {
     fn open(path: &Path) -> Result<Self, JournalError> {
         let error = |source| JournalError::Read { path: path.to_owned(), source };
         let file = File::open(path).map_err(error)?;
         if file.metadata().map_err(error)?.is_dir() {
             return Err(error(io::Error::from(io::ErrorKind::IsADirectory)));
         }
-        Ok(Lines { path: path.to_owned(), file: BufReader::new(file), number: 0 })
+        Ok(JournalLines { path: path.to_owned(), file: BufReader::new(file), number: 0 })
     }
 
     fn next_line(&mut self) -> Result<Option<TextLine>, JournalError> {

@@ -18,7 +18,7 @@ use crate::{Checkpoint, Header, RunEnd};
 /// A thousand busy tasks write about 100 KB per turn. With the defaults the last hour of such a run
 /// stays on disk, and weeks of a run of sixteen jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct JournalLimits {
     /// Size at which the journal continues in a new part.
     pub part: Bytes,
     /// Number of parts to keep, including the current one; at least 1. The oldest part is removed first,
@@ -26,9 +26,9 @@ pub struct Limits {
     pub n_parts: u32,
 }
 
-impl Default for Limits {
+impl Default for JournalLimits {
     fn default() -> Self {
-        Limits { part: Bytes::from_mib(64), n_parts: 16 }
+        JournalLimits { part: Bytes::from_mib(64), n_parts: 16 }
     }
 }
 
@@ -44,7 +44,7 @@ pub struct JournalWriter {
     buffer: Vec<u8>,
     n_buffered: u32,
     header: Header,
-    limits: Limits,
+    limits: JournalLimits,
     checkpoint: Checkpoint,
     part: PartNumber,
     part_bytes: u64,
@@ -57,7 +57,7 @@ impl JournalWriter {
     ///
     /// # Errors
     /// The file cannot be created or written.
-    pub fn create(path: &Path, header: &Header, limits: Limits) -> io::Result<Self> {
+    pub fn create(path: &Path, header: &Header, limits: JournalLimits) -> io::Result<Self> {
         let mut writer = JournalWriter {
             path: path.to_owned(),
             file: File::create(path)?,

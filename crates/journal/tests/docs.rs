@@ -16,7 +16,7 @@ fn the_example_in_the_docs_is_a_journal() {
     assert!(recording.end().is_some_and(|end| end.own_cpu.is_some()));
     // No field is misspelt and so ignored: the rewritten journal is the same.
     let copy = folder.path().join("copy.jsonl");
-    let limits = journal::Limits::default();
+    let limits = journal::JournalLimits::default();
     let mut again =
         journal::JournalWriter::create(&copy, recording.header(), limits).expect("made");
     for turn in journal::read(&path).expect("a journal") {

@@ -8,7 +8,7 @@ use std::path::Path;
 use base::{Bytes, Nanos, Rng};
 use common::{header, random_turn};
 use engine::Sink;
-use journal::{Header, JournalWriter, Limits, RecordedTurn, RunEnd, RunStatus, read};
+use journal::{Header, JournalLimits, JournalWriter, RecordedTurn, RunEnd, RunStatus, read};
 
 fn end() -> RunEnd {
     RunEnd {
@@ -20,7 +20,7 @@ fn end() -> RunEnd {
     }
 }
 
-fn write(path: &Path, turns: &[RecordedTurn], limits: Limits) -> JournalWriter {
+fn write(path: &Path, turns: &[RecordedTurn], limits: JournalLimits) -> JournalWriter {
     let mut writer = JournalWriter::create(path, &header(), limits).expect("can be created");
     for turn in turns {
         writer.record(&turn.record()).expect("can be written");
@@ -64,7 +64,7 @@ fn every_turn_is_read_back_bit_for_bit() {
     for seed in 0..60 {
         let path = folder.path().join(format!("{seed}.jsonl"));
         let written = turns(seed, 12);
-        write(&path, &written, Limits::default()).finish(&end()).expect("can be written");
+        write(&path, &written, JournalLimits::default()).finish(&end()).expect("can be written");
         let mut recording = read(&path).expect("a journal");
         let back: Vec<RecordedTurn> =
             recording.by_ref().map(|turn| turn.expect("a turn")).collect();
@@ -80,7 +80,7 @@ fn the_header_is_read_back_without_the_environment() {
     let path = folder.path().join("j.jsonl");
     let mut header = header();
     header.jobs[0].env.insert("TOKEN".to_owned(), "secret".to_owned());
-    JournalWriter::create(&path, &header, Limits::default()).expect("can be created");
+    JournalWriter::create(&path, &header, JournalLimits::default()).expect("can be created");
     assert!(!fs::read_to_string(&path).expect("text").contains("secret"));
     header.jobs[0].env.clear();
     assert_eq!(*read(&path).expect("a journal").header(), header);
@@ -90,7 +90,7 @@ fn the_header_is_read_back_without_the_environment() {
 fn each_line_is_one_json_object_and_the_end_is_written_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("j.jsonl");
-    let mut writer = write(&path, &turns(1, 5), Limits::default());
+    let mut writer = write(&path, &turns(1, 5), JournalLimits::default());
     writer.finish(&end()).expect("can be written");
     writer.finish(&end()).expect("the second is ignored");
     let text = fs::read_to_string(&path).expect("text");
@@ -106,7 +106,7 @@ fn a_torn_last_line_is_ignored_and_reported_at_every_length() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("j.jsonl");
     let written = turns(2, 3);
-    write(&path, &written, Limits::default());
+    write(&path, &written, JournalLimits::default());
     let whole = fs::read(&path).expect("bytes");
     let last_line =
         whole[..whole.len() - 1].iter().rposition(|&byte| byte == b'\n').expect("lines") + 1;
@@ -126,7 +126,7 @@ fn a_torn_last_line_is_ignored_and_reported_at_every_length() {
 fn damage_and_other_formats_are_reported_with_file_and_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("j.jsonl");
-    write(&path, &turns(3, 2), Limits::default());
+    write(&path, &turns(3, 2), JournalLimits::default());
     let good = fs::read_to_string(&path).expect("text");
     let head = good.lines().next().expect("a header");
     let mut errors = String::new();
@@ -163,7 +163,7 @@ fn a_journal_in_several_parts_is_read_as_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
     let written = turns(4, 40);
-    let limits = Limits { part: Bytes(6000), n_parts: 100 };
+    let limits = JournalLimits { part: Bytes(6000), n_parts: 100 };
     write(&path, &written, limits).finish(&end()).expect("can be written");
     assert!(folder.path().join("journal.3.jsonl").exists());
     let mut recording = read(&path).expect("a journal");
@@ -178,7 +178,7 @@ fn the_oldest_parts_are_removed_and_a_checkpoint_keeps_their_final_state() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
     let written = turns(5, 60);
-    let limits = Limits { part: Bytes(5000), n_parts: 3 };
+    let limits = JournalLimits { part: Bytes(5000), n_parts: 3 };
     let mut writer = write(&path, &written, limits);
     writer.finish(&end()).expect("can be written");
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
@@ -203,7 +203,7 @@ fn a_numbered_part_can_be_read_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
     let written = turns(6, 40);
-    write(&path, &written, Limits { part: Bytes(6000), n_parts: 100 });
+    write(&path, &written, JournalLimits { part: Bytes(6000), n_parts: 100 });
     let mut part = read(&folder.path().join("journal.2.jsonl")).expect("a journal");
     assert_eq!(part.n_parts_missing(), 1);
     let from = part.checkpoint().expect("a checkpoint").turn as usize + 1;
@@ -216,7 +216,7 @@ fn a_numbered_part_can_be_read_alone() {
 fn parts_of_another_run_in_the_same_folder_are_ignored() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
-    let limits = Limits { part: Bytes(6000), n_parts: 100 };
+    let limits = JournalLimits { part: Bytes(6000), n_parts: 100 };
     write(&path, &turns(7, 40), limits);
     let other = Header { run_id: "another".to_owned(), ..header() };
     let mut writer = JournalWriter::create(&path, &other, limits).expect("can be created");

@@ -5,22 +5,22 @@
 
 /// Description of a field.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
+pub struct FieldDescription {
     /// Name in JSON: subject first, unit last.
     pub name: &'static str,
     /// Head of its column.
     pub label: &'static str,
     /// Unit of the value.
-    pub unit: Unit,
+    pub unit: FieldUnit,
     /// Meaning of the value, in sentences.
     pub meaning: &'static str,
     /// Type of the value.
-    pub shape: fn() -> Shape,
+    pub shape: fn() -> JsonType,
 }
 
 /// Unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum FieldUnit {
     /// No unit: a name, a ratio, a record.
     Plain,
     /// A number of things.
@@ -43,27 +43,27 @@ pub enum Unit {
     CpuList,
 }
 
-impl Unit {
+impl FieldUnit {
     /// The unit in documentation; empty for none.
     pub fn words(self) -> &'static str {
         match self {
-            Unit::Plain => "",
-            Unit::Count => "count",
-            Unit::Nanos => "nanoseconds",
-            Unit::UnixSeconds => "seconds since 1970 (UTC)",
-            Unit::Seconds => "seconds",
-            Unit::Bytes => "bytes",
-            Unit::BytesPerSecond => "bytes per second",
-            Unit::Share => "1 = 100 %",
-            Unit::OpsPerSecond => "memory operations per second",
-            Unit::CpuList => "Linux list text",
+            FieldUnit::Plain => "",
+            FieldUnit::Count => "count",
+            FieldUnit::Nanos => "nanoseconds",
+            FieldUnit::UnixSeconds => "seconds since 1970 (UTC)",
+            FieldUnit::Seconds => "seconds",
+            FieldUnit::Bytes => "bytes",
+            FieldUnit::BytesPerSecond => "bytes per second",
+            FieldUnit::Share => "1 = 100 %",
+            FieldUnit::OpsPerSecond => "memory operations per second",
+            FieldUnit::CpuList => "Linux list text",
         }
     }
 }
 
 /// Type of a value in JSON.
 #[derive(Clone, Debug)]
-pub enum Shape {
+pub enum JsonType {
     /// Text.
     Text,
     /// A non-negative integer.
@@ -77,23 +77,23 @@ pub enum Shape {
     /// One of these words, each with its meaning.
     Word(&'static [(&'static str, &'static str)]),
     /// The value or null.
-    Maybe(Box<Shape>),
+    Maybe(Box<JsonType>),
     /// A list of values of this type.
-    List(Box<Shape>),
+    List(Box<JsonType>),
     /// An object with these fields.
-    Record(&'static str, &'static [Field]),
+    Record(&'static str, &'static [FieldDescription]),
 }
 
 /// A type of a field.
 pub trait Described {
     /// Its type in JSON.
-    fn shape() -> Shape;
+    fn shape() -> JsonType;
 }
 
 macro_rules! plain {
     ($($kind:ty => $shape:expr;)*) => {
         $(impl Described for $kind {
-            fn shape() -> Shape {
+            fn shape() -> JsonType {
                 $shape
             }
         })*
@@ -101,23 +101,23 @@ macro_rules! plain {
 }
 
 plain! {
-    String => Shape::Text;
-    u32 => Shape::Whole;
-    u64 => Shape::Whole;
-    i32 => Shape::Signed;
-    f64 => Shape::Number;
-    bool => Shape::Flag;
+    String => JsonType::Text;
+    u32 => JsonType::Whole;
+    u64 => JsonType::Whole;
+    i32 => JsonType::Signed;
+    f64 => JsonType::Number;
+    bool => JsonType::Flag;
 }
 
 impl<T: Described> Described for Option<T> {
-    fn shape() -> Shape {
-        Shape::Maybe(Box::new(T::shape()))
+    fn shape() -> JsonType {
+        JsonType::Maybe(Box::new(T::shape()))
     }
 }
 
 impl<T: Described> Described for Vec<T> {
-    fn shape() -> Shape {
-        Shape::List(Box::new(T::shape()))
+    fn shape() -> JsonType {
+        JsonType::List(Box::new(T::shape()))
     }
 }
 
@@ -134,18 +134,18 @@ macro_rules! record {
 
         impl $name {
             /// The fields in the order of the JSON.
-            pub const FIELDS: &'static [crate::describe::Field] = &[$(crate::describe::Field {
+            pub const FIELDS: &'static [crate::describe::FieldDescription] = &[$(crate::describe::FieldDescription {
                 name: stringify!($field),
                 label: $label,
-                unit: crate::describe::Unit::$unit,
+                unit: crate::describe::FieldUnit::$unit,
                 meaning: $meaning,
                 shape: <$kind as crate::describe::Described>::shape,
             },)*];
         }
 
         impl crate::describe::Described for $name {
-            fn shape() -> crate::describe::Shape {
-                crate::describe::Shape::Record(stringify!($name), $name::FIELDS)
+            fn shape() -> crate::describe::JsonType {
+                crate::describe::JsonType::Record(stringify!($name), $name::FIELDS)
             }
         }
     };
@@ -172,8 +172,8 @@ macro_rules! words {
         }
 
         impl crate::describe::Described for $name {
-            fn shape() -> crate::describe::Shape {
-                crate::describe::Shape::Word(&[$(($word, $meaning),)*])
+            fn shape() -> crate::describe::JsonType {
+                crate::describe::JsonType::Word(&[$(($word, $meaning),)*])
             }
         }
     };

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::calibration::Calibration;
 use crate::comparison::Comparison;
-use crate::describe::{Described, Field, Shape};
+use crate::describe::{Described, FieldDescription, JsonType};
 use crate::explain::Explanation;
 use crate::model::Report;
 use crate::status::Status;
@@ -74,7 +74,7 @@ pub fn schemas() -> [(&'static str, Value); 4] {
     .map(|(file, shape, root, title)| (file, schema_of(shape, root, title)))
 }
 
-fn schema_of(shape: Shape, root: &str, title: &str) -> Value {
+fn schema_of(shape: JsonType, root: &str, title: &str) -> Value {
     let mut definitions = Map::new();
     for (name, fields) in records(shape) {
         definitions.insert(name.to_owned(), record_schema(fields));
@@ -88,14 +88,14 @@ fn schema_of(shape: Shape, root: &str, title: &str) -> Value {
 }
 
 /// All distinct records of a shape, the outermost first.
-fn records(shape: Shape) -> Vec<(&'static str, &'static [Field])> {
+fn records(shape: JsonType) -> Vec<(&'static str, &'static [FieldDescription])> {
     let mut found = Vec::new();
     let mut known = BTreeSet::new();
     let mut todo = vec![shape];
     while !todo.is_empty() {
         match todo.remove(0) {
-            Shape::Maybe(inner) | Shape::List(inner) => todo.insert(0, *inner),
-            Shape::Record(name, fields) if known.insert(name) => {
+            JsonType::Maybe(inner) | JsonType::List(inner) => todo.insert(0, *inner),
+            JsonType::Record(name, fields) if known.insert(name) => {
                 found.push((name, fields));
                 todo.extend(fields.iter().map(|field| (field.shape)()));
             }
@@ -105,7 +105,7 @@ fn records(shape: Shape) -> Vec<(&'static str, &'static [Field])> {
     found
 }
 
-fn add_records(page: &mut String, shape: Shape) {
+fn add_records(page: &mut String, shape: JsonType) {
     for (name, fields) in records(shape) {
         page.push_str(&format!("\n### {name}\n\n"));
         page.push_str("| field | type | unit | meaning |\n| --- | --- | --- | --- |\n");
@@ -122,32 +122,32 @@ fn add_records(page: &mut String, shape: Shape) {
 }
 
 /// The meaning of a field and, if it is a word, of each word.
-fn meaning(field: &Field) -> String {
+fn meaning(field: &FieldDescription) -> String {
     let mut shape = (field.shape)();
-    while let Shape::Maybe(inner) | Shape::List(inner) = shape {
+    while let JsonType::Maybe(inner) | JsonType::List(inner) = shape {
         shape = *inner;
     }
-    let Shape::Word(words) = shape else { return field.meaning.to_owned() };
+    let JsonType::Word(words) = shape else { return field.meaning.to_owned() };
     let words: Vec<String> =
         words.iter().map(|(word, meaning)| format!("`{word}`: {meaning}")).collect();
     format!("{} {}", field.meaning, words.join(" "))
 }
 
-fn type_words(shape: &Shape) -> String {
+fn type_words(shape: &JsonType) -> String {
     match shape {
-        Shape::Text => "text".to_owned(),
-        Shape::Whole => "whole number".to_owned(),
-        Shape::Signed => "whole number, may be negative".to_owned(),
-        Shape::Number => "number".to_owned(),
-        Shape::Flag => "true or false".to_owned(),
-        Shape::Word(_) => "word".to_owned(),
-        Shape::Maybe(inner) => format!("{} or null", type_words(inner)),
-        Shape::List(inner) => format!("list of {}", type_words(inner)),
-        Shape::Record(name, _) => format!("[{name}](#{})", name.to_lowercase()),
+        JsonType::Text => "text".to_owned(),
+        JsonType::Whole => "whole number".to_owned(),
+        JsonType::Signed => "whole number, may be negative".to_owned(),
+        JsonType::Number => "number".to_owned(),
+        JsonType::Flag => "true or false".to_owned(),
+        JsonType::Word(_) => "word".to_owned(),
+        JsonType::Maybe(inner) => format!("{} or null", type_words(inner)),
+        JsonType::List(inner) => format!("list of {}", type_words(inner)),
+        JsonType::Record(name, _) => format!("[{name}](#{})", name.to_lowercase()),
     }
 }
 
-fn record_schema(fields: &[Field]) -> Value {
+fn record_schema(fields: &[FieldDescription]) -> Value {
     let mut properties = Map::new();
     for field in fields {
         let mut schema = shape_schema(&(field.shape)());
@@ -166,19 +166,19 @@ fn record_schema(fields: &[Field]) -> Value {
     })
 }
 
-fn shape_schema(shape: &Shape) -> Value {
+fn shape_schema(shape: &JsonType) -> Value {
     match shape {
-        Shape::Text => json!({ "type": "string" }),
-        Shape::Whole => json!({ "type": "integer", "minimum": 0 }),
-        Shape::Signed => json!({ "type": "integer" }),
-        Shape::Number => json!({ "type": "number" }),
-        Shape::Flag => json!({ "type": "boolean" }),
-        Shape::Word(words) => {
+        JsonType::Text => json!({ "type": "string" }),
+        JsonType::Whole => json!({ "type": "integer", "minimum": 0 }),
+        JsonType::Signed => json!({ "type": "integer" }),
+        JsonType::Number => json!({ "type": "number" }),
+        JsonType::Flag => json!({ "type": "boolean" }),
+        JsonType::Word(words) => {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             json!({ "type": "string", "enum": words })
         }
-        Shape::Maybe(inner) => json!({ "anyOf": [shape_schema(inner), { "type": "null" }] }),
-        Shape::List(inner) => json!({ "type": "array", "items": shape_schema(inner) }),
-        Shape::Record(name, _) => json!({ "$ref": format!("#/$defs/{name}") }),
+        JsonType::Maybe(inner) => json!({ "anyOf": [shape_schema(inner), { "type": "null" }] }),
+        JsonType::List(inner) => json!({ "type": "array", "items": shape_schema(inner) }),
+        JsonType::Record(name, _) => json!({ "$ref": format!("#/$defs/{name}") }),
     }
 }

@@ -29,7 +29,7 @@ mod table;
 mod text;
 
 pub use build::{ReportBuilder, from_journal};
-pub use describe::{Described, Field, Shape, Unit};
+pub use describe::{Described, FieldDescription, FieldUnit, JsonType};
 pub use model::*;
 pub use places::{PlaceNames, cpu_phrase};
 

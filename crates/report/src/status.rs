@@ -7,7 +7,7 @@
 use crate::describe::{record, words};
 use crate::format::{ABSENT, bytes, count, duration};
 use crate::table::Align::{Left, Right};
-use crate::table::{Table, fold};
+use crate::table::{ReportTable, fold};
 
 /// Version of the state file. It increases when a field is renamed, removed or changes its meaning.
 pub const STATE_FORMAT: u32 = 3;
@@ -216,7 +216,7 @@ impl InstanceState {
             ("placed", Left),
             ("reason", Left),
         ];
-        let mut table = Table::new(heads);
+        let mut table = ReportTable::new(heads);
         for row in &self.managed {
             let placed = match (&row.cpus_placed, row.is_unmanaged) {
                 (_, true) => "unmanaged",
@@ -234,7 +234,7 @@ impl InstanceState {
         if self.excluded.is_empty() {
             return String::new();
         }
-        let mut table = Table::new([("excluded", Left), ("n", Right), ("examples", Left)]);
+        let mut table = ReportTable::new([("excluded", Left), ("n", Right), ("examples", Left)]);
         for row in &self.excluded {
             table.row([row.text.clone(), count(row.n), row.examples.join(", ")]);
         }

@@ -3,7 +3,7 @@
 //! A character counts as one column, so text tables with double-width scripts are misaligned. Control
 //! characters are printed as `?`, because the name of a job must not control the terminal.
 
-use crate::describe::{Field, Unit};
+use crate::describe::{FieldDescription, FieldUnit};
 use crate::format::ABSENT;
 use crate::page::escape;
 
@@ -16,7 +16,7 @@ pub(crate) enum Align {
 
 /// A cell: text, and for HTML its sort key and its class.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cell {
+pub(crate) struct TableCell {
     text: String,
     /// Escaped content; otherwise the text is the content.
     html: Option<String>,
@@ -26,18 +26,18 @@ pub(crate) struct Cell {
 }
 
 /// A column of records: its field, its alignment and its cell.
-pub(crate) type Column<T> = (&'static str, Align, fn(&T) -> Cell);
+pub(crate) type RecordColumn<T> = (&'static str, Align, fn(&T) -> TableCell);
 
 /// A table with a head.
 #[derive(Debug)]
-pub(crate) struct Table {
-    heads: Vec<Head>,
-    rows: Vec<Vec<Cell>>,
+pub(crate) struct ReportTable {
+    heads: Vec<ColumnHead>,
+    rows: Vec<Vec<TableCell>>,
     has_row_heads: bool,
 }
 
 #[derive(Debug)]
-struct Head {
+struct ColumnHead {
     label: String,
     align: Align,
     tooltip: String,
@@ -46,21 +46,21 @@ struct Head {
 /// Minimum width of a truncated first column.
 const FIRST_COLUMN_MIN: usize = 8;
 
-impl Cell {
+impl TableCell {
     /// A number with its sort key.
     pub fn number<T: ToString + Copy>(value: Option<T>, format: impl FnOnce(T) -> String) -> Self {
         let key = Some(value.map_or(String::new(), |value| value.to_string()));
-        Cell { key, ..Cell::from(value.map_or(ABSENT.to_owned(), format)) }
+        TableCell { key, ..TableCell::from(value.map_or(ABSENT.to_owned(), format)) }
     }
 
     /// Escaped content with its sort key.
     pub fn html(key: &str, html: String) -> Self {
-        Cell { html: Some(html), key: Some(key.to_owned()), ..Cell::default() }
+        TableCell { html: Some(html), key: Some(key.to_owned()), ..TableCell::default() }
     }
 
     #[must_use]
     pub fn class(self, class: &'static str) -> Self {
-        Cell { class, ..self }
+        TableCell { class, ..self }
     }
 
     fn to_html(&self, tag: &str, align: Align) -> String {
@@ -83,46 +83,46 @@ impl Cell {
     }
 }
 
-impl From<String> for Cell {
+impl From<String> for TableCell {
     fn from(text: String) -> Self {
-        Cell { text, ..Cell::default() }
+        TableCell { text, ..TableCell::default() }
     }
 }
 
-impl From<&str> for Cell {
+impl From<&str> for TableCell {
     fn from(text: &str) -> Self {
-        Cell::from(text.to_owned())
+        TableCell::from(text.to_owned())
     }
 }
 
-impl Table {
+impl ReportTable {
     pub fn new<L: Into<String>>(heads: impl IntoIterator<Item = (L, Align)>) -> Self {
         let head = |(label, align): (L, Align)| {
             let (label, tooltip) = (label.into(), String::new());
-            Head { label, align, tooltip }
+            ColumnHead { label, align, tooltip }
         };
         let heads = heads.into_iter().map(head).collect();
-        Table { heads, rows: Vec::new(), has_row_heads: false }
+        ReportTable { heads, rows: Vec::new(), has_row_heads: false }
     }
 
     /// One row per record. The heads are the labels of the fields, with their meanings as tooltips.
     pub fn of_records<'a, T: 'a>(
-        fields: &[Field],
-        columns: &[Column<T>],
+        fields: &[FieldDescription],
+        columns: &[RecordColumn<T>],
         records: impl IntoIterator<Item = &'a T>,
     ) -> Self {
-        let head = |(name, align, _): &Column<T>| {
+        let head = |(name, align, _): &RecordColumn<T>| {
             let field = fields.iter().find(|field| field.name == *name);
             let field = field.expect("every column has the name of a field of the record");
             let unit = match field.unit {
-                Unit::Nanos | Unit::Seconds => " In seconds.",
+                FieldUnit::Nanos | FieldUnit::Seconds => " In seconds.",
                 _ => "",
             };
             let (label, tooltip) = (field.label.to_owned(), format!("{}{unit}", field.meaning));
-            Head { label, align: *align, tooltip }
+            ColumnHead { label, align: *align, tooltip }
         };
         let row = |record| columns.iter().map(|(.., cell)| cell(record)).collect();
-        Table {
+        ReportTable {
             heads: columns.iter().map(head).collect(),
             rows: records.into_iter().map(row).collect(),
             has_row_heads: false,
@@ -132,17 +132,17 @@ impl Table {
     /// The first cell of each row is its head.
     #[must_use]
     pub fn with_row_heads(self) -> Self {
-        Table { has_row_heads: true, ..self }
+        ReportTable { has_row_heads: true, ..self }
     }
 
     /// One cell per head.
-    pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+    pub fn row<C: Into<TableCell>>(&mut self, cells: impl IntoIterator<Item = C>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
     /// A scrollable table, whose columns can be sorted if the class contains `sortable`.
     pub fn to_html(&self, id: &str, class: &str) -> String {
-        let head = |head: &Head| {
+        let head = |head: &ColumnHead| {
             let label = escape(&head.label);
             let label = match class.contains("sortable") {
                 true => format!("<button>{label}</button>"),
@@ -152,7 +152,7 @@ impl Table {
             format!("<th scope=\"col\"{class} title=\"{}\">{label}</th>", escape(&head.tooltip))
         };
         let heads: String = self.heads.iter().map(head).collect();
-        let row = |cells: &Vec<Cell>| {
+        let row = |cells: &Vec<TableCell>| {
             let cells = cells.iter().zip(&self.heads).enumerate().map(|(idx, (cell, head))| {
                 let tag = if idx == 0 && self.has_row_heads { "th" } else { "td" };
                 cell.to_html(tag, head.align)
@@ -170,7 +170,7 @@ impl Table {
     pub fn to_text(&self, width: usize) -> String {
         let heads: Vec<String> = self.heads.iter().map(|head| head.label.clone()).collect();
         let printable_row =
-            |row: &Vec<Cell>| row.iter().map(|cell| printable(&cell.text)).collect();
+            |row: &Vec<TableCell>| row.iter().map(|cell| printable(&cell.text)).collect();
         let rows: Vec<Vec<String>> = self.rows.iter().map(printable_row).collect();
         let lines = || std::iter::once(&heads).chain(&rows);
         let mut widths = vec![0; heads.len()];
@@ -191,7 +191,7 @@ impl Table {
     }
 
     fn line(&self, cells: &[String], widths: &[usize]) -> String {
-        let cell = |((cell, &width), head): ((&String, &usize), &Head)| {
+        let cell = |((cell, &width), head): ((&String, &usize), &ColumnHead)| {
             let cell = cut(cell, width);
             let padding = " ".repeat(width - length(&cell));
             match head.align {
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn names_are_truncated_and_numbers_are_not() {
-        let mut table = Table::new([("job", Align::Left), ("wall s", Align::Right)]);
+        let mut table = ReportTable::new([("job", Align::Left), ("wall s", Align::Right)]);
         table.row(["a very long name of a job", "123.456"]);
         table.row(["b\u{1b}[31m", "1.000"]);
         expect_test::expect![[r#"

@@ -33,7 +33,7 @@ mod with_it {
     use parquet::file::properties::WriterProperties;
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
-    use report::comparison::Value;
+    use report::comparison::DataValue;
 
     use super::{DataTable, Path};
 
@@ -54,10 +54,10 @@ mod with_it {
     /// The type of the first present value; numbers without any.
     fn kind(table: &DataTable, column: usize) -> Kind {
         let known = table.rows.iter().find_map(|row| match row[column] {
-            Value::Text(_) => Some(Kind::Text),
-            Value::Whole(_) => Some(Kind::Whole),
-            Value::Number(_) => Some(Kind::Number),
-            Value::Absent => None,
+            DataValue::Text(_) => Some(Kind::Text),
+            DataValue::Whole(_) => Some(Kind::Whole),
+            DataValue::Number(_) => Some(Kind::Number),
+            DataValue::Absent => None,
         });
         known.unwrap_or(Kind::Number)
     }
@@ -79,11 +79,11 @@ mod with_it {
         while let Some(mut column) = group.next_column()? {
             let values = || table.rows.iter().map(|row| &row[column_idx]);
             let there: Vec<i16> =
-                values().map(|value| i16::from(*value != Value::Absent)).collect();
+                values().map(|value| i16::from(*value != DataValue::Absent)).collect();
             match kinds[column_idx] {
                 Kind::Text => {
                     let texts = values().filter_map(|value| match value {
-                        Value::Text(text) => Some(ByteArray::from(text.as_str())),
+                        DataValue::Text(text) => Some(ByteArray::from(text.as_str())),
                         _ => None,
                     });
                     let texts: Vec<ByteArray> = texts.collect();
@@ -91,7 +91,9 @@ mod with_it {
                 }
                 Kind::Whole => {
                     let numbers = values().filter_map(|value| match value {
-                        Value::Whole(number) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),
+                        DataValue::Whole(number) => {
+                            Some(i64::try_from(*number).unwrap_or(i64::MAX))
+                        }
                         _ => None,
                     });
                     let numbers: Vec<i64> = numbers.collect();
@@ -99,7 +101,7 @@ mod with_it {
                 }
                 Kind::Number => {
                     let numbers = values().filter_map(|value| match value {
-                        Value::Number(number) => Some(*number),
+                        DataValue::Number(number) => Some(*number),
                         _ => None,
                     });
                     let numbers: Vec<f64> = numbers.collect();
@@ -124,8 +126,16 @@ mod with_it {
             let table = DataTable {
                 names: vec!["policy", "seed", "slowdown"],
                 rows: vec![
-                    vec![Value::Text("dfs[a=1,b=2]".to_owned()), Value::Whole(3), Value::Absent],
-                    vec![Value::Text("linux".to_owned()), Value::Whole(4), Value::Number(1.5)],
+                    vec![
+                        DataValue::Text("dfs[a=1,b=2]".to_owned()),
+                        DataValue::Whole(3),
+                        DataValue::Absent,
+                    ],
+                    vec![
+                        DataValue::Text("linux".to_owned()),
+                        DataValue::Whole(4),
+                        DataValue::Number(1.5),
+                    ],
                 ],
             };
             let folder = tempfile::tempdir().expect("a folder");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use engine::Engine;
 use journal::{
-    Header, JournalWriter, Limits, PolicyUsed, Recording, ReplayError, ReplaySummary, RunEnd,
+    Header, JournalLimits, JournalWriter, PolicyUsed, Recording, ReplayError, ReplaySummary, RunEnd,
 };
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
@@ -116,7 +116,7 @@ fn write(
     path: &Path,
 ) -> Result<ReplaySummary, CommandError> {
     let refused = || format!("cannot write {}", path.display());
-    let writer = JournalWriter::create(path, header, Limits::default());
+    let writer = JournalWriter::create(path, header, JournalLimits::default());
     let mut writer = writer.with_context(refused).or_usage_error()?;
     let replayed = journal::replay(recording, engine, &mut [&mut writer]).map_err(command_error)?;
     let end =

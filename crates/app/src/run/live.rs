@@ -6,7 +6,7 @@ use anyhow::Context;
 use base::{Bytes, Nanos};
 use engine::{Engine, Sink};
 use host_live::{CounterMode, LaunchHost, LaunchOptions};
-use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd, RunStatus};
+use journal::{Header, JournalLimits, JournalWriter, PolicyUsed, RunEnd, RunStatus};
 use linux::cgroup::CgroupMode;
 use program::Workload;
 use report::{Report, ReportBuilder};
@@ -66,7 +66,7 @@ pub(super) fn create_journal(
     part: Bytes,
 ) -> Result<JournalWriter, CommandError> {
     let path = folder.file(JOURNAL);
-    JournalWriter::create(&path, header, Limits { part, ..Limits::default() })
+    JournalWriter::create(&path, header, JournalLimits { part, ..JournalLimits::default() })
         .inspect_err(|_| folder.remove_unused())
         .with_context(|| format!("cannot write {}", path.display()))
         .or_usage_error()

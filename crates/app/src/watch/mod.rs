@@ -17,7 +17,7 @@ use anyhow::{Context, anyhow, ensure};
 use base::Nanos;
 use engine::{Engine, Sink};
 use host_live::{AttachHost, AttachOptions};
-use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd};
+use journal::{Header, JournalLimits, JournalWriter, PolicyUsed, RunEnd};
 use program::Class;
 use sched::{Policy, Wake};
 use topology::Machine;
@@ -195,7 +195,7 @@ fn watch(args: &Args, mut host: AttachHost, mut engine: Engine, header: Header) 
 
 fn begin(path: &Path, header: &Header) -> Result<JournalWriter, CommandError> {
     let path = input::journal_path(path);
-    JournalWriter::create(&path, header, Limits::default())
+    JournalWriter::create(&path, header, JournalLimits::default())
         .with_context(|| format!("cannot write {}", path.display()))
         .or_usage_error()
 }

@@ -9,7 +9,7 @@ use topology::Machine;
 use topology::file::MachineFile;
 
 use super::is_default;
-use super::job::JobLine;
+use super::job::JobField;
 use crate::{FORMAT, Header, LineError, PolicyUsed, RunEnd, RunStatus};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub(crate) struct HeaderLine {
     #[serde(skip_serializing_if = "is_default", default)]
     pub n_parts_removed: u32,
     pub machine: MachineFile,
-    pub jobs: Vec<JobLine>,
+    pub jobs: Vec<JobField>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ impl HeaderLine {
             part: part.part,
             n_parts_removed: part.n_removed,
             machine: MachineFile::from(&header.machine),
-            jobs: header.jobs.iter().map(JobLine::from).collect(),
+            jobs: header.jobs.iter().map(JobField::from).collect(),
         }
     }
 
@@ -97,7 +97,7 @@ impl HeaderLine {
     pub(crate) fn header(self) -> Result<Header, LineError> {
         let machine = Machine::try_from(self.machine).map_err(LineError::Machine)?;
         let jobs: Vec<_> =
-            self.jobs.into_iter().map(JobLine::job).collect::<Result<_, LineError>>()?;
+            self.jobs.into_iter().map(JobField::job).collect::<Result<_, LineError>>()?;
         if let Some((idx, job)) = jobs.iter().enumerate().find(|(idx, job)| job.id.index() != *idx)
         {
             let found = format!("{} at index {idx}", job.id);

@@ -13,7 +13,7 @@ use super::is_default;
 use crate::LineError;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct JobLine {
+pub(crate) struct JobField {
     pub id: u32,
     pub name: String,
     #[serde(flatten)]
@@ -82,9 +82,9 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-impl From<&Job> for JobLine {
+impl From<&Job> for JobField {
     fn from(job: &Job) -> Self {
-        JobLine {
+        JobField {
             id: job.id.0,
             name: job.name.clone(),
             command: (&job.command).into(),
@@ -107,7 +107,7 @@ impl From<&Job> for JobLine {
     }
 }
 
-impl JobLine {
+impl JobField {
     pub(crate) fn job(self) -> Result<Job, LineError> {
         Ok(Job {
             id: JobId(self.id),

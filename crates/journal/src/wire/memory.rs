@@ -111,16 +111,16 @@ fn is_complete(permille: &u16) -> bool {
 }
 
 /// Source, target and limit.
-pub(crate) type PageMove = (Option<NodeId>, NodeId, Bytes);
+pub(crate) type PageMoveParts = (Option<NodeId>, NodeId, Bytes);
 
-impl From<PageMove> for PageMoveField {
-    fn from((from, to, limit): PageMove) -> Self {
+impl From<PageMoveParts> for PageMoveField {
+    fn from((from, to, limit): PageMoveParts) -> Self {
         let limit_bytes = (limit != Action::NO_LIMIT).then_some(limit.0);
         PageMoveField { from: from.map(|node| node.0), to: to.0, limit_bytes }
     }
 }
 
-impl From<PageMoveField> for PageMove {
+impl From<PageMoveField> for PageMoveParts {
     fn from(field: PageMoveField) -> Self {
         let limit = field.limit_bytes.map_or(Action::NO_LIMIT, Bytes);
         (field.from.map(NodeId), NodeId(field.to), limit)

@@ -42,13 +42,13 @@ pub(crate) enum ActionField {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ReasonField {
     pub code: String,
-    #[serde(skip_serializing_if = "Values::is_empty", default)]
-    pub values: Values,
+    #[serde(skip_serializing_if = "ReasonValues::is_empty", default)]
+    pub values: ReasonValues,
 }
 
 /// A JSON object that keeps its order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Values(Vec<(Cow<'static, str>, ValueField)>);
+pub(crate) struct ReasonValues(Vec<(Cow<'static, str>, ValueField)>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -90,7 +90,7 @@ pub(crate) struct OutcomeLine {
 impl From<&Reason> for ReasonField {
     fn from(reason: &Reason) -> Self {
         let values = reason.values.iter().map(|(name, value)| (name.clone(), value.into()));
-        ReasonField { code: reason.code.name().to_owned(), values: Values(values.collect()) }
+        ReasonField { code: reason.code.name().to_owned(), values: ReasonValues(values.collect()) }
     }
 }
 
@@ -128,13 +128,13 @@ impl From<ValueField> for ReasonValue {
     }
 }
 
-impl Values {
+impl ReasonValues {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl Serialize for Values {
+impl Serialize for ReasonValues {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (name, value) in &self.0 {
@@ -144,22 +144,22 @@ impl Serialize for Values {
     }
 }
 
-impl<'de> Deserialize<'de> for Values {
+impl<'de> Deserialize<'de> for ReasonValues {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct InOrder;
         impl<'de> Visitor<'de> for InOrder {
-            type Value = Values;
+            type Value = ReasonValues;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object of values")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Values, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ReasonValues, A::Error> {
                 let mut values = Vec::new();
                 while let Some((name, value)) = map.next_entry::<String, ValueField>()? {
                     values.push((Cow::Owned(name), value));
                 }
-                Ok(Values(values))
+                Ok(ReasonValues(values))
             }
         }
         deserializer.deserialize_map(InOrder)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fields::{Encoded, ReadingField, TaskField, fields_of, set, task_in, task_out};
 use super::is_default;
-use super::job::JobLine;
+use super::job::JobField;
 use super::memory::{CompletedPageMoveLine, ProcessMemoryLine};
 use super::system_signals::{CountersField, CpuLine, LlcLine, MonGroupLine, PressureField};
 use crate::LineError;
@@ -53,7 +53,7 @@ pub(crate) enum JobEventLine {
         due: u32,
     },
     Attached {
-        attached: Box<JobLine>,
+        attached: Box<JobField>,
     },
     Detached {
         detached: u32,

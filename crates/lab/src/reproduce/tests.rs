@@ -129,7 +129,7 @@ fn a_stopped_study_names_its_command_and_the_experiments_that_were_not_run() {
     assert_eq!(command(&[3, 7], 1), list);
     let stopped = run(&[1], &all(study)[..2]);
     assert_eq!(stopped.result.not_run, ["fig-5.1", "fig-5.2"]);
-    assert!(text(&stopped).ends_with("stopped:   not done: fig-5.1, fig-5.2\n"));
+    assert!(text(&stopped).ends_with("stopped:   not run: fig-5.1, fig-5.2\n"));
 }
 
 #[test]

@@ -19,7 +19,7 @@ const N_SEARCHED: usize = 32;
 /// The lists, and the number of occurrences.
 #[derive(Debug, Default)]
 pub(crate) struct ActionLists {
-    pub moves: VecDeque<Move>,
+    pub moves: VecDeque<ListedMove>,
     pub rejections: VecDeque<RejectedAction>,
     pub notes: Vec<Note>,
     pub n_would_move: u64,
@@ -28,7 +28,7 @@ pub(crate) struct ActionLists {
 
 /// A placement change of a running job, or in a replay a request for one.
 #[derive(Debug)]
-pub(crate) struct Move {
+pub(crate) struct ListedMove {
     pub at: Nanos,
     pub last_at: Nanos,
     pub n: u64,
@@ -65,12 +65,12 @@ pub(crate) struct Note {
 }
 
 impl ActionLists {
-    pub fn add_move(&mut self, moved: Move) {
+    pub fn add_move(&mut self, moved: ListedMove) {
         push_bounded(&mut self.moves, moved, N_MOVES_MAX);
     }
 
     /// A policy repeats a request that is not carried out every turn: that is one entry.
-    pub fn add_would_move(&mut self, moved: Move) {
+    pub fn add_would_move(&mut self, moved: ListedMove) {
         self.n_would_move += 1;
         let repeated = self.moves.iter_mut().rev().take(N_SEARCHED).find(|known| {
             (known.job, known.kind, &known.from, &known.to)

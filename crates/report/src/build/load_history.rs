@@ -39,7 +39,7 @@ pub(crate) struct LoadSeriesSums {
     pub numbers: Vec<u32>,
     spans: Vec<(Nanos, Nanos)>,
     /// One row per span, one entry per domain.
-    sums: Vec<Sums>,
+    sums: Vec<LoadSums>,
     /// Number of intervals per point; a power of two.
     per_point: u32,
     /// Number of intervals in the last point.
@@ -48,7 +48,7 @@ pub(crate) struct LoadSeriesSums {
 
 /// Sums of one domain over one point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
+pub(crate) struct LoadSums {
     pub ops: u64,
     pub cpu: Nanos,
     /// Time in which the operations were counted, without unreadable intervals.
@@ -105,7 +105,7 @@ impl LoadSeriesSums {
     }
 
     /// Each span with one entry per domain.
-    pub fn points(&self) -> impl Iterator<Item = ((Nanos, Nanos), &[Sums])> {
+    pub fn points(&self) -> impl Iterator<Item = ((Nanos, Nanos), &[LoadSums])> {
         self.spans.iter().copied().zip(self.sums.chunks(self.numbers.len().max(1)))
     }
 
@@ -113,7 +113,7 @@ impl LoadSeriesSums {
         self.add_domains(&sample.numbers);
         if self.spans.is_empty() || self.in_last == self.per_point {
             self.spans.push((from, to));
-            self.sums.resize(self.sums.len() + self.numbers.len(), Sums::default());
+            self.sums.resize(self.sums.len() + self.numbers.len(), LoadSums::default());
             self.in_last = 0;
         }
         self.in_last += 1;
@@ -150,7 +150,7 @@ impl LoadSeriesSums {
             let mut sums = Vec::with_capacity(self.spans.len() * self.numbers.len());
             for row in self.sums.chunks(n_before) {
                 sums.extend_from_slice(row);
-                sums.resize(sums.len() + self.numbers.len() - n_before, Sums::default());
+                sums.resize(sums.len() + self.numbers.len() - n_before, LoadSums::default());
             }
             self.sums = sums;
         }
@@ -180,10 +180,10 @@ impl LoadSeriesSums {
 }
 
 /// One domain in one interval.
-fn domain_sums(sample: &LoadSample, idx: usize, time: Nanos) -> Sums {
+fn domain_sums(sample: &LoadSample, idx: usize, time: Nanos) -> LoadSums {
     let ops = sample.loads.loads.get(idx).copied().filter(|_| sample.loads.readable);
     let cpu = sample.cpu_time.get(idx).copied();
-    Sums {
+    LoadSums {
         ops: ops.unwrap_or(0),
         cpu: cpu.unwrap_or_default(),
         ops_time: if ops.is_some() { time } else { Nanos::ZERO },
@@ -191,8 +191,8 @@ fn domain_sums(sample: &LoadSample, idx: usize, time: Nanos) -> Sums {
     }
 }
 
-impl Sums {
-    fn add(&mut self, more: &Sums) {
+impl LoadSums {
+    fn add(&mut self, more: &LoadSums) {
         self.ops = self.ops.saturating_add(more.ops);
         self.cpu = self.cpu.saturating_add(more.cpu);
         self.ops_time = self.ops_time.saturating_add(more.ops_time);
@@ -229,7 +229,7 @@ mod tests {
         history.add(Nanos::from_millis(millis), sample, Epoch::default());
     }
 
-    fn rows(series: &LoadSeriesSums) -> Vec<&[Sums]> {
+    fn rows(series: &LoadSeriesSums) -> Vec<&[LoadSums]> {
         series.points().map(|(_, row)| row).collect()
     }
 

@@ -26,7 +26,7 @@ use sched::{
 
 use crate::model::{MoveWord, NoteWord, RejectedByWord, Report};
 use crate::places::Epochs;
-use action_lists::{ActionLists, Move, RejectedAction};
+use action_lists::{ActionLists, ListedMove, RejectedAction};
 use job_track::{JobTrack, PlacementRequest};
 use load_history::LoadHistory;
 use timeline::CpuSets;
@@ -51,13 +51,13 @@ pub struct ReportBuilder {
     load_basis: Option<LoadBasis>,
     /// All tiers that each event had.
     event_tiers: BTreeMap<CounterEvent, BTreeSet<SignalTier>>,
-    counts: Counts,
+    counts: RunCounts,
     at: Nanos,
     n_parts_missing: u32,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct RunCounts {
     turns: u64,
     moves: u64,
     running_max: u64,
@@ -98,7 +98,7 @@ impl ReportBuilder {
             epochs: Epochs::new(&header.machine),
             load_basis: None,
             event_tiers: BTreeMap::new(),
-            counts: Counts::default(),
+            counts: RunCounts::default(),
             at: Nanos::ZERO,
             n_parts_missing: 0,
         }
@@ -321,7 +321,7 @@ impl ReportBuilder {
             return self.would_move(id, from, request);
         }
         let kind = if to.is_some() { MoveWord::Move } else { MoveWord::Release };
-        let moved = Move { n_tasks, ..self.new_move(id, kind, (from, to), request) };
+        let moved = ListedMove { n_tasks, ..self.new_move(id, kind, (from, to), request) };
         self.lists.add_move(moved);
     }
 
@@ -342,11 +342,11 @@ impl ReportBuilder {
         kind: MoveWord,
         (from, to): (Option<&CpuSet>, Option<&CpuSet>),
         request: Option<&Request>,
-    ) -> Move {
+    ) -> ListedMove {
         let (at, epoch, request) =
             (self.at, self.epochs.current(), request.map(PlacementRequest::from));
         let (from, to) = (from.cloned(), to.cloned());
-        Move { at, last_at: at, n: 1, job, kind, from, to, n_tasks: 0, request, epoch }
+        ListedMove { at, last_at: at, n: 1, job, kind, from, to, n_tasks: 0, request, epoch }
     }
 
     fn reject(

@@ -12,12 +12,12 @@ pub struct DataTable {
     /// Names of the columns.
     pub names: Vec<&'static str>,
     /// The rows, with one value per column.
-    pub rows: Vec<Vec<Value>>,
+    pub rows: Vec<Vec<DataValue>>,
 }
 
 /// A value. All values of a column have the same type, or are absent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum DataValue {
     /// Text.
     Text(String),
     /// A non-negative integer.
@@ -28,44 +28,44 @@ pub enum Value {
     Absent,
 }
 
-impl From<Option<f64>> for Value {
+impl From<Option<f64>> for DataValue {
     fn from(number: Option<f64>) -> Self {
-        number.map_or(Value::Absent, Value::Number)
+        number.map_or(DataValue::Absent, DataValue::Number)
     }
 }
 
-fn text(text: &str) -> Value {
-    Value::Text(text.to_owned())
+fn text(text: &str) -> DataValue {
+    DataValue::Text(text.to_owned())
 }
 
 /// A column: its name and its value.
-type Column<T> = (&'static str, fn(&T) -> Value);
+type DataColumn<T> = (&'static str, fn(&T) -> DataValue);
 
-const RUN: [Column<RunRow>; 10] = [
+const RUN: [DataColumn<RunRow>; 10] = [
     ("policy", |run| text(&run.policy)),
     ("workload", |run| text(&run.workload)),
-    ("seed", |run| Value::Whole(run.seed)),
+    ("seed", |run| DataValue::Whole(run.seed)),
     ("status", |run| text(run.status.word())),
-    ("makespan_s", |run| Value::Number(run.makespan_s)),
+    ("makespan_s", |run| DataValue::Number(run.makespan_s)),
     ("slowdown", |run| run.slowdown.into()),
     ("unfairness", |run| run.unfairness.into()),
-    ("n_migrations", |run| Value::Whole(run.n_migrations)),
-    ("n_moves", |run| Value::Whole(run.n_moves)),
-    ("pages_moved_bytes", |run| Value::Whole(run.pages_moved_bytes)),
+    ("n_migrations", |run| DataValue::Whole(run.n_migrations)),
+    ("n_moves", |run| DataValue::Whole(run.n_moves)),
+    ("pages_moved_bytes", |run| DataValue::Whole(run.pages_moved_bytes)),
 ];
 
-const JOB: [Column<RunJobRow>; 4] = [
+const JOB: [DataColumn<RunJobRow>; 4] = [
     ("job", |job| text(&job.name)),
     ("job_start_s", |job| job.start_s.into()),
     ("job_end_s", |job| job.end_s.into()),
     ("job_slowdown", |job| job.slowdown.into()),
 ];
 
-const SUMMARY: [Column<SummaryRow>; 24] = [
+const SUMMARY: [DataColumn<SummaryRow>; 24] = [
     ("policy", |row| text(&row.policy)),
     ("workload", |row| text(&row.workload)),
-    ("n_runs", |row| Value::Whole(row.n_runs)),
-    ("n_excluded", |row| Value::Whole(row.n_excluded)),
+    ("n_runs", |row| DataValue::Whole(row.n_runs)),
+    ("n_excluded", |row| DataValue::Whole(row.n_excluded)),
     ("mean_s", |row| row.mean_s.into()),
     ("median_s", |row| row.median_s.into()),
     ("ci95_low_s", |row| end(row.ci95_s.as_deref(), 0)),
@@ -76,10 +76,10 @@ const SUMMARY: [Column<SummaryRow>; 24] = [
     ("ratio_to_baseline", |row| row.ratio_to_baseline.into()),
     ("ratio_ci95_low", |row| end(row.ratio_ci95.as_deref(), 0)),
     ("ratio_ci95_high", |row| end(row.ratio_ci95.as_deref(), 1)),
-    ("n_pairs", |row| Value::Whole(row.n_pairs)),
+    ("n_pairs", |row| DataValue::Whole(row.n_pairs)),
     ("p", |row| row.p.into()),
     ("p_holm", |row| row.p_holm.into()),
-    ("verdict", |row| row.verdict.map_or(Value::Absent, |word| text(word.word()))),
+    ("verdict", |row| row.verdict.map_or(DataValue::Absent, |word| text(word.word()))),
     ("oracle_gap", |row| row.oracle_gap.into()),
     ("slowdown", |row| row.slowdown.into()),
     ("unfairness", |row| row.unfairness.into()),
@@ -88,7 +88,7 @@ const SUMMARY: [Column<SummaryRow>; 24] = [
     ("pages_moved_bytes", |row| row.pages_moved_bytes.into()),
 ];
 
-fn end(ends: Option<&[f64]>, which: usize) -> Value {
+fn end(ends: Option<&[f64]>, which: usize) -> DataValue {
     ends.and_then(|ends| ends.get(which).copied()).into()
 }
 
@@ -119,11 +119,11 @@ impl DataTable {
     /// CSV (RFC 4180, with line feeds). The first line has the names of the columns.
     pub fn to_csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let field = |value: &Value| match value {
-            Value::Text(text) => text.clone(),
-            Value::Whole(number) => number.to_string(),
-            Value::Number(number) => number.to_string(),
-            Value::Absent => String::new(),
+        let field = |value: &DataValue| match value {
+            DataValue::Text(text) => text.clone(),
+            DataValue::Whole(number) => number.to_string(),
+            DataValue::Number(number) => number.to_string(),
+            DataValue::Absent => String::new(),
         };
         let lines = self.rows.iter().map(|row| row.iter().map(field).collect::<Vec<_>>());
         let heads = self.names.iter().map(|name| (*name).to_owned()).collect();
@@ -146,8 +146,8 @@ mod tests {
         let table = DataTable {
             names: vec!["policy", "slowdown", "seed"],
             rows: vec![
-                vec![text("dfs[a=1,b=2]"), Value::Absent, Value::Whole(3)],
-                vec![text("a \"x\"\n"), Value::Number(1.25), Value::Whole(4)],
+                vec![text("dfs[a=1,b=2]"), DataValue::Absent, DataValue::Whole(3)],
+                vec![text("a \"x\"\n"), DataValue::Number(1.25), DataValue::Whole(4)],
             ],
         };
         expect_test::expect![[r#"

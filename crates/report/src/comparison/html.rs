@@ -12,7 +12,7 @@ use crate::page::{
     verdict,
 };
 use crate::table::Align::{Left, Right};
-use crate::table::{Cell, Column, Table};
+use crate::table::{RecordColumn, ReportTable, TableCell};
 
 impl Comparison {
     /// One HTML document.
@@ -173,62 +173,65 @@ fn setting(all: &Comparison) -> String {
     facts(&list)
 }
 
-fn interval(ci95: Option<&[f64]>) -> Cell {
+fn interval(ci95: Option<&[f64]>) -> TableCell {
     let low = ci95.and_then(|ends| ends.first().copied());
-    Cell::number(low, |_| ends(ci95, 3).unwrap_or(ABSENT.to_owned()))
+    TableCell::number(low, |_| ends(ci95, 3).unwrap_or(ABSENT.to_owned()))
 }
 
-fn number(value: Option<f64>, digits: usize) -> Cell {
-    Cell::number(value, |value| fixed(value, digits))
+fn number(value: Option<f64>, digits: usize) -> TableCell {
+    TableCell::number(value, |value| fixed(value, digits))
 }
 
-const COLUMNS: [Column<SummaryRow>; 18] = [
+const COLUMNS: [RecordColumn<SummaryRow>; 18] = [
     ("policy", Left, policy_cell),
-    ("workload", Left, |row| Cell::from(&*row.workload)),
-    ("n_runs", Right, |row| Cell::number(Some(row.n_runs), count)),
-    ("mean_s", Right, |row| Cell::number(row.mean_s, four_digits)),
-    ("median_s", Right, |row| Cell::number(row.median_s, four_digits)),
+    ("workload", Left, |row| TableCell::from(&*row.workload)),
+    ("n_runs", Right, |row| TableCell::number(Some(row.n_runs), count)),
+    ("mean_s", Right, |row| TableCell::number(row.mean_s, four_digits)),
+    ("median_s", Right, |row| TableCell::number(row.median_s, four_digits)),
     ("ci95_s", Right, |row| interval(row.ci95_s.as_deref())),
-    ("variation", Right, |row| Cell::number(row.variation, percent)),
+    ("variation", Right, |row| TableCell::number(row.variation, percent)),
     ("ratio_to_baseline", Right, |row| number(row.ratio_to_baseline, 3)),
     ("ratio_ci95", Right, |row| interval(row.ratio_ci95.as_deref())),
     ("p_holm", Right, |row| number(row.p_holm, 4)),
     ("verdict", Left, verdict_cell),
-    ("oracle_gap", Right, |row| Cell::number(row.oracle_gap, format::signed_percent)),
+    ("oracle_gap", Right, |row| TableCell::number(row.oracle_gap, format::signed_percent)),
     ("slowdown", Right, |row| number(row.slowdown, 3)),
     ("unfairness", Right, |row| number(row.unfairness, 3)),
     ("n_migrations", Right, |row| number(row.n_migrations, 1)),
     ("n_moves", Right, |row| number(row.n_moves, 1)),
-    ("pages_moved_bytes", Right, |row| Cell::number(row.pages_moved_bytes, |n| bytes(n as u64))),
+    ("pages_moved_bytes", Right, |row| {
+        TableCell::number(row.pages_moved_bytes, |n| bytes(n as u64))
+    }),
     ("controllers", Right, controllers_cell),
 ];
 
 /// The policy, with a link to the report of its run with the median makespan.
-fn policy_cell(row: &SummaryRow) -> Cell {
+fn policy_cell(row: &SummaryRow) -> TableCell {
     let (Some(path), Some(seed)) = (&row.timeline, row.median_seed) else {
-        return Cell::from(&*row.policy);
+        return TableCell::from(&*row.policy);
     };
     let (policy, path) = (escape(&row.policy), escape(path));
     let title = format!("run with the median makespan, seed {seed}");
-    Cell::html(&row.policy, format!("<a href=\"{path}\" title=\"{title}\">{policy}</a>"))
+    TableCell::html(&row.policy, format!("<a href=\"{path}\" title=\"{title}\">{policy}</a>"))
 }
 
-fn verdict_cell(row: &SummaryRow) -> Cell {
+fn verdict_cell(row: &SummaryRow) -> TableCell {
     let word = row.verdict.map_or("baseline", VerdictWord::word);
-    Cell::html(word, verdict((sign(row.verdict), class(row.verdict)), word))
+    TableCell::html(word, verdict((sign(row.verdict), class(row.verdict)), word))
 }
 
 /// The load of each node, sorted by the largest.
-fn controllers_cell(row: &SummaryRow) -> Cell {
+fn controllers_cell(row: &SummaryRow) -> TableCell {
     let highest = row.controllers.iter().map(|it| it.bytes_per_s).max_by(f64::total_cmp);
     let load = |it: &ControllerRow| format!("{:.1}", it.bytes_per_s / 1e9);
     let loads: Vec<String> = row.controllers.iter().map(load).collect();
-    Cell::number(highest, |_| format!("{} GB/s", loads.join(" · ")))
+    TableCell::number(highest, |_| format!("{} GB/s", loads.join(" · ")))
 }
 
 /// Each policy on each workload.
 fn summary_table(all: &Comparison) -> String {
-    let table = Table::of_records(SummaryRow::FIELDS, &COLUMNS, &all.summary).with_row_heads();
+    let table =
+        ReportTable::of_records(SummaryRow::FIELDS, &COLUMNS, &all.summary).with_row_heads();
     table.to_html("summary-table", "data sortable")
 }
 
@@ -238,8 +241,9 @@ fn job_tables(all: &Comparison) -> String {
         let rows: Vec<&SummaryRow> =
             all.summary.iter().filter(|row| row.workload == *workload).collect();
         let policies = all.setting.policies.iter().map(|name| (name.as_str(), Right));
-        let mut table = Table::new([("Job", Left), ("Alone", Right)].into_iter().chain(policies))
-            .with_row_heads();
+        let mut table =
+            ReportTable::new([("Job", Left), ("Alone", Right)].into_iter().chain(policies))
+                .with_row_heads();
         let n_jobs = rows.first().map_or(0, |row| row.jobs.len());
         (0..n_jobs).for_each(|job| table.row(job_cells(&rows, job)));
         format!(
@@ -252,14 +256,14 @@ fn job_tables(all: &Comparison) -> String {
     all.setting.workloads.iter().enumerate().map(of_workload).collect()
 }
 
-fn job_cells(rows: &[&SummaryRow], idx: usize) -> Vec<Cell> {
+fn job_cells(rows: &[&SummaryRow], idx: usize) -> Vec<TableCell> {
     let Some(first) = rows.first().map(|row| &row.jobs[idx]) else { return Vec::new() };
     let cell = |row: &&SummaryRow| {
         let job = &row.jobs[idx];
         let mean = or_absent(job.mean_s, four_digits);
         let slowdown = job.slowdown.map(|it| format!("{mean} <small>× {it:.2}</small>"));
-        slowdown.map_or(Cell::from(mean), |html| Cell::html("", html))
+        slowdown.map_or(TableCell::from(mean), |html| TableCell::html("", html))
     };
-    let alone = Cell::from(or_absent(first.alone_s, four_digits));
-    [Cell::from(&*first.name), alone].into_iter().chain(rows.iter().map(cell)).collect()
+    let alone = TableCell::from(or_absent(first.alone_s, four_digits));
+    [TableCell::from(&*first.name), alone].into_iter().chain(rows.iter().map(cell)).collect()
 }

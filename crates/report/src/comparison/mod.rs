@@ -12,7 +12,7 @@ mod html;
 mod model;
 mod text;
 
-pub use data_table::{DataTable, Value};
+pub use data_table::{DataTable, DataValue};
 pub use model::*;
 
 /// Version of `compare.json`. It increases when a field is renamed, removed or changes its meaning.

@@ -4,7 +4,7 @@
 
 use super::{Comparison, PolicyRow, VerdictWord};
 use crate::format::{ABSENT, bytes, ci, counted, fixed, n_decimals, or_absent, signed_percent};
-use crate::table::{Align, Table, fold};
+use crate::table::{Align, ReportTable, fold};
 
 /// Number of workloads with a table of their own. The page and the JSON have all workloads.
 const N_WORKLOADS_SHOWN: usize = 20;
@@ -78,7 +78,7 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
         ("verdict", Align::Left),
     ];
     heads.extend(has_gaps.then_some(("above oracle", Align::Right)));
-    let mut table = Table::new(heads);
+    let mut table = ReportTable::new(heads);
     for row in rows() {
         let digits = row.mean_s.map_or(0, n_decimals);
         let is_baseline = row.policy == comparison.setting.baseline;
@@ -97,7 +97,7 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
 
 /// All workloads together.
 fn overall(policies: &[PolicyRow], width: usize) -> String {
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         ("policy", Align::Left),
         ("ratio", Align::Right),
         ("95 % CI", Align::Left),
@@ -119,7 +119,7 @@ fn overall(policies: &[PolicyRow], width: usize) -> String {
 
 /// Slowdown, unfairness, migrations and moves.
 fn costs(policies: &[PolicyRow], width: usize) -> String {
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         ("policy", Align::Left),
         ("slowdown", Align::Right),
         ("unfairness", Align::Right),

@@ -8,7 +8,7 @@ use journal::{Checkpoint, Header, JobChange, JobHistory, JobProgress, JobRecord}
 use program::Job;
 use sched::{Action, JobEvent, Reason, RejectCause, Rejection, Request, Sample, Target};
 
-use super::sentence::{DoneAction, Event, Sentence, checkpoint_text};
+use super::sentence::{DoneAction, ExplainedEvent, Sentence, checkpoint_text};
 use super::{EventRow, EventWord, Explanation, FORMAT, JobEvents};
 use crate::phrases::{
     command_line, completed_page_move_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
@@ -23,9 +23,9 @@ pub(super) struct Explainer {
     epochs: Epochs,
     at: Nanos,
     notes: Vec<EventRow>,
-    events: BTreeMap<JobId, Vec<Event>>,
+    events: BTreeMap<JobId, Vec<ExplainedEvent>>,
     /// Detached jobs whose number has been reused.
-    detached: Vec<(Job, Vec<Event>)>,
+    detached: Vec<(Job, Vec<ExplainedEvent>)>,
 }
 
 impl Explainer {
@@ -186,7 +186,7 @@ impl Explainer {
     fn add(&mut self, id: JobId, kind: EventWord, sentence: Sentence, reason: Option<&Reason>) {
         if self.only.is_none_or(|only| only == id) {
             let (at, epoch, reason) = (self.at, self.epochs.current(), reason.cloned());
-            let event = Event { at, last_at: at, n: 1, kind, sentence, reason, epoch };
+            let event = ExplainedEvent { at, last_at: at, n: 1, kind, sentence, reason, epoch };
             self.events.entry(id).or_default().push(event);
         }
     }
@@ -239,7 +239,7 @@ fn done_action(change: &JobChange<'_>) -> Option<(EventWord, DoneAction)> {
     })
 }
 
-fn job_events(job: &Job, events: Vec<Event>, places: &EpochNames) -> JobEvents {
+fn job_events(job: &Job, events: Vec<ExplainedEvent>, places: &EpochNames) -> JobEvents {
     JobEvents {
         id: job.id.0,
         name: job.name.clone(),
@@ -249,7 +249,7 @@ fn job_events(job: &Job, events: Vec<Event>, places: &EpochNames) -> JobEvents {
     }
 }
 
-fn event_row(event: Event, places: &EpochNames) -> EventRow {
+fn event_row(event: ExplainedEvent, places: &EpochNames) -> EventRow {
     let text = event.text(places.of(event.epoch));
     EventRow {
         at_ns: event.at.0,

@@ -17,7 +17,7 @@ use crate::places::{Epoch, PlaceNames};
 
 /// An event. Its sentence is made at the end, when places have names.
 #[derive(Debug)]
-pub(super) struct Event {
+pub(super) struct ExplainedEvent {
     pub at: Nanos,
     pub last_at: Nanos,
     pub n: u64,
@@ -59,7 +59,7 @@ pub(super) enum DoneAction {
     PageMove(Option<NodeId>, NodeId, base::Bytes),
 }
 
-impl Event {
+impl ExplainedEvent {
     /// The whole sentence.
     pub fn text(&self, places: &PlaceNames) -> String {
         let reason = self.reason.as_ref().map_or(String::new(), |reason| match self.sentence {

@@ -1,6 +1,6 @@
 //! The frames of the charts that scripts draw: the timeline and the load curves, with their legends.
 
-use super::data::Data;
+use super::data::ChartData;
 use crate::format::{counted, seconds};
 use crate::model::{LoadSeries, Report};
 use crate::page::{card_with_header, count_badge, empty, escape};
@@ -10,7 +10,7 @@ const N_COLOURS: usize = 8;
 /// Number of overlapping curves; more domains are drawn as heat strips.
 const N_LINES_MAX: usize = 4;
 
-pub(super) fn timeline(report: &Report, data: &Data) -> String {
+pub(super) fn timeline(report: &Report, data: &ChartData) -> String {
     let domains: Vec<&str> = data.domains().collect();
     let by_domain = if domains.len() <= N_COLOURS {
         swatches(&domains)

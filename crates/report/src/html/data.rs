@@ -11,14 +11,14 @@ use crate::model::{JobRow, LoadPoint, LoadSeries, MoveRow, Report};
 use crate::text::reason_of_move;
 
 #[derive(Serialize)]
-pub(crate) struct Data {
+pub(crate) struct ChartData {
     end: u64,
-    domains: Vec<Domain>,
+    domains: Vec<ChartDomain>,
     domain_of_cpu: BTreeMap<u32, usize>,
-    cpus: Vec<Cpu>,
-    sets: Vec<Set>,
-    jobs: Vec<Job>,
-    moves: Vec<Move>,
+    cpus: Vec<ChartCpu>,
+    sets: Vec<ChartCpuSet>,
+    jobs: Vec<ChartJob>,
+    moves: Vec<ChartMove>,
     /// Whether the moves are requests of a replay.
     is_replay: bool,
     loads: Vec<LoadCurves>,
@@ -27,23 +27,23 @@ pub(crate) struct Data {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Domain {
+pub(crate) struct ChartDomain {
     pub label: String,
 }
 
 #[derive(Serialize)]
-struct Cpu {
+struct ChartCpu {
     id: u32,
 }
 
 #[derive(Serialize)]
-struct Set {
+struct ChartCpuSet {
     text: String,
     cpus: Vec<u32>,
 }
 
 #[derive(Serialize)]
-struct Job {
+struct ChartJob {
     name: String,
     state: &'static str,
     due: u64,
@@ -58,7 +58,7 @@ struct Job {
 }
 
 #[derive(Serialize)]
-struct Move {
+struct ChartMove {
     at: u64,
     name: String,
     from: Option<String>,
@@ -71,13 +71,13 @@ struct Move {
 struct LoadCurves {
     level: String,
     unit: String,
-    domains: Vec<Domain>,
+    domains: Vec<ChartDomain>,
     times: Vec<(u64, u64)>,
     ops: Vec<Vec<Option<f64>>>,
     cpus: Vec<Vec<Option<f64>>>,
 }
 
-impl Data {
+impl ChartData {
     pub fn new(report: &Report) -> Self {
         let places = domains(report);
         let mut sets = CpuSetTable::default();
@@ -90,11 +90,11 @@ impl Data {
             job_of(job, moves, &mut sets)
         });
         let jobs = jobs.collect();
-        Data {
+        ChartData {
             end: us(report.run.wall_ns),
             domain_of_cpu: domain_of_cpu(&places),
-            domains: places.into_iter().map(|(label, _)| Domain { label }).collect(),
-            cpus: report.machine.cpus.iter().map(|cpu| Cpu { id: cpu.id }).collect(),
+            domains: places.into_iter().map(|(label, _)| ChartDomain { label }).collect(),
+            cpus: report.machine.cpus.iter().map(|cpu| ChartCpu { id: cpu.id }).collect(),
             sets: sets.list,
             jobs,
             moves: report.moves.iter().map(move_of).collect(),
@@ -153,7 +153,7 @@ fn domain_of_cpu(places: &[(String, CpuSet)]) -> BTreeMap<u32, usize> {
 
 #[derive(Default)]
 struct CpuSetTable {
-    list: Vec<Set>,
+    list: Vec<ChartCpuSet>,
     idx_of: BTreeMap<String, usize>,
 }
 
@@ -164,18 +164,21 @@ impl CpuSetTable {
         }
         let cpus: CpuSet = text.parse().unwrap_or_default();
         let idx = self.list.len();
-        self.list.push(Set { text: text.to_owned(), cpus: cpus.iter().map(|cpu| cpu.0).collect() });
+        self.list.push(ChartCpuSet {
+            text: text.to_owned(),
+            cpus: cpus.iter().map(|cpu| cpu.0).collect(),
+        });
         self.idx_of.insert(text.to_owned(), idx);
         idx
     }
 }
 
-fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut CpuSetTable) -> Job {
+fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut CpuSetTable) -> ChartJob {
     let segments = job.timeline.iter().map(|segment| {
         let set = segment.cpus.as_deref().map(|cpus| sets.idx(cpus));
         (us(segment.from_ns), us(segment.to_ns), set, segment.bound)
     });
-    Job {
+    ChartJob {
         name: job.name.clone(),
         state: job.state.word(),
         due: us(job.due_ns),
@@ -195,8 +198,8 @@ fn would_start(job: &JobRow) -> Option<String> {
     Some(format!("would have been started on the CPUs {cpus} because {reason}"))
 }
 
-fn move_of(moved: &MoveRow) -> Move {
-    Move {
+fn move_of(moved: &MoveRow) -> ChartMove {
+    ChartMove {
         at: us(moved.at_ns),
         name: moved.name.clone(),
         from: moved.from.clone(),
@@ -217,7 +220,7 @@ fn load_curves(loads: &LoadSeries) -> LoadCurves {
     LoadCurves {
         level: loads.level.clone(),
         unit: format!("{} per second", loads.unit),
-        domains: loads.domains.iter().map(|row| Domain { label: row.label.clone() }).collect(),
+        domains: loads.domains.iter().map(|row| ChartDomain { label: row.label.clone() }).collect(),
         times: points.iter().map(|point| (us(point.from_ns), us(point.to_ns))).collect(),
         ops: by_domain(|point| &point.ops_per_s),
         cpus: by_domain(|point| &point.cpus_busy),

@@ -18,7 +18,7 @@ use crate::format::{bytes, count};
 use crate::model::Report;
 use crate::page::{self, Document, card, card_with_header, count_badge, empty, escape, links};
 use charts::{loads, timeline};
-use data::Data;
+use data::ChartData;
 
 /// In the order of their dependencies.
 const SCRIPTS: [&str; 5] = [
@@ -32,7 +32,7 @@ const SCRIPTS: [&str; 5] = [
 impl Report {
     /// One HTML document.
     pub fn to_html(&self) -> String {
-        let data = Data::new(self);
+        let data = ChartData::new(self);
         let json = serde_json::to_string(&data);
         let json = json.expect("numbers, strings and lists always have a JSON form");
         let mut links = links(&[

@@ -4,36 +4,36 @@ use crate::format::{bytes, count, seconds};
 use crate::model::{JobRow, JobStateWord, MoveRow, NoteRow, NoteWord, RejectionRow, Report};
 use crate::page::escape;
 use crate::table::Align::{Left, Right};
-use crate::table::{Cell, Column, Table};
+use crate::table::{RecordColumn, ReportTable, TableCell};
 use crate::text::{reason_of_move, repetitions, state};
 
 /// All jobs.
 pub(super) fn jobs(report: &Report) -> String {
-    let columns: [Column<(usize, &JobRow)>; 12] = [
+    let columns: [RecordColumn<(usize, &JobRow)>; 12] = [
         ("name", Left, |(idx, job)| {
             let name = escape(&job.name);
             let button =
                 format!("<button data-job=\"{idx}\" aria-expanded=\"false\">{name}</button>");
-            Cell::html(&job.name, button)
+            TableCell::html(&job.name, button)
         }),
         ("state", Left, |(_, job)| state_cell(job)),
-        ("class", Right, |(_, job)| Cell::number(job.class.map(u64::from), count)),
-        ("started_ns", Right, |(_, job)| Cell::number(job.started_ns, seconds)),
-        ("wall_ns", Right, |(_, job)| Cell::number(job.wall_ns, seconds)),
-        ("user_ns", Right, |(_, job)| Cell::number(job.user_ns, seconds)),
-        ("system_ns", Right, |(_, job)| Cell::number(job.system_ns, seconds)),
-        ("wait_ns", Right, |(_, job)| Cell::number(job.wait_ns, seconds)),
-        ("max_resident_bytes", Right, |(_, job)| Cell::number(job.max_resident_bytes, bytes)),
-        ("n_migrations", Right, |(_, job)| Cell::number(job.n_migrations, count)),
-        ("n_moves", Right, |(_, job)| Cell::number(Some(job.n_moves), count)),
+        ("class", Right, |(_, job)| TableCell::number(job.class.map(u64::from), count)),
+        ("started_ns", Right, |(_, job)| TableCell::number(job.started_ns, seconds)),
+        ("wall_ns", Right, |(_, job)| TableCell::number(job.wall_ns, seconds)),
+        ("user_ns", Right, |(_, job)| TableCell::number(job.user_ns, seconds)),
+        ("system_ns", Right, |(_, job)| TableCell::number(job.system_ns, seconds)),
+        ("wait_ns", Right, |(_, job)| TableCell::number(job.wait_ns, seconds)),
+        ("max_resident_bytes", Right, |(_, job)| TableCell::number(job.max_resident_bytes, bytes)),
+        ("n_migrations", Right, |(_, job)| TableCell::number(job.n_migrations, count)),
+        ("n_moves", Right, |(_, job)| TableCell::number(Some(job.n_moves), count)),
         ("cpus_used", Left, |(_, job)| cpus_cell(job)),
     ];
     let jobs: Vec<(usize, &JobRow)> = report.jobs.iter().enumerate().collect();
-    let table = Table::of_records(JobRow::FIELDS, &columns, &jobs).with_row_heads();
+    let table = ReportTable::of_records(JobRow::FIELDS, &columns, &jobs).with_row_heads();
     table.to_html("jobs-table", "data sortable")
 }
 
-fn state_cell(job: &JobRow) -> Cell {
+fn state_cell(job: &JobRow) -> TableCell {
     let class = match job.state {
         JobStateWord::Done | JobStateWord::Detached => "done",
         JobStateWord::Failed => "failed",
@@ -43,45 +43,45 @@ fn state_cell(job: &JobRow) -> Cell {
         JobStateWord::Waiting => "waiting",
     };
     let state = state(job);
-    Cell::html(&state, format!("<span class=\"state {class}\">{}</span>", escape(&state)))
+    TableCell::html(&state, format!("<span class=\"state {class}\">{}</span>", escape(&state)))
 }
 
-fn cpus_cell(job: &JobRow) -> Cell {
+fn cpus_cell(job: &JobRow) -> TableCell {
     let text = job.cpus_used.as_deref().unwrap_or("–");
     let unmanaged =
         if job.unmanaged.is_some() { " <span class=\"muted\">(unmanaged)</span>" } else { "" };
     let key = job.cpus_used.as_deref().unwrap_or_default();
-    Cell::html(key, escape(text) + unmanaged).class("cpus")
+    TableCell::html(key, escape(text) + unmanaged).class("cpus")
 }
 
 /// All listed moves. Cells of the class `short` share a line on narrow screens.
 pub(super) fn moves(report: &Report) -> String {
-    const COLUMNS: [Column<MoveRow>; 4] = [
+    const COLUMNS: [RecordColumn<MoveRow>; 4] = [
         ("at_ns", Right, |moved| time_cell(moved.at_ns)),
-        ("name", Left, |moved| Cell::from(&*moved.name).class("short")),
+        ("name", Left, |moved| TableCell::from(&*moved.name).class("short")),
         ("kind", Left, from_to_cell),
         ("reason", Left, reason_cell),
     ];
-    let table = Table::of_records(MoveRow::FIELDS, &COLUMNS, &report.moves);
+    let table = ReportTable::of_records(MoveRow::FIELDS, &COLUMNS, &report.moves);
     table.to_html("moves-table", "data sortable stack")
 }
 
-fn time_cell(at_ns: u64) -> Cell {
-    Cell::number(Some(at_ns), |at| format!("{} s", seconds(at))).class("short")
+fn time_cell(at_ns: u64) -> TableCell {
+    TableCell::number(Some(at_ns), |at| format!("{} s", seconds(at))).class("short")
 }
 
-fn from_to_cell(moved: &MoveRow) -> Cell {
+fn from_to_cell(moved: &MoveRow) -> TableCell {
     let place = |label: &Option<String>| escape(label.as_deref().unwrap_or("unbound"));
     let (from, to) = (place(&moved.from), place(&moved.to));
     let html = format!("{from} <span class=\"arrow\">→</span> <b>{to}</b>");
-    Cell::html(&format!("{from} {to}"), html).class("nowrap what")
+    TableCell::html(&format!("{from} {to}"), html).class("nowrap what")
 }
 
-fn reason_cell(moved: &MoveRow) -> Cell {
+fn reason_cell(moved: &MoveRow) -> TableCell {
     let reason = reason_of_move(moved).map(|reason| sentence(&reason));
     let repeated = repetitions(moved).map(|times| format!("Requested {times}."));
     let text = reason.into_iter().chain(repeated).collect::<Vec<_>>().join(" ");
-    Cell::from(text).class("why")
+    TableCell::from(text).class("why")
 }
 
 /// With a capital and a full stop.
@@ -94,18 +94,18 @@ pub(super) fn sentence(text: &str) -> String {
 
 /// All listed rejections.
 pub(super) fn rejections(report: &Report) -> String {
-    const COLUMNS: [Column<RejectionRow>; 6] = [
+    const COLUMNS: [RecordColumn<RejectionRow>; 6] = [
         ("at_ns", Right, |row| time_cell(row.at_ns)),
-        ("name", Left, |row| Cell::from(&*row.name).class("short")),
-        ("action", Left, |row| Cell::from(sentence(&row.action))),
-        ("by", Left, |row| Cell::from(row.by.word()).class("short")),
-        ("n", Right, |row| Cell::number(Some(row.n), count)),
+        ("name", Left, |row| TableCell::from(&*row.name).class("short")),
+        ("action", Left, |row| TableCell::from(sentence(&row.action))),
+        ("by", Left, |row| TableCell::from(row.by.word()).class("short")),
+        ("n", Right, |row| TableCell::number(Some(row.n), count)),
         ("detail", Left, |row| {
             let detail = if row.detail.is_empty() { &row.cause } else { &row.detail };
-            Cell::from(sentence(detail)).class("why")
+            TableCell::from(sentence(detail)).class("why")
         }),
     ];
-    let table = Table::of_records(RejectionRow::FIELDS, &COLUMNS, &report.rejections);
+    let table = ReportTable::of_records(RejectionRow::FIELDS, &COLUMNS, &report.rejections);
     table.to_html("rejections-table", "data sortable stack")
 }
 

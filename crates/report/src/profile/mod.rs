@@ -15,7 +15,7 @@ use program::profile::{Phase, ProfileValue};
 use crate::chart;
 use crate::format::{ABSENT, fixed, or_absent, percent};
 use crate::page::{Document, callout, card, escape, hero, tile};
-use crate::table::{Align, Table};
+use crate::table::{Align, ReportTable};
 
 /// One HTML document; `notes` are sentences that qualify the values.
 pub fn page(
@@ -110,7 +110,7 @@ fn phase_table(profile: &Profile) -> String {
         "Working set",
         "Bandwidth",
     ];
-    let mut table = Table::new(heads.map(|head| (head, Align::Right)));
+    let mut table = ReportTable::new(heads.map(|head| (head, Align::Right)));
     for (idx, phase) in profile.phases.iter().enumerate() {
         let Phase { bandwidth, .. } = phase;
         table.row([

@@ -16,7 +16,7 @@ pub use model::*;
 use crate::chart;
 use crate::page::{Document, NO_DATA, PAGE_SCRIPT, callout, card, escape, facts, hero, verdict};
 use crate::table::Align::Left;
-use crate::table::{Cell, Table};
+use crate::table::{ReportTable, TableCell};
 use base::counted_noun;
 
 /// The chart above a table.
@@ -118,7 +118,7 @@ fn section(experiment: &StudyExperiment, kinds: &[ChartKind]) -> String {
 /// A table, collapsed below its chart if it has one.
 fn values(table: &StudyTable, kind: ChartKind) -> String {
     let heads = table.columns.iter().map(|column| (column.head.as_str(), Left));
-    let mut cells = Table::new(heads).with_row_heads();
+    let mut cells = ReportTable::new(heads).with_row_heads();
     table.rows.iter().for_each(|row| cells.row(row.iter().map(|cell| cell.text.as_str())));
     let (chart, cells) = (charts::chart(table, kind), cells.to_html("", ""));
     let content = match chart.is_empty() {
@@ -132,14 +132,15 @@ fn claims(claims: &[StudyClaim]) -> String {
     if claims.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(["Claim", "Reading", "Result", "Verdict"].map(|head| (head, Left)));
+    let mut table =
+        ReportTable::new(["Claim", "Reading", "Result", "Verdict"].map(|head| (head, Left)));
     for claim in claims {
         let text = claim.verdict.text();
         table.row([
-            Cell::from(&*claim.claim),
-            Cell::from(claim.reading.word()),
-            Cell::from(&*claim.result),
-            Cell::html(&text, verdict(claim.verdict.mark(), &text)),
+            TableCell::from(&*claim.claim),
+            TableCell::from(claim.reading.word()),
+            TableCell::from(&*claim.result),
+            TableCell::html(&text, verdict(claim.verdict.mark(), &text)),
         ]);
     }
     table.to_html("", "")

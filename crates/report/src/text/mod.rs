@@ -9,7 +9,7 @@ use base::counted_noun;
 
 use crate::format::{ABSENT, bytes, count, duration, percent, seconds, started};
 use crate::model::{JobRow, JobStateWord, NoteRow, NoteWord, Report, Run};
-use crate::table::{Align, Table, fold};
+use crate::table::{Align, ReportTable, fold};
 use sections::{counters, memory, moves};
 pub(crate) use sections::{narrowed, reason_of_move, repetitions};
 
@@ -160,7 +160,7 @@ fn move_counts(report: &Report) -> String {
 }
 
 fn jobs(report: &Report, width: usize) -> String {
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         ("job", Align::Left),
         ("state", Align::Left),
         ("start s", Align::Right),

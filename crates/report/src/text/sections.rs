@@ -3,7 +3,7 @@
 use super::approximate;
 use crate::format::{ABSENT, bytes, count, seconds};
 use crate::model::{JobRow, MoveRow, NodeMemoryRow, Report};
-use crate::table::{Align, Table, fold};
+use crate::table::{Align, ReportTable, fold};
 
 /// Number of last moves that are printed.
 const N_MOVES_SHOWN: usize = 10;
@@ -90,7 +90,7 @@ pub(super) fn counters(jobs: &[JobRow], width: usize) -> String {
     let columns: Vec<CounterColumn> = COUNTER_COLUMNS.into_iter().filter(has_values).collect();
     let mut heads = vec![("counters", Align::Left)];
     heads.extend(columns.iter().map(|(head, _)| (*head, Align::Right)));
-    let mut table = Table::new(heads);
+    let mut table = ReportTable::new(heads);
     for job in shown {
         let cells = columns.iter().map(|(_, cell)| cell(job).unwrap_or(ABSENT.to_owned()));
         table.row(std::iter::once(job.name.clone()).chain(cells));

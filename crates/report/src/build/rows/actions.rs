@@ -5,17 +5,17 @@ use journal::RunEnd;
 use sched::{Reason, Target};
 
 use super::super::ReportBuilder;
-use super::super::action_lists::{Move, Note, RejectedAction};
+use super::super::action_lists::{ListedMove, Note, RejectedAction};
 use super::super::job_track::PlacementRequest;
-use super::Names;
+use super::ReportNames;
 use crate::model::{MoveRow, MoveWord, NoteRow, NoteWord, RejectionRow};
 use crate::phrases::action_phrase;
 
-pub(super) fn moves(builder: &ReportBuilder, names: &Names<'_>) -> Vec<MoveRow> {
+pub(super) fn moves(builder: &ReportBuilder, names: &ReportNames<'_>) -> Vec<MoveRow> {
     builder.lists.moves.iter().map(|moved| move_row(moved, names)).collect()
 }
 
-fn move_row(moved: &Move, names: &Names<'_>) -> MoveRow {
+fn move_row(moved: &ListedMove, names: &ReportNames<'_>) -> MoveRow {
     let (_, name) = names.target(Target::Job(moved.job));
     let places = names.places.of(moved.epoch);
     let reason = moved.request.as_ref().map(|request| &request.reason);
@@ -62,11 +62,11 @@ pub(super) fn n_moves_omitted(builder: &ReportBuilder) -> u64 {
     builder.counts.moves.saturating_sub(n_listed(MoveWord::Move))
 }
 
-pub(super) fn rejections(builder: &ReportBuilder, names: &Names<'_>) -> Vec<RejectionRow> {
+pub(super) fn rejections(builder: &ReportBuilder, names: &ReportNames<'_>) -> Vec<RejectionRow> {
     builder.lists.rejections.iter().map(|rejected| rejection_row(rejected, names)).collect()
 }
 
-fn rejection_row(rejected: &RejectedAction, names: &Names<'_>) -> RejectionRow {
+fn rejection_row(rejected: &RejectedAction, names: &ReportNames<'_>) -> RejectionRow {
     let (job, name) = names.target(rejected.target);
     let places = names.places.of(rejected.epoch);
     let phrase = |action| action_phrase(action, |cpus| places.place(cpus));

@@ -6,8 +6,8 @@ use sched::SignalTier;
 use topology::Level;
 
 use super::super::ReportBuilder;
-use super::super::load_history::{LoadSeriesSums, Sums};
-use super::Names;
+use super::super::load_history::{LoadSeriesSums, LoadSums};
+use super::ReportNames;
 use crate::format::seconds;
 use crate::model::{DomainRow, LoadPoint, LoadSeries};
 use crate::phrases::{load_unit, tier_phrase};
@@ -16,14 +16,14 @@ use crate::places::PlaceNames;
 /// Number of other intervals that the sentence lists.
 const N_OTHERS_LISTED: usize = 4;
 
-pub(super) fn rows(builder: &ReportBuilder, names: &Names<'_>) -> Vec<LoadSeries> {
+pub(super) fn rows(builder: &ReportBuilder, names: &ReportNames<'_>) -> Vec<LoadSeries> {
     builder.loads.list.iter().map(|series| row(series, names)).collect()
 }
 
-fn row(series: &LoadSeriesSums, names: &Names<'_>) -> LoadSeries {
+fn row(series: &LoadSeriesSums, names: &ReportNames<'_>) -> LoadSeries {
     let (LoadBasis { level, tier }, (from, to)) = (series.basis, series.span());
     let places = names.places.of(series.epoch);
-    let point = |((from, to), sums): ((Nanos, Nanos), &[Sums])| LoadPoint {
+    let point = |((from, to), sums): ((Nanos, Nanos), &[LoadSums])| LoadPoint {
         from_ns: from.0,
         to_ns: to.0,
         ops_per_s: sums.iter().map(|sums| sums.ops_per_s()).collect(),

@@ -17,7 +17,7 @@ use crate::places::EpochNames;
 
 pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
     let header = &builder.header;
-    let names = Names::new(builder);
+    let names = ReportNames::new(builder);
     let jobs = jobs::rows(builder);
     Report {
         format: crate::FORMAT,
@@ -34,15 +34,15 @@ pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
 }
 
 /// Names of jobs, tasks and places.
-struct Names<'a> {
+struct ReportNames<'a> {
     header: &'a Header,
     places: EpochNames,
 }
 
-impl<'a> Names<'a> {
+impl<'a> ReportNames<'a> {
     fn new(builder: &'a ReportBuilder) -> Self {
         let header = &builder.header;
-        Names { header, places: builder.epochs.names(&header.machine) }
+        ReportNames { header, places: builder.epochs.names(&header.machine) }
     }
 
     fn target(&self, target: Target) -> (Option<u32>, String) {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use journal::{Header, JournalWriter, JournalLimits, PolicyUsed};
+use journal::{Header, JournalLimits, JournalWriter, PolicyUsed};
 use program::{Class, Command, Job};
 use report::Report;
 use topology::Machine;

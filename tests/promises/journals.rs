@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use base::Nanos;
 use engine::{Engine, Sink};
 use expect_test::expect_file;
-use journal::{Header, JournalWriter, JournalLimits, PolicyUsed, RunEnd, RunStatus};
+use journal::{Header, JournalLimits, JournalWriter, PolicyUsed, RunEnd, RunStatus};
 use sched::{ExitStatus, Policy};
 use topology::Machine;
 
@@ -80,7 +80,8 @@ fn replayed(from: &Path, to: &Path, header: &Header, spec: &str) -> journal::Rep
     let mut recording = journal::read(from).expect("a journal");
     let jobs = recording.header().jobs.clone();
     let mut engine = Engine::new(recording.header().machine.clone(), jobs, policy(spec));
-    let mut writer = JournalWriter::create(to, header, JournalLimits::default()).expect("can be created");
+    let mut writer =
+        JournalWriter::create(to, header, JournalLimits::default()).expect("can be created");
     let replayed = journal::replay(&mut recording, &mut engine, &mut [&mut writer]).expect("whole");
     if let Some(end) = recording.end() {
         writer.finish(end).expect("can be written");

@@ -380,8 +380,8 @@ fn jobs_of_a_node_that_goes_offline_are_placed_again() {
             0 calm2 on 3 because fewest-jobs
             500 note places-changed
             500 note loads-declared
-            500 hog2 on 1 because domain-gone
-            500 calm2 on 0 because domain-gone
+            500 hog2 on 1 because cpus-unusable
+            500 calm2 on 0 because cpus-unusable
             1000 note places-changed
             1000 hog1 on 2 because load-uneven
             1750 hog1 ends
@@ -401,8 +401,8 @@ fn jobs_of_a_node_that_goes_offline_are_placed_again() {
         0 hog2 on 2 because next-in-turn
         0 calm1 on 1 because next-in-turn
         0 calm2 on 3 because next-in-turn
-        500 hog2 on 0 because cpus-gone
-        500 calm2 on 1 because cpus-gone
+        500 hog2 on 0 because cpus-unusable
+        500 calm2 on 1 because cpus-unusable
         2500 hog1 ends
         2500 hog2 ends
         2500 calm1 ends

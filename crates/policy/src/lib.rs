@@ -23,10 +23,8 @@ mod linux;
 mod memory_intensity;
 mod nmass;
 mod notes;
-mod parameters;
 mod placement;
 mod random;
-mod required_signals;
 mod slots;
 mod spread;
 #[cfg(test)]
@@ -35,11 +33,12 @@ mod trial;
 
 use sched::Policy;
 
-pub use declaration::{Build, Origin, Param, PolicyInfo, Values};
+pub use declaration::{
+    Build, IfMissing, MissingSignal, Origin, Param, Params, PolicyError, PolicyInfo,
+    RequiredSignal, Signal, Values, missing,
+};
+use declaration::{split, unknown_policy};
 pub use divided::{NoThreshold, Threshold, calibrate};
-pub use parameters::{Params, PolicyError};
-use parameters::{split, unknown_policy};
-pub use required_signals::{IfMissing, MissingSignal, RequiredSignal, Signal, missing};
 pub use trial::{JUDGED_BETTER, JUDGED_NO_BETTER, JUDGED_WORSE, TRIES_AGAIN, with_trials};
 
 /// All policies, in the order of the documentation.

@@ -52,7 +52,7 @@ impl Crowd {
     }
 }
 
-/// Whether so many CPUs of a placed job became unusable that the job must be placed again.
+/// Whether a placed job lost CPUs that it needs, and must be placed again.
 ///
 /// A job that keeps as many CPUs as it has threads stays: it had more CPUs than it needs.
 pub(crate) fn has_lost_cpus(seen: &JobView<'_>, usable: &CpuSet) -> bool {

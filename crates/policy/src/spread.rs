@@ -55,7 +55,7 @@ reasons! {
     NEXT_IN_TURN = "next-in-turn":
         "{domain} was next in round-robin order; {cpus} had the fewest jobs there";
     /// CPUs of the job became unusable.
-    CPUS_GONE = "cpus-gone":
+    CPUS_UNUSABLE = "cpus-unusable":
         "some of the job's CPUs ({lost}) became unusable, so it was placed like a new job: {domain} was next in round-robin order; {cpus} had the fewest jobs there";
     /// Memory from the node of the job's CPUs.
     MEMORY_BESIDE_CPUS = "memory-beside-cpus":
@@ -110,7 +110,7 @@ impl Policy for Spread {
         self.crowd.count(seen.jobs);
         for job in seen.jobs {
             if placement::has_lost_cpus(job, seen.usable_cpus) {
-                self.place(job, CPUS_GONE, plan);
+                self.place(job, CPUS_UNUSABLE, plan);
             } else if job.state == JobState::Due {
                 self.start(seen, job, plan);
             }
@@ -171,7 +171,7 @@ impl Spread {
         }
         let cpus = self.crowd.emptiest(&possible, job.job.threads);
         self.crowd.add(&cpus);
-        let lost = job.placed.filter(|_| code == CPUS_GONE);
+        let lost = job.placed.filter(|_| code == CPUS_UNUSABLE);
         let reason = Reason::new(code)
             .with("domain", cell.label.clone())
             .with("cpus", cpus_label(&cpus))

@@ -123,8 +123,8 @@ fn a_share_with_too_many_decimal_places_is_rejected() {
     check("dfs[min_load=0%]", expect!["dfs every Some(Nanos(250000000))"]);
 }
 
-/// Each parameter that has no effect beside another's value, with a text that gives it in vain and one in which it
-/// has an effect.
+/// Each parameter without effect beside another's value: a text in which it has no effect, the error, and a text in
+/// which it has an effect.
 #[test]
 fn a_parameter_without_effect_beside_anothers_value_is_rejected() {
     for (ineffective, beside, effective) in [
@@ -153,14 +153,14 @@ fn a_parameter_without_effect_beside_anothers_value_is_rejected() {
             "divided[th_sq=5,th_ref=5]",
         ),
         (
-            "divided[th_sq=5,th_ref=5,floor=1%]",
-            "floor has no effect with th_sq and th_ref",
-            "divided[floor=1%]",
+            "divided[th_sq=5,th_ref=5,min_share=1%]",
+            "min_share has no effect with th_sq and th_ref",
+            "divided[min_share=1%]",
         ),
         (
-            "divided[version=threshold,th_sq=5,th_ref=5,floor=1%]",
-            "floor has no effect with version=threshold",
-            "divided[version=rank,th_sq=5,floor=1%]",
+            "divided[version=threshold,th_sq=5,th_ref=5,min_share=1%]",
+            "min_share has no effect with version=threshold",
+            "divided[version=rank,th_sq=5,min_share=1%]",
         ),
         (
             "divided[th_sq=5,guard=off]",

@@ -15,8 +15,8 @@
 //! The released code has the classes and their penalties [confirmed: Clavis]. The limits between classes are not
 //! published and are our choice. The first limit of misses is the one between turtles and devils in the same code.
 //! The others are guessed: they are in gaps of the values of SPEC CPU2006 programs that run alone on a large cache,
-//! between cache-sensitive programs and others (2 and 8 accesses), and between devils that tolerate further copies
-//! of themselves and those that do not (10).
+//! between cache-sensitive programs and others (2 and 8 accesses), and between devils that tolerate a further copy of
+//! the same program and devils that do not (10).
 
 use crate::memory_intensity::rates::{Rate, Ring};
 

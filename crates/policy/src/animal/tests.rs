@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::testing::{check, plans};
 
 #[test]
-fn a_thread_that_comes_goes_to_the_cache_with_the_fewest_threads() {
+fn a_new_thread_starts_on_the_cache_with_the_fewest_threads() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b
@@ -18,7 +18,7 @@ fn a_thread_that_comes_goes_to_the_cache_with_the_fewest_threads() {
 }
 
 #[test]
-fn of_caches_with_equally_few_threads_it_takes_the_one_with_the_smallest_penalty() {
+fn of_caches_with_equally_few_threads_the_one_with_the_lowest_penalty_is_selected() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due loud quiet
@@ -32,7 +32,7 @@ fn of_caches_with_equally_few_threads_it_takes_the_one_with_the_smallest_penalty
 }
 
 #[test]
-fn a_pair_changes_places_when_that_makes_its_penalties_smaller() {
+fn a_pair_is_swapped_when_that_lowers_its_penalties() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due devil turtle rabbit sheep
@@ -51,7 +51,7 @@ fn a_pair_changes_places_when_that_makes_its_penalties_smaller() {
 }
 
 #[test]
-fn a_pair_that_gains_nothing_stays() {
+fn a_pair_without_lower_penalties_is_not_swapped() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b c d
@@ -63,7 +63,7 @@ fn a_pair_that_gains_nothing_stays() {
 }
 
 #[test]
-fn where_accesses_are_not_counted_who_misses_little_is_a_sheep() {
+fn without_counted_accesses_a_job_with_few_misses_is_a_sheep() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a
@@ -80,7 +80,7 @@ fn where_accesses_are_not_counted_who_misses_little_is_a_sheep() {
 }
 
 #[test]
-fn who_uses_too_little_is_left_to_the_kernel_and_comes_back() {
+fn a_job_with_little_cpu_time_is_released_and_placed_again_later() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b
@@ -94,7 +94,7 @@ fn who_uses_too_little_is_left_to_the_kernel_and_comes_back() {
 }
 
 #[test]
-fn a_job_gets_a_seat_for_each_thread_where_it_may_run() {
+fn a_job_gets_a_slot_for_each_thread_within_its_affinity() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=4
         job wide threads=3
@@ -107,7 +107,7 @@ fn a_job_gets_a_seat_for_each_thread_where_it_may_run() {
 }
 
 #[test]
-fn who_may_not_run_there_is_swapped_with_nobody() {
+fn a_job_that_may_not_use_the_other_cpu_is_not_swapped() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job devil rabbit cpus=0-1
@@ -142,7 +142,7 @@ fn the_same_seed_draws_the_same_pairs() {
 }
 
 #[test]
-fn without_any_count_of_misses_the_run_ends_and_with_one_cpu_nothing_is_placed() {
+fn without_counted_misses_the_run_ends_and_with_one_cpu_no_job_is_placed() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b

@@ -15,8 +15,8 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "dfs",
     summary: "Starts each job on the domain with the lowest memory load, and migrates the most \
               memory-hungry job away from an overloaded domain.",
-    source: "DFS, a user-level process scheduler for a NUMA system based on the Tilera TILEPro64 (report \
-             whose first page states neither title nor authors), chapters 4.1 to 4.5",
+    source: "D. Edholm, A. Löfgren, V. Nilsson, Processchemaläggare för mångkärniga processorer – Fördelning av \
+             minnesbelastning i NUMA-system, bachelor's thesis, 2014, chapters 4.1 to 4.5",
     signals: &[RequiredSignal {
         signal: Signal::Loads,
         if_missing: IfMissing::Degrades("jobs are spread by domain number at start, and none migrates"),
@@ -202,7 +202,7 @@ reasons! {
     MEMORY_FOLLOWS = "memory-follows":
         "the job migrated to {to}, which holds {there} % of its memory ({size}); its other own pages ({rest}) follow, and {to} has {free} free";
     /// CPUs of the job became unusable.
-    DOMAIN_GONE = "domain-gone":
+    CPUS_UNUSABLE = "cpus-unusable":
         "some of the job's CPUs ({lost}) became unusable, so it was placed like a new job: on {domain}[ ({by})] with a load of {load} of {total} {unit}[, of which {expected} are expected of jobs started since]; {cpus} had the fewest jobs there";
     /// Note: pages can follow only where domains are nodes.
     MEMORY_CANNOT_FOLLOW = "memory-cannot-follow":
@@ -213,7 +213,7 @@ reasons! {
     /// Note: loads come from the counters of tasks.
     LOADS_ARE_MISSES = "loads-are-misses":
         "memory controller counters are not readable: the load of a domain is the sum of the cache misses of its tasks";
-    /// Note: classes of another unit stand in for rates.
+    /// Note: classes of another unit are used as rates.
     TOTALS_AS_RATES = "totals-as-rates":
         "classes are declared as operations per run but used as operations per millisecond: declared loads are approximate";
     /// Note: jobs without a class.

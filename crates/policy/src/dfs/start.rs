@@ -19,8 +19,8 @@ use topology::Level;
 use super::Dfs;
 use super::corun_costs::remote_slowdown;
 use super::declaration::{
-    Bind, DOMAIN_GONE, FEWEST_JOBS, LEAST_EXPECTED_LOAD, LEAST_LOAD, LEAST_SLOWDOWN, LOWEST_NUMBER,
-    ONLY_DOMAIN, Placement, SMALLEST_CLASSES, Start,
+    Bind, CPUS_UNUSABLE, FEWEST_JOBS, LEAST_EXPECTED_LOAD, LEAST_LOAD, LEAST_SLOWDOWN,
+    LOWEST_NUMBER, ONLY_DOMAIN, Placement, SMALLEST_CLASSES, Start,
 };
 use super::job_counts::InDomain;
 use crate::placement::{self, cpus_label, permille_text};
@@ -79,7 +79,7 @@ impl Dfs {
         let cpus = self.take_cpus(seen, job, choice.key.idx);
         self.follow_with_pages(seen, job, choice.key.idx);
         let lost = job.placed.map(CpuSet::to_string).unwrap_or_default();
-        let reason = self.start_reason(seen, &choice, DOMAIN_GONE, &cpus).with("lost", lost);
+        let reason = self.start_reason(seen, &choice, CPUS_UNUSABLE, &cpus).with("lost", lost);
         self.expect(job, choice.key.idx);
         plan.request(job.job.id, Action::Place(cpus), reason);
     }
@@ -239,7 +239,7 @@ impl Dfs {
             .with("expected", self.expected.total())
             .with("cpus", cpus_label(cpus))
             .with("tier", seen.loads.tier.to_string());
-        if code == DOMAIN_GONE {
+        if code == CPUS_UNUSABLE {
             return reason.with("by", self.decided_by_text(choice));
         }
         let Key { slowdown, n_jobs, class_sum, .. } = choice.key;

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::testing::check;
 
 #[test]
-fn programs_are_dealt_out_to_caches_highest_miss_rate_first() {
+fn jobs_are_assigned_to_caches_in_turn_highest_miss_rate_first() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job a curve=1
@@ -22,7 +22,7 @@ fn programs_are_dealt_out_to_caches_highest_miss_rate_first() {
 }
 
 #[test]
-fn what_a_profile_tells_is_read_at_the_size_of_the_smallest_cache() {
+fn the_rate_of_a_profile_is_that_of_the_smallest_cache() {
     check(expect![[r#"
         llcs=2 llc=1M
         job fits curve=1M:40,16M:1
@@ -42,7 +42,7 @@ fn what_a_profile_tells_is_read_at_the_size_of_the_smallest_cache() {
 }
 
 #[test]
-fn a_program_without_a_profile_counts_as_one_at_the_limit_of_devils() {
+fn a_job_without_a_profile_counts_as_one_at_the_limit_of_devils() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job quiet curve=0.1
@@ -58,7 +58,7 @@ fn a_program_without_a_profile_counts_as_one_at_the_limit_of_devils() {
 }
 
 #[test]
-fn counted_rates_deal_out_anew_once_an_interval() {
+fn counted_rates_assign_caches_again_in_each_interval() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b c d
@@ -75,7 +75,7 @@ fn counted_rates_deal_out_anew_once_an_interval() {
 }
 
 #[test]
-fn who_stays_in_its_cache_keeps_its_cpu_and_as_printed_takes_the_first_one() {
+fn a_job_that_stays_on_its_cache_keeps_its_cpu_and_as_published_gets_the_first_one() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b c d
@@ -90,7 +90,7 @@ fn who_stays_in_its_cache_keeps_its_cpu_and_as_printed_takes_the_first_one() {
 }
 
 #[test]
-fn a_tiny_change_of_rates_moves_nobody() {
+fn a_small_change_of_rates_causes_no_migration() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b
@@ -103,7 +103,7 @@ fn a_tiny_change_of_rates_moves_nobody() {
 }
 
 #[test]
-fn a_rate_that_was_not_counted_stays_what_it_was() {
+fn a_rate_that_was_not_counted_is_unchanged() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b c
@@ -116,7 +116,7 @@ fn a_rate_that_was_not_counted_stays_what_it_was() {
 }
 
 #[test]
-fn one_thread_alone_is_left_where_it_is() {
+fn a_single_thread_does_not_migrate() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a
@@ -128,7 +128,7 @@ fn one_thread_alone_is_left_where_it_is() {
 }
 
 #[test]
-fn who_uses_too_little_of_its_cpus_is_left_to_the_kernel_until_it_uses_more() {
+fn a_job_with_little_cpu_time_is_released_until_it_uses_more() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b c
@@ -166,7 +166,7 @@ fn a_job_is_judged_by_the_time_since_its_start() {
 }
 
 #[test]
-fn time_spent_waiting_counts_as_used_and_as_printed_does_not() {
+fn wait_time_counts_as_use_and_as_published_does_not() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b
@@ -180,7 +180,7 @@ fn time_spent_waiting_counts_as_used_and_as_printed_does_not() {
 }
 
 #[test]
-fn more_threads_than_cpus_share_them_and_as_printed_the_rest_stays_where_it_was() {
+fn more_threads_than_cpus_share_them_and_as_published_the_others_get_no_slot() {
     check(expect![[r#"
         llcs=2
         job a curve=30
@@ -210,7 +210,7 @@ fn a_job_counts_as_its_threads_and_gets_a_cpu_for_each() {
 }
 
 #[test]
-fn a_job_gets_seats_only_where_it_may_run() {
+fn a_job_gets_slots_only_within_its_affinity() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job tied cpus=2 curve=1
@@ -240,7 +240,7 @@ fn cores_are_filled_before_their_siblings() {
 }
 
 #[test]
-fn who_is_not_ours_keeps_its_seats_and_is_not_moved() {
+fn an_unmanaged_job_keeps_its_slots() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job a curve=30
@@ -257,7 +257,7 @@ fn who_is_not_ours_keeps_its_seats_and_is_not_moved() {
 }
 
 #[test]
-fn a_job_that_starts_between_two_deals_moves_nobody_else() {
+fn a_job_that_starts_between_two_intervals_causes_no_other_migration() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job a curve=10
@@ -276,7 +276,7 @@ fn a_job_that_starts_between_two_deals_moves_nobody_else() {
 }
 
 #[test]
-fn a_job_whose_cpu_went_offline_is_placed_as_if_it_had_just_started() {
+fn a_job_whose_cpu_goes_offline_is_placed_like_a_new_job() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job a curve=30
@@ -291,7 +291,7 @@ fn a_job_whose_cpu_went_offline_is_placed_as_if_it_had_just_started() {
 }
 
 #[test]
-fn where_there_are_no_two_caches_nodes_are_dealt_out_to_and_else_cores() {
+fn without_two_caches_nodes_and_else_cores_count_as_caches() {
     check(expect![[r#"
         nodes=2 cores=2 no-llcs
         job a curve=30
@@ -322,7 +322,7 @@ fn where_there_are_no_two_caches_nodes_are_dealt_out_to_and_else_cores() {
 }
 
 #[test]
-fn with_a_single_cpu_nothing_is_placed() {
+fn with_a_single_cpu_no_job_is_placed() {
     check(expect![[r#"
         nodes=1
         0ms due a b
@@ -333,7 +333,7 @@ fn with_a_single_cpu_nothing_is_placed() {
 }
 
 #[test]
-fn without_any_count_of_misses_the_run_ends_after_four_intervals() {
+fn without_counted_misses_the_run_ends_after_four_intervals() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b
@@ -352,7 +352,7 @@ fn without_any_count_of_misses_the_run_ends_after_four_intervals() {
 }
 
 #[test]
-fn memory_goes_along_to_another_node_with_di_migrate_and_stays_with_dio() {
+fn pages_follow_to_another_node_with_di_migrate_and_stay_with_dio() {
     check(expect![[r#"
         nodes=2 cores=2
         0ms due a b c d
@@ -375,8 +375,8 @@ fn memory_goes_along_to_another_node_with_di_migrate_and_stays_with_dio() {
 }
 
 #[test]
-fn who_was_left_to_the_kernel_takes_memory_along_from_where_it_lies() {
-    // While nobody had placed it the kernel took it to another node, and nobody saw that as a move.
+fn pages_of_a_released_job_follow_from_the_node_that_holds_them() {
+    // The kernel migrated the released job to another node, which is no migration of the policy.
     check(expect![[r#"
         nodes=2 cores=2
         0ms due a b
@@ -392,7 +392,7 @@ fn who_was_left_to_the_kernel_takes_memory_along_from_where_it_lies() {
 }
 
 #[test]
-fn between_caches_of_one_node_no_memory_goes_along() {
+fn pages_stay_when_a_job_migrates_between_caches_of_one_node() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b
@@ -404,7 +404,7 @@ fn between_caches_of_one_node_no_memory_goes_along() {
 }
 
 #[test]
-fn of_memory_as_much_goes_along_as_has_room() {
+fn a_page_move_is_limited_to_the_free_memory_of_the_target() {
     check(expect![[r#"
         nodes=2 cores=2
         free 0=512 1=16
@@ -421,7 +421,7 @@ fn of_memory_as_much_goes_along_as_has_room() {
 }
 
 #[test]
-fn a_job_that_starts_again_has_shown_nothing_yet() {
+fn a_restarted_job_has_no_counted_rate() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b

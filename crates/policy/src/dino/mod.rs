@@ -137,7 +137,7 @@ impl Dino {
         })
     }
 
-    /// Once an interval: classes are laid out, who can stay stays, and the others fill up.
+    /// At the end of an interval: distributes the classes; matching jobs stay, the others fill the remaining slots.
     fn assign_all(
         &mut self,
         seen: &Snapshot<'_>,
@@ -199,8 +199,8 @@ impl Dino {
         kept.take(slots.n_for(job)).collect()
     }
 
-    /// Between two intervals: those that have no seat take one that the map has left for their class, or
-    /// else go where the fewest threads are; all others keep theirs.
+    /// Between two intervals: jobs without slots get free slots of their class in the map, else the slots with
+    /// the fewest threads. All other jobs keep their slots.
     fn assign_new(
         &mut self,
         seen: &Snapshot<'_>,
@@ -232,8 +232,8 @@ impl Dino {
         self.request(seen, (&new, &slots_of, counts), plan);
     }
 
-    /// Gives slots to all that lack some, in list order: of their class, else of any, else whichever CPU
-    /// has the fewest threads.
+    /// Assigns missing slots in list order: of the class of the job, else of any class, else the CPU with the
+    /// fewest threads.
     fn fill(
         &self,
         slots: &mut CacheSlots,
@@ -262,7 +262,7 @@ impl Dino {
         }
     }
 
-    /// Asks for every seat that is another than before.
+    /// Requests the placement of every job whose slots changed.
     fn request(
         &mut self,
         seen: &Snapshot<'_>,

@@ -51,7 +51,7 @@ fn jobs_start_as_devils() {
 }
 
 #[test]
-fn classes_are_laid_out_to_and_fro_and_who_can_stay_stays() {
+fn classes_are_distributed_back_and_forth_and_matching_jobs_stay() {
     check_after(
         FOUR,
         expect![[r#"
@@ -81,7 +81,7 @@ fn as_published_a_thread_stays_only_on_the_core_that_the_map_gives_its_class() {
 }
 
 #[test]
-fn the_order_of_exact_rates_plays_no_role() {
+fn the_order_of_rates_within_a_class_has_no_effect() {
     check_after(
         FOUR,
         expect![[r#"
@@ -94,7 +94,7 @@ fn the_order_of_exact_rates_plays_no_role() {
 }
 
 #[test]
-fn where_all_are_turtles_nothing_is_done_at_all() {
+fn if_all_jobs_are_turtles_nothing_is_requested() {
     check_after(
         FOUR,
         expect![[r#"
@@ -107,7 +107,7 @@ fn where_all_are_turtles_nothing_is_done_at_all() {
 }
 
 #[test]
-fn one_thread_alone_is_left_where_it_is() {
+fn a_single_thread_does_not_migrate() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b c
@@ -153,7 +153,7 @@ fn the_limits_of_the_article_do_not_depend_on_the_reading() {
 }
 
 #[test]
-fn whoever_changes_class_moves_after_seven_of_ten_intervals() {
+fn a_job_that_changes_its_class_migrates_after_seven_of_ten_intervals() {
     check_after(
         FOUR,
         expect![[r#"
@@ -170,7 +170,7 @@ fn whoever_changes_class_moves_after_seven_of_ten_intervals() {
 }
 
 #[test]
-fn more_threads_than_cpus_are_laid_out_in_a_further_layer() {
+fn more_threads_than_cpus_are_assigned_in_a_further_layer() {
     check_after(
         FOUR,
         expect![[r#"
@@ -203,7 +203,7 @@ fn a_job_counts_as_its_threads() {
 }
 
 #[test]
-fn a_job_gets_a_seat_only_where_it_may_run() {
+fn a_job_gets_slots_only_within_its_affinity() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job tied cpus=3
@@ -218,7 +218,7 @@ fn a_job_gets_a_seat_only_where_it_may_run() {
 }
 
 #[test]
-fn who_is_not_ours_keeps_its_seats_and_others_go_around_it() {
+fn an_unmanaged_job_keeps_its_slots() {
     check_after(
         FOUR,
         expect![[r#"
@@ -233,7 +233,7 @@ fn who_is_not_ours_keeps_its_seats_and_others_go_around_it() {
 }
 
 #[test]
-fn who_uses_too_little_of_its_cpus_is_left_to_the_kernel() {
+fn a_job_with_little_cpu_time_is_released() {
     check_after(
         FOUR,
         expect![[r#"
@@ -249,7 +249,7 @@ fn who_uses_too_little_of_its_cpus_is_left_to_the_kernel() {
 }
 
 #[test]
-fn a_job_that_starts_between_two_intervals_moves_nobody_else() {
+fn a_job_that_starts_between_two_intervals_causes_no_other_migration() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b
@@ -265,7 +265,7 @@ fn a_job_that_starts_between_two_intervals_moves_nobody_else() {
 }
 
 #[test]
-fn a_job_whose_cpu_went_offline_is_placed_at_once() {
+fn a_job_whose_cpu_goes_offline_is_placed_in_the_same_turn() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         0ms due a b

@@ -13,7 +13,7 @@ const SPREADS: IfMissing = IfMissing::Degrades("programs without it are spread e
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "divided",
-    summary: "Concentrates jobs that slow others down on some sockets, and keeps jobs that suffer from them on \
+    summary: "Concentrates jobs that slow others down on some sockets, and keeps jobs that they slow down on \
               the other sockets.",
     source: "J. K. Park, J. Kim, Application Characteristic-based Divided Scheduling for Multicore Systems, \
              2017; thresholds and workload mixes are not printed",
@@ -53,7 +53,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
         )
         .no_effect_with(&[("version", "rank")]),
         Param::new(
-            "floor",
+            "min_share",
             Values::Percent,
             "5%",
             "minimum share of the largest rate of full queues so far for a thread in Group 1; a thread without \
@@ -135,7 +135,7 @@ pub(super) struct Config {
     /// Threshold of full queues, also for the guard.
     pub th_sq: Option<u64>,
     /// Minimum share of the largest rate so far for Group 1, in millionths.
-    pub floor: u64,
+    pub min_share: u64,
     /// Periods in a row that must agree on a group.
     pub repeat: u64,
     /// Minimum of full queues per socket in permille of `th_sq`; `None`: no minimum.
@@ -170,8 +170,8 @@ impl Config {
         let th_sq = params.unless("th_sq", "none", whole);
         let guard = params.unless("guard", "off", decimal).filter(|_| th_sq.is_some());
         let grouping = grouping(params, th_sq)?;
-        if grouping != Grouping::Rank && params.is_given("floor") {
-            return Err(params.no_effect("floor", "th_sq and th_ref".to_owned()));
+        if grouping != Grouping::Rank && params.is_given("min_share") {
+            return Err(params.no_effect("min_share", "th_sq and th_ref".to_owned()));
         }
         if grouping == Grouping::Rank && th_sq.is_some() && guard.is_none() {
             return Err(params.no_effect("th_sq", "grouping by rank and guard=off".to_owned()));
@@ -181,7 +181,7 @@ impl Config {
             interval: params.time("interval"),
             grouping,
             th_sq,
-            floor: params.read("floor", percent),
+            min_share: params.read("min_share", percent),
             repeat: params.whole("repeat"),
             guard_permille: guard.map(|guard| guard / 1000),
             keep: params.named::<Keep>("keep") == Keep::Yes,

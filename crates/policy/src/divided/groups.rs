@@ -10,7 +10,7 @@
 //! ```
 //!
 //! By rank, some threads would be in Group 1 even if none causes contention; so a thread needs a minimum share of the
-//! largest rate so far (`floor`). A thread that hardly ran has no vote, and a job without counted events keeps its
+//! largest rate so far (`min_share`). A thread that hardly ran has no vote, and a job without counted events keeps its
 //! group.
 
 use std::cmp::Reverse;
@@ -19,7 +19,6 @@ use base::{JobId, Nanos};
 use sched::{CounterEvent, JobState, PerJob, Plan, Reason, SignalTier, Snapshot, TaskView};
 
 use super::declaration::{Config, GROUPS_APPROXIMATE, GROUPS_UNKNOWN, Grouping};
-use super::sockets::GroupedJob;
 use crate::declaration::MILLION;
 use crate::placement;
 use crate::slots::MovableJob;
@@ -27,9 +26,9 @@ use crate::slots::MovableJob;
 /// Behaviour of a job under contention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
-    /// It causes contention and suffers from it.
+    /// It causes contention and is slowed down by it.
     One,
-    /// It suffers from contention.
+    /// It is slowed down by contention.
     Two,
     /// Neither.
     Three,
@@ -80,6 +79,15 @@ pub(super) struct Evidence {
     /// Number of threads in that group, and of all threads.
     pub n_votes: u64,
     pub n_threads: u64,
+}
+
+/// A job and its group.
+#[derive(Clone, Debug)]
+pub(super) struct GroupedJob<'s> {
+    pub job: MovableJob<'s>,
+    /// `None`: unknown.
+    pub group: Option<Group>,
+    pub evidence: Evidence,
 }
 
 /// Rates of a thread in a period.
@@ -175,7 +183,7 @@ impl Groups {
             }
             Grouping::Rank => {
                 let mut top = top(&known, known.len() / 3, sq);
-                top.retain(|&at| self.is_above_floor(sq(at)));
+                top.retain(|&at| self.has_minimum_share(sq(at)));
                 top
             }
         };
@@ -218,10 +226,10 @@ impl Groups {
         groups
     }
 
-    /// Whether a rate is above the floor.
-    fn is_above_floor(&self, sq: u64) -> bool {
-        let floor = u128::from(self.sq_max) * u128::from(self.config.floor);
-        self.config.floor == 0 || sq != 0 && floor <= u128::from(sq) * u128::from(MILLION)
+    /// Whether a rate is at least the minimum share of the largest one.
+    fn has_minimum_share(&self, sq: u64) -> bool {
+        let minimum = u128::from(self.sq_max) * u128::from(self.config.min_share);
+        self.config.min_share == 0 || sq != 0 && minimum <= u128::from(sq) * u128::from(MILLION)
     }
 
     /// The criterion of the groups, as text.
@@ -232,10 +240,10 @@ impl Groups {
                 format!("thresholds {th_sq} and {th_ref}")
             }
             (GroupBasis::Queues, Grouping::Rank) => {
-                let floor = u128::from(self.sq_max) * u128::from(self.config.floor);
-                let floor = floor / u128::from(MILLION);
+                let minimum = u128::from(self.sq_max) * u128::from(self.config.min_share);
+                let minimum = minimum / u128::from(MILLION);
                 format!(
-                    "ranked among {n_threads} threads, {k} per group, at least {floor} for Group 1"
+                    "ranked among {n_threads} threads, {k} per group, at least {minimum} for Group 1"
                 )
             }
             (_, grouping) => {

@@ -1,5 +1,5 @@
-//! Divided scheduling: jobs that cause contention are concentrated on some sockets, jobs that suffer from contention
-//! run on the others.
+//! Divided scheduling: jobs that cause contention are concentrated on some sockets, jobs that contention slows
+//! down run on the others.
 //!
 //! ```text
 //!              slowdown of others   own slowdown   criterion
@@ -41,9 +41,9 @@ use crate::placement;
 use crate::slots::{PlacementJobs, assign_cpus};
 use declaration::Config;
 pub(crate) use declaration::INFO;
-use groups::Groups;
+use groups::{GroupedJob, Groups};
 use reasons::ReasonBuilder;
-use sockets::{Division, GroupedJob, SocketMap};
+use sockets::{Division, SocketMap};
 pub use threshold::{NoThreshold, Threshold, calibrate};
 
 /// State of the policy.

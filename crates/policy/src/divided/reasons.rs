@@ -6,8 +6,8 @@ use sched::{CounterEvent, Reason, ReasonValue, SignalTier, Snapshot};
 use super::declaration::{
     GROUP_APART, GROUP_COMES, GROUP_FILLS, GROUP_OVERFLOW, GROUP_SHELTERED, GROUP_SPREAD,
 };
-use super::groups::Group;
-use super::sockets::{Assignment, Division, DivisionCase, GroupedJob, Role};
+use super::groups::{Group, GroupedJob};
+use super::sockets::{Assignment, Division, DivisionCase, Role};
 use crate::notes::OWN_CORE;
 use crate::placement::cpus_label;
 
@@ -107,8 +107,8 @@ fn group_text(grouped: &GroupedJob<'_>) -> String {
     };
     let what = match group {
         Group::One => "Group 1, which causes contention",
-        Group::Two => "Group 2, which suffers from contention",
-        Group::Three => "Group 3, which hardly causes or suffers from contention",
+        Group::Two => "Group 2, which contention slows down",
+        Group::Three => "Group 3, which hardly causes contention and is hardly slowed down by it",
     };
     let evidence = &grouped.evidence;
     let voted = match (evidence.group == Some(group), evidence.n_threads) {

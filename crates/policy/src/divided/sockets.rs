@@ -21,17 +21,8 @@ use base::CpuSet;
 use sched::Snapshot;
 
 use super::declaration::Config;
-use super::groups::{Evidence, Group};
-use crate::slots::{DomainSlots, MovableJob, PlacementJobs};
-
-/// A job and its group.
-#[derive(Clone, Debug)]
-pub(super) struct GroupedJob<'s> {
-    pub job: MovableJob<'s>,
-    /// `None`: unknown.
-    pub group: Option<Group>,
-    pub evidence: Evidence,
-}
+use super::groups::{Group, GroupedJob};
+use crate::slots::{DomainSlots, PlacementJobs};
 
 /// The socket of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use sched::{JobView, Snapshot};
 use super::declaration::{Config, Processors};
 use crate::slots::CpuOccupancy;
 
-/// SLIT distances; the second one stands in for an unknown distance of another node.
+/// SLIT distances; the second one replaces an unknown distance to another node.
 const DISTANCE_LOCAL: u32 = 10;
 const DISTANCE_UNKNOWN: u32 = 20;
 

@@ -1,5 +1,5 @@
-//! What holds in every world for all policies that keep threads apart: random machines, jobs, rates and
-//! mishaps.
+//! Invariants of the policies that distribute threads over caches, on random machines with random jobs, rates and
+//! events.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ const MACHINES: [&str; 6] = [
     "nodes=1",
 ];
 
-/// The first of them, which have the four CPUs that scripts speak of.
+/// Number of machines with the four CPUs that scripts use, which are the first.
 const N_WITH_FOUR_CPUS: usize = 5;
 
 const POLICIES: [&str; 12] = [
@@ -35,7 +35,7 @@ const POLICIES: [&str; 12] = [
 ];
 
 prop_compose! {
-    /// A script that may hold anything that can happen.
+    /// A script of random events.
     fn script()(
         jobs in proptest::collection::vec((1u32..5, 0u32..8, 0u32..30), 1..8),
         turns in proptest::collection::vec((0u32..12, 0usize..8, 0u32..80, 0u32..11), 1..40),
@@ -51,17 +51,17 @@ prop_compose! {
             }
             text.push('\n');
         }
-        for (number, (what, whom, rate, usable)) in turns.iter().enumerate() {
+        for (number, (event, job, rate, usable)) in turns.iter().enumerate() {
             let at = number + 1;
-            let whom = whom % jobs.len();
-            match what {
-                0..=2 => writeln!(text, "{at}s due j{whom}"),
-                3 => writeln!(text, "{at}s ended j{whom}"),
+            let job = job % jobs.len();
+            match event {
+                0..=2 => writeln!(text, "{at}s due j{job}"),
+                3 => writeln!(text, "{at}s ended j{job}"),
                 4 => writeln!(text, "{at}s usable 0-{}", usable % 4),
-                5 => writeln!(text, "{at}s unmanaged j{whom}"),
-                6 => writeln!(text, "{at}s rates j{whom}=-; poll"),
-                7 => writeln!(text, "{at}s rates j{whom}={rate}@{usable}0; poll"),
-                _ => writeln!(text, "{at}s rates j{whom}={rate}/{usable}; poll"),
+                5 => writeln!(text, "{at}s unmanaged j{job}"),
+                6 => writeln!(text, "{at}s rates j{job}=-; poll"),
+                7 => writeln!(text, "{at}s rates j{job}={rate}@{usable}0; poll"),
+                _ => writeln!(text, "{at}s rates j{job}={rate}/{usable}; poll"),
             }.expect("text");
         }
         text
@@ -69,7 +69,7 @@ prop_compose! {
 }
 
 proptest! {
-    // A failure prints its script, which then joins the tests beside this file.
+    // A failure prints its script, which becomes a test.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn no_wish_is_ever_for_a_cpu_that_may_not_be_used_or_for_who_is_not_ours(
+    fn no_request_is_for_an_unusable_cpu_or_an_unmanaged_job(
         script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
     ) {
         play_watched(MACHINES[machine], POLICIES[policy], &script, |watched| {
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_is_placed_gets_a_cpu_for_each_thread_as_far_as_there_are_some(
+    fn a_placed_job_gets_a_cpu_for_each_thread_up_to_its_allowed_cpus(
         script in script(), machine in 0..N_WITH_FOUR_CPUS, policy in 0..POLICIES.len(),
     ) {
         let threads: Vec<usize> = script.lines()
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_asked_for_twice_in_one_turn(
+    fn no_job_is_requested_twice_in_a_turn(
         script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
     ) {
         let output = plans(MACHINES[machine], POLICIES[policy], &script);

@@ -168,9 +168,8 @@ impl Map<'_, '_> {
         Some(Assignment { domain: to, decision })
     }
 
-    /// The emptiest of some slots. Where these are caches or cores, many are alike: of those that are equally
-    /// empty one is taken in which the fewest run victim have not been mapped yet, so that nobody has to make
-    /// room although others are idle.
+    /// The emptiest of some domains. Many caches or cores are equally empty: of these, the one that runs the fewest
+    /// jobs that are not mapped yet, so that no job migrates while other domains are idle.
     fn emptiest(&self, job: &MovableJob<'_>, among: impl Iterator<Item = usize>) -> Option<usize> {
         if self.seen.domains.level() == Level::Node {
             return self.slots.emptiest(job, among);
@@ -242,8 +241,8 @@ impl Map<'_, '_> {
         })
     }
 
-    /// The job on `to` changes slots with one on `from`: of those that miss less than it and may go, the one
-    /// that misses least.
+    /// The job on `to` that swaps with a job on `from`: of the jobs with fewer misses that may migrate, the one with
+    /// the fewest misses.
     fn partner(
         &self,
         victim: usize,

@@ -32,7 +32,7 @@ fn every_cpu_is_drawn_eventually() {
 }
 
 #[test]
-fn a_job_gets_cpus_for_its_threads_where_it_may_run() {
+fn a_job_gets_a_cpu_for_each_thread_within_its_affinity() {
     check(expect![[r#"
         nodes=2 llcs=2 cores=2
         job wide threads=3
@@ -46,7 +46,7 @@ fn a_job_gets_cpus_for_its_threads_where_it_may_run() {
 }
 
 #[test]
-fn a_whole_place_is_given_if_asked_for() {
+fn with_bind_domain_a_job_gets_all_cpus_of_its_domain() {
     check(expect![[r#"
         nodes=2 cores=2
         0ms due a
@@ -74,7 +74,7 @@ fn a_job_is_drawn_again_when_its_cpu_goes_offline_unless_it_is_unmanaged() {
 }
 
 #[test]
-fn with_a_single_cpu_nothing_is_placed() {
+fn with_a_single_cpu_no_job_is_placed() {
     check(expect![[r#"
         nodes=1
         0ms due a

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::testing::check;
 
 #[test]
-fn consecutive_jobs_go_to_other_nodes_first_and_then_to_other_caches() {
+fn consecutive_jobs_start_on_different_nodes_first_then_on_different_caches() {
     check(expect![[r#"
         nodes=2 llcs=2 cores=2
         0ms due a b c d e
@@ -15,7 +15,7 @@ fn consecutive_jobs_go_to_other_nodes_first_and_then_to_other_caches() {
 }
 
 #[test]
-fn on_one_node_they_go_round_the_caches() {
+fn on_one_node_consecutive_jobs_start_on_different_caches() {
     check(expect![[r#"
         nodes=1 llcs=3 cores=2
         0ms due a b c d e
@@ -25,7 +25,7 @@ fn on_one_node_they_go_round_the_caches() {
 }
 
 #[test]
-fn on_one_cache_they_go_round_the_cores_before_siblings_share_one() {
+fn on_one_cache_cores_are_filled_before_their_smt_siblings() {
     check(expect![[r#"
         nodes=1 cores=2 smt=2
         0ms due a b c d e
@@ -35,7 +35,7 @@ fn on_one_cache_they_go_round_the_cores_before_siblings_share_one() {
 }
 
 #[test]
-fn by_core_neighbours_in_turn_lie_on_other_nodes_and_caches() {
+fn with_core_domains_consecutive_jobs_start_on_different_nodes_and_caches() {
     check(expect![[r#"
         nodes=2 llcs=2 cores=2
         0ms due a b c d e
@@ -51,7 +51,7 @@ fn by_core_neighbours_in_turn_lie_on_other_nodes_and_caches() {
 }
 
 #[test]
-fn with_a_single_cpu_nothing_is_placed() {
+fn with_a_single_cpu_no_job_is_placed() {
     check(expect![[r#"
         nodes=1
         0ms due a b c d e
@@ -61,7 +61,7 @@ fn with_a_single_cpu_nothing_is_placed() {
 }
 
 #[test]
-fn a_job_that_may_not_run_in_the_place_in_turn_takes_the_next_one() {
+fn a_job_that_may_not_use_the_next_domain_gets_the_one_after_it() {
     check(expect![[r#"
         nodes=3 cores=2
         job a
@@ -116,7 +116,7 @@ fn memory_is_bound_to_the_node_of_the_cpus_when_configured() {
 }
 
 #[test]
-fn nothing_moves_however_uneven_the_loads() {
+fn no_job_migrates_whatever_the_loads() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b class=9

@@ -1,4 +1,4 @@
-//! What holds in every world: random machines, jobs, loads and mishaps.
+//! Invariants of DFS and `spread` on random machines, with random jobs, loads and events.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -28,12 +28,12 @@ const POLICIES: [&str; 8] = [
     "spread[memory=bind,domains=core]",
 ];
 
-/// Policies with the polls for which they let a job rest.
-const RESTS: [(&str, u64); 3] =
+/// Policies with their cool-down in polls.
+const COOL_DOWNS: [(&str, u64); 3] =
     [("dfs", 8), ("dfs[min_load=0,only_job=move,cooldown=2]", 2), ("dfs[reading=paper]", 0)];
 
 prop_compose! {
-    /// A script that may hold anything that can happen.
+    /// A script of random events.
     fn script()(
         jobs in proptest::collection::vec((0u8..18, 1u32..4, 0u32..6), 1..8),
         turns in proptest::collection::vec((0u32..12, 0usize..8, proptest::collection::vec(0u64..2000, 4), 0u32..15), 1..40),
@@ -49,16 +49,16 @@ prop_compose! {
             }
             text.push('\n');
         }
-        for (number, (what, whom, loads, usable)) in turns.iter().enumerate() {
+        for (number, (event, job, loads, usable)) in turns.iter().enumerate() {
             let at = 250 * number;
-            let whom = whom % jobs.len();
-            match what {
-                0 | 1 => writeln!(text, "{at}ms due j{whom}"),
-                2 => writeln!(text, "{at}ms ended j{whom}"),
+            let job = job % jobs.len();
+            match event {
+                0 | 1 => writeln!(text, "{at}ms due j{job}"),
+                2 => writeln!(text, "{at}ms ended j{job}"),
                 3 => writeln!(text, "{at}ms usable 0-{usable}"),
-                4 => writeln!(text, "{at}ms unmanaged j{whom}"),
+                4 => writeln!(text, "{at}ms unmanaged j{job}"),
                 5 => writeln!(text, "{at}ms poll unreadable"),
-                _ => writeln!(text, "{at}ms poll {} with j{whom}={}", loads.iter().map(u64::to_string).collect::<Vec<_>>().join(" "), loads[0]),
+                _ => writeln!(text, "{at}ms poll {} with j{job}={}", loads.iter().map(u64::to_string).collect::<Vec<_>>().join(" "), loads[0]),
             }.expect("text");
         }
         text
@@ -66,7 +66,7 @@ prop_compose! {
 }
 
 proptest! {
-    // A failure prints its script, which then joins the tests beside this file.
+    // A failure prints its script, which becomes a test.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn no_wish_is_ever_for_a_cpu_that_may_not_be_used(
+    fn no_request_is_for_an_unusable_cpu(
         script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
     ) {
         crate::testing::play_watched(MACHINES[machine], POLICIES[policy], &script, |watched| {
@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn who_moves_has_the_highest_class_of_those_on_the_busiest_place_that_could(
+    fn the_victim_has_the_highest_class_of_the_candidates_on_the_busiest_domain(
         script in script(), machine in 0..MACHINES.len(),
     ) {
         crate::testing::play_watched(MACHINES[machine], "dfs[reading=paper]", &script, |watched| {
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_loads_never_move_anybody(
+    fn equal_loads_never_cause_a_migration(
         script in script(), machine in 0..MACHINES.len(), policy in 0..6usize,
     ) {
         crate::testing::play_watched(MACHINES[machine], POLICIES[policy], &script, |watched| {
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn no_poll_moves_more_jobs_than_it_may(
+    fn no_poll_exceeds_the_maximum_number_of_migrations(
         script in script(), machine in 0..MACHINES.len(), policy in 0..6usize,
     ) {
         let most = if POLICIES[policy].contains("migrations_per_poll=4") { 4 } else { 1 };
@@ -124,23 +124,23 @@ proptest! {
     }
 
     #[test]
-    fn who_was_moved_rests(
-        script in script(), machine in 0..MACHINES.len(), which in 0..RESTS.len(),
+    fn a_job_that_migrated_has_a_cool_down(
+        script in script(), machine in 0..MACHINES.len(), which in 0..COOL_DOWNS.len(),
     ) {
-        let (policy, rest) = RESTS[which];
+        let (policy, cooldown) = COOL_DOWNS[which];
         let mut moved: BTreeMap<JobId, u64> = BTreeMap::new();
         crate::testing::play_watched(MACHINES[machine], policy, &script, move |watched| {
-            // A start, or a place that is gone: a job that has just been created has not moved.
+            // A start, or a placement because of unusable CPUs, resets the cool-down.
             let before = moved.remove(&watched.job);
             if watched.moved_from.is_some() {
-                assert!(before.is_none_or(|before| rest <= watched.n_polls - before));
+                assert!(before.is_none_or(|before| cooldown <= watched.n_polls - before));
                 moved.insert(watched.job, watched.n_polls);
             }
         });
     }
 
     #[test]
-    fn who_is_alone_stays(script in script(), machine in 0..MACHINES.len()) {
+    fn the_only_movable_job_of_a_domain_stays(script in script(), machine in 0..MACHINES.len()) {
         crate::testing::play_watched(MACHINES[machine], "dfs[min_load=0]", &script, |watched| {
             assert!(watched.moved_from.is_none() || 2 <= watched.n_movable_there);
         });

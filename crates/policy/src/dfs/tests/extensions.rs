@@ -6,8 +6,8 @@ use super::moves::THREE_AND_ONE;
 use crate::testing::{check, check_after, plans};
 
 #[test]
-fn a_program_starts_where_it_and_its_neighbours_suffer_least() {
-    // The aggressor hurts the tender one, which hurts nobody; loads alone would part them otherwise.
+fn a_job_starts_on_the_domain_with_the_smallest_sum_of_slowdowns() {
+    // `rough` slows `tender` down, and `tender` slows no job down. By loads alone the assignment would differ.
     check(expect![[r#"
         nodes=2 cores=2
         job rough class=9
@@ -25,7 +25,7 @@ fn a_program_starts_where_it_and_its_neighbours_suffer_least() {
 }
 
 #[test]
-fn what_others_suffer_from_a_newcomer_counts_too() {
+fn the_slowdown_of_other_jobs_by_a_new_job_counts_too() {
     check(expect![[r#"
         nodes=2 cores=2
         job tender class=2 sens=9:400
@@ -43,7 +43,7 @@ fn what_others_suffer_from_a_newcomer_counts_too() {
 }
 
 #[test]
-fn the_move_that_lowers_slow_downs_most_is_made_wherever_it_leads() {
+fn the_migration_that_lowers_the_sum_of_slowdowns_most_is_requested_whatever_the_target() {
     // Node 1 carries least, but the tender one would meet another aggressor there.
     check(expect![[r#"
         nodes=3 cores=2
@@ -78,7 +78,7 @@ fn the_move_that_lowers_slow_downs_most_is_made_wherever_it_leads() {
 }
 
 #[test]
-fn nothing_moves_when_no_move_would_lower_slow_downs() {
+fn no_job_migrates_when_no_migration_lowers_the_sum_of_slowdowns() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b c class=9
@@ -92,7 +92,7 @@ fn nothing_moves_when_no_move_would_lower_slow_downs() {
 }
 
 #[test]
-fn a_job_that_shows_another_class_than_declared_is_judged_by_what_it_shows() {
+fn with_online_classes_counted_misses_replace_the_declared_class() {
     // Declared as class 1, it has 1000 misses per millisecond: class 9 after four polls that agree.
     check(expect![[r#"
         nodes=2 cores=2

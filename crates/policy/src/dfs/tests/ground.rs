@@ -1,11 +1,11 @@
-//! Levels of places, and what is said about the ground that decisions stand on.
+//! Levels of domains, and notes about the machine and the source of loads.
 
 use expect_test::expect;
 
 use crate::testing::check;
 
 #[test]
-fn with_one_node_jobs_are_spread_over_caches_and_memory_gains_nothing() {
+fn with_one_node_jobs_are_spread_over_caches_without_memory_placement() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job a b class=3
@@ -18,7 +18,7 @@ fn with_one_node_jobs_are_spread_over_caches_and_memory_gains_nothing() {
 }
 
 #[test]
-fn with_one_node_and_one_cache_jobs_are_spread_over_cores_and_evened_out() {
+fn with_one_node_and_one_cache_jobs_are_balanced_over_cores() {
     check(expect![[r#"
         nodes=1 cores=2 smt=2
         job a b class=3
@@ -37,7 +37,7 @@ fn with_one_node_and_one_cache_jobs_are_spread_over_cores_and_evened_out() {
 }
 
 #[test]
-fn with_a_single_cpu_nothing_is_placed() {
+fn with_a_single_cpu_no_job_is_placed() {
     check(expect![[r#"
         nodes=1
         job a class=3
@@ -74,7 +74,7 @@ fn pages_that_cannot_follow_are_reported_once() {
 }
 
 #[test]
-fn with_a_single_cpu_left_nothing_is_placed_any_more() {
+fn no_job_is_placed_once_a_single_cpu_is_left() {
     check(expect![[r#"
         nodes=2
         job a b class=3
@@ -121,7 +121,7 @@ fn a_single_domain_is_never_overloaded() {
 }
 
 #[test]
-fn jobs_without_a_class_are_told_of_once_and_count_as_class_0() {
+fn jobs_without_a_class_are_reported_once_and_count_as_class_0() {
     check(expect![[r#"
         nodes=2 cores=2
         job a
@@ -195,7 +195,7 @@ fn the_source_of_loads_is_reported_unless_it_is_the_controllers() {
 }
 
 #[test]
-fn classes_from_whole_runs_are_told_to_be_rough_rates() {
+fn classes_of_whole_runs_used_as_rates_are_reported_as_approximate() {
     check(expect![[r#"
         nodes=2
         job a class=1
@@ -217,7 +217,7 @@ fn classes_from_whole_runs_are_told_to_be_rough_rates() {
 }
 
 #[test]
-fn a_kernel_that_moves_memory_by_itself_is_told_of_where_there_are_nodes() {
+fn numa_balancing_and_interleaving_are_reported_on_machines_with_several_nodes() {
     check(expect![[r#"
         nodes=2
         job a class=1
@@ -242,7 +242,7 @@ fn a_kernel_that_moves_memory_by_itself_is_told_of_where_there_are_nodes() {
 }
 
 #[test]
-fn at_another_level_nothing_is_expected_and_everything_is_learnt_anew() {
+fn a_change_of_the_level_discards_expected_loads_and_class_loads() {
     // Nodes 0 and 1 become the caches 0 and 1 of node 0. Had what was expected of node 1 been taken
     // for cache 1, or what class 6 showed been kept, some load would only be expected.
     check(expect![[r#"
@@ -264,7 +264,7 @@ fn at_another_level_nothing_is_expected_and_everything_is_learnt_anew() {
 }
 
 #[test]
-fn at_another_level_the_largest_load_is_another() {
+fn a_change_of_the_level_discards_the_peak_load() {
     // One percent of the 100 000 that a node has shown is more than these caches carry.
     check(expect![[r#"
         nodes=2 llcs=2 cores=2
@@ -281,7 +281,7 @@ fn at_another_level_the_largest_load_is_another() {
 }
 
 #[test]
-fn places_that_are_others_of_the_same_level_keep_what_was_learnt() {
+fn other_domains_of_the_same_level_keep_class_loads() {
     check(expect![[r#"
         nodes=3 cores=2
         job a b c class=6
@@ -299,7 +299,7 @@ fn places_that_are_others_of_the_same_level_keep_what_was_learnt() {
 }
 
 #[test]
-fn a_level_of_which_the_machine_tells_nothing_is_told() {
+fn a_level_without_domains_is_reported() {
     check(expect![[r#"
         nodes=1 cores=4 no-llcs
         job a class=3
@@ -314,7 +314,7 @@ fn a_level_of_which_the_machine_tells_nothing_is_told() {
 }
 
 #[test]
-fn when_the_places_become_others_it_is_told() {
+fn a_change_of_the_domains_is_reported() {
     check(expect![[r#"
         nodes=2 llcs=2 cores=2
         job a class=3
@@ -332,7 +332,7 @@ fn when_the_places_become_others_it_is_told() {
 }
 
 #[test]
-fn loads_that_nothing_tells_of_leave_the_number_as_printed() {
+fn without_a_load_source_jobs_are_spread_or_as_published_start_on_the_lowest_number() {
     check(expect![[r#"
         nodes=2
         job a class=3

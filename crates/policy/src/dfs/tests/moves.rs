@@ -40,7 +40,7 @@ fn the_jobs_of_these_cases_start_with_every_configuration_as_expected() {
 }
 
 #[test]
-fn the_highest_class_leaves_the_busiest_node_for_the_calmest() {
+fn the_highest_class_migrates_from_the_busiest_node_to_the_one_with_the_lowest_load() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -52,7 +52,7 @@ fn the_highest_class_leaves_the_busiest_node_for_the_calmest() {
 }
 
 #[test]
-fn a_move_tells_loads_limit_and_class() {
+fn the_reason_of_a_migration_contains_loads_limit_and_class() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -64,7 +64,7 @@ fn a_move_tells_loads_limit_and_class() {
 }
 
 #[test]
-fn without_any_load_nothing_moves() {
+fn without_load_no_job_migrates() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -76,7 +76,7 @@ fn without_any_load_nothing_moves() {
 }
 
 #[test]
-fn equal_loads_move_nothing() {
+fn equal_loads_cause_no_migration() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -90,7 +90,7 @@ fn equal_loads_move_nothing() {
 }
 
 #[test]
-fn the_limit_of_two_nodes_is_four_thirds_of_the_mean_and_must_be_passed() {
+fn the_limit_of_two_nodes_is_four_thirds_of_the_mean_and_must_be_exceeded() {
     // With 1000 and 500 the mean is 750 and the limit 1000.
     check_after(
         THREE_AND_ONE,
@@ -133,7 +133,7 @@ fn the_limit_grows_with_the_number_of_nodes() {
 }
 
 #[test]
-fn a_factor_of_ones_own_holds_as_a_decimal_or_a_fraction() {
+fn a_factor_is_accepted_as_a_decimal_or_a_fraction() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -148,7 +148,7 @@ fn a_factor_of_ones_own_holds_as_a_decimal_or_a_fraction() {
 }
 
 #[test]
-fn twice_the_mean_can_never_be_passed_on_two_nodes() {
+fn a_load_never_exceeds_twice_the_mean_of_two_nodes() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -159,7 +159,7 @@ fn twice_the_mean_can_never_be_passed_on_two_nodes() {
 }
 
 #[test]
-fn by_ratio_twice_the_smallest_load_is_enough() {
+fn with_trigger_ratio_twice_the_smallest_load_suffices() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -178,7 +178,7 @@ fn by_ratio_twice_the_smallest_load_is_enough() {
 }
 
 #[test]
-fn of_equal_classes_the_one_that_started_last_moves() {
+fn of_equal_classes_the_one_that_started_last_migrates() {
     check(expect![[r#"
         nodes=2 cores=2
         job first class=4 nodes=0
@@ -197,7 +197,7 @@ fn of_equal_classes_the_one_that_started_last_moves() {
 }
 
 #[test]
-fn of_equal_classes_that_started_together_the_one_with_the_smallest_number_moves() {
+fn of_equal_classes_started_together_the_lowest_number_migrates() {
     check(expect![[r#"
         nodes=2 cores=2
         job older one two class=4
@@ -215,7 +215,7 @@ fn of_equal_classes_that_started_together_the_one_with_the_smallest_number_moves
 }
 
 #[test]
-fn of_equal_loads_the_lowest_numbers_are_the_ends() {
+fn of_equal_loads_the_lowest_numbers_are_source_and_target() {
     check(expect![[r#"
         nodes=4 cores=2
         job a b c d e f class=3
@@ -230,7 +230,7 @@ fn of_equal_loads_the_lowest_numbers_are_the_ends() {
 }
 
 #[test]
-fn with_several_nodes_over_the_limit_one_job_moves_in_a_poll() {
+fn with_several_overloaded_nodes_one_job_migrates_per_poll() {
     check(expect![[r#"
         nodes=4 cores=2
         job a b c d e f g h class=3
@@ -248,7 +248,7 @@ fn with_several_nodes_over_the_limit_one_job_moves_in_a_poll() {
 }
 
 #[test]
-fn when_told_so_several_jobs_move_in_a_poll_and_each_counts_as_moved() {
+fn several_migrations_in_a_poll_count_the_earlier_ones_as_done() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -261,8 +261,8 @@ fn when_told_so_several_jobs_move_in_a_poll_and_each_counts_as_moved() {
 }
 
 #[test]
-fn a_job_that_was_moved_rests_for_eight_polls() {
-    // `other` may not leave node 1, so nobody moves until `wild` has rested.
+fn a_job_that_migrated_has_a_cool_down_of_eight_polls() {
+    // `other` is restricted to node 1, so no job migrates until the cool-down of `wild` is over.
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -289,7 +289,7 @@ fn a_job_that_was_moved_rests_for_eight_polls() {
 }
 
 #[test]
-fn as_printed_a_job_may_move_in_every_poll() {
+fn as_published_a_job_may_migrate_in_every_poll() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -308,7 +308,7 @@ fn as_printed_a_job_may_move_in_every_poll() {
 }
 
 #[test]
-fn while_the_highest_class_rests_the_next_one_moves() {
+fn during_the_cool_down_of_the_highest_class_the_next_one_migrates() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -323,7 +323,7 @@ fn while_the_highest_class_rests_the_next_one_moves() {
 }
 
 #[test]
-fn a_job_that_starts_again_has_not_been_moved() {
+fn a_restarted_job_has_no_cool_down() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -340,7 +340,7 @@ fn a_job_that_starts_again_has_not_been_moved() {
 }
 
 #[test]
-fn a_job_alone_on_the_busiest_node_stays() {
+fn the_only_job_on_the_busiest_node_stays() {
     check(expect![[r#"
         nodes=2 cores=2
         job a class=9
@@ -365,7 +365,7 @@ fn a_job_alone_on_the_busiest_node_stays() {
 }
 
 #[test]
-fn too_little_load_moves_nothing() {
+fn a_total_load_below_the_minimum_causes_no_migration() {
     // The peak is 100 000, reached once on both nodes, so a total below 1000 is too little.
     check_after(
         THREE_AND_ONE,
@@ -403,7 +403,7 @@ fn too_little_load_moves_nothing() {
 }
 
 #[test]
-fn a_job_that_may_not_run_there_is_passed_over() {
+fn a_job_that_may_not_use_the_target_does_not_migrate() {
     check(expect![[r#"
         nodes=2 cores=2
         job tied class=9 nodes=0
@@ -422,7 +422,7 @@ fn a_job_that_may_not_run_there_is_passed_over() {
 }
 
 #[test]
-fn a_job_out_of_our_hands_is_passed_over() {
+fn an_unmanaged_job_does_not_migrate() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -435,7 +435,7 @@ fn a_job_out_of_our_hands_is_passed_over() {
 }
 
 #[test]
-fn a_refused_move_rests_like_one_that_was_done() {
+fn a_rejected_migration_has_the_cool_down_of_a_completed_one() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -450,7 +450,7 @@ fn a_refused_move_rests_like_one_that_was_done() {
 }
 
 #[test]
-fn nobody_on_the_busiest_node_means_nothing_to_move() {
+fn no_job_on_the_busiest_node_means_no_migration() {
     check(expect![[r#"
         nodes=2 cores=2
         job a class=3 nodes=1
@@ -462,7 +462,7 @@ fn nobody_on_the_busiest_node_means_nothing_to_move() {
 }
 
 #[test]
-fn the_mover_takes_the_cpu_with_the_fewest_programs() {
+fn a_migrating_job_gets_the_cpu_with_the_fewest_jobs() {
     check(expect![[r#"
         nodes=2 cores=2
         job x class=1 cpus=2
@@ -480,7 +480,7 @@ fn the_mover_takes_the_cpu_with_the_fewest_programs() {
 }
 
 #[test]
-fn unreadable_counters_skip_the_poll_and_the_fourth_in_a_row_ends_the_run() {
+fn unreadable_counters_skip_a_poll_and_four_in_a_row_end_the_run() {
     check_after(
         THREE_AND_ONE,
         expect![[r#"
@@ -534,7 +534,7 @@ fn a_job_that_moves_because_of_loads_is_not_placed_again_because_of_a_lost_cpu()
 }
 
 #[test]
-fn a_job_that_has_to_lie_on_several_cores_is_left_there() {
+fn a_job_that_spans_domains_does_not_migrate() {
     check(expect![[r#"
         nodes=1 llcs=1 cores=2
         job wide class=9 threads=2
@@ -552,7 +552,7 @@ fn a_job_that_has_to_lie_on_several_cores_is_left_there() {
 }
 
 #[test]
-fn of_two_that_may_move_in_one_poll_the_second_is_alone_and_stays() {
+fn of_two_jobs_the_second_is_the_only_one_after_the_first_migration_and_stays() {
     check(expect![[r#"
         nodes=2 cores=2
         job a class=5
@@ -566,7 +566,7 @@ fn of_two_that_may_move_in_one_poll_the_second_is_alone_and_stays() {
 }
 
 #[test]
-fn a_job_beside_one_that_lies_on_several_cores_is_alone() {
+fn a_job_beside_one_that_spans_domains_counts_as_the_only_job() {
     check(expect![[r#"
         nodes=1 llcs=1 cores=2
         job wide class=9 threads=2
@@ -581,7 +581,7 @@ fn a_job_beside_one_that_lies_on_several_cores_is_alone() {
 }
 
 #[test]
-fn on_another_signal_the_largest_load_is_another() {
+fn a_change_of_the_signal_tier_discards_the_peak_load() {
     // One percent of the 100 000 that controllers counted is more than the misses are.
     check_after(
         THREE_AND_ONE,

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::testing::check;
 
 #[test]
-fn a_program_starts_on_the_node_with_the_least_load() {
+fn a_job_starts_on_the_node_with_the_lowest_load() {
     check(expect![[r#"
         nodes=2 cores=2
         job a class=1
@@ -17,7 +17,7 @@ fn a_program_starts_on_the_node_with_the_least_load() {
 }
 
 #[test]
-fn programs_that_start_together_before_anything_is_known_are_told_apart_by_their_number() {
+fn jobs_that_start_together_without_known_loads_are_spread_by_number() {
     check(expect![[r#"
         nodes=4 cores=2
         job a b c d e class=3
@@ -30,7 +30,7 @@ fn programs_that_start_together_before_anything_is_known_are_told_apart_by_their
 }
 
 #[test]
-fn of_equal_loads_and_numbers_of_programs_the_smaller_sum_of_classes_decides() {
+fn of_equal_loads_and_numbers_of_jobs_the_smaller_sum_of_classes_decides() {
     check(expect![[r#"
         nodes=2 cores=2
         job heavy class=9
@@ -46,7 +46,7 @@ fn of_equal_loads_and_numbers_of_programs_the_smaller_sum_of_classes_decides() {
 }
 
 #[test]
-fn a_class_that_has_shown_its_load_is_expected_to_show_it_again() {
+fn a_starting_job_is_expected_to_add_the_mean_load_of_its_class() {
     // b and c would both go to node 1: its load stays 100 until the next poll.
     check(expect![[r#"
         nodes=2 cores=2
@@ -66,7 +66,7 @@ fn a_class_that_has_shown_its_load_is_expected_to_show_it_again() {
 }
 
 #[test]
-fn what_was_expected_is_forgotten_when_loads_are_measured_anew() {
+fn expected_loads_are_discarded_at_the_next_poll() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b c class=6
@@ -83,7 +83,7 @@ fn what_was_expected_is_forgotten_when_loads_are_measured_anew() {
 }
 
 #[test]
-fn what_was_expected_is_kept_while_loads_cannot_be_measured() {
+fn expected_loads_are_kept_while_loads_are_unreadable() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b c class=6
@@ -100,7 +100,7 @@ fn what_was_expected_is_kept_while_loads_cannot_be_measured() {
 }
 
 #[test]
-fn a_job_that_began_within_an_interval_does_not_tell_what_its_class_shows() {
+fn a_job_started_within_an_interval_does_not_change_the_load_of_its_class() {
     // Had the 10 of a's first, partial interval counted, c would be expected to show 355, not 700.
     check(expect![[r#"
         nodes=2 cores=2
@@ -118,7 +118,7 @@ fn a_job_that_began_within_an_interval_does_not_tell_what_its_class_shows() {
 }
 
 #[test]
-fn loads_on_another_signal_are_learnt_anew() {
+fn a_change_of_the_signal_tier_discards_class_loads() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b c class=6
@@ -138,7 +138,7 @@ fn loads_on_another_signal_are_learnt_anew() {
 }
 
 #[test]
-fn within_a_node_the_cpu_with_the_fewest_programs_is_taken() {
+fn within_a_node_the_cpu_with_the_fewest_jobs_is_selected() {
     check(expect![[r#"
         nodes=2 cores=3
         job a b c d class=1
@@ -181,7 +181,7 @@ fn a_job_with_more_threads_than_its_core_has_cpus_gets_further_cores_of_the_node
 }
 
 #[test]
-fn a_job_is_bound_to_its_whole_domain_when_told_so() {
+fn with_bind_domain_a_job_is_bound_to_all_cpus_of_its_domain() {
     check(expect![[r#"
         nodes=2 cores=4
         job a b class=1
@@ -211,7 +211,7 @@ fn a_job_starts_only_where_it_may_run() {
 }
 
 #[test]
-fn a_job_whose_cpus_are_gone_is_left_to_the_host() {
+fn a_job_without_usable_cpus_is_not_placed() {
     check(expect![[r#"
         nodes=2 cores=2
         job a class=1 cpus=3
@@ -222,7 +222,7 @@ fn a_job_whose_cpus_are_gone_is_left_to_the_host() {
 }
 
 #[test]
-fn as_printed_all_that_start_between_two_polls_go_to_one_node() {
+fn as_published_all_jobs_started_between_two_polls_start_on_one_node() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b c class=3
@@ -236,7 +236,7 @@ fn as_printed_all_that_start_between_two_polls_go_to_one_node() {
 }
 
 #[test]
-fn a_start_tells_what_decided() {
+fn the_reason_of_a_start_contains_the_deciding_criterion() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b class=3
@@ -262,7 +262,7 @@ fn a_start_tells_what_decided() {
 }
 
 #[test]
-fn as_printed_a_start_tells_that_only_loads_were_compared() {
+fn as_published_a_start_compares_loads_only() {
     check(expect![[r#"
         nodes=2 cores=2
         job a class=3
@@ -273,7 +273,7 @@ fn as_printed_a_start_tells_that_only_loads_were_compared() {
 }
 
 #[test]
-fn a_job_whose_cpu_goes_offline_is_placed_as_if_it_had_just_been_created() {
+fn a_job_whose_cpu_goes_offline_is_placed_like_a_new_job() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b class=3
@@ -297,12 +297,12 @@ fn a_job_that_keeps_a_cpu_for_each_thread_stays_when_another_goes_offline() {
         400ms usable 3-7
         > dfs[bind=domain]
         0ms a on 0-3 because lowest-number
-        400ms a on 4-7 because domain-gone
+        400ms a on 4-7 because cpus-unusable
     "#]]);
 }
 
 #[test]
-fn a_whole_node_that_goes_offline_leaves_nobody_behind() {
+fn every_job_leaves_a_node_that_goes_offline() {
     check(expect![[r#"
         nodes=3 cores=2
         job a b c class=3
@@ -313,12 +313,12 @@ fn a_whole_node_that_goes_offline_leaves_nobody_behind() {
         0ms a on 0; b on 2 because lowest-number
         0ms c on 4 because fewest-jobs
         0ms d on 1 because only-domain
-        300ms a on 3 because domain-gone
+        300ms a on 3 because cpus-unusable
     "#]]);
 }
 
 #[test]
-fn a_job_out_of_our_hands_is_not_placed_again() {
+fn an_unmanaged_job_is_not_placed_again() {
     check(expect![[r#"
         nodes=2 cores=2
         job a class=3
@@ -331,7 +331,7 @@ fn a_job_out_of_our_hands_is_not_placed_again() {
 }
 
 #[test]
-fn a_job_that_somebody_else_bound_is_no_managed_program_but_takes_room_where_it_is() {
+fn an_unmanaged_job_counts_for_its_cpu_but_not_for_its_domain() {
     // Neither a nor b counts for a node, so c finds both nodes empty; but both are on CPU 2, so d
     // goes to the other CPU of node 1.
     check(expect![[r#"
@@ -351,7 +351,7 @@ fn a_job_that_somebody_else_bound_is_no_managed_program_but_takes_room_where_it_
 }
 
 #[test]
-fn what_is_expected_of_a_program_that_did_not_start_is_taken_back() {
+fn the_expected_load_of_a_job_that_did_not_start_is_removed() {
     // b could not be started, c could but is over, d is not where it was to be: of e's class nothing
     // is expected on node 1.
     check(expect![[r#"
@@ -377,7 +377,7 @@ fn what_is_expected_of_a_program_that_did_not_start_is_taken_back() {
 }
 
 #[test]
-fn a_job_placed_again_takes_its_load_along_and_does_not_rest() {
+fn a_job_placed_again_transfers_its_load_and_has_no_cool_down() {
     // 690 of the 700 of node 1 are b's, so without them node 1 has 10 and node 0 has 5. As c starts it
     // finds those 10, and 695 expected of b on node 0. At the next poll b may move at once, although
     // it was moved before.

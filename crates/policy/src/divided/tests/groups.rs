@@ -33,22 +33,22 @@ fn a_job_without_a_group_is_placed_on_the_socket_with_the_most_free_slots() {
 }
 
 #[test]
-fn a_third_with_most_full_queues_is_collected_and_a_third_with_most_references_kept_from_it() {
+fn the_third_with_most_full_queues_is_concentrated_apart_from_the_third_with_most_references() {
     check_after(
         SIX,
         expect![[r#"
         nodes=2 cores=4
         10s..30s/10s poll
         >> divided
-        20s gromacs on 5 because the job is in Group 3, which hardly causes or suffers from contention (5 cycles with a full request queue and 20 references to the last-level cache per second of CPU time; ranked among 6 threads, 2 per group, at least 45 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
+        20s gromacs on 5 because the job is in Group 3, which hardly causes contention and is hardly slowed down by it (5 cycles with a full request queue and 20 references to the last-level cache per second of CPU time; ranked among 6 threads, 2 per group, at least 45 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
         20s libquantum on 1 because the job is in Group 1, which causes contention (700 cycles with a full request queue and 900 references to the last-level cache per second of CPU time; ranked among 6 threads, 2 per group, at least 45 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is placed on node 0, on cpu 1 with the fewest jobs (tier counters)
-        20s omnetpp on 7 because the job is in Group 2, which suffers from contention (8 cycles with a full request queue and 600 references to the last-level cache per second of CPU time; ranked among 6 threads, 2 per group, at least 45 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 7 with the fewest jobs (tier counters)
+        20s omnetpp on 7 because the job is in Group 2, which contention slows down (8 cycles with a full request queue and 600 references to the last-level cache per second of CPU time; ranked among 6 threads, 2 per group, at least 45 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 7 with the fewest jobs (tier counters)
     "#]],
     );
 }
 
 #[test]
-fn limits_tell_the_same_groups_and_queues_are_asked_first() {
+fn thresholds_give_the_same_groups_and_full_queues_have_precedence() {
     check_after(
         SIX,
         expect![[r#"
@@ -63,7 +63,7 @@ fn limits_tell_the_same_groups_and_queues_are_asked_first() {
 }
 
 #[test]
-fn the_paper_decides_anew_in_every_period() {
+fn as_published_groups_are_determined_again_in_every_period() {
     check_after(
         SIX,
         expect![[r#"
@@ -112,9 +112,9 @@ fn a_job_far_below_the_highest_value_so_far_is_not_in_group_1() {
         0ms loud on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
         0ms a on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 4 with the fewest jobs
         0ms b on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
-        20s b on 5 because the job is in Group 2, which suffers from contention (80 cycles with a full request queue and 20 references to the last-level cache per second of CPU time; ranked among 3 threads, 1 per group, at least 5000 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
+        20s b on 5 because the job is in Group 2, which contention slows down (80 cycles with a full request queue and 20 references to the last-level cache per second of CPU time; ranked among 3 threads, 1 per group, at least 5000 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
         26s loud on 0 because the group of the job is not known yet; Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
-        > divided[floor=0%]
+        > divided[min_share=0%]
         0ms loud on 0; a on 4; b on 1 because group-comes
         20s b on 5 because group-sheltered
         26s loud on 0 because group-comes
@@ -140,7 +140,7 @@ fn without_any_full_queue_there_is_no_group_1() {
 }
 
 #[test]
-fn of_two_programs_no_third_can_be_told() {
+fn two_jobs_are_too_few_for_groups_by_rank() {
     check(expect![[r#"
         nodes=2 cores=4
         job a queue-full=900/s llc-references=5/s
@@ -155,7 +155,7 @@ fn of_two_programs_no_third_can_be_told() {
 }
 
 #[test]
-fn what_does_not_divide_by_three_goes_to_group_3() {
+fn the_remainder_of_a_division_by_three_is_in_group_3() {
     check(expect![[r#"
         nodes=2 cores=4
         job a queue-full=900/s llc-references=5/s
@@ -171,13 +171,13 @@ fn what_does_not_divide_by_three_goes_to_group_3() {
         0ms c on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
         0ms d on 5 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 5 with the fewest jobs
         0ms e on 2 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 2 with the fewest jobs
-        10s c on 6 because the job is in Group 3, which hardly causes or suffers from contention (700 cycles with a full request queue and 5 references to the last-level cache per second of CPU time; ranked among 5 threads, 1 per group, at least 0 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 3 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 6 with the fewest jobs (tier counters)
-        10s e on 7 because the job is in Group 3, which hardly causes or suffers from contention (1 cycles with a full request queue and 800 references to the last-level cache per second of CPU time; ranked among 5 threads, 1 per group, at least 0 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 3 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 7 with the fewest jobs (tier counters)
+        10s c on 6 because the job is in Group 3, which hardly causes contention and is hardly slowed down by it (700 cycles with a full request queue and 5 references to the last-level cache per second of CPU time; ranked among 5 threads, 1 per group, at least 0 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 3 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 6 with the fewest jobs (tier counters)
+        10s e on 7 because the job is in Group 3, which hardly causes contention and is hardly slowed down by it (1 cycles with a full request queue and 800 references to the last-level cache per second of CPU time; ranked among 5 threads, 1 per group, at least 0 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 3 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 7 with the fewest jobs (tier counters)
     "#]]);
 }
 
 #[test]
-fn a_job_is_what_most_of_its_threads_are_and_threads_that_hardly_ran_have_no_vote() {
+fn a_job_has_the_group_of_most_of_its_threads_without_threads_that_hardly_ran() {
     check(expect![[r#"
         nodes=2 cores=8
         job hurt
@@ -187,13 +187,13 @@ fn a_job_is_what_most_of_its_threads_are_and_threads_that_hardly_ran_have_no_vot
         >> divided[repeat=1,th_sq=100,th_ref=100]
         0ms hurt on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
         0ms many on 8-10 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpus 8-10 with the fewest jobs
-        10s hurt on 8 because the job is in Group 2, which suffers from contention (0 cycles with a full request queue and 900 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 0-7, the others to cpus 8-15, with 3, 1 and 0 threads of Groups 1, 2 and 3; spread over all sockets, Group 1 would have 850 cycles with full queues on each, more than the minimum of 200: it is placed apart from Group 1 on node 1, on cpu 8 with the fewest jobs (tier counters)
+        10s hurt on 8 because the job is in Group 2, which contention slows down (0 cycles with a full request queue and 900 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 0-7, the others to cpus 8-15, with 3, 1 and 0 threads of Groups 1, 2 and 3; spread over all sockets, Group 1 would have 850 cycles with full queues on each, more than the minimum of 200: it is placed apart from Group 1 on node 1, on cpu 8 with the fewest jobs (tier counters)
         10s many on 0-2 because the job is in Group 1, which causes contention, as 2 of 3 threads in the last period (1700 cycles with a full request queue and 0 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 0-7, the others to cpus 8-15, with 3, 1 and 0 threads of Groups 1, 2 and 3; spread over all sockets, Group 1 would have 850 cycles with full queues on each, more than the minimum of 200: it is placed on node 0, on cpus 0-2 with the fewest jobs (tier counters)
     "#]]);
 }
 
 #[test]
-fn where_full_queues_are_not_counted_bandwidth_and_misses_stand_for_them_and_that_is_said() {
+fn without_counted_full_queues_bandwidth_and_misses_replace_them_which_is_reported() {
     // 64 bytes × 400 million misses in 10 s are 2560 MB a second.
     check(expect![[r#"
         nodes=2 cores=4
@@ -205,12 +205,12 @@ fn where_full_queues_are_not_counted_bandwidth_and_misses_stand_for_them_and_tha
         0ms sphinx on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 4 with the fewest jobs
         0ms gromacs on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
         10s note: approximate grouping: full request queues are not counted, so Group 1 is every thread with more than 2000 MB between cache and memory per second of CPU time and more than 10 prefetches per demand miss, or misses per 1000 instructions; some of these threads may be harmless
-        10s gromacs on 5 because the job is in Group 3, which hardly causes or suffers from contention (6 MB of cache misses, up to 0.050 prefetches per miss or misses per 1000 instructions, and 200000 references to the last-level cache per second of CPU time; thresholds 2000 MB and 10, then ranked among 3 threads, 1 in Group 2); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
+        10s gromacs on 5 because the job is in Group 3, which hardly causes contention and is hardly slowed down by it (6 MB of cache misses, up to 0.050 prefetches per miss or misses per 1000 instructions, and 200000 references to the last-level cache per second of CPU time; thresholds 2000 MB and 10, then ranked among 3 threads, 1 in Group 2); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
     "#]]);
 }
 
 #[test]
-fn prefetches_count_as_much_as_misses_where_they_are_told_apart() {
+fn prefetches_count_as_misses_where_they_are_counted_separately() {
     check(expect![[r#"
         nodes=2 cores=4
         0ms due lbm sphinx gromacs
@@ -223,7 +223,7 @@ fn prefetches_count_as_much_as_misses_where_they_are_told_apart() {
 }
 
 #[test]
-fn where_nothing_is_counted_programs_are_spread_evenly_and_that_is_said_once() {
+fn without_counted_events_jobs_are_spread_evenly_which_is_reported_once() {
     check(expect![[r#"
         nodes=2 cores=4
         0ms due a b

@@ -3,7 +3,7 @@
 mod groups;
 mod sockets;
 
-/// Two jobs that cause contention, two that suffer from it, and two others.
+/// Two jobs that cause contention, two that it slows down, and two others.
 const SIX: &str = "
     job lbm queue-full=900/s llc-references=800/s
     job sphinx queue-full=10/s llc-references=500/s

@@ -6,7 +6,7 @@ use super::SIX;
 use crate::testing::{check, check_after};
 
 #[test]
-fn with_nobody_to_protect_group_1_is_spread_and_the_others_fill_up() {
+fn without_group_2_group_1_is_spread_and_the_others_fill_free_slots() {
     check(expect![[r#"
         nodes=2 cores=4
         job a queue-full=900/s llc-references=5/s
@@ -29,7 +29,7 @@ fn with_nobody_to_protect_group_1_is_spread_and_the_others_fill_up() {
 }
 
 #[test]
-fn without_group_3_sockets_are_parted_between_the_other_two() {
+fn without_group_3_sockets_are_divided_between_the_other_two() {
     check(expect![[r#"
         nodes=2 cores=4
         job a queue-full=900/s llc-references=5/s
@@ -44,7 +44,7 @@ fn without_group_3_sockets_are_parted_between_the_other_two() {
 }
 
 #[test]
-fn group_3_protects_group_2_and_goes_to_group_1_only_when_there_is_no_room() {
+fn group_3_runs_beside_group_2_and_beside_group_1_only_without_free_slots() {
     check(expect![[r#"
         nodes=2 cores=3
         job hurts queue-full=900/s llc-references=5/s
@@ -61,7 +61,7 @@ fn group_3_protects_group_2_and_goes_to_group_1_only_when_there_is_no_room() {
 }
 
 #[test]
-fn group_1_gets_as_many_sockets_as_hold_it_but_never_all() {
+fn group_1_gets_as_many_sockets_as_it_needs_but_never_all() {
     check(expect![[r#"
         nodes=3 cores=2
         job a queue-full=900/s llc-references=5/s
@@ -89,7 +89,7 @@ fn group_1_gets_as_many_sockets_as_hold_it_but_never_all() {
 }
 
 #[test]
-fn what_group_1_has_too_much_goes_where_fewest_of_group_2_are() {
+fn surplus_threads_of_group_1_run_beside_the_fewest_of_group_2() {
     check(expect![[r#"
         nodes=3 cores=2
         job a queue-full=900/s llc-references=5/s
@@ -114,7 +114,7 @@ fn what_group_1_has_too_much_goes_where_fewest_of_group_2_are() {
 }
 
 #[test]
-fn what_group_2_has_too_much_goes_beside_the_quietest_of_group_1() {
+fn surplus_threads_of_group_2_run_beside_the_least_contention_of_group_1() {
     check(expect![[r#"
         nodes=3 cores=3
         job a queue-full=900/s llc-references=5/s
@@ -219,7 +219,7 @@ fn between_two_periods_a_new_job_gets_the_emptiest_socket_and_a_displaced_job_a_
         0ms a on 0 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
         0ms b on 4 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 4 with the fewest jobs
         0ms c on 1 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
-        10s c on 5 because the job is in Group 2, which suffers from contention (1 cycles with a full request queue and 900 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 2 and 0 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
+        10s c on 5 because the job is in Group 2, which contention slows down (1 cycles with a full request queue and 900 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 2 and 0 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
         11s new on 1 because the group of the job is not known yet; Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 2 and 0 threads of Groups 1, 2 and 3: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 1 with the fewest jobs
         12s a on 2 because some of the job's CPUs (0) became unusable: the job is in Group 1, which causes contention (900 cycles with a full request queue and 5 references to the last-level cache per second of CPU time; thresholds 100 and 100); Group 1 is assigned to cpus 1-3, the others to cpus 4-7, with 1, 2 and 0 threads of Groups 1, 2 and 3: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 2 with the fewest jobs (tier counters)
     "#]]);
@@ -295,7 +295,7 @@ fn with_more_threads_than_cores_each_core_has_several_slots() {
 }
 
 #[test]
-fn on_one_node_caches_and_then_cores_stand_for_sockets() {
+fn on_one_node_caches_and_then_cores_count_as_sockets() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job a queue-full=900/s llc-references=5/s
@@ -342,7 +342,7 @@ fn with_one_socket_or_one_cpu_no_group_is_separated() {
 }
 
 #[test]
-fn a_map_that_fits_is_kept_for_good() {
+fn a_map_that_fits_is_never_changed() {
     check_after(
         SIX,
         expect![[r#"

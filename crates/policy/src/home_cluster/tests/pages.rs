@@ -1,11 +1,11 @@
-//! Where pages lie.
+//! Memory policies and page migrations.
 
 use expect_test::expect;
 
 use crate::testing::check;
 
 #[test]
-fn with_h0_memory_comes_from_home_unless_the_workload_says_otherwise() {
+fn with_h0_memory_is_allocated_at_home_unless_the_workload_declares_a_policy() {
     check(expect![[r#"
         nodes=2 cores=2
         job a
@@ -121,7 +121,7 @@ fn a_memory_policy_of_the_workload_file_is_not_changed() {
 }
 
 #[test]
-fn where_clusters_are_caches_memory_is_left_alone_and_that_is_said() {
+fn memory_is_not_bound_where_clusters_are_caches_which_is_reported() {
     check(expect![[r#"
         nodes=2 llcs=2 cores=1
         0ms due a

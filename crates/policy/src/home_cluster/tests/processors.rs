@@ -1,11 +1,11 @@
-//! Homes and processors.
+//! Homes and CPUs.
 
 use expect_test::expect;
 
 use crate::testing::check;
 
 #[test]
-fn home_is_the_cluster_with_the_most_free_processors() {
+fn the_home_is_the_cluster_with_the_most_free_cpus() {
     check(expect![[r#"
         nodes=2 cores=3
         job a
@@ -22,7 +22,7 @@ fn home_is_the_cluster_with_the_most_free_processors() {
 }
 
 #[test]
-fn where_no_processor_is_free_home_is_where_fewest_are_at_home() {
+fn without_a_free_cpu_the_home_is_that_of_the_fewest_jobs() {
     check(expect![[r#"
         nodes=2 cores=1
         0ms due a b c d
@@ -35,7 +35,7 @@ fn where_no_processor_is_free_home_is_where_fewest_are_at_home() {
 }
 
 #[test]
-fn processors_beyond_home_come_from_the_nearest_cluster_and_are_given_back_for_free_ones_at_home() {
+fn cpus_outside_home_come_from_the_nearest_cluster_and_are_exchanged_for_free_cpus_at_home() {
     check(expect![[r#"
         nodes=2 cores=2
         job a
@@ -62,7 +62,7 @@ fn processors_beyond_home_come_from_the_nearest_cluster_and_are_given_back_for_f
 }
 
 #[test]
-fn with_free_processors_home_is_ignored() {
+fn with_processors_free_the_home_is_ignored() {
     check(expect![[r#"
         nodes=2 cores=3
         job a b c memory=1
@@ -75,7 +75,7 @@ fn with_free_processors_home_is_ignored() {
 }
 
 #[test]
-fn what_becomes_free_goes_to_those_that_lack_most() {
+fn free_cpus_are_assigned_to_the_jobs_that_share_most_cpus() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b c d
@@ -96,7 +96,7 @@ fn what_becomes_free_goes_to_those_that_lack_most() {
 }
 
 #[test]
-fn a_program_that_has_long_been_outside_is_at_home_there() {
+fn a_cluster_outside_home_becomes_the_home_after_t_rehome() {
     check(expect![[r#"
         nodes=2 cores=2
         0ms due a b c
@@ -116,7 +116,7 @@ fn a_program_that_has_long_been_outside_is_at_home_there() {
 }
 
 #[test]
-fn who_comes_home_in_time_keeps_that_home() {
+fn a_job_that_returns_home_in_time_keeps_its_home() {
     check(expect![[r#"
         nodes=2 cores=2
         0ms due a b c
@@ -131,7 +131,7 @@ fn who_comes_home_in_time_keeps_that_home() {
 }
 
 #[test]
-fn a_home_that_the_workload_file_says_is_for_good() {
+fn a_home_declared_in_the_workload_file_is_permanent() {
     check(expect![[r#"
         nodes=2 cores=1
         job a b memory=1
@@ -146,7 +146,7 @@ fn a_home_that_the_workload_file_says_is_for_good() {
 }
 
 #[test]
-fn half_of_the_processors_outside_is_not_more_than_half() {
+fn with_half_of_its_cpus_outside_a_job_keeps_its_home() {
     check(expect![[r#"
         nodes=2 cores=2
         job a memory=0
@@ -160,7 +160,7 @@ fn half_of_the_processors_outside_is_not_more_than_half() {
 }
 
 #[test]
-fn with_a_single_cpu_nothing_is_placed() {
+fn with_a_single_cpu_no_job_is_placed() {
     check(expect![[r#"
         nodes=1
         0ms due a
@@ -170,7 +170,7 @@ fn with_a_single_cpu_nothing_is_placed() {
 }
 
 #[test]
-fn caches_are_clusters_where_there_is_one_node() {
+fn on_one_node_caches_count_as_clusters() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job a threads=2
@@ -183,7 +183,7 @@ fn caches_are_clusters_where_there_is_one_node() {
 }
 
 #[test]
-fn a_program_stays_within_the_cpus_that_it_may_use() {
+fn a_job_stays_within_its_affinity() {
     check(expect![[r#"
         nodes=2 cores=2
         job tied cpus=1-2 threads=3
@@ -196,7 +196,7 @@ fn a_program_stays_within_the_cpus_that_it_may_use() {
 }
 
 #[test]
-fn a_program_whose_processors_go_away_keeps_its_home_while_that_has_any() {
+fn a_job_whose_cpus_go_offline_keeps_its_home_while_the_home_has_usable_cpus() {
     check(expect![[r#"
         nodes=2 cores=2
         0ms due a b
@@ -220,7 +220,7 @@ fn a_program_whose_processors_go_away_keeps_its_home_while_that_has_any() {
 }
 
 #[test]
-fn who_is_not_ours_to_place_takes_up_processors() {
+fn an_unmanaged_job_takes_cpus() {
     check(expect![[r#"
         nodes=2 cores=1
         0ms due alien
@@ -254,7 +254,7 @@ fn h3_is_rejected_with_the_available_values() {
 }
 
 #[test]
-fn a_program_wider_than_any_cluster_has_one_home_and_keeps_it() {
+fn a_job_wider_than_any_cluster_keeps_its_home() {
     check(expect![[r#"
         nodes=1 cores=4
         job wide threads=3

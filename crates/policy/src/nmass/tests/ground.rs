@@ -1,11 +1,11 @@
-//! Places, mishaps and what is said about the ground.
+//! Levels of domains, changes of usable CPUs, and notes.
 
 use expect_test::expect;
 
 use crate::testing::check;
 
 #[test]
-fn with_a_single_cpu_nothing_is_placed() {
+fn with_a_single_cpu_no_job_is_placed() {
     check(expect![[r#"
         nodes=1
         0ms due a
@@ -16,7 +16,7 @@ fn with_a_single_cpu_nothing_is_placed() {
 }
 
 #[test]
-fn on_one_node_caches_take_the_place_of_processors_and_everybody_is_at_home_in_all() {
+fn on_one_node_caches_count_as_processors_and_each_is_a_home() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job a mpki=20
@@ -33,7 +33,7 @@ fn on_one_node_caches_take_the_place_of_processors_and_everybody_is_at_home_in_a
 }
 
 #[test]
-fn on_cores_nobody_who_runs_makes_room_for_one_that_starts_while_others_are_idle() {
+fn with_core_domains_a_starting_job_gets_an_idle_core() {
     check(expect![[r#"
         nodes=1 cores=4
         job a b c
@@ -51,7 +51,7 @@ fn on_cores_nobody_who_runs_makes_room_for_one_that_starts_while_others_are_idle
 }
 
 #[test]
-fn by_caches_of_several_nodes_a_program_stays_in_the_cache_where_it_is_at_home() {
+fn with_llc_domains_a_job_stays_on_its_cache_of_the_home_node() {
     check(expect![[r#"
         nodes=2 llcs=2 cores=2
         job a b memory=1
@@ -66,7 +66,7 @@ fn by_caches_of_several_nodes_a_program_stays_in_the_cache_where_it_is_at_home()
 }
 
 #[test]
-fn a_program_stays_within_the_cpus_that_it_may_use() {
+fn a_job_stays_within_its_affinity() {
     check(expect![[r#"
         nodes=2 cores=2
         job a cpus=1 memory=1 mpki=30
@@ -81,7 +81,7 @@ fn a_program_stays_within_the_cpus_that_it_may_use() {
 }
 
 #[test]
-fn a_program_whose_cpu_goes_away_is_placed_anew_and_comes_home_again() {
+fn a_job_whose_cpu_goes_offline_is_placed_elsewhere_and_returns_home() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b memory=1
@@ -102,7 +102,7 @@ fn a_program_whose_cpu_goes_away_is_placed_anew_and_comes_home_again() {
 }
 
 #[test]
-fn threads_beyond_a_cache_take_cpus_of_the_node_and_stay() {
+fn threads_that_exceed_a_cache_get_other_cpus_of_the_node_and_stay() {
     check(expect![[r#"
         nodes=1 llcs=2 cores=2
         job wide threads=3
@@ -117,7 +117,7 @@ fn threads_beyond_a_cache_take_cpus_of_the_node_and_stay() {
 }
 
 #[test]
-fn who_is_not_ours_to_place_takes_up_room() {
+fn an_unmanaged_job_takes_slots() {
     check(expect![[r#"
         nodes=2 cores=1
         job alien
@@ -132,7 +132,7 @@ fn who_is_not_ours_to_place_takes_up_room() {
 }
 
 #[test]
-fn programs_that_share_a_core_are_drawn_apart_when_another_falls_idle() {
+fn jobs_that_share_a_core_are_separated_when_another_core_becomes_idle() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b c memory=0
@@ -152,7 +152,7 @@ fn programs_that_share_a_core_are_drawn_apart_when_another_falls_idle() {
 }
 
 #[test]
-fn a_restarted_program_begins_anew() {
+fn a_restarted_job_has_no_history() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b

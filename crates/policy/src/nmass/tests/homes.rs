@@ -1,11 +1,11 @@
-//! The first two steps: who is near its memory.
+//! Steps 1 and 2: jobs run on the node of their memory.
 
 use expect_test::expect;
 
 use crate::testing::check;
 
 #[test]
-fn programs_without_memory_yet_go_where_most_places_are_free_and_are_at_home_there() {
+fn jobs_without_pages_start_on_the_emptiest_node_which_becomes_their_home() {
     check(expect![[r#"
         nodes=2 cores=2
         0ms due a b
@@ -20,7 +20,7 @@ fn programs_without_memory_yet_go_where_most_places_are_free_and_are_at_home_the
 }
 
 #[test]
-fn a_program_goes_to_the_node_that_holds_most_of_its_memory() {
+fn a_job_migrates_to_the_node_that_holds_most_of_its_memory() {
     check(expect![[r#"
         nodes=2 cores=2
         0ms due a
@@ -33,7 +33,7 @@ fn a_program_goes_to_the_node_that_holds_most_of_its_memory() {
 }
 
 #[test]
-fn of_those_at_home_on_a_full_node_those_stay_that_suffer_most_from_being_away() {
+fn on_a_full_home_node_jobs_with_the_highest_remote_penalty_stay() {
     check(expect![[r#"
         nodes=2 cores=2
         job a sens=remote:100
@@ -52,7 +52,7 @@ fn of_those_at_home_on_a_full_node_those_stay_that_suffer_most_from_being_away()
 }
 
 #[test]
-fn memory_that_is_declared_to_come_from_one_node_is_home_from_the_start() {
+fn a_declared_memory_node_is_the_home_from_the_start() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b c memory=1
@@ -66,7 +66,7 @@ fn memory_that_is_declared_to_come_from_one_node_is_home_from_the_start() {
 }
 
 #[test]
-fn a_program_whose_pages_are_spread_evenly_is_at_home_where_it_is() {
+fn a_job_whose_pages_are_spread_evenly_has_no_home() {
     check(expect![[r#"
         nodes=2 cores=2
         job a sens=remote:900
@@ -88,7 +88,7 @@ fn a_program_whose_pages_are_spread_evenly_is_at_home_where_it_is() {
 }
 
 #[test]
-fn what_being_away_costs_is_learnt_from_counters_once_both_sides_were_seen() {
+fn the_remote_penalty_is_counted_once_both_sides_were_sampled() {
     // Away it takes 3 cycles an instruction, at home 2: a penalty of 1.5, which beats the declared 1.4.
     check(expect![[r#"
         nodes=2 cores=1
@@ -114,7 +114,7 @@ fn what_being_away_costs_is_learnt_from_counters_once_both_sides_were_seen() {
 }
 
 #[test]
-fn with_more_programs_than_cores_each_core_is_as_many_places_as_it_takes() {
+fn with_more_jobs_than_cores_each_core_has_several_slots() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b c d e memory=0
@@ -126,7 +126,7 @@ fn with_more_programs_than_cores_each_core_is_as_many_places_as_it_takes() {
 }
 
 #[test]
-fn siblings_share_a_core_only_when_every_core_is_taken() {
+fn smt_siblings_share_a_core_only_when_every_core_is_taken() {
     check(expect![[r#"
         nodes=2 cores=2 smt=2
         job a b c d e memory=0
@@ -144,7 +144,7 @@ fn siblings_share_a_core_only_when_every_core_is_taken() {
 }
 
 #[test]
-fn threads_need_a_place_each_and_one_that_is_wider_than_a_node_takes_the_whole_of_one() {
+fn each_thread_takes_a_slot_and_a_job_wider_than_a_node_takes_a_whole_node() {
     check(expect![[r#"
         nodes=2 cores=4
         job two threads=2 memory=0

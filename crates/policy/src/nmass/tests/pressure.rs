@@ -37,7 +37,7 @@ fn of_jobs_with_all_pages_on_one_node_the_one_with_the_lowest_penalty_migrates_w
 }
 
 #[test]
-fn where_no_core_is_free_it_changes_places_with_the_one_that_misses_least() {
+fn without_a_free_core_the_job_with_the_fewest_misses_is_swapped() {
     check(expect![[r#"
         nodes=2 cores=2
         job a memory=0 mpki=20
@@ -54,7 +54,7 @@ fn where_no_core_is_free_it_changes_places_with_the_one_that_misses_least() {
 }
 
 #[test]
-fn the_paper_knows_no_swap() {
+fn the_published_rules_have_no_swap() {
     check(expect![[r#"
         nodes=2 cores=2
         job a memory=0 mpki=20
@@ -90,7 +90,7 @@ fn a_job_above_the_penalty_limit_is_not_swapped() {
 }
 
 #[test]
-fn the_start_value_of_misses_is_that_of_the_profile_and_counters_overrule_it() {
+fn misses_are_those_of_the_profile_until_they_are_counted() {
     check(expect![[r#"
         nodes=2 cores=4
         job a b memory=0 mpki=20
@@ -103,7 +103,7 @@ fn the_start_value_of_misses_is_that_of_the_profile_and_counters_overrule_it() {
 }
 
 #[test]
-fn one_of_several_threads_presses_as_often_as_it_has_threads() {
+fn each_thread_of_a_job_adds_its_pressure() {
     check(expect![[r#"
         nodes=2 cores=4
         job a memory=0 mpki=4 threads=3
@@ -116,7 +116,7 @@ fn one_of_several_threads_presses_as_often_as_it_has_threads() {
 }
 
 #[test]
-fn without_any_misses_nobody_gives_way_and_the_fourth_interval_is_the_last() {
+fn without_known_misses_jobs_stay_and_the_run_ends_after_four_intervals() {
     check(expect![[r#"
         nodes=2 cores=2
         job a b memory=0
@@ -134,7 +134,7 @@ fn without_any_misses_nobody_gives_way_and_the_fourth_interval_is_the_last() {
 }
 
 #[test]
-fn who_is_not_ours_to_move_presses_where_it_is() {
+fn an_unmanaged_job_adds_its_pressure_where_it_is() {
     check(expect![[r#"
         nodes=2 cores=4
         job alien mpki=40

@@ -33,8 +33,12 @@
 use base::Nanos;
 use sched::{Policy, ReasonCode};
 
-use crate::parameters::{Params, PolicyError};
-use crate::required_signals::RequiredSignal;
+mod parameters;
+mod required_signals;
+
+pub(crate) use parameters::{Named, split, unknown_policy};
+pub use parameters::{Params, PolicyError};
+pub use required_signals::{IfMissing, MissingSignal, RequiredSignal, Signal, missing};
 
 /// The declaration of a policy.
 #[derive(Debug)]
@@ -70,17 +74,17 @@ pub struct Param {
     pub values: Values,
     /// The value when none is given.
     pub default: &'static str,
-    /// The same with `reading=paper`, where that differs.
+    /// The value with `reading=paper`, if different.
     pub default_paper: Option<&'static str>,
-    /// What the value changes, and its unit.
+    /// Effect of the value, and its unit.
     pub help: &'static str,
-    /// Where the default comes from.
+    /// Source of the default.
     pub origin: Origin,
     /// Values of other parameters beside which this one has no effect, as (parameter, value).
     pub no_effect_with: &'static [(&'static str, &'static str)],
 }
 
-/// Where the default of a parameter comes from.
+/// Source of the default of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The source gives the value.
@@ -96,7 +100,7 @@ pub enum Values {
     Names(&'static [&'static str]),
     /// A whole number.
     Whole {
-        /// What is counted, in the plural; empty for a bare number.
+        /// The counted things, in the plural; empty for a bare number.
         unit: &'static str,
         /// The smallest value.
         min: u64,
@@ -286,7 +290,7 @@ macro_rules! names {
                 $crate::declaration::Values::Names(&[$($text),+]);
         }
 
-        impl $crate::parameters::Named for $name {
+        impl $crate::declaration::Named for $name {
             const ALL: &[(&str, Self)] = &[$(($text, $name::$variant)),+];
         }
     };

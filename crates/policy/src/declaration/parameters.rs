@@ -8,8 +8,7 @@ use std::fmt;
 use base::Nanos;
 use topology::DomainChoice;
 
-use crate::PolicyInfo;
-use crate::declaration;
+use super::PolicyInfo;
 
 /// Why a text names no policy that can be built. Each message lists the accepted values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,7 +77,7 @@ pub enum PolicyError {
         policy: &'static str,
         /// The given parameter, as `key=value`.
         given: &'static str,
-        /// What is missing, and which values to write instead.
+        /// The missing feature, and the values to write instead.
         obstacle: &'static str,
     },
     /// A parameter with two values.
@@ -228,12 +227,12 @@ impl<'a> Params<'a> {
 
     /// The value of a whole number.
     pub fn whole(&self, key: &str) -> u64 {
-        self.read(key, declaration::whole)
+        self.read(key, super::whole)
     }
 
     /// The value of a decimal number, in millionths.
     pub(crate) fn millionths(&self, key: &str) -> u64 {
-        self.read(key, declaration::decimal)
+        self.read(key, super::decimal)
     }
 
     /// The value of a decimal number, in thousandths, rounded down.
@@ -243,7 +242,7 @@ impl<'a> Params<'a> {
 
     /// The value of a time.
     pub(crate) fn time(&self, key: &str) -> Nanos {
-        self.read(key, declaration::time)
+        self.read(key, super::time)
     }
 
     /// The value unless it is the word that stands for no value.

@@ -10,8 +10,8 @@
 
 use program::{Job, Profile};
 
-use crate::parameters::split;
-use crate::{PolicyError, find};
+use super::parameters::{PolicyError, split};
+use crate::find;
 
 /// A signal that a policy requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Signal {
         }
     }
 
-    /// What is measured, of which object.
+    /// The measured value and its object.
     pub fn help(self) -> &'static str {
         match self {
             Signal::Loads => "the memory traffic of each domain, or the class of each program",

@@ -16,7 +16,8 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     summary: "Starts each job on the domain with the lowest memory load, and migrates the most \
               memory-hungry job away from an overloaded domain.",
     source: "D. Edholm, A. Löfgren, V. Nilsson, Processchemaläggare för mångkärniga processorer – Fördelning av \
-             minnesbelastning i NUMA-system, bachelor's thesis, 2014, chapters 4.1 to 4.5",
+             minnesbelastning i NUMA-system, bachelor's thesis, Chalmers University of Technology and University of \
+             Gothenburg, 2014, sections 4.1 to 4.5",
     signals: &[RequiredSignal {
         signal: Signal::Loads,
         if_missing: IfMissing::Degrades("jobs are spread by domain number at start, and none migrates"),

@@ -243,29 +243,23 @@ impl Dfs {
             Trigger::Ratio => (LOAD_DOUBLE, RATIO.to_string()),
             Trigger::MeanFactor => (LOAD_UNEVEN, rational(self.factor(n_domains))),
         };
-        let chosen = match migration.criterion {
-            Criterion::Class => None,
-            Criterion::Misses(n) => Some(format!("had the most cache misses ({n})")),
-            Criterion::Relief(relief) => Some(format!(
-                "lowers the sum of predicted slowdowns most on {} (by {} of a job's time)",
-                seen.domains.label(migration.to),
-                permille_text(relief)
-            )),
-        };
-        let how = match self.config.trigger {
-            Trigger::Ratio => {
-                let (label, load) = (seen.domains.label(least), loads[least]);
-                format!("at least {limit} times the load of {label} ({load})")
-            }
-            Trigger::MeanFactor => format!("more than {limit} times the mean ({mean})"),
-        };
+        let chosen = migration.chosen(seen);
         let reason = Reason::new(chosen.as_ref().map_or(code, |_| LOAD_RELIEVED))
             .with("from", seen.domains.label(most))
             .with("load_from", loads[most])
             .with("to", seen.domains.label(migration.to));
         let class = u64::from(self.classes.of(migration.victim));
         let reason = match chosen {
-            Some(chosen) => reason.with("how", how).with("chosen", chosen).with("class", class),
+            Some(chosen) => {
+                let how = match self.config.trigger {
+                    Trigger::Ratio => {
+                        let (label, load) = (seen.domains.label(least), loads[least]);
+                        format!("at least {limit} times the load of {label} ({load})")
+                    }
+                    Trigger::MeanFactor => format!("more than {limit} times the mean ({mean})"),
+                };
+                reason.with("how", how).with("chosen", chosen).with("class", class)
+            }
             None => reason
                 .with("load_to", loads[least])
                 .with("factor", limit)
@@ -274,11 +268,21 @@ impl Dfs {
                 .with("basis", self.basis(migration.victim)),
         };
         let reason = reason.with("tier", seen.loads.tier.to_string());
+        self.with_gain(seen, migration, loads[most], reason)
+    }
+
+    /// Adds gain and cost, if a minimum ratio is configured.
+    fn with_gain(
+        &self,
+        seen: &Snapshot<'_>,
+        migration: &Migration<'_>,
+        load: u64,
+        reason: Reason,
+    ) -> Reason {
         if self.config.gain_permille.is_none() {
             return reason;
         }
-        let GainAndCost { gain, cost } =
-            self.estimate(seen, migration.victim, loads[most], migration.to);
+        let GainAndCost { gain, cost } = self.estimate(seen, migration.victim, load, migration.to);
         reason.with("gain", gain.to_string()).with("cost", cost.to_string())
     }
 
@@ -287,6 +291,21 @@ impl Dfs {
         match self.classes.is_counted(job) {
             true => "counted cache misses".to_owned(),
             false => self.config.class_basis.name().to_owned(),
+        }
+    }
+}
+
+impl Migration<'_> {
+    /// The criterion as text; `None`: the class.
+    fn chosen(&self, seen: &Snapshot<'_>) -> Option<String> {
+        match self.criterion {
+            Criterion::Class => None,
+            Criterion::Misses(n) => Some(format!("had the most cache misses ({n})")),
+            Criterion::Relief(relief) => Some(format!(
+                "lowers the sum of predicted slowdowns most on {} (by {} of a job's time)",
+                seen.domains.label(self.to),
+                permille_text(relief)
+            )),
         }
     }
 }

@@ -151,15 +151,9 @@ impl Dino {
             .filter(|(_, activity)| is_scheduled(*activity))
             .map(|(job, _)| *job)
             .collect();
-        let is_calm = |(job, activity): &(&JobView<'_>, Activity)| match activity {
-            Activity::New => false,
-            Activity::Busy => self.class(job) == Class::Turtle,
-            Activity::Idle(_) | Activity::Unmanaged => true,
-        };
-        let is_alone = jobs.iter().map(|job| slots.n_for(job)).sum::<usize>() < 2;
-        let is_new = of_jobs.iter().any(|(_, activity)| *activity == Activity::New);
-        if of_jobs.iter().all(is_calm) || is_alone && !is_new {
-            return; // Turtles cause no contention, and a single thread has no neighbours.
+        let n_threads: usize = jobs.iter().map(|job| slots.n_for(job)).sum();
+        if !self.needs_assignment(of_jobs, n_threads) {
+            return;
         }
         for (job, activity) in of_jobs {
             match activity {
@@ -182,6 +176,17 @@ impl Dino {
         for job in &jobs {
             *self.class_before.of(job.job.id) = Some(self.class(job));
         }
+    }
+
+    /// Whether contention is possible: turtles cause none, and a single thread has no neighbours.
+    fn needs_assignment(&self, of_jobs: &[(&JobView<'_>, Activity)], n_threads: usize) -> bool {
+        let is_calm = |(job, activity): &(&JobView<'_>, Activity)| match activity {
+            Activity::New => false,
+            Activity::Busy => self.class(job) == Class::Turtle,
+            Activity::Idle(_) | Activity::Unmanaged => true,
+        };
+        let is_new = of_jobs.iter().any(|(_, activity)| *activity == Activity::New);
+        !of_jobs.iter().all(is_calm) && (2 <= n_threads || is_new)
     }
 
     /// The slots that a job keeps.

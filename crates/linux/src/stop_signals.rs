@@ -1,6 +1,6 @@
-//! SIGINT, SIGTERM and SIGHUP, read through a signalfd instead of killing the process.
+//! Signals that are read through a signalfd instead of killing the process.
 //!
-//! A command that blocks these signals can stop at a point where its work is in a consistent state. The
+//! A command that blocks SIGINT, SIGTERM and SIGHUP can stop at a point where its work is in a consistent state. The
 //! signals are blocked from construction to drop; drop restores the previous signal mask. A signal that
 //! was ignored at process start (`nohup`, a background job of a script) stays ignored: the kernel would
 //! queue it if it were blocked.
@@ -26,19 +26,28 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// Blocks the signals and opens the signalfd.
+    /// Blocks SIGINT, SIGTERM and SIGHUP, and opens the signalfd.
     ///
     /// # Errors
     /// The kernel rejects the signal mask or the signalfd.
     pub fn block() -> io::Result<Self> {
+        StopSignals::block_all(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])
+    }
+
+    /// The same for these signals.
+    ///
+    /// # Errors
+    /// As of [`StopSignals::block`].
+    pub fn block_all(signals: &[Signal]) -> io::Result<Self> {
         let context = |text: &'static str| {
             move |errno: nix::errno::Errno| {
                 let error = io::Error::from(errno);
                 io::Error::new(error.kind(), format!("{text}: {error}"))
             }
         };
-        let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
-            .into_iter()
+        let signals: SigSet = signals
+            .iter()
+            .copied()
             .filter(|&signal| !crate::system::is_ignored(signal as i32))
             .collect();
         let previous_mask =
@@ -54,6 +63,12 @@ impl StopSignals {
     pub fn received(&mut self) -> bool {
         self.has_received |= matches!(self.signalfd.read_signal(), Ok(Some(_)));
         self.has_received
+    }
+
+    /// Numbers of the signals that are pending.
+    pub fn take(&mut self) -> Vec<u32> {
+        let next = || self.signalfd.read_signal().ok().flatten();
+        std::iter::from_fn(next).map(|signal| signal.ssi_signo).collect()
     }
 
     /// Runs `work`, which checks `flag` regularly. A helper thread raises the flag when a signal arrives.

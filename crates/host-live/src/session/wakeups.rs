@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use base::Nanos;
 use linux::fault;
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use linux::stop_signals::StopSignals;
+use nix::sys::signal::Signal;
 use rustix::event::{Timespec, epoll};
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime,
@@ -49,11 +49,10 @@ pub(crate) struct Wakeups {
     events: Vec<epoll::Event>,
 }
 
-/// Signals that are blocked and read. The signal mask is restored on drop.
+/// Signals that are blocked and read.
 #[derive(Debug)]
 struct SignalReader {
-    file: SignalFd,
-    mask_before: SigSet,
+    signals: StopSignals,
     requests: StopRequests,
 }
 
@@ -75,7 +74,8 @@ impl Wakeups {
         add(&epoll, &timer, TIMER, flags).map_err(refuse("timer"))?;
         let signals = takes_signals.then(SignalReader::take).transpose()?;
         if let Some(signals) = &signals {
-            add(&epoll, &signals.file, SIGNAL, epoll::EventFlags::IN).map_err(refuse("signals"))?;
+            add(&epoll, &signals.signals, SIGNAL, epoll::EventFlags::IN)
+                .map_err(refuse("signals"))?;
         }
         let events = Vec::with_capacity(256);
         Ok(Wakeups { epoll, timer, armed: None, signals, start: None, events })
@@ -184,27 +184,14 @@ const TERMINATING: [Signal; 8] = [
 ];
 
 impl SignalReader {
-    /// Blocks the signals and opens a signalfd. Signals that are ignored stay ignored: a blocked signal
-    /// would be read even so, which would break `nohup`.
     fn take() -> Result<Self, LiveError> {
-        let refuse = |error: nix::Error| events_error("signals", error.into());
-        let mut wanted = SigSet::empty();
-        for signal in TERMINATING {
-            if !linux::system::is_ignored(signal as i32) {
-                wanted.add(signal);
-            }
-        }
-        let mask_before = SigSet::thread_get_mask().map_err(refuse)?;
-        wanted.thread_block().map_err(refuse)?;
-        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        let file = SignalFd::with_flags(&wanted, flags).map_err(refuse)?;
-        Ok(SignalReader { file, mask_before, requests: StopRequests::default() })
+        let signals =
+            StopSignals::block_all(&TERMINATING).map_err(|error| events_error("signals", error))?;
+        Ok(SignalReader { signals, requests: StopRequests::default() })
     }
 
     fn drain(&mut self) -> Option<Wakeup> {
-        let next = || self.file.read_signal().ok().flatten();
-        let numbers: Vec<u32> = std::iter::from_fn(next).map(|read| read.ssi_signo).collect();
-        self.requests.take(&numbers)
+        self.requests.take(&self.signals.take())
     }
 }
 
@@ -226,7 +213,6 @@ impl StopRequests {
 impl Drop for SignalReader {
     fn drop(&mut self) {
         self.drain(); // The last signals were sent to the run, which is over.
-        let _ = self.mask_before.thread_set_mask();
     }
 }
 

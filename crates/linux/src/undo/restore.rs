@@ -184,63 +184,72 @@ fn restore_file(
     how: How<'_>,
     problems: &mut Vec<String>,
 ) -> io::Result<Option<FileReport>> {
-    let path = folder.path.join(name);
-    let report = |verdict| {
-        let (entries, groups) = (vec![], vec![]);
-        Some(FileReport {
-            path: path.clone(),
-            verdict,
-            entries,
-            groups,
-            n_damaged: 0,
-            first_damaged: 0,
-        })
-    };
     let file = match open(folder, name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
+    let path = folder.path.join(name);
     if let Some(verdict) = lock_patiently(&file)? {
-        return Ok(report(verdict));
+        return Ok(Some(FileReport::new(path, verdict)));
     }
     if !is_linked(&file)? {
         return Ok(None);
     }
     let (header, records, damaged) = parse(&read_all(&file)?);
-    let n_damaged = damaged.len();
-    let verdict = match &header {
+    let mut report = FileReport::new(path, Verdict::Settled);
+    (report.n_damaged, report.first_damaged) =
+        (damaged.len(), damaged.first().copied().unwrap_or(0));
+    report.verdict = match &header {
         // A run that was killed before the first line was complete has changed nothing.
-        None if n_damaged == 0 => Verdict::Settled,
+        None if damaged.is_empty() => Verdict::Settled,
         None => Verdict::Unknown,
         Some(header) => belongs(header)?,
     };
-    let (mut entries, mut left) = (Vec::new(), Vec::new());
-    let mut verdict = verdict;
-    if let (Verdict::Settled, Some(header)) = (&verdict, &header) {
-        let mut doubts = Doubts::new();
-        entries = restore_tasks(Path::new("/"), header, &records, how.dry_run, &mut doubts);
-        left = groups::remove(how.groups_root, header, &records, how.dry_run);
-        left.extend(groups::remove_cgroup(how.groups_root, header, &records, how.dry_run));
-        let refused = entries.iter().any(|entry| matches!(entry.action, RestoreAction::Refused(_)));
-        // The change of a malformed line may still be in effect.
-        if 0 < n_damaged
-            || refused
-            || !doubts.is_empty()
-            || left.iter().any(|entry| matches!(entry.action, GroupRestoreAction::Refused(_)))
-        {
-            verdict = Verdict::Kept;
-        }
-        problems.extend(doubts);
+    if let (Verdict::Settled, Some(header)) = (&report.verdict, &header) {
+        problems.extend(report.restore(header, &records, how));
     }
-    if matches!(verdict, Verdict::Settled | Verdict::OtherBoot)
+    if matches!(report.verdict, Verdict::Settled | Verdict::OtherBoot)
         && !how.dry_run
         && let Err(error) = unlink(folder, name)
     {
         problems.push(format!("it cannot be removed: {error}"));
-        verdict = Verdict::Kept;
+        report.verdict = Verdict::Kept;
     }
-    let first_damaged = damaged.first().copied().unwrap_or(0);
-    Ok(Some(FileReport { path, verdict, entries, groups: left, n_damaged, first_damaged }))
+    Ok(Some(report))
+}
+
+impl FileReport {
+    fn new(path: PathBuf, verdict: Verdict) -> Self {
+        let (entries, groups) = (Vec::new(), Vec::new());
+        FileReport { path, verdict, entries, groups, n_damaged: 0, first_damaged: 0 }
+    }
+
+    /// Restores tasks and groups of a record, and keeps the record if anything is left. Returns the doubts.
+    fn restore(&mut self, header: &Header, records: &Records, how: How<'_>) -> Doubts {
+        let mut doubts = Doubts::new();
+        let root = Path::new("/");
+        match system::online(root) {
+            Ok(online) => {
+                let search = Search { root, header, records, online: &online };
+                self.entries = restore_tasks(search, how.dry_run, &mut doubts);
+            }
+            // Without it, a recorded mask could be taken for one of another program.
+            Err(error) => {
+                doubts.insert(format!("cannot read which CPUs are online: {error}"));
+            }
+        }
+        self.groups = groups::remove(how.groups_root, header, records, how.dry_run);
+        let cgroup = groups::remove_cgroup(how.groups_root, header, records, how.dry_run);
+        self.groups.extend(cgroup);
+        let is_refused = |entry: &Entry| matches!(entry.action, RestoreAction::Refused(_));
+        let is_left = |entry: &GroupEntry| matches!(entry.action, GroupRestoreAction::Refused(_));
+        // The change of a malformed line may still be in effect.
+        let has_rest = 0 < self.n_damaged || !doubts.is_empty();
+        if has_rest || self.entries.iter().any(is_refused) || self.groups.iter().any(is_left) {
+            self.verdict = Verdict::Kept;
+        }
+        doubts
+    }
 }
 
 fn open(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
@@ -323,22 +332,7 @@ fn belongs(header: &Header) -> io::Result<Verdict> {
 
 /// Restores all threads that have the recorded masks. Processes keep running and forking meanwhile, so
 /// they are listed again until there are no new ones and no process in an exec may be one of ours.
-fn restore_tasks(
-    root: &Path,
-    header: &Header,
-    records: &Records,
-    dry_run: bool,
-    doubts: &mut Doubts,
-) -> Vec<Entry> {
-    let online = match system::online(root) {
-        Ok(online) => online,
-        // Without it, a recorded mask could be taken for one of another program.
-        Err(error) => {
-            doubts.insert(format!("cannot read which CPUs are online: {error}"));
-            return Vec::new();
-        }
-    };
-    let search = Search { root, header, records, online: &online };
+fn restore_tasks(search: Search<'_>, dry_run: bool, doubts: &mut Doubts) -> Vec<Entry> {
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut counted: BTreeMap<(String, u32, String, RestoreAction), u32> = BTreeMap::new();
     let mut n_waits = 0;
@@ -348,15 +342,14 @@ fn restore_tasks(
         let n_seen = seen.len();
         let (members, has_undecided) = search.members(doubts);
         for (process, (job, comm)) in members {
-            for tid in threads(root, process, doubts) {
+            for tid in threads(search.root, process, doubts) {
                 if !seen.insert(tid) {
                     continue;
                 }
-                if let Some(action) = restore_thread(root, tid, &job, records, &online, dry_run) {
+                if let Some(action) = restore_thread(search, tid, &job, dry_run) {
                     if matches!(action, RestoreAction::Restored { .. }) && !dry_run {
-                        let until =
-                            Instant::now() + fork_latency::max_fork_latency(root, [process]);
-                        forks_until = forks_until.max(until);
+                        let latency = fork_latency::max_fork_latency(search.root, [process]);
+                        forks_until = forks_until.max(Instant::now() + latency);
                     }
                     *counted.entry((job.clone(), process, comm.clone(), action)).or_default() += 1;
                 }
@@ -386,14 +379,8 @@ fn threads(root: &Path, process: u32, doubts: &mut Doubts) -> Vec<u32> {
 }
 
 /// Restores one thread if necessary. `None` if it has exited.
-fn restore_thread(
-    root: &Path,
-    tid: u32,
-    job: &str,
-    records: &Records,
-    online: &CpuSet,
-    dry_run: bool,
-) -> Option<RestoreAction> {
+fn restore_thread(search: Search<'_>, tid: u32, job: &str, dry_run: bool) -> Option<RestoreAction> {
+    let Search { root, records, online, .. } = search;
     let has_exited = |error: &io::Error| match error.raw_os_error() {
         Some(libc::ESRCH) => !lives(root, tid),
         _ => error.kind() == io::ErrorKind::NotFound,

@@ -272,55 +272,37 @@ impl LoadMeter {
     }
 
     fn set_loads(&mut self, growth: ControllerGrowth, jobs: &Jobs) {
+        use LoadPreference::{Best, Only, Tasks};
+        let was_counted = self.loads.tier == SignalTier::Counters;
         self.loads.readable = true;
-        match (self.preference, growth) {
-            (LoadPreference::Tasks, _) => self.set_loads_of_tasks(jobs),
-            (LoadPreference::Only(SignalTier::Bandwidth), ControllerGrowth::Never) => {
-                self.loads.tier = SignalTier::None;
-                self.loads.loads = vec![0; self.sums.len()];
+        let tier = match (self.preference, growth) {
+            (Best | Only(SignalTier::Bandwidth), ControllerGrowth::Ops(ops)) => {
+                (self.loads.tier, self.loads.loads) = (SignalTier::Bandwidth, ops);
+                return;
+            }
+            (Best | Only(SignalTier::Bandwidth), ControllerGrowth::Lost) => {
                 self.loads.readable = false;
+                return;
             }
-            (LoadPreference::Best | LoadPreference::Only(SignalTier::Bandwidth), growth) => {
-                self.set_loads_of_domains(growth, jobs);
+            (Only(SignalTier::Bandwidth), ControllerGrowth::Never) => {
+                self.loads.readable = false;
+                SignalTier::None
             }
-            (LoadPreference::Only(tier), _) => self.set_loads_only(tier, jobs),
-        }
-    }
-
-    /// Loads from one tier of tasks. If it is not available, the tier is `none`.
-    fn set_loads_only(&mut self, only: SignalTier, jobs: &Jobs) {
-        let is_available = match only {
-            SignalTier::Counters => counted(&self.shares, true) == Coverage::All,
-            SignalTier::Declared => jobs.any_declares_traffic(),
-            SignalTier::Bandwidth | SignalTier::None => false,
+            (Best | Tasks, _) => match counted(&self.shares, was_counted) {
+                Coverage::All => SignalTier::Counters,
+                Coverage::NotAll => without_counters(jobs),
+                Coverage::Lost => {
+                    self.loads.readable = false;
+                    return;
+                }
+            },
+            (Only(SignalTier::Counters), _) if counted(&self.shares, true) == Coverage::All => {
+                SignalTier::Counters
+            }
+            (Only(SignalTier::Declared), _) if jobs.any_declares_traffic() => SignalTier::Declared,
+            (Only(_), _) => SignalTier::None,
         };
-        self.loads.tier = if is_available { only } else { SignalTier::None };
-        let tier = self.loads.tier;
-        self.loads.loads = self.sums.iter().map(|sums| sums.load(tier)).collect();
-    }
-
-    fn set_loads_of_domains(&mut self, growth: ControllerGrowth, jobs: &Jobs) {
-        match growth {
-            ControllerGrowth::Ops(ops) => {
-                self.loads.tier = SignalTier::Bandwidth;
-                self.loads.loads = ops;
-            }
-            ControllerGrowth::Lost => self.loads.readable = false,
-            ControllerGrowth::Never => self.set_loads_of_tasks(jobs),
-        }
-    }
-
-    fn set_loads_of_tasks(&mut self, jobs: &Jobs) {
-        let counted = counted(&self.shares, self.loads.tier == SignalTier::Counters);
-        if counted == Coverage::Lost {
-            self.loads.readable = false;
-            return;
-        }
-        self.loads.tier = match counted {
-            Coverage::All => SignalTier::Counters,
-            _ => without_counters(jobs),
-        };
-        let tier = self.loads.tier;
+        self.loads.tier = tier;
         self.loads.loads.clear();
         self.loads.loads.extend(self.sums.iter().map(|sums| sums.load(tier)));
     }

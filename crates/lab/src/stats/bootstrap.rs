@@ -1,33 +1,33 @@
-//! How sure a figure is: the bootstrap.
+//! Confidence intervals by the bootstrap.
 //!
-//! Of n runs, n are drawn again with replacement, thousands of times; where 95 % of the figures lie that
-//! these give is where the true figure may lie. Two things are mended (Efron's BCa): that the draws lie to
-//! one side of the figure, and that they spread more on one side than on the other. A third one for few
-//! runs: draws of n items spread too little, as a normal distribution does beside Student's, so the ends
-//! are taken as much farther out as Student's are (Hesterberg 2015).
+//! A statistic is computed from thousands of resamples: n runs, drawn with replacement from the n runs. Two corrections
+//! are those of the BCa bootstrap (Efron, "Better Bootstrap Confidence Intervals", J. American Statistical Association
+//! 82, 1987): for the bias of the resamples, and for a variance that depends on the parameter (acceleration). A third is
+//! for few runs:
+//! resamples of n items vary too little, as the normal distribution does compared with Student's. The ends therefore use
+//! Student's quantiles (Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69, 2015).
 //!
-//! No draw goes beyond the shortest and the longest run, so intervals of few runs are still somewhat narrow: of
-//! five they hold the truth in some 92 of 100 cases, of ten in 93 or 94, from fifteen on in 95 (tests below
-//! count).
+//! A resample is never outside the range of the runs, so that intervals of few runs are still too narrow: with five runs
+//! they contain the true value in about 92 % of the cases, with ten in 93 to 94 %, and from fifteen runs on in 95 %
+//! (counted by the tests below).
 //!
-//! Draws come from a fixed seed: the same runs give the same interval.
+//! The seed of the resamples is fixed: equal runs have equal intervals.
 
 use base::Rng;
 
 use super::distributions::{normal, normal_quantile, student_quantile};
 use super::sorted_quantile;
 
-/// Draws of one interval. At 4000 the ends move by a few hundredths of the interval's width from one seed
-/// of the draws to another.
+/// Resamples of one interval. With 4000 another seed moves the ends by a few hundredths of the width.
 pub const N_RESAMPLES: usize = 4000;
 
-/// The seed of all draws.
+/// Seed of all resamples.
 const SEED: u64 = 0x0065_7665_6e6b_6565;
 
-/// What lies outside on either side.
+/// Probability outside of the interval on either side.
 const TAIL: f64 = 0.025;
 
-/// From where to where.
+/// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The lower end.
@@ -37,58 +37,59 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether a figure lies in it, its ends included.
-    pub fn contains(&self, figure: f64) -> bool {
-        self.low <= figure && figure <= self.high
+    /// Whether a value is in the interval, ends included.
+    pub fn contains(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
     }
 }
 
-/// The 95 % interval of a figure of `n` items. `of` reckons it from their places, some of which may come
-/// several times and others not at all. `None` of fewer than two items.
+/// The 95 % confidence interval of a statistic of `n` items. `of` computes it from their indexes; a resample contains an
+/// index several times or not at all. `None` of fewer than two items.
 pub fn interval(n: usize, of: impl Fn(&[usize]) -> f64) -> Option<Interval> {
     if n < 2 {
         return None;
     }
     let all: Vec<usize> = (0..n).collect();
-    let figure = of(&all);
+    let estimate = of(&all);
     let mut rng = Rng::new(SEED);
-    let mut places = all.clone();
-    let draw = |_| {
-        places.iter_mut().for_each(|place| *place = rng.below(n as u64) as usize);
-        of(&places)
+    let mut idxs = all.clone();
+    let resample = |_| {
+        idxs.iter_mut().for_each(|idx| *idx = rng.below(n as u64) as usize);
+        of(&idxs)
     };
-    let mut drawn: Vec<f64> = (0..N_RESAMPLES).map(draw).collect();
-    drawn.sort_by(f64::total_cmp);
-    let leaning = leaning(&drawn, figure);
-    let bend = acceleration(&all, &of);
-    // Student's ends in place of the normal ones, and n - 1 in place of n.
-    let out = -student_quantile(TAIL, n - 1) * libm::sqrt(n as f64 / (n - 1) as f64);
+    let mut resampled: Vec<f64> = (0..N_RESAMPLES).map(resample).collect();
+    resampled.sort_by(f64::total_cmp);
+    let bias = bias(&resampled, estimate);
+    let acceleration = acceleration(&all, &of);
+    // Student's quantile instead of the normal one, and n - 1 instead of n.
+    let z = -student_quantile(TAIL, n - 1) * libm::sqrt(n as f64 / (n - 1) as f64);
     let end = |z: f64| {
-        let shifted = leaning + z;
-        normal(leaning + shifted / (1.0 - bend * shifted).max(1e-3))
+        let shifted = bias + z;
+        normal(bias + shifted / (1.0 - acceleration * shifted).max(1e-3))
     };
-    let (low, high) = (sorted_quantile(&drawn, end(-out)), sorted_quantile(&drawn, end(out)));
-    Some(Interval { low: low.min(figure), high: high.max(figure) })
+    let (low, high) = (sorted_quantile(&resampled, end(-z)), sorted_quantile(&resampled, end(z)));
+    Some(Interval { low: low.min(estimate), high: high.max(estimate) })
 }
 
-/// How far the draws lie to one side of the figure, in deviations.
-fn leaning(drawn: &[f64], figure: f64) -> f64 {
-    let below = drawn.iter().filter(|value| **value < figure).count() as f64;
-    let equal = drawn.iter().filter(|value| **value == figure).count() as f64;
-    let part = (below + equal / 2.0) / drawn.len() as f64;
-    let least = 0.5 / drawn.len() as f64;
-    normal_quantile(part.clamp(least, 1.0 - least))
+/// Bias correction: the normal quantile of the fraction of resamples below the estimate.
+fn bias(resampled: &[f64], estimate: f64) -> f64 {
+    let below = resampled.iter().filter(|value| **value < estimate).count() as f64;
+    let equal = resampled.iter().filter(|value| **value == estimate).count() as f64;
+    let fraction = (below + equal / 2.0) / resampled.len() as f64;
+    let least = 0.5 / resampled.len() as f64;
+    normal_quantile(fraction.clamp(least, 1.0 - least))
 }
 
-/// How much more the figure spreads on one side than on the other, from leaving out one item at a time.
+/// Acceleration: a sixth of the skewness of the jackknife, which leaves out one item at a time.
 fn acceleration(all: &[usize], of: &impl Fn(&[usize]) -> f64) -> f64 {
-    let without = |idx: usize| -> f64 {
-        let rest: Vec<usize> = all.iter().copied().filter(|place| *place != idx).collect();
+    let without = |omitted: usize| -> f64 {
+        let rest: Vec<usize> = all.iter().copied().filter(|idx| *idx != omitted).collect();
         of(&rest)
     };
-    let left: Vec<f64> = all.iter().map(|idx| without(*idx)).collect();
-    let mean = super::mean(&left);
-    let sum = |power: i32| -> f64 { left.iter().map(|value| (mean - value).powi(power)).sum() };
+    let jackknife: Vec<f64> = all.iter().map(|idx| without(*idx)).collect();
+    let mean = super::mean(&jackknife);
+    let sum =
+        |power: i32| -> f64 { jackknife.iter().map(|value| (mean - value).powi(power)).sum() };
     let squares = sum(2);
     if squares <= 0.0 { 0.0 } else { sum(3) / (6.0 * squares * libm::sqrt(squares)) }
 }
@@ -98,66 +99,56 @@ mod tests {
     use super::*;
     use crate::stats::mean;
 
-    fn of_mean(figures: &[f64]) -> Interval {
-        let of = |places: &[usize]| {
-            mean(&places.iter().map(|place| figures[*place]).collect::<Vec<_>>())
-        };
-        interval(figures.len(), of).expect("two or more")
+    fn of_mean(values: &[f64]) -> Interval {
+        let of = |idxs: &[usize]| mean(&idxs.iter().map(|idx| values[*idx]).collect::<Vec<_>>());
+        interval(values.len(), of).expect("two or more values")
     }
 
     #[test]
-    fn the_same_figures_give_the_same_interval_and_it_holds_their_mean() {
-        let figures = [10.0, 11.0, 9.5, 10.2, 10.8, 9.9];
-        let found = of_mean(&figures);
-        assert_eq!(found, of_mean(&figures));
-        assert!(found.contains(mean(&figures)));
-        assert!(9.5 < found.low && found.high < 11.0, "{found:?}");
+    fn equal_values_give_equal_intervals_which_contain_the_mean() {
+        let values = [10.0, 11.0, 9.5, 10.2, 10.8, 9.9];
+        let interval = of_mean(&values);
+        assert_eq!(interval, of_mean(&values));
+        assert!(interval.contains(mean(&values)));
+        assert!(9.5 < interval.low && interval.high < 11.0, "{interval:?}");
     }
 
     #[test]
-    fn figures_alike_have_an_interval_without_width_and_one_figure_has_none() {
+    fn the_interval_of_identical_values_has_no_width_and_one_value_has_none() {
         assert_eq!(of_mean(&[3.0; 5]), Interval { low: 3.0, high: 3.0 });
         assert_eq!(interval(1, |_| 3.0), None);
         assert_eq!(interval(0, |_| 0.0), None);
     }
 
-    /// In how many of 1000 trials the interval of the mean holds the true one.
+    /// Number of 1000 trials in which the interval of the mean contains the true mean.
     fn coverage(n: usize, draw: impl Fn(&mut Rng) -> f64, truth: f64) -> usize {
         let mut rng = Rng::new(11);
         let trial = |_: &usize| {
-            let figures: Vec<f64> = (0..n).map(|_| draw(&mut rng)).collect();
-            of_mean(&figures).contains(truth)
+            let values: Vec<f64> = (0..n).map(|_| draw(&mut rng)).collect();
+            of_mean(&values).contains(truth)
         };
         (0..1000).filter(trial).count()
     }
 
-    /// Of twelve even numbers, nearly normal, with a deviation of 1 around 0.
-    fn normal_like(rng: &mut Rng) -> f64 {
-        (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0
-    }
-
     #[test]
-    fn from_fifteen_runs_on_nineteen_of_twenty_intervals_hold_the_truth() {
-        // 950 are expected; the deviation of the count itself is 7.
-        for n in [15, 20, 30] {
-            let found = coverage(n, normal_like, 0.0);
-            assert!((936..=964).contains(&found), "{n} runs: {found} of 1000");
+    fn intervals_contain_the_true_mean_in_95_percent_of_trials_from_fifteen_runs_on() {
+        // The sum of twelve uniform numbers: nearly normal, mean 0, deviation 1.
+        let normal = |rng: &mut Rng| (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
+        // Expected with 95 %: 950, with a standard deviation of 7.
+        let limits = [(5, 900, 960), (6, 910, 960), (8, 920, 960), (10, 920, 960)];
+        for (n, least, most) in
+            limits.into_iter().chain([15, 20, 30].map(|n| (n, 936, 964)))
+        {
+            let n_covered = coverage(n, normal, 0.0);
+            assert!((least..=most).contains(&n_covered), "{n} runs: {n_covered} of 1000");
         }
     }
 
     #[test]
-    fn of_fewer_runs_somewhat_fewer_do_since_no_draw_goes_beyond_them() {
-        for (n, least) in [(5, 900), (6, 910), (8, 920), (10, 920)] {
-            let found = coverage(n, normal_like, 0.0);
-            assert!((least..=960).contains(&found), "{n} runs: {found} of 1000");
-        }
-    }
-
-    #[test]
-    fn of_times_with_a_long_tail_not_many_fewer_do() {
-        // Exponential: mean 1, deviation 1, far more skewed than times of programs are.
+    fn coverage_of_a_skewed_distribution_is_slightly_lower() {
+        // Exponential: mean 1, deviation 1, more skewed than run times of programs.
         let draw = |rng: &mut Rng| -libm::log(1.0 - rng.unit());
-        let found = coverage(20, draw, 1.0);
-        assert!((910..=970).contains(&found), "{found} of 1000");
+        let n_covered = coverage(20, draw, 1.0);
+        assert!((910..=970).contains(&n_covered), "{n_covered} of 1000");
     }
 }

@@ -1,91 +1,129 @@
-//! Whether two things that ran on the same seeds differ: Wilcoxon's signed-rank test.
+//! Verdict on two policies that ran with the same seeds: Wilcoxon's signed-rank test, Holm's correction, and the interval.
 //!
-//! Each seed gives a difference. Without their signs they are ranked, the largest highest; the ranks of
-//! those below zero are added up. If nothing distinguished the two, each sign would fall like a coin, so
-//! the sum's distribution is known exactly: every one of 2ⁿ ways to set the signs is as likely.
+//! Each seed gives a difference. The differences are ranked by absolute value; the statistic is the sum of the ranks of
+//! negative differences. Under the null hypothesis all 2ⁿ assignments of signs have the same probability, so that the
+//! distribution of the sum is known exactly.
 //!
 //! ```text
-//!   differences   -0.3  -0.2  +0.1  -0.4        sum of the ranks below zero: 3 + 2 + 4 = 9
-//!   ranks           3     2     1     4         sums of 9 or 10, or 0 or 1:  4 of 16 ways, p = 0.25
+//!   differences   -0.3  -0.2  +0.1  -0.4        sum of negative ranks: 3 + 2 + 4 = 9
+//!   ranks           3     2     1     4         sums of 9 or 10, or 0 or 1:  4 of 16 assignments, p = 0.25
 //! ```
 //!
-//! Differences of zero say nothing and are left out; equal ones share their ranks.
+//! Differences of zero are left out. Equal absolute values share their mean rank.
+//!
+//! A verdict needs both: the confidence interval of the ratio excludes 1, and the corrected p-value is below 5 %. The
+//! interval alone ignores the number of policies; the test alone ignores the size of the difference. Everything else is
+//! inconclusive, which does not mean equal.
 
+use super::Interval;
 use super::distributions::normal;
 
-/// Up to so many pairs all ways are counted; beyond it the sum is as good as normal.
+/// Level of significance: a larger p-value is inconclusive.
+pub const P_MAX: f64 = 0.05;
+
+/// Up to this number of pairs the distribution is exact. Above, the normal approximation is used.
 const N_EXACT: usize = 100;
 
-/// How likely chance alone leans so far to either side; 1 where no pair differs.
+/// A policy compared with the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It takes less time.
+    Better,
+    /// It takes more time.
+    Worse,
+    /// The runs do not show a difference.
+    Inconclusive,
+}
+
+impl Verdict {
+    /// From the interval of the ratio to the baseline and the corrected p-value.
+    pub fn of(ratio: Option<Interval>, p: f64) -> Self {
+        match ratio {
+            Some(interval) if p < P_MAX && interval.high < 1.0 => Verdict::Better,
+            Some(interval) if p < P_MAX && 1.0 < interval.low => Verdict::Worse,
+            _ => Verdict::Inconclusive,
+        }
+    }
+}
+
+/// Smallest number of pairs that can be significant when `n_compared` policies are compared with the baseline: with
+/// fewer, pairs of equal sign are too probable under the null hypothesis.
+pub fn pairs_needed(n_compared: usize) -> usize {
+    let n = n_compared.max(1) as f64;
+    (1..64).find(|pairs| n * libm::exp2(1.0 - f64::from(*pairs)) < P_MAX).map_or(64, |n| n as usize)
+}
+
+/// Two-sided p-value of Wilcoxon's signed-rank test; 1 if no pair differs.
 pub fn signed_rank(differences: &[f64]) -> f64 {
+    let (ranks, below) = ranks(differences);
+    match differences.len() {
+        _ if ranks.is_empty() => 1.0,
+        _ if ranks.len() <= N_EXACT => exact(&ranks, below),
+        _ => approximate(&ranks, below),
+    }
+}
+
+/// Twice the rank of each difference other than 0, so that shared ranks are whole; and the sum of those of negative
+/// differences.
+fn ranks(differences: &[f64]) -> (Vec<u64>, u64) {
     let mut sizes: Vec<(f64, bool)> = differences
         .iter()
         .filter(|difference| **difference != 0.0 && difference.is_finite())
         .map(|difference| (difference.abs(), *difference < 0.0))
         .collect();
-    if sizes.is_empty() {
-        return 1.0;
-    }
     sizes.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let ranks = doubled_ranks(&sizes);
-    let below: u64 =
-        ranks.iter().zip(&sizes).filter(|(_, (_, is))| *is).map(|(rank, _)| rank).sum();
-    if sizes.len() <= N_EXACT { exact(&ranks, below) } else { about(&ranks, below) }
-}
-
-/// Ranks from 1, times two so that shared ones are whole.
-fn doubled_ranks(sorted: &[(f64, bool)]) -> Vec<u64> {
-    let mut ranks = Vec::with_capacity(sorted.len());
-    while ranks.len() < sorted.len() {
+    let mut ranks: Vec<u64> = Vec::with_capacity(sizes.len());
+    while ranks.len() < sizes.len() {
         let first = ranks.len();
-        let n_equal =
-            sorted[first..].iter().take_while(|(size, _)| *size == sorted[first].0).count();
-        // Places first+1 … first+n share their middle.
-        let shared = (2 * first + n_equal + 1) as u64;
-        ranks.resize(first + n_equal, shared);
+        let n_equal = sizes[first..].iter().take_while(|(size, _)| *size == sizes[first].0).count();
+        // The mean of the ranks first + 1 to first + n_equal, doubled.
+        ranks.resize(first + n_equal, (2 * first + n_equal + 1) as u64);
     }
-    ranks
+    let negative = ranks.iter().zip(&sizes).filter(|(_, (_, is_negative))| *is_negative);
+    let below = negative.map(|(rank, _)| rank).sum();
+    (ranks, below)
 }
 
 fn exact(ranks: &[u64], below: u64) -> f64 {
     let total: u64 = ranks.iter().sum();
-    let mut ways = vec![0.0f64; total as usize + 1];
-    ways[0] = 1.0;
-    let mut reach = 0usize;
+    // Probability of each sum.
+    let mut probabilities = vec![0.0f64; total as usize + 1];
+    probabilities[0] = 1.0;
+    let mut largest = 0usize;
     for rank in ranks {
         let rank = *rank as usize;
-        for sum in (0..=reach).rev() {
-            ways[sum] /= 2.0;
-            ways[sum + rank] += ways[sum];
+        for sum in (0..=largest).rev() {
+            probabilities[sum] /= 2.0;
+            probabilities[sum + rank] += probabilities[sum];
         }
-        reach += rank;
+        largest += rank;
     }
     let least = below.min(total - below) as usize;
-    let tail: f64 = ways[..=least].iter().sum();
+    let tail: f64 = probabilities[..=least].iter().sum();
     (2.0 * tail).min(1.0)
 }
 
-fn about(ranks: &[u64], below: u64) -> f64 {
+fn approximate(ranks: &[u64], below: u64) -> f64 {
     let total: f64 = ranks.iter().map(|rank| *rank as f64).sum();
     let squares: f64 = ranks.iter().map(|rank| (*rank * *rank) as f64).sum();
-    let off = (below as f64 - total / 2.0).abs();
-    // Sums are whole, in steps of two.
-    let z = ((off - 1.0) / (libm::sqrt(squares) / 2.0)).max(0.0);
+    let distance = (below as f64 - total / 2.0).abs();
+    // Continuity correction: sums are whole, in steps of two.
+    let z = ((distance - 1.0) / (libm::sqrt(squares) / 2.0)).max(0.0);
     2.0 * normal(-z)
 }
 
-/// The same questions asked at once: each probability as large as it must be so that in only one of 20
-/// comparisons of this size anything at all is claimed by chance (Holm 1979).
+/// P-values corrected for multiple comparisons, in the order of the input (Holm, "A Simple Sequentially Rejective
+/// Multiple Test Procedure", Scandinavian J. Statistics 6, 1979).
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
     order.sort_by(|one, other| ps[*one].total_cmp(&ps[*other]).then(one.cmp(other)));
-    let mut mended = vec![1.0; ps.len()];
+    let mut corrected = vec![1.0; ps.len()];
     let mut most = 0.0f64;
     for (place, idx) in order.into_iter().enumerate() {
         most = most.max(ps[idx] * (ps.len() - place) as f64);
-        mended[idx] = most.min(1.0);
+        corrected[idx] = most.min(1.0);
     }
-    mended
+    corrected
 }
 
 #[cfg(test)]
@@ -93,12 +131,12 @@ mod tests {
     use super::*;
     use base::Rng;
 
-    fn close(found: f64, expected: f64) -> bool {
-        (found - expected).abs() < 1e-9
+    fn close(value: f64, expected: f64) -> bool {
+        (value - expected).abs() < 1e-9
     }
 
     #[test]
-    fn all_on_one_side_is_what_two_of_all_ways_do() {
+    fn equal_signs_have_the_probability_of_two_of_all_assignments() {
         for n in 1..=20 {
             let differences: Vec<f64> = (1..=n).map(f64::from).collect();
             let expected = 2.0 / 2f64.powi(n);
@@ -107,13 +145,18 @@ mod tests {
     }
 
     #[test]
-    fn the_example_above_is_reckoned_by_hand() {
+    fn shared_ranks_zeros_and_the_example_of_the_module_have_the_exact_p_value() {
         assert!(close(signed_rank(&[-0.3, -0.2, 0.1, -0.4]), 0.25));
+        // Ranks 1.5, 1.5, 3; the negative one has 1.5: sums of 1.5 or less, 3 of 8 assignments.
+        assert!(close(signed_rank(&[-1.0, 1.0, 2.0]), 0.75));
+        assert!(close(signed_rank(&[0.0, 0.0, 1.0, 2.0]), 0.5));
+        assert!(close(signed_rank(&[0.0; 4]), 1.0));
+        assert!(close(signed_rank(&[]), 1.0));
     }
 
     #[test]
-    fn a_published_table_is_met() {
-        // The largest sum that is still below two-sided 5 %: 0 of 6, 2 of 7, 3 of 8, 8 of 10, 52 of 20.
+    fn critical_values_equal_a_published_table() {
+        // The largest sum with a two-sided p-value of at most 5 %, by number of pairs.
         for (n, critical) in [(6usize, 0u64), (7, 2), (8, 3), (10, 8), (20, 52)] {
             let ranks: Vec<u64> = (1..=n as u64).map(|rank| 2 * rank).collect();
             assert!(exact(&ranks, 2 * critical) <= 0.05, "{n}");
@@ -122,46 +165,49 @@ mod tests {
     }
 
     #[test]
-    fn what_is_equal_shares_ranks_and_zeros_say_nothing() {
-        // Ranks 1.5, 1.5, 3; the one below zero has 1.5: sums of 1.5 or less, 3 of 8 ways.
-        assert!(close(signed_rank(&[-1.0, 1.0, 2.0]), 0.75));
-        assert!(close(signed_rank(&[0.0, 0.0, 1.0, 2.0]), 0.5));
-        assert!(close(signed_rank(&[0.0; 4]), 1.0));
-        assert!(close(signed_rank(&[]), 1.0));
-    }
-
-    #[test]
-    fn beyond_what_is_counted_the_normal_form_says_the_same() {
+    fn the_normal_approximation_of_100_pairs_is_close_to_the_exact_value() {
         let mut rng = Rng::new(3);
         for _ in 0..20 {
             let differences: Vec<f64> = (0..100).map(|_| rng.unit() - 0.55).collect();
-            let mut sizes: Vec<(f64, bool)> =
-                differences.iter().map(|value| (value.abs(), *value < 0.0)).collect();
-            sizes.sort_by(|one, other| one.0.total_cmp(&other.0));
-            let ranks = doubled_ranks(&sizes);
-            let below =
-                ranks.iter().zip(&sizes).filter(|(_, (_, is))| *is).map(|(rank, _)| rank).sum();
-            assert!((exact(&ranks, below) - about(&ranks, below)).abs() < 0.005);
+            let (ranks, below) = ranks(&differences);
+            assert!((exact(&ranks, below) - approximate(&ranks, below)).abs() < 0.005);
         }
     }
 
     #[test]
-    fn nothing_is_claimed_too_often_where_nothing_differs() {
+    fn at_most_5_percent_of_equal_pairs_are_significant() {
         let mut rng = Rng::new(5);
         let trial = |_: &usize| {
             let differences: Vec<f64> = (0..12).map(|_| rng.unit() - 0.5).collect();
             signed_rank(&differences) < 0.05
         };
-        let n_claimed = (0..2000).filter(trial).count();
-        assert!(n_claimed <= 120, "{n_claimed} of 2000, and 100 may be");
+        let n_significant = (0..2000).filter(trial).count();
+        assert!(n_significant <= 120, "{n_significant} of 2000; 100 are expected");
     }
 
     #[test]
-    fn holm_asks_more_of_the_smallest_and_keeps_the_order() {
-        let mended = holm(&[0.01, 0.04, 0.03, 0.005]);
+    fn holm_corrects_the_smallest_p_value_most_and_keeps_the_order() {
+        let corrected = holm(&[0.01, 0.04, 0.03, 0.005]);
         let expected = [0.03, 0.06, 0.06, 0.02];
-        assert!(mended.iter().zip(expected).all(|(one, other)| close(*one, other)), "{mended:?}");
+        assert!(corrected.iter().zip(expected).all(|(p, expected)| close(*p, expected)), "{corrected:?}");
         assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
         assert!(holm(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_verdict_needs_both_the_interval_and_the_test() {
+        let below = Some(Interval { low: 0.8, high: 0.9 });
+        let above = Some(Interval { low: 1.1, high: 1.2 });
+        let across = Some(Interval { low: 0.9, high: 1.01 });
+        assert_eq!(Verdict::of(below, 0.01), Verdict::Better);
+        assert_eq!(Verdict::of(above, 0.01), Verdict::Worse);
+        for (interval, p) in [(below, 0.05), (above, 0.2), (across, 0.001), (None, 0.0)] {
+            assert_eq!(Verdict::of(interval, p), Verdict::Inconclusive);
+        }
+    }
+
+    #[test]
+    fn six_pairs_suffice_for_one_policy_and_more_policies_need_more() {
+        assert_eq!([1, 2, 3, 11].map(pairs_needed), [6, 7, 7, 9]);
     }
 }

@@ -1,4 +1,4 @@
-//! What needs policies and hosts together: experiments, and what may be said of them.
+//! Experiments with policies on hosts, and the statistics of their results.
 //!
 //! ```text
 //!   shipped: machines, profiles, workloads of the papers ─┐

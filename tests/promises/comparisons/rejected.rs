@@ -78,8 +78,8 @@ fn options_of_the_simulated_machine_are_rejected_for_live_runs() {
         assert!(found.contains(expected), "{words}:\n  {found}\n  {expected}");
     };
     check("--machine m.toml", "--machine applies to a simulated machine");
-    check("-p linux,oracle", "the oracle knows what only a simulator can know");
-    check("-p oracle", "the oracle knows what only a simulator can know");
+    check("-p linux,oracle", "the oracle is only available for simulated runs");
+    check("-p oracle", "the oracle is only available for simulated runs");
     check("--jobs 2", "--jobs applies to simulated runs");
     check(
         "-p linux,linux@numa-balancing",

@@ -171,7 +171,7 @@ fn warn_interrupted(args: &Args, folder: &Path) {
 /// The plan, and the workloads with their profiles.
 fn plan(args: &Args) -> Result<Inputs, CommandError> {
     let columns = columns(args.policies.iter().map(String::as_str)).or_usage_error()?;
-    if args.host == HostKind::Live && columns.iter().any(lab::oracle::is_column) {
+    if args.host == HostKind::Live && columns.iter().any(lab::compare::Column::is_oracle) {
         return Err(CommandError::Usage(lab::oracle::OracleError::Live.into()));
     }
     let seeds = seeds(&args.seeds).or_usage_error()?;

@@ -89,6 +89,11 @@ impl Column {
         Ok(Column { text, spec, variant })
     }
 
+    /// Whether the policy is the oracle.
+    pub fn is_oracle(&self) -> bool {
+        oracle::is_named(&self.spec)
+    }
+
     /// Equal for columns that differ only in the order of parameters.
     fn meaning(&self) -> (String, Vec<String>, Variant) {
         let (name, inside) = self.spec.split_once('[').unwrap_or((&self.spec, ""));

@@ -14,6 +14,7 @@
 
 mod column;
 mod metrics;
+mod oracle_search;
 mod plan;
 mod runner;
 mod simulate;

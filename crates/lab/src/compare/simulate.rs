@@ -18,7 +18,7 @@ use program::{Ending, Job};
 use sched::{Policy, TierOverride};
 use topology::Machine;
 
-use crate::oracle;
+use crate::oracle::OracleError;
 
 use super::{Column, Completion, ControllerTraffic, MetricsRecorder, RunMetrics};
 
@@ -143,45 +143,6 @@ impl SimBench {
         Ok(host.settings())
     }
 
-    /// Simulates one run; `None` if `stop` was raised. `listener` receives every turn.
-    ///
-    /// # Errors
-    /// The policy or the kernel does not exist; both were checked before.
-    pub fn run(
-        &self,
-        (column, workload, seed): (&Column, usize, u64),
-        stop: &StopFlag,
-        listener: Option<&mut dyn Sink>,
-    ) -> Result<Option<RunMetrics>, SimRunError> {
-        let Some(effort) = oracle::effort(&column.spec)? else {
-            let policy = policy::build(&column.spec, seed)?;
-            return self.run_policy(policy, (column, workload, seed), stop, listener);
-        };
-        let Some(best) = oracle::best(self, (column, workload, seed), effort, stop)? else {
-            return Ok(None);
-        };
-        let found = best.found();
-        if let Some(listener) = listener {
-            let policy = best.policy(self, workload, seed)?;
-            self.run_policy(policy, (column, workload, seed), stop, Some(listener))?;
-        }
-        Ok(Some(RunMetrics { oracle: Some(found), ..best.metrics }))
-    }
-
-    /// A policy that repeats the best run that the oracle finds; `None` if `stop` was raised.
-    ///
-    /// # Errors
-    /// The column is not the oracle, or a run could not start.
-    pub fn oracle(
-        &self,
-        (column, workload, seed): (&Column, usize, u64),
-        stop: &StopFlag,
-    ) -> Result<Option<Box<dyn Policy>>, SimRunError> {
-        let effort = oracle::effort(&column.spec)?.ok_or(oracle::OracleError::Parameter)?;
-        let best = oracle::best(self, (column, workload, seed), effort, stop)?;
-        best.map(|best| best.policy(self, workload, seed)).transpose()
-    }
-
     /// Simulates one run with this policy and the variant of the column.
     ///
     /// # Errors
@@ -298,7 +259,7 @@ pub enum SimRunError {
     Policy(#[from] policy::PolicyError),
     /// Invalid parameters of the oracle.
     #[error(transparent)]
-    Oracle(#[from] oracle::OracleError),
+    Oracle(#[from] OracleError),
     /// The machine cannot be simulated.
     #[error(transparent)]
     Sim(#[from] SimError),

@@ -81,7 +81,7 @@ fn alone(about: &SummaryContext<'_>) -> Option<String> {
 /// How complete the oracle's search was, by workload.
 fn oracle(cells: &Cells<'_>) -> Option<String> {
     let plan = cells.plan;
-    let column = plan.columns.iter().position(crate::oracle::is_column)?;
+    let column = plan.columns.iter().position(crate::compare::Column::is_oracle)?;
     let of = |workload: usize| {
         let runs = cells.of(column, workload);
         let found: Vec<&OracleSearch> =

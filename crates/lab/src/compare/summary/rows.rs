@@ -8,8 +8,7 @@ use report::comparison::{
 
 use super::SummaryContext;
 use super::cells::Cells;
-use crate::compare::{Completion, ControllerTraffic, Key, OracleSearch, RunMetrics};
-use crate::oracle;
+use crate::compare::{Column, Completion, ControllerTraffic, Key, OracleSearch, RunMetrics};
 use crate::stats::{
     Interval, Verdict, holm, interval, mean, median, signed_rank, unfairness, variation,
 };
@@ -226,7 +225,7 @@ pub(super) fn median_seed(runs: &[(usize, &RunMetrics)]) -> Option<usize> {
 }
 
 fn oracle_gap(cells: &Cells<'_>, times: &[f64], workload: usize) -> Option<f64> {
-    let oracle = cells.plan.columns.iter().position(oracle::is_column)?;
+    let oracle = cells.plan.columns.iter().position(Column::is_oracle)?;
     let best = mean_of(cells.of(oracle, workload).iter().map(|(_, its)| seconds(its.makespan)))?;
     (!times.is_empty() && 0.0 < best).then(|| mean(times) / best - 1.0)
 }

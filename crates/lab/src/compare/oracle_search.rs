@@ -1,0 +1,485 @@
+//! The search of the oracle for the shortest of many simulated runs.
+//!
+//! ```text
+//!   a run (machine, workload, seed)
+//!     ├─ every policy with its defaults ─────────────┐
+//!     ├─ the best placement at every moment ─────────┤ each simulated with the same random draws
+//!     └─ placements for the whole run: ──────────────┤
+//!          all of them if these are few enough,      │
+//!          else a hill climb from the best start     ▼
+//!                               the candidate with the shortest makespan, and its distance to the lower bound
+//! ```
+//!
+//! A *domain* is a last-level cache, or a node if all CPUs share one cache. A placement assigns each job to a domain for
+//! its whole life. Placements that differ only in the order of interchangeable domains are simulated once. The hill climb
+//! moves one job, or swaps two, beginning with the job that ends last, as long as the run gets shorter.
+//!
+//! Runs are ordered by makespan, then by the sum of the times of all jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use base::{CpuSet, Nanos, StopFlag};
+use engine::{Sink, TurnRecord};
+use host_sim::hardware::{Cpu, Hardware};
+use host_sim::oracle::Oracle;
+use program::Job;
+use sched::{Action, Policy, Reason, Target};
+
+use super::{Column, Completion, OracleSearch, RunMetrics, SimBench, SimRunError};
+use crate::oracle::{FixedPlacement, ORACLE_CHOSE, OracleError, RenamedPolicy, n_runs_max};
+
+/// Domains that are tried for a job in one step of the hill climb.
+const N_DOMAINS_TRIED: usize = 3;
+
+/// The domain of each job; `None`: its affinity leaves no choice.
+type Placement = Vec<Option<usize>>;
+
+/// A column, and the indexes of workload and seed.
+type Run<'a> = (&'a Column, usize, u64);
+
+/// A simulated run that may be the best.
+#[derive(Clone, Debug)]
+enum Candidate {
+    /// A shipped policy with its defaults.
+    Policy(&'static str),
+    /// The best placement at every moment, computed whenever a job starts or ends.
+    EveryMoment,
+    /// One placement for the whole run.
+    Fixed(Placement),
+}
+
+/// Result of a search.
+struct Best {
+    candidate: Candidate,
+    metrics: RunMetrics,
+    /// Number of all simulated runs.
+    n_runs: usize,
+    domains: Vec<CpuSet>,
+}
+
+impl SimBench {
+    /// Simulates one run; `None` if `stop` was raised. `listener` receives every turn.
+    ///
+    /// # Errors
+    /// The policy or the kernel does not exist; both were checked before.
+    pub fn run(
+        &self,
+        (column, workload, seed): Run<'_>,
+        stop: &StopFlag,
+        listener: Option<&mut dyn Sink>,
+    ) -> Result<Option<RunMetrics>, SimRunError> {
+        let run = (column, workload, seed);
+        let Some(n_runs) = n_runs_max(&column.spec)? else {
+            return self.run_policy(policy::build(&column.spec, seed)?, run, stop, listener);
+        };
+        let Some(best) = best(self, run, n_runs, stop)? else { return Ok(None) };
+        if let Some(listener) = listener {
+            self.run_policy(best.policy(self, run)?, run, stop, Some(listener))?;
+        }
+        Ok(Some(best.metrics))
+    }
+
+    /// A policy that repeats the best run that the oracle finds; `None` if `stop` was raised.
+    ///
+    /// # Errors
+    /// The column is not the oracle, or a run could not start.
+    pub fn oracle(
+        &self,
+        run: Run<'_>,
+        stop: &StopFlag,
+    ) -> Result<Option<Box<dyn Policy>>, SimRunError> {
+        let n_runs = n_runs_max(&run.0.spec)?.ok_or(OracleError::Parameter)?;
+        best(self, run, n_runs, stop)?.map(|best| best.policy(self, run)).transpose()
+    }
+}
+
+impl Best {
+    /// The policy that repeats the run.
+    fn policy(&self, bench: &SimBench, run: Run<'_>) -> Result<Box<dyn Policy>, SimRunError> {
+        let Some(search) = &self.metrics.oracle else { return Err(OracleError::Parameter.into()) };
+        let how = match search.is_all {
+            true => format!("all {} placements", search.n_placements),
+            false => format!("a search of {} placements", search.n_placements),
+        };
+        let mut reason = Reason::new(ORACLE_CHOSE)
+            .with("n_runs", self.n_runs as u64)
+            .with("how", how)
+            .with("way", search.way.clone())
+            .with("ended", format!("{:.3} s", self.metrics.makespan.as_secs_f64()));
+        if let Some(above) = search.above_bound {
+            reason = reason.with("above", format!("{:.1} %", above * 100.0));
+        }
+        let inner = self.candidate.policy(bench, run, &self.domains, reason.clone())?;
+        Ok(match self.candidate {
+            Candidate::Fixed(_) => inner,
+            _ => Box::new(RenamedPolicy { inner, reason: Some(reason) }),
+        })
+    }
+}
+
+impl Candidate {
+    fn words(&self) -> String {
+        match self {
+            Candidate::Policy(name) => format!("policy {name}"),
+            Candidate::EveryMoment => "the best placement at every moment".to_owned(),
+            Candidate::Fixed(_) => "this placement for the whole run".to_owned(),
+        }
+    }
+
+    fn policy(
+        &self,
+        bench: &SimBench,
+        (_, workload, seed): Run<'_>,
+        domains: &[CpuSet],
+        reason: Reason,
+    ) -> Result<Box<dyn Policy>, SimRunError> {
+        Ok(match self {
+            Candidate::Policy(name) => policy::build(name, seed)?,
+            Candidate::EveryMoment => {
+                let scripts = bench.workloads()[workload].scripts();
+                let contention = bench.setting().options.contention;
+                Box::new(Oracle::new(bench.hardware().clone(), scripts, contention))
+            }
+            Candidate::Fixed(placement) => {
+                let cpus = placement.iter().map(|domain| domain.map(|idx| domains[idx].clone()));
+                Box::new(FixedPlacement { cpus: cpus.collect(), reason })
+            }
+        })
+    }
+}
+
+/// The best run that the search finds; `None` if `stop` was raised.
+fn best(
+    bench: &SimBench,
+    run: Run<'_>,
+    n_runs_max: usize,
+    stop: &StopFlag,
+) -> Result<Option<Best>, SimRunError> {
+    let domains = domains(bench.hardware());
+    let mut search = Search { bench, run, stop, domains, n_runs: 0, best: None };
+    let done = search.all_candidates(n_runs_max)?;
+    let Search { domains, n_runs, best, .. } = search;
+    let (Some((n_placements, is_all)), Some((_, mut metrics, candidate))) = (done, best) else {
+        return Ok(None);
+    };
+    let (makespan, bound) = (metrics.makespan.as_secs_f64(), bench.bound(run.1).as_secs_f64());
+    metrics.oracle = Some(OracleSearch {
+        way: candidate.words(),
+        n_placements: n_placements as u64,
+        is_all,
+        above_bound: (0.0 < bound).then(|| makespan / bound - 1.0),
+    });
+    Ok(Some(Best { candidate, metrics, n_runs, domains }))
+}
+
+/// The CPUs of each domain; empty if there is only one.
+fn domains(hardware: &Hardware) -> Vec<CpuSet> {
+    let ids = |cpus: &[usize]| cpus.iter().map(|cpu| hardware.cpus[*cpu].id).collect::<CpuSet>();
+    let caches: Vec<CpuSet> = hardware.caches.iter().map(|cache| ids(&cache.cpus)).collect();
+    let nodes = hardware.nodes.iter().filter(|node| !node.cpus.is_empty());
+    let nodes: Vec<CpuSet> = nodes.map(|node| ids(&node.cpus)).collect();
+    // Jobs share no private cache, but they share the memory controller of a node.
+    let is_private = caches.iter().all(|cpus| cpus.len() == 1);
+    match (caches.len(), nodes.len()) {
+        (2.., 2..) if is_private => nodes,
+        (2.., _) => caches,
+        (_, 2..) => nodes,
+        _ => Vec::new(),
+    }
+}
+
+/// Whether the run failed, its makespan, and the sum of the times of all jobs.
+type Score = (bool, Nanos, Nanos);
+
+struct Search<'a> {
+    bench: &'a SimBench,
+    run: Run<'a>,
+    stop: &'a StopFlag,
+    domains: Vec<CpuSet>,
+    n_runs: usize,
+    best: Option<(Score, RunMetrics, Candidate)>,
+}
+
+impl Search<'_> {
+    /// Simulates all candidates. Returns the number of placements, and whether these are all; `None` if stopped.
+    fn all_candidates(&mut self, n_runs_max: usize) -> Result<Option<(usize, bool)>, SimRunError> {
+        for info in policy::registry() {
+            if self.simulate(Candidate::Policy(info.name), None)?.is_none() {
+                return Ok(None);
+            }
+        }
+        let mut first = FirstDomains::default();
+        if self.simulate(Candidate::EveryMoment, Some(&mut first))?.is_none() {
+            return Ok(None);
+        }
+        let choices = self.choices();
+        let is_bound =
+            |job: &Job| job.cpus.is_some() || job.nodes.is_some() || job.memory.is_some();
+        let interchangeable = !self.jobs().iter().any(is_bound)
+            && are_interchangeable(self.bench.hardware(), &self.domains);
+        let Some(all) = all_placements(&choices, interchangeable, n_runs_max) else {
+            return Ok(self.climb(&choices, first, n_runs_max)?.map(|n| (n, false)));
+        };
+        for placement in &all {
+            if self.simulate(Candidate::Fixed(placement.clone()), None)?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some((all.len(), true)))
+    }
+
+    fn jobs(&self) -> &[Job] {
+        self.bench.workloads()[self.run.1].jobs()
+    }
+
+    /// Domains that each job may use; with fewer than two it is not placed.
+    fn choices(&self) -> Vec<Vec<usize>> {
+        let machine = &self.bench.setting().machine;
+        let of = |job: &Job| {
+            let nodes = job.nodes.as_ref().map(|nodes| machine.cpus_of_nodes(nodes));
+            let may = |cpu| {
+                job.cpus.as_ref().is_none_or(|own| own.contains(cpu))
+                    && nodes.as_ref().is_none_or(|own| own.contains(cpu))
+            };
+            let has = |domain: &usize| self.domains[*domain].iter().any(may);
+            (0..self.domains.len()).filter(has).collect()
+        };
+        self.jobs().iter().map(of).collect()
+    }
+
+    /// Hill climb by moves and swaps. Returns the number of simulated placements; `None` if stopped.
+    fn climb(
+        &mut self,
+        choices: &[Vec<usize>],
+        first: FirstDomains,
+        n_runs_max: usize,
+    ) -> Result<Option<usize>, SimRunError> {
+        let n_before = self.n_runs;
+        let mut current = first.placement(&self.domains, choices);
+        let Some(mut result) = self.simulate(Candidate::Fixed(current.clone()), None)? else {
+            return Ok(None);
+        };
+        'climb: loop {
+            for (job, to, swapped) in steps(&current, choices, &result.1) {
+                if n_runs_max <= self.n_runs - n_before {
+                    break 'climb;
+                }
+                let mut next = current.clone();
+                if let Some(other) = swapped {
+                    next[other] = current[job];
+                }
+                next[job] = Some(to);
+                let candidate = Candidate::Fixed(next.clone());
+                let Some(new) = self.simulate(candidate, None)? else { return Ok(None) };
+                if new.0 < result.0 {
+                    (current, result) = (next, new);
+                    continue 'climb;
+                }
+            }
+            break;
+        }
+        Ok(Some(self.n_runs - n_before))
+    }
+
+    /// Simulates a candidate; `None` if stopped.
+    fn simulate(
+        &mut self,
+        candidate: Candidate,
+        listener: Option<&mut dyn Sink>,
+    ) -> Result<Option<(Score, RunMetrics)>, SimRunError> {
+        let reason = Reason::new(ORACLE_CHOSE);
+        let policy = candidate.policy(self.bench, self.run, &self.domains, reason)?;
+        let Some(metrics) = self.bench.run_policy(policy, self.run, self.stop, listener)? else {
+            return Ok(None);
+        };
+        self.n_runs += 1;
+        let score = score(&metrics);
+        if self.best.as_ref().is_none_or(|(least, _, _)| score < *least) {
+            self.best = Some((score, metrics.clone(), candidate));
+        }
+        Ok(Some((score, metrics)))
+    }
+}
+
+/// Next steps of the hill climb: a job, its new domain, and the job that is swapped with it.
+fn steps(
+    current: &[Option<usize>],
+    choices: &[Vec<usize>],
+    metrics: &RunMetrics,
+) -> Vec<(usize, usize, Option<usize>)> {
+    let end = |job: usize| metrics.jobs.get(job).and_then(|times| times.end);
+    let n_in = |domain: usize| current.iter().filter(|at| **at == Some(domain)).count();
+    let mut order: Vec<usize> = (0..current.len()).filter(|job| 2 <= choices[*job].len()).collect();
+    order.sort_by_key(|job| (std::cmp::Reverse(end(*job)), *job));
+    let mut steps = Vec::new();
+    for &job in &order {
+        let mut others: Vec<usize> =
+            choices[job].iter().copied().filter(|domain| current[job] != Some(*domain)).collect();
+        others.sort_by_key(|domain| (n_in(*domain), *domain));
+        for &to in others.iter().take(N_DOMAINS_TRIED) {
+            steps.push((job, to, None));
+            let can_swap = |other: &usize| {
+                current[*other] == Some(to)
+                    && current[job].is_some_and(|at| choices[*other].contains(&at))
+            };
+            let swapped = order.iter().rev().copied().find(can_swap);
+            steps.extend(swapped.map(|other| (job, to, Some(other))));
+        }
+    }
+    steps
+}
+
+/// Whether the domains differ only in their names: all on one node, or each on its own node with equal distances between
+/// them, with equal CPUs, caches and controllers, and without further nodes.
+fn are_interchangeable(hardware: &Hardware, domains: &[CpuSet]) -> bool {
+    let cpus_of = |domain: &CpuSet| -> Vec<&Cpu> {
+        hardware.cpus.iter().filter(|cpu| domain.contains(cpu.id)).collect()
+    };
+    let nodes_of =
+        |domain: &CpuSet| cpus_of(domain).iter().map(|cpu| cpu.node).collect::<BTreeSet<_>>();
+    let nodes: BTreeSet<usize> = domains.iter().flat_map(nodes_of).collect();
+    let is_regular = domains.iter().all(|domain| nodes_of(domain).len() == 1)
+        && (nodes.len() == 1 || nodes.len() == domains.len());
+    let is_same = |one: &CpuSet, other: &CpuSet| {
+        let (one, other) = (cpus_of(one), cpus_of(other));
+        let n_cores =
+            |cpus: &[&Cpu]| cpus.iter().map(|cpu| cpu.core).collect::<BTreeSet<_>>().len();
+        one.len() == other.len()
+            && n_cores(&one) == n_cores(&other)
+            && one.iter().zip(&other).all(|(one, other)| are_equal(hardware, one, other))
+    };
+    let first = domains.first();
+    let all_same = first.is_none_or(|first| domains.iter().all(|other| is_same(first, other)));
+    is_regular
+        && n_kinds_of_paths(hardware, &nodes) <= 1
+        && all_same
+        && nodes.len() == hardware.nodes.len()
+}
+
+/// Whether two CPUs have equal speed, cache and memory.
+fn are_equal(hardware: &Hardware, one: &Cpu, other: &Cpu) -> bool {
+    let (own, its) = (&hardware.nodes[one.node], &hardware.nodes[other.node]);
+    one.ghz == other.ghz
+        && one.smt_speed == other.smt_speed
+        && hardware.caches[one.cache].bytes == hardware.caches[other.cache].bytes
+        && own.memory == its.memory
+        && own.channel == its.channel
+}
+
+/// Number of different latencies and bandwidths between two nodes.
+fn n_kinds_of_paths(hardware: &Hardware, nodes: &BTreeSet<usize>) -> usize {
+    let others = |from: usize| nodes.iter().filter(move |to| **to != from).map(move |to| (from, *to));
+    let kind = |(from, to)| {
+        let path = hardware.path_between(from, to);
+        let link = path.link.map(|link| hardware.links[link].channel.capacity.to_bits());
+        (path.extra_ns.to_bits(), link)
+    };
+    let pairs = nodes.iter().flat_map(|from| others(*from));
+    pairs.map(kind).collect::<BTreeSet<(u64, Option<u64>)>>().len()
+}
+
+fn score(metrics: &RunMetrics) -> Score {
+    let times = metrics.jobs.iter().filter_map(|job| Some(job.end?.saturating_sub(job.start?).0));
+    (metrics.status != Completion::Finished, metrics.makespan, Nanos(times.sum()))
+}
+
+/// Every placement; `None` if there are more than `most`. Of interchangeable domains the first job uses the first, and
+/// each other job at most the one after the last used.
+fn all_placements(
+    choices: &[Vec<usize>],
+    interchangeable: bool,
+    most: usize,
+) -> Option<Vec<Placement>> {
+    let n_domains = choices.iter().flatten().max().map_or(0, |last| last + 1);
+    let interchangeable =
+        interchangeable && choices.iter().all(|domains| domains.len() == n_domains);
+    let mut all: Vec<Placement> = vec![Vec::new()];
+    for domains in choices {
+        let mut next = Vec::new();
+        for placement in &all {
+            let used = placement.iter().flatten().max().map_or(0, |last| last + 1);
+            match domains.len() {
+                0 | 1 => next.push([placement.as_slice(), &[None]].concat()),
+                _ => next.extend(
+                    (domains.iter().filter(|domain| !interchangeable || **domain <= used))
+                        .map(|domain| [placement.as_slice(), &[Some(*domain)]].concat()),
+                ),
+            }
+        }
+        if most < next.len() {
+            return None;
+        }
+        all = next;
+    }
+    Some(all)
+}
+
+/// The first placement of each job of a run.
+#[derive(Debug, Default)]
+struct FirstDomains(BTreeMap<usize, CpuSet>);
+
+impl FirstDomains {
+    fn placement(&self, domains: &[CpuSet], choices: &[Vec<usize>]) -> Placement {
+        let of = |(job, choices): (usize, &Vec<usize>)| {
+            let cpu = self.0.get(&job).and_then(|cpus| cpus.iter().next());
+            let first = cpu.and_then(|cpu| domains.iter().position(|cpus| cpus.contains(cpu)));
+            let spread = (!choices.is_empty()).then(|| choices[job % choices.len()]);
+            first.or(spread).filter(|_| 2 <= choices.len())
+        };
+        choices.iter().enumerate().map(of).collect()
+    }
+}
+
+impl Sink for FirstDomains {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+        for outcome in record.outcomes {
+            if let (Target::Job(job), Some(Action::Place(cpus))) = (outcome.target, &outcome.action)
+            {
+                self.0.entry(job.index()).or_insert_with(|| cpus.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topology::Machine;
+
+    #[test]
+    fn domains_of_equal_distance_and_equal_cpus_are_interchangeable() {
+        let of = |machine: &str| {
+            let hardware = Hardware::new(&Machine::synthetic(machine).expect("a machine"));
+            are_interchangeable(&hardware, &domains(&hardware))
+        };
+        assert!(of("nodes=1 llcs=4 cores=2 llc=8M"));
+        assert!(of("nodes=2 llcs=1 cores=4 llc=8M smt=2"));
+        // Two caches of one node are nearer to each other than to those of the other.
+        assert!(!of("nodes=2 llcs=2 cores=2 llc=8M"));
+        let hybrid = Hardware::new(&crate::shipped::machine("hybrid-desktop").expect("it ships"));
+        let ids = |cpus: &Vec<usize>| cpus.iter().map(|cpu| hybrid.cpus[*cpu].id).collect();
+        let cores: Vec<CpuSet> = hybrid.cores.iter().map(ids).collect();
+        assert!(!are_interchangeable(&hybrid, &cores));
+    }
+
+    #[test]
+    fn placements_on_interchangeable_domains_are_counted_once() {
+        let two = vec![vec![0, 1]; 4];
+        assert_eq!(all_placements(&two, true, 100).expect("few").len(), 8);
+        assert_eq!(all_placements(&two, false, 100).expect("few").len(), 16);
+        // The partitions of six into at most three: 1 + 31 + 90.
+        let three = vec![vec![0, 1, 2]; 6];
+        assert_eq!(all_placements(&three, true, 1000).expect("few").len(), 122);
+        assert_eq!(all_placements(&three, true, 100), None);
+    }
+
+    #[test]
+    fn a_job_without_a_choice_is_not_placed_and_makes_domains_distinguishable() {
+        let choices = vec![vec![0, 1], vec![1], vec![0, 1]];
+        let all = all_placements(&choices, true, 100).expect("few");
+        assert_eq!(all.len(), 4);
+        assert!(all.iter().all(|placement| placement[1].is_none()));
+    }
+}

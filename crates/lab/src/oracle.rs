@@ -1,0 +1,187 @@
+//! The oracle: a policy for simulated runs that repeats the best run found by simulation.
+//!
+//! It uses knowledge of the simulated machine that no counter provides, the random draws included, so that it is only
+//! available for simulated runs. The best run is an upper bound for the other policies with their defaults. The search is
+//! that of `compare::oracle_search`; here are the name, the parameter, and the policies that repeat a run.
+
+use base::{CpuId, CpuSet, Nanos};
+use policy::{Param, Params, PolicyError, PolicyInfo, Values};
+use sched::{Action, JobState, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
+
+/// Its name in `--policy`.
+pub const NAME: &str = "oracle";
+
+/// More runs would take days.
+const N_RUNS_MAX: usize = 1_000_000;
+
+/// Its declaration for `evenkeel policies`.
+pub const INFO: PolicyInfo = PolicyInfo {
+    name: NAME,
+    summary: "Does the best that was found in many simulated runs of the same workload: an upper bound for the other \
+              policies, only for simulated runs (--host sim, compare).",
+    source: "our choice: all placements if these are few enough, else a search, with a lower bound of the makespan",
+    signals: &[],
+    params: &[Param::new(
+        "runs",
+        Values::whole("", 1, N_RUNS_MAX as u64),
+        "128", // All placements of eight programs on two equal caches.
+        "maximum number of simulated placements of whole runs",
+    )],
+    reasons: &[REASONS],
+    build: None,
+};
+
+reasons! {
+    /// The best of all simulated runs.
+    ORACLE_CHOSE = "oracle-chose":
+        "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {how} of jobs for the whole run): {way} had the shortest makespan, {ended}[, {above} above the lower bound of all placements]";
+}
+
+/// Invalid use of the oracle. Each message states what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OracleError {
+    /// The text names another policy, which does not exist.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// An unknown parameter, or an invalid value.
+    #[error(
+        "oracle has one parameter: write oracle, or oracle[runs=128] with a number from 1 to {N_RUNS_MAX}"
+    )]
+    Parameter,
+    /// A live host.
+    #[error("the oracle is only available for simulated runs: write --host sim, or name another policy")]
+    Live,
+}
+
+/// Whether a text names the oracle.
+pub fn is_named(spec: &str) -> bool {
+    let rest = spec.trim().strip_prefix(NAME).map(str::trim_start);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+}
+
+/// Maximum number of placements that the oracle simulates; `None` if the text names another policy.
+///
+/// # Errors
+/// An unknown parameter, or an invalid value.
+pub fn n_runs_max(spec: &str) -> Result<Option<usize>, OracleError> {
+    let spec: String = spec.chars().filter(|c| !c.is_whitespace()).collect();
+    if !is_named(&spec) {
+        return Ok(None);
+    }
+    let params = Params::parse(&INFO, &spec).map_err(|_| OracleError::Parameter)?;
+    Ok(Some(params.whole("runs") as usize))
+}
+
+/// An error that lists the policies, with the oracle among them.
+pub fn beside(error: PolicyError) -> PolicyError {
+    error.beside(NAME, "simulated runs alone")
+}
+
+/// Checks that a text names a policy for simulated runs.
+///
+/// # Errors
+/// There is no such policy, or its parameters are invalid.
+pub fn check(spec: &str) -> Result<(), OracleError> {
+    if n_runs_max(spec)?.is_none() {
+        policy::build(spec, 0).map_err(beside)?;
+    }
+    Ok(())
+}
+
+/// A policy that places each job once, when it starts.
+#[derive(Debug)]
+pub(crate) struct FixedPlacement {
+    /// CPUs of each job, by number; `None`: the kernel places it.
+    pub cpus: Vec<Option<CpuSet>>,
+    /// The reason of every placement.
+    pub reason: Reason,
+}
+
+impl Policy for FixedPlacement {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        plan.quiescent = true;
+        for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Due && job.movable) {
+            let Some(Some(assigned)) = self.cpus.get(job.job.id.index()) else { continue };
+            let cpus: CpuSet =
+                job.allowed.iter().filter(|cpu: &CpuId| assigned.contains(*cpu)).collect();
+            if !cpus.is_empty() {
+                plan.request(job.job.id, Action::Place(cpus), self.reason.clone());
+            }
+        }
+    }
+
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        REASONS.to_vec()
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        None
+    }
+}
+
+/// Another policy under the name of the oracle.
+pub(crate) struct RenamedPolicy {
+    pub inner: Box<dyn Policy>,
+    /// Noted in the first plan.
+    pub reason: Option<Reason>,
+}
+
+impl Policy for RenamedPolicy {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        self.inner.decide(snapshot, plan);
+        self.reason.take().into_iter().for_each(|reason| plan.note(reason));
+    }
+
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn reasons(&self) -> Vec<ReasonCode> {
+        [self.inner.reasons(), REASONS.to_vec()].concat()
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        self.inner.interval()
+    }
+
+    fn wake(&self) -> sched::Wake {
+        self.inner.wake()
+    }
+
+    fn domains(&self) -> topology::DomainChoice {
+        self.inner.domains()
+    }
+
+    fn load_source(&self) -> sched::LoadSource {
+        self.inner.load_source()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oracle_is_named_with_or_without_its_parameter_as_declared() {
+        let [runs] = INFO.params else { panic!("one parameter") };
+        assert_eq!(n_runs_max("oracle"), Ok(runs.default.parse().ok()));
+        assert!(runs.values.words().contains(&N_RUNS_MAX.to_string()));
+        assert_eq!(n_runs_max(" oracle [ runs=7 ]"), Ok(Some(7)));
+        assert_eq!((n_runs_max("dfs"), n_runs_max("oracles")), (Ok(None), Ok(None)));
+        for wrong in [
+            "oracle[runs=0]",
+            "oracle[runs=]",
+            "oracle[steps=3]",
+            "oracle[runs=1000001]",
+            "oracle[",
+            "oracle[runs=7",
+            "oracle[[runs=7]]",
+        ] {
+            assert_eq!(n_runs_max(wrong), Err(OracleError::Parameter), "{wrong}");
+        }
+    }
+}

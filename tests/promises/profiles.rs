@@ -144,7 +144,7 @@ fn a_profile_that_a_job_names_must_exist_and_be_valid() {
         stderr.contains("w.toml:1: job \"a\": there is no profile \"mine\"; create it"),
         "{stderr}"
     );
-    assert!(stderr.contains("evenkeel profile --list tells the"), "{stderr}");
+    assert!(stderr.contains("evenkeel profile --list prints the"), "{stderr}");
     home.write("broken.profile.toml", "name = 'x'\n[[phase]]\nshare = 'all'\n");
     home.write("w.toml", "[[job]]\ncommand = ['true']\nprofile = 'broken'\n");
     let output = home.command(&["run", "w.toml"]).output().expect("it starts");

@@ -1,42 +1,42 @@
-//! What counters would show of a program that runs alone on a machine.
+//! Estimated counter rates of a program that runs alone on a machine.
 //!
 //! ```text
-//!   rates = what 1000 instructions do ÷ how long they take with the whole cache and the own node's memory
+//!   rate = events of 1000 instructions ÷ their time with the whole cache and local memory
 //! ```
 //!
-//! The class that a policy gives a program comes from this (spec 1.1: the program runs alone while the
-//! controllers' operations are counted).
+//! The class of a program is computed from these rates, as in the DFS report, in which each program runs alone while the
+//! operations of the memory controllers are counted.
 
 use host_sim::fluid::{HIT_NS, queue_full};
 use host_sim::hardware::Hardware;
 use host_sim::physics::{Calibration, ProfileError, of_profile};
 use program::{Class, Profile};
 
-/// Per second of a program that runs alone.
+/// Rates of a program alone, per second unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Alone {
     /// Instructions.
     pub instructions: f64,
-    /// Instructions in a cycle.
+    /// Instructions per cycle.
     pub ipc: f64,
     /// Bytes between cache and memory.
     pub bandwidth: f64,
     /// Accesses to the last-level cache.
     pub references: f64,
-    /// Of them, the part that hits.
+    /// Hits per access.
     pub hit_ratio: f64,
-    /// Lines that prefetchers read.
+    /// Prefetched lines.
     pub prefetches: f64,
-    /// Requests that find the queue to the shared cache full.
+    /// Requests that are stalled by a full queue to the shared cache.
     pub queue_full: f64,
-    /// Seconds that the whole program takes, without sleeps.
+    /// Run time in seconds, without sleeps.
     pub seconds: f64,
 }
 
-/// A program on the fastest core of a machine, with the cache of that core to itself.
+/// The rates on the fastest core of a machine with the whole cache of that core.
 ///
 /// # Errors
-/// The profile lacks what the physics needs.
+/// The profile lacks a value that the physics needs.
 pub fn alone(profile: &Profile, hardware: &Hardware) -> Result<Alone, ProfileError> {
     let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
     let Some(cpu) = fastest else { return Ok(Alone::default()) };
@@ -49,11 +49,11 @@ pub fn alone(profile: &Profile, hardware: &Hardware) -> Result<Alone, ProfileErr
     // Per 1000 instructions, which take `ns`.
     let per_s = |count: f64| count / ns * 1e9;
     let hits = (counts.accesses - counts.demand_misses).max(0.0);
-    let under_way = (counts.demand_misses + counts.prefetches) / ns * loaded.latency_ns;
-    let occupancy = under_way + hits / ns * HIT_NS;
+    let outstanding = (counts.demand_misses + counts.prefetches) / ns * loaded.latency_ns;
+    let occupancy = outstanding + hits / ns * HIT_NS;
     let full = queue_full(occupancy);
     let instructions = profile.phases.iter().filter_map(|phase| phase.instructions);
-    let instructions: f64 = instructions.map(|figure| figure.value()).sum();
+    let instructions: f64 = instructions.map(|value| value.value()).sum();
     Ok(Alone {
         instructions: per_s(1000.0),
         ipc: 1000.0 / ns / cpu.ghz,
@@ -66,7 +66,7 @@ pub fn alone(profile: &Profile, hardware: &Hardware) -> Result<Alone, ProfileErr
     })
 }
 
-/// The class that a program has on a machine, from how it runs there alone (`class_basis = rate`).
+/// The class of a program on a machine, from its rates alone (`class_basis = rate`).
 ///
 /// # Errors
 /// As [`alone`].

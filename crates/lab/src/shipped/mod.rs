@@ -1,41 +1,35 @@
-//! What ships for the simulator: machines, profiles of the papers' programs, and the papers' workloads.
+//! Data for the simulator that is part of the program: machines, profiles of the papers' programs, and their workloads.
 //!
 //! ```text
 //!   workloads/data/benchmarks.csv ─┐
-//!   workloads/data/profiles.csv ───┼─ table, ranges ─► figures ─► formula ─► Profile
-//!   workloads/data/traced/*.toml ──┘                     ▲ a draw from the ranges: the middle, or a seed
+//!   workloads/data/profiles.csv ───┼─ tables ─► program_values ─► build_profile ─► Profile
+//!   workloads/data/traced/*.toml ──┘                 ▲ a draw from the ranges: the middle, or a seed
 //!   workloads/machines/*.toml ─► Machine       workloads/papers/** ─► Workload
 //! ```
 //!
-//! All of it is part of the program: nothing is read from disk. No figure was fitted to a published result; where
-//! nobody measured a figure it is a range with its reason, and a result that hangs on where in its ranges
-//! the truth lies shows so when it is drawn from them many times.
+//! No file is read at run time. No value is fitted to a published result. A value that was not measured is a range with
+//! its reason; many draws from the ranges show whether a result depends on it.
 
 mod alone;
-mod figures;
-mod formula;
-mod hog;
-mod machines;
-mod ranges;
-mod table;
-mod workloads;
+mod build_profile;
+mod files;
+mod program_values;
+mod tables;
 
 #[cfg(test)]
 mod tests;
 
+use base::Bytes;
 use program::Profile;
-use topology::Machine;
-
-/// Why the reading of a table that is built in cannot fail: tests read every one of them.
-const OURS: &str = "a table that ships is sound";
 
 pub use alone::{Alone, alone, class_on};
-pub use figures::Draw;
-pub use hog::hog;
-pub use ranges::{Range, ranges};
-pub use workloads::{workload, workloads};
+use build_profile::build_profile;
+pub use files::{machine, machines, workload, workloads};
+pub use program_values::Draw;
+use program_values::{HOG, drawn, full_name};
+pub use tables::{Range, ranges};
 
-/// Nothing of that name ships.
+/// No shipped object has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no shipped {what} {name:?}; {hint}")]
 pub struct NotShipped {
@@ -47,19 +41,19 @@ pub struct NotShipped {
 impl NotShipped {
     fn new(what: &'static str, name: &str, known: impl IntoIterator<Item = String>) -> Self {
         let known: Vec<String> = known.into_iter().collect();
-        let hint = match meant(name, &known).as_slice() {
+        let hint = match similar(name, &known).as_slice() {
             [] => format!("there are {}", known.join(", ")),
             near => question(near),
         };
         NotShipped { what, name: name.to_owned(), hint }
     }
 
-    /// There are too many profiles for one line.
+    /// A list of all profiles is too long for one line.
     fn profile(name: &str) -> Self {
         let known = profiles();
         let program = name.split('@').next().unwrap_or(name);
-        let list = format!("evenkeel profile --list tells the {} that ship", known.len());
-        let hint = match meant(program, &known).as_slice() {
+        let list = format!("evenkeel profile --list prints the {} shipped profiles", known.len());
+        let hint = match similar(program, &known).as_slice() {
             [] => list,
             near => format!("{} {list}", question(near)),
         };
@@ -68,7 +62,7 @@ impl NotShipped {
 }
 
 /// Up to three similar names, the closest first. The number of a SPEC program may be omitted.
-fn meant<'a>(name: &str, known: &'a [String]) -> Vec<&'a String> {
+fn similar<'a>(name: &str, known: &'a [String]) -> Vec<&'a String> {
     let bare = |known: &'a String| known.split_once('.').map_or(known.as_str(), |(_, bare)| bare);
     let names = known.iter().flat_map(|known| [known.as_str(), bare(known)]);
     let mut found: Vec<&String> = Vec::new();
@@ -85,42 +79,23 @@ fn question(near: &[&String]) -> String {
     format!("did you mean {}?", near.join(" or "))
 }
 
-/// The names of the machines.
-pub fn machines() -> impl Iterator<Item = &'static str> {
-    machines::NAMED.iter().map(|(name, _)| *name)
-}
-
-/// A machine by its name, such as `tilepro64`.
-///
-/// # Errors
-/// There is none of that name.
-pub fn machine(name: &str) -> Result<Machine, NotShipped> {
-    let unknown = || NotShipped::new("machine", name, machines().map(str::to_owned));
-    machines::NAMED
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(name, text)| machines::read(name, text))
-        .ok_or_else(unknown)
-}
-
-/// The names of the programs that have a profile, in order.
+/// Names of the programs with a profile, sorted.
 pub fn profiles() -> Vec<String> {
-    figures::programs()
+    program_values::programs()
 }
 
-/// The profile of a program by its name, from the middle of every range.
+/// The profile of a program, with every value in the middle of its range.
 ///
-/// The number of a SPEC program may be left out (`lbm` is `470.lbm`), and `@` with a factor behind the name
-/// makes it that much longer or shorter: `470.lbm@0.1` makes a tenth of the instructions.
+/// The number of a SPEC program may be omitted (`lbm` is `470.lbm`). `@` and a factor after the name change the length:
+/// `470.lbm@0.1` executes a tenth of the instructions.
 ///
 /// # Errors
-/// There is no program of that name.
+/// There is no program of this name, or the factor is invalid.
 pub fn profile(name: &str) -> Result<Profile, NotShipped> {
     profile_drawn(name, Draw::Middle)
 }
 
-/// The same with every figure that is a range drawn as `draw` says. A program has the same figures in one
-/// draw however often and in whatever order it is asked for.
+/// The profile of a program with the values of a draw. Equal draws give equal values in any order of the calls.
 ///
 /// # Errors
 /// As [`profile`].
@@ -133,13 +108,22 @@ pub fn profile_drawn(name: &str, draw: Draw) -> Result<Profile, NotShipped> {
         }
         None => (name, 1.0),
     };
-    let program = figures::full_name(program).ok_or_else(unknown)?;
-    Ok(formula::profile(name, &figures::drawn(&program, draw), draw, factor))
+    let program = full_name(program).ok_or_else(unknown)?;
+    Ok(build_profile(name, &drawn(&program, draw), draw, factor))
 }
 
-const FACTORS: &str = "what stands behind @ is a factor from 1e-9 to 1e6, as in 470.lbm@0.1";
+const FACTORS: &str = "the text after @ must be a factor from 1e-9 to 1e6, as in 470.lbm@0.1";
 
-/// A factor that makes sense: above 0, and so that no time overflows.
+/// A factor within the range in which no time overflows.
 fn length(text: &str) -> Option<f64> {
     text.parse().ok().filter(|factor| (1e-9..=1e6).contains(factor))
+}
+
+/// The profile of the hog for a machine with a last-level cache of this size: its buffer is four times as large, and at
+/// least 64 MiB. The shipped profile `memory-hog` has 64 MiB.
+pub fn hog(cache: Bytes, draw: Draw) -> Profile {
+    let buffer = Bytes(cache.0.saturating_mul(4)).max(Bytes(64 << 20));
+    let mut values = drawn(HOG, draw);
+    values.footprint = buffer.0 as f64;
+    build_profile(HOG, &values, draw, 1.0)
 }

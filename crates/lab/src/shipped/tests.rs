@@ -1,4 +1,4 @@
-//! What holds of all that ships.
+//! Claims about all shipped data.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use program::profile::ProfileValue;
 use super::*;
 
 #[test]
-fn every_machine_tells_all_that_the_simulator_needs_and_looks_as_it_should() {
+fn every_machine_file_has_all_values_of_the_simulator_and_its_expected_drawing() {
     let mut drawn = String::new();
     for name in machines() {
         let machine = machine(name).unwrap();
@@ -25,7 +25,7 @@ fn every_machine_tells_all_that_the_simulator_needs_and_looks_as_it_should() {
 }
 
 #[test]
-fn memory_elsewhere_on_the_tile_chip_is_a_tenth_slower_on_average() {
+fn remote_memory_of_the_tilepro64_is_10_percent_slower_on_average() {
     let machine = machine("tilepro64").unwrap();
     let ns = |is_local: bool| {
         let all = machine
@@ -40,30 +40,30 @@ fn memory_elsewhere_on_the_tile_chip_is_a_tenth_slower_on_average() {
 }
 
 #[test]
-fn a_name_that_is_nearly_right_is_told_and_others_are_listed() {
-    let said = |error: NotShipped| error.to_string();
+fn an_unknown_name_gets_a_suggestion_or_the_list() {
+    let message = |error: NotShipped| error.to_string();
     assert_eq!(
-        said(machine("xeon-2x5").unwrap_err()),
+        message(machine("xeon-2x5").unwrap_err()),
         "there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\"?"
     );
-    assert!(said(machine("vax").unwrap_err()).starts_with(
+    assert!(message(machine("vax").unwrap_err()).starts_with(
         "there is no shipped machine \"vax\"; there are tilepro64, tilepro64-striped, xeon-2x4"
     ));
     assert_eq!(
-        said(profile("470.lbn").unwrap_err()),
-        "there is no shipped profile \"470.lbn\"; did you mean \"470.lbm\"? evenkeel profile --list tells the 42 that ship"
+        message(profile("470.lbn").unwrap_err()),
+        "there is no shipped profile \"470.lbn\"; did you mean \"470.lbm\"? evenkeel profile --list prints the 42 shipped profiles"
     );
     assert_eq!(
-        said(profile("lbn@0.1").unwrap_err()),
-        "there is no shipped profile \"lbn@0.1\"; did you mean \"470.lbm\"? evenkeel profile --list tells the 42 that ship"
+        message(profile("lbn@0.1").unwrap_err()),
+        "there is no shipped profile \"lbn@0.1\"; did you mean \"470.lbm\"? evenkeel profile --list prints the 42 shipped profiles"
     );
     assert_eq!(
-        said(profile("vax").unwrap_err()),
-        "there is no shipped profile \"vax\"; evenkeel profile --list tells the 42 that ship"
+        message(profile("vax").unwrap_err()),
+        "there is no shipped profile \"vax\"; evenkeel profile --list prints the 42 shipped profiles"
     );
     for wrong in ["470.lbm@no", "470.lbm@0", "470.lbm@", "470.lbm@-1"] {
-        let said = profile(wrong).unwrap_err().to_string();
-        assert!(said.contains("what stands behind @ is a factor from 1e-9 to 1e6"), "{said}");
+        let message = message(profile(wrong).unwrap_err());
+        assert!(message.contains("must be a factor from 1e-9 to 1e6"), "{message}");
     }
 }
 
@@ -80,11 +80,11 @@ fn a_spec_program_needs_no_number_and_a_factor_changes_its_length_alone() {
 }
 
 #[test]
-fn a_counted_program_does_in_its_profile_what_was_counted_of_it() {
+fn the_profile_of_a_counted_program_has_the_published_values() {
     let lbm = profile("470.lbm").unwrap();
     let phase = &lbm.phases[0];
     let at = |mib: u64| phase.curve.misses_at(Bytes(mib << 20)).unwrap();
-    // 407 s at 2.4 GHz and 1.435 instructions a cycle; 15.39 misses with 20 MiB and more, 32.18 accesses.
+    // 407 s at 2.4 GHz and 1.435 instructions per cycle; 15.39 misses with 20 MiB and more, 32.18 accesses.
     assert_eq!(
         phase.instructions.map(ProfileValue::value),
         Some((407.0 * 2.4e9_f64 * 1.435).round())
@@ -100,7 +100,7 @@ fn a_counted_program_does_in_its_profile_what_was_counted_of_it() {
 }
 
 #[test]
-fn the_curve_falls_from_all_accesses_to_the_misses_that_were_counted() {
+fn the_curve_falls_from_all_accesses_to_the_published_misses() {
     use host_sim::copy_scaling::{CACHE_MIB, mpki_with_cache};
     let falling = |mib: f64| mpki_with_cache(30.0, 5.0, mib, CACHE_MIB / 4.0);
     assert_eq!((falling(0.0), falling(20.0), falling(64.0)), (30.0, 5.0, 5.0));
@@ -109,38 +109,38 @@ fn the_curve_falls_from_all_accesses_to_the_misses_that_were_counted() {
 }
 
 #[test]
-fn a_draw_is_the_same_whenever_it_is_asked_for_and_stays_in_its_ranges() {
+fn equal_draws_give_equal_values_within_the_ranges() {
     let seeds = (0..50).map(Draw::Seed);
     for (draw, name) in seeds.flat_map(|draw| profiles().into_iter().map(move |name| (draw, name)))
     {
-        let figures = figures::drawn(&name, draw);
-        assert_eq!(figures, figures::drawn(&name, draw));
-        assert!((0.3..=0.9).contains(&figures.prefetched), "{name}");
-        assert!((1.0..=4.0).contains(&figures.l1_per_access), "{name}");
-        assert!((1.0..=16.0).contains(&figures.overlap), "{name}");
-        assert!((64.0..=400.0).contains(&figures.bytes_per_miss), "{name}");
+        let values = drawn(&name, draw);
+        assert_eq!(values, drawn(&name, draw));
+        assert!((0.3..=0.9).contains(&values.prefetched), "{name}");
+        assert!((1.0..=4.0).contains(&values.l1_per_access), "{name}");
+        assert!((1.0..=16.0).contains(&values.overlap), "{name}");
+        assert!((64.0..=400.0).contains(&values.bytes_per_miss), "{name}");
     }
-    let of = |seed| figures::drawn("lu.B", Draw::Seed(seed));
+    let of = |seed| drawn("lu.B", Draw::Seed(seed));
     assert_ne!(of(1), of(2));
-    assert_eq!(figures::drawn("lu.B", Draw::Middle).cycles, 1.0 / 1.3);
+    assert_eq!(drawn("lu.B", Draw::Middle).cycles, 1.0 / 1.3);
 }
 
 #[test]
-fn every_range_is_of_a_program_that_ships_is_no_wider_than_it_can_be_and_gives_a_reason() {
+fn every_range_has_a_shipped_program_valid_ends_and_a_reason() {
     let known = profiles();
     let mut seen = std::collections::BTreeSet::new();
     for range in ranges() {
         let whose = format!("{} {}", range.program, range.quantity);
-        assert!(known.contains(&range.program), "{whose}: of no program");
+        assert!(known.contains(&range.program), "{whose}: no such program");
         assert!(range.low <= range.high && 0.0 < range.low, "{whose}");
         assert!(["table", "reasoned"].contains(&&*range.origin), "{whose}");
         assert!(20 < range.reason.len(), "{whose}: {:?} is no reason", range.reason);
-        assert!(seen.insert(whose.clone()), "{whose} stands there twice");
+        assert!(seen.insert(whose.clone()), "{whose} occurs twice");
     }
 }
 
 #[test]
-fn the_hog_misses_in_every_cache_that_does_not_hold_its_buffer() {
+fn the_hog_misses_in_every_cache_smaller_than_its_buffer() {
     let hog = hog(Bytes(32 << 20), Draw::Middle);
     let phase = &hog.phases[0];
     let accesses = phase.llc_accesses.unwrap().value();
@@ -163,14 +163,14 @@ fn every_program_runs_on_every_machine() {
     }
 }
 
-/// The list that the workloads of the DFS paper are drawn from.
+/// The program list of the DFS workloads.
 fn dfs_programs() -> program::ProgramList {
     let text = include_str!("../../../../workloads/papers/dfs/programs.toml");
     program::ProgramList::parse(text, std::path::Path::new("programs.toml")).unwrap()
 }
 
 #[test]
-fn classes_and_lengths_of_the_dfs_programs_are_those_of_their_profiles_alone_on_that_chip() {
+fn classes_and_lengths_of_the_dfs_programs_are_those_of_their_profiles_alone() {
     let hardware = Hardware::new(&machine("tilepro64").unwrap());
     for listed in dfs_programs().programs {
         let profile = profile(listed.job.profile.as_deref().unwrap()).unwrap();
@@ -187,8 +187,8 @@ fn classes_and_lengths_of_the_dfs_programs_are_those_of_their_profiles_alone_on_
 }
 
 #[test]
-fn the_dfs_workloads_are_those_of_the_table_of_seeds() {
-    // Spec 1.11: n, span in seconds, SPEC : cBench, and the hog fraction of the second five.
+fn the_dfs_workloads_are_drawn_with_their_seeds() {
+    // Number of jobs, span in seconds, SPEC : cBench, and the hog fraction of wl6 to wl10.
     let table = [
         (40, 120, (1, 1), 0.10),
         (60, 120, (1, 1), 0.15),
@@ -200,7 +200,7 @@ fn the_dfs_workloads_are_those_of_the_table_of_seeds() {
     {
         let hog_fraction = if number <= 5 { 0.0 } else { hogs };
         let weights = [("SPEC".to_owned(), spec), ("cBench".to_owned(), cbench)];
-        let wish = program::GeneratorOptions {
+        let options = program::GeneratorOptions {
             n_jobs,
             seed: 100 + number,
             span: base::Nanos::from_secs(span),
@@ -208,7 +208,7 @@ fn the_dfs_workloads_are_those_of_the_table_of_seeds() {
             suite_weights: weights.into(),
             memory: Some(Bytes(2500 << 20)),
         };
-        let drawn = program::generate(&dfs_programs(), &wish).unwrap();
+        let drawn = program::generate(&dfs_programs(), &options).unwrap();
         let shipped = workload(&format!("wl{number}")).unwrap();
         let plain = |workload: &program::Workload| -> Vec<(String, base::Nanos, Option<String>)> {
             let jobs = workload.jobs.iter();
@@ -229,13 +229,13 @@ fn every_workload_has_a_profile_and_memory_for_every_job() {
             let profile = profile(job.profile.as_deref().unwrap()).unwrap();
             job.found = Some(std::sync::Arc::new(profile));
         }
-        let cast = host_sim::script_builder::build_scripts(&workload.jobs, &hardware);
-        assert_eq!(cast.map(|scripts| scripts.len()), Ok(workload.jobs.len()), "{name}");
+        let scripts = host_sim::script_builder::build_scripts(&workload.jobs, &hardware);
+        assert_eq!(scripts.map(|scripts| scripts.len()), Ok(workload.jobs.len()), "{name}");
     }
 }
 
 #[test]
-fn larger_mixes_are_their_mix_three_or_four_times_and_the_same_four_more() {
+fn larger_mixes_are_copies_of_their_mix_and_four_more_programs() {
     let programs = |workload: &str| -> Vec<String> {
         let jobs = super::workload(workload).unwrap().jobs;
         jobs.into_iter().filter_map(|job| job.profile).collect()
@@ -253,7 +253,7 @@ fn larger_mixes_are_their_mix_three_or_four_times_and_the_same_four_more() {
 }
 
 #[test]
-fn larger_mixes_have_18_24_and_28_jobs_with_names_of_their_own() {
+fn larger_mixes_have_18_24_and_28_jobs_with_unique_names() {
     let names = |workload: &str| -> Vec<String> {
         let jobs = super::workload(workload).unwrap().jobs;
         jobs.into_iter().map(|job| job.name).collect()
@@ -275,10 +275,10 @@ fn larger_mixes_have_18_24_and_28_jobs_with_names_of_their_own() {
     assert!(super::workload("basic10-x3").is_err(), "it has eight programs");
 }
 
-/// Alone on the smaller machine of the paper on divided scheduling, from the middle of every range. What
-/// stands there is what comes out; no figure is changed for it to be otherwise.
+/// On the smaller machine of the paper on divided scheduling, from the middle of every range. No input is adjusted to
+/// change this output.
 #[test]
-fn what_counters_would_show_of_the_eleven_programs_alone() {
+fn counter_rates_of_the_eleven_programs_alone_are_as_printed() {
     let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
     let mut text = format!(
         "{:14}{:>6}{:>9}{:>12}{:>6}{:>12}{:>13}\n",
@@ -300,7 +300,7 @@ fn what_counters_would_show_of_the_eleven_programs_alone() {
     expect_file!["alone.txt"].assert_eq(&text);
 }
 
-/// The programs that the paper on divided scheduling analysed.
+/// The programs analysed in the paper on divided scheduling.
 const ELEVEN: [&str; 11] = [
     "470.lbm",
     "462.libquantum",
@@ -315,9 +315,9 @@ const ELEVEN: [&str; 11] = [
     "435.gromacs",
 ];
 
-/// The published orderings of those programs alone (spec 5.2), over 200 draws from the ranges.
+/// The published orderings of the programs alone, over 200 draws from the ranges.
 #[test]
-fn in_how_many_draws_each_published_ordering_of_the_eleven_holds() {
+fn published_orderings_hold_in_the_printed_number_of_draws() {
     let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
     let (first, second) = (&ELEVEN[..3], &ELEVEN[3..6]);
     let (third, rest) = (&ELEVEN[6..8], &ELEVEN[8..]);
@@ -345,19 +345,19 @@ fn in_how_many_draws_each_published_ordering_of_the_eleven_holds() {
         ];
         held.iter_mut().zip(holds).for_each(|(held, holds)| *held += i32::from(holds));
     }
-    let told = [
+    let orderings = [
         "bandwidth: lbm, libquantum and lu.B above sp.B and ua.B",
         "bandwidth: sp.B and ua.B above 2 GB/s",
         "bandwidth: the other six below 2 GB/s",
         "full queue: lbm, libquantum and lu.B above the other eight",
         "references: sphinx3, omnetpp, streamcluster above canneal, ferret, gromacs",
     ];
-    let lines = told.iter().zip(held).map(|(what, held)| format!("{held:3} of 200  {what}\n"));
+    let lines = orderings.iter().zip(held).map(|(what, held)| format!("{held:3} of 200  {what}\n"));
     expect_file!["orderings.txt"].assert_eq(&lines.collect::<String>());
 }
 
 #[test]
-fn the_page_on_what_ships_shows_what_these_tests_print_and_names_every_machine() {
+fn the_page_on_simulator_data_contains_these_tables_and_every_machine() {
     let page = include_str!("../../../../docs/simulator-data.md");
     assert!(page.contains(include_str!("alone.txt")), "copy alone.txt into the page");
     assert!(page.contains(include_str!("orderings.txt")), "copy orderings.txt into the page");

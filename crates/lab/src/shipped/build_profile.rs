@@ -1,0 +1,159 @@
+//! Builds a profile from the values of a program.
+//!
+//! ```text
+//!   misses │╲                 mpki(c) = MPKI + (APKI − MPKI) × f(c)      below C = 20 MiB; MPKI from there on
+//!          │ ╲__              f(c) = (exp(−c/s) − exp(−C/s)) ÷ (1 − exp(−C/s))
+//!          │    ╲______
+//!          └──────────┴──► c
+//!                     C
+//! ```
+//!
+//! A traced program has the curve of its trace. Traffic beyond the missed lines is divided into prefetches and
+//! write-backs.
+
+use base::{Bytes, Nanos};
+use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
+use program::{Class, Profile};
+
+use super::program_values::{Draw, Misses, ProgramValues};
+use host_sim::copy_scaling::{CACHE_MIB, CLOCK, MEMORY_CYCLES, mpki_with_cache};
+
+/// Last-level cache of the machine on which the published values were counted; guessed. Cycles per instruction, class and
+/// bandwidth of every profile are with this cache.
+const CACHE: Bytes = Bytes(20 << 20);
+/// Points of a curve below [`CACHE`]: two for each doubling, down to 20 KiB.
+const N_POINTS: i32 = 20;
+/// Private cache behind which accesses were counted: the second-level cache of server cores until 2017.
+const PRIVATE: Bytes = Bytes(256 << 10);
+/// Bytes of a line.
+const LINE: f64 = 64.0;
+/// Fewest cycles per instruction of a core: it retires at most four instructions per cycle. A smaller limit would give the
+/// hog up to twenty while its buffer fits into the cache.
+const CORE_CYCLES_MIN: f64 = 0.25;
+
+/// The profile of a program, with `factor` times the instructions.
+pub(super) fn build_profile(
+    name: &str,
+    values: &ProgramValues,
+    draw: Draw,
+    factor: f64,
+) -> Profile {
+    let curve = curve(values);
+    let lines_per_s = CLOCK / values.cycles * lines_per_1000(&curve) / 1000.0;
+    let instructions = values.instructions * factor;
+    Profile {
+        name: name.to_owned(),
+        build_id: None,
+        made_by: match draw {
+            Draw::Middle => "shipped: benchmarks.csv, and the middle of each range of profiles.csv",
+            Draw::Seed(_) => "shipped: benchmarks.csv, and a draw from the ranges of profiles.csv",
+        }
+        .to_owned(),
+        command: Vec::new(),
+        class: Some((Class::of_rate(lines_per_s / 1000.0), ValueSource::Estimated)),
+        class_cache: Some(CACHE),
+        cpu_time: Some(Nanos((instructions * values.cycles / CLOCK * 1e9) as u64)),
+        covered: None,
+        phases: vec![phase(values, curve, libm::round(instructions), lines_per_s)],
+    }
+}
+
+fn phase(
+    values: &ProgramValues,
+    curve: MissRatioCurve,
+    instructions: f64,
+    lines_per_s: f64,
+) -> Phase {
+    let speed = if values.is_counted { ValueSource::Counters } else { ValueSource::Declared };
+    let misses = curve.misses_at(CACHE).unwrap_or(0.0);
+    // Cycles without waiting for memory, which are equal on other machines with similar cores. They include hits in the
+    // last-level cache.
+    let core_cycles =
+        (values.cycles - misses * MEMORY_CYCLES / 1000.0 / values.overlap).max(CORE_CYCLES_MIN);
+    // Per 1000 instructions, behind the private caches.
+    let accesses = match &values.misses {
+        Misses::Falling { apki, .. } | Misses::All { apki, .. } => *apki,
+        Misses::Traced(_) => curve.misses_at(PRIVATE).unwrap_or(0.0),
+    };
+    Phase {
+        share: ProfileValue::default(),
+        instructions: ProfileValue::new(instructions, ValueSource::Estimated),
+        cycles_per_instruction: ProfileValue::new(values.cycles, speed),
+        core_cycles_per_instruction: ProfileValue::new(core_cycles, ValueSource::Estimated),
+        overlap: ProfileValue::new(values.overlap, ValueSource::Estimated),
+        footprint_bytes: ProfileValue::new(values.footprint, ValueSource::Declared),
+        llc_accesses: ProfileValue::new(accesses, speed),
+        l1_misses: ProfileValue::new(accesses * values.l1_per_access, ValueSource::Declared),
+        private_cache: Some(PRIVATE),
+        bandwidth: ProfileValue::new(lines_per_s * LINE, ValueSource::Estimated),
+        curve,
+        ..Phase::default()
+    }
+}
+
+/// Lines between [`CACHE`] and memory per 1000 instructions.
+fn lines_per_1000(curve: &MissRatioCurve) -> f64 {
+    curve.misses_at(CACHE).unwrap_or(0.0)
+        + curve.write_backs_at(CACHE).unwrap_or(0.0)
+        + curve.prefetches_at(CACHE).unwrap_or(0.0)
+}
+
+fn curve(values: &ProgramValues) -> MissRatioCurve {
+    let more = (values.bytes_per_miss / LINE - 1.0).max(0.0);
+    let point = |cache: Bytes, misses: f64| CurvePoint {
+        cache,
+        misses,
+        prefetches: Some(misses * more * values.prefetched),
+        write_backs: Some(misses * more * (1.0 - values.prefetched)),
+        error: None,
+    };
+    let (source, points) = match &values.misses {
+        Misses::Falling { apki, mpki, c_over_s } => {
+            let at = |cache| {
+                point(cache, mpki_with_cache(*apki, *mpki, mib(cache), CACHE_MIB / c_over_s))
+            };
+            (ValueSource::Estimated, grid().map(at).collect())
+        }
+        Misses::All { apki, ratio } => {
+            let buffer = Bytes(values.footprint as u64);
+            let at = |cache| point(cache, if cache < buffer { apki * ratio } else { 0.0 });
+            let sizes = [Bytes(16 << 10), Bytes(buffer.0.saturating_sub(1)), buffer];
+            (ValueSource::Declared, sizes.map(at).to_vec())
+        }
+        // The trace contains misses and write-backs. Prefetches are estimated as above.
+        Misses::Traced(traced) => (ValueSource::Traced, average(traced, values.prefetched * more)),
+    };
+    MissRatioCurve::new(source, points).unwrap_or_default()
+}
+
+fn mib(bytes: Bytes) -> f64 {
+    bytes.0 as f64 / 1048576.0
+}
+
+/// Cache sizes up to [`CACHE`], in ascending order.
+fn grid() -> impl Iterator<Item = Bytes> {
+    (0..=N_POINTS).rev().map(|at| {
+        let halves = libm::exp2(-f64::from(at) / 2.0);
+        Bytes(libm::round(CACHE.0 as f64 * halves) as u64)
+    })
+}
+
+/// The average curve of a traced run, with this number of prefetched lines for each miss.
+fn average(traced: &Profile, prefetches: f64) -> Vec<CurvePoint> {
+    let mut sizes: Vec<Bytes> =
+        traced.phases.iter().flat_map(|phase| phase.curve.points()).map(|at| at.cache).collect();
+    sizes.sort();
+    sizes.dedup();
+    let point = |cache: Bytes| {
+        let misses = traced.average(|phase| phase.curve.misses_at(cache))?;
+        let write_backs = traced.average(|phase| phase.curve.write_backs_at(cache));
+        Some(CurvePoint {
+            cache,
+            misses,
+            write_backs,
+            prefetches: Some(misses * prefetches),
+            error: None,
+        })
+    };
+    sizes.into_iter().filter_map(point).collect()
+}

@@ -1,0 +1,80 @@
+//! Machines and workloads of the papers: files of `workloads/` that are part of the program.
+//!
+//! ```text
+//!   dfs/wl1 … wl10          drawn by `evenkeel generate` from dfs/programs.toml, seeds 101 to 110
+//!   divided/basic01 … 14, extended1 … 4        the mixes
+//!   divided/basic01-x3, -x4, -x4p4 …           every mix of six programs three or four times; x4p4 has four
+//!                                              programs more
+//! ```
+
+use std::path::Path;
+
+use program::Workload;
+use topology::Machine;
+
+use super::NotShipped;
+
+/// Files of a folder of `workloads/` with their names.
+macro_rules! files {
+    ($($folder:literal: $($name:literal),+ $(,)?);+ $(;)?) => {
+        &[$($((
+            $name,
+            include_str!(concat!("../../../../workloads/", $folder, "/", $name, ".toml")),
+        )),+),+]
+    };
+}
+
+/// The papers' machines, then current ones.
+const MACHINES: &[(&str, &str)] = files![
+    "machines": "tilepro64", "tilepro64-striped", "xeon-2x4", "xeon-e5-2697-2x14", "opteron-2384-4x4",
+    "xeon-x5365-4x2", "opteron-8356-2x4", "xeon-e5520-2x4", "xeon-2s-snc4", "epyc-9654", "ampere-altra",
+    "hybrid-desktop";
+];
+
+const WORKLOADS: &[(&str, &str)] = files![
+    "papers/dfs": "wl1", "wl2", "wl3", "wl4", "wl5", "wl6", "wl7", "wl8", "wl9", "wl10";
+    "papers/divided": "basic01", "basic02", "basic03", "basic04", "basic05", "basic06", "basic07", "basic08",
+    "basic09", "basic10", "basic11", "basic12", "basic13", "basic14", "extended1", "extended2", "extended3",
+    "extended4",
+    "basic01-x3", "basic01-x4", "basic01-x4p4", "basic02-x3", "basic02-x4", "basic02-x4p4",
+    "basic03-x3", "basic03-x4", "basic03-x4p4", "basic04-x3", "basic04-x4", "basic04-x4p4",
+    "basic05-x3", "basic05-x4", "basic05-x4p4", "basic06-x3", "basic06-x4", "basic06-x4p4",
+    "basic07-x3", "basic07-x4", "basic07-x4p4", "basic08-x3", "basic08-x4", "basic08-x4p4",
+    "basic09-x3", "basic09-x4", "basic09-x4p4", "extended1-x3", "extended1-x4", "extended1-x4p4",
+    "extended2-x3", "extended2-x4", "extended2-x4p4", "extended3-x3", "extended3-x4",
+    "extended3-x4p4";
+];
+
+/// Names of the shipped machines.
+pub fn machines() -> impl Iterator<Item = &'static str> {
+    MACHINES.iter().map(|(name, _)| *name)
+}
+
+/// A shipped machine, such as `tilepro64`.
+///
+/// # Errors
+/// There is no machine of this name.
+pub fn machine(name: &str) -> Result<Machine, NotShipped> {
+    let file = MACHINES.iter().find(|(known, _)| *known == name);
+    let unknown = || NotShipped::new("machine", name, machines().map(str::to_owned));
+    let machine = topology::file::parse_toml(file.ok_or_else(unknown)?.1, &format!("{name}.toml"));
+    Ok(machine.unwrap_or_else(|error| panic!("a shipped machine file: {error}")))
+}
+
+/// Names of the shipped workloads.
+pub fn workloads() -> Vec<String> {
+    WORKLOADS.iter().map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// A shipped workload. Its jobs have no profiles yet: the caller attaches those of a draw, named by
+/// [`program::Job::profile`].
+///
+/// # Errors
+/// There is no workload of this name.
+pub fn workload(name: &str) -> Result<Workload, NotShipped> {
+    let file = WORKLOADS.iter().find(|(known, _)| *known == name);
+    let unknown = || NotShipped::new("workload", name, workloads());
+    let workload =
+        program::parse_toml(file.ok_or_else(unknown)?.1, Path::new(&format!("{name}.toml")));
+    Ok(workload.unwrap_or_else(|error| panic!("a shipped workload: {error}")))
+}

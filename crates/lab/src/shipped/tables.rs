@@ -1,0 +1,158 @@
+//! The data of the shipped profiles: published counter values, ranges of the other values, and traced runs.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `benchmarks.csv` | published counter values of SPEC CPU2006 programs alone, a row for each program and input |
+//! | `profiles.csv` | a range with its reason for each value that was not measured |
+//! | `traced/*.profile.toml` | profiles of traced programs |
+//!
+//! The values of a program are the mean over its inputs. An empty cell of `benchmarks.csv` is a value without a reliable
+//! source.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use host_sim::csv_table::{CsvRow, CsvTable};
+use program::Profile;
+
+/// Tests read every shipped table.
+const VALID: &str = "a shipped table is valid";
+
+/// Published values of a program alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Counted {
+    /// Instructions per cycle.
+    pub ipc: Option<f64>,
+    /// Misses of a last-level cache of 20 MiB per 1000 instructions.
+    pub mpki: Option<f64>,
+    /// Accesses to that cache per 1000 instructions.
+    pub apki: Option<f64>,
+    /// Bytes per second between cache and memory.
+    pub bandwidth: Option<f64>,
+    /// Share of cycles that are stalled on a miss of the second-level cache.
+    pub stall_share: Option<f64>,
+    /// Run time in seconds.
+    pub runtime_s: Option<f64>,
+    /// Length of the fitted miss-ratio curve: 20 MiB ÷ s.
+    pub c_over_s: Option<f64>,
+}
+
+/// The range of a value of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Range {
+    /// Name of the program.
+    pub program: String,
+    /// Name of the value; `docs/simulator-data.md` lists them.
+    pub quantity: String,
+    /// Smallest value.
+    pub low: f64,
+    /// Largest value.
+    pub high: f64,
+    /// `table`: from a description in `benchmarks.csv`; `reasoned`: from the algorithm and its published sizes.
+    pub origin: String,
+    /// Why the range has these ends.
+    pub reason: String,
+}
+
+/// Published values by program, without the folder of the suite (`network/dijkstra`).
+pub(super) fn counted() -> &'static BTreeMap<String, Counted> {
+    static TABLE: LazyLock<BTreeMap<String, Counted>> = LazyLock::new(|| {
+        read_counted(include_str!("../../../../workloads/data/benchmarks.csv"))
+    });
+    &TABLE
+}
+
+/// All ranges, in the order of the file.
+pub fn ranges() -> &'static [Range] {
+    static RANGES: LazyLock<Vec<Range>> =
+        LazyLock::new(|| read_ranges(include_str!("../../../../workloads/data/profiles.csv")));
+    &RANGES
+}
+
+/// The range of a value.
+pub(super) fn range(program: &str, quantity: &str) -> Option<&'static Range> {
+    ranges().iter().find(|range| range.program == program && range.quantity == quantity)
+}
+
+/// The shipped traces, by program.
+macro_rules! traces {
+    ($($name:literal),+) => {
+        &[$((
+            $name,
+            include_str!(concat!("../../../../workloads/data/traced/", $name, ".profile.toml")),
+        )),+]
+    };
+}
+const TRACES: &[(&str, &str)] =
+    traces!["bitcount", "dijkstra", "jpeg_c", "patricia", "tiff2bw", "tiff2rgba"];
+
+/// The profile of a traced program.
+pub(super) fn traced(program: &str) -> Option<Profile> {
+    let (name, text) = TRACES.iter().find(|(name, _)| *name == program)?;
+    let profile =
+        program::profile::parse_profile(text, &Path::new("workloads/data/traced").join(name));
+    Some(profile.unwrap_or_else(|error| panic!("a shipped trace: {error}")))
+}
+
+fn read_counted(text: &str) -> BTreeMap<String, Counted> {
+    let table = CsvTable::read(text, "benchmarks.csv").expect(VALID);
+    let name_column = table.column("benchmark").expect(VALID);
+    let mut inputs: BTreeMap<&str, Vec<&CsvRow>> = BTreeMap::new();
+    for row in table.rows() {
+        let path = table.text(row, name_column);
+        inputs.entry(path.rsplit('/').next().unwrap_or(path)).or_default().push(row);
+    }
+    let of = |(name, rows): (&str, Vec<&CsvRow>)| (name.to_owned(), mean_of_inputs(&table, &rows));
+    inputs.into_iter().map(of).collect()
+}
+
+fn mean_of_inputs(table: &CsvTable<'_>, rows: &[&CsvRow]) -> Counted {
+    let mean = |column: &str| {
+        let column = table.column(column).expect(VALID);
+        let values = rows.iter().filter_map(|row| table.number(row, column).expect(VALID));
+        let values: Vec<f64> = values.collect();
+        (!values.is_empty()).then(|| crate::stats::mean(&values))
+    };
+    Counted {
+        ipc: mean("ipc_alone"),
+        mpki: mean("llc_mpki"),
+        apki: mean("llc_apki"),
+        bandwidth: mean("mem_bw_mb_s").map(|mb| mb * 1e6),
+        stall_share: mean("l2_stall_frac"),
+        runtime_s: mean("runtime_1_s"),
+        c_over_s: mean("fit_c_over_s"),
+    }
+}
+
+fn read_ranges(text: &str) -> Vec<Range> {
+    let table = CsvTable::read(text, "profiles.csv").expect(VALID);
+    let column = |name| table.column(name).expect(VALID);
+    let range = |row: &CsvRow| {
+        let text = |name| table.text(row, column(name)).to_owned();
+        let number = |name| table.require_number(row, column(name)).expect(VALID);
+        Range {
+            program: text("program"),
+            quantity: text("quantity"),
+            low: number("low"),
+            high: number("high"),
+            origin: text("origin"),
+            reason: text("reason"),
+        }
+    };
+    table.rows().iter().map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_several_inputs_are_averaged_and_unknown_values_are_absent() {
+        let soplex = counted()["450.soplex"];
+        assert_eq!(soplex.mpki.map(|mpki| format!("{mpki:.3}")).as_deref(), Some("12.498"));
+        assert_eq!((soplex.runtime_s, soplex.c_over_s), (Some(133.0), Some(1.0)));
+        assert_eq!(counted()["lu.B"], Counted::default());
+        assert!(counted().contains_key("dijkstra"), "without the folder of its suite");
+    }
+}

@@ -352,19 +352,19 @@ fn invalid_arguments_are_rejected() {
     check(
         &["steam"],
         expect![[r#"
-        evenkeel: no file tells of a program "steam"; did you mean "stream"?
+        evenkeel: no file contains a program "steam"; did you mean "stream"?
     "#]],
     );
     check(
         &["qqq"],
         expect![[r#"
-        evenkeel: no file tells of a program "qqq"; known are bwaindex, xz, hmmsim, bzip2, perl, stream
+        evenkeel: no file contains a program "qqq"; known are bwaindex, xz, hmmsim, bzip2, perl, stream
     "#]],
     );
     check(
         &["xz", "perl", "stream"],
         expect![[r#"
-        evenkeel: 3 programs are more than the 2 CPUs of the first LLC domain; leave some out, or ask for more domains with --domains
+        evenkeel: 3 programs are more than the 2 CPUs of the first LLC domain; leave some out, or give more domains with --domains
     "#]],
     );
     check(

@@ -31,8 +31,10 @@ use std::rc::Rc;
 use report::study::{ReadingWord, StudyCell, StudyClaim, StudyValue, StudyVerdict};
 
 use super::definition::{Bindings, ClaimFile, ExperimentFile, filled, merged, names};
-use super::divided::{published_group, thresholds};
+use super::divided::thresholds;
 use super::finding::{claim, judged, mean_of, with_values};
+use super::published_groups::published_group;
+use super::testbed::Part;
 use super::{Gain, ReproduceError, RunPool, RunResults, Testbed, program_sets};
 use crate::stats::{deviation, mean, median, variation};
 
@@ -123,7 +125,8 @@ impl<'a> Evaluator<'a> {
             let mut programs = programs?.concat();
             programs.sort();
             programs.dedup();
-            testbed.measure_penalties(self.pool, &programs)?;
+            let penalties = measured_penalties(self.pool, &testbed, &programs)?;
+            testbed.set_penalties(penalties);
         }
         let testbed = Rc::new(testbed);
         self.testbeds.borrow_mut().insert(on.to_owned(), Rc::clone(&testbed));
@@ -250,7 +253,7 @@ impl<'a> Evaluator<'a> {
                 continue;
             };
             gains.push(match &*statistic {
-                "speedup" => speedup(&policy, &base, jobs.as_deref()),
+                "speedup" => policy.speedup(&base, jobs.as_deref()),
                 "group-end" => group_end(&policy, &base, jobs.as_deref().unwrap_or_default()),
                 "slowdown" | "worst-slowdown" => {
                     let [own, theirs] = slowdowns;
@@ -292,7 +295,7 @@ impl<'a> Evaluator<'a> {
             alone.push(mean(&seconds.into_iter().flatten().collect::<Vec<f64>>()));
         }
         let Some(runs) = self.results(bindings, is_baseline, workload)? else { return Ok(None) };
-        let slowdowns = slowdowns(&runs, 0, 0, &alone);
+        let slowdowns = runs.slowdowns(0, 0, &alone);
         let worst = |run: &Vec<f64>| run.iter().copied().fold(0.0, f64::max);
         Ok(match is_worst {
             true => slowdowns.iter().map(worst).reduce(f64::max),
@@ -380,7 +383,7 @@ impl<'a> Evaluator<'a> {
             Ok(idx) => gains.get(idx).cloned().unwrap_or(Gain::of_value(None)),
             Err(_) => Gain::over(gains),
         };
-        let figures = |gain: &Gain| gain.figure(unit).into_iter().collect();
+        let figures = |gain: &Gain| gain.study_value(unit).into_iter().collect();
         Ok(match name {
             "gain" | "percent" => {
                 let gain = one(&self.gains(bindings)?);
@@ -390,7 +393,7 @@ impl<'a> Evaluator<'a> {
             "gains" => {
                 let gains = self.gains(bindings)?;
                 let text = gains.iter().map(Gain::shown).collect::<Vec<String>>().join(" ");
-                StudyCell::new(text, gains.iter().filter_map(|gain| gain.figure(unit)).collect())
+                StudyCell::new(text, gains.iter().filter_map(|gain| gain.study_value(unit)).collect())
             }
             "largest" => {
                 let gains = self.gains(bindings)?;
@@ -525,35 +528,34 @@ fn measure<'t>(claim: &ClaimFile, bindings: &Bindings, text: &'t str) -> (Bindin
     }
 }
 
-/// Seconds over seconds alone of every program, by run; runs that did not finish are left out.
-pub(super) fn slowdowns(
-    results: &RunResults,
-    policy: usize,
-    workload: usize,
-    alone_s: &[f64],
-) -> Vec<Vec<f64>> {
-    let times: Vec<Vec<Option<f64>>> =
-        (0..alone_s.len()).map(|job| results.job_s(policy, workload, job)).collect();
-    let of_seed = |seed: usize| -> Option<Vec<f64>> {
-        let each = times.iter().zip(alone_s);
-        each.map(|(times, alone)| Some(times[seed]? / Some(*alone).filter(|alone| 0.0 < *alone)?))
-            .collect()
+/// Slowdown of each program by remote memory in permille: alone with its memory on the first node, once on the CPUs of
+/// that node and once on those of the last.
+fn measured_penalties(
+    pool: &RunPool<'_>,
+    testbed: &Testbed,
+    programs: &[String],
+) -> Result<BTreeMap<String, u32>, ReproduceError> {
+    let mut testbed = testbed.clone();
+    let nodes = testbed.machine.nodes();
+    let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { return Ok(BTreeMap::new()) };
+    let (memory, cpus) = (Some(first.id), [first.cpus.clone(), last.cpus.clone()]);
+    let mut names = Vec::new();
+    for program in programs {
+        for (cpus, place) in cpus.iter().zip(["local", "remote"]) {
+            let part = Part { cpus: Some(cpus.clone()), memory, ..Part::new(program) };
+            let name = format!("{program} {place}");
+            testbed.add(&name, &[part])?;
+            names.push(name);
+        }
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let results = pool.run(&testbed, &["linux"], &names)?;
+    let seconds = |idx| mean(&results.job_s(0, idx, 0).into_iter().flatten().collect::<Vec<f64>>());
+    let penalty = |idx: usize| {
+        let (local, remote) = (seconds(2 * idx), seconds(2 * idx + 1));
+        if local <= 0.0 { 0 } else { ((remote / local - 1.0).max(0.0) * 1000.0) as u32 }
     };
-    (0..results.seeds().len()).filter_map(of_seed).collect()
-}
-
-/// Mean over the jobs of time with the baseline / time with the policy - 1, by seed.
-pub(super) fn speedup(policy: &RunResults, base: &RunResults, jobs: Option<&[usize]>) -> Gain {
-    let all: Vec<usize> = (0..base.run(0, 0, 0).jobs.len()).collect();
-    let times: Vec<_> = (jobs.unwrap_or(&all).iter())
-        .map(|job| (base.job_s(0, 0, *job), policy.job_s(0, 0, *job)))
-        .collect();
-    let of_seed = |(idx, seed): (usize, &u64)| -> Option<(u64, f64)> {
-        let each = times.iter().map(|(base, policy)| Some(base[idx]? / policy[idx]? - 1.0));
-        let each: Option<Vec<f64>> = each.collect();
-        Some((*seed, mean(&each?)))
-    };
-    Gain::by_seed(policy.seeds().iter().enumerate().filter_map(of_seed).collect())
+    Ok(programs.iter().enumerate().map(|(idx, name)| (name.clone(), penalty(idx))).collect())
 }
 
 /// How much earlier the last of some jobs exits than with the baseline, as a fraction, by seed.
@@ -635,5 +637,22 @@ fn formatted(name: &str, number: Option<f64>) -> String {
         "moves" | "response" | "gib" | "deviation" | "base_deviation" => format!("{number:.1}"),
         _ if name.starts_with("n_") || name == "n" => format!("{number:.0}"),
         _ => format!("{number:+.1}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::StopFlag;
+
+    use super::*;
+
+    #[test]
+    fn a_memory_bound_program_has_a_larger_remote_penalty_than_a_compute_bound_one() {
+        let stop = StopFlag::default();
+        let pool = RunPool::new(vec![1], 1, 1, &stop, &|_, _| ());
+        let testbed = Testbed::parse("xeon-e5520-2x4 length=10").expect("it ships");
+        let programs = ["444.namd", "429.mcf"].map(str::to_owned);
+        let penalties = measured_penalties(&pool, &testbed, &programs).expect("it runs");
+        assert!(penalties["444.namd"] < 20 && 100 < penalties["429.mcf"]);
     }
 }

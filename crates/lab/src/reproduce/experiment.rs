@@ -9,11 +9,8 @@ use super::definition::{
 };
 use super::evaluate::{Evaluator, reading};
 use super::finding::drawn;
-use super::{Finding, ReproduceError, RunPool, Table, contention, dfs, divided};
+use super::{Code, Finding, ReproduceError, RunPool, Table, contention, dfs, divided};
 use crate::stats::quantile;
-
-/// The part of an experiment that is a function, with the name of the experiment.
-pub(super) type Code = (&'static str, fn(&RunPool<'_>) -> Result<Finding, ReproduceError>);
 
 /// A publication with the experiments that reproduce it.
 #[derive(Debug)]

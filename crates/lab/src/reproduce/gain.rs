@@ -88,11 +88,11 @@ impl Gain {
 
     /// The same as a cell with its unrounded value.
     pub fn cell(&self) -> StudyCell {
-        StudyCell::new(self.shown(), self.figure("").into_iter().collect())
+        StudyCell::new(self.shown(), self.study_value("").into_iter().collect())
     }
 
     /// The mean and its interval in percent; none without any pair.
-    pub fn figure(&self, unit: &str) -> Option<StudyValue> {
+    pub fn study_value(&self, unit: &str) -> Option<StudyValue> {
         let within = self.interval.map(|within| [within.low * 100.0, within.high * 100.0]);
         (!self.is_empty()).then(|| StudyValue::mean(self.mean * 100.0, within, unit))
     }

@@ -21,9 +21,9 @@ mod evaluate;
 mod experiment;
 mod finding;
 mod gain;
-mod given_groups;
 mod output;
 mod program_sets;
+mod published_groups;
 mod run_pool;
 mod testbed;
 #[cfg(test)]
@@ -68,6 +68,9 @@ pub enum ReproduceError {
     #[error("stopped: unfinished experiments are left out")]
     Stopped,
 }
+
+/// The part of an experiment that is a function, with the name of the experiment.
+type Code = (&'static str, fn(&RunPool<'_>) -> Result<Finding, ReproduceError>);
 
 /// Interval between two decisions of a policy.
 fn interval_of(policy: &str) -> Nanos {

@@ -14,15 +14,10 @@
 //! Contention Management on Multicore Systems", USENIX ATC 2011. A devil has more than 1.5 LLC misses per 1000
 //! instructions alone with the smallest last-level cache of the machine, the limit of the authors' scheduler Clavis.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use base::{Bytes, JobId, Nanos, Rng};
-use host_sim::hardware::Hardware;
-use program::Job;
+use base::{Bytes, Rng};
 use topology::Machine;
 
-use super::{ReproduceError, Testbed};
+use super::ReproduceError;
 use crate::shipped::{self, Draw};
 
 /// Programs of a set.
@@ -126,48 +121,6 @@ fn drawn(rng: &mut Rng, from: &[String], n: usize) -> Vec<String> {
     let mut left = from.to_vec();
     let n = n.min(left.len());
     (0..n).map(|_| left.remove(rng.below(left.len() as u64) as usize)).collect()
-}
-
-/// Jobs of an `arrivals` workload.
-pub(super) const N_ARRIVALS: u32 = 32;
-/// Most threads of an arriving job: more than a cluster of four has CPUs, so that some must leave home.
-const THREADS_MAX: u64 = 6;
-/// Seed of the first `arrivals` workload.
-const ARRIVALS_SEED: u64 = 2000;
-
-/// Jobs of `arrivals LOAD NUMBER`: jobs of one to six threads that start at random instants of an interval in which
-/// they keep the share LOAD of the CPUs busy.
-pub(super) fn arrivals(
-    testbed: &Testbed,
-    load: f64,
-    number: u64,
-) -> Result<Vec<Job>, ReproduceError> {
-    let machine = &testbed.machine;
-    let hardware = Hardware::new(machine);
-    let (devils, turtles) = devils_and_turtles(machine, testbed.draw)?;
-    let all = [devils, turtles].concat();
-    let span_s = f64::from(N_ARRIVALS) * testbed.alone_s() / (load * machine.cpus().len() as f64);
-    let mut rng = Rng::new(ARRIVALS_SEED + number);
-    let template = shipped::workload("basic01")?.jobs.swap_remove(0);
-    let mut known = BTreeMap::new();
-    let mut jobs = Vec::new();
-    for _ in 0..N_ARRIVALS {
-        let program = all[rng.below(all.len() as u64) as usize].clone();
-        if !known.contains_key(&program) {
-            let profile = testbed.program(&program, &hardware)?;
-            known.insert(program.clone(), Arc::new(profile));
-        }
-        let start = Nanos((rng.unit() * span_s * 1e9) as u64);
-        let threads = 1 + rng.below(THREADS_MAX) as u32;
-        let found = known.get(&program).cloned();
-        jobs.push(Job { name: program, profile: None, found, start, threads, ..template.clone() });
-    }
-    jobs.sort_by_key(|job| job.start);
-    for (id, job) in (0..).zip(&mut jobs) {
-        job.id = JobId(id);
-        job.name = format!("{}.{id}", job.name);
-    }
-    Ok(jobs)
 }
 
 #[cfg(test)]

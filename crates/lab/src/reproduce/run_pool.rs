@@ -13,9 +13,10 @@ use engine::Sink;
 use program::Job;
 use sched::TierOverride;
 
-use super::given_groups::StudiedPolicy;
+use super::published_groups::StudiedPolicy;
 use super::testbed::ClassBasis;
 use super::{Gain, ReproduceError, Testbed};
+use crate::stats::mean;
 use crate::compare::{Completion, RunEvent, RunMetrics, SimBench, SimSetting, run_all};
 
 /// The seeds, the threads, and all runs that are done.
@@ -329,6 +330,34 @@ impl RunResults {
         };
         let own = self.makespan_s(policy, workload);
         Gain::by_seed(self.seeds.iter().zip(own).filter_map(of_seed).collect())
+    }
+
+    /// Time over time alone of every program, by run; runs that did not finish are left out.
+    pub(super) fn slowdowns(&self, policy: usize, workload: usize, alone_s: &[f64]) -> Vec<Vec<f64>> {
+        let times: Vec<Vec<Option<f64>>> =
+            (0..alone_s.len()).map(|job| self.job_s(policy, workload, job)).collect();
+        let of_seed = |seed: usize| -> Option<Vec<f64>> {
+            let each = times.iter().zip(alone_s);
+            each.map(|(times, alone)| {
+                Some(times[seed]? / Some(*alone).filter(|alone| 0.0 < *alone)?)
+            })
+            .collect()
+        };
+        (0..self.seeds.len()).filter_map(of_seed).collect()
+    }
+
+    /// Mean over the jobs of the baseline's time / this time - 1, by seed. Both are the first policy and workload.
+    pub(super) fn speedup(&self, base: &RunResults, jobs: Option<&[usize]>) -> Gain {
+        let all: Vec<usize> = (0..base.run(0, 0, 0).jobs.len()).collect();
+        let times: Vec<_> = (jobs.unwrap_or(&all).iter())
+            .map(|job| (base.job_s(0, 0, *job), self.job_s(0, 0, *job)))
+            .collect();
+        let of_seed = |(idx, seed): (usize, &u64)| -> Option<(u64, f64)> {
+            let each = times.iter().map(|(base, own)| Some(base[idx]? / own[idx]? - 1.0));
+            let each: Option<Vec<f64>> = each.collect();
+            Some((*seed, mean(&each?)))
+        };
+        Gain::by_seed(self.seeds.iter().enumerate().filter_map(of_seed).collect())
     }
 
     /// A sentence for each policy and workload with runs that did not finish.

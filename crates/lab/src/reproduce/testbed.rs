@@ -36,7 +36,7 @@ use program::{Class, Ending, Job, MemoryPolicy, Profile, Sensitivity};
 use topology::{Machine, MemoryAccess};
 
 use super::program_sets::{self, N_PROGRAMS};
-use super::{ReproduceError, RunPool};
+use super::ReproduceError;
 use crate::shipped::{self, Draw};
 use crate::stats::mean;
 
@@ -308,11 +308,7 @@ impl Testbed {
         if let Some(arguments) = workload.strip_prefix("arrivals ") {
             let (load, number) = arguments.split_once(' ').unwrap_or((arguments, "1"));
             let load = load.parse().expect("arrivals LOAD NUMBER");
-            return program_sets::arrivals(
-                self,
-                load,
-                number.parse().expect("arrivals LOAD NUMBER"),
-            );
+            return arrivals(self, load, number.parse().expect("arrivals LOAD NUMBER"));
         }
         let programs = self.programs(workload)?;
         if workload.starts_with("alone ") {
@@ -399,47 +395,51 @@ impl Testbed {
         Ok(shipped::profile_drawn(&format!("{name}@{:.6}", seconds / alone_s), self.draw)?)
     }
 
-    /// With `penalty=declared`: measures each program alone with its memory on the first node, once running there
-    /// and once on the last node, and declares the difference in permille of the shorter time.
+    /// Declares the slowdown of each program by remote memory, in permille.
     ///
-    /// # Errors
-    /// As [`RunPool::run`].
-    pub(super) fn measure_penalties(
-        &mut self,
-        pool: &RunPool<'_>,
-        programs: &[String],
-    ) -> Result<(), ReproduceError> {
-        let nodes = self.machine.nodes();
-        let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { return Ok(()) };
-        let (memory, cpus) = (Some(first.id), [first.cpus.clone(), last.cpus.clone()]);
-        let mut names = Vec::new();
-        for program in programs {
-            for (cpus, place) in cpus.iter().zip(["local", "remote"]) {
-                let part = Part { cpus: Some(cpus.clone()), memory, ..Part::new(program) };
-                let name = format!("{program} {place}");
-                self.add(&name, &[part])?;
-                names.push(name);
-            }
-        }
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let results = pool.run(self, &["linux"], &names)?;
-        let seconds =
-            |idx| mean(&results.job_s(0, idx, 0).into_iter().flatten().collect::<Vec<f64>>());
-        let penalty = |idx: usize| {
-            let (local, remote) = (seconds(2 * idx), seconds(2 * idx + 1));
-            if local <= 0.0 { 0 } else { ((remote / local - 1.0).max(0.0) * 1000.0) as u32 }
-        };
-        let penalties = programs.iter().enumerate().map(|(idx, name)| (name.clone(), penalty(idx)));
-        let penalties = penalties.collect();
+    /// # Panics
+    /// The testbed has no `length=`.
+    pub(super) fn set_penalties(&mut self, penalties: BTreeMap<String, u32>) {
         self.equal_length.as_mut().expect("a testbed with length=").penalties = penalties;
-        Ok(())
     }
+}
 
-    /// The declared penalty of a program in permille.
-    #[cfg(test)]
-    fn penalty(&self, program: &str) -> u32 {
-        self.equal_length().penalties[program]
+/// Jobs of an `arrivals` workload.
+const N_ARRIVALS: u32 = 32;
+/// Most threads of an arriving job: more than a cluster of four has CPUs, so that some must leave home.
+const THREADS_MAX: u64 = 6;
+/// Seed of the first `arrivals` workload.
+const ARRIVALS_SEED: u64 = 2000;
+
+/// Jobs of `arrivals LOAD NUMBER`: jobs of one to six threads that start at random instants of an interval in which
+/// they keep the share LOAD of the CPUs busy.
+fn arrivals(testbed: &Testbed, load: f64, number: u64) -> Result<Vec<Job>, ReproduceError> {
+    let machine = &testbed.machine;
+    let hardware = Hardware::new(machine);
+    let (devils, turtles) = program_sets::devils_and_turtles(machine, testbed.draw)?;
+    let all = [devils, turtles].concat();
+    let span_s = f64::from(N_ARRIVALS) * testbed.alone_s() / (load * machine.cpus().len() as f64);
+    let mut rng = base::Rng::new(ARRIVALS_SEED + number);
+    let template = shipped::workload("basic01")?.jobs.swap_remove(0);
+    let mut known = BTreeMap::new();
+    let mut jobs = Vec::new();
+    for _ in 0..N_ARRIVALS {
+        let program = all[rng.below(all.len() as u64) as usize].clone();
+        if !known.contains_key(&program) {
+            let profile = testbed.program(&program, &hardware)?;
+            known.insert(program.clone(), Arc::new(profile));
+        }
+        let start = Nanos((rng.unit() * span_s * 1e9) as u64);
+        let threads = 1 + rng.below(THREADS_MAX) as u32;
+        let found = known.get(&program).cloned();
+        jobs.push(Job { name: program, profile: None, found, start, threads, ..template.clone() });
     }
+    jobs.sort_by_key(|job| job.start);
+    for (id, job) in (0..).zip(&mut jobs) {
+        job.id = JobId(id);
+        job.name = format!("{}.{id}", job.name);
+    }
+    Ok(jobs)
 }
 
 /// Jobs of some programs by the names of their profiles, all from the start.
@@ -563,6 +563,7 @@ mod tests {
     use base::StopFlag;
 
     use super::*;
+    use crate::reproduce::RunPool;
 
     fn alone_s(testbed: &Testbed, workload: &str, n_jobs: usize) -> Vec<f64> {
         let stop = StopFlag::default();
@@ -628,15 +629,5 @@ mod tests {
         assert!(10 <= times.len(), "phases of 5 to 30 s in 300 s: {times:?}");
         assert!(times.windows(2).all(|pair| pair[0] != pair[1]), "{times:?}");
         assert!(times.iter().all(|times| times == "1.5" || times == "0.5"), "{times:?}");
-    }
-
-    #[test]
-    fn a_memory_bound_program_declares_a_larger_remote_penalty_than_a_compute_bound_one() {
-        let stop = StopFlag::default();
-        let pool = RunPool::new(vec![1], 1, 1, &stop, &|_, _| ());
-        let mut testbed = Testbed::parse("xeon-e5520-2x4 length=10").expect("it ships");
-        let programs = ["444.namd", "429.mcf"].map(str::to_owned);
-        testbed.measure_penalties(&pool, &programs).expect("it runs");
-        assert!(testbed.penalty("444.namd") < 20 && 100 < testbed.penalty("429.mcf"));
     }
 }

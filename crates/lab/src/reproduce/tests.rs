@@ -250,7 +250,7 @@ fn a_table_too_wide_for_a_terminal_continues_below() {
 fn the_groups_of_jobs_are_the_published_ones() {
     let groups = |mix: &str| -> Vec<u8> {
         let jobs = crate::shipped::workload(mix).expect("it ships").jobs;
-        jobs.iter().map(divided::published_group).collect()
+        jobs.iter().map(published_groups::published_group).collect()
     };
     assert_eq!(groups("basic01"), [1, 1, 2, 2, 3, 3]);
     assert_eq!(groups("basic04-x3")[12..], [1, 1, 1, 2, 2, 2]);

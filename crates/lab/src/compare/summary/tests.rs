@@ -1,4 +1,4 @@
-//! Statistics of made-up runs.
+//! Statistics of synthetic runs.
 
 use expect_test::{Expect, expect};
 use program::parse_toml;

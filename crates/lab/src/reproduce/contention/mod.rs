@@ -10,10 +10,8 @@ mod splits;
 
 use report::study::ReadingWord;
 
-use super::evaluate::slowdowns;
-use super::experiment::Code;
 use super::finding::mean_of;
-use super::{ReproduceError, RunPool, RunResults, Testbed};
+use super::{Code, ReproduceError, RunPool, RunResults, Testbed};
 use crate::stats::mean;
 
 /// By experiment.
@@ -71,6 +69,6 @@ fn mean_slowdown(
     (policy, workload): (usize, usize),
     alone_s: &[f64],
 ) -> Option<f64> {
-    let runs = slowdowns(results, policy, workload, alone_s);
+    let runs = results.slowdowns(policy, workload, alone_s);
     mean_of(&runs.iter().map(|run| mean(run)).collect::<Vec<f64>>())
 }

@@ -11,15 +11,11 @@
 use report::study::{ReadingWord, StudyClaim};
 
 use super::super::finding::{in_percent, judged, mean_of, percent, with_values};
-use super::super::program_sets::names;
 use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
-use super::splits::{PLACES, Place, TriedSplits};
+use super::splits::{PLACES, Place, TriedSplits, sets};
 use super::{alone_s, mean_slowdown, with_reading};
 use crate::reproduce::finding::BOTH_READINGS;
-use crate::stats::mean;
 
-/// Sets of each sort. Every set costs 35 or 105 runs a seed.
-const N_SETS: u64 = 5;
 /// Published distance to the optimum.
 const NEAR: f64 = 0.02;
 
@@ -42,11 +38,6 @@ const SHOWN: [(&str, usize); 8] = [
 const SETS: &str = "sets: eight different programs of the 29 of SPEC CPU2006 with a shipped profile, drawn by a \
                     fixed seed; mixed ones have four that miss more than 1.5 times in 1000 instructions alone in \
                     the machine's last-level cache, and four that do not; each program is scaled to 60 s alone";
-
-/// The sets of a place.
-pub(super) fn sets() -> Vec<String> {
-    [names("any", N_SETS), names("mixed", N_SETS)].concat()
-}
 
 fn policies() -> Vec<String> {
     let both = |policy: &&str| BOTH_READINGS.map(|reading| with_reading(policy, reading, ""));
@@ -130,25 +121,4 @@ fn claims(place: Place, policies: &[String], distances: &[Vec<Option<f64>>]) -> 
     // Random and linux are baselines without a claim.
     let n_claims = 2 * WITH_READINGS.len() + 1;
     policies.iter().zip(distances).take(n_claims).map(judge).collect()
-}
-
-impl TriedSplits {
-    /// The smallest mean slowdown.
-    pub fn best(&self) -> f64 {
-        self.slowdowns().fold(f64::INFINITY, f64::min)
-    }
-
-    /// The largest mean slowdown.
-    pub fn worst(&self) -> f64 {
-        self.slowdowns().fold(0.0, f64::max)
-    }
-
-    /// The mean over all splits.
-    pub fn mean(&self) -> f64 {
-        mean(&self.slowdowns().collect::<Vec<f64>>())
-    }
-
-    fn slowdowns(&self) -> impl Iterator<Item = f64> {
-        self.0.iter().map(|(_, slowdown)| *slowdown)
-    }
 }

@@ -19,11 +19,12 @@ use host_sim::calibrate::rank_correlation;
 use report::study::ReadingWord;
 
 use super::super::finding::{in_percent, judged, mean_of, number, percent, with_values};
-use super::super::program_sets::{N_PROGRAMS, smallest_cache};
+use super::super::program_sets::{N_PROGRAMS, names, smallest_cache};
 use super::super::testbed::Part;
 use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
-use super::{alone_s, mean_slowdown, optimum};
+use super::{alone_s, mean_slowdown};
 use crate::shipped;
+use crate::stats::mean;
 
 /// A testbed of the experiments on splits.
 #[derive(Clone, Copy)]
@@ -43,6 +44,14 @@ pub(super) const PLACES: [Place; 3] = [
 
 /// Seeds of a pinned run: chance changes it by half a percent.
 const N_SEEDS: usize = 3;
+
+/// Sets of each sort. Every set costs 35 or 105 runs a seed.
+const N_SETS: u64 = 5;
+
+/// The sets of a place.
+pub(super) fn sets() -> Vec<String> {
+    [names("any", N_SETS), names("mixed", N_SETS)].concat()
+}
 
 /// The first seeds of a pool.
 pub(super) fn seeds<'a>(pool: &'a RunPool<'_>) -> &'a [u64] {
@@ -83,6 +92,27 @@ impl TriedSplits {
         let results = pool.run_seeds(&testbed, &["linux"], &names, seeds(pool))?;
         let tried = |(idx, split)| Some((split, mean_slowdown(&results, (0, idx), &alone)?));
         Ok(splits.into_iter().enumerate().map(tried).collect::<Option<Vec<_>>>().map(TriedSplits))
+    }
+}
+
+impl TriedSplits {
+    /// The smallest mean slowdown.
+    pub fn best(&self) -> f64 {
+        self.slowdowns().fold(f64::INFINITY, f64::min)
+    }
+
+    /// The largest mean slowdown.
+    pub fn worst(&self) -> f64 {
+        self.slowdowns().fold(0.0, f64::max)
+    }
+
+    /// The mean over all splits.
+    pub fn mean(&self) -> f64 {
+        mean(&self.slowdowns().collect::<Vec<f64>>())
+    }
+
+    fn slowdowns(&self) -> impl Iterator<Item = f64> {
+        self.0.iter().map(|(_, slowdown)| *slowdown)
     }
 }
 
@@ -171,7 +201,7 @@ fn at(
     let mut table = Table::new(&title, &heads).units(&["%", "%", "%", "%", "%", "1"]);
     let mut distances = vec![Vec::new(); RULES.len()];
     let mut orders = Vec::new();
-    for set in optimum::sets() {
+    for set in sets() {
         let Some(tried) = TriedSplits::of(pool, &testbed, &set)? else { continue };
         let misses = misses(&testbed, &set)?;
         let mut cells = vec![set];

@@ -59,8 +59,8 @@ pub(super) fn ceiling(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         most_any.push(saved_any);
     }
     let mut finding = Finding { tables: vec![times, gains], ..Finding::default() };
-    finding.claims.extend(room("with memory by node", &most));
-    finding.claims.extend(room("with any memory layout", &most_any));
+    finding.claims.extend(possible_gains("with memory by node", &most));
+    finding.claims.extend(possible_gains("with any memory layout", &most_any));
     finding.tables.push(utilization(&here, &by_node));
     finding.notes.push(
         "a negative bound: a program alone with its memory on one node takes longer than among the others with memory \
@@ -106,7 +106,7 @@ fn above(base: &RunResults, workload: usize, floor_s: f64) -> Gain {
 }
 
 /// Whether the published gains are possible at all.
-fn room(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
+fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
     let claim = |what: &str, gains: &[Gain], least: f64, needed: usize| {
         let n = gains.iter().filter(|gain| least <= gain.mean).count();
         let percents = gains.iter().map(Gain::percent).collect::<Vec<String>>().join(" ");
@@ -114,7 +114,7 @@ fn room(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
         let text = format!("{memory} any scheduler could save {what}");
         let found = format!("on {n}: {percents}");
         let claim = judged(&text, ReadingWord::Either, found, is_known.then_some(needed <= n));
-        with_values(claim, gains.iter().filter_map(|gain| gain.figure("%")))
+        with_values(claim, gains.iter().filter_map(|gain| gain.study_value("%")))
     };
     let (first, second) = most.split_at(5);
     [

@@ -3,8 +3,7 @@
 mod ceiling;
 mod load_signal;
 
-use super::experiment::Code;
-use super::{ReproduceError, Testbed};
+use super::{Code, ReproduceError, Testbed};
 
 /// By experiment.
 pub(super) const CODE: &[Code] =

@@ -8,9 +8,9 @@ use report::study::{ChartKind, ReadingWord};
 
 use super::super::finding::not_judged;
 use super::super::{Finding, ReproduceError, RunPool, Table};
+use super::super::published_groups::{ELEVEN, G1, G2, HARMLESS, HURTING};
 use super::programs::{
-    Conditions, ELEVEN, G1, G2, HARMLESS, HURTING, Limits, Socket, by_limits, claims_of_draws,
-    least, most, socket, sockets,
+    Conditions, Limits, Socket, by_limits, claims_of_draws, least, most, socket, sockets,
 };
 use crate::shipped::{self, Draw};
 

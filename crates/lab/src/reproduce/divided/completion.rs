@@ -19,9 +19,9 @@ use sched::JobEvent;
 use topology::Machine;
 
 use super::super::finding::{judged, with_values};
-use super::super::given_groups::PREFIX;
+use super::super::published_groups::{PREFIX, published_group};
 use super::super::{Finding, ReproduceError, RunPool, Table, Testbed, interval_of};
-use super::programs::{group_of, thresholds};
+use super::programs::thresholds;
 use super::{CONTENDED, KERNELS};
 use crate::shipped::Draw;
 
@@ -44,7 +44,7 @@ impl Spread {
     fn new(machine: &Machine, jobs: &[Job]) -> Self {
         let nodes = machine.nodes().iter().enumerate();
         let node_of = nodes.flat_map(|(idx, node)| node.cpus.iter().map(move |cpu| (cpu, idx)));
-        let groups: BTreeMap<JobId, u8> = jobs.iter().map(|job| (job.id, group_of(job))).collect();
+        let groups: BTreeMap<JobId, u8> = jobs.iter().map(|job| (job.id, published_group(job))).collect();
         let running = groups.iter().filter(|(_, group)| **group == 2).map(|(job, _)| *job);
         Spread {
             node_of: node_of.collect(),

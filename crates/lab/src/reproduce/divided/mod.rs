@@ -14,9 +14,9 @@ mod splits;
 mod steady;
 mod sweep;
 
-pub(super) use programs::{group_of as published_group, thresholds};
+pub(super) use programs::thresholds;
 
-use super::experiment::Code;
+use super::Code;
 
 /// By experiment.
 pub(super) const CODE: &[Code] = &[

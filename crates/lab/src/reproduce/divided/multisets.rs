@@ -9,10 +9,10 @@
 
 use report::study::{ChartKind, ReadingWord, StudyClaim, StudyValue};
 
-use super::super::evaluate::speedup;
 use super::super::finding::{judged, with_values};
 use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
-use super::programs::{ELEVEN, published, thresholds};
+use super::super::published_groups::{ELEVEN, group_of_eleven};
+use super::programs::thresholds;
 use crate::shipped::Draw;
 use crate::stats::{mean, quantile};
 
@@ -68,7 +68,7 @@ fn mixes(sizes: [usize; 3]) -> Vec<String> {
     let mut all: Vec<Vec<usize>> = vec![Vec::new()];
     for (group, size) in (1..).zip(sizes) {
         let members: Vec<usize> =
-            (0..ELEVEN.len()).filter(|idx| published(*idx) == group).collect();
+            (0..ELEVEN.len()).filter(|idx| group_of_eleven(*idx) == group).collect();
         let sets = multisets(&members, size);
         let longer = |mix: &Vec<usize>| {
             sets.iter().map(|set| [&mix[..], set].concat()).collect::<Vec<Vec<usize>>>()
@@ -126,7 +126,7 @@ fn gains(pool: &RunPool<'_>, mixes: &[String]) -> Result<[Vec<f64>; 4], Reproduc
             for mix in &batch {
                 let own = pool.run_seeds(&testbed, &[policy], &[mix], &seed)?;
                 let base = pool.run_seeds(&testbed, &["linux@numa-balancing"], &[mix], &seed)?;
-                let gain = speedup(&own, &base, None);
+                let gain = own.speedup(&base, None);
                 gains.extend((!gain.is_empty()).then_some(gain.mean * 100.0));
             }
         }

@@ -5,9 +5,10 @@ use host_sim::predict::predict_together;
 use report::study::{ChartKind, StudyCell};
 
 use super::super::{Finding, ReproduceError, RunPool, Table};
+use super::super::published_groups::{ELEVEN, G1, G2, HARMLESS, HURTING, group_of_eleven};
 use super::programs::{
-    Conditions, ELEVEN, G1, G2, HARMLESS, HURTING, Limits, Socket, by_limits, by_rank,
-    claim_of_draws, claims_of_draws, least, most, published, socket, sockets,
+    Conditions, Limits, Socket, by_limits, by_rank, claim_of_draws, claims_of_draws, least, most,
+    socket, sockets,
 };
 use crate::shipped::Draw;
 use crate::stats::{deviation, mean};
@@ -33,7 +34,7 @@ impl Pairs {
     }
 
     /// Mean slowdown of a program beside Group 1.
-    fn suffered(&self, row: usize) -> f64 {
+    fn beside_group_1(&self, row: usize) -> f64 {
         mean(&G1.map(|column| self.slowdown[row][column]))
     }
 }
@@ -48,10 +49,10 @@ const ORDERINGS: &Conditions<Pairs> = &[
     ("Group 2 causes more than the rest of Group 3, on average", |pairs| {
         mean(&HARMLESS.map(|p| pairs.caused(p))) < mean(&G2.map(|p| pairs.caused(p)))
     }),
-    ("beside Group 1 each of Group 1 and 2 suffers more than each of Group 3", |pairs| {
+    ("beside Group 1 each of Group 1 and 2 slows down more than each of Group 3", |pairs| {
         let hurt = [&G1[..], &G2].concat();
         let others = [&HURTING[..], &HARMLESS].concat();
-        most(|p| pairs.suffered(p), &others) < least(|p| pairs.suffered(p), &hurt)
+        most(|p| pairs.beside_group_1(p), &others) < least(|p| pairs.beside_group_1(p), &hurt)
     }),
     ("sphinx causes more than the other members of Group 2", |pairs| {
         most(|p| pairs.caused(p), &G2[1..]) < pairs.caused(G2[0])
@@ -64,7 +65,7 @@ pub(super) fn pairs(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let sockets = sockets(pool)?;
     let drawn: Vec<Pairs> = sockets.iter().map(Pairs::of).collect();
     let mut claims = claims_of_draws(ORDERINGS, &pairs, &drawn);
-    let published: Vec<u8> = (0..ELEVEN.len()).map(published).collect();
+    let published: Vec<u8> = (0..ELEVEN.len()).map(group_of_eleven).collect();
     let is_published = |groups: Vec<u8>| groups == published;
     let text = "the rank version detects the paper's groups";
     claims.push(claim_of_draws(text, |one| is_published(by_rank(one)), &middle, &sockets));
@@ -78,7 +79,7 @@ pub(super) fn pairs(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
 fn matrix(pairs: &Pairs) -> Table {
     let short = ELEVEN.map(|name| name.chars().take(5).collect::<String>());
     let heads: Vec<&str> =
-        std::iter::once("suffers").chain(short.iter().map(String::as_str)).collect();
+        std::iter::once("program").chain(short.iter().map(String::as_str)).collect();
     let title = "slowdown in % beside the program of the column, in the middle of every range";
     let mut table = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Heat);
     for (name, row) in ELEVEN.iter().zip(&pairs.slowdown) {
@@ -94,18 +95,18 @@ fn matrix(pairs: &Pairs) -> Table {
 fn groups(socket: &Socket, pairs: &Pairs) -> Table {
     let title =
         "groups: published, and detected from the counters of each program alone; slowdowns in %";
-    let heads = ["program", "paper", "by rank", "by threshold", "causes", "suffers beside G1"];
+    let heads = ["program", "paper", "by rank", "by threshold", "causes", "beside G1"];
     let mut table = Table::new(title, &heads).units(&["1", "1", "1", "%"]).published(&["paper"]);
     let (rank, limits) = (by_rank(socket), by_limits(socket, Limits::of(socket)));
     for (idx, name) in ELEVEN.iter().enumerate() {
         let percent = |slowdown: f64| format!("{:.1}", (slowdown - 1.0) * 100.0);
         table.row([
             (*name).to_owned(),
-            published(idx).to_string(),
+            group_of_eleven(idx).to_string(),
             rank[idx].to_string(),
             limits[idx].to_string(),
             percent(pairs.caused(idx)),
-            percent(pairs.suffered(idx)),
+            percent(pairs.beside_group_1(idx)),
         ]);
     }
     table

@@ -3,34 +3,13 @@
 use host_sim::hardware::Hardware;
 use host_sim::physics::{Calibration, CpiModel, of_profile};
 use host_sim::predict::CacheDomain;
-use program::Job;
 use report::study::{ReadingWord, StudyCell, StudyClaim, StudyValue};
 use topology::Machine;
 
 use super::super::finding::{claim, verdict_of_draws};
+use super::super::published_groups::ELEVEN;
 use super::super::{ReproduceError, RunPool};
 use crate::shipped::{self, Alone, Draw};
-
-/// Indexes of the published groups in [`ELEVEN`]. sp.B and ua.B slow others down; the paper assigns them to Group 3.
-pub(super) const G1: [usize; 3] = [0, 1, 2];
-pub(super) const G2: [usize; 3] = [3, 4, 5];
-pub(super) const HURTING: [usize; 2] = [6, 7];
-pub(super) const HARMLESS: [usize; 3] = [8, 9, 10];
-
-/// Group 1, Group 2, Group 3.
-pub(super) const ELEVEN: [&str; 11] = [
-    "lbm",
-    "libquantum",
-    "lu.B",
-    "sphinx3",
-    "omnetpp",
-    "streamcluster",
-    "sp.B",
-    "ua.B",
-    "canneal",
-    "ferret",
-    "gromacs",
-];
 
 /// The eleven programs on a socket of a machine.
 pub(super) struct Socket {
@@ -160,25 +139,4 @@ pub(super) fn least(of: impl Fn(usize) -> f64, programs: &[usize]) -> f64 {
 /// The largest value of some programs.
 pub(super) fn most(of: impl Fn(usize) -> f64, programs: &[usize]) -> f64 {
     programs.iter().map(|idx| of(*idx)).fold(f64::NEG_INFINITY, f64::max)
-}
-
-/// The published group of a job's program; 3 of a program that the paper does not name.
-pub(in super::super) fn group_of(job: &Job) -> u8 {
-    ELEVEN.iter().position(|one| *one == plain_name(job)).map_or(3, published)
-}
-
-/// The name of a job's program without suite number and length factor.
-pub(super) fn plain_name(job: &Job) -> &str {
-    let name = job.profile.as_deref().unwrap_or(&job.name);
-    let name = name.split('@').next().unwrap_or(name);
-    name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
-}
-
-/// The published group of one of the eleven.
-pub(super) fn published(idx: usize) -> u8 {
-    match idx {
-        idx if G1.contains(&idx) => 1,
-        idx if G2.contains(&idx) => 2,
-        _ => 3,
-    }
 }

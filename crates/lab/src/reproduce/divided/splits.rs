@@ -8,9 +8,8 @@ use report::study::ChartKind;
 
 use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
 use super::CONTENDED;
-use super::programs::{
-    Conditions, ELEVEN, Socket, claims_of_draws, group_of, plain_name, socket, socket_of, sockets,
-};
+use super::super::published_groups::{ELEVEN, plain_name, published_group};
+use super::programs::{Conditions, Socket, claims_of_draws, socket, socket_of, sockets};
 use crate::shipped::{self, Draw};
 use crate::stats::mean;
 
@@ -115,7 +114,7 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         let named = |name: &str| ELEVEN.iter().position(|one| *one == name);
         let idxs: Option<Vec<usize>> = jobs.iter().map(|job| named(plain_name(job))).collect();
         let idxs = idxs.expect("contended mixes contain the eleven programs only");
-        mixes.push((idxs, jobs.iter().map(group_of).collect()));
+        mixes.push((idxs, jobs.iter().map(published_group).collect()));
     }
     let middle = MixSplits::of(&socket("xeon-2x4", Draw::Middle)?, &mixes);
     let drawn: Vec<MixSplits> =

@@ -8,10 +8,10 @@
 use host_sim::predict::predict_together;
 use report::study::{ChartKind, ReadingWord, StudyCell};
 
-use super::super::evaluate::speedup;
 use super::super::finding::{BOTH_READINGS, judged};
 use super::super::{Finding, Gain, ReproduceError, RunPool, Table, Testbed};
-use super::programs::{ELEVEN, G1, G2, Limits, Socket, claim_of_draws, socket, sockets};
+use super::super::published_groups::{ELEVEN, G1, G2};
+use super::programs::{Limits, Socket, claim_of_draws, socket, sockets};
 use super::splits::SOCKET_CPUS;
 use crate::shipped::Draw;
 use crate::stats::mean;
@@ -92,7 +92,7 @@ fn by_policy(
     for workload in names {
         let isolated = pool.run(&testbed, &[&policies[0]], &[workload])?;
         let spread = pool.run(&testbed, &[&policies[1]], &[workload])?;
-        gains.push(speedup(&isolated, &spread, None));
+        gains.push(isolated.speedup(&spread, None));
     }
     Ok((gains, failures))
 }

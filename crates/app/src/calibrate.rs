@@ -6,8 +6,8 @@
 //!      references  ─► widest gap ─► th_ref
 //! ```
 //!
-//! The paper chose both thresholds from measured gaps and prints neither (spec 5.3). A run given twice counts once,
-//! and the order of the runs has no effect.
+//! The paper on divided scheduling (Park and Kim) chooses both thresholds from measured gaps and prints neither. A run
+//! that is given twice counts once, and the order of the runs has no effect.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -152,8 +152,8 @@ fn read_solo_run(run: &Path) -> Result<SoloRun, crate::command_result::CommandEr
             }
         }
         for outcome in record.outcomes {
-            let has_begun = matches!(outcome.result, OutcomeResult::Done { .. });
-            if let (Target::Job(job), None, true) = (outcome.target, &outcome.action, has_begun) {
+            let is_started = matches!(outcome.result, OutcomeResult::Done { .. });
+            if let (Target::Job(job), None, true) = (outcome.target, &outcome.action, is_started) {
                 running.push(job);
             }
         }

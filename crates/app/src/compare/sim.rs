@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use base::StopFlag;
-use lab::compare::{Plan, RunEvent, RunMetrics, SimBench, SimSetting, median_runs, run_all};
+use lab::compare::{Plan, RunEvent, RunMetrics, RunStore, SimBench, SimSetting, median_runs, run_all};
 
 use super::progress::Progress;
 use super::{Args, Checked, Inputs, RunOutputs, Timelines, files, open, publish};
@@ -46,30 +46,8 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     }
     let checked = Checked { plan, machine, workloads, notes, options };
     let (folder, mut store) = open(args, &checked)?;
-    let left = store.left(&checked.plan);
-    let stop = StopFlag::default();
     let mut signals = StopSignals::block()?;
-    let mut progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
-    let work = |number: usize| -> anyhow::Result<_> {
-        let key = checked.plan.key(number);
-        let column = &checked.plan.columns[key.column];
-        let seed = checked.plan.seeds[key.seed];
-        Ok(bench.run((column, key.workload, seed), &stop, None)?)
-    };
-    let receive = |event| -> anyhow::Result<()> {
-        if let RunEvent::Finished(number, metrics) = event {
-            store.save(number, metrics, &checked.plan)?;
-            progress.one_more();
-        }
-        if signals.received() {
-            stop.raise();
-        }
-        progress.show();
-        Ok(())
-    };
-    let result = run_all(&left, n_threads(args), &stop, work, receive);
-    progress.finish();
-    result?;
+    run_remaining(args, &bench, &checked.plan, &mut store, &mut signals)?;
     let timelines = match signals.received() {
         true => BTreeMap::new(),
         false => timelines(args, &bench, (&checked.plan, &store.done), &folder, &mut signals)?,
@@ -81,6 +59,38 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let alone = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
     let outputs = RunOutputs { alone, timelines, is_interrupted };
     publish(args, &checked, &outputs, (&folder, &store))
+}
+
+/// Runs the part of the plan that is not in the store.
+fn run_remaining(
+    args: &Args,
+    bench: &SimBench,
+    plan: &Plan,
+    store: &mut RunStore,
+    signals: &mut StopSignals,
+) -> anyhow::Result<()> {
+    let left = store.left(plan);
+    let stop = StopFlag::default();
+    let mut progress = Progress::new(args.quiet, plan.n_runs(), store.done.len());
+    let work = |number: usize| -> anyhow::Result<_> {
+        let key = plan.key(number);
+        let (column, seed) = (&plan.columns[key.column], plan.seeds[key.seed]);
+        Ok(bench.run((column, key.workload, seed), &stop, None)?)
+    };
+    let receive = |event| -> anyhow::Result<()> {
+        if let RunEvent::Finished(number, metrics) = event {
+            store.save(number, metrics, plan)?;
+            progress.one_more();
+        }
+        if signals.received() {
+            stop.raise();
+        }
+        progress.show();
+        Ok(())
+    };
+    let result = run_all(&left, n_threads(args), &stop, work, receive);
+    progress.finish();
+    result
 }
 
 /// Writes the reports of single runs below the folder. Existing files are kept, since a simulated run is

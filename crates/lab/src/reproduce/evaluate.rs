@@ -383,12 +383,12 @@ impl<'a> Evaluator<'a> {
             Ok(idx) => gains.get(idx).cloned().unwrap_or(Gain::of_value(None)),
             Err(_) => Gain::over(gains),
         };
-        let figures = |gain: &Gain| gain.study_value(unit).into_iter().collect();
+        let values = |gain: &Gain| gain.study_value(unit).into_iter().collect();
         Ok(match name {
             "gain" | "percent" => {
                 let gain = one(&self.gains(bindings)?);
                 let text = if name == "gain" { gain.shown() } else { gain.percent() };
-                StudyCell::new(text, figures(&gain))
+                StudyCell::new(text, values(&gain))
             }
             "gains" => {
                 let gains = self.gains(bindings)?;
@@ -398,7 +398,7 @@ impl<'a> Evaluator<'a> {
             "largest" => {
                 let gains = self.gains(bindings)?;
                 let largest = largest(&gains).unwrap_or(Gain::of_value(None));
-                StudyCell::new(largest.shown(), figures(&largest))
+                StudyCell::new(largest.shown(), values(&largest))
             }
             "best" => {
                 let gains = self.gains(bindings)?;
@@ -415,21 +415,29 @@ impl<'a> Evaluator<'a> {
                     gain.each.iter().filter(|one| (0.0 < **one) == (0.0 < gain.mean)).count();
                 format!("{same} of {}", gain.each.len()).into()
             }
-            _ => {
-                let number = self.number(bindings, name)?;
-                let total = match name {
-                    "n_above" | "n_sure" => self.number(bindings, "n")?,
-                    "n_steadier" | "n_less_varied" => self.number(bindings, "n_jobs")?,
-                    _ => None,
-                };
-                let unit = if name.starts_with('n') { "count" } else { unit };
-                let figure = |number| match total {
-                    Some(total) => StudyValue::count(number as usize, total as usize),
-                    None => StudyValue::of(number, unit),
-                };
-                StudyCell::new(formatted(name, number), number.map(figure).into_iter().collect())
-            }
+            _ => self.number_cell(bindings, name, unit)?,
         })
+    }
+
+    /// A number, or a count with its total.
+    fn number_cell(
+        &self,
+        bindings: &Bindings,
+        name: &str,
+        unit: &str,
+    ) -> Result<StudyCell, ReproduceError> {
+        let number = self.number(bindings, name)?;
+        let total = match name {
+            "n_above" | "n_sure" => self.number(bindings, "n")?,
+            "n_steadier" | "n_less_varied" => self.number(bindings, "n_jobs")?,
+            _ => None,
+        };
+        let unit = if name.starts_with('n') { "count" } else { unit };
+        let value = |number| match total {
+            Some(total) => StudyValue::count(number as usize, total as usize),
+            None => StudyValue::of(number, unit),
+        };
+        Ok(StudyCell::new(formatted(name, number), number.map(value).into_iter().collect()))
     }
 
     /// A value that may name one of the measures of a claim.

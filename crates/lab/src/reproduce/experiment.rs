@@ -1,7 +1,9 @@
 //! Studies, their experiments, and how an experiment runs.
 
+use std::path::Path;
 use std::sync::LazyLock;
 
+use base::toml_reader::{SourceText, deserialize};
 use report::study::{ChartKind, FORMAT, StudyCell, StudyExperiment, StudyResult, StudyTable};
 
 use super::definition::{
@@ -52,8 +54,9 @@ pub struct StudyRun {
 
 impl Study {
     fn read(text: &str, code: &[Code]) -> Self {
+        let source = SourceText::new(text, Path::new("experiments.toml"));
         let mut file: StudyFile =
-            toml::from_str(text).unwrap_or_else(|error| panic!("a shipped experiment: {error}"));
+            deserialize(&source).unwrap_or_else(|error| panic!("a shipped experiment: {error}"));
         let with_code = |file: ExperimentFile| {
             let code = code.iter().find(|(name, _)| *name == file.name).copied();
             assert_eq!(code.is_some(), file.code.is_some(), "{}: code", file.name);
@@ -113,12 +116,6 @@ impl Study {
             true => Vec::new(),
             false => selected.iter().map(|one| one.name().to_owned()).collect(),
         };
-        let mut machines: Vec<String> = Vec::new();
-        for machine in experiments.iter().flat_map(|one: &StudyExperiment| &one.machines) {
-            if !machines.contains(machine) {
-                machines.push(machine.clone());
-            }
-        }
         let result = StudyResult {
             format: FORMAT,
             tool: env!("CARGO_PKG_VERSION").to_owned(),
@@ -128,7 +125,7 @@ impl Study {
             selected: only,
             seeds: pool.seeds().to_vec(),
             n_draws: pool.n_draws(),
-            machines,
+            machines: machines(&experiments),
             experiments,
             not_run,
         };
@@ -276,6 +273,17 @@ impl Experiment {
         }
         all
     }
+}
+
+/// The machines of all experiments, each once.
+fn machines(experiments: &[StudyExperiment]) -> Vec<String> {
+    let mut machines: Vec<String> = Vec::new();
+    for machine in experiments.iter().flat_map(|one| &one.machines) {
+        if !machines.contains(machine) {
+            machines.push(machine.clone());
+        }
+    }
+    machines
 }
 
 /// A table with its labels; `cell` makes the other cells, by row, then column.

@@ -16,7 +16,7 @@
 
 use base::{CpuId, CpuSet};
 use host_sim::calibrate::rank_correlation;
-use report::study::ReadingWord;
+use report::study::{ReadingWord, StudyClaim};
 
 use super::super::finding::{in_percent, judged, mean_of, number, percent, with_values};
 use super::super::program_sets::{N_PROGRAMS, names, smallest_cache};
@@ -199,8 +199,7 @@ fn at(
     let title = format!("{words}: distance of pinned splits to the best in %");
     let heads = ["set", RULES[0].0, RULES[1].0, RULES[2].0, "mean", "worst", "order"];
     let mut table = Table::new(&title, &heads).units(&["%", "%", "%", "%", "%", "1"]);
-    let mut distances = vec![Vec::new(); RULES.len()];
-    let mut orders = Vec::new();
+    let (mut distances, mut orders) = (vec![Vec::new(); RULES.len()], Vec::new());
     for set in sets() {
         let Some(tried) = TriedSplits::of(pool, &testbed, &set)? else { continue };
         let misses = misses(&testbed, &set)?;
@@ -220,7 +219,14 @@ fn at(
         table.row(cells);
     }
     finding.tables.push(table);
-    for ((name, _), distances) in RULES.iter().zip(&distances).take(2) {
+    finding.claims.extend(claims(&words, &distances, mean_of(&orders)));
+    Ok(())
+}
+
+/// The claims of a place; `order` is the mean of the column `order`.
+fn claims(words: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<StudyClaim> {
+    let mut claims = Vec::new();
+    for ((name, _), distances) in RULES.iter().zip(distances).take(2) {
         let average = mean_of(distances);
         let n = distances.iter().filter(|distance| **distance <= 0.02).count();
         let claim = judged(
@@ -235,16 +241,15 @@ fn at(
             ),
             average.map(|average| average <= 0.02),
         );
-        finding.claims.push(with_values(claim, in_percent(average)));
+        claims.push(with_values(claim, in_percent(average)));
     }
-    let order = mean_of(&orders);
-    finding.claims.push(judged(
+    claims.push(judged(
         &format!("{words}: splits with more even misses are faster (order above 0.5 on average, chosen here)"),
         ReadingWord::Either,
         number(order, 2),
         order.map(|order| 0.5 < order),
     ));
-    Ok(())
+    claims
 }
 
 /// LLC misses of each program of a set alone with the smallest cache.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use base::StopFlag;
 
-/// What the caller receives.
+/// Event of a batch of runs, for the caller.
 #[derive(Debug)]
 pub enum RunEvent<T> {
     /// The number of a run, and its result.

@@ -43,7 +43,7 @@ pub static STUDIES: LazyLock<Vec<Study>> = LazyLock::new(|| {
     ]
 });
 
-/// What a study found.
+/// Results of a study.
 #[derive(Clone, Debug)]
 pub struct StudyRun {
     /// Every text and every value, as `--json` prints them.

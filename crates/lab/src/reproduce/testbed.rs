@@ -71,7 +71,7 @@ struct EqualLength {
     penalties: BTreeMap<String, u32>,
 }
 
-/// What the class of a job is computed from.
+/// Value from which the class of a job is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClassBasis {
     /// Memory operations per millisecond.

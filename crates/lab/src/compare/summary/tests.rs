@@ -89,12 +89,12 @@ fn a_policy_faster_on_every_seed_is_better_with_its_distance_to_the_oracle() {
     check(
         "
         linux   10  11  12  13  14  15  16  17
-        ours     9  10  11  12  13  14  15  16
+        test     9  10  11  12  13  14  15  16
         oracle   8   9  10  11  12  13  14  15
         ",
         expect![[r#"
             linux n=8 out=0 mean=13.500 median=13.500 ratio=1.000 (-) p=- holm=- - oracle=0.174 slow=6.750 unfair=1.000
-            ours n=8 out=0 mean=12.500 median=12.500 ratio=0.926 (0.912-0.935) p=0.008 holm=0.016 better oracle=0.087 slow=6.250 unfair=1.000
+            test n=8 out=0 mean=12.500 median=12.500 ratio=0.926 (0.912-0.935) p=0.008 holm=0.016 better oracle=0.087 slow=6.250 unfair=1.000
             oracle n=8 out=0 mean=11.500 median=11.500 ratio=0.852 (0.824-0.870) p=0.008 holm=0.016 better oracle=0.000 slow=5.750 unfair=1.000
         "#]],
     );
@@ -121,11 +121,11 @@ fn too_few_seeds_give_no_verdict_and_a_note() {
     check(
         "
         linux  10  10  10
-        ours    5   5   5
+        test    5   5   5
         ",
         expect![[r#"
             linux n=3 out=0 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
-            ours n=3 out=0 mean=5.000 median=5.000 ratio=0.500 (0.500-0.500) p=0.250 holm=0.250 inconclusive oracle=- slow=2.500 unfair=1.000
+            test n=3 out=0 mean=5.000 median=5.000 ratio=0.500 (0.500-0.500) p=0.250 holm=0.250 inconclusive oracle=- slow=2.500 unfair=1.000
             note: 3 seeds are too few for a verdict: all of them can have the same sign by chance. With one policy besides the baseline use 6 or more.
         "#]],
     );
@@ -136,13 +136,13 @@ fn failed_and_unfinished_runs_are_excluded_and_only_pairs_are_compared() {
     check(
         "
         linux  10  10  x   10  10  10  10  10  10
-        ours    9   x  9    9   9   9   9   9   -
+        test    9   x  9    9   9   9   9   9   -
         ",
         expect![[r#"
             linux n=8 out=1 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
-            ours n=7 out=1 mean=9.000 median=9.000 ratio=0.900 (0.900-0.900) p=0.031 holm=0.031 better oracle=- slow=4.500 unfair=1.000
+            test n=7 out=1 mean=9.000 median=9.000 ratio=0.900 (0.900-0.900) p=0.031 holm=0.031 better oracle=- slow=4.500 unfair=1.000
             note: Interrupted: 17 of 18 runs are done; the same command with the same folder resumes.
-            note: 2 runs are excluded from all metrics; the first is ours on w with seed 2: it failed.
+            note: 2 runs are excluded from all metrics; the first is test on w with seed 2: it failed.
             note: Some ratios include fewer runs than the means: only seeds that the baseline finished too are paired.
         "#]],
     );
@@ -151,10 +151,10 @@ fn failed_and_unfinished_runs_are_excluded_and_only_pairs_are_compared() {
 #[test]
 fn holm_correction_removes_a_verdict_that_one_policy_alone_would_get() {
     let line = |name: &str, times: &str| format!("{name} {times}\n");
-    let (linux, ours) = ("10 10 10 10 10 10", "9 9.1 9.2 9.3 9.4 9.5");
+    let (linux, test) = ("10 10 10 10 10 10", "9 9.1 9.2 9.3 9.4 9.5");
     let verdict = |n_more: usize| {
         let more: String = (0..n_more).map(|nr| line(&format!("p{nr}"), linux)).collect();
-        summary_of(&(line("linux", linux) + &line("ours", ours) + &more)).summary[1].verdict
+        summary_of(&(line("linux", linux) + &line("test", test) + &more)).summary[1].verdict
     };
     assert_eq!(verdict(0), Some(VerdictWord::Better));
     assert_eq!(verdict(1), Some(VerdictWord::Inconclusive));

@@ -12,14 +12,14 @@ use report::comparison::Comparison;
 const N_FOLDERS_MAX: u32 = 100_000;
 
 /// The folder of `--out`, or one named after the workloads with the next free number.
-pub(super) fn folder(asked: Option<&Path>, workloads: &[String]) -> anyhow::Result<PathBuf> {
-    let refused = |path: &Path| format!("cannot write the output folder {}", path.display());
-    if let Some(path) = asked {
-        fs::create_dir_all(path).with_context(|| refused(path))?;
+pub(super) fn folder(out: Option<&Path>, workloads: &[String]) -> anyhow::Result<PathBuf> {
+    let message = |path: &Path| format!("cannot write the output folder {}", path.display());
+    if let Some(path) = out {
+        fs::create_dir_all(path).with_context(|| message(path))?;
         return Ok(path.to_owned());
     }
     let below = Path::new("evenkeel-comparisons");
-    fs::create_dir_all(below).with_context(|| refused(below))?;
+    fs::create_dir_all(below).with_context(|| message(below))?;
     let name = match workloads {
         [first] => first.clone(),
         [first, ..] => format!("{first}-and-{}", workloads.len() - 1),
@@ -29,7 +29,7 @@ pub(super) fn folder(asked: Option<&Path>, workloads: &[String]) -> anyhow::Resu
         let path = below.join(format!("{name}-{n}"));
         match fs::create_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.with_context(|| refused(&path)).map(|()| path),
+            made => return made.with_context(|| message(&path)).map(|()| path),
         }
     }
     bail!("{} holds {N_FOLDERS_MAX} of {name}: choose a folder with --out", below.display())

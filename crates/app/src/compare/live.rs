@@ -47,10 +47,10 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
     let signals = StopSignals::block()?;
     let mut series = Series { args, checked: &checked, folder: &folder, store, progress, signals };
-    let went = series.go();
+    let result = series.run_all();
     series.progress.finish();
     let store = series.store;
-    let is_interrupted = !went?;
+    let is_interrupted = !result?;
     let alone = (0..checked.workloads.len()).map(|nr| store.alone.get(&nr).cloned());
     let alone: Vec<Vec<Option<Nanos>>> = alone.map(Option::unwrap_or_default).collect();
     let timelines = store
@@ -109,7 +109,7 @@ struct Series<'a> {
 
 impl Series<'_> {
     /// Whether all runs finished.
-    fn go(&mut self) -> Result<bool, CommandError> {
+    fn run_all(&mut self) -> Result<bool, CommandError> {
         if self.args.solo && !self.all_alone()? {
             return Ok(false);
         }
@@ -142,15 +142,7 @@ impl Series<'_> {
             return Ok(None);
         }
         let path = self.folder.join(name);
-        // An existing folder is that of an interrupted run: a finished run is saved with its metrics.
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error)
-                    .with_context(|| format!("cannot remove {} for a new run", path.display()))
-                    .map_err(CommandError::Failed);
-            }
-            _ => {}
-        }
+        remove_interrupted(&path).map_err(CommandError::Failed)?;
         let folder = run::RunFolder::make(Some(&path), &workload.name)?;
         let recorder = MetricsRecorder::new(workload.jobs.len());
         let mut listener = Listener { recorder, progress: &mut self.progress };
@@ -216,6 +208,16 @@ impl Series<'_> {
             self.store.save_alone(nr, alone)?;
         }
         Ok(true)
+    }
+}
+
+/// Removes the folder of an interrupted run. A finished run is saved with its metrics and does not run again.
+fn remove_interrupted(path: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {} for a new run", path.display()))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use program::Job;
-use report::comparison::{Comparison, FORMAT, OptionRow, PolicyRow, Setting};
+use report::comparison::{Comparison, FORMAT, OptionRow, PolicyRow, Setting, SummaryRow, VerdictWord};
 use topology::Machine;
 
 use super::{Plan, RunMetrics};
@@ -92,7 +92,7 @@ fn setting(plan: &Plan, n_done: usize, about: &SummaryContext<'_>) -> Setting {
 }
 
 /// Each policy over all workloads.
-fn policies(cells: &Cells<'_>, summary: &[report::comparison::SummaryRow]) -> Vec<PolicyRow> {
+fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
     let plan = cells.plan;
     let pairs: Vec<Vec<Pairs>> =
         (0..plan.columns.len()).map(|column| cells.in_all(column)).collect();
@@ -100,7 +100,7 @@ fn policies(cells: &Cells<'_>, summary: &[report::comparison::SummaryRow]) -> Ve
         (0..plan.columns.len()).filter(|column| *column != plan.baseline).collect();
     let ps: Vec<f64> =
         tested.iter().map(|column| signed_rank(&mean_logs(&pairs[*column]))).collect();
-    let mended: BTreeMap<usize, f64> = tested.iter().copied().zip(holm(&ps)).collect();
+    let corrected: BTreeMap<usize, f64> = tested.iter().copied().zip(holm(&ps)).collect();
     let row = |(column, pairs): (usize, &Vec<Pairs>)| {
         let n_seeds = pairs.first().map_or(0, |pairs| pairs.len());
         let is_baseline = column == plan.baseline;
@@ -108,12 +108,12 @@ fn policies(cells: &Cells<'_>, summary: &[report::comparison::SummaryRow]) -> Ve
         let all: Vec<usize> = (0..n_seeds).collect();
         let ratio = (0 < n_seeds).then(|| of(&all));
         let within = if is_baseline { None } else { interval(n_seeds, of) };
-        let p = mended.get(&column).copied().filter(|_| 0 < n_seeds);
-        let whose = |row: &&report::comparison::SummaryRow| row.policy == plan.columns[column].text;
+        let p = corrected.get(&column).copied().filter(|_| 0 < n_seeds);
+        let is_own = |row: &&SummaryRow| row.policy == plan.columns[column].text;
         let count =
-            |word| summary.iter().filter(whose).filter(|row| row.verdict == Some(word)).count();
-        let average = |of: fn(&report::comparison::SummaryRow) -> Option<f64>| {
-            let metrics: Vec<f64> = summary.iter().filter(whose).filter_map(of).collect();
+            |word| summary.iter().filter(is_own).filter(|row| row.verdict == Some(word)).count();
+        let average = |of: fn(&SummaryRow) -> Option<f64>| {
+            let metrics: Vec<f64> = summary.iter().filter(is_own).filter_map(of).collect();
             (!metrics.is_empty()).then(|| mean(&metrics))
         };
         PolicyRow {
@@ -124,9 +124,9 @@ fn policies(cells: &Cells<'_>, summary: &[report::comparison::SummaryRow]) -> Ve
             ratio_ci95: within.map(rows::ends),
             p,
             verdict: p.map(|p| rows::word(Verdict::of(within, p))),
-            n_better: count(report::comparison::VerdictWord::Better) as u64,
-            n_worse: count(report::comparison::VerdictWord::Worse) as u64,
-            n_inconclusive: count(report::comparison::VerdictWord::Inconclusive) as u64,
+            n_better: count(VerdictWord::Better) as u64,
+            n_worse: count(VerdictWord::Worse) as u64,
+            n_inconclusive: count(VerdictWord::Inconclusive) as u64,
             slowdown: average(|row| row.slowdown),
             unfairness: average(|row| row.unfairness),
             n_migrations: average(|row| row.n_migrations),

@@ -95,8 +95,8 @@ fn oracle(cells: &Cells<'_>) -> Option<String> {
         let above = above.map(|above| format!(", at most {:.1} % above the bound", above * 100.0));
         Some(format!("{}: {how}{}", plan.workloads[workload], above.unwrap_or_default()))
     };
-    let told: Vec<String> = (0..plan.workloads.len()).filter_map(of).collect();
-    (!told.is_empty()).then(|| {
-        format!("For each run the oracle selected the best of all policies with their defaults and of placements for the whole run ({}).", told.join("; "))
+    let searches: Vec<String> = (0..plan.workloads.len()).filter_map(of).collect();
+    (!searches.is_empty()).then(|| {
+        format!("For each run the oracle selected the best of all policies with their defaults and of placements for the whole run ({}).", searches.join("; "))
     })
 }

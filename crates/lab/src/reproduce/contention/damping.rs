@@ -7,6 +7,8 @@
 //! Shipped programs have one phase. Artificial phases of 5 to 30 s with more and with fewer misses give the damping
 //! something to do.
 
+use report::study::StudyClaim;
+
 use super::super::finding::{BOTH_READINGS, judged, mean_of, number};
 use super::super::program_sets::names;
 use super::super::{Finding, ReproduceError, RunPool, Table};
@@ -53,8 +55,16 @@ pub(super) fn damping(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         let label = [format!("{:.0} %", by * 100.0), number(undamped, 1)];
         table.row(label.into_iter().chain(made.into_iter().map(|made| number(made, 1))));
     }
+    let claims = claims(&damped);
+    let note = "undamped: migrations between caches if ranks were assigned by the rates of the last interval alone, in \
+                the runs of dio, rounded to whole misses per 1000 instructions as there";
+    Ok(Finding { tables: vec![table], claims, notes: vec![note.to_owned()] })
+}
+
+/// One claim for each reading of `dio`, from its rates and those without damping.
+fn claims(damped: &[Vec<(Option<f64>, Option<f64>)>; 2]) -> Vec<StudyClaim> {
     let mut claims = Vec::new();
-    for (reading, rows) in BOTH_READINGS.into_iter().rev().zip(&damped) {
+    for (reading, rows) in BOTH_READINGS.into_iter().rev().zip(damped) {
         let text = |(made, without): &(Option<f64>, Option<f64>)| {
             format!("{} instead of {}", number(*made, 1), number(*without, 1))
         };
@@ -68,7 +78,5 @@ pub(super) fn damping(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
             known.map(|all| all.iter().all(|(made, without)| made < without)),
         ));
     }
-    let note = "undamped: migrations between caches if ranks were assigned by the rates of the last interval alone, in \
-                the runs of dio, rounded to whole misses per 1000 instructions as there";
-    Ok(Finding { tables: vec![table], claims, notes: vec![note.to_owned()] })
+    claims
 }

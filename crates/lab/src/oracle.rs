@@ -49,7 +49,9 @@ pub enum OracleError {
     )]
     Parameter,
     /// A live host.
-    #[error("the oracle is only available for simulated runs: write --host sim, or name another policy")]
+    #[error(
+        "the oracle is only available for simulated runs: write --host sim, or name another policy"
+    )]
     Live,
 }
 

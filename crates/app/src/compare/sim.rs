@@ -6,7 +6,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use base::StopFlag;
-use lab::compare::{Plan, RunEvent, RunMetrics, RunStore, SimBench, SimSetting, median_runs, run_all};
+use lab::compare::{
+    Plan, RunEvent, RunMetrics, RunStore, SimBench, SimSetting, median_runs, run_all,
+};
 
 use super::progress::Progress;
 use super::{Args, Checked, Inputs, RunOutputs, Timelines, files, open, publish};

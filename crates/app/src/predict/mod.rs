@@ -102,11 +102,7 @@ fn read(path: &Path, set: &mut ProgramSet) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn find(
-    name: &str,
-    set: &ProgramSet,
-    setup: &PredictionSetup,
-) -> anyhow::Result<PlaceableProgram> {
+fn find(name: &str, set: &ProgramSet, setup: &PredictionSetup) -> anyhow::Result<PlaceableProgram> {
     setup.placeable(set, name)?.ok_or_else(|| match nearest(name, set.names()) {
         Some(near) => anyhow!("no file contains a program \"{name}\"; did you mean \"{near}\"?"),
         None => {

@@ -369,7 +369,8 @@ fn are_equal(hardware: &Hardware, one: &Cpu, other: &Cpu) -> bool {
 
 /// Number of different latencies and bandwidths between two nodes.
 fn n_kinds_of_paths(hardware: &Hardware, nodes: &BTreeSet<usize>) -> usize {
-    let others = |from: usize| nodes.iter().filter(move |to| **to != from).map(move |to| (from, *to));
+    let others =
+        |from: usize| nodes.iter().filter(move |to| **to != from).map(move |to| (from, *to));
     let kind = |(from, to)| {
         let path = hardware.path_between(from, to);
         let link = path.link.map(|link| hardware.links[link].channel.capacity.to_bits());

@@ -18,7 +18,9 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use program::Job;
-use report::comparison::{Comparison, FORMAT, OptionRow, PolicyRow, Setting, SummaryRow, VerdictWord};
+use report::comparison::{
+    Comparison, FORMAT, OptionRow, PolicyRow, Setting, SummaryRow, VerdictWord,
+};
 use topology::Machine;
 
 use super::{Plan, RunMetrics};

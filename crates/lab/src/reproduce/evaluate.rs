@@ -393,7 +393,10 @@ impl<'a> Evaluator<'a> {
             "gains" => {
                 let gains = self.gains(bindings)?;
                 let text = gains.iter().map(Gain::shown).collect::<Vec<String>>().join(" ");
-                StudyCell::new(text, gains.iter().filter_map(|gain| gain.study_value(unit)).collect())
+                StudyCell::new(
+                    text,
+                    gains.iter().filter_map(|gain| gain.study_value(unit)).collect(),
+                )
             }
             "largest" => {
                 let gains = self.gains(bindings)?;
@@ -545,7 +548,9 @@ fn measured_penalties(
 ) -> Result<BTreeMap<String, u32>, ReproduceError> {
     let mut testbed = testbed.clone();
     let nodes = testbed.machine.nodes();
-    let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { return Ok(BTreeMap::new()) };
+    let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else {
+        return Ok(BTreeMap::new());
+    };
     let (memory, cpus) = (Some(first.id), [first.cpus.clone(), last.cpus.clone()]);
     let mut names = Vec::new();
     for program in programs {

@@ -16,8 +16,8 @@ use sched::TierOverride;
 use super::published_groups::StudiedPolicy;
 use super::testbed::ClassBasis;
 use super::{Gain, ReproduceError, Testbed};
-use crate::stats::mean;
 use crate::compare::{Completion, RunEvent, RunMetrics, SimBench, SimSetting, run_all};
+use crate::stats::mean;
 
 /// The seeds, the threads, and all runs that are done.
 pub struct RunPool<'a> {
@@ -333,7 +333,12 @@ impl RunResults {
     }
 
     /// Time over time alone of every program, by run; runs that did not finish are left out.
-    pub(super) fn slowdowns(&self, policy: usize, workload: usize, alone_s: &[f64]) -> Vec<Vec<f64>> {
+    pub(super) fn slowdowns(
+        &self,
+        policy: usize,
+        workload: usize,
+        alone_s: &[f64],
+    ) -> Vec<Vec<f64>> {
         let times: Vec<Vec<Option<f64>>> =
             (0..alone_s.len()).map(|job| self.job_s(policy, workload, job)).collect();
         let of_seed = |seed: usize| -> Option<Vec<f64>> {

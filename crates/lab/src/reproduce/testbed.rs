@@ -35,8 +35,8 @@ use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSou
 use program::{Class, Ending, Job, MemoryPolicy, Profile, Sensitivity};
 use topology::{Machine, MemoryAccess};
 
-use super::program_sets::{self, N_PROGRAMS};
 use super::ReproduceError;
+use super::program_sets::{self, N_PROGRAMS};
 use crate::shipped::{self, Draw};
 use crate::stats::mean;
 

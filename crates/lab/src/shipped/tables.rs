@@ -57,9 +57,8 @@ pub struct Range {
 
 /// Published values by program, without the folder of the suite (`network/dijkstra`).
 pub(super) fn counted() -> &'static BTreeMap<String, Counted> {
-    static TABLE: LazyLock<BTreeMap<String, Counted>> = LazyLock::new(|| {
-        read_counted(include_str!("../../../../workloads/data/benchmarks.csv"))
-    });
+    static TABLE: LazyLock<BTreeMap<String, Counted>> =
+        LazyLock::new(|| read_counted(include_str!("../../../../workloads/data/benchmarks.csv")));
     &TABLE
 }
 

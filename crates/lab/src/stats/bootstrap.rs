@@ -136,9 +136,7 @@ mod tests {
         let normal = |rng: &mut Rng| (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
         // Expected with 95 %: 950, with a standard deviation of 7.
         let limits = [(5, 900, 960), (6, 910, 960), (8, 920, 960), (10, 920, 960)];
-        for (n, least, most) in
-            limits.into_iter().chain([15, 20, 30].map(|n| (n, 936, 964)))
-        {
+        for (n, least, most) in limits.into_iter().chain([15, 20, 30].map(|n| (n, 936, 964))) {
             let n_covered = coverage(n, normal, 0.0);
             assert!((least..=most).contains(&n_covered), "{n} runs: {n_covered} of 1000");
         }

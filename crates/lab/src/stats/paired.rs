@@ -189,7 +189,10 @@ mod tests {
     fn holm_corrects_the_smallest_p_value_most_and_keeps_the_order() {
         let corrected = holm(&[0.01, 0.04, 0.03, 0.005]);
         let expected = [0.03, 0.06, 0.06, 0.02];
-        assert!(corrected.iter().zip(expected).all(|(p, expected)| close(*p, expected)), "{corrected:?}");
+        assert!(
+            corrected.iter().zip(expected).all(|(p, expected)| close(*p, expected)),
+            "{corrected:?}"
+        );
         assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
         assert!(holm(&[]).is_empty());
     }

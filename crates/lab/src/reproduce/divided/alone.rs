@@ -7,8 +7,8 @@ use base::Bytes;
 use report::study::{ChartKind, ReadingWord};
 
 use super::super::finding::not_judged;
-use super::super::{Finding, ReproduceError, RunPool, Table};
 use super::super::published_groups::{ELEVEN, G1, G2, HARMLESS, HURTING};
+use super::super::{Finding, ReproduceError, RunPool, Table};
 use super::programs::{
     Conditions, Limits, Socket, by_limits, claims_of_draws, least, most, socket, sockets,
 };

@@ -44,7 +44,8 @@ impl Spread {
     fn new(machine: &Machine, jobs: &[Job]) -> Self {
         let nodes = machine.nodes().iter().enumerate();
         let node_of = nodes.flat_map(|(idx, node)| node.cpus.iter().map(move |cpu| (cpu, idx)));
-        let groups: BTreeMap<JobId, u8> = jobs.iter().map(|job| (job.id, published_group(job))).collect();
+        let groups: BTreeMap<JobId, u8> =
+            jobs.iter().map(|job| (job.id, published_group(job))).collect();
         let running = groups.iter().filter(|(_, group)| **group == 2).map(|(job, _)| *job);
         Spread {
             node_of: node_of.collect(),

@@ -10,8 +10,8 @@
 use report::study::{ChartKind, ReadingWord, StudyClaim, StudyValue};
 
 use super::super::finding::{judged, with_values};
-use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
 use super::super::published_groups::{ELEVEN, group_of_eleven};
+use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
 use super::programs::thresholds;
 use crate::shipped::Draw;
 use crate::stats::{mean, quantile};

@@ -4,8 +4,8 @@ use host_sim::calibrate::rank_correlation;
 use host_sim::predict::predict_together;
 use report::study::{ChartKind, StudyCell};
 
-use super::super::{Finding, ReproduceError, RunPool, Table};
 use super::super::published_groups::{ELEVEN, G1, G2, HARMLESS, HURTING, group_of_eleven};
+use super::super::{Finding, ReproduceError, RunPool, Table};
 use super::programs::{
     Conditions, Limits, Socket, by_limits, by_rank, claim_of_draws, claims_of_draws, least, most,
     socket, sockets,

@@ -6,9 +6,9 @@
 use host_sim::predict::predict_together;
 use report::study::ChartKind;
 
+use super::super::published_groups::{ELEVEN, plain_name, published_group};
 use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
 use super::CONTENDED;
-use super::super::published_groups::{ELEVEN, plain_name, published_group};
 use super::programs::{Conditions, Socket, claims_of_draws, socket, socket_of, sockets};
 use crate::shipped::{self, Draw};
 use crate::stats::mean;

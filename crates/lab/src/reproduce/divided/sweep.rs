@@ -9,8 +9,8 @@ use host_sim::predict::predict_together;
 use report::study::{ChartKind, ReadingWord, StudyCell};
 
 use super::super::finding::{BOTH_READINGS, judged};
-use super::super::{Finding, Gain, ReproduceError, RunPool, Table, Testbed};
 use super::super::published_groups::{ELEVEN, G1, G2};
+use super::super::{Finding, Gain, ReproduceError, RunPool, Table, Testbed};
 use super::programs::{Limits, Socket, claim_of_draws, socket, sockets};
 use super::splits::SOCKET_CPUS;
 use crate::shipped::Draw;

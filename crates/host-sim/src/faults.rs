@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn the_number_of_draws_of_one_kind_does_not_affect_the_others() {
         let draw = |n_lost: usize| {
-            let mut luck = FaultInjector::new(Faults::default(), 7);
+            let mut fault_injector = FaultInjector::new(Faults::default(), 7);
             for _ in 0..n_lost {
-                luck.occurs(FaultKind::Lost, 0.5);
+                fault_injector.occurs(FaultKind::Lost, 0.5);
             }
             let sorts = [
                 FaultKind::Unplugged,
@@ -182,7 +182,7 @@ mod tests {
                 FaultKind::Noisy(1),
                 FaultKind::Refused,
             ];
-            sorts.map(|sort| luck.around(sort, 1_000_000))
+            sorts.map(|sort| fault_injector.around(sort, 1_000_000))
         };
         assert_eq!(draw(0), draw(100));
         let times = std::collections::BTreeSet::from(draw(0));

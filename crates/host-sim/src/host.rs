@@ -126,7 +126,7 @@ pub struct SimHost {
     pub(crate) is_quiescent: bool,
     pub(crate) is_stopping: bool,
     pub(crate) last_reported: sampling::LastReported,
-    pub(crate) luck: FaultInjector,
+    pub(crate) fault_injector: FaultInjector,
     pub(crate) fault_schedule: FaultSchedule,
     violation: Option<InvariantViolation>,
 }
@@ -200,27 +200,22 @@ impl SimHost {
     ) -> Result<Self, SimError> {
         let settings = settings(machine, &options)?;
         script_builder::check_lengths(jobs, &scripts, &hardware, options.time_limit)?;
-        let causes = options.variation.streams(options.seed);
-        let slots: Vec<JobRun> = jobs
-            .iter()
-            .zip(scripts)
-            .map(|(job, script)| JobRun::new(job.clone(), script))
-            .collect();
-        let mut agenda: Vec<(u64, JobId, ScheduledAction)> = slots
-            .iter()
-            .map(|slot| {
-                let late = causes.late(slot.job.id.index(), 0);
-                ((slot.job.start + late).0, slot.job.id, ScheduledAction::Due)
-            })
-            .collect();
+        let variation_streams = options.variation.streams(options.seed);
+        let slots = jobs.iter().zip(scripts).map(|(job, script)| JobRun::new(job.clone(), script));
+        let slots: Vec<JobRun> = slots.collect();
+        let due = |slot: &JobRun| {
+            let late = variation_streams.late(slot.job.id.index(), 0);
+            ((slot.job.start + late).0, slot.job.id, ScheduledAction::Due)
+        };
+        let mut agenda: Vec<_> = slots.iter().map(due).collect();
         agenda.sort_unstable_by(|one, other| other.cmp(one));
-        let faults = FaultInjector::new(options.faults, options.seed);
         let mut host = SimHost {
-            fluid: Fluid::new(hardware, settings, causes.clone()),
+            fluid: Fluid::new(hardware, settings, variation_streams.clone()),
             next_interval: options.interval.map(|_| 0),
+            fault_injector: FaultInjector::new(options.faults, options.seed),
             slots,
             settings,
-            variation_streams: causes,
+            variation_streams,
             agenda,
             options,
             pending: Sample::default(),
@@ -231,7 +226,6 @@ impl SimHost {
             is_quiescent: false,
             is_stopping: false,
             last_reported: sampling::LastReported::default(),
-            luck: faults,
             fault_schedule: FaultSchedule::default(),
             violation: None,
         };

@@ -57,14 +57,14 @@ impl Oracle {
     /// For these jobs on this machine.
     pub fn new(hardware: Arc<Hardware>, scripts: &[Arc<Script>], contention: bool) -> Self {
         let endless = |script: &Arc<Script>| {
-            let act = |act: &ScriptPhase| ScriptPhase {
+            let phase = |phase: &ScriptPhase| ScriptPhase {
                 instructions: ENDLESS,
                 footprint: 0,
                 sleeps: None,
-                ..act.clone()
+                ..phase.clone()
             };
-            let acts = script.phases.iter().map(act).collect();
-            Arc::new(Script { phases: acts, n_threads: script.n_threads })
+            let phases = script.phases.iter().map(phase).collect();
+            Arc::new(Script { phases, n_threads: script.n_threads })
         };
         let settings = MachineSettings { contention, ..MachineSettings::default() };
         let put = vec![None; scripts.len()];

@@ -40,12 +40,12 @@ pub struct ScriptPhase {
 impl Script {
     /// The largest memory footprint of any phase, in bytes.
     pub fn footprint_max(&self) -> u64 {
-        self.phases.iter().map(|act| act.footprint).max().unwrap_or(0)
+        self.phases.iter().map(|phase| phase.footprint).max().unwrap_or(0)
     }
 
     /// Nanoseconds per 1000 instructions of the first phase, alone on an idle machine with local memory.
     pub fn solo_ns_per_1000(&self, hardware: &Hardware) -> f64 {
-        self.phases.first().map_or(1.0, |act| ns_alone(act, hardware))
+        self.phases.first().map_or(1.0, |phase| ns_alone(phase, hardware))
     }
 
     /// A lower bound of its run time in nanoseconds on any placement: the fastest core, the whole of the largest
@@ -55,34 +55,34 @@ impl Script {
         let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
         let miss_ns = hardware.nodes.iter().map(|node| node.channel.unloaded_ns);
         let miss_ns = miss_ns.fold(f64::INFINITY, f64::min);
-        self.sum_ns(|act| {
-            let demand = act.behaviour.demand(cache);
-            demand.core_ns * act.behaviour.ghz() / ghz.max(1e-9) + demand.exposed * miss_ns
+        self.sum_ns(|phase| {
+            let demand = phase.behaviour.demand(cache);
+            demand.core_ns * phase.behaviour.ghz() / ghz.max(1e-9) + demand.exposed * miss_ns
         })
     }
 
     /// Its run time in nanoseconds on the fastest core of an idle machine with local memory.
     pub fn solo_ns(&self, hardware: &Hardware) -> f64 {
-        self.sum_ns(|act| ns_alone(act, hardware))
+        self.sum_ns(|phase| ns_alone(phase, hardware))
     }
 
     /// Run time of all phases with their sleeps, from the nanoseconds per 1000 instructions of each phase.
     fn sum_ns(&self, each: impl Fn(&ScriptPhase) -> f64) -> f64 {
-        let of = |act: &ScriptPhase| {
-            let sleeps = act.sleeps.map_or(0.0, |(burst, ns)| {
-                libm::floor((act.instructions - 1.0).max(0.0) / burst) * ns as f64
+        let of = |phase: &ScriptPhase| {
+            let sleeps = phase.sleeps.map_or(0.0, |(burst, ns)| {
+                libm::floor((phase.instructions - 1.0).max(0.0) / burst) * ns as f64
             });
-            act.instructions * each(act) / 1000.0 + sleeps
+            phase.instructions * each(phase) / 1000.0 + sleeps
         };
         self.phases.iter().map(of).sum()
     }
 }
 
 /// Nanoseconds per 1000 instructions of a phase, alone on an idle machine with local memory.
-fn ns_alone(act: &ScriptPhase, hardware: &Hardware) -> f64 {
+fn ns_alone(phase: &ScriptPhase, hardware: &Hardware) -> f64 {
     let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
     let Some(cpu) = fastest else { return 1.0 };
-    let demand = act.behaviour.demand(hardware.caches[cpu.cache].bytes);
+    let demand = phase.behaviour.demand(hardware.caches[cpu.cache].bytes);
     let loaded = hardware.nodes[cpu.node].channel.load(&[demand]);
     loaded.each_ns.first().copied().unwrap_or(1.0)
 }

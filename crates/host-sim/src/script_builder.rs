@@ -179,16 +179,16 @@ pub(crate) fn may_use(job: &Job, hardware: &Hardware) -> Vec<bool> {
 }
 
 fn script(job: &Job, profile: &Profile, hardware: &Hardware) -> Result<Script, ScriptError> {
-    let acts = profile.phases.iter().enumerate().map(|(idx, phase)| {
-        act(job, profile, phase, hardware).map_err(|what| {
+    let phases = profile.phases.iter().enumerate().map(|(idx, phase)| {
+        script_phase(job, profile, phase, hardware).map_err(|what| {
             let profile = profile.name.clone();
             ScriptProblem::Profile { profile, phase: idx + 1, what }.of(job)
         })
     });
-    Ok(Script { phases: acts.collect::<Result<_, _>>()?, n_threads: job.threads })
+    Ok(Script { phases: phases.collect::<Result<_, _>>()?, n_threads: job.threads })
 }
 
-fn act(
+fn script_phase(
     job: &Job,
     profile: &Profile,
     phase: &Phase,
@@ -199,8 +199,8 @@ fn act(
     let cpu = fastest.ok_or_else(|| "the machine has no CPU".to_owned())?;
     let channel = hardware.nodes[cpu.node].channel;
     let bytes = hardware.caches[cpu.cache].bytes;
-    let habits = Calibration::default().parameters(cpu.ghz);
-    let behaviour = of_phase(phase, profile.class_cache, bytes, &channel, habits)
+    let parameters = Calibration::default().parameters(cpu.ghz);
+    let behaviour = of_phase(phase, profile.class_cache, bytes, &channel, parameters)
         .map_err(|error: ProfileError| error.to_string())?;
     let instructions = instructions(profile, phase)?;
     if instructions < 1.0 {

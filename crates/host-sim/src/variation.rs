@@ -83,16 +83,16 @@ impl Variation {
 
     /// The default, changed by `off`, `on` and `KEY=VALUE` pairs, separated by commas.
     pub fn parse(text: &str) -> Result<Self, VariationError> {
-        let mut chance = Variation::default();
+        let mut variation = Variation::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             match part.split_once('=') {
-                None if part == "off" => chance = Variation::OFF,
-                None if part == "on" => chance = Variation::default(),
+                None if part == "off" => variation = Variation::OFF,
+                None if part == "on" => variation = Variation::default(),
                 None => return Err(VariationError::Key(part.to_owned())),
-                Some((key, value)) => chance.set(key.trim(), value.trim())?,
+                Some((key, value)) => variation.set(key.trim(), value.trim())?,
             }
         }
-        Ok(chance)
+        Ok(variation)
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), VariationError> {
@@ -130,14 +130,19 @@ impl Variation {
 
     /// The random streams of a seed.
     pub fn streams(self, seed: u64) -> VariationStreams {
-        VariationStreams { chance: self, seed, sleeps: stream(seed, 3), counters: stream(seed, 4) }
+        VariationStreams {
+            variation: self,
+            seed,
+            sleeps: stream(seed, 3),
+            counters: stream(seed, 4),
+        }
     }
 }
 
 /// The random streams of one run.
 #[derive(Clone, Debug)]
 pub struct VariationStreams {
-    chance: Variation,
+    variation: Variation,
     seed: u64,
     sleeps: Rng,
     counters: Rng,
@@ -159,54 +164,54 @@ fn mix(one: u64, other: u64) -> u64 {
 impl VariationStreams {
     /// Draws the CPU that jobs are started from.
     pub(crate) fn first_placement(&self) -> Option<Rng> {
-        self.chance.placement.then(|| stream(self.seed, 1))
+        self.variation.placement.then(|| stream(self.seed, 1))
     }
 
     /// Draws among equally good idle CPUs.
     pub(crate) fn idle_choice(&self) -> Option<Rng> {
-        self.chance.idle.then(|| stream(self.seed, 2))
+        self.variation.idle.then(|| stream(self.seed, 2))
     }
 
     /// The start delay of the given run of a job.
     pub(crate) fn late(&self, job: usize, run: u32) -> Nanos {
-        if self.chance.start == Nanos::ZERO {
+        if self.variation.start == Nanos::ZERO {
             return Nanos::ZERO;
         }
         let mut rng = stream(mix(self.seed, 5), mix(job as u64, u64::from(run)));
-        Nanos(rng.below(self.chance.start.0 + 1))
+        Nanos(rng.below(self.variation.start.0 + 1))
     }
 
     /// The length of a phase of a thread, relative to the profile.
-    pub(crate) fn length(&self, job: usize, thread: usize, act: usize) -> f64 {
-        if self.chance.length == 0.0 {
+    pub(crate) fn length(&self, job: usize, thread: usize, phase: usize) -> f64 {
+        if self.variation.length == 0.0 {
             return 1.0;
         }
-        let of = mix(mix(job as u64, thread as u64), act as u64);
-        around(&mut stream(mix(self.seed, 6), of), self.chance.length)
+        let of = mix(mix(job as u64, thread as u64), phase as u64);
+        around(&mut stream(mix(self.seed, 6), of), self.variation.length)
     }
 
     /// The duration of a sleep.
     pub(crate) fn sleep(&mut self, ns: u64) -> u64 {
-        if self.chance.sleep == 0.0 {
+        if self.variation.sleep == 0.0 {
             return ns;
         }
-        (ns as f64 * around(&mut self.sleeps, self.chance.sleep)) as u64
+        (ns as f64 * around(&mut self.sleeps, self.variation.sleep)) as u64
     }
 
     /// The share of a node's memory that is in use at the start of the run.
     pub(crate) fn held(&self, node: usize) -> f64 {
-        if self.chance.pages == 0.0 {
+        if self.variation.pages == 0.0 {
             return 0.0;
         }
-        self.chance.pages * stream(mix(self.seed, 7), node as u64).unit()
+        self.variation.pages * stream(mix(self.seed, 7), node as u64).unit()
     }
 
     /// A counter increment with noise.
     pub(crate) fn counted(&mut self, grown: f64) -> f64 {
-        if self.chance.counters == 0.0 {
+        if self.variation.counters == 0.0 {
             return grown;
         }
-        grown * around(&mut self.counters, self.chance.counters)
+        grown * around(&mut self.counters, self.variation.counters)
     }
 }
 

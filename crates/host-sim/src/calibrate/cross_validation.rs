@@ -140,7 +140,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(|value| (below(value) + upto(value)) as f64 / 2.0).collect()
 }
 
-/// Pearson's; 0 where one of them never changes.
+/// Pearson's correlation; 0 if all values of one list are equal.
 fn correlation(one: &[f64], other: &[f64]) -> f64 {
     let middle = |values: &[f64]| super::mean(values.iter().copied());
     let (a, b) = (middle(one), middle(other));
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_what_is_compared() {
+    fn equal_values_have_the_mean_of_their_ranks() {
         assert_eq!(ranks(&[3.0, 1.0, 3.0, 9.0]), [2.0, 0.5, 2.0, 3.5]);
         assert!(
             (correlation(&ranks(&[1.0, 2.0, 30.0]), &ranks(&[1.0, 8.0, 9.0])) - 1.0).abs() < 1e-12

@@ -139,8 +139,9 @@ impl Predictor {
         let channel = fitted.channel(unloaded_ns, peak);
         let moved = truth.programs.iter().map(|its| its.max_bandwidth(ghz));
         let channel = channel.with_capacity_of(moved.fold(0.0, f64::max));
-        let habits = fitted.parameters(ghz);
-        let of = |known: &TableProgram| CpiModel::of(&known.miss_curve, cache, &channel, habits);
+        let parameters = fitted.parameters(ghz);
+        let of =
+            |known: &TableProgram| CpiModel::of(&known.miss_curve, cache, &channel, parameters);
         let behaviours = truth.programs.iter().filter_map(of).collect();
         Predictor { domain: CacheDomain { cache, channel }, behaviours, farther_ns }
     }

@@ -119,13 +119,13 @@ impl Fluid {
     /// Starts the next phase of a task: first touch of new memory, then its instructions.
     pub(super) fn begin_phase(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
-        let act = &task.script.phases[task.phase];
+        let phase = &task.script.phases[task.phase];
         let first_tid = self.jobs.get(task.job).map_or(0, |state| state.generation as u32);
         let thread = task.tid.saturating_sub(first_tid) as usize;
         let part = self.variation.length(task.job, thread, task.phase);
-        task.instructions_left = (act.instructions * part).max(1.0);
-        task.burst_left = act.sleeps.map_or(f64::INFINITY, |(burst, _)| burst);
-        let (job, footprint) = (task.job, act.footprint);
+        task.instructions_left = (phase.instructions * part).max(1.0);
+        task.burst_left = phase.sleeps.map_or(f64::INFINITY, |(burst, _)| burst);
+        let (job, footprint) = (task.job, phase.footprint);
         let n_threads = f64::from(task.script.n_threads);
         let cpu = task.cpu;
         let has = self.pages.total(job);

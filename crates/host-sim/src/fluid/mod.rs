@@ -142,17 +142,17 @@ impl Fluid {
     pub fn new(
         hardware: Arc<Hardware>,
         settings: MachineSettings,
-        causes: VariationStreams,
+        variation: VariationStreams,
     ) -> Self {
-        let kernel = KernelModel::new(settings.kernel, &hardware, causes.idle_choice());
+        let kernel = KernelModel::new(settings.kernel, &hardware, variation.idle_choice());
         let n_nodes = hardware.nodes.len();
         Fluid {
             load: RunQueueLoads::new(&hardware),
             cpus: vec![CpuState::default(); hardware.cpus.len()],
-            pages: MemoryState::new(&hardware, |node| causes.held(node)),
+            pages: MemoryState::new(&hardware, |node| variation.held(node)),
             events: EventQueue::new(hardware.cpus.len()),
             solver: Solver::new(&hardware),
-            fork_cpu_stream: causes.first_placement(),
+            fork_cpu_stream: variation.first_placement(),
             busy_balancing: vec![BusyBalancing::default(); kernel.n_domains()],
             kernel,
             settings,
@@ -161,7 +161,7 @@ impl Fluid {
             free_tasks: Vec::new(),
             jobs: JobMap::default(),
             notices: Vec::new(),
-            variation: causes,
+            variation,
             next_tid: FIRST_TID,
             lines: vec![[0.0; 2]; n_nodes],
             balance_left: 0,

@@ -274,27 +274,10 @@ impl Fluid {
     /// Solves the latency of a channel and the speeds of all its users.
     fn solve_channel(&mut self, place: usize) {
         let users = std::mem::take(&mut self.solver.channels[place].users);
-        let state = &self.solver.channels[place];
-        let mut besides = state.migrating;
         let mut here = std::mem::take(&mut self.solver.visits);
-        for &idx in &users {
-            let task = &self.tasks[idx];
-            let mut part_here = 0.0;
-            let mut elsewhere = task.demand.client.fixed_ns;
-            for &(other, part) in &task.demand.client.uses {
-                match other == place {
-                    true => part_here = part,
-                    false => elsewhere += part * self.solver.channels[other].latency,
-                }
-            }
-            if task.activity() == Activity::Touching {
-                let own = task.demand.bandwidths.iter().filter(|(other, _)| *other == place);
-                besides += own.map(|(_, bytes)| bytes).sum::<f64>();
-            } else {
-                here.push(task.demand.client.demand_on(part_here, elsewhere));
-            }
-        }
-        let asked = LoadedChannel { channel: state.channel, background: besides };
+        let background = self.collect_demands(place, &users, &mut here);
+        let state = &self.solver.channels[place];
+        let asked = LoadedChannel { channel: state.channel, background };
         let (latency, beyond) = update_latency(&here, &asked, state.latency);
         here.clear();
         self.solver.visits = here;
@@ -323,6 +306,29 @@ impl Fluid {
         state.used = used + state.migrating;
         state.solved_for = state.used;
         state.users = users;
+    }
+
+    /// Collects the demands of a channel's users into `here`; returns its background traffic: page migration and first touch.
+    fn collect_demands(&self, place: usize, users: &[usize], here: &mut Vec<ClientDemand>) -> f64 {
+        let mut background = self.solver.channels[place].migrating;
+        for &idx in users {
+            let task = &self.tasks[idx];
+            if task.activity() == Activity::Touching {
+                let own = task.demand.bandwidths.iter().filter(|(other, _)| *other == place);
+                background += own.map(|(_, bytes)| bytes).sum::<f64>();
+                continue;
+            }
+            let mut part_here = 0.0;
+            let mut elsewhere = task.demand.client.fixed_ns;
+            for &(other, part) in &task.demand.client.uses {
+                match other == place {
+                    true => part_here = part,
+                    false => elsewhere += part * self.solver.channels[other].latency,
+                }
+            }
+            here.push(task.demand.client.demand_on(part_here, elsewhere));
+        }
+        background
     }
 
     fn tasks_in_cache(&self, cache: usize) -> usize {
@@ -458,20 +464,20 @@ impl Fluid {
         let (ns, user) = (task.demand.ns, &task.demand.client);
         let latency = user.uses.iter().map(|(p, part)| part * self.solver.channels[*p].latency);
         let miss_ns = user.fixed_ns + latency.sum::<f64>();
-        let act = self.phase_of(idx);
-        let row = act.behaviour.miss_curve().at(task.occupancy);
+        let phase = self.phase_of(idx);
+        let row = phase.behaviour.miss_curve().at(task.occupancy);
         let ghz = self.hardware.cpus[task.cpu].ghz;
         let prefetches = (row.misses - row.demand_misses).max(0.0);
-        let hits = (act.references - row.demand_misses).max(0.0);
+        let hits = (phase.references - row.demand_misses).max(0.0);
         let outstanding = (row.demand_misses + prefetches) / ns * miss_ns + hits / ns * HIT_NS;
         let each = TaskCounts {
             instructions: 1.0,
             cycles: ns / 1000.0 * ghz,
-            references: act.references / 1000.0,
+            references: phase.references / 1000.0,
             misses: row.demand_misses / 1000.0,
             prefetches: prefetches / 1000.0,
-            l1_misses: act.l1_misses / 1000.0,
-            queue_full: (act.references + prefetches) / 1000.0 * queue_full(outstanding),
+            l1_misses: phase.l1_misses / 1000.0,
+            queue_full: (phase.references + prefetches) / 1000.0 * queue_full(outstanding),
             stalls: user.exposed * miss_ns / 1000.0 * ghz,
             reads: row.reads / 1000.0,
             writes: row.writes / 1000.0,

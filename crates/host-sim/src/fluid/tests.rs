@@ -27,7 +27,7 @@ fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script
     let character = MissCurve::new(rows, row(0.0, 4.0 * misses)).expect("a valid curve");
     let behaviour = CpiModel::known(&character, 1.0, 1.0, Calibration::default().parameters(1.0));
     let sizes = fluid.hardware().cache_sizes();
-    let act = ScriptPhase {
+    let phase = ScriptPhase {
         fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&character, size)).collect()),
         behaviour: Arc::new(behaviour),
         instructions,
@@ -36,7 +36,7 @@ fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script
         references: 4.0 * misses,
         l1_misses: 8.0 * misses,
     };
-    Arc::new(Script { phases: vec![act], n_threads: 1 })
+    Arc::new(Script { phases: vec![phase], n_threads: 1 })
 }
 
 fn start(fluid: &mut Fluid, job: usize, script: &Arc<Script>, cpu: Option<usize>) {
@@ -561,18 +561,18 @@ fn a_job_with_a_memory_policy_is_not_balanced() {
 #[test]
 fn memory_in_use_by_others_is_reclaimed_if_no_other_memory_is_free() {
     let settings = MachineSettings::default();
-    let chance = Variation { pages: 0.5, ..Variation::OFF };
+    let variation = Variation { pages: 0.5, ..Variation::OFF };
     let machine = Machine::synthetic("nodes=2 cores=1 mem=128M").expect("a machine");
     let hardware = Arc::new(Hardware::new(&machine));
     let held = |seed: u64| {
-        let fluid = Fluid::new(hardware.clone(), settings, chance.streams(seed));
+        let fluid = Fluid::new(hardware.clone(), settings, variation.streams(seed));
         [0, 1].map(|node| fluid.memory_reclaimable(node))
     };
     let [first, second] = held(1);
     assert!(first != second && first <= 64 * MIB && second <= 64 * MIB, "{first} {second}");
     assert_ne!(held(1), held(2));
 
-    let mut fluid = Fluid::new(hardware.clone(), settings, chance.streams(1));
+    let mut fluid = Fluid::new(hardware.clone(), settings, variation.streams(1));
     let work = script(&fluid, 1e9, 0.0, 250);
     start(&mut fluid, 0, &work, Some(0));
     fluid.advance(500_000_000);

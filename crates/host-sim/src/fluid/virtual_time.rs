@@ -242,15 +242,15 @@ impl Fluid {
         let bytes = self.hardware.caches[its.cache].bytes;
         let fixed_ns = self.hardware.nodes[its.node].channel.unloaded_ns;
         let smt = self.smt_speed(cpu);
-        let act = self.phase_of(idx);
-        let key = [bytes, fixed_ns, smt, its.ghz, act.references, act.l1_misses];
+        let phase = self.phase_of(idx);
+        let key = [bytes, fixed_ns, smt, its.ghz, phase.references, phase.l1_misses];
         let key = key.map(f64::to_bits);
         let is_it =
-            |known: &SoloSpeed| Arc::ptr_eq(&known.behaviour, &act.behaviour) && known.key == key;
+            |known: &SoloSpeed| Arc::ptr_eq(&known.behaviour, &phase.behaviour) && known.key == key;
         if let Some(place) = self.solver.solo_speeds.iter().position(is_it) {
             return place;
         }
-        let behaviour = act.behaviour.clone();
+        let behaviour = phase.behaviour.clone();
         self.tasks[idx].occupancy = bytes;
         self.tasks[idx].demand.client.fixed_ns = fixed_ns;
         self.tasks[idx].demand.ns = self.speed_at(idx, smt, bytes);

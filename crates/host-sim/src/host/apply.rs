@@ -119,7 +119,7 @@ impl SimHost {
                     return reject(RejectCause::NodesUnusable, "the node does not exist");
                 };
                 let from = from.and_then(index);
-                let busy_permille = (1000.0 * self.luck.faults.busy) as u64;
+                let busy_permille = (1000.0 * self.fault_injector.faults.busy) as u64;
                 let limit = limit.0;
                 let page_move =
                     PageMove { job: idx, from, to, limit, busy_permille, ..PageMove::default() };
@@ -127,7 +127,7 @@ impl SimHost {
                 return OutcomeResult::InProgress;
             }
         };
-        if self.luck.occurs(FaultKind::Refused, self.luck.faults.refused) {
+        if self.fault_injector.occurs(FaultKind::Refused, self.fault_injector.faults.refused) {
             return reject(RejectCause::Unsupported, "injected fault of this run");
         }
         let n = match target {

@@ -29,13 +29,13 @@ pub(crate) struct FaultSchedule {
 
 impl SimHost {
     pub(super) fn schedule_faults(&mut self) {
-        let faults = self.luck.faults;
+        let faults = self.fault_injector.faults;
         if faults.unplugged.0 != 0 {
             self.fault_schedule.unplug_at =
-                Some(self.luck.around(FaultKind::Unplugged, faults.unplugged.0));
+                Some(self.fault_injector.around(FaultKind::Unplugged, faults.unplugged.0));
         }
         for nth in 0..faults.noisy {
-            let at = self.luck.around(FaultKind::Noisy(nth), NOISE_NS);
+            let at = self.fault_injector.around(FaultKind::Noisy(nth), NOISE_NS);
             self.fault_schedule.neighbours.push((at, false));
         }
         if 0 < faults.noisy {
@@ -66,9 +66,9 @@ impl SimHost {
         }
         if self.fault_schedule.unplug_at.is_some_and(|at| at <= now) {
             changed |= self.unplug();
-            let every = self.luck.faults.unplugged.0;
+            let every = self.fault_injector.faults.unplugged.0;
             self.fault_schedule.unplug_at =
-                Some(now + self.luck.around(FaultKind::Unplugged, every));
+                Some(now + self.fault_injector.around(FaultKind::Unplugged, every));
         }
         if changed {
             self.pending.usable_cpus = Some(self.usable());
@@ -82,13 +82,13 @@ impl SimHost {
     /// Takes a CPU offline, except the last one of the machine.
     fn unplug(&mut self) -> bool {
         let n_cpus = self.fluid.hardware().cpus.len();
-        let cpu = self.luck.one_of(FaultKind::Unplugged, n_cpus);
+        let cpu = self.fault_injector.one_of(FaultKind::Unplugged, n_cpus);
         let is_away = self.fault_schedule.offline.iter().any(|(_, away)| *away == cpu);
         if is_away || n_cpus <= self.fault_schedule.offline.len() + 1 {
             return false;
         }
         self.fluid.set_online(cpu, false);
-        let back = self.fluid.now() + self.luck.around(FaultKind::Unplugged, AWAY_NS);
+        let back = self.fluid.now() + self.fault_injector.around(FaultKind::Unplugged, AWAY_NS);
         self.fault_schedule.offline.push((back, cpu));
         true
     }
@@ -119,7 +119,7 @@ impl SimHost {
             self.fluid.start(JobStart::new(job, script));
         }
         self.fault_schedule.neighbours[nth] =
-            (now + self.luck.around(FaultKind::Noisy(nth as u32), NOISE_NS), !is_there);
+            (now + self.fault_injector.around(FaultKind::Noisy(nth as u32), NOISE_NS), !is_there);
     }
 
     /// A script that reads memory and never ends.
@@ -130,7 +130,7 @@ impl SimHost {
         let behaviour =
             CpiModel::known(&character, 0.5, 4.0, Calibration::default().parameters(2.4));
         let sizes = hardware.cache_sizes();
-        let act = ScriptPhase {
+        let phase = ScriptPhase {
             fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&character, size)).collect()),
             behaviour: Arc::new(behaviour),
             instructions: 1e18,
@@ -139,6 +139,6 @@ impl SimHost {
             references: 25.0,
             l1_misses: 50.0,
         };
-        Script { phases: vec![act], n_threads: 1 }
+        Script { phases: vec![phase], n_threads: 1 }
     }
 }

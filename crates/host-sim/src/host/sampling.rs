@@ -100,7 +100,7 @@ impl SimHost {
     /// Samples everything for an interval turn.
     pub(super) fn sample_all(&mut self, sample: &mut Sample) {
         self.fluid.update_all();
-        let is_lost = self.luck.occurs(FaultKind::Lost, self.luck.faults.lost);
+        let is_lost = self.fault_injector.occurs(FaultKind::Lost, self.fault_injector.faults.lost);
         for idx in 0..self.slots.len() {
             if matches!(self.slots[idx].state, JobRunState::Running(_)) && !is_lost {
                 self.sample_job(idx, sample);
@@ -126,7 +126,8 @@ impl SimHost {
                 continue;
             }
             (shown.cpu_time, shown.wait) = (cpu_time, wait);
-            let is_starved = self.luck.occurs(FaultKind::Starved, self.luck.faults.starved);
+            let is_starved =
+                self.fault_injector.occurs(FaultKind::Starved, self.fault_injector.faults.starved);
             let counters = match self.options.capabilities.counters && !is_starved {
                 true => add_noise(shown, task, &mut self.variation_streams),
                 false => Counters::NONE,
@@ -199,12 +200,12 @@ impl SimHost {
 fn add_noise(
     shown: &mut ReportedCounts,
     task: &Task,
-    causes: &mut crate::variation::VariationStreams,
+    variation: &mut crate::variation::VariationStreams,
 ) -> Counters {
     let grown = |now: f64, before: f64| now - before;
     let (now, before) = (&task.counts, &shown.actual);
     let mut add = |shown: &mut f64, now: f64, before: f64| {
-        *shown += causes.counted(grown(now, before));
+        *shown += variation.counted(grown(now, before));
     };
     let to = &mut shown.reported;
     add(&mut to.instructions, now.instructions, before.instructions);

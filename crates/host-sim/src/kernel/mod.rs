@@ -167,12 +167,12 @@ pub struct KernelModel {
 
 impl KernelModel {
     /// A kernel after boot.
-    pub fn new(version: KernelVersion, hardware: &Hardware, chance: Option<Rng>) -> Self {
+    pub fn new(version: KernelVersion, hardware: &Hardware, tie_breaker: Option<Rng>) -> Self {
         let domains = busy_balance::domains(hardware);
         KernelModel {
             version,
             online: vec![true; hardware.cpus.len()],
-            tie_breaker: chance,
+            tie_breaker,
             failed: vec![0; hardware.cpus.len()],
             n_failed_changes: 0,
             domains_of_cpu: busy_balance::by_cpu(&domains, hardware.cpus.len()),

@@ -56,7 +56,7 @@ pub struct CpiModel {
     core_cycles: f64,
     /// Inverse of the memory-level parallelism.
     waits: f64,
-    habits: CpiParameters,
+    parameters: CpiParameters,
 }
 
 /// Event counts of a program per 1000 instructions with one cache size.
@@ -80,14 +80,14 @@ impl CpiModel {
         character: &MissCurve,
         bytes: f64,
         channel: &Channel,
-        habits: CpiParameters,
+        parameters: CpiParameters,
     ) -> Option<Self> {
         let points: Vec<Point> = (character.points().iter())
-            .filter_map(|row| Point::of(row, channel, &habits))
+            .filter_map(|row| Point::of(row, channel, &parameters))
             .collect();
         let here = nearest(&points, bytes)?;
-        let waits = slope(&points, &habits)?.max(1.0 / habits.overlap_max);
-        Some(CpiModel::through(character, here, waits, habits))
+        let waits = slope(&points, &parameters)?.max(1.0 / parameters.overlap_max);
+        Some(CpiModel::through(character, here, waits, parameters))
     }
 
     /// The same with a known overlap; `None` without cycles at any size.
@@ -95,14 +95,14 @@ impl CpiModel {
         character: &MissCurve,
         bytes: f64,
         channel: &Channel,
-        habits: CpiParameters,
+        parameters: CpiParameters,
         overlap: f64,
     ) -> Option<Self> {
         let points: Vec<Point> = (character.points().iter())
-            .filter_map(|row| Point::of(row, channel, &habits))
+            .filter_map(|row| Point::of(row, channel, &parameters))
             .collect();
         let here = nearest(&points, bytes)?;
-        Some(CpiModel::through(character, here, 1.0 / overlap.max(1.0), habits))
+        Some(CpiModel::through(character, here, 1.0 / overlap.max(1.0), parameters))
     }
 
     /// The model of a program with known core cycles per instruction (without stalls beyond the private caches) and known
@@ -111,17 +111,17 @@ impl CpiModel {
         character: &MissCurve,
         core_cycles: f64,
         overlap: f64,
-        habits: CpiParameters,
+        parameters: CpiParameters,
     ) -> Self {
         let waits = 1.0 / overlap.max(1.0);
-        let hits = character.uncached().demand_misses / 1000.0 * habits.hit_ns * habits.ghz;
+        let hits = character.uncached().demand_misses / 1000.0 * parameters.hit_ns * parameters.ghz;
         let core_cycles = core_cycles + hits * waits;
-        CpiModel { character: character.clone(), core_cycles, waits, habits }
+        CpiModel { character: character.clone(), core_cycles, waits, parameters }
     }
 
-    fn through(character: &MissCurve, here: &Point, waits: f64, habits: CpiParameters) -> Self {
+    fn through(character: &MissCurve, here: &Point, waits: f64, parameters: CpiParameters) -> Self {
         // The core has at least its smallest number of cycles.
-        let core_min = habits.core_cycles_min.min(here.cycles);
+        let core_min = parameters.core_cycles_min.min(here.cycles);
         let most = here.cycles - core_min;
         let waits = if most < waits * here.wait { most / here.wait } else { waits };
         let core_cycles = here.cycles - waits * here.wait;
@@ -131,14 +131,14 @@ impl CpiModel {
         CpiModel {
             character: character.clone(),
             core_cycles: mix(core_cycles, core_min),
-            waits: mix(waits, 1.0 / habits.overlap_max),
-            habits,
+            waits: mix(waits, 1.0 / parameters.overlap_max),
+            parameters,
         }
     }
 
     /// The same program on cores of another frequency. Core cycles and memory latencies stay the same.
     pub fn clocked(self, ghz: f64) -> Self {
-        CpiModel { habits: CpiParameters { ghz, ..self.habits }, ..self }
+        CpiModel { parameters: CpiParameters { ghz, ..self.parameters }, ..self }
     }
 
     /// Its miss-ratio curve.
@@ -153,15 +153,15 @@ impl CpiModel {
 
     /// The frequency for which [`CpiModel::demand`] is computed, in GHz.
     pub fn ghz(&self) -> f64 {
-        self.habits.ghz
+        self.parameters.ghz
     }
 
     /// The demand with a cache of `bytes`.
     pub fn demand(&self, bytes: f64) -> Demand {
         let row = self.character.at(bytes);
         Demand {
-            core_ns: 1000.0 * self.core_cycles / self.habits.ghz,
-            exposed: exposed(&row, &self.habits) * self.waits,
+            core_ns: 1000.0 * self.core_cycles / self.parameters.ghz,
+            exposed: exposed(&row, &self.parameters) * self.waits,
             bytes: LINE * (row.reads + row.writes),
         }
     }
@@ -187,7 +187,7 @@ fn nearest(points: &[Point], bytes: f64) -> Option<&Point> {
 }
 
 /// The slope of cycles over stalls relative to the base point, regularized towards the default; `None` without points.
-fn slope(points: &[Point], habits: &CpiParameters) -> Option<f64> {
+fn slope(points: &[Point], parameters: &CpiParameters) -> Option<f64> {
     let base = nearest(points, BASE_BYTES)?;
     let (mut xx, mut xy) = (0.0, 0.0);
     for point in points.iter().filter(|point| point.in_use <= INFORMATIVE_MAX) {
@@ -195,12 +195,12 @@ fn slope(points: &[Point], habits: &CpiParameters) -> Option<f64> {
         (xx, xy) = (xx + x * x, xy + x * y);
     }
     let doubt = libm::pow(SCATTER * base.cycles / SPREAD, 2.0);
-    Some((xy + doubt / habits.overlap) / (xx + doubt))
+    Some((xy + doubt / parameters.overlap) / (xx + doubt))
 }
 
 /// Misses per 1000 instructions that stall the core.
-fn exposed(row: &MissPoint, habits: &CpiParameters) -> f64 {
-    row.demand_misses + habits.late * prefetched(row)
+fn exposed(row: &MissPoint, parameters: &CpiParameters) -> f64 {
+    row.demand_misses + parameters.late * prefetched(row)
 }
 
 /// Prefetched lines. If several accesses miss the same line, it is read once, so lines read can be fewer than misses.
@@ -218,12 +218,12 @@ struct Point {
 }
 
 impl Point {
-    fn of(row: &MissPoint, channel: &Channel, habits: &CpiParameters) -> Option<Self> {
+    fn of(row: &MissPoint, channel: &Channel, parameters: &CpiParameters) -> Option<Self> {
         let cycles = row.cycles?;
         let in_use =
-            LINE * (row.reads + row.writes) / 1000.0 / cycles * habits.ghz / channel.capacity;
-        let latency = channel.latency_ns(in_use) * habits.ghz;
-        let wait = exposed(row, habits) / 1000.0 * latency;
+            LINE * (row.reads + row.writes) / 1000.0 / cycles * parameters.ghz / channel.capacity;
+        let latency = channel.latency_ns(in_use) * parameters.ghz;
+        let wait = exposed(row, parameters) / 1000.0 * latency;
         Some(Point { bytes: row.bytes, cycles, wait, in_use })
     }
 }
@@ -242,7 +242,7 @@ mod tests {
 
     /// A curve with these misses, generated from known core cycles and overlap.
     fn made(misses: &[f64], core: f64, overlap: f64) -> MissCurve {
-        let (channel, habits) = machine();
+        let (channel, parameters) = machine();
         let row = |(idx, &misses): (usize, &f64)| {
             let bytes = MIB / f64::from(1u32 << idx);
             let row = MissPoint::of_demand(bytes, misses);
@@ -250,7 +250,7 @@ mod tests {
             let mut cycles = core;
             for _ in 0..50 {
                 let point =
-                    Point::of(&MissPoint { cycles: Some(cycles), ..row }, &channel, &habits);
+                    Point::of(&MissPoint { cycles: Some(cycles), ..row }, &channel, &parameters);
                 cycles = core + point.unwrap().wait / overlap;
             }
             MissPoint { cycles: Some(cycles), ..row }
@@ -261,37 +261,40 @@ mod tests {
 
     #[test]
     fn core_cycles_and_overlap_of_a_steep_curve_are_recovered() {
-        let (channel, habits) = machine();
-        let its = CpiModel::of(&made(&[2.0, 5.0, 12.0], 0.6, 2.5), MIB, &channel, habits).unwrap();
+        let (channel, parameters) = machine();
+        let its =
+            CpiModel::of(&made(&[2.0, 5.0, 12.0], 0.6, 2.5), MIB, &channel, parameters).unwrap();
         assert!((its.overlap() - 2.5).abs() < 0.05, "{}", its.overlap());
         assert!((its.demand(MIB).core_ns - 150.0).abs() < 2.0, "{:?}", its.demand(MIB));
     }
 
     #[test]
     fn the_overlap_does_not_depend_on_the_cache_size() {
-        let (channel, habits) = machine();
+        let (channel, parameters) = machine();
         let made = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
         // One point has an error of two percent.
         let mut rows = made.points().to_vec();
         rows[1].cycles = rows[1].cycles.map(|cycles| cycles * 0.98);
         let scattered = MissCurve::new(rows, MissPoint::default()).unwrap();
-        let overlap = |bytes| CpiModel::of(&scattered, bytes, &channel, habits).unwrap().overlap();
+        let overlap =
+            |bytes| CpiModel::of(&scattered, bytes, &channel, parameters).unwrap().overlap();
         assert_eq!(overlap(MIB), overlap(MIB / 4.0));
         assert_eq!(overlap(MIB), overlap(MIB / 2.0));
     }
 
     #[test]
     fn a_flat_curve_gives_the_default_overlap() {
-        let (channel, habits) = machine();
-        let its = CpiModel::of(&made(&[5.0, 5.0, 5.0], 1.2, 2.5), MIB, &channel, habits).unwrap();
-        assert!((its.overlap() / habits.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
+        let (channel, parameters) = machine();
+        let its =
+            CpiModel::of(&made(&[5.0, 5.0, 5.0], 1.2, 2.5), MIB, &channel, parameters).unwrap();
+        assert!((its.overlap() / parameters.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
     }
 
     #[test]
     fn the_measured_speed_alone_is_reproduced() {
-        let (channel, habits) = machine();
+        let (channel, parameters) = machine();
         let character = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
-        let its = CpiModel::of(&character, MIB, &channel, habits).unwrap();
+        let its = CpiModel::of(&character, MIB, &channel, parameters).unwrap();
         let predicted = channel.load(&[its.demand(MIB)]).each_ns[0] * 4.0 / 1000.0;
         let measured = character.at(MIB).cycles.unwrap();
         assert!((predicted / measured - 1.0).abs() < 1e-6, "{predicted} {measured}");
@@ -299,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_program_that_saturates_the_channel_has_the_largest_overlap() {
-        let (channel, habits) = machine();
+        let (channel, parameters) = machine();
         let row = MissPoint {
             bytes: MIB,
             cycles: Some(3.2),
@@ -309,14 +312,14 @@ mod tests {
             writes: 32.0,
         };
         let character = MissCurve::new(vec![row], MissPoint::default()).unwrap();
-        let its = CpiModel::of(&character, MIB, &channel, habits).unwrap();
-        assert!((its.overlap() - habits.overlap_max).abs() < 1e-9, "{}", its.overlap());
+        let its = CpiModel::of(&character, MIB, &channel, parameters).unwrap();
+        assert!((its.overlap() - parameters.overlap_max).abs() < 1e-9, "{}", its.overlap());
         assert!((its.demand(MIB).core_ns - 75.0).abs() < 1e-9, "{:?}", its.demand(MIB));
     }
 
     #[test]
     fn counts_are_accesses_misses_and_prefetches() {
-        let (_, habits) = machine();
+        let (_, parameters) = machine();
         let row = MissPoint {
             bytes: MIB,
             demand_misses: 3.0,
@@ -326,7 +329,7 @@ mod tests {
             cycles: None,
         };
         let none = MissPoint { demand_misses: 9.0, misses: 12.0, ..row };
-        let its = CpiModel::known(&MissCurve::new(vec![row], none).unwrap(), 0.5, 2.0, habits);
+        let its = CpiModel::known(&MissCurve::new(vec![row], none).unwrap(), 0.5, 2.0, parameters);
         let expected = EventsPer1000 {
             accesses: 9.0,
             demand_misses: 3.0,
@@ -339,11 +342,12 @@ mod tests {
 
     #[test]
     fn hits_are_added_to_known_core_cycles() {
-        let (_, habits) = machine();
+        let (_, parameters) = machine();
         let row =
             MissPoint { bytes: MIB, demand_misses: 10.0, misses: 10.0, ..MissPoint::default() };
         let character = MissCurve::new(vec![row], row).unwrap();
-        let with = CpiModel::known(&character, 0.5, 2.0, CpiParameters { hit_ns: 10.0, ..habits });
+        let with =
+            CpiModel::known(&character, 0.5, 2.0, CpiParameters { hit_ns: 10.0, ..parameters });
         // 10 accesses of 10 ns, two at a time.
         assert!((with.demand(MIB).core_ns - 125.0 - 50.0).abs() < 1e-9);
     }

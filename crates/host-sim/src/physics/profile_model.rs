@@ -46,11 +46,11 @@ pub fn of_profile(
     profile: &Profile,
     bytes: f64,
     channel: &Channel,
-    habits: CpiParameters,
+    parameters: CpiParameters,
 ) -> Result<CpiModel, ProfileError> {
     match profile.phases.as_slice() {
-        [only] => of_phase(only, profile.class_cache, bytes, channel, habits),
-        _ => of_phase(&average(profile), profile.class_cache, bytes, channel, habits),
+        [only] => of_phase(only, profile.class_cache, bytes, channel, parameters),
+        _ => of_phase(&average(profile), profile.class_cache, bytes, channel, parameters),
     }
 }
 
@@ -64,7 +64,7 @@ pub fn of_phase(
     measured_at: Option<Bytes>,
     bytes: f64,
     channel: &Channel,
-    habits: CpiParameters,
+    parameters: CpiParameters,
 ) -> Result<CpiModel, ProfileError> {
     let value = |value: Option<ProfileValue>| value.map(ProfileValue::value);
     let core = value(phase.core_cycles_per_instruction);
@@ -75,15 +75,15 @@ pub fn of_phase(
     let (rows, none) = rows(phase)?;
     if let Some(core) = core {
         let character = MissCurve::new(rows, none)?;
-        let overlap = overlap.unwrap_or(habits.overlap);
-        return Ok(CpiModel::known(&character, core, overlap, habits));
+        let overlap = overlap.unwrap_or(parameters.overlap);
+        return Ok(CpiModel::known(&character, core, overlap, parameters));
     }
     let cycles = cycles.ok_or(ProfileError::NoCycles)?;
     let at = measured_at.map_or(bytes, |size| size.0 as f64);
     let character = measured(rows, none, at, cycles)?;
     let model = match overlap {
-        Some(overlap) => CpiModel::with_overlap(&character, at, channel, habits, overlap),
-        None => CpiModel::of(&character, at, channel, habits),
+        Some(overlap) => CpiModel::with_overlap(&character, at, channel, parameters, overlap),
+        None => CpiModel::of(&character, at, channel, parameters),
     };
     model.ok_or(ProfileError::NoCycles)
 }
@@ -199,8 +199,8 @@ mod tests {
     fn without_core_cycles_the_core_is_the_rest_of_the_stalls() {
         let its = model_of(&format!("[[phase]]\nshare = 1\ncycles_per_instruction = 1.5\n{CURVE}"))
             .unwrap();
-        let habits = Calibration::default().parameters(4.0);
-        assert!((its.overlap() / habits.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
+        let parameters = Calibration::default().parameters(4.0);
+        assert!((its.overlap() / parameters.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
         let alone = Calibration::default().channel(45.0, 12.8).load(&[its.demand(MIB)]).each_ns[0];
         assert!((alone - 375.0).abs() < 1e-6, "{alone}");
     }

@@ -61,7 +61,7 @@ pub struct Prediction {
 /// Most iterations between occupancies and speeds. Half of each change is applied, to avoid oscillation.
 const N_ROUNDS: usize = 48;
 /// Relative change of an occupancy below which it counts as converged.
-const STILL: f64 = 1e-7;
+const CONVERGED: f64 = 1e-7;
 
 /// The predictions for programs on one domain, each alone on its core, in the same order.
 pub fn predict_together(programs: &[&CpiModel], domain: &CacheDomain) -> Vec<Prediction> {
@@ -77,7 +77,11 @@ pub fn predict_groups(groups: &[(&[&CpiModel], f64)], channel: &Channel) -> Vec<
     let mut demands: Vec<Demand> = Vec::new();
     for _ in 0..N_ROUNDS {
         // Every cache is updated, even if a previous one has not converged.
-        let n_moving = caches.iter_mut().map(SharedCache::share).filter(|still| !still).count();
+        let n_moving = caches
+            .iter_mut()
+            .map(SharedCache::share)
+            .filter(|has_converged| !has_converged)
+            .count();
         demands.clear();
         demands.extend(caches.iter().flat_map(SharedCache::demands));
         let loaded = channel.load(&demands).each_ns;
@@ -117,12 +121,12 @@ impl<'a> SharedCache<'a> {
             self.held = fits;
             return self.held.len() < 2;
         }
-        let mut still = true;
+        let mut has_converged = true;
         for (held, fit) in self.held.iter_mut().zip(&fits) {
-            still &= (*held - fit).abs() <= STILL * self.bytes;
+            has_converged &= (*held - fit).abs() <= CONVERGED * self.bytes;
             *held = (*held + fit) / 2.0;
         }
-        still
+        has_converged
     }
 
     fn demands(&self) -> impl Iterator<Item = Demand> {

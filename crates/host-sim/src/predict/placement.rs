@@ -275,24 +275,26 @@ impl<'a> PlacementSearch<'a> {
     }
 
     fn on_channel(&mut self, channel: usize, assignment: &[usize]) -> Vec<(usize, f64)> {
-        let who = |domain: &usize| {
+        let members = |domain: &usize| {
             let there = assignment.iter().enumerate().filter(|(_, at)| *at == domain);
             (*domain, there.map(|(program, _)| program).collect::<Vec<_>>())
         };
         let near = &self.channels[channel];
-        let key: Crew = near.iter().map(who).collect();
+        let key: Crew = near.iter().map(members).collect();
         let lead = near[0];
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
         let members: Vec<Vec<&CpiModel>> = (key.iter())
-            .map(|(at, who)| who.iter().map(|program| &*self.programs[*program].on[*at]).collect())
+            .map(|(at, members)| {
+                members.iter().map(|program| &*self.programs[*program].on[*at]).collect()
+            })
             .collect();
         let groups: Vec<(&[&CpiModel], f64)> = (key.iter().zip(&members))
             .map(|((domain, _), members)| (members.as_slice(), self.domains[*domain].cache))
             .collect();
         let predictions = predict_groups(&groups, &self.domains[lead].channel);
-        let flat = key.iter().flat_map(|(_, who)| who.iter().copied());
+        let flat = key.iter().flat_map(|(_, members)| members.iter().copied());
         let slow = |(program, takes_ns): (usize, f64)| {
             (program, takes_ns / self.programs[program].alone_ns)
         };

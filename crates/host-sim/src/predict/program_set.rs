@@ -125,16 +125,16 @@ pub struct PredictionSetup {
 }
 
 /// Printed if domains differ.
-const UNLIKE: &str = "the LLC domains differ: in the split, slowdowns are relative to a program alone on its fastest domain";
+const DOMAINS_DIFFER: &str = "the LLC domains differ: in the split, slowdowns are relative to a program alone on its fastest domain";
 /// A measured bandwidth above the capacity by this factor is reported.
-const WORTH_A_WORD: f64 = 1.02;
+const REPORTED_FACTOR: f64 = 1.02;
 
 impl PredictionSetup {
     /// The first `n_domains` LLC domains of a machine. Missing ones are copies of the first, each with its own memory.
     pub fn new(
         known: LlcDomains,
         n_domains: usize,
-        cast: &ProgramSet,
+        programs: &ProgramSet,
         fitted: Calibration,
     ) -> Self {
         let LlcDomains { all: mut sites, mut notes } = known;
@@ -144,17 +144,17 @@ impl PredictionSetup {
             notes.push(format!(
                 "the machine has {n_there} of {n_domains} LLC domains: the others are assumed to equal the first, each with its own memory"
             ));
-            let alike = LlcDomain { node: None, ..first };
-            sites.resize(n_domains, alike);
+            let copy = LlcDomain { node: None, ..first };
+            sites.resize(n_domains, copy);
         }
         notes.extend(shared_memory_notes(&sites));
         if sites.iter().skip(1).any(|site| !sites[0].is_equal_to(site)) {
-            notes.push(UNLIKE.to_owned());
+            notes.push(DOMAINS_DIFFER.to_owned());
         }
-        let mut stage = PredictionSetup { sites, domains: Vec::new(), notes, fitted };
-        stage.domains = stage.sites.iter().map(|site| stage.domain(site)).collect();
-        stage.raise_capacity(cast);
-        stage
+        let mut setup = PredictionSetup { sites, domains: Vec::new(), notes, fitted };
+        setup.domains = setup.sites.iter().map(|site| setup.domain(site)).collect();
+        setup.raise_capacity(programs);
+        setup
     }
 
     fn domain(&self, site: &LlcDomain) -> CacheDomain {
@@ -162,7 +162,7 @@ impl PredictionSetup {
     }
 
     /// Raises the capacity of the channels to the largest bandwidth that a program of the tables reached alone, up to the peak.
-    fn raise_capacity(&mut self, cast: &ProgramSet) {
+    fn raise_capacity(&mut self, programs: &ProgramSet) {
         let Some(site) = self.sites.first() else { return };
         let moved = |member: &ProgramEntry| match &member.source {
             ProgramSource::Table(known) => {
@@ -170,12 +170,12 @@ impl PredictionSetup {
             }
             ProgramSource::Profile(_) => None,
         };
-        let most = cast.members.iter().filter_map(moved).max_by(|a, b| a.0.total_cmp(&b.0));
+        let most = programs.members.iter().filter_map(moved).max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((moved, name)) = most else { return };
         let both = || self.sites.iter().zip(&self.domains);
         let slow = both().min_by(|a, b| a.1.channel.capacity.total_cmp(&b.1.channel.capacity));
         if let Some((site, domain)) =
-            slow.filter(|(_, its)| its.channel.capacity * WORTH_A_WORD < moved)
+            slow.filter(|(_, its)| its.channel.capacity * REPORTED_FACTOR < moved)
         {
             let (cap, peak) = (domain.channel.capacity, site.peak);
             self.notes.push(format!(
@@ -194,10 +194,10 @@ impl PredictionSetup {
     /// Its profile lacks values.
     pub fn placeable(
         &self,
-        cast: &ProgramSet,
+        programs: &ProgramSet,
         name: &str,
     ) -> Result<Option<PlaceableProgram>, ProgramSetError> {
-        let Some(member) = cast.members.iter().find(|member| member.name == name) else {
+        let Some(member) = programs.members.iter().find(|member| member.name == name) else {
             return Ok(None);
         };
         let mut on: Vec<Arc<CpiModel>> = Vec::new();
@@ -225,16 +225,16 @@ impl PredictionSetup {
         let (Some((first, domain)), Some((site, there))) = (both(0), both(at)) else {
             return Ok(None);
         };
-        let mut habits = self.fitted.parameters(first.ghz);
+        let mut parameters = self.fitted.parameters(first.ghz);
         // The hit latency in nanoseconds does not depend on the frequency.
-        habits.hit_ns = site.hit_ns.unwrap_or(0.0) * (site.ghz / first.ghz);
+        parameters.hit_ns = site.hit_ns.unwrap_or(0.0) * (site.ghz / first.ghz);
         let model = match &member.source {
             ProgramSource::Table(known) => {
                 let asks = known.miss_curve_for(first.ghz, first.peak);
-                CpiModel::of(&asks, there.cache, &domain.channel, habits)
+                CpiModel::of(&asks, there.cache, &domain.channel, parameters)
             }
             ProgramSource::Profile(profile) => {
-                let model = of_profile(profile, domain.cache, &domain.channel, habits);
+                let model = of_profile(profile, domain.cache, &domain.channel, parameters);
                 Some(model.map_err(|source| ProgramSetError::Profile {
                     file: member.file.clone(),
                     name: member.name.clone(),

@@ -226,13 +226,13 @@ impl Columns {
             source,
         };
         let character = MissCurve::new(rows, none).map_err(wrong)?;
-        let untold = if self.writes.is_none() { moved } else { Vec::new() };
+        let bandwidths_without_writes = if self.writes.is_none() { moved } else { Vec::new() };
         Ok(TableProgram {
             name: name.to_owned(),
             miss_curve: character,
             bytes_per_cycle,
             gbs,
-            bandwidths_without_writes: untold,
+            bandwidths_without_writes,
         })
     }
 
@@ -336,11 +336,11 @@ mod tests {
 
     #[test]
     fn the_shipped_table_is_read_without_assumptions() {
-        let told = from_csv(SOLO, "solo.csv").unwrap();
-        let names: Vec<&str> = told.programs.iter().map(|its| its.name.as_str()).collect();
+        let table = from_csv(SOLO, "solo.csv").unwrap();
+        let names: Vec<&str> = table.programs.iter().map(|its| its.name.as_str()).collect();
         assert_eq!(names, ["bwaindex", "xz", "hmmsim", "bzip2", "perl", "stream"]);
-        assert!(told.notes.is_empty(), "{:?}", told.notes);
-        assert_eq!(told.programs[0].miss_curve.points().len(), 5);
+        assert!(table.notes.is_empty(), "{:?}", table.notes);
+        assert_eq!(table.programs[0].miss_curve.points().len(), 5);
     }
 
     #[test]
@@ -351,9 +351,9 @@ mod tests {
 
     #[test]
     fn missing_columns_are_assumed_with_a_note() {
-        let told = from_csv("program,llc_kib,ipc,llc_apki,llc_mpki\nx,512,1,9,5\n", "s.csv");
-        let told = told.unwrap();
-        let row = told.programs[0].miss_curve.points()[0];
+        let table = from_csv("program,llc_kib,ipc,llc_apki,llc_mpki\nx,512,1,9,5\n", "s.csv");
+        let table = table.unwrap();
+        let row = table.programs[0].miss_curve.points()[0];
         assert_eq!((row.demand_misses, row.reads, row.writes), (5.0, 5.0, 0.0));
         expect![[r#"
             [
@@ -362,7 +362,7 @@ mod tests {
                 "s.csv has no column dram_write_lines_pki: assumed that nothing is written to memory",
             ]
         "#]]
-        .assert_debug_eq(&told.notes);
+        .assert_debug_eq(&table.notes);
     }
 
     /// The shipped table without a column.
@@ -402,8 +402,8 @@ mod tests {
             let text = format!(
                 "program,llc_kib,ipc,llc_apki,llc_mpki,dram_gbs\nx,512,1,9,5,{gbs}\nx,1024,1,9,5,\n"
             );
-            let told = from_csv(&text, "s.csv").unwrap();
-            let asks = told.programs[0].miss_curve_for(4.0, peak);
+            let table = from_csv(&text, "s.csv").unwrap();
+            let asks = table.programs[0].miss_curve_for(4.0, peak);
             [asks.uncached(), &asks.points()[0], &asks.points()[1]].map(|row| row.writes)
         };
         // 5 lines in 250 ns are 1.28 GB/s; 10 lines are twice that. A row without bandwidth uses that of the next row.

@@ -17,9 +17,9 @@ fn domain(cache: f64) -> CacheDomain {
 
 fn shipped() -> Vec<(String, CpiModel)> {
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
-    let habits = Calibration::default().parameters(4.0);
+    let parameters = Calibration::default().parameters(4.0);
     let of = |its: program_table::TableProgram| {
-        let model = CpiModel::of(&its.miss_curve, MIB, &domain(MIB).channel, habits);
+        let model = CpiModel::of(&its.miss_curve, MIB, &domain(MIB).channel, parameters);
         (its.name, model.unwrap())
     };
     from_csv(solo, "solo.csv").unwrap().programs.into_iter().map(of).collect()
@@ -56,11 +56,11 @@ fn split(names: &[&str], sites: &[LlcDomain]) -> String {
         names.iter().map(|name| &all.iter().find(|(known, _)| known == name).unwrap().1).collect();
     let domains: Vec<CacheDomain> = sites.iter().map(|_| domain(MIB)).collect();
     let split = best_placement(&guests(&chosen, &domains), sites, &domains).unwrap();
-    let who = |idx: usize| {
+    let members = |idx: usize| {
         let there = names.iter().zip(&split.domains).filter(|(_, at)| **at == idx);
         there.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
     };
-    let groups: Vec<String> = (0..sites.len()).map(who).collect();
+    let groups: Vec<String> = (0..sites.len()).map(members).collect();
     format!("{} ({:?})", groups.join(" | "), split.method)
 }
 
@@ -133,15 +133,15 @@ fn domains_of_one_node_slow_each_other_down() {
 
 /// The placement of programs of the shipped table on the LLC domains of a machine.
 fn place_on(machine: &str, names: &[&str]) -> (ProgramPlacement, Vec<String>) {
-    let mut cast = ProgramSet::default();
+    let mut programs = ProgramSet::default();
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
-    cast.add_table(solo, "solo.csv").unwrap();
+    programs.add_table(solo, "solo.csv").unwrap();
     let machine = topology::file::parse_toml(machine, "machine.toml").unwrap();
-    let there = llc_domains(&machine, cast.ghz).unwrap();
-    let stage = PredictionSetup::new(there, 2, &cast, Calibration::default());
-    let guest = |name: &&str| stage.placeable(&cast, name).unwrap().unwrap();
+    let there = llc_domains(&machine, programs.ghz).unwrap();
+    let setup = PredictionSetup::new(there, 2, &programs, Calibration::default());
+    let guest = |name: &&str| setup.placeable(&programs, name).unwrap().unwrap();
     let guests: Vec<PlaceableProgram> = names.iter().map(guest).collect();
-    (best_placement(&guests, &stage.sites, &stage.domains).unwrap(), stage.notes)
+    (best_placement(&guests, &setup.sites, &setup.domains).unwrap(), setup.notes)
 }
 
 /// Two domains with separate memories: cache sizes in MiB, and further keys of their cores.
@@ -224,12 +224,12 @@ fn equal_domains_have_no_note_on_the_reference() {
 fn beside_a_hog_a_larger_cache_slows_no_program_down() {
     // Relative to each program alone at the measured sizes; the error of stream itself is 2.6 %.
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
-    let (channel, habits) = (domain(MIB).channel, Calibration::default().parameters(4.0));
+    let (channel, parameters) = (domain(MIB).channel, Calibration::default().parameters(4.0));
     let predicted = from_csv(solo, "solo.csv").unwrap();
     let takes = |kib: f64, idx: usize| {
         let of = |idx: usize| {
             let character = &predicted.programs[idx].miss_curve;
-            CpiModel::of(character, kib * 1024.0, &channel, habits).unwrap()
+            CpiModel::of(character, kib * 1024.0, &channel, parameters).unwrap()
         };
         let both = [of(idx), of(5)];
         predict_together(&[&both[0], &both[1]], &domain(kib * 1024.0))[0].ns_per_1000

@@ -38,12 +38,7 @@ impl Trial {
     /// The error line of a rejected command. The path of the folder is replaced by FOLDER.
     fn rejection(&self, args: &[&str]) -> String {
         let before = self.listing();
-        let output = self.run(args);
-        let stderr = tool::text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
-        assert!(stderr.starts_with("evenkeel: "), "{args:?}: {stderr}");
-        assert_eq!(tool::text(&output.stdout), "", "{args:?}");
+        let stderr = tool::rejection(tool::command(args).current_dir(self.folder.path()));
         assert_eq!(self.listing(), before, "{args:?}: a job was started or a file created");
         stderr.replace(&self.folder.path().display().to_string(), "FOLDER")
     }
@@ -68,15 +63,24 @@ fn toml(lines: &str, expected: Expect) {
     expected.assert_eq(&trial.rejection(&["run", "w.toml"]));
 }
 
-/// The same for a job with these lines.
-fn job(lines: &str, expected: Expect) {
-    toml(&format!("[[job]]\n{lines}\n"), expected);
+/// Checks the rejections of jobs. Each case is the lines of a job, separated by ` | `, above its error.
+fn jobs(expected: Expect) {
+    let with_job = |lines: &str| format!("{MARK}[[job]]\n{}\n", lines.replace(" | ", "\n"));
+    check_cases(&expected, "w.toml", with_job);
 }
 
-fn classic(line: &str, expected: Expect) {
-    let trial = Trial::new();
-    trial.write("w.txt", format!("0 - /usr/bin/touch started\n{line}\n"));
-    expected.assert_eq(&trial.rejection(&["run", "w.txt"]));
+/// Checks the rejections of lines of a classic workload, each above its error.
+fn classic(expected: Expect) {
+    check_cases(&expected, "w.txt", |line| format!("0 - /usr/bin/touch started\n{line}\n"));
+}
+
+/// Runs a workload for each case.
+fn check_cases(expected: &Expect, file: &str, workload: impl Fn(&str) -> String) {
+    tool::check_cases(expected, |case| {
+        let trial = Trial::new();
+        trial.write(file, workload(case));
+        trial.rejection(&["run", file])
+    });
 }
 
 /// The error line of a valid workload that runs with these arguments.
@@ -131,80 +135,46 @@ fn a_binary_or_missing_file_is_rejected() {
 
 #[test]
 fn unknown_keys_are_rejected_with_the_nearest_known_one() {
-    job(
-        "comand = [\"true\"]",
-        expect![[r#"
-        evenkeel: w.toml:5:1: unknown key "comand" in a job; did you mean "command"?
-    "#]],
-    );
-    job(
-        "command = [\"true\"]\nthread = 2",
-        expect![[r#"
-        evenkeel: w.toml:6:1: unknown key "thread" in a job; did you mean "threads"?
-    "#]],
-    );
+    jobs(expect![[r#"
+        comand = ["true"]
+            evenkeel: w.toml:5:1: unknown key "comand" in a job; did you mean "command"?
+        command = ["true"] | thread = 2
+            evenkeel: w.toml:6:1: unknown key "thread" in a job; did you mean "threads"?
+    "#]]);
 }
 
 #[test]
 fn negative_and_huge_times_are_rejected() {
-    job(
-        "command = [\"true\"]\nstart = -1",
-        expect![[r#"
-        evenkeel: w.toml:6:9: start is -1, and times cannot be negative; write 0 or more
-    "#]],
-    );
-    job(
-        "command = [\"true\"]\nstart = 1e30",
-        expect![[r#"
+    jobs(expect![[r#"
+        command = ["true"] | start = -1
+            evenkeel: w.toml:6:9: start is -1, and times cannot be negative; write 0 or more
+        command = ["true"] | start = 1e30
             evenkeel: w.toml:6:9: start is 1e30, more than 366 days; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
-        "#]],
-    );
-    job(
-        "command = [\"true\"]\nstart = 99999999999",
-        expect![[r#"
-        evenkeel: w.toml:6:9: start is 99999999999, more than 366 days; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
-    "#]],
-    );
-    job(
-        "command = [\"true\"]\nstop_after = \"0s\"",
-        expect![[r#"
-        evenkeel: w.toml:6:14: stop_after must be longer than 0
-    "#]],
-    );
-    classic(
-        "-1 3 /bin/true",
-        expect![[r#"
-        evenkeel: w.txt:2:1: start is -1, and times cannot be negative; write 0 or more
-    "#]],
-    );
+        command = ["true"] | start = 99999999999
+            evenkeel: w.toml:6:9: start is 99999999999, more than 366 days; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
+        command = ["true"] | stop_after = "0s"
+            evenkeel: w.toml:6:14: stop_after must be longer than 0
+    "#]]);
+    classic(expect![[r#"
+        -1 3 /bin/true
+            evenkeel: w.txt:2:1: start is -1, and times cannot be negative; write 0 or more
+    "#]]);
 }
 
 #[test]
 fn a_missing_or_not_executable_program_is_rejected() {
-    job(
-        "command = [\"no-such-program-at-all\"]",
-        expect![[r#"
-        evenkeel: w.toml:4: job no-such-program-at-all: program no-such-program-at-all is not in PATH
-    "#]],
-    );
-    job(
-        "command = [\"./no-such-program\"]",
-        expect![[r#"
-        evenkeel: w.toml:4: job no-such-program: program FOLDER/./no-such-program: No such file or directory
-    "#]],
-    );
-    job(
-        "command = [\"/nowhere/program\"]",
-        expect![[r#"
-        evenkeel: w.toml:4: job program: program /nowhere/program: No such file or directory
-    "#]],
-    );
-    classic(
-        "0 3 /nowhere/program",
-        expect![[r#"
-        evenkeel: w.txt:2: job program: program /nowhere/program: No such file or directory
-    "#]],
-    );
+    jobs(expect![[r#"
+        command = ["no-such-program-at-all"]
+            evenkeel: w.toml:4: job no-such-program-at-all: program no-such-program-at-all is not in PATH
+        command = ["./no-such-program"]
+            evenkeel: w.toml:4: job no-such-program: program FOLDER/./no-such-program: No such file or directory
+        command = ["/nowhere/program"]
+            evenkeel: w.toml:4: job program: program /nowhere/program: No such file or directory
+    "#]]);
+    classic(expect![[r#"
+        0 3 /nowhere/program
+            evenkeel: w.txt:2: job program: program /nowhere/program: No such file or directory
+    "#]]);
     let trial = Trial::new();
     trial.write("data", "no program\n");
     trial.write("w.toml", format!("{MARK}[[job]]\ncommand = [\"./data\"]\n"));
@@ -216,136 +186,72 @@ fn a_missing_or_not_executable_program_is_rejected() {
 
 #[test]
 fn a_missing_working_directory_or_input_is_rejected() {
-    job(
-        "command = [\"true\"]\ndir = \"nowhere\"",
-        expect![[r#"
-        evenkeel: w.toml:4: job true: working directory FOLDER/nowhere does not exist: make it
-    "#]],
-    );
-    job(
-        "command = [\"true\"]\ninput = \"nowhere\"",
-        expect![[r#"
-        evenkeel: w.toml:4: job true: input FOLDER/nowhere: No such file or directory
-    "#]],
-    );
-    job(
-        "command = [\"true\"]\noutput = \"nowhere/out\"",
-        expect![[r#"
+    jobs(expect![[r#"
+        command = ["true"] | dir = "nowhere"
+            evenkeel: w.toml:4: job true: working directory FOLDER/nowhere does not exist: make it
+        command = ["true"] | input = "nowhere"
+            evenkeel: w.toml:4: job true: input FOLDER/nowhere: No such file or directory
+        command = ["true"] | output = "nowhere/out"
             evenkeel: w.toml:4: job true: output FOLDER/nowhere/out cannot be written: its directory FOLDER/nowhere does not exist: make it
-        "#]],
-    );
+    "#]]);
 }
 
 #[test]
 fn duplicate_names_are_rejected() {
-    job(
-        "name = \"mark\"\ncommand = [\"true\"]",
-        expect![[r#"
+    jobs(expect![[r#"
+        name = "mark" | command = ["true"]
             evenkeel: w.toml:5:8: the name "mark" is already used in line 2; rename one
-        "#]],
-    );
+    "#]]);
 }
 
 #[test]
 fn classes_counts_and_threads_out_of_range_are_rejected() {
-    job(
-        "command = [\"true\"]\nclass = 16",
-        expect![[r#"
-        evenkeel: w.toml:6:9: class 16 is out of range; classes are integers from 0 to 15
-    "#]],
-    );
-    job(
-        "command = [\"true\"]\nclass = -1",
-        expect![[r#"
-        evenkeel: w.toml:6:9: class -1 is out of range; classes are integers from 0 to 15
-    "#]],
-    );
-    job(
-        "command = [\"true\"]\ncopies = 0",
-        expect![[r#"
-        evenkeel: w.toml:6:10: copies is 0, which is out of range; write 1 to 100000
-    "#]],
-    );
-    job(
-        "command = [\"true\"]\ncopies = 1000000",
-        expect![[r#"
-        evenkeel: w.toml:6:10: copies is 1000000, which is out of range; write 1 to 100000
-    "#]],
-    );
-    job(
-        "command = [\"true\"]\nthreads = 0",
-        expect![[r#"
-        evenkeel: w.toml:6:11: threads is 0, which is out of range; write 1 to 65536
-    "#]],
-    );
-    classic(
-        "0 16 /bin/true",
-        expect![[r#"
-        evenkeel: w.txt:2:3: class 16 is out of range; classes are integers from 0 to 15
-    "#]],
-    );
+    jobs(expect![[r#"
+        command = ["true"] | class = 16
+            evenkeel: w.toml:6:9: class 16 is out of range; classes are integers from 0 to 15
+        command = ["true"] | class = -1
+            evenkeel: w.toml:6:9: class -1 is out of range; classes are integers from 0 to 15
+        command = ["true"] | copies = 0
+            evenkeel: w.toml:6:10: copies is 0, which is out of range; write 1 to 100000
+        command = ["true"] | copies = 1000000
+            evenkeel: w.toml:6:10: copies is 1000000, which is out of range; write 1 to 100000
+        command = ["true"] | threads = 0
+            evenkeel: w.toml:6:11: threads is 0, which is out of range; write 1 to 65536
+    "#]]);
+    classic(expect![[r#"
+        0 16 /bin/true
+            evenkeel: w.txt:2:3: class 16 is out of range; classes are integers from 0 to 15
+    "#]]);
 }
 
 #[test]
 fn a_job_without_a_command_or_with_two_is_rejected() {
-    job(
-        "class = 1",
-        expect![[r#"
-        evenkeel: w.toml:4:1: the job has no command; add command = ["program", "argument"], shell or load
-    "#]],
-    );
-    job(
-        "command = [\"true\"]\nload = \"hog\"",
-        expect![[r#"
-        evenkeel: w.toml:6:8: command and load in one job; keep one, or make two jobs
-    "#]],
-    );
-    job(
-        "command = []",
-        expect![[r#"
-        evenkeel: w.toml:5:11: command is empty; write the program and its arguments
-    "#]],
-    );
-    job(
-        "load = \"hog --fro 5s\"",
-        expect![[r#"
-        evenkeel: w.toml:4: job "hog": unexpected argument '--fro' found
-    "#]],
-    );
-    job(
-        "load = \"pig\"",
-        expect![[r#"
-        evenkeel: w.toml:5:8: there is no built-in program "pig"; known are hog, compute, rows, columns, sleep, fork, phases
-    "#]],
-    );
+    jobs(expect![[r#"
+        class = 1
+            evenkeel: w.toml:4:1: the job has no command; add command = ["program", "argument"], shell or load
+        command = ["true"] | load = "hog"
+            evenkeel: w.toml:6:8: command and load in one job; keep one, or make two jobs
+        command = []
+            evenkeel: w.toml:5:11: command is empty; write the program and its arguments
+        load = "hog --fro 5s"
+            evenkeel: w.toml:4: job "hog": unexpected argument '--fro' found
+        load = "pig"
+            evenkeel: w.toml:5:8: there is no built-in program "pig"; known are hog, compute, rows, columns, sleep, fork, phases
+    "#]]);
 }
 
 #[test]
 fn arguments_that_a_built_in_program_rejects_are_rejected_before_any_job_starts() {
-    job(
-        "load = \"hog --size 1\"",
-        expect![[r#"
-        evenkeel: w.toml:4: job "hog": --size 1 B is less than a line of 64 B per thread (1)
-    "#]],
-    );
-    job(
-        "load = \"hog --threads 4096 --size 1K\"",
-        expect![[r#"
-        evenkeel: w.toml:4: job "hog": --size 1.0 KiB is less than a line of 64 B per thread (4096)
-    "#]],
-    );
-    job(
-        "load = \"phases hog:1s --size 0\"",
-        expect![[r#"
-        evenkeel: w.toml:4: job "phases": --size 0 B is less than a line of 64 B per thread (1)
-    "#]],
-    );
-    job(
-        "load = \"hog --help\"",
-        expect![[r#"
-        evenkeel: w.toml:4: job "hog": --help would only print help; remove it
-    "#]],
-    );
+    jobs(expect![[r#"
+        load = "hog --size 1"
+            evenkeel: w.toml:4: job "hog": --size 1 B is less than a line of 64 B per thread (1)
+        load = "hog --threads 4096 --size 1K"
+            evenkeel: w.toml:4: job "hog": --size 1.0 KiB is less than a line of 64 B per thread (4096)
+        load = "phases hog:1s --size 0"
+            evenkeel: w.toml:4: job "phases": --size 0 B is less than a line of 64 B per thread (1)
+        load = "hog --help"
+            evenkeel: w.toml:4: job "hog": --help would only print help; remove it
+    "#]]);
 }
 
 #[test]

@@ -148,11 +148,11 @@ impl ToyMachine {
 
 impl ToyJob {
     fn new(idx: usize, name: &str, keys: &[&str]) -> Self {
-        let key = |wanted: &str| {
+        let key = |name: &str| {
             let pairs = keys.iter().filter_map(|pair| pair.split_once('='));
-            pairs.filter(|(key, _)| *key == wanted).map(|(_, value)| value).next()
+            pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
         };
-        let number = |wanted| key(wanted).map_or(0, |text| text.parse().expect("a number"));
+        let number = |name| key(name).map_or(0, |text| text.parse().expect("a number"));
         let job = Job {
             start: Nanos::from_millis(number("from")),
             class: key("class").and_then(|text| Class::new(text.parse().expect("a class"))),

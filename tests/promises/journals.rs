@@ -184,12 +184,7 @@ fn explain_answers_an_unknown_job_with_the_nearest_name() {
         ("lang", "evenkeel: the journal has no job \"lang\": did you mean \"long\"?\n"),
         ("zzz", "evenkeel: the journal has no job \"zzz\": it has 6 jobs\n"),
     ] {
-        let output = tool::run(&["explain", &path, "--job", name]);
-        assert_eq!(output.status.code(), Some(2));
-        assert_eq!(
-            (tool::text(&output.stdout).as_str(), tool::text(&output.stderr).as_str()),
-            ("", line)
-        );
+        assert_eq!(tool::rejection(&mut tool::command(&["explain", &path, "--job", name])), line);
     }
 }
 
@@ -201,10 +196,7 @@ fn a_file_that_is_not_a_journal_is_one_line_and_status_2() {
     let file = file.display().to_string();
     for command in ["explain", "report", "replay"] {
         for path in [file.as_str(), "/nonexistent", "/dev/null"] {
-            let output = tool::run(&[command, path]);
-            assert_eq!(output.status.code(), Some(2), "{command} {path}");
-            let error = tool::text(&output.stderr);
-            assert!(error.starts_with("evenkeel: ") && error.lines().count() == 1, "{error}");
+            let error = tool::rejection(&mut tool::command(&[command, path]));
             assert!(error.contains(path), "{error}");
         }
     }
@@ -225,8 +217,7 @@ fn replay_prints_and_records_that_it_is_open_loop() {
     let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("were not carried out"), "{text}");
     // A journal is never overwritten.
-    let again = tool::run(&["replay", &path, "--out", &out_text]);
-    assert_eq!(again.status.code(), Some(2));
+    tool::rejection(&mut tool::command(&["replay", &path, "--out", &out_text]));
 }
 
 #[test]

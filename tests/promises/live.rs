@@ -1,7 +1,7 @@
 //! Live runs: real programs are bound before their first instruction, sampled, migrated and ended.
 //!
-//! No test depends on elapsed time: each takes turns until its condition holds, and fails after [`live_run`]'s upper
-//! bound of turns.
+//! No test depends on elapsed time: each continues until its condition holds, and fails after the
+//! upper bound of turns in [`live_run`].
 
 pub mod cgroups;
 mod exits;

@@ -65,9 +65,6 @@ fn check_printed(name: &str, root: &Path) {
 #[test]
 fn invalid_machines_are_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
-    let check = |args: &[&str], expected: expect_test::Expect| {
-        expected.assert_eq(&tool::rejection(tool::command(args).current_dir(folder.path())));
-    };
     let write =
         |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
     fs::create_dir(folder.path().join("empty")).expect("made");
@@ -76,60 +73,30 @@ fn invalid_machines_are_rejected() {
         "format_version = 1\nnodes = [\n  { id = 0, cpus = \"0\" },\n  { id = 1, cpus = \"0\" },\n]\ncpus = [{ id = 0 }]\n",
     );
     write("typo.toml", "format_version = 1\ncpus = [\n  { id = 0, onlin = true },\n]\n");
-    check(
-        &["machine", "--root", "nowhere"],
-        expect_test::expect![[r#"
-        evenkeel: nowhere is not a folder; name one that contains sys and proc of a machine
-    "#]],
-    );
-    check(
-        &["machine", "--root", "empty"],
-        expect_test::expect![[r#"
-        evenkeel: empty has neither sys/devices/system/cpu nor proc/cpuinfo; name a folder that contains sys and proc of a machine
-    "#]],
-    );
-    check(
-        &["machine", "--root", "typo.toml"],
-        expect_test::expect![[r#"
-        evenkeel: typo.toml is not a folder; name one that contains sys and proc of a machine
-    "#]],
-    );
-    check(
-        &["machine", "--synthetic", "nodes=2 cors=4"],
-        expect_test::expect![[r#"
-        evenkeel: --synthetic: unknown key "cors"; did you mean "cores"?
-    "#]],
-    );
-    check(
-        &["machine", "--synthetic", "nodes=0"],
-        expect_test::expect![[r#"
-        evenkeel: --synthetic: nodes=0: write an integer from 1 to 1024
-    "#]],
-    );
-    check(
-        &["machine", "--file", "twice.toml"],
-        expect_test::expect![[r#"
+    let expected = expect_test::expect![[r#"
+        machine | --root | nowhere
+            evenkeel: nowhere is not a folder; name one that contains sys and proc of a machine
+        machine | --root | empty
+            evenkeel: empty has neither sys/devices/system/cpu nor proc/cpuinfo; name a folder that contains sys and proc of a machine
+        machine | --root | typo.toml
+            evenkeel: typo.toml is not a folder; name one that contains sys and proc of a machine
+        machine | --synthetic | nodes=2 cors=4
+            evenkeel: --synthetic: unknown key "cors"; did you mean "cores"?
+        machine | --synthetic | nodes=0
+            evenkeel: --synthetic: nodes=0: write an integer from 1 to 1024
+        machine | --file | twice.toml
             evenkeel: twice.toml:4:20: cpus: cpu0 belongs to node0 and to node1
-        "#]],
-    );
-    check(
-        &["machine", "--file", "typo.toml"],
-        expect_test::expect![[r#"
-        evenkeel: typo.toml:3:13: unknown key "onlin"; did you mean "online"?
-    "#]],
-    );
-    check(
-        &["machine", "--file", "none.toml"],
-        expect_test::expect![[r#"
+        machine | --file | typo.toml
+            evenkeel: typo.toml:3:13: unknown key "onlin"; did you mean "online"?
+        machine | --file | none.toml
             evenkeel: cannot read the machine file none.toml: No such file or directory (os error 2)
-        "#]],
-    );
-    check(
-        &["machine", "--json", "--toml"],
-        expect_test::expect![[r#"
-        evenkeel: the argument '--json' cannot be used with '--toml'; see evenkeel --help
-    "#]],
-    );
+        machine | --json | --toml
+            evenkeel: the argument '--json' cannot be used with '--toml'; see evenkeel --help
+    "#]];
+    tool::check_cases(&expected, |case| {
+        let args: Vec<&str> = case.split(" | ").collect();
+        tool::rejection(tool::command(&args).current_dir(folder.path()))
+    });
 }
 
 #[test]

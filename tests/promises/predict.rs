@@ -245,163 +245,95 @@ fn a_small_program_in_a_large_cache_is_not_slowed_down() {
     }
 }
 
-/// Checks the error line. Paths of temporary folders are replaced by FOLDER.
-fn check_rejected(args: &[&str], expected: Expect) {
+/// The error line. Paths of temporary folders are replaced by FOLDER.
+fn rejection(args: &[&str]) -> String {
     let line = tool::rejection(&mut command(args));
     let folder = std::env::temp_dir().display().to_string();
     let line = line.split(' ').map(|word| match word.strip_prefix(&folder) {
         Some(rest) => format!("FOLDER/{}", rest.rsplit('/').next().unwrap_or(rest)),
         None => word.to_owned(),
     });
-    expected.assert_eq(&line.collect::<Vec<_>>().join(" "));
+    line.collect::<Vec<_>>().join(" ")
 }
 
-fn check_table(from: &str, to: &str, expected: Expect) {
-    let (_folder, solo) = changed(SOLO, from, to);
-    check_rejected(&["--machine", PAIR, "--programs", &solo, "xz"], expected);
-}
-
-fn check_machine(from: &str, to: &str, expected: Expect) {
-    let (_folder, machine) = changed(PAIR, from, to);
-    check_rejected(&["--machine", &machine, "--programs", SOLO, "xz"], expected);
+/// Checks the rejections of a shipped file after a replacement, which is a case `FROM => TO`.
+fn check_changed(file: &str, expected: Expect) {
+    tool::check_cases(&expected, |case| {
+        let (from, to) = case.split_once(" =>").expect("FROM => TO");
+        let (_folder, path) = changed(file, from, to.trim());
+        let (machine, table) = if file == PAIR { (&*path, SOLO) } else { (PAIR, &*path) };
+        rejection(&["--machine", machine, "--programs", table, "xz"])
+    });
 }
 
 #[test]
 fn invalid_program_tables_are_rejected_with_their_position() {
-    check_table(
-        "bzip2,512,1207101,1261092,0.9572",
-        "bzip2,512,1207101,1261092,fast",
+    check_changed(
+        SOLO,
         expect![[r#"
+        bzip2,512,1207101,1261092,0.9572 => bzip2,512,1207101,1261092,fast
             evenkeel: FOLDER/solo.csv:19:27: ipc is "fast"; write a number from 0
-        "#]],
-    );
-    check_table(
-        "perl,128,1445782,1140116,1.2681",
-        "perl,128,1445782,1140116,0",
-        expect![[r#"
+        perl,128,1445782,1140116,1.2681 => perl,128,1445782,1140116,0
             evenkeel: FOLDER/solo.csv:22:26: the value is 0; write instructions per cycle
-        "#]],
-    );
-    check_table(
-        "llc_mpki",
-        "llc_misses",
-        expect![[r#"
-        evenkeel: FOLDER/solo.csv:1:1: there is no column "llc_mpki"; the columns are program, llc_kib, instructions, cycles, ipc, demand_apki, demand_mpki, llc_apki, llc_misses, llc_writeback_pki, dram_read_lines_pki, dram_write_lines_pki, dram_gbs
-    "#]],
-    );
-    check_table(
-        "5.0261",
-        "7.0261",
-        expect![[r#"
-        evenkeel: FOLDER/solo.csv:7:1: program xz: misses rise from 512 KiB to 1024 KiB of cache
-    "#]],
-    );
-    check_table(
-        "xz,256,",
-        "xz,512,",
-        expect![[r#"
-        evenkeel: FOLDER/solo.csv:7:1: program xz: 512 KiB is defined twice
-    "#]],
-    );
-    check_table(
-        "xz,128,535532,",
-        "xz,128,",
-        expect![[r#"
-        evenkeel: FOLDER/solo.csv:7:1: 12 cells, 13 in the header
+        llc_mpki => llc_misses
+            evenkeel: FOLDER/solo.csv:1:1: there is no column "llc_mpki"; the columns are program, llc_kib, instructions, cycles, ipc, demand_apki, demand_mpki, llc_apki, llc_misses, llc_writeback_pki, dram_read_lines_pki, dram_write_lines_pki, dram_gbs
+        5.0261 => 7.0261
+            evenkeel: FOLDER/solo.csv:7:1: program xz: misses rise from 512 KiB to 1024 KiB of cache
+        xz,256, => xz,512,
+            evenkeel: FOLDER/solo.csv:7:1: program xz: 512 KiB is defined twice
+        xz,128,535532, => xz,128,
+            evenkeel: FOLDER/solo.csv:7:1: 12 cells, 13 in the header
     "#]],
     );
 }
 
 #[test]
 fn invalid_machine_files_are_rejected() {
-    check_machine(
-        "llcs = [",
-        "# llcs = [",
+    check_changed(
+        PAIR,
         expect![[r#"
-        evenkeel: FOLDER/corun-pair.toml: the machine has no last-level cache; write llcs = [{ id = 0, cpus = "0-1", node = 0, size_bytes = 1048576 }]
-    "#]],
-    );
-    check_machine(
-        ", bandwidth = { bytes_per_s = 12800000000, source = \"assumed\" }",
-        "",
-        expect![[r#"
+        llcs = [ => # llcs = [
+            evenkeel: FOLDER/corun-pair.toml: the machine has no last-level cache; write llcs = [{ id = 0, cpus = "0-1", node = 0, size_bytes = 1048576 }]
+        , bandwidth = { bytes_per_s = 12800000000, source = "assumed" } =>
             evenkeel: FOLDER/corun-pair.toml: the machine has no bandwidth for the memory of the last-level cache 0; write accesses = [{ from_node = 0, to_node = 0, bandwidth = { bytes_per_s = 12800000000, source = "assumed" } }]
-        "#]],
-    );
-    check_machine(
-        "size_bytes = 1048576, ",
-        "",
-        expect![[r#"
-        evenkeel: FOLDER/corun-pair.toml: the last-level cache 0 has no size; write size_bytes
-    "#]],
-    );
-    check_machine(
-        "bytes_per_s = 12800000000",
-        "bytes_per_s = 12.8e9",
-        expect![[r#"
-        evenkeel: FOLDER/corun-pair.toml:12:105: bytes_per_s: must be an integer from 0, not a decimal number
+        size_bytes = 1048576,  =>
+            evenkeel: FOLDER/corun-pair.toml: the last-level cache 0 has no size; write size_bytes
+        bytes_per_s = 12800000000 => bytes_per_s = 12.8e9
+            evenkeel: FOLDER/corun-pair.toml:12:105: bytes_per_s: must be an integer from 0, not a decimal number
     "#]],
     );
 }
 
 #[test]
 fn invalid_arguments_are_rejected() {
-    let check = |more: &[&str], expected: Expect| {
-        check_rejected(&[&["--machine", PAIR, "--programs", SOLO], more].concat(), expected);
-    };
-    check(
-        &["steam"],
-        expect![[r#"
-        evenkeel: no file contains a program "steam"; did you mean "stream"?
-    "#]],
-    );
-    check(
-        &["qqq"],
-        expect![[r#"
-        evenkeel: no file contains a program "qqq"; known are bwaindex, xz, hmmsim, bzip2, perl, stream
-    "#]],
-    );
-    check(
-        &["xz", "perl", "stream"],
-        expect![[r#"
-        evenkeel: 3 programs are more than the 2 CPUs of the first LLC domain; leave some out, or give more domains with --domains
-    "#]],
-    );
-    check(
-        &["xz", "perl", "stream", "--domains", "1"],
-        expect![[r#"
-        evenkeel: 3 programs are more than the 2 CPUs of 1 LLC domain
-    "#]],
-    );
-    check(
-        &["xz", "--domains", "0"],
-        expect![[r#"
-        evenkeel: invalid value '0' for '--domains <N>': write an integer from 1 to 1024; see evenkeel --help
-    "#]],
-    );
-    check(
-        &["xz", "--domains", "-1"],
-        expect![[r#"
-        evenkeel: invalid value '-1' for '--domains <N>': write an integer from 1 to 1024; see evenkeel --help
-    "#]],
-    );
-    check(
-        &[],
-        expect![[r#"
-        evenkeel: the following required arguments were not provided: (<NAME>...); see evenkeel --help
-    "#]],
-    );
-    check_rejected(
-        &["--machine", PAIR, "--programs", "nowhere.csv", "xz"],
-        expect![[r#"
+    let expected = expect![[r#"
+        predict steam
+            evenkeel: no file contains a program "steam"; did you mean "stream"?
+        predict qqq
+            evenkeel: no file contains a program "qqq"; known are bwaindex, xz, hmmsim, bzip2, perl, stream
+        predict xz perl stream
+            evenkeel: 3 programs are more than the 2 CPUs of the first LLC domain; leave some out, or give more domains with --domains
+        predict xz perl stream --domains 1
+            evenkeel: 3 programs are more than the 2 CPUs of 1 LLC domain
+        predict xz --domains 0
+            evenkeel: invalid value '0' for '--domains <N>': write an integer from 1 to 1024; see evenkeel --help
+        predict xz --domains -1
+            evenkeel: invalid value '-1' for '--domains <N>': write an integer from 1 to 1024; see evenkeel --help
+        predict
+            evenkeel: the following required arguments were not provided: (<NAME>...); see evenkeel --help
+    "#]];
+    tool::check_cases(&expected, |case| {
+        let names = case.split(' ').skip(1);
+        let args = ["--machine", PAIR, "--programs", SOLO].into_iter().chain(names);
+        rejection(&args.collect::<Vec<_>>())
+    });
+    expect![[r#"
         evenkeel: cannot read the programs file nowhere.csv: No such file or directory (os error 2)
-    "#]],
-    );
+    "#]]
+    .assert_eq(&rejection(&["--machine", PAIR, "--programs", "nowhere.csv", "xz"]));
     let twice = format!("{SOLO},{SOLO}");
-    check_rejected(
-        &["--machine", PAIR, "--programs", &twice, "xz"],
-        expect![[r#"
+    expect![[r#"
         evenkeel: program bwaindex is in workloads/data/corun/solo.csv and in workloads/data/corun/solo.csv; remove one of them
-    "#]],
-    );
+    "#]]
+    .assert_eq(&rejection(&["--machine", PAIR, "--programs", &twice, "xz"]));
 }

@@ -137,9 +137,7 @@ fn a_profile_is_written_and_found_by_its_program_which_gets_its_class() {
 fn a_profile_that_a_job_names_must_exist_and_be_valid() {
     let home = Home::new();
     home.write("w.toml", "[[job]]\nname = 'a'\ncommand = ['true']\nprofile = 'mine'\n");
-    let output = home.command(&["run", "w.toml"]).output().expect("it starts");
-    let stderr = tool::text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let stderr = tool::rejection(&mut home.command(&["run", "w.toml"]));
     assert!(
         stderr.contains("w.toml:1: job \"a\": there is no profile \"mine\"; create it"),
         "{stderr}"
@@ -147,10 +145,8 @@ fn a_profile_that_a_job_names_must_exist_and_be_valid() {
     assert!(stderr.contains("evenkeel profile --list prints the"), "{stderr}");
     home.write("broken.profile.toml", "name = 'x'\n[[phase]]\nshare = 'all'\n");
     home.write("w.toml", "[[job]]\ncommand = ['true']\nprofile = 'broken'\n");
-    let output = home.command(&["run", "w.toml"]).output().expect("it starts");
-    let stderr = tool::text(&output.stderr);
+    let stderr = tool::rejection(&mut home.command(&["run", "w.toml"]));
     assert!(stderr.contains("broken.profile.toml:3:9: share must be a number"), "{stderr}");
-    assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
     home.write("good.profile.toml", "name = 'x'\nclass = 9\n[[phase]]\n");
     home.write("w.toml", "[[job]]\ncommand = ['true']\nprofile = 'good'\n");
     let output = home.command(&["run", "w.toml", "--out", "out"]).output().expect("it starts");
@@ -197,11 +193,8 @@ fn usage_errors_are_one_line_and_nothing_runs() {
         (&["profile", "--output", "/nowhere/p.toml", "--", "true"], "cannot write /nowhere"),
         (&["profile", "--name", "a/b", "--", "true"], "not a valid profile name"),
     ] {
-        let output = home.command(args).output().expect("it starts");
-        let stderr = tool::text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
-        assert!(stderr.contains(word) && stderr.lines().count() == 1, "{args:?}: {stderr}");
-        assert!(output.stdout.is_empty());
+        let stderr = tool::rejection(&mut home.command(args));
+        assert!(stderr.contains(word), "{args:?}: {stderr}");
     }
 }
 
@@ -209,10 +202,8 @@ fn usage_errors_are_one_line_and_nothing_runs() {
 fn without_valgrind_the_error_names_the_package() {
     let home = Home::new();
     let mut command = home.command(&["profile", "--engine", "cache-model", "--", "/bin/true"]);
-    let output = command.env("PATH", "/nonexistent").output().expect("it starts");
-    let stderr = tool::text(&output.stderr);
-    assert!(stderr.contains("apt install valgrind") && stderr.lines().count() == 1, "{stderr}");
-    assert_eq!(output.status.code(), Some(2));
+    let stderr = tool::rejection(command.env("PATH", "/nonexistent"));
+    assert!(stderr.contains("apt install valgrind"), "{stderr}");
 }
 
 #[test]
@@ -303,10 +294,7 @@ fn an_interrupt_ends_the_traced_program_and_reports_the_complete_windows() {
 #[test]
 fn the_charts_never_overwrite_the_profile() {
     let home = Home::new();
-    let mut command = home.command(&["profile", "--output", "p.html", "--", "true"]);
-    let output = command.current_dir(home.0.path()).output().expect("it starts");
-    let text = tool::text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{text}");
+    let text = tool::rejection(&mut home.command(&["profile", "--output", "p.html", "--", "true"]));
     assert!(text.contains("p.html") && text.contains("--no-html"), "{text}");
     assert!(!home.path("p.html").exists());
 }
@@ -315,9 +303,7 @@ fn the_charts_never_overwrite_the_profile() {
 fn options_of_the_cache_model_are_rejected_with_engine_counters() {
     for option in [["--llc", "4MiB"], ["--refs", "1M"], ["--cpi", "1.5"]] {
         let args = [&["profile", "--engine", "counters"], &option[..], &["--", "true"]].concat();
-        let output = Home::new().command(&args).output().expect("it starts");
-        let text = tool::text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{text}");
+        let text = tool::rejection(&mut Home::new().command(&args));
         assert!(text.contains(option[0]) && text.contains("cache-model"), "{text}");
     }
 }

@@ -99,9 +99,7 @@ fn the_files_are_written_to_the_given_folder() {
     assert!(
         std::fs::read_to_string(out.join("report.html")).expect("written").ends_with("</html>\n")
     );
-    let output = tool::run(&["report", &fixture(), "--out", "/proc/nowhere"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(tool::text(&output.stderr).lines().count(), 1);
+    tool::rejection(&mut tool::command(&["report", &fixture(), "--out", "/proc/nowhere"]));
 }
 
 #[test]

@@ -19,13 +19,13 @@ fn schema_errors(document: &Value) -> Vec<String> {
     tool::schema_errors("reproduce.schema.json", document)
 }
 
-const FIGURE: [&str; 6] = ["dfs", "--only", "fig-5.1", "--seeds", "2", "--quiet"];
+const EXPERIMENT: [&str; 6] = ["dfs", "--only", "fig-5.1", "--seeds", "2", "--quiet"];
 const DRAWN: [&str; 6] = ["divided", "--only", "fig-1,fig-6", "--draws", "4", "--quiet"];
 
 #[test]
 fn the_output_does_not_depend_on_the_number_of_parallel_runs() {
-    let one = reproduce(&[&FIGURE[..], &["--jobs", "1"]].concat());
-    assert_eq!(one, reproduce(&[&FIGURE[..], &["--jobs", "3"]].concat()));
+    let one = reproduce(&[&EXPERIMENT[..], &["--jobs", "1"]].concat());
+    assert_eq!(one, reproduce(&[&EXPERIMENT[..], &["--jobs", "3"]].concat()));
     let drawn = reproduce(&DRAWN);
     assert_eq!(drawn, reproduce(&DRAWN));
     for text in [one, drawn] {
@@ -53,7 +53,7 @@ fn the_json_has_the_command_that_prints_it_again() {
 
 #[test]
 fn values_have_units_and_intervals_and_published_columns_are_marked() {
-    let report = json(&FIGURE);
+    let report = json(&EXPERIMENT);
     let table = &report["experiments"][0]["tables"][0];
     let marks: Vec<bool> = table["columns"]
         .as_array()
@@ -77,7 +77,7 @@ fn values_have_units_and_intervals_and_published_columns_are_marked() {
 
 #[test]
 fn every_claim_has_a_verdict_for_both_readings() {
-    let report = json(&FIGURE);
+    let report = json(&EXPERIMENT);
     let claims = report["experiments"][0]["claims"].as_array().expect("claims");
     let n_of = |reading: &str| claims.iter().filter(|claim| claim["reading"] == reading).count();
     assert_eq!((n_of("paper"), n_of("ours"), n_of("either")), (9, 9, 0));

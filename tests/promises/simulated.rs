@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{JobId, Nanos, Rng};
 use engine::{Engine, RunError, Sink, TurnRecord};
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use host_sim::faults::Faults;
 use host_sim::kernel::KernelVersion;
 use host_sim::{SimHost, SimOptions};
@@ -218,10 +218,15 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-fn run(folder: &tempfile::TempDir, more: &[&str]) -> std::process::Output {
+fn command(folder: &tempfile::TempDir, more: &[&str]) -> std::process::Command {
     let args = ["run", "w.toml", "--host", "sim", "--machine", "m.toml", "--quiet"];
-    let args: Vec<&str> = args.iter().chain(more).copied().collect();
-    tool::command(&args).current_dir(folder.path()).output().expect("it starts")
+    let mut command = tool::command(&[&args, more].concat());
+    command.current_dir(folder.path());
+    command
+}
+
+fn run(folder: &tempfile::TempDir, more: &[&str]) -> std::process::Output {
+    command(folder, more).output().expect("it starts")
 }
 
 #[test]
@@ -314,151 +319,65 @@ fn the_oracle_explains_its_search_and_the_distance_to_the_lower_bound() {
     assert!(text.contains("above the lower bound of all placements"), "{text}");
 }
 
-/// Checks the error line after a change of one of the files, or with more arguments.
-fn check_rejected(change: (&str, &str, &str), more: &[&str], expected: Expect) {
-    let folder = folder();
-    let (file, from, to) = change;
-    if !file.is_empty() {
-        let path = folder.path().join(file);
-        let text = std::fs::read_to_string(&path).expect("it exists");
-        assert!(text.contains(from), "{from}");
-        std::fs::write(path, text.replacen(from, to, 1)).expect("written");
-    }
-    let output = run(&folder, &[&["--out", "out"], more].concat());
-    let line = tool::text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{line}");
-    assert_eq!(line.lines().count(), 1, "{line}");
-    assert!(!folder.path().join("out").exists(), "a run was started");
-    expected.assert_eq(line.trim_end());
-}
-
+/// A case is `OPTIONS`, `FILE: FROM => TO` or `OPTIONS ; FILE: FROM => TO`, where ` | ` is a line break.
 #[test]
 fn invalid_simulations_are_rejected_before_any_run() {
-    let none = ("", "", "");
-    check_rejected(
-        ("w.toml", "command = [\"hog\"]\nprofile = \"hog\"", "command = [\"other\"]"),
-        &[],
-        expect![[
-            r#"evenkeel: w.toml:2: job "hog": its program has no profile, and the simulator cannot run it: name one with profile = "NAME", or measure it with evenkeel profile"#
-        ]],
-    );
-    check_rejected(
-        ("hog.profile.toml", "instructions = 2000000000.0\n", ""),
-        &[],
-        expect![[
-            r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: it has no instructions, so its end is unknown; set instructions"#
-        ]],
-    );
-    check_rejected(
-        ("hog.profile.toml", "instructions = 2000000000.0", "instructions = 0.0"),
-        &[],
-        expect![[
-            r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: the phase has no instructions; remove the phase, or set instructions"#
-        ]],
-    );
-    check_rejected(
-        ("hog.profile.toml", "[30.0, 10.0]", "[10.0, 30.0]"),
-        &[],
-        expect![[
-            r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: misses rise from 1024 KiB to 16384 KiB of cache"#
-        ]],
-    );
-    check_rejected(
-        ("hog.profile.toml", "footprint_bytes = 1", "footprint_bytes = 99"),
-        &[],
-        expect![[
-            r#"evenkeel: w.toml:2: job "hog" needs 9.2 GiB of memory, the machine has 2.0 GiB"#
-        ]],
-    );
-    check_rejected(
-        ("w.toml", "class = 9", "restart = \"until-others-done\""),
-        &[],
-        expect![
-            "evenkeel: w.toml:2:1: every job is restarted until the others are done, so the run never ends; let one job end"
-        ],
-    );
-    check_rejected(
-        ("w.toml", "class = 9", "cpus = \"9\""),
-        &[],
-        expect![[r#"evenkeel: w.toml:2: job "hog": this machine has no CPUs 9: it has 0-3"#]],
-    );
-    check_rejected(
-        ("m.toml", "cpus = \"2-3\", node = 1", "cpus = \"\", node = 1"),
-        &[],
-        expect!["evenkeel: m.toml:7:84: cpus: llc1 has no CPU: remove the entry"],
-    );
-    check_rejected(
-        ("m.toml", "format_version = 1", "format_version = 1\nkernel = \"linux-3.0\""),
-        &[],
-        expect![[
-            r#"evenkeel: m.toml: there is no model of the kernel "linux-3.0": write linux-6.18, linux-4.2, linux-2.6.27"#
-        ]],
-    );
-    check_rejected(
-        ("hog.profile.toml", "instructions = 2000000000.0", "instructions = 9e17"),
-        &[],
-        expect![[
-            r#"evenkeel: w.toml:2: job "hog" would run 28 years alone on this machine: correct the values of its profile, or end the run earlier with --time-limit"#
-        ]],
-    );
-    check_rejected(
-        ("hog.profile.toml", "[30.0, 10.0]", "[1e300, 1e300]"),
-        &["--time-limit", "5s"],
-        expect![[
-            r#"evenkeel: w.toml:2: job "hog" would run longer than a million years alone on this machine: correct the values of its profile"#
-        ]],
-    );
-    check_rejected(
-        (
-            "hog.profile.toml",
-            "core_cycles_per_instruction = 0.5",
-            "core_cycles_per_instruction = 0",
-        ),
-        &[],
-        expect![[
-            r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: its core_cycles_per_instruction is 0: no core needs fewer than 0.05 cycles per instruction"#
-        ]],
-    );
-    check_rejected(
-        ("w.toml", "class = 9", "cpus = \"1-99\""),
-        &[],
-        expect![[r#"evenkeel: w.toml:2: job "hog": this machine has no CPUs 4-99: it has 0-3"#]],
-    );
-    check_rejected(
-        none,
-        &["--grace", "5s"],
-        expect!["evenkeel: --grace applies to live runs only; remove it or use --host live"],
-    );
-    check_rejected(
-        ("w.toml", "class = 9", "memory = \"bind:7\""),
-        &[],
-        expect![[
-            r#"evenkeel: w.toml:2: job "hog" names node7, which this machine does not have: it has nodes 0-1"#
-        ]],
-    );
-    check_rejected(
-        ("w.toml", "class = 9", "nodes = \"1,3\""),
-        &[],
-        expect![[
-            r#"evenkeel: w.toml:2: job "hog" names node3, which this machine does not have: it has nodes 0-1"#
-        ]],
-    );
-    check_rejected(
-        (
-            "m.toml",
-            "cpus = [{ id",
-            "accesses = [\n  { from_node = 0, to_node = 0, latency = { ns = 90, source = \"assumed\" } },\n  { from_node = 0, to_node = 1, latency = { ns = 30, source = \"assumed\" } },\n]\ncpus = [{ id",
-        ),
-        &[],
-        expect![
-            "evenkeel: m.toml:11:43: the access from node0 to node1 has a latency of 30 ns, less than the 90 ns of local memory"
-        ],
-    );
-    check_rejected(
-        none,
-        &["--kernel", "linux-2.6.27", "--numa-balancing", "on"],
-        expect![
-            "evenkeel: m.toml: linux-2.6.27 cannot balance between nodes (kernels since 3.13 can): remove numa_balancing"
-        ],
-    );
+    let expected = expect![[r#"
+        w.toml: command = ["hog"] | profile = "hog" => command = ["other"]
+            evenkeel: w.toml:2: job "hog": its program has no profile, and the simulator cannot run it: name one with profile = "NAME", or measure it with evenkeel profile
+        hog.profile.toml: instructions = 2000000000.0 |  =>
+            evenkeel: w.toml:2: job "hog": profile "hog", phase 1: it has no instructions, so its end is unknown; set instructions
+        hog.profile.toml: instructions = 2000000000.0 => instructions = 0.0
+            evenkeel: w.toml:2: job "hog": profile "hog", phase 1: the phase has no instructions; remove the phase, or set instructions
+        hog.profile.toml: [30.0, 10.0] => [10.0, 30.0]
+            evenkeel: w.toml:2: job "hog": profile "hog", phase 1: misses rise from 1024 KiB to 16384 KiB of cache
+        hog.profile.toml: footprint_bytes = 1 => footprint_bytes = 99
+            evenkeel: w.toml:2: job "hog" needs 9.2 GiB of memory, the machine has 2.0 GiB
+        w.toml: class = 9 => restart = "until-others-done"
+            evenkeel: w.toml:2:1: every job is restarted until the others are done, so the run never ends; let one job end
+        w.toml: class = 9 => cpus = "9"
+            evenkeel: w.toml:2: job "hog": this machine has no CPUs 9: it has 0-3
+        m.toml: cpus = "2-3", node = 1 => cpus = "", node = 1
+            evenkeel: m.toml:7:84: cpus: llc1 has no CPU: remove the entry
+        m.toml: format_version = 1 => format_version = 1 | kernel = "linux-3.0"
+            evenkeel: m.toml: there is no model of the kernel "linux-3.0": write linux-6.18, linux-4.2, linux-2.6.27
+        hog.profile.toml: instructions = 2000000000.0 => instructions = 9e17
+            evenkeel: w.toml:2: job "hog" would run 28 years alone on this machine: correct the values of its profile, or end the run earlier with --time-limit
+        --time-limit 5s ; hog.profile.toml: [30.0, 10.0] => [1e300, 1e300]
+            evenkeel: w.toml:2: job "hog" would run longer than a million years alone on this machine: correct the values of its profile
+        hog.profile.toml: core_cycles_per_instruction = 0.5 => core_cycles_per_instruction = 0
+            evenkeel: w.toml:2: job "hog": profile "hog", phase 1: its core_cycles_per_instruction is 0: no core needs fewer than 0.05 cycles per instruction
+        w.toml: class = 9 => cpus = "1-99"
+            evenkeel: w.toml:2: job "hog": this machine has no CPUs 4-99: it has 0-3
+        --grace 5s
+            evenkeel: --grace applies to live runs only; remove it or use --host live
+        w.toml: class = 9 => memory = "bind:7"
+            evenkeel: w.toml:2: job "hog" names node7, which this machine does not have: it has nodes 0-1
+        w.toml: class = 9 => nodes = "1,3"
+            evenkeel: w.toml:2: job "hog" names node3, which this machine does not have: it has nodes 0-1
+        m.toml: cpus = [{ id => accesses = [ |   { from_node = 0, to_node = 0, latency = { ns = 90, source = "assumed" } }, |   { from_node = 0, to_node = 1, latency = { ns = 30, source = "assumed" } }, | ] | cpus = [{ id
+            evenkeel: m.toml:11:43: the access from node0 to node1 has a latency of 30 ns, less than the 90 ns of local memory
+        --kernel linux-2.6.27 --numa-balancing on
+            evenkeel: m.toml: linux-2.6.27 cannot balance between nodes (kernels since 3.13 can): remove numa_balancing
+    "#]];
+    tool::check_cases(&expected, |case| {
+        let (options, change) = match case.split_once(" ; ") {
+            Some((options, change)) => (options, change),
+            None if case.starts_with("--") => (case, ""),
+            None => ("", case),
+        };
+        let folder = folder();
+        if let Some((file, replacement)) = change.split_once(": ") {
+            let (from, to) = replacement.split_once(" =>").expect("FROM => TO");
+            let path = folder.path().join(file);
+            let text = std::fs::read_to_string(&path).expect("it exists");
+            let (from, to) = (from.replace(" | ", "\n"), to.trim_start().replace(" | ", "\n"));
+            assert!(text.contains(&from), "{from}");
+            std::fs::write(path, text.replacen(&from, &to, 1)).expect("written");
+        }
+        let options: Vec<&str> = options.split_whitespace().chain(["--out", "out"]).collect();
+        let line = tool::rejection(&mut command(&folder, &options));
+        assert!(!folder.path().join("out").exists(), "a run was started");
+        line
+    });
 }

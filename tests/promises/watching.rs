@@ -331,7 +331,7 @@ fn an_empty_or_unknown_selection_is_rejected() {
     };
     check(&[], "no process is selected");
     check(&["--pid", "4194305"], "there is no process 4194305");
-    check(&["--user", "nobody-at-all"], "there is no user");
+    check(&["--user", "no-such-user"], "there is no user");
     check(&["--cgroup", "/no/such/group"], "there is no cgroup /no/such/group");
     check(&["--unit", "no-such-unit"], "no unit");
     check(&["--command", ""], "must not be empty");

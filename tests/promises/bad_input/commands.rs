@@ -79,7 +79,7 @@ fn loads_that_cannot_be_read_are_rejected_before_any_job_starts() {
     for args in [
         &["run", "w.toml", "--policy", policy][..],
         &["run", "w.toml", "--policy", "dfs[domains=core]", "--signal", "loads=bandwidth"],
-        &["watch", "--command", "nobody-at-all", "--policy", policy],
+        &["watch", "--command", "no-such-program", "--policy", policy],
     ] {
         let stderr = trial.rejection(args);
         assert!(

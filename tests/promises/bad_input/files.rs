@@ -9,66 +9,54 @@ use std::process::Command;
 
 use expect_test::{Expect, expect};
 
-use super::{MARK, Trial, job, toml};
+use super::{MARK, Trial, jobs, toml};
 use crate::tool;
 
 /// Contents of a user's file that must not change.
 const PRECIOUS: &str = "precious\n";
 
-/// Checks the rejection of a workload, and that the files beside it are unchanged.
-fn rejects_and_keeps_files(jobs: &str, expected: Expect) {
-    let trial = Trial::new();
-    trial.write("precious", PRECIOUS);
-    fs::create_dir(trial.path("sub")).expect("made");
-    symlink("precious", trial.path("link")).expect("linked");
-    let text = format!("{MARK}{jobs}");
-    trial.write("w.toml", &text);
-    expected.assert_eq(&trial.rejection(&["run", "w.toml"]));
-    assert_eq!(fs::read_to_string(trial.path("precious")).expect("the file exists"), PRECIOUS);
-    assert_eq!(fs::read_to_string(trial.path("w.toml")).expect("the file exists"), text);
+/// Checks rejections of jobs, and that the files beside the workload are unchanged. Each case is the lines of the jobs,
+/// separated by ` | `, or what `jobs` makes of it.
+fn reject_and_keep_files(expected: Expect, jobs: impl Fn(&str) -> String) {
+    tool::check_cases(&expected, |case| {
+        let trial = Trial::new();
+        trial.write("precious", PRECIOUS);
+        fs::create_dir(trial.path("sub")).expect("made");
+        symlink("precious", trial.path("link")).expect("linked");
+        let text = format!("{MARK}{}\n", jobs(case).replace(" | ", "\n"));
+        trial.write("w.toml", &text);
+        let rejection = trial.rejection(&["run", "w.toml"]);
+        let read = |name: &str| fs::read_to_string(trial.path(name)).expect("the file exists");
+        assert_eq!((read("precious").as_str(), read("w.toml")), (PRECIOUS, text));
+        rejection
+    });
 }
 
 #[test]
 fn a_job_that_would_truncate_its_own_input_is_rejected() {
-    for (input, output) in
-        [("precious", "precious"), ("precious", "./precious"), ("precious", "link")]
-    {
-        let trial = Trial::new();
-        trial.write("precious", PRECIOUS);
-        symlink("precious", trial.path("link")).expect("linked");
-        let lines = format!("command = [\"sort\"]\ninput = \"{input}\"\noutput = \"{output}\"\n");
-        trial.write("w.toml", format!("{MARK}[[job]]\n{lines}"));
-        let stderr = trial.rejection(&["run", "w.toml"]);
-        assert!(stderr.contains("input") && stderr.contains("w.toml:"), "{output}: {stderr}");
-        assert_eq!(fs::read_to_string(trial.path("precious")).expect("the file exists"), PRECIOUS);
-    }
-    rejects_and_keeps_files(
-        "[[job]]\ncommand = [\"sort\"]\ninput = \"precious\"\noutput = \"precious\"\n",
+    reject_and_keep_files(
         expect![[r#"
+        [[job]] | command = ["sort"] | input = "precious" | output = "precious"
             evenkeel: w.toml:7:10: output is also the input, and would be truncated before it is read; name another file
-        "#]],
-    );
-    rejects_and_keeps_files(
-        "[[job]]\ncommand = [\"sort\"]\ninput = \"precious\"\noutput = \"link\"\n",
-        expect![[r#"
-        evenkeel: w.toml:4: job sort: output FOLDER/link is its input too, and would be truncated first
+        [[job]] | command = ["sort"] | input = "precious" | output = "./precious"
+            evenkeel: w.toml:7:10: output is also the input, and would be truncated before it is read; name another file
+        [[job]] | command = ["sort"] | input = "precious" | output = "link"
+            evenkeel: w.toml:4: job sort: output FOLDER/link is its input too, and would be truncated first
     "#]],
+        str::to_owned,
     );
 }
 
 #[test]
 fn a_job_that_would_truncate_the_workload_or_a_program_is_rejected() {
-    rejects_and_keeps_files(
-        "[[job]]\ncommand = [\"true\"]\noutput = \"w.toml\"\n",
+    reject_and_keep_files(
         expect![[r#"
-        evenkeel: w.toml:6:10: output is this workload file itself, which would be truncated; name another file
+        [[job]] | command = ["true"] | output = "w.toml"
+            evenkeel: w.toml:6:10: output is this workload file itself, which would be truncated; name another file
+        [[job]] | command = ["true"] | output = "sub/../w.toml"
+            evenkeel: w.toml:4: job true: output FOLDER/sub/../w.toml is the workload file, which would be truncated
     "#]],
-    );
-    rejects_and_keeps_files(
-        "[[job]]\ncommand = [\"true\"]\noutput = \"sub/../w.toml\"\n",
-        expect![[r#"
-        evenkeel: w.toml:4: job true: output FOLDER/sub/../w.toml is the workload file, which would be truncated
-    "#]],
+        str::to_owned,
     );
     let trial = Trial::new();
     trial.write("script", "#!/bin/sh\n");
@@ -82,54 +70,36 @@ fn a_job_that_would_truncate_the_workload_or_a_program_is_rejected() {
 
 #[test]
 fn two_jobs_with_the_same_output_are_rejected() {
-    let two = |first: &str, second: &str| {
+    let two = |outputs: &str| {
+        let (first, second) = outputs.split_once(' ').expect("two outputs");
         format!(
-            "[[job]]\nname = \"a\"\ncommand = [\"true\"]\noutput = \"{first}\"\n\
-             [[job]]\nname = \"b\"\ncommand = [\"true\"]\noutput = \"{second}\"\n"
+            "[[job]] | name = \"a\" | command = [\"true\"] | output = \"{first}\" | \
+             [[job]] | name = \"b\" | command = [\"true\"] | output = \"{second}\""
         )
     };
-    rejects_and_keeps_files(
-        &two("out", "out"),
+    reject_and_keep_files(
         expect![[r#"
-        evenkeel: w.toml:11:10: the output out is already that of the job in line 4; name another file
+            out out
+                evenkeel: w.toml:11:10: the output out is already that of the job in line 4; name another file
+            out ./out
+                evenkeel: w.toml:11:10: the output ./out is already that of the job in line 4; name another file
+            out sub/../out
+                evenkeel: w.toml:8: job b: output FOLDER/sub/../out is already the output of job a in line 4
+            precious link
+                evenkeel: w.toml:8: job b: output FOLDER/link is already the output of job a in line 4
+            /dev/shm/evenkeel-test /dev/shm/evenkeel-test
+                evenkeel: w.toml:11:10: the output /dev/shm/evenkeel-test is already that of the job in line 4; name another file
     "#]],
+        two,
     );
-    rejects_and_keeps_files(
-        &two("out", "./out"),
+    reject_and_keep_files(
         expect![[r#"
-        evenkeel: w.toml:11:10: the output ./out is already that of the job in line 4; name another file
-    "#]],
-    );
-    rejects_and_keeps_files(
-        &two("out", "sub/../out"),
-        expect![[r#"
-        evenkeel: w.toml:8: job b: output FOLDER/sub/../out is already the output of job a in line 4
-    "#]],
-    );
-    rejects_and_keeps_files(
-        &two("precious", "link"),
-        expect![[r#"
-        evenkeel: w.toml:8: job b: output FOLDER/link is already the output of job a in line 4
-    "#]],
-    );
-    rejects_and_keeps_files(
-        &two("/dev/shm/evenkeel-test", "/dev/shm/evenkeel-test"),
-        expect![[r#"
-        evenkeel: w.toml:11:10: the output /dev/shm/evenkeel-test is already that of the job in line 4; name another file
-    "#]],
-    );
-    rejects_and_keeps_files(
-        "[[job]]\nname = \"c\"\ncopies = 2\ncommand = [\"true\"]\noutput = \"c.2\"\n",
-        expect![[r#"
+        [[job]] | name = "c" | copies = 2 | command = ["true"] | output = "c.2"
             evenkeel: w.toml:8:10: output is the same file for every copy; put {copy} into its name
-        "#]],
-    );
-    rejects_and_keeps_files(
-        "[[job]]\nname = \"c\"\ncopies = 2\ncommand = [\"true\"]\noutput = \"c.{copy}\"\n\
-         [[job]]\nname = \"d\"\ncommand = [\"true\"]\noutput = \"c.2\"\n",
-        expect![[r#"
+        [[job]] | name = "c" | copies = 2 | command = ["true"] | output = "c.{copy}" | [[job]] | name = "d" | command = ["true"] | output = "c.2"
             evenkeel: w.toml:12:10: the output c.2 is already that of the job in line 4; name another file
-        "#]],
+    "#]],
+        str::to_owned,
     );
 }
 
@@ -148,34 +118,28 @@ fn many_jobs_may_write_to_a_device_and_one_may_read_what_another_wrote() {
 
 #[test]
 fn a_folder_as_input_is_rejected() {
-    job(
-        "command = [\"cat\"]\ninput = \".\"",
-        expect![[r#"
-        evenkeel: w.toml:4: job cat: input FOLDER/.: this is a directory; give a file
-    "#]],
-    );
+    jobs(expect![[r#"
+        command = ["cat"] | input = "."
+            evenkeel: w.toml:4: job cat: input FOLDER/.: this is a directory; give a file
+    "#]]);
 }
 
 #[test]
 fn an_unwritable_output_is_rejected_and_a_writable_one_is_not_created() {
-    job(
-        "command = [\"true\"]\noutput = \"/proc/nowhere\"",
-        expect![[r#"
-        evenkeel: w.toml:4: job true: output /proc/nowhere cannot be written: No such file or directory
-    "#]],
-    );
-    job(
-        &format!("command = [\"true\"]\noutput = \"{}\"", "x".repeat(256)),
+    jobs(expect![[r#"
+        command = ["true"] | output = "/proc/nowhere"
+            evenkeel: w.toml:4: job true: output /proc/nowhere cannot be written: No such file or directory
+    "#]]);
+    toml(
+        &format!("[[job]]\ncommand = [\"true\"]\noutput = \"{}\"", "x".repeat(256)),
         expect![[r#"
         evenkeel: w.toml:4: job true: output FOLDER/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx cannot be written: File name too long
     "#]],
     );
-    job(
-        "command = [\"true\"]\noutput = \".\"",
-        expect![[r#"
-        evenkeel: w.toml:4: job true: output FOLDER/. is a directory
-    "#]],
-    );
+    jobs(expect![[r#"
+        command = ["true"] | output = "."
+            evenkeel: w.toml:4: job true: output FOLDER/. is a directory
+    "#]]);
     // The check of the first job's output leaves no file: the second job is rejected.
     toml(
         "[[job]]\nname = \"a\"\ncommand = [\"true\"]\noutput = \"new\"\n[[job]]\ncommand = [\"no-such-program\"]\n",
@@ -188,8 +152,8 @@ fn an_unwritable_output_is_rejected_and_a_writable_one_is_not_created() {
 #[test]
 fn a_job_name_that_is_too_long_for_its_output_file_is_rejected() {
     // A file name encodes each of these letters with six characters.
-    job(
-        &format!("name = \"{}\"\ncommand = [\"true\"]", "ü".repeat(45)),
+    toml(
+        &format!("[[job]]\nname = \"{}\"\ncommand = [\"true\"]", "ü".repeat(45)),
         expect![[r#"
         evenkeel: w.toml:4: job üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü: its name is too long for the files of its output: letters other than a-z and digits take three bytes or more
     "#]],
@@ -197,20 +161,20 @@ fn a_job_name_that_is_too_long_for_its_output_file_is_rejected() {
 }
 
 /// UID of the program when these tests run as root.
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED: u32 = 65534;
 
-/// The program as an unprivileged user: this one, or nobody.
+/// The program as an unprivileged user: this one, or UID 65534.
 fn as_unprivileged_user(trial: &Trial) -> Option<Command> {
     let mut command = tool::command(&["run", "w.toml"]);
     command.current_dir(trial.folder.path());
     if fs::metadata(trial.folder.path()).expect("the file exists").uid() == 0 {
         let all = Permissions::from_mode(0o777);
         fs::set_permissions(trial.folder.path(), all).expect("set");
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
         let mut probe = Command::new(tool::path());
-        let probed = probe.arg("--version").uid(NOBODY).gid(NOBODY).output();
+        let probed = probe.arg("--version").uid(UNPRIVILEGED).gid(UNPRIVILEGED).output();
         if !probed.is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: the user nobody cannot execute {}", tool::path().display());
+            eprintln!("skipped: an unprivileged user cannot execute {}", tool::path().display());
             return None;
         }
     }
@@ -289,7 +253,7 @@ fn files_that_the_kernel_cannot_execute_are_rejected() {
     "#]],
     );
     program(
-        b"\x7fELF and then garbage that is long enough to be looked at as a header",
+        b"\x7fELF and then garbage that is long enough for a header",
         expect![[r#"
             evenkeel: w.toml:4: job program: program FOLDER/./program is a broken program: its ELF header is invalid
         "#]],
@@ -373,18 +337,12 @@ fn executable_scripts_and_programs_are_accepted() {
 
 #[test]
 fn folders_and_devices_are_rejected_as_programs() {
-    job(
-        "command = [\"/usr\"]",
-        expect![[r#"
-        evenkeel: w.toml:4: job usr: program /usr is a directory
-    "#]],
-    );
-    job(
-        "command = [\"/dev/null\"]",
-        expect![[r#"
-        evenkeel: w.toml:4: job null: program /dev/null is not a regular file
-    "#]],
-    );
+    jobs(expect![[r#"
+        command = ["/usr"]
+            evenkeel: w.toml:4: job usr: program /usr is a directory
+        command = ["/dev/null"]
+            evenkeel: w.toml:4: job null: program /dev/null is not a regular file
+    "#]]);
 }
 
 /// Another version may have other keys, so an error about a key would be misleading.

@@ -192,9 +192,7 @@ fn unavailable_cgroups_required_by_the_option_are_one_error_line_before_any_job_
     let (file, out) = (world.path("w.toml"), world.path("out"));
     std::fs::write(&file, "[[job]]\ncommand = [\"true\"]\n").expect("written");
     let mut command = crate::tool::command(&["run", "--cgroups", word]);
-    let output = command.arg(&file).arg("--out").arg(&out).output().expect("it runs");
-    let stderr = crate::tool::text(&output.stderr);
-    assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+    let stderr = crate::tool::rejection(command.arg(&file).arg("--out").arg(&out));
     assert!(stderr.starts_with(&format!("evenkeel: --cgroups {word}: ")), "{stderr}");
     assert!(!out.exists(), "no folder is created");
 }

@@ -173,7 +173,7 @@ impl LiveRun {
         true
     }
 
-    /// Takes turns until the condition holds.
+    /// Runs turn by turn until the condition holds.
     pub fn until(&mut self, event: &str, mut holds: impl FnMut(&LiveRun) -> bool) {
         for _ in 0..TURNS_MAX {
             if holds(self) {
@@ -228,7 +228,7 @@ impl LiveRun {
         self.finish();
     }
 
-    /// Takes turns until the run ends.
+    /// Runs turn by turn to the end.
     pub fn finish(&mut self) {
         for _ in 0..TURNS_MAX {
             if !self.step() {
@@ -249,7 +249,7 @@ impl LiveRun {
         })
     }
 
-    /// Takes turns until a job is started. Returns its PID.
+    /// Runs until a job is started. Returns its PID.
     pub fn wait_until_started(&mut self, name: &str) -> u32 {
         self.until(name, |run| run.pid(name).is_some());
         self.pid(name).expect("it is started")

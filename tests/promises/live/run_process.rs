@@ -138,7 +138,7 @@ fn a_second_sigint_kills_jobs_that_ignore_sigterm() {
     for _ in 0..1000 {
         std::thread::sleep(std::time::Duration::from_millis(20));
         if !is_running(pids[0]) {
-            break; // Nobody reaps a process that is signaled later.
+            break; // A process that is signaled after its exit is not reaped.
         }
         signal(child, Signal::INT);
     }

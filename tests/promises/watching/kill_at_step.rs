@@ -1,7 +1,7 @@
 //! `evenkeel watch` killed at any step: `restore` undoes all its changes, for every child.
 //!
 //! `EVENKEEL_FAULT=kill-at:N` kills it at its N-th step: before each undo record, after it, after the change,
-//! and in the restoration at its end. N increases from 1 until a watch exits by itself.
+//! and in the restoration at its end. N increases from 1 until a watch exits regularly.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;

@@ -142,7 +142,7 @@ fn new_threads_are_placed_and_restored_with_their_process() {
         4 <= masks.len() && masks.iter().all(|mask| *mask == last)
     };
     run.until("the placement of every thread", |_| placed());
-    run.take_turns(10);
+    run.run_turns(10);
     run.until("the placement of new threads", |_| placed());
     run.end();
     for _ in 0..20 {
@@ -203,7 +203,7 @@ fn a_thread_bound_by_another_process_keeps_its_affinity_and_the_others_are_resto
     let tids = procfs::threads("/".as_ref(), pid).expect("it is running");
     let bound = tids[2];
     affinity::set(bound, &first).expect("permitted");
-    run.take_turns(10);
+    run.run_turns(10);
     assert_eq!(affinity::get(bound).expect("it is running"), first, "it is not placed again");
     run.end();
     assert_eq!(affinity::get(bound).expect("it is running"), first);
@@ -417,7 +417,7 @@ fn a_process_moved_to_another_cpuset_is_not_placed_again_and_regains_all_cpus_on
     run.until("the placement", |_| mask(busy.pid()) == last);
     cpuset.write("cpuset.cpus", &last.to_string());
     cpuset.add(busy.pid());
-    run.take_turns(5);
+    run.run_turns(5);
     run.end();
     assert_eq!(mask(busy.pid()), last);
     cpuset.write("cpuset.cpus", &all.to_string());

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::{BURN, PATIENCE, Program, affinity, mask, tool, two_cpus};
 
-/// UID of nobody.
-const NOBODY: u32 = 65534;
+/// UID of an unprivileged user.
+const UNPRIVILEGED: u32 = 65534;
 /// Samples busy processes ten times per second. A single program with a class loads one core only, and this policy then
 /// migrates it.
 const POLICY: &str = "dfs[interval=100ms,domains=core,only_job=move,cooldown=0]";
@@ -121,24 +121,24 @@ fn busy_shell_named(name: &str) -> (Program, tempfile::TempDir) {
     (Program::new(Command::new(path).args(["-c", BURN])), folder)
 }
 
-/// A busy shell of the user nobody; `None` without permission to start one.
-fn busy_shell_of_nobody() -> Option<Program> {
+/// A busy shell of an unprivileged user; `None` without permission to start one.
+fn busy_shell_of_other_user() -> Option<Program> {
     let may = rustix::process::geteuid().is_root()
         && Command::new("setpriv").arg("--version").output().is_ok_and(|o| o.status.success());
     if !may {
         println!("skipped: needs root and setpriv");
         return None;
     }
-    let user = NOBODY.to_string();
+    let user = UNPRIVILEGED.to_string();
     let mut command = Command::new("setpriv");
     command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "sh", "-c", BURN]);
     Some(Program::new(&mut command))
 }
 
 /// Whether another user can execute evenkeel.
-fn can_nobody_execute() -> bool {
+fn can_other_user_execute() -> bool {
     let state = std::env::temp_dir();
-    let can = evenkeel(Some(NOBODY), &state, &["--version"]).output();
+    let can = evenkeel(Some(UNPRIVILEGED), &state, &["--version"]).output();
     let can = can.is_ok_and(|output| output.status.success());
     if !can {
         println!("skipped: another user cannot access the folder of the executable");
@@ -287,9 +287,9 @@ fn all_selects_everything_except_excluded_processes() {
 #[test]
 fn user_selects_the_processes_of_a_user_and_root_can_place_them() {
     let Some((all, _)) = two_cpus() else { return };
-    let Some(foreign) = busy_shell_of_nobody() else { return };
+    let Some(foreign) = busy_shell_of_other_user() else { return };
     let own = Program::shell(BURN);
-    let user = NOBODY.to_string();
+    let user = UNPRIVILEGED.to_string();
     let mut watch = Watch::new(&["--user", &user, "--act", "--class", "*=8"]);
     watch.wait_until_managed(&[&foreign], &[&own]);
     watch.until("its placement", |_| mask(foreign.pid()).len() == 1);
@@ -304,13 +304,13 @@ fn user_selects_the_processes_of_a_user_and_root_can_place_them() {
 #[test]
 fn without_permission_for_other_users_watch_reports_the_missing_capability_and_continues() {
     let Some((all, _)) = two_cpus() else { return };
-    let Some(foreign) = busy_shell_of_nobody() else { return };
-    if !can_nobody_execute() {
+    let Some(foreign) = busy_shell_of_other_user() else { return };
+    if !can_other_user_execute() {
         return;
     }
     let of_root = Program::shell(BURN);
-    let args = ["--user", "0", "--user", &NOBODY.to_string(), "--act", "--class", "*=8"];
-    let mut watch = Watch::of(Some(NOBODY), &args);
+    let args = ["--user", "0", "--user", &UNPRIVILEGED.to_string(), "--act", "--class", "*=8"];
+    let mut watch = Watch::of(Some(UNPRIVILEGED), &args);
     watch.wait_until_managed(&[&foreign], &[]);
     watch.until("the rejection", |status| {
         let alone = status["excluded"].as_array();

@@ -112,11 +112,11 @@ impl WatchRun {
         true
     }
 
-    pub fn take_turns(&mut self, n: usize) {
+    pub fn run_turns(&mut self, n: usize) {
         assert!((0..n).all(|_| self.turn()), "the watch ended");
     }
 
-    /// Takes turns until the condition holds.
+    /// Runs turn by turn until the condition holds.
     pub fn until(&mut self, event: &str, mut holds: impl FnMut(&WatchRun) -> bool) {
         let begun = Instant::now();
         while !holds(self) {

@@ -98,11 +98,11 @@ fn a_narrowed_request_keeps_its_reason_and_states_the_requested_cpus() {
         &turns,
         expect![[r#"
             a (class 6): evenkeel load hog
-                0.000 s  started on cpus 0-1 on node 0 because node 0 was next in turn, and
-                         cpus 0-3 had the fewest programs in it; narrowed from the requested
-                         node 0 to cpus 0-1 on node 0
+                0.000 s  started on cpus 0-1 on node 0 because node 0 was next in
+                         round-robin order; cpus 0-3 had the fewest jobs there; narrowed
+                         from the requested node 0 to cpus 0-1 on node 0
                 0.500 s  moved from cpus 0-1 on node 0 to cpus 4-6 on node 1 because node 0
-                         was next in turn, and cpus 0-3 had the fewest programs in it;
+                         was next in round-robin order; cpus 0-3 had the fewest jobs there;
                          narrowed from the requested node 1 to cpus 4-6 on node 1
         "#]],
     );
@@ -124,10 +124,11 @@ fn a_placement_that_changes_no_task_is_not_a_move() {
         &turns,
         expect![[r#"
             a (class 6): evenkeel load hog
-                0.000 s  started on node 0 because node 0 was next in turn, and cpus 0-3 had
-                         the fewest programs in it
+                0.000 s  started on node 0 because node 0 was next in round-robin order;
+                         cpus 0-3 had the fewest jobs there
                 0.500 s  unchanged: already bound to node 1, which was requested because
-                         node 0 was next in turn, and cpus 0-3 had the fewest programs in it
+                         node 0 was next in round-robin order; cpus 0-3 had the fewest jobs
+                         there
         "#]],
     );
 }
@@ -223,15 +224,15 @@ fn a_replay_separates_requests_from_recorded_actions() {
         &replay(),
         expect![[r#"
             a (class 6): evenkeel load hog
-                0.000 s  would have been started on node 0 because node 0 was next in turn,
-                         and cpus 0-3 had the fewest programs in it; the recorded run
-                         started it on node 1
+                0.000 s  would have been started on node 0 because node 0 was next in
+                         round-robin order; cpus 0-3 had the fewest jobs there; the recorded
+                         run started it on node 1
                 0.250 s  would have been moved from node 1 to node 0 because node 0 was next
-                         in turn, and cpus 0-3 had the fewest programs in it; requested 2
-                         times, the last time at 0.500 s
+                         in round-robin order; cpus 0-3 had the fewest jobs there; requested
+                         2 times, the last time at 0.500 s
                 0.750 s  would have been moved from node 1 to node 0, as in the recorded
-                         run, because node 0 was next in turn, and cpus 0-3 had the fewest
-                         programs in it
+                         run, because node 0 was next in round-robin order; cpus 0-3 had the
+                         fewest jobs there
 
             b (class 6): evenkeel load hog
                 1.000 s  started on node 1 in the recorded run; this policy requested
@@ -269,8 +270,8 @@ fn a_replay_separates_requests_from_recorded_actions() {
 
         requested moves (not carried out)
             0.250 s  a  node 1 -> node 0 (3 times, the last time at 0.750 s)
-                     because node 0 was next in turn, and cpus 0-3 had the fewest
-                     programs in it
+                     because node 0 was next in round-robin order; cpus 0-3 had the
+                     fewest jobs there
 
         notes
         - the record has no end: evenkeel was killed or still runs

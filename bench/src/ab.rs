@@ -130,7 +130,7 @@ fn check_limit(points: &BTreeMap<String, PairedRuns>, limit: f64) -> anyhow::Res
     let above = points.iter().filter(|(_, pairs)| is_above(pairs));
     let names: Vec<&str> = above.map(|(name, _)| name.as_str()).collect();
     ensure!(names.is_empty(), "the interval is above {limit} for: {}", names.join("; "));
-    println!("{} values: every interval includes or lies below {limit}", points.len());
+    println!("{} values: every interval includes or is below {limit}", points.len());
     Ok(())
 }
 

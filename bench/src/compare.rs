@@ -44,6 +44,7 @@ pub struct Args {
     /// Set the number of seeds
     #[arg(long, default_value_t = 20)]
     seeds: u64,
+    /// Set the number of threads
     #[arg(long, default_value_t = 2)]
     jobs: usize,
 }

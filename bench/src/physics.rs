@@ -54,8 +54,8 @@ fn read(path: &str) -> anyhow::Result<String> {
 
 fn truth() -> anyhow::Result<CoRunData> {
     let machine = parse_toml(&read(MACHINE)?, MACHINE)?;
-    let there = llc_domains(&machine, None)?;
-    let site = there.all.first().context("the machine has an LLC domain")?;
+    let domains = llc_domains(&machine, None)?;
+    let site = domains.all.first().context("the machine has an LLC domain")?;
     let (solo, pairs, remote) = (read(SOLO)?, read(PAIRS)?, read(REMOTE)?);
     let machine = CoRunMachine::of(site, FARTHER_NS);
     Ok(CoRunData::read(machine, (&solo, SOLO), (&pairs, PAIRS), (&remote, REMOTE))?)
@@ -86,23 +86,23 @@ fn print_copies() -> anyhow::Result<bool> {
     println!("\n## Copies: fitted on 8, validated on 2 and 4\n");
     println!("| program | s, MiB | 2 copies: predicted (measured) | 4 copies | largest error |");
     println!("| --- | --- | --- | --- | --- |");
-    for its in &judged {
+    for entry in &judged {
         let cell = |n: u32| {
-            let row = its.rows.iter().find(|row| row.0 == n);
+            let row = entry.rows.iter().find(|row| row.0 == n);
             row.map_or(String::new(), |(_, measured, predicted)| {
                 format!("{predicted:.2} ({measured:.2})")
             })
         };
         println!(
             "| {} | {:.1} | {} | {} | {:.2} |",
-            its.program,
-            its.s,
+            entry.program,
+            entry.s,
             cell(2),
             cell(4),
-            its.max_error()
+            entry.max_error()
         );
     }
-    let right = judged.iter().filter(|its| its.max_error() <= COPIES_WITHIN).count();
+    let right = judged.iter().filter(|entry| entry.max_error() <= COPIES_WITHIN).count();
     println!(
         "\nWithin {COPIES_WITHIN:.2}: {right} of {} (claimed: {COPIES_RIGHT_MIN})",
         judged.len()
@@ -111,7 +111,7 @@ fn print_copies() -> anyhow::Result<bool> {
 }
 
 fn print_pairs(truth: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> {
-    let hog = truth.programs.iter().position(|its| its.name == HOG);
+    let hog = truth.programs.iter().position(|entry| entry.name == HOG);
     let hog = hog.with_context(|| format!("{SOLO} has no {HOG}"))?;
     let own = cross_validate(truth);
     println!("\n## Pairs: leave-one-out over the programs\n");
@@ -130,8 +130,8 @@ fn print_pairs(truth: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> 
     let mut better = true;
     for (name, begin) in baselines() {
         let judged = cross_validate_baseline(truth, &begin);
-        let there = begin.fit(truth);
-        let model = |pair: &_| there.pair(truth, pair);
+        let baseline = begin.fit(truth);
+        let model = |pair: &_| baseline.pair(truth, pair);
         let found = evaluate_pairings(truth, model);
         row(name, &judged, in_sample(truth, model).errors(), found.n_best, found.n);
         better &= own.errors().mean < judged.errors().mean;
@@ -142,8 +142,8 @@ fn print_pairs(truth: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> 
     row("**the physics**", &own, all, found.n_best, found.n);
     print_initial_values(truth, hog);
     println!("\n| left out | mean error |\n| --- | --- |");
-    for (idx, its) in truth.programs.iter().enumerate() {
-        println!("| {} | {:.3} |", its.name, own.of(idx).mean);
+    for (idx, entry) in truth.programs.iter().enumerate() {
+        println!("| {} | {:.3} |", entry.name, own.of(idx).mean);
     }
     println!(
         "\nSplits of four programs over two caches: mean slowdown {:.3} as chosen by the physics, {:.3} optimal, {:.3} random",
@@ -167,9 +167,9 @@ fn print_remote(truth: &CoRunData, fitted: &Calibration) -> bool {
     println!("| program | predicted | measured |\n| --- | --- | --- |");
     let predictor = Predictor::new(truth, fitted);
     let mut near = true;
-    for its in &truth.remote {
-        let (predicted, measured) = (predictor.remote(its.program), its.slowdown);
-        println!("| {} | {predicted:.3} | {measured:.3} |", truth.programs[its.program].name);
+    for entry in &truth.remote {
+        let (predicted, measured) = (predictor.remote(entry.program), entry.slowdown);
+        println!("| {} | {predicted:.3} | {measured:.3} |", truth.programs[entry.program].name);
         near &= (predicted / measured - 1.0).abs() < REMOTE_WITHIN;
     }
     near

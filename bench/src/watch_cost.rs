@@ -5,14 +5,13 @@
 //! because counting them costs time.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::evenkeel;
-use crate::processes::{BusyProgram, ProcessSet};
+use crate::processes::{BusyProgram, ProcessSet, Watcher};
 use crate::stats::MedianRange;
 
 /// Options of `bench watch`.
@@ -65,8 +64,10 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 
 /// CPU time per sample in ms, and peak memory.
 fn cost(tool: &Path, args: &Args) -> anyhow::Result<(MedianRange, u64)> {
-    let watch = watch(tool, args, None)?;
-    let pid = watch.id();
+    let mut command = Command::new(tool);
+    command.args(arguments(args, None));
+    let mut watch = Watcher::start(command)?;
+    let pid = watch.pid;
     std::thread::sleep(Duration::from_secs(args.settle));
     let mut costs = Vec::new();
     for _ in 0..args.windows.max(1) {
@@ -76,7 +77,7 @@ fn cost(tool: &Path, args: &Args) -> anyhow::Result<(MedianRange, u64)> {
         costs.push(used as f64 / 2e6);
     }
     let peak_kib = evenkeel::peak_resident_kib(pid)?;
-    end(watch)?;
+    watch.end()?;
     Ok((MedianRange::of(costs), peak_kib))
 }
 
@@ -106,24 +107,9 @@ fn traced(tool: &Path, args: &Args, seconds: u64) -> anyhow::Result<u64> {
     numbers.next_back().context("strace printed no total")
 }
 
-fn watch(tool: &Path, args: &Args, seconds: Option<u64>) -> anyhow::Result<Child> {
-    let mut command = Command::new(tool);
-    command.args(arguments(args, seconds)).stdin(Stdio::null()).stdout(Stdio::null());
-    command.spawn().context("cannot start evenkeel")
-}
-
 fn arguments(args: &Args, seconds: Option<u64>) -> Vec<String> {
     let policy = format!("dfs[interval={}s]", args.interval);
-    let mut words = vec!["watch", "--all", "--quiet", "--policy", &policy]
-        .into_iter()
-        .map(str::to_owned)
-        .collect::<Vec<_>>();
+    let mut words = ["watch", "--all", "--quiet", "--policy", &policy].map(str::to_owned).to_vec();
     words.extend(seconds.into_iter().flat_map(|n| ["--for".to_owned(), format!("{n}s")]));
     words
-}
-
-fn end(mut watch: Child) -> anyhow::Result<()> {
-    kill_process(Pid::from_child(&watch), Signal::TERM)?;
-    watch.wait()?;
-    Ok(())
 }

@@ -166,7 +166,7 @@ fn list_prints_the_shipped_profiles_and_runs_nothing() {
     let refused = home.command(&["run", "w.toml"]).output().expect("it starts");
     let stderr = tool::text(&refused.stderr);
     assert!(
-        stderr.contains(&format!("tells the {} that ship", stdout.lines().count())),
+        stderr.contains(&format!("prints the {} shipped profiles", stdout.lines().count())),
         "{stderr}"
     );
 }

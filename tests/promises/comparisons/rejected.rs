@@ -45,7 +45,7 @@ fn invalid_comparisons_are_rejected_before_any_run() {
     check("small.toml --seeds 1,1", "a seed occurs twice");
     check("small.toml --jobs 0", "invalid value '0' for '--jobs <N>'");
     check("nowhere.toml", "cannot read the workload nowhere.toml");
-    check("small.toml same.toml", "two workloads are called \"small\"");
+    check("small.toml same.toml", "two workloads have the name \"small\"");
     check(
         "bare.toml",
         "bare.toml:1: job \"a\": its program has no profile, and the simulator cannot run it",

@@ -223,8 +223,7 @@ impl Scripted {
             start_number: self.n_starts,
         };
         self.running.insert(id, one);
-        let done =
-            |action, n| Outcome { target, action: action, result: OutcomeResult::Done { n } };
+        let done = |action, n| Outcome { target, action, result: OutcomeResult::Done { n } };
         let mut outcomes: Vec<Outcome> =
             bound.into_iter().map(|cpus| done(Some(Action::Place(cpus)), 1)).collect();
         outcomes.extend(plan.for_job(id).filter_map(|action| match action {

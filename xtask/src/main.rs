@@ -19,7 +19,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Tool {
     /// Check rules that the compiler does not: dependencies between crates, unsafe, wording, import cycles
-    Tidy(tidy::Args),
+    Tidy,
     /// Run the benchmarks of the crate bench in a release build; --help lists them
     #[command(disable_help_flag = true)]
     Bench {
@@ -33,7 +33,7 @@ enum Tool {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().tool {
-        Tool::Tidy(args) => tidy::main(&root(), &args),
+        Tool::Tidy => tidy::main(&root()),
         Tool::Bench { args } => bench(&args),
         Tool::RecordMachine(args) => record_machine::main(&args),
     };

@@ -462,7 +462,7 @@ impl JobInWorld {
             return vec![view(1, counters, interval)];
         }
         let counts = self.counts.iter();
-        counts.map(|(&number, (counters, time))| view(number, counters.clone(), *time)).collect()
+        counts.map(|(&number, (counters, time))| view(number, *counters, *time)).collect()
     }
 
     fn cpu_time(&self, interval: Nanos) -> Nanos {

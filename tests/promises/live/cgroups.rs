@@ -162,7 +162,7 @@ fn restore_reports_an_absent_cgroup_folder_as_absent() {
     log.announce_cgroup(&home).expect("a record");
     drop(log);
     let groups = RunCgroups::new("/".as_ref(), home, &run).expect("a name");
-    assert!(!groups.exists().expect("the path is free"));
+    assert!(!groups.is_present().expect("the path is free"));
     // The lock holder is this process; its children may share the lock until their exec.
     let restored = loop {
         let restored = undo::restore(&world.state(), false);

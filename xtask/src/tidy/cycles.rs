@@ -26,7 +26,7 @@ type Module = Vec<String>;
 type Modules = BTreeMap<Module, String>;
 
 /// Checks every crate below `crates/`: faults per crate folder.
-pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<BTreeMap<String, Vec<Fault>>> {
+pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     let mut crates: BTreeMap<String, Modules> = BTreeMap::new();
     for file in files.iter().filter(|file| file.extension().is_some_and(|ext| ext == "rs")) {
         let name = file.to_string_lossy();
@@ -40,13 +40,9 @@ pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<BTreeMap<String, 
             fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {name}"))?;
         crates.entry(folder.to_owned()).or_default().insert(module, code_of(&text));
     }
-    let mut faults = BTreeMap::new();
+    let mut faults = Vec::new();
     for (folder, modules) in crates {
-        let found: Vec<Fault> =
-            cycles(&modules)?.iter().map(|cycle| format!("{folder}: {cycle}")).collect();
-        if !found.is_empty() {
-            faults.insert(folder, found);
-        }
+        faults.extend(cycles(&modules)?.iter().map(|cycle| format!("{folder}: {cycle}")));
     }
     Ok(faults)
 }

@@ -14,7 +14,6 @@
 //!
 //! All rules read manifests and source text; nothing is compiled.
 
-mod baseline;
 mod book;
 mod calls;
 mod cycles;
@@ -31,35 +30,14 @@ use anyhow::{Context, bail};
 /// One violation: place and remedy.
 type Fault = String;
 
-/// Options of `cargo xtask tidy`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Write the present number of word and cycle faults per crate to the baseline
-    #[arg(long)]
-    update_baseline: bool,
-    /// Print every word and cycle fault below this path (default: all), also those that the baseline allows
-    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = ".")]
-    all: Option<PathBuf>,
-}
-
 /// Checks the tree below `root`. Prints each violation on one line and fails if there is one.
-pub fn main(root: &Path, args: &Args) -> anyhow::Result<()> {
+pub fn main(root: &Path) -> anyhow::Result<()> {
     let files = tracked(root)?;
-    let mut by_file = words::check(root, &files)?;
-    by_file.extend(cycles::check(root, &files)?);
-    if let Some(path) = &args.all {
-        by_file
-            .iter()
-            .filter(|(file, _)| Path::new(".").join(file).starts_with(Path::new(".").join(path)))
-            .for_each(|(_, found)| {
-                found.iter().for_each(|fault| println!("{fault}"));
-            });
-        return Ok(());
-    }
     let mut faults = layers::check(root)?;
     faults.extend(files::check(root, &files)?);
     faults.extend(book::check(root, &files)?);
-    faults.extend(baseline::filter(root, by_file, args.update_baseline)?);
+    faults.extend(words::check(root, &files)?);
+    faults.extend(cycles::check(root, &files)?);
     if faults.is_empty() {
         println!("tidy: no violations");
         return Ok(());

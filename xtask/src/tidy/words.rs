@@ -3,7 +3,6 @@
 //! Checked are documents, help texts, reports and scripts as a whole, and of Rust sources the prose
 //! (`rust_text`): comments, string literals and names. Recorded data is exempt.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +18,7 @@ const LIST: &str = "xtask/tidy-words.toml";
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// Paths that are data: recorded, generated from recordings, or somebody else's.
+    /// Paths that are data: recorded, generated from recordings, or of other projects.
     exempt: Vec<Exemption>,
     word: Vec<Word>,
 }
@@ -66,12 +65,12 @@ struct Hit {
 }
 
 /// Checks all files: hits per file, in the order of the files.
-pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<BTreeMap<String, Vec<Fault>>> {
+pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     let text =
         fs::read_to_string(root.join(LIST)).with_context(|| format!("cannot read {LIST}"))?;
     let list: List = toml::from_str(&text).with_context(|| format!("cannot parse {LIST}"))?;
     let rules = compile(&list)?;
-    let mut faults = BTreeMap::new();
+    let mut faults = Vec::new();
     for file in files.iter().filter(|file| has_prose(file)) {
         let name = file.to_string_lossy().into_owned();
         if name == LIST || list.exempt.iter().any(|exempt| is_below(&name, &exempt.path)) {
@@ -80,13 +79,9 @@ pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<BTreeMap<String, 
         let text =
             fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {name}"))?;
         let prose = if name.ends_with(".rs") { rust_text::split(&text).prose } else { text };
-        let lines: Vec<Fault> = find(&rules, &name, &prose)
-            .into_iter()
-            .map(|hit| format!("{name}:{}: \"{}\" -> {} ({LIST})", hit.line, hit.text, hit.replace))
-            .collect();
-        if !lines.is_empty() {
-            faults.insert(name, lines);
-        }
+        faults.extend(find(&rules, &name, &prose).into_iter().map(|hit| {
+            format!("{name}:{}: \"{}\" -> {} ({LIST})", hit.line, hit.text, hit.replace)
+        }));
     }
     Ok(faults)
 }

@@ -333,7 +333,7 @@ fn rows(file: &TableFile, bindings: &Bindings) -> Vec<Bindings> {
     let mut all = Vec::new();
     for row in &file.rows {
         let row = merged(bindings, row);
-        if row.get("each").is_none() {
+        if !row.contains_key("each") {
             all.push(row);
             continue;
         }

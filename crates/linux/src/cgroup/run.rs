@@ -65,7 +65,7 @@ impl RunCgroups {
     }
 
     /// Whether the cgroup of the run exists.
-    pub fn exists(&self) -> io::Result<bool> {
+    pub fn is_present(&self) -> io::Result<bool> {
         files::exists(&self.folder)
     }
 
@@ -193,7 +193,7 @@ impl RunCgroups {
             let done = enable(path, false);
             done.map_err(|error| cannot("disable the controller cpuset in", path, &error))
         };
-        if self.exists().map_err(|error| cannot("inspect", &self.folder, &error))? {
+        if self.is_present().map_err(|error| cannot("inspect", &self.folder, &error))? {
             disable(&self.folder)?;
         }
         fault::point();
@@ -227,7 +227,7 @@ impl RunCgroups {
 
     /// Moves all processes to the home and removes the cgroups.
     fn empty(&self) -> Result<(), String> {
-        if !self.exists().map_err(|error| cannot("inspect", &self.folder, &error))? {
+        if !self.is_present().map_err(|error| cannot("inspect", &self.folder, &error))? {
             return Ok(());
         }
         let names = files::groups_in(&self.folder);

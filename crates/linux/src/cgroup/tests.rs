@@ -325,7 +325,7 @@ fn a_run_creates_its_cgroups_and_removes_all_of_them() {
         let (root, groups) = (tree.path(), groups(tree.path(), version));
         // The kernel would create these files.
         let folder = root.join("sys/fs/cgroup/evenkeel-3f-ab");
-        assert!(!groups.exists().expect("readable"));
+        assert!(!groups.is_present().expect("readable"));
         if version == Version::V2 {
             // No kernel creates its files here: the missing one is an error, after which all is removed.
             groups.prepare().expect_err("no cgroup.subtree_control");

@@ -80,7 +80,7 @@ pub(super) fn remove_cgroup(
     let Some(groups) = RunCgroups::new(root, home, &header.run) else {
         return entry(GroupRestoreAction::NotOurs);
     };
-    let existed = match groups.exists() {
+    let existed = match groups.is_present() {
         Ok(existed) => existed,
         Err(error) => return entry(GroupRestoreAction::Refused(error.to_string())),
     };

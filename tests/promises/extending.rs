@@ -166,7 +166,7 @@ copies = 4
 "#;
 
 const EVENTS: &str = r#"
-family = "example-core"
+uarch = "example-core"
 name = "Example core"
 source = "vendor manual, chapter 20"
 

@@ -63,7 +63,7 @@ const fn limit(name: &'static str, default: &'static str, help: &'static str) ->
 
 reasons! {
     /// A job gets its first slots.
-    ANIMAL_COMES = "animal-comes":
+    ANIMAL_PLACED = "animal-placed":
         "the job is a {animal} ({basis}); of the caches with the fewest threads ({n_there}) {domain} had the lowest penalty for it ({penalty} for all of its threads): it gets {cpus}[; some of its CPUs ({lost}) became unusable]";
     /// Two threads swap their CPUs.
     ANIMALS_SWAPPED = "animals-swapped":

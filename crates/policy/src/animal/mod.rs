@@ -30,7 +30,7 @@ use crate::notes::{MachineNotes, RateFailures};
 use crate::placement;
 use classes::{Animal, AnimalCounts, RateHistory};
 pub(crate) use declaration::INFO;
-use declaration::{ANIMAL_COMES, Config};
+use declaration::{ANIMAL_PLACED, Config};
 
 /// State of the policy.
 #[derive(Debug)]
@@ -219,7 +219,7 @@ impl Animals {
             return;
         }
         let history = self.history.of(job.job.id);
-        let reason = Reason::new(ANIMAL_COMES)
+        let reason = Reason::new(ANIMAL_PLACED)
             .with("animal", animal.name().to_owned())
             .with("basis", history.basis())
             .with("n_there", n_there.unwrap_or(0).to_string())

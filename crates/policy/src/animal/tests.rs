@@ -58,7 +58,7 @@ fn a_pair_without_lower_penalties_is_not_swapped() {
         1s rates a=20/30 b=20/30 c=20/30 d=20/30; poll
         2s poll
         > animal[pairs=50]
-        0ms a on 0; b on 2; c on 1; d on 3 because animal-comes
+        0ms a on 0; b on 2; c on 1; d on 3 because animal-placed
     "#]]);
 }
 
@@ -87,9 +87,9 @@ fn a_job_with_little_cpu_time_is_released_and_placed_again_later() {
         1s rates a=20 b=20@50; poll
         2s rates a=20 b=20; poll
         > animal
-        0ms a on 0; b on 2 because animal-comes
+        0ms a on 0; b on 2 because animal-placed
         1s b released because not-busy
-        2s b on 2 because animal-comes
+        2s b on 2 because animal-placed
     "#]]);
 }
 
@@ -102,7 +102,7 @@ fn a_job_gets_a_slot_for_each_thread_within_its_affinity() {
         job nowhere cpus=99
         0ms due wide tied nowhere
         > animal
-        0ms tied on 1; wide on 0,4-5 because animal-comes
+        0ms tied on 1; wide on 0,4-5 because animal-placed
     "#]]);
 }
 
@@ -116,7 +116,7 @@ fn a_job_that_may_not_use_the_other_cpu_is_not_swapped() {
         500ms unmanaged turtle; unmanaged sheep
         1s rates devil=20/30 turtle=0.1/1 rabbit=0.5/20 sheep=0.5/5; poll
         > animal[pairs=50]
-        0ms devil on 0; rabbit on 1; turtle on 2; sheep on 3 because animal-comes
+        0ms devil on 0; rabbit on 1; turtle on 2; sheep on 3 because animal-placed
     "#]]);
 }
 
@@ -126,7 +126,7 @@ fn more_threads_than_cpus_share_them() {
         llcs=2
         0ms due a b c
         > animal
-        0ms a on 0; b on 1; c on 0 because animal-comes
+        0ms a on 0; b on 1; c on 0 because animal-placed
     "#]]);
 }
 
@@ -151,7 +151,7 @@ fn without_counted_misses_the_run_ends_and_with_one_cpu_no_job_is_placed() {
         3s poll
         4s poll
         > animal
-        0ms a on 0; b on 2 because animal-comes
+        0ms a on 0; b on 2 because animal-placed
         4s abort because rates-unreadable
     "#]]);
     check(expect![[r#"

@@ -78,7 +78,7 @@ const KEEP: Param = Param::new(
 
 reasons! {
     /// All jobs are assigned to caches at the end of an interval.
-    DEALT_BY_MISSES = "dealt-by-misses":
+    ASSIGNED_BY_MISSES = "assigned-by-misses":
         "the job has rank {rank} of {n_jobs} by misses per 1000 instructions ({misses}, {basis}), and jobs are assigned to {n_domains} caches in turn, highest first: it gets {cpus} on {domain}[; some of its CPUs ({lost}) became unusable]";
     /// A job starts between two intervals.
     FEWEST_THREADS = "fewest-threads":

@@ -37,7 +37,7 @@ use crate::memory_intensity::{page_moves, with_slots};
 use crate::notes::{MachineNotes, RateFailures};
 use crate::placement;
 use damping::DampedRate;
-use declaration::{Config, DEALT_BY_MISSES, FEWEST_THREADS, NO_MISS_CURVE, Variant};
+use declaration::{ASSIGNED_BY_MISSES, Config, FEWEST_THREADS, NO_MISS_CURVE, Variant};
 pub(crate) use declaration::{DI, DI_MIGRATE, DIO};
 
 /// State of the policies.
@@ -187,7 +187,7 @@ impl Di {
             slots.rebalance(&mut slots_of, &jobs);
             slots.keep_cpus(&mut slots_of, &jobs);
         }
-        self.request(seen, (&ranked, &slots_of), &DEALT_BY_MISSES, plan);
+        self.request(seen, (&ranked, &slots_of), &ASSIGNED_BY_MISSES, plan);
     }
 
     /// Assigns slots to jobs without slots, between two intervals. All others keep theirs.

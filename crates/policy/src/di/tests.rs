@@ -82,10 +82,10 @@ fn a_job_that_stays_on_its_cache_keeps_its_cpu_and_as_published_gets_the_first_o
         1s rates a=1 b=2 c=20 d=18; poll
         > dio
         0ms a on 0; b on 2; c on 1; d on 3 because fewest-threads
-        1s b on 0; a on 2 because dealt-by-misses
+        1s b on 0; a on 2 because assigned-by-misses
         > dio[reading=paper]
         0ms a on 0; b on 2; c on 1; d on 3 because fewest-threads
-        1s c on 0; d on 2; b on 1; a on 3 because dealt-by-misses
+        1s c on 0; d on 2; b on 1; a on 3 because assigned-by-misses
     "#]]);
 }
 
@@ -160,7 +160,7 @@ fn a_job_is_judged_by_the_time_since_its_start() {
         > dio
         0ms a on 0 because fewest-threads
         1600ms b on 2 because fewest-threads
-        2s b on 0; a on 2 because dealt-by-misses
+        2s b on 0; a on 2 because assigned-by-misses
         3s b released because not-busy
     "#]]);
 }
@@ -361,7 +361,7 @@ fn pages_follow_to_another_node_with_di_migrate_and_stay_with_dio() {
         2s rates a=1 b=20 c=1 d=1; poll
         > dio
         0ms a on 0; b on 2; c on 1; d on 3 because fewest-threads
-        1s b on 0; a on 2 because dealt-by-misses
+        1s b on 0; a on 2 because assigned-by-misses
         >> di-migrate
         0ms a on 0 because llc 0 had the fewest threads when the job was placed, with rank 1 of 4 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 0 had the fewest there
         0ms b on 2 because llc 1 had the fewest threads when the job was placed, with rank 2 of 4 by misses per 1000 instructions (2, assumed, since it is unknown); cpu 2 had the fewest there
@@ -386,8 +386,8 @@ fn pages_of_a_released_job_follow_from_the_node_that_holds_them() {
         > di-migrate
         0ms a on 0; b on 2 because fewest-threads
         1s a released because not-busy
-        2s a on 0 because dealt-by-misses
-        2s a pages from node1 to node0 because memory-goes-along
+        2s a on 0 because assigned-by-misses
+        2s a pages from node1 to node0 because memory-moves-with-job
     "#]]);
 }
 
@@ -399,7 +399,7 @@ fn pages_stay_when_a_job_migrates_between_caches_of_one_node() {
         1s rates a=1 b=20; poll
         > di-migrate
         0ms a on 0; b on 2 because fewest-threads
-        1s b on 0; a on 2 because dealt-by-misses
+        1s b on 0; a on 2 because assigned-by-misses
     "#]]);
 }
 
@@ -413,10 +413,10 @@ fn a_page_move_is_limited_to_the_free_memory_of_the_target() {
         1s rates a=1 b=20; poll
         > di-migrate
         0ms a on 0; b on 2 because fewest-threads
-        1s b on 0 because dealt-by-misses
-        1s b pages from node1 to node0 because memory-goes-along
-        1s a on 2 because dealt-by-misses
-        1s a pages from node0 to node1, at most 16.0 MiB because memory-goes-along
+        1s b on 0 because assigned-by-misses
+        1s b pages from node1 to node0 because memory-moves-with-job
+        1s a on 2 because assigned-by-misses
+        1s a pages from node0 to node1, at most 16.0 MiB because memory-moves-with-job
     "#]]);
 }
 

@@ -335,9 +335,9 @@ fn remaining_pages_stay_for_a_turtle_and_up_to_a_tenth_for_a_devil() {
         3s poll
         > dino
         1s b on 3 because dealt-by-class
-        1s b pages from node0 to node1 because memory-goes-along
+        1s b pages from node0 to node1 because memory-moves-with-job
         1s d on 1 because dealt-by-class
-        1s d pages from node1 to node0 because memory-goes-along
+        1s d pages from node1 to node0 because memory-moves-with-job
     "#]],
     );
     check_after(
@@ -365,7 +365,7 @@ fn memory_of_a_job_on_several_nodes_stays() {
         > dino[reading=paper]
         0ms wide on 0-1; a on 2; b on 3 because dealt-by-class
         1s wide on 1,3; a on 0 because dealt-by-class
-        1s a pages from node1 to node0 because memory-goes-along
+        1s a pages from node1 to node0 because memory-moves-with-job
         1s b on 2 because dealt-by-class
     "#]]);
 }
@@ -381,9 +381,9 @@ fn a_page_move_is_limited_to_the_free_memory_of_the_target() {
         1s rates a=9 b=9 c=1 d=1; poll
         > dino
         1s b on 3 because dealt-by-class
-        1s b pages from node0 to node1, at most 16.0 MiB because memory-goes-along
+        1s b pages from node0 to node1, at most 16.0 MiB because memory-moves-with-job
         1s d on 1 because dealt-by-class
-        1s d pages from node1 to node0, at most 512.0 MiB because memory-goes-along
+        1s d pages from node1 to node0, at most 512.0 MiB because memory-moves-with-job
     "#]],
     );
     check_after(
@@ -395,7 +395,7 @@ fn a_page_move_is_limited_to_the_free_memory_of_the_target() {
         1s rates a=9 b=9 c=1 d=1; poll
         > dino
         1s b on 3; d on 1 because dealt-by-class
-        1s d pages from node1 to node0, at most 512.0 MiB because memory-goes-along
+        1s d pages from node1 to node0, at most 512.0 MiB because memory-moves-with-job
     "#]],
     );
 }

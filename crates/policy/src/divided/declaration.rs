@@ -116,7 +116,7 @@ reasons! {
     GROUP_OVERFLOW = "group-overflow":
         "[some of the job's CPUs ({lost}) became unusable: ]{group}; {parted}[, with {threads}], but the sockets of its group are full: it is placed on {domain}, on {cpus} with the fewest jobs";
     /// Placed between two periods.
-    GROUP_COMES = "group-comes":
+    GROUP_PLACED = "group-placed":
         "[some of the job's CPUs ({lost}) became unusable: ]{group}; {parted}[, with {threads}]: until the next period it is placed on {domain}, {how}, on {cpus} with the fewest jobs";
     /// Note: approximate groups.
     GROUPS_APPROXIMATE = "groups-approximate":

@@ -4,7 +4,7 @@ use base::CpuSet;
 use sched::{CounterEvent, Reason, ReasonValue, SignalTier, Snapshot};
 
 use super::declaration::{
-    GROUP_APART, GROUP_COMES, GROUP_FILLS, GROUP_OVERFLOW, GROUP_SHELTERED, GROUP_SPREAD,
+    GROUP_APART, GROUP_FILLS, GROUP_OVERFLOW, GROUP_PLACED, GROUP_SHELTERED, GROUP_SPREAD,
 };
 use super::groups::{Group, GroupedJob};
 use super::sockets::{Assignment, Division, DivisionCase, Role};
@@ -38,7 +38,7 @@ impl<'a> ReasonBuilder<'a> {
         let job = &grouped.job;
         let code = match assignment.role {
             _ if job.is_bound && job.now == Some(assignment.domain) => OWN_CORE,
-            Role::Comes | Role::Stays => GROUP_COMES,
+            Role::Comes | Role::Stays => GROUP_PLACED,
             Role::Overflow => GROUP_OVERFLOW,
             Role::Even => GROUP_SPREAD,
             Role::Fills => GROUP_FILLS,

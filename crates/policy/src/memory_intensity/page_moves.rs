@@ -9,7 +9,7 @@
 use base::{Bytes, CpuSet, NodeId};
 use sched::{Action, JobMemory, JobState, JobView, Reason, Snapshot};
 
-use super::parameters::MEMORY_GOES_ALONG;
+use super::parameters::MEMORY_MOVES_WITH_JOB;
 
 /// Share of a node's memory that stays free, in permille. Guessed; more than the 20 permille that guards
 /// keep, so that they pass the requests.
@@ -89,7 +89,7 @@ fn free(seen: &Snapshot<'_>, node: NodeId) -> Option<Bytes> {
 pub(crate) fn reason(change: NodeChange, job: &JobView<'_>) -> Reason {
     let from = change.from.map_or("several nodes".to_owned(), |from| format!("node {}", from.0));
     let size = job.memory.map(|memory| memory.own_to_move(change.from, change.to).to_string());
-    Reason::new(MEMORY_GOES_ALONG)
+    Reason::new(MEMORY_MOVES_WITH_JOB)
         .with("from", from)
         .with("to", format!("node {}", change.to.0))
         .with_some("size", size)

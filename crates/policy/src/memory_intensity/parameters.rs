@@ -74,6 +74,6 @@ reasons! {
     NOT_BUSY = "not-busy":
         "the job used {used} % of the CPU time of its {n_threads} threads in the last interval, less than {limit} %: the kernel schedules it";
     /// Pages follow a job to another node.
-    MEMORY_GOES_ALONG = "memory-goes-along":
+    MEMORY_MOVES_WITH_JOB = "memory-moves-with-job":
         "the job migrates from {from} to {to}, and its own pages[ ({size})] with it";
 }

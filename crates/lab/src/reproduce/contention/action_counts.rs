@@ -181,7 +181,7 @@ mod tests {
         plan.request(
             job,
             pages.clone(),
-            Reason::new(ReasonCode::new("memory-goes-along", "a test")),
+            Reason::new(ReasonCode::new("memory-moves-with-job", "a test")),
         );
         let result = OutcomeResult::InProgress;
         let started = Outcome { target: job.into(), action: Some(pages.clone()), result };

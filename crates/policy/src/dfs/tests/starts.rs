@@ -1,4 +1,4 @@
-//! Where programs start (spec 1.5).
+//! Where programs start.
 
 use expect_test::expect;
 

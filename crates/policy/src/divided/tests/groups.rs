@@ -24,11 +24,11 @@ fn a_job_without_a_group_is_placed_on_the_socket_with_the_most_free_slots() {
         0ms omnetpp on 2 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 2 with the fewest jobs
         0ms canneal on 6 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 1, the socket with the most free slots for it, on cpu 6 with the fewest jobs
         > divided[th_sq=100,th_ref=300]
-        0ms lbm on 0; sphinx on 4; gromacs on 1; libquantum on 5; omnetpp on 2; canneal on 6 because group-comes
+        0ms lbm on 0; sphinx on 4; gromacs on 1; libquantum on 5; omnetpp on 2; canneal on 6 because group-placed
         > divided[reading=paper]
-        0ms lbm on 0; sphinx on 4; gromacs on 1; libquantum on 5; omnetpp on 2; canneal on 6 because group-comes
+        0ms lbm on 0; sphinx on 4; gromacs on 1; libquantum on 5; omnetpp on 2; canneal on 6 because group-placed
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms lbm on 0; sphinx on 4; gromacs on 1; libquantum on 5; omnetpp on 2; canneal on 6 because group-comes
+        0ms lbm on 0; sphinx on 4; gromacs on 1; libquantum on 5; omnetpp on 2; canneal on 6 because group-placed
     "#]]);
 }
 
@@ -115,9 +115,9 @@ fn a_job_far_below_the_highest_value_so_far_is_not_in_group_1() {
         20s b on 5 because the job is in Group 2, which contention slows down (80 cycles with a full request queue and 20 references to the last-level cache per second of CPU time; ranked among 3 threads, 1 per group, at least 5000 for Group 1); Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: it is placed apart from Group 1 on node 1, on cpu 5 with the fewest jobs (tier counters)
         26s loud on 0 because the group of the job is not known yet; Group 1 is assigned to cpus 0-3, the others to cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 0 with the fewest jobs
         > divided[min_share=0%]
-        0ms loud on 0; a on 4; b on 1 because group-comes
+        0ms loud on 0; a on 4; b on 1 because group-placed
         20s b on 5 because group-sheltered
-        26s loud on 0 because group-comes
+        26s loud on 0 because group-placed
         40s loud on 4 because group-sheltered
         40s a on 0 because group-apart
     "#]]);
@@ -148,9 +148,9 @@ fn two_jobs_are_too_few_for_groups_by_rank() {
         0ms due a b
         10s..30s/10s poll
         > divided[reading=paper]
-        0ms a on 0; b on 4 because group-comes
+        0ms a on 0; b on 4 because group-placed
         > divided[reading=paper,th_sq=100,th_ref=100]
-        0ms a on 0; b on 4 because group-comes
+        0ms a on 0; b on 4 because group-placed
     "#]]);
 }
 
@@ -216,7 +216,7 @@ fn prefetches_count_as_misses_where_they_are_counted_separately() {
         0ms due lbm sphinx gromacs
         10s counts lbm in=10s llc-load-misses=30000000 llc-prefetch-misses=400000000 llc-references=500000000; counts sphinx in=10s llc-load-misses=1000000 llc-prefetch-misses=1000 llc-references=400000000; counts gromacs in=10s llc-load-misses=1000000 llc-prefetch-misses=1000 llc-references=2000000; poll
         > divided[repeat=1]
-        0ms lbm on 0; sphinx on 4; gromacs on 1 because group-comes
+        0ms lbm on 0; sphinx on 4; gromacs on 1 because group-placed
         10s note: groups-approximate
         10s gromacs on 5 because group-sheltered
     "#]]);
@@ -230,7 +230,7 @@ fn without_counted_events_jobs_are_spread_evenly_which_is_reported_once() {
         10s misses a=700/10s; poll
         20s poll
         > divided
-        0ms a on 0; b on 4 because group-comes
+        0ms a on 0; b on 4 because group-placed
         10s note: groups-unknown
     "#]]);
 }

@@ -39,7 +39,7 @@ fn without_group_3_sockets_are_divided_between_the_other_two() {
         0ms due a b c d
         10s..20s/10s poll
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms a on 0; b on 4; c on 1; d on 5 because group-comes
+        0ms a on 0; b on 4; c on 1; d on 5 because group-placed
     "#]]);
 }
 
@@ -55,7 +55,7 @@ fn group_3_runs_beside_group_2_and_beside_group_1_only_without_free_slots() {
         0ms due hurts hurt x y z
         10s..20s/10s poll
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms hurts on 0; hurt on 3; x on 1; y on 4; z on 2 because group-comes
+        0ms hurts on 0; hurt on 3; x on 1; y on 4; z on 2 because group-placed
         10s x on 5 because group-sheltered
     "#]]);
 }
@@ -71,7 +71,7 @@ fn group_1_gets_as_many_sockets_as_it_needs_but_never_all() {
         0ms due a b c hurt
         10s..20s/10s poll
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms a on 0; b on 2; c on 4; hurt on 1 because group-comes
+        0ms a on 0; b on 2; c on 4; hurt on 1 because group-placed
         10s c on 1 because group-apart
         10s hurt on 4 because group-sheltered
     "#]]);
@@ -84,7 +84,7 @@ fn group_1_gets_as_many_sockets_as_it_needs_but_never_all() {
         0ms due a b c hurt
         10s..20s/10s poll
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms a on 0; b on 2; c on 1; hurt on 3 because group-comes
+        0ms a on 0; b on 2; c on 1; hurt on 3 because group-placed
     "#]]);
 }
 
@@ -128,7 +128,7 @@ fn surplus_threads_of_group_2_run_beside_the_least_contention_of_group_1() {
         0ms due a b c d e f g h
         10s poll
         > divided[keep=no,repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms a on 0; b on 3; c on 6; d on 1; e on 4; f on 7; g on 2; h on 5 because group-comes
+        0ms a on 0; b on 3; c on 6; d on 1; e on 4; f on 7; g on 2; h on 5 because group-placed
         10s c on 1; d on 4 because group-apart
         10s e on 6; g on 8 because group-sheltered
         10s h on 2 because group-overflow
@@ -155,7 +155,7 @@ fn group_1_is_concentrated_only_above_the_minimum_of_contention() {
         0ms hurt on 2 because the group of the job is not known yet; sockets are not divided yet: until the next period it is placed on node 0, the socket with the most free slots for it, on cpu 2 with the fewest jobs
         10s lbm on 6 because the job is in Group 1, which causes contention (900 cycles with a full request queue and 8 references to the last-level cache per second of CPU time; thresholds 100 and 300); Group 1 causes too little contention to be concentrated, with 2, 1 and 2 threads of Groups 1, 2 and 3; spread over all sockets, Group 1 would have 800 cycles with full queues on each, and the minimum is 800: its group is spread evenly, this job on node 1, on cpu 6 with the fewest jobs (tier counters)
         > divided[repeat=1,guard=7.99,th_sq=100,th_ref=300]
-        0ms lbm on 0; x on 4; libquantum on 1; y on 5; hurt on 2 because group-comes
+        0ms lbm on 0; x on 4; libquantum on 1; y on 5; hurt on 2 because group-placed
         10s hurt on 6 because group-sheltered
     "#]]);
 }
@@ -190,14 +190,14 @@ fn a_job_stays_where_its_socket_fits_and_the_paper_fills_in_turn() {
         0ms due a h i b c
         10s..20s/10s poll
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms a on 0; h on 2; i on 4; b on 1; c on 3 because group-comes
+        0ms a on 0; h on 2; i on 4; b on 1; c on 3 because group-placed
         10s h on 5 because group-sheltered
         > divided[keep=no,repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms a on 0; h on 2; i on 4; b on 1; c on 3 because group-comes
+        0ms a on 0; h on 2; i on 4; b on 1; c on 3 because group-placed
         10s h on 5 because group-sheltered
         10s b on 2; c on 1 because group-apart
         > divided[reading=paper,th_sq=100,th_ref=100]
-        0ms a on 0; h on 2; i on 4; b on 1; c on 3 because group-comes
+        0ms a on 0; h on 2; i on 4; b on 1; c on 3 because group-placed
         10s h on 5 because group-sheltered
         10s b on 2; c on 1 because group-apart
     "#]]);
@@ -238,7 +238,7 @@ fn a_job_outside_the_sockets_of_its_group_stays_within_its_own_cpus() {
         0ms due lbm sphinx gromacs libquantum omnetpp canneal
         10s..20s/10s poll
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms lbm on 5; sphinx on 0; gromacs on 1; libquantum on 4; omnetpp on 2; canneal on 6 because group-comes
+        0ms lbm on 5; sphinx on 0; gromacs on 1; libquantum on 4; omnetpp on 2; canneal on 6 because group-placed
         10s sphinx on 4 because group-sheltered
         10s libquantum on 0 because group-apart
         10s omnetpp on 7 because group-sheltered
@@ -255,7 +255,7 @@ fn an_unmanaged_job_takes_slots_and_is_in_no_group() {
         1s unmanaged alien on 0
         10s..20s/10s poll
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms alien on 0; a on 1; b on 0 because group-comes
+        0ms alien on 0; a on 1; b on 0 because group-placed
         10s a on 0 because group-apart
         10s b on 1 because group-sheltered
     "#]]);
@@ -274,7 +274,7 @@ fn each_thread_takes_a_slot() {
         0ms due lbm sphinx gromacs libquantum omnetpp canneal
         10s..20s/10s poll
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms lbm on 0-3; sphinx on 4; gromacs on 8; libquantum on 5; omnetpp on 9; canneal on 6 because group-comes
+        0ms lbm on 0-3; sphinx on 4; gromacs on 8; libquantum on 5; omnetpp on 9; canneal on 6 because group-placed
         10s sphinx on 10; canneal on 11 because group-sheltered
     "#]]);
 }
@@ -288,7 +288,7 @@ fn with_more_threads_than_cores_each_core_has_several_slots() {
         0ms due a1 a2 a3 a4 a5 a6 b1 b2 b3 b4 b5 b6
         10s poll
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms a1 on 0; a2 on 3; a3 on 1; a4 on 4; a5 on 2; a6 on 5; b1 on 0; b2 on 3; b3 on 1; b4 on 4; b5 on 2; b6 on 5 because group-comes
+        0ms a1 on 0; a2 on 3; a3 on 1; a4 on 4; a5 on 2; a6 on 5; b1 on 0; b2 on 3; b3 on 1; b4 on 4; b5 on 2; b6 on 5 because group-placed
         10s a2 on 0; a4 on 1; a6 on 2 because group-apart
         10s b1 on 3; b3 on 4; b5 on 5 because group-sheltered
     "#]]);
@@ -304,7 +304,7 @@ fn on_one_node_caches_and_then_cores_count_as_sockets() {
         0ms due a b c
         10s..20s/10s poll
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms a on 0; b on 2; c on 1 because group-comes
+        0ms a on 0; b on 2; c on 1 because group-placed
         10s c on 3 because group-sheltered
     "#]]);
     check(expect![[r#"
@@ -315,7 +315,7 @@ fn on_one_node_caches_and_then_cores_count_as_sockets() {
         0ms due a b c
         10s..20s/10s poll
         > divided[repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms a on 0; b on 1; c on 2 because group-comes
+        0ms a on 0; b on 1; c on 2 because group-placed
     "#]]);
 }
 
@@ -328,7 +328,7 @@ fn with_one_socket_or_one_cpu_no_group_is_separated() {
         0ms due a b
         10s..20s/10s poll
         > divided[domains=node,repeat=1,guard=off,th_sq=100,th_ref=100]
-        0ms a on 0; b on 1 because group-comes
+        0ms a on 0; b on 1 because group-placed
     "#]]);
     check(expect![[r#"
         nodes=1

@@ -20,6 +20,9 @@ const LIST: &str = "xtask/tidy-words.toml";
 struct List {
     /// Paths that are data: recorded, generated from recordings, or of other projects.
     exempt: Vec<Exemption>,
+    /// Legitimate uses of every listed word.
+    #[serde(default)]
+    except: Vec<Exception>,
     word: Vec<Word>,
 }
 
@@ -90,12 +93,12 @@ fn compile(list: &List) -> anyhow::Result<Vec<Rule>> {
     for exempt in &list.exempt {
         anyhow::ensure!(!exempt.reason.is_empty(), "{LIST}: {} has no reason", exempt.path);
     }
-    list.word.iter().map(rule).collect()
+    list.word.iter().map(|word| rule(word, &list.except)).collect()
 }
 
-fn rule(word: &Word) -> anyhow::Result<Rule> {
+fn rule(word: &Word, everywhere: &[Exception]) -> anyhow::Result<Rule> {
     let mut except = Vec::new();
-    for exception in &word.except {
+    for exception in everywhere.iter().chain(&word.except) {
         anyhow::ensure!(
             !exception.reason.is_empty(),
             "{LIST}: an exception of {} has no reason",

@@ -1,7 +1,7 @@
 //! `evenkeel calibrate`: the thresholds of policy `divided` for one machine, from programs that ran alone on it.
 //!
 //! ```text
-//!   journals of runs, each program alone ─► events per second of CPU time, per program
+//!   journals of runs, each program alone ─► exit records ─► events per second of CPU time, per program
 //!      full queues ─► widest gap ─► th_sq
 //!      references  ─► widest gap ─► th_ref
 //! ```
@@ -9,17 +9,16 @@
 //! The paper on divided scheduling (Park and Kim) chooses both thresholds from measured gaps and prints neither. A run
 //! that is given twice counts once, and the order of the runs has no effect.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use base::{JobId, TaskId};
+use base::JobId;
 use policy::{Threshold, calibrate};
 use report::calibration::{CalibratedProgram, Calibration, FORMAT};
-use sched::{CounterEvent, JobEvent, OutcomeResult, Target};
+use sched::{CounterEvent, JobEvent, JobExit, OutcomeResult, Target};
 
-use crate::command_result::{CommandResult, OrUsageError};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 
 /// Compute the thresholds th_sq and th_ref of the policy divided for a machine
@@ -64,7 +63,7 @@ pub fn main(args: &Args) -> CommandResult {
 }
 
 /// All runs without repetitions. Prints a note for each repetition.
-fn runs(paths: &[PathBuf]) -> Result<Vec<SoloRun>, crate::command_result::CommandError> {
+fn runs(paths: &[PathBuf]) -> Result<Vec<SoloRun>, CommandError> {
     let mut all: Vec<(&Path, SoloRun)> = Vec::new();
     for path in paths {
         let run = read_solo_run(path)?;
@@ -81,7 +80,7 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<SoloRun>, crate::command_result::Comman
     if let Some(((one, here), (other, there))) =
         machines().zip(machines().skip(1)).find(|((_, here), (_, there))| here != there)
     {
-        return Err(crate::command_result::CommandError::Usage(anyhow!(
+        return Err(CommandError::Usage(anyhow!(
             "{} ran on {here:?} and {} on {there:?}: thresholds are valid for one machine: give the runs of one machine only",
             one.display(),
             other.display()
@@ -120,35 +119,65 @@ fn threshold(what: &str, values: impl Iterator<Item = u64>) -> anyhow::Result<Th
     calibrate(&values).with_context(|| what.to_owned())
 }
 
-/// The last sample of a task.
-struct TaskTotals {
-    job: JobId,
+/// Totals of a program over all of its runs in a journal, from the exit records of the host. Their counters
+/// contain the descendants of the first process once.
+#[derive(Clone, Default)]
+struct ProgramTotals {
+    has_exited: bool,
     cpu_ns: u64,
     sq: Option<u64>,
     refs: Option<u64>,
 }
 
+impl ProgramTotals {
+    fn add(&mut self, exit: &JobExit) {
+        let deltas = engine::deltas_since_opened(&exit.counters);
+        let add = |total: Option<u64>, event| match (total, deltas.get(event)) {
+            (Some(total), Some(events)) => Some(total.saturating_add(events)),
+            (total, events) => total.or(events),
+        };
+        self.has_exited = true;
+        self.cpu_ns += (exit.user + exit.system).0;
+        self.sq = add(self.sq, CounterEvent::QueueFull);
+        self.refs = add(self.refs, CounterEvent::LlcReferences);
+    }
+
+    /// Full queues and references per second of CPU time.
+    fn rates(&self, run: &Path, name: &str) -> anyhow::Result<[u64; 2]> {
+        let run = run.display();
+        if !self.has_exited {
+            bail!(
+                "{run}: {name:?} has no exit record, which contains its counters: give runs in which every program started and ended"
+            );
+        }
+        let (Some(sq), Some(refs)) = (self.sq, self.refs) else {
+            bail!(
+                "{run}: queue-full and llc-references of {name:?} were not counted: `evenkeel machine` lists the events that can be counted"
+            );
+        };
+        let per_s = |events: u64| {
+            let rate = u128::from(events) * 1_000_000_000 / u128::from(self.cpu_ns.max(1));
+            u64::try_from(rate).unwrap_or(u64::MAX)
+        };
+        Ok([per_s(sq), per_s(refs)])
+    }
+}
+
 /// Reads the event rates of each program of a run. Fails if programs ran at the same time.
-fn read_solo_run(run: &Path) -> Result<SoloRun, crate::command_result::CommandError> {
+fn read_solo_run(run: &Path) -> Result<SoloRun, CommandError> {
     let mut recording = input::journal(run)?;
     let machine = recording.header().machine.parts().name.clone();
     let id = recording.header().run_id.clone();
     let names: Vec<String> = recording.header().jobs.iter().map(|job| job.name.clone()).collect();
-    let mut tasks: BTreeMap<TaskId, TaskTotals> = BTreeMap::new();
+    let mut totals = vec![ProgramTotals::default(); names.len()];
     let mut running: Vec<JobId> = Vec::new();
     for turn in &mut recording {
         let turn = turn.or_usage_error()?;
         let record = turn.record();
-        for task in &record.sample.tasks {
-            let counted = |event| task.counters.get(event).map(|read| read.value);
-            let (sq, refs) =
-                (counted(CounterEvent::QueueFull), counted(CounterEvent::LlcReferences));
-            tasks
-                .insert(task.task, TaskTotals { job: task.job, cpu_ns: task.cpu_time.0, sq, refs });
-        }
         for event in &record.sample.jobs {
-            if let JobEvent::Ended(job, _) = event {
+            if let JobEvent::Ended(job, exit) = event {
                 running.retain(|other| other != job);
+                totals.get_mut(job.index()).into_iter().for_each(|totals| totals.add(exit));
             }
         }
         for outcome in record.outcomes {
@@ -159,8 +188,8 @@ fn read_solo_run(run: &Path) -> Result<SoloRun, crate::command_result::CommandEr
         }
         check_solo(run, &running, &names).or_usage_error()?;
     }
-    let programs = names.into_iter().enumerate().map(|(idx, name)| {
-        let [sq_per_s, ref_per_s] = rates(run, &name, JobId(idx as u32), &tasks)?;
+    let programs = names.into_iter().zip(totals).map(|(name, totals)| {
+        let [sq_per_s, ref_per_s] = totals.rates(run, &name)?;
         Ok(CalibratedProgram { name, run: id.clone(), sq_per_s, ref_per_s })
     });
     let programs = programs.collect::<anyhow::Result<_>>().or_usage_error()?;
@@ -179,26 +208,54 @@ fn check_solo(run: &Path, running: &[JobId], names: &[String]) -> anyhow::Result
     Ok(())
 }
 
-/// Full queues and references of a job per second of CPU time.
-fn rates(
-    run: &Path,
-    name: &str,
-    job: JobId,
-    tasks: &BTreeMap<TaskId, TaskTotals>,
-) -> anyhow::Result<[u64; 2]> {
-    let is_counted = |task: &&TaskTotals| task.sq.is_some() && task.refs.is_some();
-    let own = || tasks.values().filter(|task| task.job == job).filter(is_counted);
-    let sum = |of: fn(&TaskTotals) -> Option<u64>| own().filter_map(of).reduce(u64::saturating_add);
-    let cpu_ns: u64 = own().map(|task| task.cpu_ns).sum();
-    let (Some(sq), Some(refs)) = (sum(|task| task.sq), sum(|task| task.refs)) else {
-        bail!(
-            "{}: queue-full and llc-references of {name:?} were not counted: `evenkeel machine` lists the events that can be counted",
-            run.display()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = include_str!("../../../fixtures/journals/two-cores.jsonl");
+
+    /// The rates of two programs that ran one after the other on a live host.
+    fn rates_of(turns: &str) -> Result<Vec<(String, [u64; 2])>, String> {
+        let mut header: serde_json::Value =
+            serde_json::from_str(HEADER.lines().next().expect("a header")).expect("JSON");
+        header["jobs"].as_array_mut().expect("jobs").truncate(2);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("journal.jsonl");
+        std::fs::write(&path, format!("{header}\n{turns}")).expect("the folder is writable");
+        match read_solo_run(&path) {
+            Ok(run) => {
+                let rates = |program: CalibratedProgram| {
+                    (program.name, [program.sq_per_s, program.ref_per_s])
+                };
+                Ok(run.programs.into_iter().map(rates).collect())
+            }
+            Err(CommandError::Usage(error)) => {
+                Err(format!("{error:#}").replace(&path.display().to_string(), "RUN"))
+            }
+            Err(_) => panic!("only the journal can be invalid"),
+        }
+    }
+
+    /// The first task of each program includes its descendants. Task 12 is a descendant of task 11.
+    const TURNS: &str = r#"{"turn":0,"at_ns":1000,"causes":["jobs-due"],"sample":{"jobs":[{"due":0}]},"outcomes":[{"job":0,"start":{},"done":11}]}
+{"turn":1,"at_ns":500000000,"causes":["interval"],"sample":{"tasks":[{"tid":11,"start_time_ticks":1,"pid":11,"job":0,"cpu_ns":250000000,"counters":{"llc-references":[300,500000000],"queue-full":[100,500000000,250000000]},"includes_children":true},{"tid":12,"start_time_ticks":1,"pid":11,"job":0,"cpu_ns":250000000,"counters":{"llc-references":[150,250000000],"queue-full":[50,250000000,125000000]}}]}}
+{"turn":2,"at_ns":1000000000,"causes":["ended"],"sample":{"jobs":[{"ended":0,"exit":0,"wall_ns":1000000000,"user_ns":900000000,"system_ns":100000000,"max_resident_bytes":0,"counters":{"llc-references":[600,1000000000],"queue-full":[200,1000000000,500000000]}},{"due":1}],"tasks":[{"tid":11,"start_time_ticks":1,"pid":11,"job":0,"cpu_ns":500000000,"counters":{"llc-references":[600,1000000000],"queue-full":[200,1000000000,500000000]},"includes_children":true},{"tid":12,"start_time_ticks":1,"pid":11,"job":0,"cpu_ns":500000000,"counters":{"llc-references":[300,500000000],"queue-full":[100,500000000,250000000]}}],"exited":[[11,1],[12,1]]},"outcomes":[{"job":1,"start":{},"done":13}]}
+"#;
+    const END_OF_SECOND: &str = r#"{"turn":3,"at_ns":2000000000,"causes":["ended"],"sample":{"jobs":[{"ended":1,"exit":0,"wall_ns":1000000000,"user_ns":500000000,"system_ns":0,"max_resident_bytes":0,"counters":{"llc-references":[7,500000000],"queue-full":[3,500000000]}}],"tasks":[{"tid":13,"start_time_ticks":2,"pid":13,"job":1,"cpu_ns":500000000,"counters":{"llc-references":[7,500000000],"queue-full":[3,500000000]},"includes_children":true}],"exited":[[13,2]]}}
+"#;
+
+    #[test]
+    fn multiplexed_counters_are_scaled_and_no_event_of_a_descendant_counts_twice() {
+        let rates = rates_of(&format!("{TURNS}{END_OF_SECOND}"));
+        let program = |name: &str, rates| (name.to_owned(), rates);
+        assert_eq!(rates, Ok(vec![program("brief", [400, 600]), program("brief.2", [6, 14])]));
+    }
+
+    #[test]
+    fn a_program_without_an_exit_record_is_rejected() {
+        assert_eq!(
+            rates_of(TURNS),
+            Err("RUN: \"brief.2\" has no exit record, which contains its counters: give runs in which every program started and ended".to_owned())
         );
-    };
-    let per_s = |events: u64| {
-        let rate = u128::from(events) * 1_000_000_000 / u128::from(cpu_ns.max(1));
-        u64::try_from(rate).unwrap_or(u64::MAX)
-    };
-    Ok([per_s(sq), per_s(refs)])
+    }
 }

@@ -1,10 +1,11 @@
-//! Runs of the engine as text. [`testkit`] describes the language; these inputs are of this crate:
+//! Runs of the engine as text. The cases are in the folder `cases`. [`testkit`] describes the language; these inputs are of this crate:
 //!
 //! ```text
 //!   unattached b class=3                         a job that the host attaches later
 //!   domains llc                                  domains, interval and signal overrides of the policy
 //!   interval 250ms
 //!   signals loads=declared
+//!   limits mib_per_s=10 backlog=10s mib_per_minute=150     limits of page moves
 //!   show jobs tasks loads                        parts of the snapshot to print; approvals and rejections always
 //!   0ms due a; request a on 0-1                  a request of the scripted policy
 //!   250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500     raw totals of a task: ms, ms, CPU, LLC misses; also
@@ -29,7 +30,6 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use base::{Bytes, CpuId, JobId, LlcId, Nanos, NodeId, TaskId};
-use expect_test::Expect;
 use program::Job;
 use sched::{
     Action, Cause, CounterEvent, CounterReading, Counters, DetachCause, ExitStatus, JobEvent,
@@ -42,21 +42,10 @@ use topology::DomainChoice;
 
 use crate::{Engine, MoveLimits, Step};
 
-/// Checks a case: see [`testkit::check`]. A variant is empty, or one more setting.
-pub(crate) fn check(case: Expect) {
-    check_with(MoveLimits::default(), case);
-}
-
-/// Checks a case with other limits of page moves.
-pub(crate) fn check_with(limits: MoveLimits, case: Expect) {
-    testkit::check("", &case, |machine, setting, script| {
-        play(machine, &format!("{setting}\n{script}"), limits)
-    });
-}
-
-/// Plays a run and returns its output.
-pub(crate) fn play(machine: &str, script: &str, limits: MoveLimits) -> String {
-    let mut world = World::new(machine, script, limits);
+/// Plays a run and returns its output. `setting` is empty, or one more line of the script.
+pub(crate) fn play(machine: &str, setting: &str, script: &str) -> String {
+    let script = &format!("{setting}\n{script}");
+    let mut world = World::new(machine, script);
     for line in testkit::lines(script) {
         match line {
             Line::Turn(at, time, events) => world.turn(at, &time, &events),
@@ -71,7 +60,7 @@ pub(crate) fn play(machine: &str, script: &str, limits: MoveLimits) -> String {
                 world.denied.retain(|(denied, _)| *denied != target);
             }
             Line::Setting(
-                "job" | "unattached" | "show" | "signals" | "domains" | "interval",
+                "job" | "unattached" | "show" | "signals" | "domains" | "interval" | "limits",
                 _,
             ) => {}
             Line::Setting(word, _) => panic!("{word} is no setting"),
@@ -115,6 +104,18 @@ impl Policy for Scripted {
     }
 }
 
+/// `mib_per_s=10 backlog=10s mib_per_minute=150`, the last per job.
+fn move_limits(words: &str) -> MoveLimits {
+    let value = |key| field(words, key).expect("three limits");
+    let mib = |key| Bytes::from_mib(parse(value(key)));
+    MoveLimits {
+        per_second: mib("mib_per_s"),
+        backlog: parse(value("backlog")),
+        per_process_minute: mib("mib_per_minute"),
+        ..MoveLimits::default()
+    }
+}
+
 struct World {
     engine: Engine,
     script: Rc<RefCell<Script>>,
@@ -128,7 +129,7 @@ struct World {
 }
 
 impl World {
-    fn new(machine: &str, script: &str, limits: MoveLimits) -> Self {
+    fn new(machine: &str, script: &str) -> Self {
         let settings = |word: &'static str| {
             testkit::lines(script).filter_map(move |line| match line {
                 Line::Setting(first, rest) if first == word => Some(rest),
@@ -155,7 +156,7 @@ impl World {
         let signals = setting("signals").map(parse).unwrap_or_default();
         World {
             engine: Engine::new(testkit::machine(machine), jobs, Box::new(policy))
-                .with_move_limits(limits)
+                .with_move_limits(setting("limits").map(move_limits).unwrap_or_default())
                 .with_signals(signals),
             script: shared,
             unattached,

@@ -1,6 +1,6 @@
 //! Invariants of the policies on random machines, with random jobs, counters and events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use proptest::prelude::*;
@@ -166,4 +166,12 @@ proptest! {
         // Two turns never have the same time.
         prop_assert!(n.values().all(|&n| n == 1), "{}", output);
     }
+}
+
+#[test]
+fn random_draws_every_cpu_eventually() {
+    let script: String = (0..200).map(|n| format!("{n}ms due j{n}\n")).collect();
+    let output = plans("nodes=2 llcs=2 cores=2", "random", &script);
+    let cpus: BTreeSet<&str> = output.lines().filter_map(|line| line.split(' ').nth(3)).collect();
+    assert_eq!(cpus.len(), 8);
 }

@@ -175,6 +175,3 @@ impl Random {
         drawn
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -255,6 +255,3 @@ impl Ranks {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

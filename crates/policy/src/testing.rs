@@ -1,4 +1,4 @@
-//! Decisions of policies as text. [`testkit`] describes the language; these inputs are of this crate:
+//! Decisions of policies as text. The cases are in the folder `cases`. [`testkit`] describes the language; these inputs are of this crate:
 //!
 //! ```text
 //!   job a llc-references=90/s              a counter of a job's task, per second of its CPU time; all of them run
@@ -22,13 +22,13 @@
 //! due is running.
 //!
 //! `> dfs` prints the plan of each turn with reason codes, `>> dfs` with sentences. `, with trials` and
-//! `, with trials that change nothing` after the policy add trials of its migrations.
+//! `, with trials that change nothing` after the policy add trials of its migrations. Policies place jobs, so the
+//! target of every request is a job.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId, TaskId};
-use expect_test::Expect;
 use program::Job;
 use sched::{
     Action, ActivePageMove, Cause, CompletedPageMove, CounterDeltas, CounterEvent, DomainLoads,
@@ -37,16 +37,6 @@ use sched::{
 };
 use testkit::{Line, fields, parse};
 use topology::{Domains, Level, Machine};
-
-/// Checks a case: see [`testkit::check`].
-pub(crate) fn check(case: Expect) {
-    check_after("", case);
-}
-
-/// Checks a case whose script starts with `before`.
-pub(crate) fn check_after(before: &str, case: Expect) {
-    testkit::check(before, &case, plans);
-}
 
 /// The plans of a policy on a machine, one line per time and reason.
 pub(crate) fn plans(machine: &str, policy: &str, script: &str) -> String {

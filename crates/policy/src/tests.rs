@@ -1,197 +1,96 @@
-//! Texts that name a policy, the errors of others, and the consistency of all declarations.
+//! Decisions of the policies, texts that name a policy, and the consistency of all declarations.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 
-use expect_test::{Expect, expect};
-
+use base::Nanos;
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
+use sched::Wake;
+use testkit::{field, parse};
 
+use crate::testing::plans;
 use crate::{Param, Params, PolicyInfo, build, missing, registry};
 
-fn check(spec: &str, expected: Expect) {
-    let output = match build(spec, 1) {
-        Ok(policy) => format!("{} every {:?}", policy.name(), policy.interval()),
+testkit::case_files! {
+    plans:
+        animal
+        dfs_domains
+        dfs_extensions
+        dfs_moves
+        dfs_starts
+        di
+        dino
+        divided
+        home_cluster
+        nmass
+        random
+        spread
+        trial;
+    policy_text: parameters;
+    missing_text: required_signals;
+}
+
+/// The policy that a text names, or the error.
+fn policy_text(_: &str, spec: &str, _: &str) -> String {
+    let mut text = match build(spec, 1) {
+        Ok(policy) => {
+            let interval =
+                policy.interval().map_or("never".to_owned(), |time| format!("every {time}"));
+            let wake = match policy.wake() {
+                Wake::Poll => String::new(),
+                Wake::Overflow { event, every } => {
+                    format!(", on overflow of {every} {}", event.name())
+                }
+            };
+            format!("{} {interval}{wake}", policy.name())
+        }
         Err(error) => error.to_string(),
     };
-    expected.assert_eq(&output);
+    writeln!(text).expect("writing to a string");
+    text
 }
 
-#[test]
-fn a_policy_is_named_with_and_without_parameters() {
-    check("linux", expect!["linux every Some(Nanos(250000000))"]);
-    check("dfs[]", expect!["dfs every Some(Nanos(250000000))"]);
-    check(" dfs[ interval = 1s , cooldown=4 ] ", expect!["dfs every Some(Nanos(1000000000))"]);
-}
-
-#[test]
-fn an_unknown_policy_is_rejected_with_the_nearest_known_one() {
-    check(
-        "dsf",
-        expect![[
-            r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal, maximum-local, nmass, home-cluster, divided"#
-        ]],
-    );
-    check(
-        "eevdf2",
-        expect![[
-            r#"there is no policy "eevdf2": there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal, maximum-local, nmass, home-cluster, divided"#
-        ]],
-    );
-}
-
-#[test]
-fn an_unknown_parameter_is_rejected_with_the_nearest_known_one() {
-    check(
-        "dfs[cooldwn=4]",
-        expect![[
-            r#"policy dfs has no parameter "cooldwn" (did you mean cooldown?): it has reading, domains, interval, wake, trigger, factor, migrations_per_poll, cooldown, min_load, only_job, start, class_basis, failures, bind, placement, classes, loads, memory, gain, slope, page_move, refill"#
-        ]],
-    );
-    check("linux[zzz=4]", expect![[r#"policy linux has no parameter "zzz": it has interval"#]]);
-}
-
-#[test]
-fn a_value_out_of_range_is_rejected_with_the_range() {
-    check(
-        "dfs[cooldown=-1]",
-        expect![[
-            r#"policy dfs: cooldown cannot be "-1", write a whole number of polls from 0 to 1000000"#
-        ]],
-    );
-    check(
-        "dfs[factor=0.5]",
-        expect![[
-            r#"policy dfs: factor cannot be "0.5", write auto, or a number from 1 to 1000 such as 1.5 or 4/3"#
-        ]],
-    );
-    check(
-        "dfs[factor=1/0]",
-        expect![[
-            r#"policy dfs: factor cannot be "1/0", write auto, or a number from 1 to 1000 such as 1.5 or 4/3"#
-        ]],
-    );
-    check(
-        "dfs[min_load=101%]",
-        expect![[
-            r#"policy dfs: min_load cannot be "101%", write auto, a share of the peak such as 1% in steps of 0.0001%, or operations per interval"#
-        ]],
-    );
-    check(
-        "dfs[interval=0]",
-        expect![[
-            r#"policy dfs: interval cannot be "0", write a time with its unit, from 1ms to 60min"#
-        ]],
-    );
-    check(
-        "spread[memory=everywhere]",
-        expect![[
-            r#"policy spread: memory cannot be "everywhere", write first-touch, bind or preferred"#
-        ]],
-    );
-}
-
-#[test]
-fn a_time_without_its_unit_is_rejected() {
-    for text in ["dfs[interval=250]", "spread[interval=1]", "linux[interval=0.5]"] {
-        let error = build(text, 1).err().expect(text).to_string();
-        assert!(error.ends_with("write a time with its unit, from 1ms to 60min"), "{error}");
+/// The signal that a policy lacks for a job: `POLICY [class=N] [profile=curve,speed,accesses]`.
+fn missing_text(_: &str, words: &str, _: &str) -> String {
+    let (spec, _) = words.split_once(' ').unwrap_or((words, ""));
+    let job = job(field(words, "class").map(parse), field(words, "profile"));
+    match missing(spec, &job) {
+        Ok(None) => "nothing\n".to_owned(),
+        Ok(Some(lack)) => format!("{}; without: {}\n", lack.text, lack.if_missing.text()),
+        Err(error) => format!("{error}\n"),
     }
-    check("dfs[interval=60min]", expect!["dfs every Some(Nanos(3600000000000))"]);
-    check(
-        "dfs[interval=61min]",
-        expect![[
-            r#"policy dfs: interval cannot be "61min", write a time with its unit, from 1ms to 60min"#
-        ]],
-    );
+}
+
+/// A job with a class and a profile that has these parts.
+fn job(class: Option<u8>, profile: Option<&str>) -> program::Job {
+    let command = program::Command::Shell("true".to_owned());
+    let mut job = program::Job::new(base::JobId(0), "x".to_owned(), command);
+    job.class = class.and_then(program::Class::new);
+    job.found = profile.map(|parts| {
+        let has = |part| parts.split(',').any(|other| other == part);
+        let value =
+            |value, part| ProfileValue::new(value, ValueSource::Declared).filter(|_| has(part));
+        let point = CurvePoint { misses: 5.0, ..CurvePoint::default() };
+        let points = if has("curve") { vec![point] } else { Vec::new() };
+        let phase = Phase {
+            instructions: value(1e9, "speed"),
+            cycles_per_instruction: value(1.0, "speed"),
+            llc_accesses: value(9.0, "accesses"),
+            curve: MissRatioCurve::new(ValueSource::Declared, points).expect("one point"),
+            ..Phase::default()
+        };
+        let (name, cpu_time) = ("lbm".to_owned(), Some(Nanos::from_secs(1)));
+        program::Profile { name, cpu_time, phases: vec![phase], ..program::Profile::default() }
+            .into()
+    });
+    job
 }
 
 #[test]
-fn a_share_with_too_many_decimal_places_is_rejected() {
-    check(
-        "dfs[min_load=0.00001%]",
-        expect![[
-            r#"policy dfs: min_load cannot be "0.00001%", write auto, a share of the peak such as 1% in steps of 0.0001%, or operations per interval"#
-        ]],
-    );
-    check(
-        "dfs[min_load=1.00005%]",
-        expect![[
-            r#"policy dfs: min_load cannot be "1.00005%", write auto, a share of the peak such as 1% in steps of 0.0001%, or operations per interval"#
-        ]],
-    );
-    check("dfs[min_load=0.0001%]", expect!["dfs every Some(Nanos(250000000))"]);
-    check("dfs[min_load=0%]", expect!["dfs every Some(Nanos(250000000))"]);
-}
-
-/// Each parameter without effect beside another's value: a text in which it has no effect, the error, and a text in
-/// which it has an effect.
-#[test]
-fn a_parameter_without_effect_beside_anothers_value_is_rejected() {
-    for (ineffective, beside, effective) in [
-        (
-            "dfs[trigger=ratio,factor=3/2]",
-            "factor has no effect with trigger=ratio",
-            "dfs[factor=3/2]",
-        ),
-        (
-            "dfs[factor=auto,trigger=ratio]",
-            "factor has no effect with trigger=ratio",
-            "dfs[factor=auto]",
-        ),
-        ("dfs[slope=0.9]", "slope has no effect with gain=off", "dfs[gain=1.5,slope=0.9]"),
-        ("dfs[refill=1s]", "refill has no effect with gain=off", "dfs[gain=1.5,refill=1s]"),
-        (
-            "dfs[page_move=1ms]",
-            "page_move has no effect with gain=off",
-            "dfs[gain=1,page_move=1ms,memory=follow]",
-        ),
-        ("dfs[gain=1,page_move=1ms]", "page_move has no effect with memory=stay", "dfs[gain=1]"),
-        ("divided[guard=3]", "guard has no effect with th_sq=none", "divided[th_sq=5,guard=3]"),
-        (
-            "divided[th_ref=5,version=rank]",
-            "th_ref has no effect with version=rank",
-            "divided[th_sq=5,th_ref=5]",
-        ),
-        (
-            "divided[th_sq=5,th_ref=5,min_share=1%]",
-            "min_share has no effect with th_sq and th_ref",
-            "divided[min_share=1%]",
-        ),
-        (
-            "divided[version=threshold,th_sq=5,th_ref=5,min_share=1%]",
-            "min_share has no effect with version=threshold",
-            "divided[version=rank,th_sq=5,min_share=1%]",
-        ),
-        (
-            "divided[th_sq=5,guard=off]",
-            "th_sq has no effect with grouping by rank and guard=off",
-            "divided[th_sq=5]",
-        ),
-        (
-            "divided[reading=paper,th_sq=5]",
-            "th_sq has no effect with grouping by rank and guard=off",
-            "divided[reading=paper,th_sq=5,th_ref=5]",
-        ),
-    ] {
-        let error = build(ineffective, 1).err().expect(ineffective).to_string();
-        assert!(error.contains(beside), "{error}");
-        assert!(build(effective, 1).is_ok(), "{effective}");
-    }
-    check(
-        "dfs[slope=0.2]",
-        expect!["policy dfs: slope has no effect with gain=off: change one of them or omit slope"],
-    );
-}
-
-#[test]
-fn a_value_that_requires_another_parameter_is_rejected_without_it() {
-    for (text, error) in [
-        ("divided[version=threshold]", "version=threshold also requires th_sq and th_ref"),
-        ("divided[version=threshold,th_sq=5]", "version=threshold also requires th_sq and th_ref"),
-        ("divided[th_ref=5]", "th_ref also requires th_sq"),
-    ] {
-        let found = build(text, 1).err().expect(text).to_string();
-        assert_eq!(found, format!("policy divided: {error}"));
+fn with_a_complete_profile_no_policy_lacks_a_signal() {
+    let job = job(None, Some("curve,speed,accesses"));
+    for info in registry() {
+        assert_eq!(missing(info.name, &job).expect("a policy"), None, "{}", info.name);
     }
 }
 
@@ -211,20 +110,6 @@ fn with_effect(info: &PolicyInfo, param: &Param, value: &str) -> String {
         given.push_str(&format!(",{other}={value}"));
     }
     format!("{}[{given}]", info.name)
-}
-
-#[test]
-fn a_parameter_given_twice_is_rejected() {
-    check("dfs[cooldown=4,cooldown=4]", expect!["policy dfs: cooldown is given twice, keep one"]);
-}
-
-#[test]
-fn a_text_of_another_form_is_rejected_with_an_example() {
-    for text in ["", "[cooldown=4]", "dfs[cooldown=4", "dfs]", "dfs[cooldown]", "dfs[=4]", "dfs[,]"]
-    {
-        let error = build(text, 1).err().expect(text).to_string();
-        assert!(error.ends_with("dfs[cooldown=4,domains=llc]"), "{error}");
-    }
 }
 
 #[test]
@@ -264,8 +149,9 @@ fn the_reading_changes_defaults_and_a_given_value_overrides_it() {
         for param in params.iter().filter(|param| param.default_paper.is_some()) {
             let paper = format!("{name}[reading=paper]");
             assert_eq!(Some(value(&paper, param.name).as_str()), param.default_paper);
-            let ours = with_effect(info, param, param.default).replace('[', "[reading=paper,");
-            assert_eq!(value(&ours, param.name), param.default);
+            let overridden =
+                with_effect(info, param, param.default).replace('[', "[reading=paper,");
+            assert_eq!(value(&overridden, param.name), param.default);
             assert_eq!(value(name, param.name), param.default);
         }
     }
@@ -290,102 +176,4 @@ fn declarations_are_complete_and_consistent() {
         let built = build(info.name, 1).expect("defaults are accepted");
         assert_eq!((built.name(), built.reasons()), (info.name, codes));
     }
-}
-
-/// A job whose profile was found, with a curve, how fast its program goes, and accesses.
-fn job(class: Option<u8>, told: Option<(bool, bool, bool)>) -> program::Job {
-    let mut workload =
-        program::parse_toml("[[job]]\nname = \"x\"\nshell = \"true\"\n", "w.toml".as_ref())
-            .expect("a workload");
-    let mut job = workload.jobs.remove(0);
-    job.class = class.and_then(program::Class::new);
-    job.found = told.map(|(curve, speed, accesses)| {
-        let figure = |value| ProfileValue::new(value, ValueSource::Declared);
-        let point = CurvePoint { misses: 5.0, ..CurvePoint::default() };
-        let phase = Phase {
-            instructions: figure(1e9).filter(|_| speed),
-            cycles_per_instruction: figure(1.0).filter(|_| speed),
-            llc_accesses: figure(9.0).filter(|_| accesses),
-            curve: MissRatioCurve::new(
-                ValueSource::Declared,
-                if curve { vec![point] } else { vec![] },
-            )
-            .expect("one point"),
-            ..Phase::default()
-        };
-        let cpu_time = Some(base::Nanos::from_secs(1));
-        let name = "lbm".to_owned();
-        program::Profile { name, cpu_time, phases: vec![phase], ..program::Profile::default() }
-            .into()
-    });
-    job
-}
-
-fn lacks(spec: &str, job: &program::Job, expected: Expect) {
-    let lack = missing(spec, job).map(|lack| {
-        lack.map_or("nothing".to_owned(), |lack| {
-            format!("{}; without: {}", lack.text, lack.if_missing.text())
-        })
-    });
-    expected.assert_eq(&lack.unwrap_or_else(|error| error.to_string()));
-}
-
-#[test]
-fn an_undeclared_signal_is_reported_with_the_behaviour_without_it() {
-    let (nothing, all) = (job(None, None), job(None, Some((true, true, true))));
-    for info in registry() {
-        lacks(info.name, &all, expect!["nothing"]);
-    }
-    lacks("linux", &nothing, expect!["nothing"]);
-    lacks(
-        "dfs",
-        &nothing,
-        expect![
-            "policy dfs needs the class (or misses over cache sizes, and speed) of program x; it has no profile; without: jobs are spread by domain number at start, and none migrates"
-        ],
-    );
-    lacks("dfs[cooldown=4]", &job(Some(3), None), expect!["nothing"]);
-    lacks(
-        "di",
-        &nothing,
-        expect![[
-            "policy di needs the misses per 1000 instructions over cache sizes of program x; it has no profile; without: a program without it counts as one at the limit of devils"
-        ]],
-    );
-    lacks(
-        "di",
-        &job(Some(3), Some((false, true, true))),
-        expect![[
-            "policy di needs the misses per 1000 instructions over cache sizes of program lbm; its profile has none; without: a program without it counts as one at the limit of devils"
-        ]],
-    );
-    lacks("di", &job(None, Some((true, false, false))), expect!["nothing"]);
-    lacks(
-        "dio",
-        &job(None, Some((true, false, true))),
-        expect![[
-            "policy dio needs the instructions per second of CPU time of program lbm; its profile has none; without: the run ends"
-        ]],
-    );
-    lacks(
-        "dio",
-        &job(None, Some((false, true, true))),
-        expect![[
-            "policy dio needs the misses per 1000 instructions over cache sizes and the speed of program lbm; its profile has none; without: the run ends"
-        ]],
-    );
-    lacks(
-        "animal",
-        &job(None, Some((true, true, false))),
-        expect![
-            "policy animal needs the cache accesses per 1000 instructions and the speed of program lbm; its profile has none; without: a job with few misses counts as a sheep"
-        ],
-    );
-    lacks(
-        "none",
-        &nothing,
-        expect![[
-            r#"there is no policy "none": there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal, maximum-local, nmass, home-cluster, divided"#
-        ]],
-    );
 }

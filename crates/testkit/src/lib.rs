@@ -1,8 +1,8 @@
 //! The text language of decision tests: a small machine, jobs and turns in, plans out.
 //!
-//! The tests of `engine` and `policy` share this language. A case is one text. Its first line is a synthetic
-//! machine, the script follows, and each line that starts with `>` opens the expected output of one variant,
-//! such as a policy:
+//! The tests of `engine` and `policy` share this language. Their cases are files, see [`case_files`]. The first line
+//! of a case is a synthetic machine, the script follows, and each line that starts with `>` opens the expected output
+//! of one variant, such as a policy:
 //!
 //! ```text
 //!   nodes=2 cores=2
@@ -29,42 +29,19 @@
 //! The crates add their own inputs: `engine` raw samples, `policy` derived values. Each crate's `testing` module
 //! lists them. Job ids are the order of first mention.
 
-use std::fmt::Write;
+mod cases;
+
+pub use cases::{check_file, check_names};
+
 use std::str::FromStr;
 
 use base::{Bytes, JobId, Nanos, NodeId};
-use expect_test::Expect;
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ValueSource};
 use program::{Class, Command, Job, MemoryPolicy, Profile, Sensitivity};
 use sched::{
     Action, CompletedPageMove, CounterEvent, FailedPages, NodeMemory, PageMoveEnd, Target,
 };
 use topology::Machine;
-
-/// Runs every variant of a case and compares the whole text. `UPDATE_EXPECT=1` rewrites it.
-///
-/// A script `before` runs before that of the case, which then contains only the output after it. The machine is
-/// the first line of the case, else of `before`. `play` gets the machine, the variant after `>` and the script,
-/// and returns the output.
-pub fn check(before: &str, case: &Expect, mut play: impl FnMut(&str, &str, &str) -> String) {
-    let lines = case.data().lines().map(str::trim).filter(|line| !line.is_empty());
-    let own: Vec<&str> = lines.clone().take_while(|line| !line.starts_with('>')).collect();
-    let mut before: Vec<&str> = before.trim().lines().map(str::trim).collect();
-    let is_machine = |line: &&&str| ["nodes=", "llcs="].iter().any(|key| line.starts_with(key));
-    let (machine, script) = match own.first().filter(is_machine) {
-        Some(machine) => (*machine, &own[1..]),
-        None => (before.remove(0), &own[..]),
-    };
-    let mut actual: String = own.iter().map(|line| format!("{line}\n")).collect();
-    for variant in lines.filter(|line| line.starts_with('>')) {
-        let mut play =
-            |script: &[&str]| play(machine, variant[1..].trim_start(), &script.join("\n"));
-        let output = play(&[&before, script].concat());
-        let output = output.strip_prefix(&play(&before)).expect("the output continues");
-        write!(actual, "{variant}\n{output}").expect("writing to a string");
-    }
-    case.assert_eq(&actual);
-}
 
 /// A synthetic machine; with ` no-llcs` at the end it has no LLC domains.
 pub fn machine(text: &str) -> Machine {

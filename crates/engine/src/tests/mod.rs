@@ -1,8 +1,9 @@
-//! Runs of the engine.
+//! Runs of the engine: the cases in `cases/`, and the loop over a host, an engine and sinks.
 
-mod derive;
-mod guard;
-mod jobs;
-mod moves;
+use crate::testing::play;
+
 mod run;
-mod tiers;
+
+testkit::case_files! {
+    play: derive guard jobs moves tiers;
+}

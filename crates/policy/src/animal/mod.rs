@@ -229,6 +229,3 @@ impl Animals {
         plan.request(job.job.id, Action::Place(own), reason);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -281,6 +281,3 @@ fn solo_rate(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
     let per_million = (per_1000 * 1000.0).round();
     (per_million.is_finite() && 0.0 <= per_million).then_some(Rate(per_million as u64))
 }
-
-#[cfg(test)]
-mod tests;

@@ -296,6 +296,3 @@ impl Dino {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

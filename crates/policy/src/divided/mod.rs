@@ -124,6 +124,3 @@ impl Divided {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

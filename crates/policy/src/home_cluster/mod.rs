@@ -317,6 +317,3 @@ fn most_of(seen: &Snapshot<'_>, cpus: &CpuSet) -> Option<usize> {
     let n_in = |idx: usize| seen.domains.get(idx).cpus.and(cpus).len();
     (0..seen.domains.len()).rev().max_by_key(|&idx| n_in(idx))
 }
-
-#[cfg(test)]
-mod tests;

@@ -163,6 +163,3 @@ impl NMass {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

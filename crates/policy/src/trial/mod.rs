@@ -400,6 +400,3 @@ fn result_reason(code: ReasonCode, result: &TrialResult, n_moves: u64) -> Reason
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

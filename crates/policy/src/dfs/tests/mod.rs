@@ -1,8 +1,3 @@
-//! Decisions of DFS.
+//! Invariants of DFS. Its decisions are in `cases/dfs_*.txt`.
 
 mod always;
-mod extensions;
-mod ground;
-mod moves;
-mod parameters;
-mod starts;

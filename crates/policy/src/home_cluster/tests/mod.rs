@@ -1,4 +1,0 @@
-//! Decisions of the home-cluster policy.
-
-mod pages;
-mod processors;

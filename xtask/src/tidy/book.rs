@@ -1,8 +1,9 @@
-//! The book in `docs/`: every page is in SUMMARY.md, and links between documents resolve.
+//! The book in `docs/`: every page is in SUMMARY.md, links between documents resolve, and test filters match.
 //!
 //! The check covers Markdown links to files and headings in all tracked Markdown files, the files that pages
 //! include (`{{#include path}}`), and paths in code spans of the pages on the source code. External links are
-//! not checked.
+//! not checked. A filter of `cargo test` must be part of the path of a function: cargo runs no test and succeeds
+//! if it is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,7 +29,62 @@ pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
         pages
             .insert(file.clone(), text.with_context(|| format!("cannot read {}", file.display()))?);
     }
-    check_pages(&pages, |path| root.join(path).exists())
+    let mut faults = check_pages(&pages, |path| root.join(path).exists())?;
+    let rust = files.iter().filter(|file| file.extension().is_some_and(|ext| ext == "rs"));
+    let mut functions = Vec::new();
+    for file in rust {
+        let text = fs::read_to_string(root.join(file))?;
+        functions.extend(function_paths(file, &text));
+    }
+    faults.extend(check_filters(&pages, &functions)?);
+    Ok(faults)
+}
+
+/// File and path of each function: the folders, the file and the name, as cargo prints them. Modules inside the
+/// file are not part of it.
+fn function_paths(file: &Path, text: &str) -> Vec<(PathBuf, String)> {
+    let names = text.split("fn ").skip(1).filter_map(|rest| Some(rest.split_once('(')?.0));
+    let folders = file.with_extension("").to_string_lossy().replace('/', "::");
+    let path = |name: &str| (file.to_owned(), format!("{folders}::{name}"));
+    names.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_')).map(path).collect()
+}
+
+/// Filters of `cargo test` in documents that match no function.
+fn check_filters(
+    pages: &BTreeMap<PathBuf, String>,
+    functions: &[(PathBuf, String)],
+) -> anyhow::Result<Vec<Fault>> {
+    let command = Regex::new(r"cargo test([^`\n]*(?:\n[^`\n]*)?)`")?;
+    let mut faults = Vec::new();
+    for (page, text) in pages {
+        for found in command.captures_iter(text) {
+            let mut words = found[1].split_whitespace();
+            let (mut package, mut filter) = (None, None);
+            while let Some(word) = words.next().filter(|word| *word != "--") {
+                match word {
+                    "-p" | "--package" => package = words.next(),
+                    "--test" | "--features" | "--bin" => _ = words.next(),
+                    _ if !word.starts_with('-') => filter = filter.or(Some(word)),
+                    _ => {}
+                }
+            }
+            let is_in_package = |file: &Path| {
+                package.is_none_or(|name| {
+                    file.starts_with(name) || file.starts_with(Path::new("crates").join(name))
+                })
+            };
+            if let Some(filter) = filter
+                && !functions
+                    .iter()
+                    .any(|(file, path)| is_in_package(file) && path.contains(filter))
+            {
+                let line =
+                    text[..found.get(0).map_or(0, |all| all.start())].matches('\n').count() + 1;
+                faults.push(format!("{}:{line}: no test has {filter} in its name", page.display()));
+            }
+        }
+    }
+    Ok(faults)
 }
 
 fn check_pages(
@@ -152,6 +208,20 @@ mod tests {
         let page = ("CONTRIBUTING.md", "`crates/x.rs` `crates/NAME/*` `crates/a b`");
         check(&[page], &["CONTRIBUTING.md:1: crates/x.rs does not exist"]);
         check(&[("README.md", page.1)], &[]);
+    }
+
+    #[test]
+    fn a_filter_of_cargo_test_that_matches_no_function_is_a_fault() {
+        let functions =
+            function_paths(Path::new("crates/a/src/b/tests.rs"), "#[test]\nfn moves_pages() {}");
+        let page = |text: &str| BTreeMap::from([(PathBuf::from("x.md"), text.to_owned())]);
+        let check = |text| check_filters(&page(text), &functions).expect("patterns");
+        assert_eq!(
+            check("`cargo test -p a --test c\npages` `A=1 cargo test` `cargo test b::tests::`"),
+            [""; 0]
+        );
+        assert_eq!(check("a\n`cargo test -p b pages`"), ["x.md:2: no test has pages in its name"]);
+        assert_eq!(check("`cargo test page_moves -- --ignored`").len(), 1);
     }
 
     #[test]

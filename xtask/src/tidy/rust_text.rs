@@ -4,11 +4,11 @@
 //!
 //! ```text
 //!   source   /// Bytes moved.     let s = "no such file";     fn of_two_tasks()
-//!   prose        Bytes moved.     ··· · · ·no such file··     ··············
+//!   prose        Bytes moved.     ··· s · ·no such file··     ·· of two tasks··
 //!   code     ················     let s = "············";     fn of_two_tasks()
 //! ```
 //!
-//! Prose is comments, string literals and the names of functions, types and modules (split into words).
+//! Prose is comments, string literals and identifiers (split into words; keywords are code).
 //! A masked character is U+0001, which is neither a space nor part of a word. Escapes in strings and
 //! comment markers become spaces, so that a phrase may continue on the next comment line.
 
@@ -18,9 +18,9 @@ const MASK: char = '\u{1}';
 /// The two views of a source file.
 #[derive(Debug)]
 pub struct RustText {
-    /// Comments, string literals and names.
+    /// Comments, string literals and identifiers.
     pub prose: String,
-    /// Everything else; literals and comments are masked.
+    /// The source, with literals and comments masked.
     pub code: String,
 }
 
@@ -34,8 +34,11 @@ pub fn split(source: &str) -> RustText {
     lexer.text
 }
 
-/// Keywords that a name follows.
-const NAME_KEYWORDS: &[&str] = &["fn", "struct", "enum", "trait", "type", "mod"];
+/// Keywords that words of a sentence could surround.
+const KEYWORDS: &[&str] = &[
+    "as", "const", "else", "enum", "fn", "for", "if", "impl", "in", "let", "match", "mod", "move",
+    "mut", "pub", "ref", "return", "static", "struct", "trait", "type", "use", "where", "while",
+];
 
 struct Lexer<'a> {
     rest: &'a str,
@@ -64,13 +67,7 @@ impl Lexer<'_> {
         } else if let Some(len) = char_literal(rest) {
             self.code(len);
         } else if first.is_alphabetic() || first == '_' {
-            let len = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-            let is_keyword = NAME_KEYWORDS.contains(&&rest[..len]);
-            self.code(len);
-            if is_keyword && self.rest.starts_with(' ') {
-                self.code(1);
-                self.name();
-            }
+            self.identifier();
         } else {
             self.code(first.len_utf8());
         }
@@ -114,10 +111,13 @@ impl Lexer<'_> {
         }
     }
 
-    /// `of_two_tasks` and `ProcessTable` become words in `prose`; `code` keeps the name.
-    fn name(&mut self) {
+    /// `of_two_tasks` and `ProcessTable` become words in `prose`; `code` keeps the identifier.
+    fn identifier(&mut self) {
         let rest = self.rest;
         let len = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        if KEYWORDS.contains(&&rest[..len]) {
+            return self.code(len);
+        }
         let name = self.take(len).to_owned();
         self.text.code.push_str(&name);
         let mut before = '_';
@@ -182,29 +182,31 @@ mod tests {
 
     #[test]
     fn comments_are_prose_and_continue_over_lines() {
-        check("/// Bytes\n/// moved.\nlet a = 1; // why", "Bytes moved. why", "let a = 1;");
-        check("/* a */ b", "a */", "b");
+        check("/// Bytes\n/// moved.\nlet a = 1; // why", "Bytes moved. a why", "let a = 1;");
+        check("/* a */ b", "a */ b", "b");
     }
 
     #[test]
     fn strings_are_prose_without_escapes() {
-        check(r#"f("no\nfile \"x\"", b)"#, "no file x", r#"f(" ", b)"#);
-        check("r#\"a \"b\" c\"#; d", "a \"b\" c", "r#\" \"#; d");
-        check("let a = \"one \\\n  two\";", "one two", "let a = \" \";");
+        check(r#"f("no\nfile \"x\"", b)"#, "f no file x b", r#"f(" ", b)"#);
+        check("r#\"a \"b\" c\"#; d", "a \"b\" c d", "r#\" \"#; d");
+        check("let a = \"one \\\n  two\";", "a one two", "let a = \" \";");
     }
 
     #[test]
     fn a_quotation_mark_in_a_character_literal_opens_no_string() {
         check(
             "f('\"'); g('\\''); h::<'a>(b'\\\\', \"c\")",
-            "c",
+            "f g h a b c",
             "f('\"'); g('\\''); h::<'a>(b'\\\\', \" \")",
         );
     }
 
     #[test]
-    fn names_of_functions_and_types_are_split_into_words() {
+    fn identifiers_of_items_and_variables_are_split_into_words() {
         check("fn of_two_tasks() {}", "of two tasks", "fn of_two_tasks() {}");
         check("struct ProcessTable;", "Process Table", "struct ProcessTable;");
+        check("let n_free = x;", "n free x", "let n_free = x;");
+        check("|page: T| S { node }", "page T S node", "|page: T| S { node }");
     }
 }

@@ -1,7 +1,7 @@
 //! Words that have a plain or standard replacement (`xtask/tidy-words.toml`).
 //!
-//! Checked are documents, help texts, reports and scripts as a whole, and of Rust sources the prose
-//! (`rust_text`): comments, string literals and names. Recorded data is exempt.
+//! The check covers whole documents, help texts, reports and scripts, and the prose of Rust sources
+//! (`rust_text`): comments, string literals and identifiers. Recorded data is exempt.
 
 use std::fs;
 use std::path::{Path, PathBuf};

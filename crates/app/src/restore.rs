@@ -106,7 +106,7 @@ fn group_sentence(group: &GroupEntry, dry_run: bool) -> String {
         GroupRestoreAction::Removed if dry_run => "would be removed".to_owned(),
         GroupRestoreAction::Removed => "removed".to_owned(),
         GroupRestoreAction::Absent => "does not exist any more".to_owned(),
-        GroupRestoreAction::NotOurs => "left, its name is not one of evenkeel's".to_owned(),
+        GroupRestoreAction::ForeignName => "left, its name is not one of evenkeel's".to_owned(),
         GroupRestoreAction::Refused(why) => format!("left, cannot be removed: {why}"),
     };
     match group.kind {
@@ -119,7 +119,7 @@ fn group_json(group: &GroupEntry) -> Value {
     let (action, why) = match &group.action {
         GroupRestoreAction::Removed => ("removed", None),
         GroupRestoreAction::Absent => ("absent", None),
-        GroupRestoreAction::NotOurs => ("left-foreign", None),
+        GroupRestoreAction::ForeignName => ("left-foreign", None),
         GroupRestoreAction::Refused(why) => ("refused", Some(why)),
     };
     let kind = match group.kind {

@@ -194,7 +194,7 @@ fn script_phase(
     phase: &Phase,
     hardware: &Hardware,
 ) -> Result<ScriptPhase, String> {
-    let value = |figure: Option<ProfileValue>| figure.map(ProfileValue::value);
+    let value = |measured: Option<ProfileValue>| measured.map(ProfileValue::value);
     let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
     let cpu = fastest.ok_or_else(|| "the machine has no CPU".to_owned())?;
     let channel = hardware.nodes[cpu.node].channel;

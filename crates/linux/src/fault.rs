@@ -24,10 +24,10 @@ pub fn point() {
     static KILL_AT: OnceLock<Option<u64>> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
 
-    let wanted = KILL_AT
+    let kill_at = KILL_AT
         .get_or_init(|| std::env::var(VARIABLE).ok()?.strip_prefix("kill-at:")?.parse().ok());
-    let Some(wanted) = *wanted else { return };
-    if PASSED.fetch_add(1, Ordering::Relaxed) + 1 == wanted {
+    let Some(kill_at) = *kill_at else { return };
+    if PASSED.fetch_add(1, Ordering::Relaxed) + 1 == kill_at {
         let this = rustix::process::getpid();
         let _ = rustix::process::kill_process(this, rustix::process::Signal::KILL);
     }

@@ -9,7 +9,7 @@ const VARIABLE: &str = "EVENKEEL_TEST_ALONE";
 pub fn run_isolated(module: &str, test: &str, body: impl FnOnce()) {
     let (_crate, module) = module.split_once("::").expect("a test is in a module");
     let test = format!("{module}::{test}");
-    if std::env::var_os(VARIABLE).is_some_and(|wanted| wanted == *test) {
+    if std::env::var_os(VARIABLE).is_some_and(|selected| selected == *test) {
         return body();
     }
     let this = std::env::current_exe().expect("the test program");

@@ -82,13 +82,13 @@ impl SpawnRequest {
 
 /// The environment of this process without some variables, `NAME=value` each.
 pub fn environment(without: &[&str]) -> Vec<CString> {
-    let wanted = std::env::vars_os().filter(|(name, _)| without.iter().all(|its| name != its));
+    let selected = std::env::vars_os().filter(|(name, _)| without.iter().all(|its| name != its));
     let variable = |(mut variable, value): (OsString, OsString)| {
         variable.push("=");
         variable.push(value);
         text(variable).ok()
     };
-    wanted.filter_map(variable).collect()
+    selected.filter_map(variable).collect()
 }
 
 /// Converts an argument to a C string.

@@ -92,9 +92,9 @@ pub fn raise_descriptors(enough: u64) -> DescriptorLimit {
     let set =
         |limit| fault::refuse("setrlimit").is_ok() && setrlimit(Resource::Nofile, limit).is_ok();
     let have = inherited.current.unwrap_or(u64::MAX);
-    let want = inherited.maximum.unwrap_or(u64::MAX).min(enough).max(have);
-    let raised = Rlimit { current: Some(want), maximum: inherited.maximum };
-    let now = if have < want && set(raised) { want } else { have };
+    let target = inherited.maximum.unwrap_or(u64::MAX).min(enough).max(have);
+    let raised = Rlimit { current: Some(target), maximum: inherited.maximum };
+    let now = if have < target && set(raised) { target } else { have };
     DescriptorLimit { inherited, now }
 }
 

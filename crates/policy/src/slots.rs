@@ -303,14 +303,14 @@ impl CpuOccupancy {
     /// CPUs of a domain for a job: those that it has, unless others are emptier.
     fn choose(&mut self, seen: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> CpuSet {
         let possible = possible(seen, job_slot, idx);
-        let wanted = job_slot.threads as usize;
-        let best = self.emptiest(&possible, wanted);
+        let n_required = job_slot.threads as usize;
+        let best = self.emptiest(&possible, n_required);
         if let Some(kept) = kept(seen, job_slot, idx)
             && self.crowding(&kept) <= self.crowding(&best)
         {
             return kept;
         }
-        let n_missing = wanted.saturating_sub(possible.len());
+        let n_missing = n_required.saturating_sub(possible.len());
         if n_missing == 0 || seen.domains.level() == Level::Node {
             return best;
         }

@@ -90,8 +90,8 @@ impl Drop for RecordedProgram {
 
 /// Sends nothing to a PID that was reused.
 fn signal_all(processes: Vec<ProcessKey>, signal: Signal) {
-    for (pid, born_ticks) in processes {
-        host_live::send_signal(pid, born_ticks, signal);
+    for (pid, start_time_ticks) in processes {
+        host_live::send_signal(pid, start_time_ticks, signal);
     }
 }
 

@@ -52,12 +52,12 @@ pub(super) fn select(args: &Args) -> anyhow::Result<SelectedProcesses> {
 fn start_time(pid: u32) -> anyhow::Result<u64> {
     let absent = || format!("there is no process {pid}");
     let proc = ProcFolder::open("/".as_ref()).context("cannot read /proc")?;
-    let born_ticks = proc.stat(pid).ok().with_context(absent)?.start_time_ticks;
+    let start_time_ticks = proc.stat(pid).ok().with_context(absent)?.start_time_ticks;
     let process = proc.status(pid).ok().with_context(absent)?.process;
     if process != pid {
         bail!("{pid} is a thread of process {process}; use --pid {process}");
     }
-    Ok(born_ticks)
+    Ok(start_time_ticks)
 }
 
 /// The reason if only processes are selected that are never managed and have no children.

@@ -170,10 +170,10 @@ impl LaunchContext {
         &self,
         job: &Job,
         kind: &str,
-        wanted: Option<&Path>,
+        requested: Option<&Path>,
         appends: bool,
     ) -> Result<OwnedFd, String> {
-        let path = match wanted {
+        let path = match requested {
             Some(path) => self.folder.join(path),
             None => self.output_dir.join(format!("{}.{kind}", file_name(&job.name))),
         };
@@ -216,8 +216,8 @@ fn own_executable() -> PathBuf {
 fn raise_priority(options: &LaunchOptions) -> Option<i32> {
     let inherited = system::own_nice();
     let own = own_nice(inherited);
-    let is_wanted = options.takes_priority && own < inherited;
-    (is_wanted && system::set_own_nice(own).is_ok()).then_some(inherited)
+    let raises_priority = options.takes_priority && own < inherited;
+    (raises_priority && system::set_own_nice(own).is_ok()).then_some(inherited)
 }
 
 /// The nice value of evenkeel for jobs with this nice value.

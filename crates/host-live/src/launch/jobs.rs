@@ -146,9 +146,9 @@ impl JobTable {
     /// Whether a job is started again when it exits.
     pub(super) fn restarts(&self, job: JobId) -> bool {
         let slot = &self.slots[job.index()];
-        let is_wanted =
+        let will_restart =
             matches!(&slot.state, State::Running(running) if running.exit_requested.is_none());
-        !is_awaited(&slot.job) && 0 < self.n_awaited && is_wanted
+        !is_awaited(&slot.job) && 0 < self.n_awaited && will_restart
     }
 
     /// A job will not run again. Returns whether jobs that restart until all others are done end now.

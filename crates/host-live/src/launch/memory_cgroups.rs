@@ -42,7 +42,7 @@ pub(super) struct MemoryCgroups {
     state: RunCgroup,
     /// Whether several nodes have memory, so that a cgroup has an effect.
     is_of_use: bool,
-    is_wanted: bool,
+    is_enabled: bool,
     of: BTreeMap<JobId, Arc<Cgroup>>,
     /// Cgroups of jobs that exited, with processes in them.
     left: BTreeMap<JobId, Arc<Cgroup>>,
@@ -71,7 +71,7 @@ impl MemoryCgroups {
             choice,
             state: RunCgroup::NotMade,
             is_of_use: 1 < machine.nodes_with_memory().len() || matches!(mode, CgroupMode::Only(_)),
-            is_wanted: mode != CgroupMode::None,
+            is_enabled: mode != CgroupMode::None,
             of: BTreeMap::new(),
             left: BTreeMap::new(),
             warnings: Warnings::default(),
@@ -124,7 +124,7 @@ impl MemoryCgroups {
         }
         self.state = RunCgroup::Unavailable;
         let Some(run) = &self.run else {
-            if self.is_wanted {
+            if self.is_enabled {
                 self.warn(&self.choice.why.clone());
             }
             return;

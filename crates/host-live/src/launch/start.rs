@@ -200,8 +200,8 @@ impl Starter<'_> {
             return Ok(Arc::clone(own));
         }
         let mut cpus = (**own).clone();
-        if let Some(wanted) = &job.cpus {
-            cpus = cpus.and(wanted);
+        if let Some(requested) = &job.cpus {
+            cpus = cpus.and(requested);
         }
         if let Some(nodes) = &job.nodes {
             cpus = cpus.and(&self.machine.cpus_of_nodes(nodes));

@@ -107,7 +107,7 @@ impl Binder<'_> {
         first_decides: bool,
     ) -> Result<u32, Rejected> {
         let first = first_decides.then_some(state.pid);
-        let mut wanted: BTreeMap<CpuSet, Vec<TaskEntry>> = BTreeMap::new();
+        let mut tasks_by_mask: BTreeMap<CpuSet, Vec<TaskEntry>> = BTreeMap::new();
         let mut foreign = None;
         let is_managed = |thread: &Thread| !thread.is_foreign && !thread.is_refused;
         for (process, thread) in self.tasks.threads_of(state.job).filter(|(_, t)| is_managed(t)) {
@@ -119,7 +119,7 @@ impl Binder<'_> {
                 thread.has(target);
             } else if thread.may_have(&mask, &state.masks, &self.cpus.compared) {
                 let entry = (thread.id.tid, thread.id.start_time_ticks, process);
-                wanted.entry(mask).or_default().push(entry);
+                tasks_by_mask.entry(mask).or_default().push(entry);
             } else if !are_cpus_changing(&self.cpus.own) {
                 thread.is_foreign = true;
                 if Some(thread.id.tid) == first {
@@ -131,7 +131,7 @@ impl Binder<'_> {
             return Err(self.stop_managing(state, UnmanagedCause::AffinityChanged(mask)));
         }
         let mut n_bound = 0;
-        for (now, tasks) in wanted {
+        for (now, tasks) in tasks_by_mask {
             self.undo.set(&state.name, [&state.base, &now, target], tasks.clone())?;
             n_bound += self.bind_each(state, target, first, &tasks)?;
         }

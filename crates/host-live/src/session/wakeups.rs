@@ -138,8 +138,8 @@ impl Wakeups {
         woken: &mut Vec<Wakeup>,
     ) -> Result<(), LiveError> {
         self.events.clear();
-        let room = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, room, timeout) {
+        let spare = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, spare, timeout) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(events_error("epoll", error.into())),
         }

@@ -158,19 +158,19 @@ fn queued(truth: &CoRunData, programs: [&TableProgram; 2], rate: f64) -> [f64; 2
     let line_cycles = 64.0 / rate * truth.machine.ghz;
     let cache = truth.machine.cache;
     let priced = programs.map(|its| FixedPointProgram::new(truth, its));
-    let stretch = |lines_per_cycle: f64| {
+    let latency_factor = |lines_per_cycle: f64| {
         let in_use = (lines_per_cycle * line_cycles).min(USE_MAX);
         let wait = line_cycles * in_use / (2.0 * (1.0 - in_use));
         1.0 + wait / (truth.machine.unloaded_ns * truth.machine.ghz)
     };
-    let own = [0, 1].map(|idx| stretch(priced[idx].lines(cache) / priced[idx].alone));
+    let own = [0, 1].map(|idx| latency_factor(priced[idx].lines(cache) / priced[idx].alone));
     let mut cycles = priced.clone().map(|its| its.alone);
     let mut held = [cache / 2.0; 2];
     for _ in 0..N_ROUNDS {
         let fast = [0, 1].map(|idx| priced[idx].misses(held[idx]).max(1e-9) / cycles[idx]);
         held = [0, 1].map(|idx| (held[idx] + cache * fast[idx] / (fast[0] + fast[1])) / 2.0);
         let lines = [0, 1].map(|idx| priced[idx].lines(held[idx]) / cycles[idx]);
-        let now = stretch(lines[0] + lines[1]);
+        let now = latency_factor(lines[0] + lines[1]);
         cycles = [0, 1].map(|idx| {
             let waits = priced[idx].misses(held[idx]) * priced[idx].price * now / own[idx];
             (cycles[idx] + priced[idx].rest + waits) / 2.0

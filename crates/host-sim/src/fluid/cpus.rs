@@ -403,10 +403,10 @@ impl Fluid {
                 self.migrate(idx, to);
             }
         }
-        let goes_on = 0 < self.busy_balancing[domain].attempts_left
+        let is_unfinished = 0 < self.busy_balancing[domain].attempts_left
             && self.kernel.has_shared_cpu(domain, &self.load);
-        self.busy_balancing[domain].is_due = goes_on;
-        if goes_on {
+        self.busy_balancing[domain].is_due = is_unfinished;
+        if is_unfinished {
             let at = self.now + self.kernel.period_ns(domain);
             self.events.add(at, Event::BalanceBusy(domain));
         }

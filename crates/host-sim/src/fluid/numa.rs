@@ -279,20 +279,22 @@ impl Fluid {
         let fetching: Vec<usize> = again.map(|(_, node)| *node).collect();
         let shares = shares(&nodes);
         let total = self.pages.total(job);
-        let wants = |node: usize| part_of(total, &shares, node);
+        let target_bytes = |node: usize| part_of(total, &shares, node);
         let away = self.remote_bytes(job, running);
         let mut budget = away.div_ceil(scan.n_left);
         let mut all = 0;
         for (node, _) in shares.iter().filter(|(node, _)| fetching.contains(node)) {
             loop {
                 let on = self.memory_of(job).to_vec();
-                let short = wants(*node).saturating_sub(on[*node]).min(budget);
-                let more =
-                    |other: &usize| other != node && wants(*other) + (PAGE as u64) < on[*other];
+                let short = target_bytes(*node).saturating_sub(on[*node]).min(budget);
+                let more = |other: &usize| {
+                    other != node && target_bytes(*other) + (PAGE as u64) < on[*other]
+                };
                 let Some(from) = (0..on.len()).find(more).filter(|_| PAGE as u64 <= short) else {
                     break;
                 };
-                let moved = self.move_now(job, from, *node, short.min(on[from] - wants(from)));
+                let moved =
+                    self.move_now(job, from, *node, short.min(on[from] - target_bytes(from)));
                 if moved == 0 {
                     scan.target_was_full = true;
                     break;

@@ -120,8 +120,8 @@ impl Solver {
     }
 
     /// Adds (sign 1) or removes (sign -1) the demand of a task.
-    fn add_demand(&mut self, asked: &[(usize, f64)], sign: f64) {
-        for &(place, bytes) in asked {
+    fn add_demand(&mut self, bandwidths: &[(usize, f64)], sign: f64) {
+        for &(place, bytes) in bandwidths {
             self.channels[place].used += sign * bytes;
         }
     }
@@ -223,8 +223,8 @@ impl Fluid {
             let filling: Vec<(&FillTable, f64)> = members
                 .iter()
                 .map(|&(idx, _)| {
-                    let asks = &self.tasks[idx].demand;
-                    (&self.phase_of(idx).fills[kind], asks.ns / asks.client.duty)
+                    let demand = &self.tasks[idx].demand;
+                    (&self.phase_of(idx).fills[kind], demand.ns / demand.client.duty)
                 })
                 .collect();
             compute_occupancies(&filling, bytes, &mut held);
@@ -277,8 +277,8 @@ impl Fluid {
         let mut here = std::mem::take(&mut self.solver.visits);
         let background = self.collect_demands(place, &users, &mut here);
         let state = &self.solver.channels[place];
-        let asked = LoadedChannel { channel: state.channel, background };
-        let (latency, beyond) = update_latency(&here, &asked, state.latency);
+        let loaded = LoadedChannel { channel: state.channel, background };
+        let (latency, beyond) = update_latency(&here, &loaded, state.latency);
         here.clear();
         self.solver.visits = here;
         let state = &mut self.solver.channels[place];
@@ -297,9 +297,9 @@ impl Fluid {
         }
         // Summed again, so that rounding errors do not accumulate.
         let of = |idx: &usize| {
-            let asked =
+            let bandwidths =
                 self.tasks[*idx].demand.bandwidths.iter().filter(|(other, _)| *other == place);
-            asked.map(|(_, bytes)| bytes).sum::<f64>()
+            bandwidths.map(|(_, bytes)| bytes).sum::<f64>()
         };
         let used = users.iter().map(of).sum::<f64>();
         let state = &mut self.solver.channels[place];
@@ -347,17 +347,18 @@ impl Fluid {
         debug_assert_eq!(task.state, TaskState::Runnable);
         task.demand.ns = ns;
         task.speed = 1000.0 / ns;
-        let asks = &mut task.demand;
-        self.solver.add_demand(&asks.bandwidths, -1.0);
-        asks.bandwidths.clear();
+        let demand = &mut task.demand;
+        self.solver.add_demand(&demand.bandwidths, -1.0);
+        demand.bandwidths.clear();
         if task.activity() == Activity::Touching {
-            let asks = &mut task.demand;
-            asks.bandwidths.push((node, TOUCH_RATE * asks.client.duty));
+            let demand = &mut task.demand;
+            demand.bandwidths.push((node, TOUCH_RATE * demand.client.duty));
         } else {
-            let asks = &mut task.demand;
-            let each = asks.client.duty * asks.client.bytes / ns;
-            asks.bandwidths
-                .extend(asks.client.uses.iter().map(|&(place, part)| (place, part * each)));
+            let demand = &mut task.demand;
+            let each = demand.client.duty * demand.client.bytes / ns;
+            demand
+                .bandwidths
+                .extend(demand.client.uses.iter().map(|&(place, part)| (place, part * each)));
         }
         self.solver.add_demand(&task.demand.bandwidths, 1.0);
         self.solver.changed.push(idx);
@@ -376,14 +377,15 @@ impl Fluid {
         if uses.iter().all(|(place, _)| *place != node) {
             uses.push((node, 0.0));
         }
-        let asks = &mut self.tasks[idx].demand;
-        let same = asks.is_on_channels && uses.iter().map(|u| u.0).eq(before.iter().map(|u| u.0));
-        asks.client.fixed_ns = fixed;
-        asks.client.uses = uses;
+        let demand = &mut self.tasks[idx].demand;
+        let same = demand.is_on_channels && uses.iter().map(|u| u.0).eq(before.iter().map(|u| u.0));
+        demand.client.fixed_ns = fixed;
+        demand.client.uses = uses;
         if !same {
-            let was_listed = std::mem::replace(&mut asks.is_on_channels, true);
-            let (after, asks) = (asks.client.uses.clone(), std::mem::take(&mut asks.bandwidths));
-            self.solver.add_demand(&asks, -1.0);
+            let was_listed = std::mem::replace(&mut demand.is_on_channels, true);
+            let (after, bandwidths) =
+                (demand.client.uses.clone(), std::mem::take(&mut demand.bandwidths));
+            self.solver.add_demand(&bandwidths, -1.0);
             for &(place, _) in before.iter().filter(|_| was_listed) {
                 self.solver.channels[place].users.retain(|&user| user != idx);
             }
@@ -397,11 +399,11 @@ impl Fluid {
 
     /// Removes a task from the users of its channels.
     pub(super) fn remove_from_channels(&mut self, idx: usize) {
-        let asks = &mut self.tasks[idx].demand;
-        let asked = std::mem::take(&mut asks.bandwidths);
-        let uses = std::mem::take(&mut asks.client.uses);
-        let was_listed = std::mem::take(&mut asks.is_on_channels);
-        self.solver.add_demand(&asked, -1.0);
+        let demand = &mut self.tasks[idx].demand;
+        let bandwidths = std::mem::take(&mut demand.bandwidths);
+        let uses = std::mem::take(&mut demand.client.uses);
+        let was_listed = std::mem::take(&mut demand.is_on_channels);
+        self.solver.add_demand(&bandwidths, -1.0);
         for &(place, _) in uses.iter().filter(|_| was_listed) {
             self.solver.channels[place].users.retain(|&user| user != idx);
         }

@@ -223,8 +223,8 @@ fn no_more_jobs_are_oom_killed_than_necessary() {
     (0..4).for_each(|job| start(&mut fluid, job, &work, None));
     let mut killed = Vec::new();
     // All jobs are updated repeatedly; in one update the last page is allocated, and the allocations of several jobs fail.
-    for look in 1..=100_000 {
-        fluid.advance(look * 200_000);
+    for sample in 1..=100_000 {
+        fluid.advance(sample * 200_000);
         fluid.update_all();
         fluid.next_event();
         for (_, news) in fluid.take_notices() {
@@ -403,7 +403,7 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
     let mut fluid = machine("nodes=2 llcs=1 cores=2 smt=2 mem=1G llc=8M");
     fluid.settings.contention = false;
     let n_cpus = fluid.hardware().cpus.len();
-    let mut figures = Vec::new();
+    let mut values = Vec::new();
     let mut left = 24;
     let mut job = 0;
     let mut alive: Vec<usize> = Vec::new();
@@ -413,11 +413,11 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
             fluid.advance(at);
             for (when, news) in fluid.take_notices() {
                 let HostNotice::JobEnded { job, .. } = news else { continue };
-                figures.push(when as f64);
+                values.push(when as f64);
                 let tasks: Vec<&Task> = fluid.tasks_of(job).collect();
-                figures.push(tasks.iter().map(|task| task.cpu_ns).sum());
-                figures.push(tasks.iter().map(|task| task.wait_ns).sum());
-                figures.push(tasks.iter().map(|task| task.counts.reads).sum());
+                values.push(tasks.iter().map(|task| task.cpu_ns).sum());
+                values.push(tasks.iter().map(|task| task.wait_ns).sum());
+                values.push(tasks.iter().map(|task| task.counts.reads).sum());
                 fluid.forget(job);
                 alive.retain(|other| *other != job);
             }
@@ -427,7 +427,7 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
         }
         fluid.advance(until);
         if left == 0 && alive.is_empty() {
-            return figures;
+            return values;
         }
         let some =
             |rng: &mut base::Rng| alive.get(rng.below(alive.len().max(1) as u64) as usize).copied();
@@ -463,10 +463,10 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
 #[test]
 fn without_contention_additional_updates_change_nothing() {
     let is_same = |seed: &u64| {
-        let (seldom, often) = (simulated(*seed, false), simulated(*seed, true));
+        let (rarely, often) = (simulated(*seed, false), simulated(*seed, true));
         let is_close =
             |(one, other): (&f64, &f64)| (one - other).abs() <= 1e-6 * one.abs().max(1e9);
-        seldom.len() == often.len() && seldom.iter().zip(&often).all(is_close)
+        rarely.len() == often.len() && rarely.iter().zip(&often).all(is_close)
     };
     let n_same = (0..100).filter(is_same).count();
     // Two events at one instant may still be swapped.

@@ -192,12 +192,12 @@ impl KernelModel {
         key: impl Fn(usize) -> K,
     ) -> Option<usize> {
         let best = among.clone().map(&key).min()?;
-        let mut alike = among.filter(|&it| key(it) == best);
+        let mut candidates = among.filter(|&it| key(it) == best);
         match &mut self.tie_breaker {
-            None => alike.next(),
+            None => candidates.next(),
             Some(rng) => {
-                let alike: Vec<usize> = alike.collect();
-                Some(alike[rng.below(alike.len() as u64) as usize])
+                let candidates: Vec<usize> = candidates.collect();
+                Some(candidates[rng.below(candidates.len() as u64) as usize])
             }
         }
     }

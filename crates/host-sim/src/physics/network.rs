@@ -97,7 +97,7 @@ struct ClientLoad {
 
 /// The demands of the users with misses on the channel.
 fn client_loads(visits: &[ClientDemand], latency: f64) -> Vec<ClientLoad> {
-    let asks = |visit: &ClientDemand| {
+    let client_demand = |visit: &ClientDemand| {
         let ClientDemand { core_ns, exposed, bytes, duty, elsewhere_ns, part } = *visit;
         let takes_ns = core_ns + exposed * (elsewhere_ns + part * latency);
         ClientLoad {
@@ -109,7 +109,7 @@ fn client_loads(visits: &[ClientDemand], latency: f64) -> Vec<ClientLoad> {
             moves: duty * part * bytes,
         }
     };
-    visits.iter().filter(|visit| 0.0 < visit.part).map(asks).collect()
+    visits.iter().filter(|visit| 0.0 < visit.part).map(client_demand).collect()
 }
 
 /// The latency at which utilization and demand are consistent.
@@ -127,7 +127,7 @@ fn solve_latency(here: &[ClientLoad], place: &LoadedChannel, before: f64) -> f64
     // At this upper bound, all programs together move less than the capacity.
     let slowest = here
         .iter()
-        .map(|asking| asking.demands / channel.capacity / asking.waits.max(1e-12) / asking.part);
+        .map(|client| client.demands / channel.capacity / client.waits.max(1e-12) / client.part);
     let bound = slowest.filter(|ns| ns.is_finite()).sum::<f64>().min(1e9);
     let most = channel.latency_ns(1.0).max(bound);
     // The latency is usually close to the initial value, so a narrow range around it is tried first.
@@ -176,9 +176,9 @@ fn narrow(low: f64, high: f64, before: f64, fits: impl Fn(f64) -> bool) -> (f64,
 
 fn in_use(here: &[ClientLoad], place: &LoadedChannel, before: f64, latency: f64) -> f64 {
     let mut moved = place.background;
-    for asking in here {
-        let takes = asking.takes_ns + asking.exposed * (latency - before);
-        moved += asking.moves / takes.max(1e-9);
+    for client in here {
+        let takes = client.takes_ns + client.exposed * (latency - before);
+        moved += client.moves / takes.max(1e-9);
     }
     moved / place.channel.capacity
 }
@@ -209,8 +209,8 @@ mod tests {
                     user.demand_on(here, fixed_ns)
                 };
                 let here: Vec<ClientDemand> = users.iter().map(seen).collect();
-                let asked = LoadedChannel { channel: CHANNEL, background: besides[place] };
-                latencies[place] = update_latency(&here, &asked, latencies[place]).0;
+                let loaded = LoadedChannel { channel: CHANNEL, background: besides[place] };
+                latencies[place] = update_latency(&here, &loaded, latencies[place]).0;
             }
         }
         latencies

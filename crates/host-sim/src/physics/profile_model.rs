@@ -138,8 +138,8 @@ fn rows(phase: &Phase) -> Result<(Vec<MissPoint>, MissPoint), ProfileError> {
 
 /// A phase with the average values of all phases. A value that one phase lacks is absent.
 fn average(profile: &Profile) -> Phase {
-    let of = |figure: fn(&Phase) -> Option<ProfileValue>| {
-        let value = profile.average(|phase| Some(figure(phase)?.value()))?;
+    let of = |value_of: fn(&Phase) -> Option<ProfileValue>| {
+        let value = profile.average(|phase| Some(value_of(phase)?.value()))?;
         ProfileValue::new(value, Default::default())
     };
     let mut sizes: Vec<Bytes> =

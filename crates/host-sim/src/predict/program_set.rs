@@ -230,8 +230,8 @@ impl PredictionSetup {
         parameters.hit_ns = site.hit_ns.unwrap_or(0.0) * (site.ghz / first.ghz);
         let model = match &member.source {
             ProgramSource::Table(known) => {
-                let asks = known.miss_curve_for(first.ghz, first.peak);
-                CpiModel::of(&asks, there.cache, &domain.channel, parameters)
+                let curve = known.miss_curve_for(first.ghz, first.peak);
+                CpiModel::of(&curve, there.cache, &domain.channel, parameters)
             }
             ProgramSource::Profile(profile) => {
                 let model = of_profile(profile, domain.cache, &domain.channel, parameters);

@@ -403,8 +403,9 @@ mod tests {
                 "program,llc_kib,ipc,llc_apki,llc_mpki,dram_gbs\nx,512,1,9,5,{gbs}\nx,1024,1,9,5,\n"
             );
             let table = from_csv(&text, "s.csv").unwrap();
-            let asks = table.programs[0].miss_curve_for(4.0, peak);
-            [asks.uncached(), &asks.points()[0], &asks.points()[1]].map(|row| row.writes)
+            let first_curve = table.programs[0].miss_curve_for(4.0, peak);
+            [first_curve.uncached(), &first_curve.points()[0], &first_curve.points()[1]]
+                .map(|row| row.writes)
         };
         // 5 lines in 250 ns are 1.28 GB/s; 10 lines are twice that. A row without bandwidth uses that of the next row.
         assert_eq!(writes("2.56", 12.8), [5.0; 3]);

@@ -459,13 +459,13 @@ fn listed(names: &str) -> Result<Vec<Job>, ReproduceError> {
 fn scheduler_job(each: Nanos, template: &Job, hardware: &Hardware) -> Result<Job, ReproduceError> {
     let mut profile = shipped::profile("bitcount")?;
     let per_s = shipped::alone(&profile, hardware).map_or(0.0, |alone| alone.instructions);
-    let figure = |value: f64| ProfileValue::new(value, ValueSource::Declared);
+    let profile_value = |value: f64| ProfileValue::new(value, ValueSource::Declared);
     for phase in &mut profile.phases {
         let burst = (per_s * each.as_secs_f64()).max(1.0);
-        phase.burst_instructions = figure(burst);
-        phase.sleep_ns = figure(super::interval_of("dfs").0 as f64);
+        phase.burst_instructions = profile_value(burst);
+        phase.sleep_ns = profile_value(super::interval_of("dfs").0 as f64);
         // A month of polls: the job ends because the others have exited.
-        phase.instructions = figure(1e7 * burst);
+        phase.instructions = profile_value(1e7 * burst);
     }
     Ok(Job {
         name: "scheduler".to_owned(),
@@ -537,8 +537,8 @@ fn swung(profile: Profile, (by, seed): (f64, u64), seconds: f64) -> Profile {
 
 /// A part of a phase with its misses and accesses times a factor.
 fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
-    let of = |figure: Option<ProfileValue>, times: f64| {
-        figure.and_then(|figure| ProfileValue::new(figure.value() * times, figure.source))
+    let of = |value: Option<ProfileValue>, times: f64| {
+        value.and_then(|value| ProfileValue::new(value.value() * times, value.source))
     };
     let point = |point: &CurvePoint| CurvePoint {
         misses: point.misses * times,
@@ -588,7 +588,7 @@ mod tests {
         let one = Testbed::parse("opteron-8356-2x4 one-memory").expect("it ships").machine;
         assert_eq!((one.nodes().len(), one.llcs().len(), one.cpus().len()), (1, 2, 8));
         let accesses = &one.perf_attributes().accesses;
-        let bandwidth = accesses[0].bandwidth_bytes_per_s.map(|figure| figure.value);
+        let bandwidth = accesses[0].bandwidth_bytes_per_s.map(|measured| measured.value);
         assert_eq!((accesses.len(), bandwidth), (1, Some(21_400_000_000)));
     }
 
@@ -618,7 +618,7 @@ mod tests {
         let profile = shipped::profile("470.lbm").expect("it ships");
         let all = |profile: &Profile| -> f64 {
             let instructions = profile.phases.iter().filter_map(|phase| phase.instructions);
-            instructions.map(|figure| figure.value()).sum()
+            instructions.map(|measured| measured.value()).sum()
         };
         let swung = swung(profile.clone(), (0.5, 7), 300.0);
         assert!((all(&swung) / all(&profile) - 1.0).abs() < 1e-6);

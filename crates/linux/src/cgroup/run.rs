@@ -301,14 +301,14 @@ fn move_to(root: &Path, group: &Path, pid: u32) -> io::Result<()> {
 }
 
 /// Enables or disables the controller for the children of a cgroup.
-fn enable(group: &Path, wanted: bool) -> io::Result<()> {
+fn enable(group: &Path, target: bool) -> io::Result<()> {
     let path = group.join("cgroup.subtree_control");
     let now = match files::read(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !wanted => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !target => return Ok(()),
         now => now?,
     };
     let is_enabled = now.split_whitespace().any(|name| name == "cpuset");
-    match (is_enabled, wanted) {
+    match (is_enabled, target) {
         (false, true) => files::write(&path, "+cpuset"),
         (true, false) => files::write(&path, "-cpuset"),
         _ => Ok(()),

@@ -130,9 +130,9 @@ impl OverflowCounters {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         loop {
             events.clear();
-            let room = rustix::buffer::spare_capacity(&mut events);
+            let spare = rustix::buffer::spare_capacity(&mut events);
             let waited = fault::refuse("epoll_wait")
-                .and_then(|()| Ok(epoll::wait(&self.set, room, Some(&at_once))?));
+                .and_then(|()| Ok(epoll::wait(&self.set, spare, Some(&at_once))?));
             match waited {
                 Ok(_) if events.len() == events.capacity() => {}
                 _ => return,
@@ -217,8 +217,8 @@ mod tests {
         let outer = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a set");
         let none = epoll::EventData::new_u64(0);
         epoll::add(&outer, overflows, none, epoll::EventFlags::IN).expect("added");
-        let room = rustix::buffer::spare_capacity(&mut events);
-        epoll::wait(&outer, room, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("waited");
+        let spare = rustix::buffer::spare_capacity(&mut events);
+        epoll::wait(&outer, spare, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("waited");
         !events.is_empty()
     }
 

@@ -35,8 +35,8 @@ pub(super) fn in_groups(events: Events, pmu: &Pmu) -> Vec<Events> {
     for parcel in parcels(events) {
         for part in parts(parcel, n_available, has_own) {
             let n_needed = |events: &Events| events.iter().filter(|(q, _)| !has_own(*q)).count();
-            let n_wanted = n_needed(&part);
-            match groups.iter_mut().find(|group| n_needed(group) + n_wanted <= n_available) {
+            let n_required = n_needed(&part);
+            match groups.iter_mut().find(|group| n_needed(group) + n_required <= n_available) {
                 Some(group) => group.extend(part),
                 None => groups.push(part),
             }

@@ -218,13 +218,17 @@ fn counts(spec: &GroupSpec) -> Vec<(u32, [u64; 3])> {
 }
 
 /// The events as a part of a larger group that was opened.
-fn among(known: &GroupSpec, answer: &Answer<Opened>, wanted: &[(u32, [u64; 3])]) -> Option<Opened> {
+fn among(
+    known: &GroupSpec,
+    answer: &Answer<Opened>,
+    requested: &[(u32, [u64; 3])],
+) -> Option<Opened> {
     let (counted, opened) = (counts(known), answer.as_ref().ok()?);
     let number = |event| {
         let at = counted.iter().position(|counted| counted == event)?;
         opened.ids.get(at).copied()
     };
-    Some(Opened { nr: opened.nr, ids: wanted.iter().map(number).collect::<Option<_>>()? })
+    Some(Opened { nr: opened.nr, ids: requested.iter().map(number).collect::<Option<_>>()? })
 }
 
 fn found<T: Clone>(now: Option<&Answer<T>>, setup: Option<&Answer<T>>) -> io::Result<T> {
@@ -247,22 +251,23 @@ impl Source for Recorded {
     /// Events of a task may be a part of a larger group. If they are in several groups the result is EINVAL,
     /// as for a group that is too large: the caller splits it, which leads to the recorded groups.
     fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
-        let wanted = counts(spec);
+        let requested = counts(spec);
         let known: Vec<_> =
             self.opened.iter().rev().filter(|(known, _)| known.target == spec.target).collect();
-        if let Some((_, answer)) = known.iter().find(|(known, _)| counts(known) == wanted) {
+        if let Some((_, answer)) = known.iter().find(|(known, _)| counts(known) == requested) {
             return found(Some(answer), None);
         }
         if !matches!(spec.target, CounterTarget::Task(_)) {
             return Err(io::Error::from_raw_os_error(libc::ENOENT));
         }
-        if let Some(opened) = known.iter().find_map(|(known, answer)| among(known, answer, &wanted))
+        if let Some(opened) =
+            known.iter().find_map(|(known, answer)| among(known, answer, &requested))
         {
             return Ok(opened);
         }
         let is_known =
-            known.iter().any(|(known, _)| counts(known).iter().any(|e| wanted.contains(e)));
-        let errno = if is_known && 1 < wanted.len() { libc::EINVAL } else { libc::ENOENT };
+            known.iter().any(|(known, _)| counts(known).iter().any(|e| requested.contains(e)));
+        let errno = if is_known && 1 < requested.len() { libc::EINVAL } else { libc::ENOENT };
         Err(io::Error::from_raw_os_error(errno))
     }
 

@@ -95,8 +95,8 @@ impl TaskCounters {
         if self.events.is_empty() || self.only_totals && self.inherits && !is_first {
             return None;
         }
-        let n_wanted = self.events.iter().flat_map(|pmu| &pmu.groups).map(Vec::len).sum();
-        let reservation = descriptors.reserve(n_wanted)?;
+        let n_required = self.events.iter().flat_map(|pmu| &pmu.groups).map(Vec::len).sum();
+        let reservation = descriptors.reserve(n_required)?;
         let (groups, refused) = TaskGroups::open(id.tid, &self.events, is_first);
         if let Some(error) = refused {
             descriptors.note_shortage(&error);

@@ -139,14 +139,14 @@ impl TaskReader {
         job: JobId,
         pid: u32,
         mask: &Arc<CpuSet>,
-        wanted: impl Fn(&Thread) -> bool,
+        is_selected: impl Fn(&Thread) -> bool,
     ) -> bool {
         if !self.follows_children {
             return false;
         }
         let Some(process) = self.processes.get_mut(&(job, pid)) else { return false };
         let mut unknown = Vec::new();
-        for thread in process.threads.iter_mut().filter(|thread| wanted(thread)) {
+        for thread in process.threads.iter_mut().filter(|thread| is_selected(thread)) {
             let job_of = &self.job_of;
             let children = thread.children(pid, &mut self.descriptors, |child| {
                 if !job_of.contains_key(&child) {

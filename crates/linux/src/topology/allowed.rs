@@ -115,7 +115,7 @@ fn mounts(tree: &Tree) -> Vec<(String, Style)> {
 fn mount(line: &str) -> Option<(String, Style)> {
     let mut words = line.split(' ').skip(1);
     let (path, kind, options) = (words.next()?, words.next()?, words.next()?);
-    let has = |wanted: &str| options.split(',').any(|option| option == wanted);
+    let has = |is_match: &str| options.split(',').any(|option| option == is_match);
     let style = match kind {
         "cgroup2" => Style::V2,
         "cpuset" => Style::NoPrefix,
@@ -127,11 +127,11 @@ fn mount(line: &str) -> Option<(String, Style)> {
 }
 
 /// The path in the line of `/proc/self/cgroup` whose controllers match.
-fn group_of(groups: &str, wanted: impl Fn(&str) -> bool) -> Option<String> {
+fn group_of(groups: &str, is_match: impl Fn(&str) -> bool) -> Option<String> {
     groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
-        wanted(controllers).then(|| relative(path))
+        is_match(controllers).then(|| relative(path))
     })
 }
 

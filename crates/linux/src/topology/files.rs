@@ -73,7 +73,7 @@ pub fn below(root: &Path) -> Vec<String> {
 pub fn is_read(path: &str) -> bool {
     PATTERNS.iter().any(|pattern| {
         pattern.split('/').count() == path.split('/').count()
-            && pattern.split('/').zip(path.split('/')).all(|(wanted, part)| fits(wanted, part))
+            && pattern.split('/').zip(path.split('/')).all(|(expected, part)| fits(expected, part))
     })
 }
 
@@ -100,13 +100,13 @@ fn expand(root: &Path, folder: &str, parts: &[&str], found: &mut Vec<String>) {
     }
 }
 
-fn fits(wanted: &str, part: &str) -> bool {
-    if let Some(start) = wanted.strip_suffix('*') {
+fn fits(expected: &str, part: &str) -> bool {
+    if let Some(start) = expected.strip_suffix('*') {
         return part.starts_with(start);
     }
-    match wanted.strip_suffix('#') {
+    match expected.strip_suffix('#') {
         Some(start) => part.strip_prefix(start).and_then(super::tree::whole_number).is_some(),
-        None => wanted == part,
+        None => expected == part,
     }
 }
 

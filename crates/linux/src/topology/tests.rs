@@ -45,8 +45,8 @@ fn check(root: &tempfile::TempDir, expected: expect_test::Expect) {
         Ok(machine) => machine,
         Err(error) => {
             let cause = error.source().map_or(String::new(), |cause| format!(": {cause}"));
-            let said = format!("{error}{cause}\n");
-            return expected.assert_eq(&said.replace(&root.path().display().to_string(), "DIR"));
+            let message = format!("{error}{cause}\n");
+            return expected.assert_eq(&message.replace(&root.path().display().to_string(), "DIR"));
         }
     };
     let mut lines: Vec<String> = Vec::new();

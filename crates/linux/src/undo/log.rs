@@ -275,8 +275,8 @@ fn create_locked(folder: &Folder, run: &str) -> Result<(String, OwnedFd), UndoEr
         let name = format!("{run}-{attempt}{SUFFIX}");
         let refuse = |source| UndoError::Write { path: folder.path.join(&name), source };
         let file = create(folder, &name).map_err(refuse)?;
-        let is_ours = lock(&file).and_then(|is_locked| Ok(is_locked && is_linked(&file)?));
-        match is_ours {
+        let is_owned = lock(&file).and_then(|is_locked| Ok(is_locked && is_linked(&file)?));
+        match is_owned {
             Ok(true) => return Ok((name, file)),
             Ok(false) => {}
             Err(error) => {

@@ -114,9 +114,9 @@ fn page_move(seen: &Snapshot<'_>, job: &JobView<'_>, to: NodeId) -> Option<Follo
     let free = node.memory_free?;
     let (size, rest) = (memory.total(), memory.own_to_move(None, to));
     let local_permille = permille_on(memory, to);
-    let has_room = u128::from(size.0) * FREE_PERMILLE < u128::from(free.0) * 1000;
+    let fits = u128::from(size.0) * FREE_PERMILLE < u128::from(free.0) * 1000;
     let is_needed = local_permille < LOCAL_PERMILLE && rest != Bytes::ZERO;
-    (is_needed && has_room).then_some(FollowingPages { to, local_permille, size, rest, free })
+    (is_needed && fits).then_some(FollowingPages { to, local_permille, size, rest, free })
 }
 
 /// Share of a job's pages that are on a node, in permille; all if it has none.

@@ -98,8 +98,8 @@ proptest! {
             .filter_map(|line| line.split("threads=").nth(1)?.split(' ').next()?.parse().ok())
             .collect();
         play_watched(MACHINES[machine], POLICIES[policy], &script, move |watched| {
-            let wanted = threads[watched.job.index()].min(watched.allowed.len());
-            assert_eq!(watched.cpus.len(), wanted, "{} of {}", watched.cpus, watched.allowed);
+            let expected = threads[watched.job.index()].min(watched.allowed.len());
+            assert_eq!(watched.cpus.len(), expected, "{} of {}", watched.cpus, watched.allowed);
         });
     }
 

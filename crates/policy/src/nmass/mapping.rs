@@ -157,10 +157,10 @@ impl Map<'_, '_> {
         if let Some(to) = job.now.filter(|idx| home.node.is_none() && fits(idx)) {
             return Some(Assignment { domain: to, decision: Decision::Stays });
         }
-        let with_room = self.emptiest(job, all().filter(fits));
-        let to = with_room.or_else(|| self.slots.emptiest(job, all().filter(may)))?;
+        let with_free_slot = self.emptiest(job, all().filter(fits));
+        let to = with_free_slot.or_else(|| self.slots.emptiest(job, all().filter(may)))?;
         let (taken, slots) = (self.slots.taken(to), self.slots.total(to));
-        let decision = match (with_room, home.node) {
+        let decision = match (with_free_slot, home.node) {
             (None, _) => Decision::Full { taken, slots },
             (Some(_), None) => Decision::NoHome { taken, slots },
             (Some(_), Some(_)) => Decision::HomeFull { taken, slots },

@@ -221,15 +221,15 @@ impl MissRatioCurve {
         self.at(cache, |point| point.prefetches)
     }
 
-    fn at(&self, cache: Bytes, figure: impl Fn(&CurvePoint) -> Option<f64>) -> Option<f64> {
+    fn at(&self, cache: Bytes, value_of: impl Fn(&CurvePoint) -> Option<f64>) -> Option<f64> {
         let above = self.points.partition_point(|point| point.cache < cache);
         match (above.checked_sub(1).and_then(|idx| self.points.get(idx)), self.points.get(above)) {
-            (None, Some(only)) | (Some(only), None) => figure(only),
+            (None, Some(only)) | (Some(only), None) => value_of(only),
             (None, None) => None,
             (Some(low), Some(high)) => {
                 let log = |size: Bytes| libm::log2(size.0.max(1) as f64);
                 let position = (log(cache) - log(low.cache)) / (log(high.cache) - log(low.cache));
-                Some(figure(low)? + position * (figure(high)? - figure(low)?))
+                Some(value_of(low)? + position * (value_of(high)? - value_of(low)?))
             }
         }
     }

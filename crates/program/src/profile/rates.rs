@@ -44,7 +44,7 @@ impl Profile {
         let cpi = self.average(|phase| Some(phase.cycles_per_instruction?.value()));
         let instructions =
             cpi.filter(|cpi| 0.0 < *cpi).map(|cpi| frequency / cpi).filter(|rate| rate.is_finite());
-        let per_second = |figure: Option<f64>| Some(figure? / 1000.0 * instructions?);
+        let per_second = |rate: Option<f64>| Some(rate? / 1000.0 * instructions?);
         Rates {
             cycles: frequency,
             instructions,
@@ -66,11 +66,11 @@ impl Profile {
     }
 
     /// The average over instructions; absent if a phase does not have the value.
-    pub fn average(&self, figure: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
+    pub fn average(&self, value_of: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
         let mut sum = 0.0;
         let mut share = 0.0;
         for phase in &self.phases {
-            sum += figure(phase)? * phase.share.value();
+            sum += value_of(phase)? * phase.share.value();
             share += phase.share.value();
         }
         (0.0 < share).then(|| sum / share)

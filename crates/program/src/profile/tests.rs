@@ -187,7 +187,7 @@ proptest! {
     #[test]
     fn any_profile_is_written_and_read_back_equal(
         name in "[a-z\"\\\\]{1,20}",
-        figures in proptest::collection::vec(proptest::option::of(profile_value()), 6),
+        values in proptest::collection::vec(proptest::option::of(profile_value()), 6),
         misses in proptest::collection::vec(0.0..1e3f64, 0..20),
     ) {
         let point = |(idx, misses): (usize, &f64)| CurvePoint {
@@ -200,12 +200,12 @@ proptest! {
         let points = misses.iter().enumerate().map(point).collect();
         let phase = Phase {
             share: ProfileValue::new(1.0, ValueSource::Traced).unwrap(),
-            instructions: figures[0],
-            cycles_per_instruction: figures[1],
-            overlap: figures[2],
-            footprint_bytes: figures[3],
-            working_set_bytes: figures[4],
-            bandwidth: figures[5],
+            instructions: values[0],
+            cycles_per_instruction: values[1],
+            overlap: values[2],
+            footprint_bytes: values[3],
+            working_set_bytes: values[4],
+            bandwidth: values[5],
             curve: MissRatioCurve::new(if misses.is_empty() { ValueSource::Declared } else { ValueSource::Traced }, points).unwrap(),
             ..Phase::default()
         };

@@ -69,8 +69,8 @@ fn lines(machine: &Machine, cpus: &CpuSet) -> Vec<String> {
 fn label(llcs: &[&Llc], cpus: &CpuSet) -> String {
     let sizes: Vec<_> = llcs.iter().map(|llc| (llc.level, llc.size)).collect();
     let (level, size) = sizes[0];
-    let alike = sizes.iter().all(|other| *other == sizes[0]);
-    let size = size.filter(|_| alike).map_or(String::new(), |size| format!(" {size}"));
+    let is_uniform = sizes.iter().all(|other| *other == sizes[0]);
+    let size = size.filter(|_| is_uniform).map_or(String::new(), |size| format!(" {size}"));
     let numbers: CpuSet = llcs.iter().map(|llc| base::CpuId(number(llc.id))).collect();
     let split = if llcs.iter().any(|llc| !llc.cpus.is_subset(cpus)) { " (part)" } else { "" };
     match llcs.len() {
@@ -94,17 +94,18 @@ fn shelf(machine: &Machine, label: &str, indent: usize, cpus: &CpuSet) -> Vec<St
     }
     let mut lines = Vec::new();
     for kind in &kinds {
-        let alike: Vec<&Core> = cores.iter().filter(|core| core.kind == *kind).copied().collect();
+        let same_kind: Vec<&Core> =
+            cores.iter().filter(|core| core.kind == *kind).copied().collect();
         let named =
             if 1 < kinds.len() || *kind != "uniform" { format!("{kind}: ") } else { String::new() };
-        lines.extend(cells(&named, &alike, cpus, INNER_WIDTH - indent));
+        lines.extend(cells(&named, &same_kind, cpus, INNER_WIDTH - indent));
     }
     let starts = std::iter::once(label).chain(std::iter::repeat(""));
     starts.zip(lines).map(|(start, line)| format!("{start:<indent$}{line}")).collect()
 }
 
 /// Each core, or an abbreviated list where the cores take too many lines.
-fn cells(named: &str, cores: &[&Core], cpus: &CpuSet, room: usize) -> Vec<String> {
+fn cells(named: &str, cores: &[&Core], cpus: &CpuSet, width: usize) -> Vec<String> {
     let mut lines = vec![named.to_owned()];
     for core in cores {
         let cell = match core.cpus.len() {
@@ -112,7 +113,7 @@ fn cells(named: &str, cores: &[&Core], cpus: &CpuSet, room: usize) -> Vec<String
             _ => format!("[{}]", core.cpus),
         };
         let last = lines.last_mut().map_or(0, |line| line.chars().count());
-        if room < last + cell.chars().count() {
+        if width < last + cell.chars().count() {
             lines.push(String::new());
         }
         if let Some(line) = lines.last_mut() {
@@ -125,6 +126,6 @@ fn cells(named: &str, cores: &[&Core], cpus: &CpuSet, room: usize) -> Vec<String
     }
     let all = cores.iter().fold(CpuSet::new(), |all, core| all.or(&core.cpus)).and(cpus);
     let start = format!("{named}{} cores: ", cores.len());
-    let list = shorten(&all, room.saturating_sub(start.chars().count()));
+    let list = shorten(&all, width.saturating_sub(start.chars().count()));
     vec![start + &list]
 }

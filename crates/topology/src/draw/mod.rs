@@ -159,8 +159,8 @@ fn shorten(cpus: &CpuSet, width: usize) -> String {
         return text;
     }
     let end = format!(",… ({})", cpus.len());
-    let room = width.saturating_sub(end.chars().count());
-    let cut_at = text[..room].rfind(',').unwrap_or(room);
+    let rest_width = width.saturating_sub(end.chars().count());
+    let cut_at = text[..rest_width].rfind(',').unwrap_or(rest_width);
     format!("{}{end}", &text[..cut_at])
 }
 

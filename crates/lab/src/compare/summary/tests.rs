@@ -57,7 +57,7 @@ fn summary_of(lines: &str) -> Comparison {
 
 fn check(lines: &str, expected: Expect) {
     let comparison = summary_of(lines);
-    let three = |figure: Option<f64>| figure.map_or("-".to_owned(), |it| format!("{it:.3}"));
+    let three = |value: Option<f64>| value.map_or("-".to_owned(), |it| format!("{it:.3}"));
     let mut text = String::new();
     for row in &comparison.summary {
         let ends = row

@@ -91,9 +91,9 @@ impl Pace {
     fn cell(&self) -> StudyCell {
         let all = [(self.requested, "1/h"), (self.started, "1/h"), (self.gib, "GiB/h")];
         let [requested, started, gib] = all.map(|(value, _)| number(value, 0));
-        let figure = |(value, unit): (Option<f64>, &str)| Some(StudyValue::of(value?, unit));
-        let figures = all.into_iter().filter_map(figure).collect();
-        StudyCell::new(format!("{requested}/{started}, {gib}"), figures)
+        let study_value = |(value, unit): (Option<f64>, &str)| Some(StudyValue::of(value?, unit));
+        let values = all.into_iter().filter_map(study_value).collect();
+        StudyCell::new(format!("{requested}/{started}, {gib}"), values)
     }
 }
 

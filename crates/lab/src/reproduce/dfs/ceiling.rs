@@ -46,11 +46,11 @@ pub(super) fn ceiling(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     for (idx, workload) in ALL.iter().enumerate() {
         let (least_s, saved) = bound(&base, idx, &alone(pool, &by_node, workload)?);
         let (_, saved_striped) = bound(&base, idx, &alone(pool, &striped, workload)?);
-        let floor_s = pool.bound(&by_node, workload)?.as_secs_f64();
+        let bound_s = pool.bound(&by_node, workload)?.as_secs_f64();
         let default_s: Vec<f64> = base.makespan_s(0, idx).into_iter().flatten().collect();
-        let seconds = [mean_of(&default_s), mean_of(&least_s), Some(floor_s)];
+        let seconds = [mean_of(&default_s), mean_of(&least_s), Some(bound_s)];
         let seconds = seconds.map(|seconds| number(seconds, 1));
-        let saved_any = above(&base, idx, floor_s);
+        let saved_any = above(&base, idx, bound_s);
         let possible = [&saved, &saved_striped, &saved_any].map(Gain::cell).into_iter();
         let cells = possible.chain([0, 1].map(|policy| here.gain(policy, idx, (&base, 0)).cell()));
         times.row(std::iter::once((*workload).to_owned()).chain(seconds));
@@ -99,9 +99,9 @@ fn bound(base: &RunResults, workload: usize, alone: &RunResults) -> (Vec<f64>, G
 }
 
 /// The fraction of the default's makespan above a bound.
-fn above(base: &RunResults, workload: usize, floor_s: f64) -> Gain {
+fn above(base: &RunResults, workload: usize, bound_s: f64) -> Gain {
     let makespans = base.seeds().iter().zip(base.makespan_s(0, workload));
-    let saved = |(seed, makespan): (&u64, Option<f64>)| Some((*seed, 1.0 - floor_s / makespan?));
+    let saved = |(seed, makespan): (&u64, Option<f64>)| Some((*seed, 1.0 - bound_s / makespan?));
     Gain::by_seed(makespans.filter_map(saved).collect())
 }
 
@@ -167,8 +167,8 @@ mod tests {
         let (least_s, saved) = bound(&base, 0, &alone);
         assert_eq!((least_s.len(), &saved.seeds[..]), (2, &[1, 2][..]));
         assert!(saved.each.iter().all(|saved| 0.0 <= *saved), "{saved:?}");
-        let floor_s = pool.bound(&striped, "wl1").expect("it can be simulated").as_secs_f64();
-        assert!(0.0 < floor_s && least_s.iter().all(|s| floor_s < *s), "{floor_s} {least_s:?}");
+        let bound_s = pool.bound(&striped, "wl1").expect("it can be simulated").as_secs_f64();
+        assert!(0.0 < bound_s && least_s.iter().all(|s| bound_s < *s), "{bound_s} {least_s:?}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub enum GroupRestoreAction {
     /// It does not exist.
     Absent,
     /// The run does not use this name: it is left.
-    NotOurs,
+    ForeignName,
     /// The kernel refused with this error.
     Refused(String),
 }
@@ -51,7 +51,7 @@ pub(super) fn remove(
 ) -> Vec<GroupEntry> {
     let of = |name: &str| {
         let action = match MonGroupFolder::of_run(&header.run, name) {
-            None => GroupRestoreAction::NotOurs,
+            None => GroupRestoreAction::ForeignName,
             Some(group) => match group.exists(root) {
                 Ok(false) => GroupRestoreAction::Absent,
                 Ok(true) if dry_run => GroupRestoreAction::Removed,
@@ -78,7 +78,7 @@ pub(super) fn remove_cgroup(
     let name = home.folder.join(name).display().to_string();
     let entry = |action| Some(GroupEntry { kind: GroupKind::Binds, name: name.clone(), action });
     let Some(groups) = RunCgroups::new(root, home, &header.run) else {
-        return entry(GroupRestoreAction::NotOurs);
+        return entry(GroupRestoreAction::ForeignName);
     };
     let existed = match groups.is_present() {
         Ok(existed) => existed,

@@ -20,8 +20,8 @@ impl Sleeper {
 
     fn whose(&self) -> (u32, u64, u32) {
         let pid = self.0.id();
-        let born = procfs::stat(Path::new("/"), pid).expect("alive").start_time_ticks;
-        (pid, born, pid)
+        let start_ticks = procfs::stat(Path::new("/"), pid).expect("alive").start_time_ticks;
+        (pid, start_ticks, pid)
     }
 
     fn mask(&self) -> CpuSet {
@@ -124,9 +124,9 @@ fn a_reused_tid_is_left_alone() {
     let Some((all, first, _)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
     affinity::set(sleeper.0.id(), &first).expect("ours");
-    let (tid, born, process) = sleeper.whose();
+    let (tid, start_ticks, process) = sleeper.whose();
     let mut log = world.log();
-    log.set("a", [&all, &all, &first], vec![(tid, born - 1, process)]).expect("a record");
+    log.set("a", [&all, &all, &first], vec![(tid, start_ticks - 1, process)]).expect("a record");
     drop(log);
     assert_eq!(world.restore().expect("a record").entries, []);
     assert_eq!(sleeper.mask(), first);
@@ -141,13 +141,13 @@ fn a_child_that_was_only_announced_is_found_by_its_environment() {
     let mut command = Command::new("sleep");
     command.arg("600").env(RUN_VARIABLE, log.run()).env(JOB_VARIABLE, "a");
     let sleeper = Sleeper::new(&mut command);
-    let stranger = Sleeper::new(command.env(RUN_VARIABLE, "another run"));
-    for pid in [&sleeper, &stranger] {
+    let other_run = Sleeper::new(command.env(RUN_VARIABLE, "another run"));
+    for pid in [&sleeper, &other_run] {
         affinity::set(pid.0.id(), &first).expect("ours");
     }
     drop(log);
     assert_eq!(world.restore().expect("a record").entries.len(), 1);
-    assert_eq!((sleeper.mask(), stranger.mask()), (all, first));
+    assert_eq!((sleeper.mask(), other_run.mask()), (all, first));
 }
 
 #[test]

@@ -205,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_path_in_a_page_on_the_source_code_must_exist() {
-        let page = ("CONTRIBUTING.md", "`crates/x.rs` `crates/NAME/*` `crates/NAME.txt` `crates/a b`");
+        let page =
+            ("CONTRIBUTING.md", "`crates/x.rs` `crates/NAME/*` `crates/NAME.txt` `crates/a b`");
         check(&[page], &["CONTRIBUTING.md:1: crates/x.rs does not exist"]);
         check(&[("README.md", page.1)], &[]);
     }

@@ -13,10 +13,10 @@ demo-numa: build
 test: build-tests
 	$(CARGO) test --workspace --no-fail-fast
 
+# One command, so that binaries and tests share dependencies with the same features.
 build-tests:
 	scripts/setup build test
-	$(CARGO) build --workspace
-	$(CARGO) test --workspace --no-run
+	$(CARGO) build --workspace --bins --tests
 
 # Tests that need several NUMA nodes, in a guest.
 test-vm:

@@ -1,69 +1,129 @@
-//! Invariants of the policies on random machines, with random jobs, counters and events.
+//! Invariants of every registered policy on random machines, with random jobs, counters and events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use base::JobId;
 use proptest::prelude::*;
+use proptest::sample::select;
 
-use crate::testing::{plans, play_watched, requests};
+use crate::registry;
+use crate::testing::{Watched, plans, play_watched, requests};
 
-const MACHINES: [&str; 7] = [
+/// On the last but one machine, no job is placed with `domains=llc`. On the last one, no job is placed.
+const MACHINES: [&str; 8] = [
     "nodes=2 cores=2",
     "nodes=4 cores=1",
     "nodes=3 llcs=2 cores=2",
+    "nodes=2 llcs=2 cores=2",
     "nodes=1 llcs=3 cores=2 smt=2",
     "nodes=1 cores=4",
-    // On the last two no job is placed with domains=llc, or at all.
     "nodes=2 cores=2 smt=2 no-llcs",
     "nodes=1",
 ];
 
-const POLICIES: [&str; 14] = [
-    "maximum-local",
-    "nmass",
+/// Parameters of the registered policies that change their rules, in addition to the defaults.
+const VARIANTS: [&str; 27] = [
+    "spread[memory=bind,domains=core]",
+    "random[every=2s,domains=core]",
+    "dfs[reading=paper]",
+    "dfs[trigger=ratio,cooldown=1]",
+    "dfs[migrations_per_poll=4,bind=domain]",
+    "dfs[domains=core,min_load=0]",
+    "dfs[domains=llc,only_job=move]",
+    "dfs[min_load=0]",
+    "dfs[min_load=0,only_job=move,cooldown=2]",
+    "di[reading=paper]",
+    "dio[reading=paper]",
+    "di-migrate[domains=node]",
+    "dino[reading=paper]",
+    "dino[limits=article,hyst_hits=1]",
+    "animal[pairs=9]",
     "nmass[reading=paper,d_min=0]",
     "nmass[domains=llc,k=1]",
     "nmass[domains=core]",
-    "home-cluster",
     "home-cluster[pages=h2,t_rehome=1ms]",
     "home-cluster[processors=free,pages=h1]",
     "home-cluster[domains=llc]",
-    "divided",
     "divided[reading=paper]",
     "divided[repeat=1,th_sq=500,th_ref=500]",
     "divided[domains=core,repeat=1,th_sq=500]",
     "divided[domains=node,keep=no,repeat=1]",
+    "linux[interval=1s]",
+    "spread[domains=llc]",
 ];
 
+/// Number of turns with constant values after which averages and groups no longer change. N-MASS needs the most: a job
+/// that changed its speed migrates back and forth until all ten intervals that are kept for each side are new, and
+/// each stay of two or three turns adds one.
+const CONVERGENCE_TURNS: u64 = 80;
+
+/// A machine and a policy: a registered one or a variant, whose name, without parameters, is accepted by `includes`.
+fn machine_and_policy(
+    includes: impl Fn(&str) -> bool,
+) -> impl Strategy<Value = (&'static str, &'static str)> {
+    let all = registry().iter().map(|info| info.name).chain(VARIANTS);
+    let policies: Vec<&str> =
+        all.filter(|text| includes(text.split('[').next().unwrap_or(text))).collect();
+    (select(&MACHINES[..]), select(policies))
+}
+
+fn is_dfs(policy: &str) -> bool {
+    policy == "dfs"
+}
+
+/// Policies that distribute threads over caches.
+fn is_cache_policy(policy: &str) -> bool {
+    ["di", "dio", "di-migrate", "dino", "animal"].contains(&policy)
+}
+
+/// Policies whose placement depends on averages only.
+fn converges(policy: &str) -> bool {
+    ["maximum-local", "nmass", "home-cluster", "divided"].contains(&policy)
+}
+
 prop_compose! {
-    /// Jobs and what can happen to them; of each turn what, to job, four numbers, and CPUs.
+    /// Jobs, and turns each with an event, a job, four values, and CPUs.
     fn script()(
-        jobs in proptest::collection::vec((1u32..6, 0u32..8, 0u32..4), 1..9),
-        turns in proptest::collection::vec((0u32..14, 0usize..9, proptest::collection::vec(0u64..2000, 4), 0u32..15), 1..40),
+        jobs in proptest::collection::vec((0u8..18, 1u32..6, 0u32..8, 0u32..4, 0u32..30), 1..9),
+        turns in proptest::collection::vec((0u32..16, 0usize..9, proptest::collection::vec(0u64..2000, 4), 0u32..15), 1..40),
     ) -> String {
         let mut text = String::new();
-        for (number, (threads, limit, memory)) in jobs.iter().enumerate() {
+        for (number, (class, threads, limit, memory, curve)) in jobs.iter().enumerate() {
             write!(text, "job j{number} threads={threads}").expect("text");
-            if *limit < 2 {
-                write!(text, " cpus={limit}").expect("text");
+            if *class < 16 {
+                write!(text, " class={class}").expect("text");
+            }
+            match limit {
+                0 | 1 => write!(text, " cpus={limit}").expect("text"),
+                2 => text.push_str(" cpus=1-3"),
+                _ => {}
             }
             if *memory == 0 {
-                write!(text, " memory=0").expect("text");
+                text.push_str(" memory=0");
+            }
+            if *curve < 20 {
+                write!(text, " curve={curve}").expect("text");
             }
             text.push('\n');
         }
-        for (at, (event, job, n, usable)) in turns.iter().enumerate() {
-            let job = job % jobs.len();
+        for (number, (event, job, n, cpu)) in turns.iter().enumerate() {
+            let (at, job, rate) = (number + 1, format!("j{}", job % jobs.len()), n[0] % 80);
             match event {
-                0..3 => writeln!(text, "{at}s due j{job}"),
-                3 => writeln!(text, "{at}s ended j{job}"),
-                4 => writeln!(text, "{at}s usable 0-{usable}"),
-                5 => writeln!(text, "{at}s unmanaged j{job}"),
-                6 => writeln!(text, "{at}s unmanaged j{job} on 0"),
-                7 => writeln!(text, "{at}s memory j{job} 0={} 1={}; poll", n[0], n[1]),
+                0..=2 => writeln!(text, "{at}s due {job}"),
+                3 => writeln!(text, "{at}s ended {job}"),
+                4 => writeln!(text, "{at}s usable 0-{cpu}"),
+                5 => writeln!(text, "{at}s unmanaged {job}"),
+                6 => writeln!(text, "{at}s unmanaged {job} on 0"),
+                7 => writeln!(text, "{at}s memory {job} 0={} 1={}; poll", n[0], n[1]),
+                8 => writeln!(text, "{at}s poll unreadable"),
+                9 => writeln!(text, "{at}s rates {job}=-; poll"),
+                10 => writeln!(text, "{at}s rates {job}={rate}@{cpu}0; poll"),
+                11 => writeln!(text, "{at}s rates {job}={rate}/{cpu}; poll"),
+                12 | 13 => writeln!(text, "{at}s poll {} {} {} {} with {job}={}", n[0], n[1], n[2], n[3], n[0]),
                 _ => writeln!(
                     text,
-                    "{at}s counts j{job} in=1s cycles={}000000 instructions=1000000000 llc-misses={}000 llc-references={} queue-full={}; poll",
+                    "{at}s counts {job} in=1s cycles={}000000 instructions=1000000000 llc-misses={}000 llc-references={} queue-full={}; poll",
                     1000 + n[0], n[1], n[2], n[3],
                 ),
             }.expect("text");
@@ -72,17 +132,16 @@ prop_compose! {
     }
 }
 
-/// Number of turns with constant values after which averages and groups no longer change. N-MASS takes longest: a job
-/// that changed its speed migrates back and forth until all ten intervals that are kept for each side are new, and
-/// each stay of two or three turns adds one.
-const N_TO_SETTLE: u64 = 80;
-
 /// Checks that no job migrates after that number of turns.
-fn check_no_late_migration(machine: &str, policy: &str, script: &str) -> Result<(), TestCaseError> {
+fn check_no_late_migration(
+    (machine, policy): (&str, &str),
+    script: &str,
+) -> Result<(), TestCaseError> {
     let polls = |n: u64| format!("{script}100s..{}s/1s poll", 99 + n);
-    let settled = plans(machine, policy, &polls(N_TO_SETTLE));
-    let later = plans(machine, policy, &polls(N_TO_SETTLE + 10));
-    prop_assert_eq!(requests(&settled).count(), requests(&later).count(), "{}", later);
+    let converged = plans(machine, policy, &polls(CONVERGENCE_TURNS));
+    let later = plans(machine, policy, &polls(CONVERGENCE_TURNS + 10));
+    let (n_before, n_after) = (requests(&converged).count(), requests(&later).count());
+    prop_assert_eq!(n_before, n_after, "{} on {}: {}", policy, machine, later);
     Ok(())
 }
 
@@ -90,82 +149,21 @@ fn check_no_late_migration(machine: &str, policy: &str, script: &str) -> Result<
 #[test]
 fn a_job_that_changed_its_speed_stays_once_both_sides_have_new_intervals() {
     let script = "\
-        job j0 threads=1 cpus=0 memory=0
-        job j1 threads=1 cpus=0 memory=0
+        job j0 j1 j3 j4 j6 threads=1 cpus=0 memory=0
         job j2 threads=2
-        job j3 threads=1 cpus=0 memory=0
-        job j4 threads=1 cpus=0 memory=0
         job j5 threads=2 memory=0
-        job j6 threads=1 cpus=0 memory=0
         0s due j5
         1s due j0
         2s due j2
         3s counts j5 in=1s cycles=1051000000 instructions=1000000000 llc-misses=0000 llc-references=0 queue-full=0; poll
         4s memory j3 0=0 1=0; poll
-        5s memory j0 0=0 1=0; poll
-        6s memory j0 0=0 1=0; poll
+        5s..6s/1s memory j0 0=0 1=0; poll
         7s ended j2
-        8s memory j0 0=0 1=0; poll
-        9s memory j0 0=0 1=0; poll
-        10s memory j0 0=0 1=0; poll
-        11s memory j0 0=0 1=0; poll
+        8s..11s/1s memory j0 0=0 1=0; poll
         12s counts j5 in=1s cycles=2007000000 instructions=1000000000 llc-misses=0000 llc-references=0 queue-full=0; poll
 ";
-    let script: String = script.lines().map(|line| format!("{}\n", line.trim())).collect();
-    check_no_late_migration(MACHINES[5], "maximum-local", &script).expect("no late migration");
-}
-
-proptest! {
-    // A failure prints its script, which becomes a test.
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn the_same_snapshots_give_the_same_plans(
-        script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
-    ) {
-        let play = || plans(MACHINES[machine], POLICIES[policy], &script);
-        prop_assert_eq!(play(), play());
-    }
-
-    #[test]
-    fn no_request_is_for_an_unusable_cpu(
-        script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
-    ) {
-        play_watched(MACHINES[machine], POLICIES[policy], &script, |watched| {
-            assert!(watched.cpus.is_subset(watched.allowed), "{} of {}", watched.cpus, watched.allowed);
-            assert!(!watched.cpus.is_empty() && watched.movable);
-        });
-    }
-
-    #[test]
-    fn with_constant_values_no_job_migrates_after_some_time(
-        script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
-    ) {
-        check_no_late_migration(MACHINES[machine], POLICIES[policy], &script)?;
-    }
-
-    #[test]
-    fn a_job_with_allowed_cpus_is_placed_when_it_starts(
-        script in script(), machine in 0..MACHINES.len() - 2, policy in 0..POLICIES.len(),
-    ) {
-        let output = plans(MACHINES[machine], POLICIES[policy], &format!("job free\n0ms due free\n{script}"));
-        prop_assert!(output.contains("0ms free on "), "{}", output);
-    }
-
-    #[test]
-    fn no_job_is_placed_twice_in_a_turn(
-        script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
-    ) {
-        let output = plans(MACHINES[machine], POLICIES[policy], &script);
-        let mut n: BTreeMap<(&str, &str), u32> = BTreeMap::new();
-        for (time, text) in requests(&output) {
-            if let Some((job, _)) = text.split_once(" on ") {
-                *n.entry((time, job)).or_default() += 1;
-            }
-        }
-        // Two turns never have the same time.
-        prop_assert!(n.values().all(|&n| n == 1), "{}", output);
-    }
+    check_no_late_migration(("nodes=2 cores=2 smt=2 no-llcs", "maximum-local"), script)
+        .expect("no late migration");
 }
 
 #[test]
@@ -174,4 +172,141 @@ fn random_draws_every_cpu_eventually() {
     let output = plans("nodes=2 llcs=2 cores=2", "random", &script);
     let cpus: BTreeSet<&str> = output.lines().filter_map(|line| line.split(' ').nth(3)).collect();
     assert_eq!(cpus.len(), 8);
+}
+
+/// Checks each request to place a job.
+fn watch(
+    (machine, policy): (&str, &str),
+    script: &str,
+    check: impl FnMut(Watched<'_>) + 'static,
+) {
+    play_watched(machine, policy, script, check);
+}
+
+/// Checks each migration of DFS because of loads; the second argument is the domain that the job leaves.
+fn watch_migrations(
+    subject: (&str, &str),
+    script: &str,
+    mut check: impl FnMut(Watched<'_>, usize) + 'static,
+) {
+    watch(subject, script, move |watched| {
+        if let Some(from) = watched.moved_from {
+            check(watched, from);
+        }
+    });
+}
+
+proptest! {
+    // A failure prints its script, which becomes a test.
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_snapshots_give_the_same_plans(script in script(), (machine, policy) in machine_and_policy(|_| true)) {
+        prop_assert_eq!(plans(machine, policy, &script), plans(machine, policy, &script));
+    }
+
+    #[test]
+    fn no_request_is_for_an_unusable_cpu_or_an_unmanaged_job(
+        script in script(), subject in machine_and_policy(|_| true),
+    ) {
+        watch(subject, &script, |watched| {
+            assert!(watched.cpus.is_subset(watched.allowed), "{} of {}", watched.cpus, watched.allowed);
+            assert!(!watched.cpus.is_empty() && watched.movable);
+        });
+    }
+
+    #[test]
+    fn no_job_is_placed_twice_in_a_turn(script in script(), (machine, policy) in machine_and_policy(|_| true)) {
+        let output = plans(machine, policy, &script);
+        let placements = requests(&output).filter(|(_, text)| text.contains(" on ") || text.contains(" released"));
+        // Two turns never have the same time.
+        let mut placed: Vec<(&str, &str)> =
+            placements.map(|(time, text)| (time, text.split(' ').next().expect("a job"))).collect();
+        let n_requests = placed.len();
+        placed.sort_unstable();
+        placed.dedup();
+        prop_assert_eq!(placed.len(), n_requests, "{}", output);
+    }
+
+    #[test]
+    fn a_job_with_allowed_cpus_is_placed_when_it_starts(
+        script in script(), (machine, policy) in machine_and_policy(|policy| policy != "linux"),
+    ) {
+        prop_assume!(!MACHINES[MACHINES.len() - 2..].contains(&machine));
+        let output = plans(machine, policy, &format!("job free\n0ms due free\n{script}"));
+        prop_assert!(output.contains("0ms free on "), "{}", output);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn with_constant_values_no_job_migrates_after_some_time(script in script(), subject in machine_and_policy(converges)) {
+        check_no_late_migration(subject, &script)?;
+    }
+
+    #[test]
+    fn a_placed_job_gets_a_cpu_for_each_thread_up_to_its_allowed_cpus(
+        script in script(), subject in machine_and_policy(|policy| is_cache_policy(policy) || policy == "random"),
+    ) {
+        let threads: Vec<usize> = script.lines()
+            .filter_map(|line| line.split("threads=").nth(1)?.split(' ').next()?.parse().ok())
+            .collect();
+        watch(subject, &script, move |watched| {
+            let n_cpus = threads[watched.job.index()].min(watched.allowed.len());
+            assert_eq!(watched.cpus.len(), n_cpus, "{} of {}", watched.cpus, watched.allowed);
+        });
+    }
+
+    #[test]
+    fn the_victim_has_the_highest_class_of_the_candidates_on_the_busiest_domain(
+        script in script(), machine in select(&MACHINES[..]),
+    ) {
+        watch_migrations((machine, "dfs[reading=paper]"), &script, |watched, from| {
+            assert_eq!(Some(&watched.loads[from]), watched.loads.iter().max());
+            assert!(watched.candidate_classes.iter().all(|&class| class <= watched.class));
+        });
+    }
+
+    #[test]
+    fn equal_loads_never_cause_a_migration(script in script(), subject in machine_and_policy(is_dfs)) {
+        watch_migrations(subject, &script, |watched, _| {
+            assert!(watched.loads.iter().any(|load| load != &watched.loads[0]));
+        });
+    }
+
+    #[test]
+    fn no_poll_exceeds_the_maximum_number_of_migrations(script in script(), subject in machine_and_policy(is_dfs)) {
+        let n_max = if subject.1.contains("migrations_per_poll=4") { 4 } else { 1 };
+        let mut n_by_poll: BTreeMap<u64, u32> = BTreeMap::new();
+        watch_migrations(subject, &script, move |watched, _| {
+            let n = n_by_poll.entry(watched.n_polls).or_default();
+            *n += 1;
+            assert!(*n <= n_max);
+        });
+    }
+
+    #[test]
+    fn a_job_that_migrated_has_a_cool_down(
+        script in script(), machine in select(&MACHINES[..]),
+        (policy, cooldown) in select(&[("dfs", 8), ("dfs[min_load=0,only_job=move,cooldown=2]", 2), ("dfs[reading=paper]", 0)][..]),
+    ) {
+        let mut migrated_at: BTreeMap<JobId, u64> = BTreeMap::new();
+        watch((machine, policy), &script, move |watched| {
+            // A start, or a placement because of unusable CPUs, resets the cool-down.
+            let before = migrated_at.remove(&watched.job);
+            if watched.moved_from.is_some() {
+                assert!(before.is_none_or(|before| cooldown <= watched.n_polls - before));
+                migrated_at.insert(watched.job, watched.n_polls);
+            }
+        });
+    }
+
+    #[test]
+    fn the_only_movable_job_of_a_domain_stays(script in script(), machine in select(&MACHINES[..])) {
+        watch_migrations((machine, "dfs[min_load=0]"), &script, |watched, _| {
+            assert!(2 <= watched.n_movable_there);
+        });
+    }
 }

@@ -247,7 +247,7 @@ impl World {
                 return Some(Cause::Ended);
             }
             "usable" => {
-                self.usable = parse(rest);
+                self.usable = parse::<CpuSet>(rest).and(self.machine.allowed());
                 return Some(Cause::CpusChanged);
             }
             "unmanaged" => {
@@ -322,7 +322,9 @@ impl World {
                 None => panic!("{key} is no counter"),
             }
         }
-        self.job(name).counts.insert(parse(number), (counters, time));
+        let job = self.job(name);
+        job.rates = None;
+        job.counts.insert(parse(number), (counters, time));
     }
 
     /// The tier of every event that is counted for a task is `counters`.

@@ -194,6 +194,3 @@ impl Dfs {
         moved_at.is_some_and(|poll| self.n_polls - poll < self.config.cooldown)
     }
 }
-
-#[cfg(test)]
-mod tests;

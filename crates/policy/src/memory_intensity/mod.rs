@@ -53,6 +53,3 @@ fn domains_label(snapshot: &Snapshot<'_>, cpus: &CpuSet) -> String {
         cpus.iter().filter_map(|cpu| snapshot.domains.of_cpu(cpu)).collect();
     touched.into_iter().map(|idx| snapshot.domains.label(idx)).collect::<Vec<_>>().join(", ")
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,3 +1,0 @@
-//! Invariants of DFS. Its decisions are in `cases/dfs_*.txt`.
-
-mod always;

@@ -1,4 +1,5 @@
-//! Runs of the engine as text. The cases are in the folder `cases`. [`testkit`] describes the language; these inputs are of this crate:
+//! Runs of the engine as text. The cases are in the folder `cases`. [`testkit`] describes the language; these words are
+//! of this crate:
 //!
 //! ```text
 //!   unattached b class=3                         a job that the host attaches later
@@ -13,7 +14,6 @@
 //!   500ms poll; llc 1 640; group a 0 640         bytes counted by resctrl: of an LLC domain, of a job there
 //!   500ms poll; node 0 ops=70 bits=8; exited a/1
 //!   600ms attached b; detached b                 `attached c as b` reuses the id of b
-//!   750ms unmanaged a; unmanaged a on 3          the host must not place a any more; it now is on CPU 3
 //!   810ms request a pages any 1 20               a page move: from, to, at most MiB
 //!   820ms note no-class; abort                   a note and the abort of the policy
 //!   deny a NotPermitted                          from here on the host rejects every action on a
@@ -26,7 +26,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::rc::Rc;
 
 use base::{Bytes, CpuId, JobId, LlcId, Nanos, NodeId, TaskId};
@@ -37,36 +36,15 @@ use sched::{
     ProcessMemory, Reason, ReasonCode, RejectCause, Request, Sample, Snapshot, Target, TaskSample,
     Traffic, Turn, UnmanagedCause,
 };
-use testkit::{Line, field, parse};
+use testkit::{Event, Line, World, field, parse};
 use topology::DomainChoice;
 
 use crate::{Engine, MoveLimits, Step};
 
 /// Plays a run and returns its output. `setting` is empty, or one more line of the script.
 pub(crate) fn play(machine: &str, setting: &str, script: &str) -> String {
-    let script = &format!("{setting}\n{script}");
-    let mut world = World::new(machine, script);
-    for line in testkit::lines(script) {
-        match line {
-            Line::Turn(at, time, events) => world.turn(at, &time, &events),
-            Line::Setting("deny", rest) => {
-                let (target, cause) = rest.split_once(' ').expect("deny TARGET CAUSE");
-                let cause = RejectCause::ALL.iter().find(|known| format!("{known:?}") == cause);
-                let target = world.target(target);
-                world.denied.push((target, *cause.expect("a cause of rejections")));
-            }
-            Line::Setting("allow", rest) => {
-                let target = world.target(rest);
-                world.denied.retain(|(denied, _)| *denied != target);
-            }
-            Line::Setting(
-                "job" | "unattached" | "show" | "signals" | "domains" | "interval" | "limits",
-                _,
-            ) => {}
-            Line::Setting(word, _) => panic!("{word} is no setting"),
-        }
-    }
-    world.output
+    let script = format!("{setting}\n{script}");
+    testkit::play(&mut EngineWorld::new(machine, &script), &script)
 }
 
 /// The next plan of the scripted policy, and the lines of its last snapshot by subject.
@@ -116,19 +94,54 @@ fn move_limits(words: &str) -> MoveLimits {
     }
 }
 
-struct World {
+struct EngineWorld {
     engine: Engine,
+    /// Events of the turn.
+    sample: Sample,
     script: Rc<RefCell<Script>>,
     /// Jobs that the host attaches later.
     unattached: Vec<Job>,
     denied: Vec<(Target, RejectCause)>,
-    n_turns: u64,
     /// The last printed line of each subject.
     printed: BTreeMap<String, String>,
-    output: String,
 }
 
-impl World {
+impl World for EngineWorld {
+    fn set(&mut self, word: &str, rest: &str) {
+        match word {
+            "deny" => {
+                let (target, cause) = rest.split_once(' ').expect("deny TARGET CAUSE");
+                let cause = RejectCause::ALL.iter().find(|known| format!("{known:?}") == cause);
+                self.denied.push((self.target(target), *cause.expect("a cause of rejections")));
+            }
+            "allow" => {
+                let target = self.target(rest);
+                self.denied.retain(|(denied, _)| *denied != target);
+            }
+            "job" | "unattached" | "show" | "signals" | "domains" | "interval" | "limits" => {}
+            _ => panic!("{word} is no setting"),
+        }
+    }
+
+    fn event(&mut self, at: Nanos, event: Event<'_>) -> Option<Cause> {
+        let cause = matches!(event, Event::Poll { .. }).then_some(Cause::Interval);
+        let mut sample = std::mem::take(&mut self.sample);
+        self.add(&mut sample, at, event);
+        self.sample = sample;
+        cause
+    }
+
+    fn turn(&mut self, turn: &Turn) -> Vec<String> {
+        let sample = std::mem::take(&mut self.sample);
+        let step = self.engine.step(turn, &sample);
+        let lines = self.lines(&step);
+        let outcomes = self.outcomes(&sample, &step);
+        self.engine.record_outcomes(&outcomes);
+        lines
+    }
+}
+
+impl EngineWorld {
     fn new(machine: &str, script: &str) -> Self {
         let settings = |word: &'static str| {
             testkit::lines(script).filter_map(move |line| match line {
@@ -154,16 +167,15 @@ impl World {
             interval: setting("interval").map(parse),
         };
         let signals = setting("signals").map(parse).unwrap_or_default();
-        World {
+        EngineWorld {
             engine: Engine::new(testkit::machine(machine), jobs, Box::new(policy))
                 .with_move_limits(setting("limits").map(move_limits).unwrap_or_default())
                 .with_signals(signals),
+            sample: Sample::default(),
             script: shared,
             unattached,
             denied: Vec::new(),
-            n_turns: 0,
             printed: BTreeMap::new(),
-            output: String::new(),
         }
     }
 
@@ -186,28 +198,43 @@ impl World {
         self.job(name.split_once('/').expect("a task is JOB/NUMBER").0)
     }
 
-    fn turn(&mut self, at: Nanos, time: &str, events: &[&str]) {
-        let mut turn = Turn { number: self.n_turns, at, causes: Vec::new() };
-        let mut sample = Sample::default();
-        for event in events {
-            self.event(event, &mut turn, &mut sample);
-        }
-        self.n_turns += 1;
-        let step = self.engine.step(&turn, &sample);
-        self.print(time, &step);
-        let outcomes = self.outcomes(&sample, &step);
-        self.engine.record_outcomes(&outcomes);
-    }
-
-    fn event(&mut self, event: &str, turn: &mut Turn, sample: &mut Sample) {
-        let (word, rest) = event.split_once(' ').unwrap_or((event, ""));
+    fn add(&self, sample: &mut Sample, at: Nanos, event: Event<'_>) {
+        let (word, rest) = match event {
+            Event::Poll { .. } => return,
+            Event::Due(names) => {
+                return sample
+                    .jobs
+                    .extend(names.into_iter().map(|name| JobEvent::Due(self.job(name))));
+            }
+            Event::Ended(names) => {
+                let ended = |name| JobEvent::Ended(self.job(name), Box::new(job_exit()));
+                return sample.jobs.extend(names.into_iter().map(ended));
+            }
+            Event::Usable(cpus) => return sample.usable_cpus = Some(cpus),
+            Event::Unmanaged { job, now_on } => {
+                let changed = now_on.map(UnmanagedCause::AffinityChanged);
+                let cause = changed.unwrap_or(UnmanagedCause::NotPermitted);
+                return sample.jobs.push(JobEvent::Unmanaged(self.job(job), cause));
+            }
+            Event::Memory { of, nodes } => {
+                let (job, process) = (self.job_of_task(of), self.task(of));
+                return sample.memory.push(ProcessMemory {
+                    job,
+                    process,
+                    nodes,
+                    sampled_permille: 1000,
+                    at,
+                });
+            }
+            Event::Moved { target, values } => {
+                let (id, job) = (self.target(target), self.job(target));
+                let completed = testkit::completed_page_move(id, job, values);
+                return sample.page_moves_completed.push(completed);
+            }
+            Event::Other(word, rest) => (word, rest),
+        };
         let (name, values) = rest.split_once(' ').unwrap_or((rest, ""));
         match word {
-            "poll" => turn.causes.push(Cause::Interval),
-            "due" => {
-                sample.jobs.extend(rest.split(' ').map(|name| JobEvent::Due(self.job(name))));
-            }
-            "ended" => sample.jobs.push(JobEvent::Ended(self.job(name), Box::new(job_exit()))),
             "detached" => {
                 let counters = Box::new(Counters::NONE);
                 sample.jobs.push(JobEvent::Detached(self.job(name), DetachCause::Ended, counters));
@@ -217,19 +244,10 @@ impl World {
                 let id = values.strip_prefix("as ").map_or(job.id, |other| self.job(other));
                 sample.jobs.push(JobEvent::Attached(Box::new(Job { id, ..job.clone() })));
             }
-            "unmanaged" => {
-                let cause = match values.strip_prefix("on ") {
-                    Some(cpus) => UnmanagedCause::AffinityChanged(parse(cpus)),
-                    None => UnmanagedCause::NotPermitted,
-                };
-                sample.jobs.push(JobEvent::Unmanaged(self.job(name), cause));
-            }
-            "usable" => sample.usable_cpus = Some(parse(rest)),
             "task" => sample.tasks.push(self.task_sample(name, values)),
             "exited" => sample.exited.push(self.task(name)),
             "llc" => {
-                let llc = LlcId(parse(name));
-                sample.llcs.push(LlcSample { llc, traffic: traffic(values) });
+                sample.llcs.push(LlcSample { llc: LlcId(parse(name)), traffic: traffic(values) });
             }
             "group" => {
                 let (llc, bytes) = values.split_once(' ').expect("an LLC domain and bytes");
@@ -237,28 +255,14 @@ impl World {
                 sample.mon_groups.push(MonGroupSample { job, llc, traffic: traffic(bytes) });
             }
             "node" => sample.nodes.push(node_sample(parse(name), values)),
-            "memory" => sample.memory.push(ProcessMemory {
-                job: self.job_of_task(name),
-                process: self.task(name),
-                nodes: testkit::node_memory(values),
-                sampled_permille: 1000,
-                at: turn.at,
-            }),
-            "moved" => sample.page_moves_completed.push(testkit::completed_page_move(
-                self.target(name),
-                self.job(name),
-                values,
-            )),
             "request" => {
                 let (target, action) = (self.target(name), testkit::action(values));
-                let reason = Reason::new(ReasonCode::new("next-in-turn", "a test")).into();
+                let reason = reason("a-test").into();
                 self.script.borrow_mut().plan.requests.push(Request { target, action, reason });
             }
             "note" => self.script.borrow_mut().plan.note(reason(rest)),
-            "abort" => {
-                self.script.borrow_mut().plan.abort = Some(reason("counters-unreadable"));
-            }
-            _ => panic!("{event} is no event"),
+            "abort" => self.script.borrow_mut().plan.abort = Some(reason("counters-unreadable")),
+            _ => panic!("{word} is no event"),
         }
     }
 
@@ -304,7 +308,7 @@ impl World {
         Outcome { target, action, result }
     }
 
-    fn print(&mut self, time: &str, step: &Step) {
+    fn lines(&mut self, step: &Step) -> Vec<String> {
         let (mut current, show_loads) = {
             let mut script = self.script.borrow_mut();
             (std::mem::take(&mut script.lines), script.show.contains("loads"))
@@ -331,9 +335,7 @@ impl World {
         }));
         lines.extend(step.plan.notes.iter().map(|note| format!("note {}", note.code.name())));
         lines.extend(step.plan.abort.iter().map(|_| "abort".to_owned()));
-        for line in lines {
-            writeln!(self.output, "{time} {line}").expect("writing to a string");
-        }
+        lines
     }
 
     /// The lines that differ from the last printed ones, and the jobs and tasks that are absent now.

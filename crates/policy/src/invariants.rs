@@ -175,11 +175,7 @@ fn random_draws_every_cpu_eventually() {
 }
 
 /// Checks each request to place a job.
-fn watch(
-    (machine, policy): (&str, &str),
-    script: &str,
-    check: impl FnMut(Watched<'_>) + 'static,
-) {
+fn watch((machine, policy): (&str, &str), script: &str, check: impl FnMut(Watched<'_>) + 'static) {
     play_watched(machine, policy, script, check);
 }
 

@@ -1,21 +1,19 @@
-//! Decisions of policies as text. The cases are in the folder `cases`. [`testkit`] describes the language; these inputs are of this crate:
+//! Decisions of policies as text. The cases are in the folder `cases`. [`testkit`] describes the language; these
+//! words are of this crate:
 //!
 //! ```text
 //!   job a llc-references=90/s              a counter of a job's task, per second of its CPU time; all of them run
 //!   250ms poll 900 10 with a=800           loads of the domains in the last interval, and of jobs
 //!   250ms poll unreadable                  the memory controller counters are not readable
-//!   300ms unmanaged a; unmanaged b on 3    the policy must not place the job any more; it now is on CPU 3
-//!   250ms misses a=700/10ms; poll          LLC misses of a job's task and its CPU time
+//!   1s counts a/2 in=1s cycles=9; poll     counters of a job's task in the given CPU time; `a` is `a/1`
 //!   1s rates a=20 b=0.5/3 c=-@50; poll     LLC misses (/ references) of a job's task per 1000 instructions, `-`
-//!                                          if not counted, and its CPU use in %
-//!   1s counts a.2 in=1s cycles=9; poll     counters of a job's second task in the given CPU time
+//!                                          if not counted, and its CPU utilization in %
 //!   250ms waits a=60ms/190ms; poll         wait time and CPU time of a job
 //!   250ms moving a to=1; poll              a page move is active until it is completed (`moved`)
 //!   250ms overflow; poll                   a counter overflow woke the policy
 //!   free 0=512 1=1024                      free memory of nodes, in MiB
 //!   tier declared                          source of loads from here on; initially `bandwidth`
 //!   numa balancing interleaving            automatic NUMA balancing is enabled, tasks interleave their pages
-//!   deny a                                 from here on the host rejects every placement of a
 //! ```
 //!
 //! Values hold until a later event replaces them. After each turn every placement is done, and every job that was
@@ -35,12 +33,12 @@ use sched::{
     JobMemory, JobState, JobView, NodeView, NumaSettings, Plan, Policy, Pressure, Request,
     SignalTier, Snapshot, Target, TaskView, Tiers, Turn,
 };
-use testkit::{Line, fields, parse};
+use testkit::{Event, World, fields, parse};
 use topology::{Domains, Level, Machine};
 
 /// The plans of a policy on a machine, one line per time and reason.
 pub(crate) fn plans(machine: &str, policy: &str, script: &str) -> String {
-    World::new(machine, policy).play(script)
+    testkit::play(&mut PolicyWorld::new(machine, policy), script)
 }
 
 /// Time and text of every request in printed plans.
@@ -61,9 +59,9 @@ pub(crate) fn play_watched(
     script: &str,
     watch: impl FnMut(Watched<'_>) + 'static,
 ) {
-    let mut world = World::new(machine, policy);
+    let mut world = PolicyWorld::new(machine, policy);
     world.watch = Some(Box::new(watch));
-    world.play(script);
+    testkit::play(&mut world, script);
 }
 
 type Watch = Box<dyn FnMut(Watched<'_>)>;
@@ -87,7 +85,7 @@ pub(crate) struct Watched<'a> {
 }
 
 /// A machine with jobs, and a policy that decides for it.
-struct World {
+struct PolicyWorld {
     machine: Machine,
     policy: Box<dyn Policy>,
     prints_sentences: bool,
@@ -101,10 +99,8 @@ struct World {
     readable: bool,
     interval: Nanos,
     polled_at: Nanos,
-    n_turns: u64,
     n_polls: u64,
     jobs: Vec<JobInWorld>,
-    output: String,
     watch: Option<Watch>,
 }
 
@@ -138,7 +134,81 @@ struct Rates {
     percent: u64,
 }
 
-impl World {
+impl World for PolicyWorld {
+    fn set(&mut self, word: &str, rest: &str) {
+        match word {
+            "job" => self.declare(rest),
+            "tier" => self.tier = tier(rest),
+            "free" => self.free = fields(rest).map(|(node, mib)| node_view(node, mib)).collect(),
+            "deny" => rest.split(' ').for_each(|name| self.job(name).denied = true),
+            "numa" => {
+                self.numa_settings.numa_balancing = rest.contains("balancing");
+                self.numa_settings.interleaves = rest.contains("interleaving");
+            }
+            _ => panic!("{word} is no setting"),
+        }
+    }
+
+    fn event(&mut self, at: Nanos, event: Event<'_>) -> Option<Cause> {
+        match event {
+            Event::Due(names) => {
+                names.into_iter().for_each(|name| self.job(name).restart());
+                return Some(Cause::JobsDue);
+            }
+            Event::Ended(names) => {
+                names.into_iter().for_each(|name| self.job(name).state = None);
+                return Some(Cause::Ended);
+            }
+            Event::Usable(cpus) => {
+                self.usable = cpus.and(self.machine.allowed());
+                return Some(Cause::CpusChanged);
+            }
+            Event::Unmanaged { job, now_on } => {
+                let job = self.job(job);
+                job.movable = false;
+                job.placed = now_on.or(job.placed.take());
+                return Some(Cause::Ended);
+            }
+            Event::Poll { loads } => return Some(self.poll(at, loads)),
+            Event::Memory { of, nodes } => {
+                let memory = JobMemory { nodes, sampled_permille: 1000, n_processes: 1, at };
+                self.job(of).memory = Some(memory);
+            }
+            Event::Moved { target, values } => {
+                let job = self.job(target);
+                let id = job.job.id;
+                let completed = testkit::completed_page_move(id.into(), id, values);
+                (job.completed_move, job.active_move) = (Some((at, completed)), None);
+            }
+            Event::Other("overflow", _) => return Some(Cause::Overflow),
+            Event::Other("counts", rest) => self.counts(rest),
+            Event::Other("waits", rest) => fields(rest).for_each(|(name, value)| {
+                let (wait, cpu_time) = value.split_once('/').expect("wait/cpu time");
+                self.job(name).wait_and_cpu_time = Some((parse(wait), parse(cpu_time)));
+            }),
+            Event::Other("rates", rest) => fields(rest).for_each(|(name, value)| {
+                self.job(name).rates = Some(Rates::parse(value));
+            }),
+            Event::Other("moving", rest) => {
+                let (name, to) = rest.split_once(" to=").expect("a job and to=");
+                let job = self.job(name);
+                let (target, to) = (job.job.id.into(), NodeId(parse(to)));
+                let limit = Action::NO_LIMIT;
+                job.active_move = Some(ActivePageMove { target, from: None, to, limit, since: at });
+            }
+            Event::Other(word, _) => panic!("{word} is no event"),
+        }
+        None
+    }
+
+    fn turn(&mut self, turn: &Turn) -> Vec<String> {
+        let plan = self.decide(turn);
+        self.act(turn.at, &plan);
+        self.lines(&plan)
+    }
+}
+
+impl PolicyWorld {
     fn new(machine: &str, variant: &str) -> Self {
         let spec = variant.trim_start_matches(['>', ' ']);
         let (spec, trials) = spec
@@ -146,7 +216,7 @@ impl World {
             .map_or((spec, None), |(spec, how)| (spec, Some(how.is_empty())));
         let policy = crate::build(spec, 1).expect("a policy");
         let machine = testkit::machine(machine);
-        World {
+        PolicyWorld {
             policy: match trials {
                 Some(acts) => crate::with_trials(policy, acts),
                 None => policy,
@@ -161,35 +231,11 @@ impl World {
             readable: true,
             interval: Nanos::ZERO,
             polled_at: Nanos::ZERO,
-            n_turns: 0,
             n_polls: 0,
             jobs: Vec::new(),
-            output: String::new(),
             watch: None,
             machine,
         }
-    }
-
-    fn play(mut self, script: &str) -> String {
-        for line in testkit::lines(script) {
-            match line {
-                Line::Turn(at, time, events) => self.turn(at, &time, &events),
-                Line::Setting("job", rest) => self.declare(rest),
-                Line::Setting("tier", rest) => self.tier = tier(rest),
-                Line::Setting("free", rest) => {
-                    self.free = fields(rest).map(|(node, mib)| node_view(node, mib)).collect();
-                }
-                Line::Setting("deny", rest) => {
-                    rest.split(' ').for_each(|name| self.job(name).denied = true);
-                }
-                Line::Setting("numa", rest) => {
-                    self.numa_settings.numa_balancing = rest.contains("balancing");
-                    self.numa_settings.interleaves = rest.contains("interleaving");
-                }
-                Line::Setting(word, _) => panic!("{word} is no setting"),
-            }
-        }
-        self.output
     }
 
     fn declare(&mut self, line: &str) {
@@ -223,81 +269,6 @@ impl World {
         self.jobs.iter_mut().find(|job| job.job.name == name).expect("declared above")
     }
 
-    fn turn(&mut self, at: Nanos, time: &str, events: &[&str]) {
-        let causes = events.iter().filter_map(|event| self.event(at, event)).collect();
-        let turn = Turn { number: self.n_turns, at, causes };
-        self.n_turns += 1;
-        let plan = self.decide(&turn);
-        self.print(time, &plan);
-        self.act(at, &plan);
-    }
-
-    /// Stores the values of an event; returns the cause that the turn has from it.
-    fn event(&mut self, at: Nanos, event: &str) -> Option<Cause> {
-        let (word, rest) = event.split_once(' ').unwrap_or((event, ""));
-        match word {
-            "due" => {
-                rest.split(' ').for_each(|name| self.job(name).restart());
-                return Some(Cause::JobsDue);
-            }
-            "poll" => return Some(self.poll(at, rest)),
-            "overflow" => return Some(Cause::Overflow),
-            "ended" => {
-                rest.split(' ').for_each(|name| self.job(name).state = None);
-                return Some(Cause::Ended);
-            }
-            "usable" => {
-                self.usable = parse::<CpuSet>(rest).and(self.machine.allowed());
-                return Some(Cause::CpusChanged);
-            }
-            "unmanaged" => {
-                let (name, cpus) = rest.split_once(" on ").unwrap_or((rest, ""));
-                let job = self.job(name);
-                job.movable = false;
-                if !cpus.is_empty() {
-                    job.placed = Some(parse(cpus));
-                }
-                return Some(Cause::Ended);
-            }
-            "misses" => fields(rest).for_each(|(name, value)| {
-                let (misses, time) = value.split_once('/').expect("misses/time");
-                let counters =
-                    CounterDeltas::default().with(CounterEvent::LlcMisses, parse(misses));
-                self.job(name).counts.insert(1, (counters, parse(time)));
-            }),
-            "counts" => self.counts(rest),
-            "waits" => fields(rest).for_each(|(name, value)| {
-                let (wait, cpu_time) = value.split_once('/').expect("wait/cpu time");
-                self.job(name).wait_and_cpu_time = Some((parse(wait), parse(cpu_time)));
-            }),
-            "rates" => fields(rest).for_each(|(name, value)| {
-                self.job(name).rates = Some(Rates::parse(value));
-            }),
-            "memory" => {
-                let (name, by_node) = rest.split_once(' ').unwrap_or((rest, ""));
-                let nodes = testkit::node_memory(by_node);
-                let memory = JobMemory { nodes, sampled_permille: 1000, n_processes: 1, at };
-                self.job(name).memory = Some(memory);
-            }
-            "moved" => {
-                let (name, values) = rest.split_once(' ').expect("a job and values");
-                let job = self.job(name);
-                let id = job.job.id;
-                let completed = testkit::completed_page_move(id.into(), id, values);
-                (job.completed_move, job.active_move) = (Some((at, completed)), None);
-            }
-            "moving" => {
-                let (name, to) = rest.split_once(" to=").expect("a job and to=");
-                let job = self.job(name);
-                let (target, to) = (job.job.id.into(), NodeId(parse(to)));
-                let limit = Action::NO_LIMIT;
-                job.active_move = Some(ActivePageMove { target, from: None, to, limit, since: at });
-            }
-            _ => panic!("{event} is no event"),
-        }
-        None
-    }
-
     fn poll(&mut self, at: Nanos, loads: &str) -> Cause {
         self.n_polls += 1;
         self.interval = at.saturating_sub(self.polled_at);
@@ -313,7 +284,7 @@ impl World {
 
     fn counts(&mut self, words: &str) {
         let (task, values) = words.split_once(' ').expect("a task, then values");
-        let (name, number) = task.split_once('.').unwrap_or((task, "1"));
+        let (name, number) = task.split_once('/').unwrap_or((task, "1"));
         let (mut counters, mut time) = (CounterDeltas::default(), Nanos::ZERO);
         for (key, value) in fields(values) {
             match CounterEvent::of_name(key) {
@@ -386,8 +357,8 @@ impl World {
         limits.fold(self.usable.clone(), |left, limit| left.and(&limit))
     }
 
-    /// Prints a plan. Consecutive requests with the same reason share a line.
-    fn print(&mut self, time: &str, plan: &Plan) {
+    /// The lines of a plan. Consecutive requests with the same reason share a line.
+    fn lines(&self, plan: &Plan) -> Vec<String> {
         let reason_text = |reason: &sched::Reason| {
             let sentence = reason.to_string();
             assert!(!sentence.contains('?'), "a value is missing: {sentence}");
@@ -408,9 +379,7 @@ impl World {
         let requests = lines.iter().map(|(text, reason)| format!("{text} because {reason}"));
         let abort =
             plan.abort.iter().map(|reason| format!("abort because {}", reason_text(reason)));
-        let all: String =
-            notes.chain(requests).chain(abort).map(|line| format!("{time} {line}\n")).collect();
-        self.output += &all;
+        notes.chain(requests).chain(abort).collect()
     }
 
     fn act(&mut self, at: Nanos, plan: &Plan) {

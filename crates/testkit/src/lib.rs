@@ -15,31 +15,40 @@
 //!   0ms a on 0; b on 1 because lowest-number
 //! ```
 //!
-//! Events with the same meaning in both crates:
+//! Words of both crates, and those that only one of them plays:
 //!
 //! ```text
-//!   due a b                the jobs start in this turn
-//!   ended a                the job has ended
-//!   usable 0-2             the usable CPUs
-//!   poll                   the interval of the policy is over
-//!   memory a 0=64 1=8      pages of a job (policy) or of a process `a/1` (engine): node=MiB
-//!   moved a to=1 mib=64    a completed page move; also left=MIB by=limit in=32ms
+//!   due a b                   the jobs start in this turn
+//!   ended a                   the job has ended
+//!   usable 0-2                the usable CPUs
+//!   unmanaged a on 3          the host must not place the job any more; it now is on CPU 3 (optional)
+//!   poll                      the interval of the policy is over; policy: with the loads of the domains
+//!   memory a 0=64 1=8         pages of a job (policy) or of a process `a/1` (engine): node=MiB
+//!   moved a to=1 mib=64       a completed page move; also left=MIB by=limit in=32ms
+//!   deny a                    setting: the host rejects every action on the job; engine: with the cause
+//!
+//!   engine   raw samples      task exited node llc group   and   attached detached request note abort
+//!            settings         unattached domains interval signals limits show allow
+//!   policy   derived values   counts rates waits           and   moving overflow
+//!            settings         tier free numa
 //! ```
 //!
-//! The crates add their own inputs: `engine` raw samples, `policy` derived values. Each crate's `testing` module
-//! lists them. Job ids are the order of first mention.
+//! A task is written `a/2`: the second one of job a. The `testing` module of each crate describes its own words. Job
+//! ids are the order of first mention.
 
 mod cases;
 
 pub use cases::{check_file, check_names};
 
+use std::fmt::Write;
 use std::str::FromStr;
 
-use base::{Bytes, JobId, Nanos, NodeId};
+use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ValueSource};
 use program::{Class, Command, Job, MemoryPolicy, Profile, Sensitivity};
 use sched::{
-    Action, CompletedPageMove, CounterEvent, FailedPages, NodeMemory, PageMoveEnd, Target,
+    Action, Cause, CompletedPageMove, CounterEvent, FailedPages, NodeMemory, PageMoveEnd, Target,
+    Turn,
 };
 use topology::Machine;
 
@@ -63,6 +72,80 @@ pub enum Line<'a> {
     Setting(&'a str, &'a str),
     /// Time and events of one turn, the time also as written.
     Turn(Nanos, String, Vec<&'a str>),
+}
+
+/// An event of a turn. Names of jobs are as written.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the table of words describes them")]
+pub enum Event<'a> {
+    Due(Vec<&'a str>),
+    Ended(Vec<&'a str>),
+    Usable(CpuSet),
+    Unmanaged {
+        job: &'a str,
+        now_on: Option<CpuSet>,
+    },
+    Poll {
+        loads: &'a str,
+    },
+    Memory {
+        of: &'a str,
+        nodes: Vec<NodeMemory>,
+    },
+    Moved {
+        target: &'a str,
+        values: &'a str,
+    },
+    /// A word of one crate, and the text after it.
+    Other(&'a str, &'a str),
+}
+
+/// The state that a script changes: jobs on a machine, and what decides for them.
+pub trait World {
+    /// Applies a setting.
+    fn set(&mut self, word: &str, rest: &str);
+    /// Applies an event, and returns the cause of a turn that it is, if any.
+    fn event(&mut self, at: Nanos, event: Event<'_>) -> Option<Cause>;
+    /// Takes the turn and returns its output. The host then carries it out.
+    fn turn(&mut self, turn: &Turn) -> Vec<String>;
+}
+
+/// Plays a script and returns the output, each line after the time of its turn.
+pub fn play(world: &mut impl World, script: &str) -> String {
+    let (mut output, mut number) = (String::new(), 0);
+    for line in lines(script) {
+        match line {
+            Line::Setting(word, rest) => world.set(word, rest),
+            Line::Turn(at, time, events) => {
+                let events = events.into_iter().map(Event::parse);
+                let causes = events.filter_map(|event| world.event(at, event)).collect();
+                for line in world.turn(&Turn { number, at, causes }) {
+                    writeln!(output, "{time} {line}").expect("writing to a string");
+                }
+                number += 1;
+            }
+        }
+    }
+    output
+}
+
+impl<'a> Event<'a> {
+    fn parse(text: &'a str) -> Self {
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let (subject, values) = rest.split_once(' ').unwrap_or((rest, ""));
+        match word {
+            "due" => Event::Due(rest.split(' ').collect()),
+            "ended" => Event::Ended(rest.split(' ').collect()),
+            "usable" => Event::Usable(parse(rest)),
+            "unmanaged" => {
+                Event::Unmanaged { job: subject, now_on: values.strip_prefix("on ").map(parse) }
+            }
+            "poll" => Event::Poll { loads: rest },
+            "memory" => Event::Memory { of: subject, nodes: node_memory(values) },
+            "moved" => Event::Moved { target: subject, values },
+            _ => Event::Other(word, rest),
+        }
+    }
 }
 
 /// The lines of a script, with a turn for each time of a range such as `1s..3s/1s`.
@@ -158,7 +241,7 @@ fn profile(text: &str) -> Profile {
 }
 
 /// `0=64 1=8`: node=MiB.
-pub fn node_memory(words: &str) -> Vec<NodeMemory> {
+fn node_memory(words: &str) -> Vec<NodeMemory> {
     let on_node = |(node, mib)| NodeMemory {
         node: NodeId(parse(node)),
         small: Bytes::from_mib(parse(mib)),

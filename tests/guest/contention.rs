@@ -125,7 +125,7 @@ fn unreadable() {
         let mut run =
             EvenkeelRun::run(&world, &text, &["--policy", &format!("{policy}[interval=100ms]")]);
         run.wait_for(1);
-        let message = "evenkeel: the policy gave up: cache misses and instructions of tasks were neither counted nor declared";
+        let message = "evenkeel: the policy aborted: cache misses and instructions of tasks were neither counted nor declared";
         assert_eq!(
             run.output.lines().filter(|line| line.starts_with(message)).count(),
             1,

@@ -108,7 +108,7 @@ impl Engine {
         self.signals.tiers()
     }
 
-    /// The machine, as read at the start of the run.
+    /// The machine at the start of the run.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
@@ -172,14 +172,14 @@ impl Engine {
         let jobs = &self.jobs;
         let interval = (self.meter.last_at(), self.meter.begin(self.now), self.now);
         self.tasks.update(&sample.tasks, interval, |job| jobs.live(job).is_some());
-        self.tasks.begin_here(&attached);
+        self.tasks.start_counting(&attached);
         self.tasks.remove(&sample.exited, |job| home_cpu(jobs, &self.domains.domains, job));
         self.update_memory(sample);
         for event in &sample.jobs {
             self.update_job(event);
         }
         if !sample.exited.is_empty() || !sample.jobs.is_empty() {
-            self.task_affinities.forget_ended(&self.tasks);
+            self.task_affinities.remove_exited(&self.tasks);
         }
     }
 
@@ -196,7 +196,7 @@ impl Engine {
         }
     }
 
-    /// Adds the attached jobs and returns their ids. Before their tasks, which are in the same sample.
+    /// Adds the attached jobs and returns their ids. Called before the tasks in the same sample are added.
     fn attach_jobs(&mut self, events: &[JobEvent]) -> Vec<JobId> {
         let mut attached = Vec::new();
         for event in events {
@@ -217,15 +217,15 @@ impl Engine {
             }
             JobEvent::Attached(_) => {} // In `attach_jobs`.
             // For a job that restarts, the same sample has a `Due` event after it.
-            JobEvent::Detached(job, ..) | JobEvent::Ended(job, _) => self.forget_job(*job),
+            JobEvent::Detached(job, ..) | JobEvent::Ended(job, _) => self.remove_job(*job),
         }
     }
 
-    /// Removes a job. Growth of its tasks in this interval still counts.
-    fn forget_job(&mut self, job: JobId) {
+    /// Removes a job. The deltas of its tasks in this interval still count.
+    fn remove_job(&mut self, job: JobId) {
         let (jobs, domains) = (&self.jobs, &self.domains.domains);
         self.tasks.remove_job(job, |job| home_cpu(jobs, domains, job));
-        self.system.forget(job);
+        self.system.remove_job(job);
         self.memories.remove_job(job);
         self.jobs.ended(job);
     }
@@ -330,7 +330,7 @@ impl Engine {
         };
         match (target, cpus) {
             (Target::Job(job), cpus) => {
-                self.task_affinities.forget_job(job, &self.tasks);
+                self.task_affinities.remove_job(job, &self.tasks);
                 self.jobs.placed(job, cpus, &self.domains.domains, &self.usable);
             }
             (Target::Task(task), cpus) => self.task_affinities.set(task, cpus),

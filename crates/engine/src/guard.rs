@@ -36,7 +36,7 @@ pub(crate) struct Guard<'a> {
 pub(crate) struct GuardResult {
     /// Approved requests in their order, narrowed where necessary.
     pub approved: Vec<Request>,
-    /// Those of them that were narrowed.
+    /// Approved requests that the guard narrowed.
     pub narrowed: Vec<Request>,
     pub rejected: Vec<Rejection>,
 }
@@ -48,13 +48,13 @@ impl Guard<'_> {
     pub fn check(&self, requests: &[Request]) -> GuardResult {
         let mut result =
             GuardResult { approved: Vec::with_capacity(requests.len()), ..GuardResult::default() };
-        let mut seen = ApprovedTargets::default();
+        let mut approved_targets = ApprovedTargets::default();
         let mut active = self.jobs.active_moves();
         for request in requests {
             let Request { target, action: requested, reason } = request;
-            let checked = self
-                .check_request(request, &active)
-                .and_then(|action| seen.insert(*target, requested.kind()).map(|()| action));
+            let checked = self.check_request(request, &active).and_then(|action| {
+                approved_targets.insert(*target, requested.kind()).map(|()| action)
+            });
             match checked {
                 Ok(action) => {
                     self.count_move(*target, &action, &mut active);

@@ -54,7 +54,7 @@ pub(crate) struct JobEntry {
     pub moves: JobMoves,
 }
 
-/// Growth of a job in the last interval.
+/// Deltas of a job in the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobRates {
     pub cpu_time: Nanos,
@@ -65,10 +65,10 @@ pub(crate) struct JobRates {
 }
 
 impl JobRates {
-    /// Adds the growth of a task.
+    /// Adds the deltas of a task.
     pub fn add(&mut self, cpu_time: Nanos, wait: Option<Nanos>, load: u64) {
         let before = if self.has_tasks { self.wait } else { Some(Nanos::ZERO) };
-        self.wait = before.zip(wait).map(|(sum, more)| sum.saturating_add(more));
+        self.wait = before.zip(wait).map(|(sum, wait)| sum.saturating_add(wait));
         self.cpu_time = self.cpu_time.saturating_add(cpu_time);
         self.load = self.load.saturating_add(load);
         self.has_tasks = true;

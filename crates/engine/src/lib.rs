@@ -113,7 +113,7 @@ impl TurnRecord<'_> {
     }
 }
 
-/// A plan that the guard let through. Only [`Engine::step`] makes one.
+/// The approved requests of a plan. Only [`Engine::step`] creates one.
 #[derive(Clone, Debug)]
 pub struct Approved {
     requests: Vec<Request>,
@@ -133,7 +133,7 @@ impl Approved {
 
     /// The actions for a due job, which apply before its start.
     pub fn for_job(&self, job: JobId) -> impl Iterator<Item = &Action> {
-        let of_job = move |request: &&Request| request.target == sched::Target::Job(job);
-        self.requests.iter().filter(of_job).map(|request| &request.action)
+        let targets_job = move |request: &&Request| request.target == sched::Target::Job(job);
+        self.requests.iter().filter(targets_job).map(|request| &request.action)
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! | limit | applies to | default |
 //! |---|---|---|
-//! | pace | bytes per second of all moves together; the sum of active moves may take `backlog` | 1 GiB, 30 s |
+//! | rate | bytes per second of all moves together; active moves may need at most `backlog` | 1 GiB, 30 s |
 //! | budget | bytes per minute of one job | 16 GiB |
 //! | return | moves of a job's memory to a node where it was before | 5 per job |
 //! | repeat | moves to the same node after an incomplete move | 5 in a row |
@@ -17,8 +17,8 @@
 //!
 //! The repeat limit is DINO's (`BOUNCING_LIMIT` in the released program of Blagodurov, Zhuravlev, Dashti,
 //! Fedorova, "A Case for NUMA-aware Contention Management on Multicore Systems", USENIX ATC 2011), which
-//! repeats a move at most five times. The return limit uses the same number (guessed). A move that ended at
-//! the limit of its request was partial by intent, so continuing it counts as neither.
+//! repeats a move at most five times. The return limit uses the same number (guessed). Continuing a
+//! move that ended at the limit of its request counts neither as a return nor as a repeat.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ const MINUTE: Nanos = Nanos::from_secs(60);
 pub struct MoveLimits {
     /// Bytes per second of all moves together. Enforced by the host.
     pub per_second: Bytes,
-    /// Longest time that active moves together may need at `per_second`.
+    /// Maximum time that active moves together may need at `per_second`.
     pub backlog: Nanos,
     /// Bytes per minute of all moves of one job.
     pub per_process_minute: Bytes,
@@ -62,8 +62,8 @@ impl Default for MoveLimits {
 impl MoveLimits {
     /// Maximum sum of active moves.
     fn max_active(&self) -> Bytes {
-        let most = u128::from(self.per_second.0) * u128::from(self.backlog.0) / 1_000_000_000;
-        Bytes(u64::try_from(most).unwrap_or(u64::MAX))
+        let bytes = u128::from(self.per_second.0) * u128::from(self.backlog.0) / 1_000_000_000;
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
     /// Free and reclaimable memory of a node that moves may use.
@@ -95,7 +95,7 @@ pub(crate) struct JobMoves {
 impl JobMoves {
     /// Records the start of a move. `home` is the home node of the job's memory at that time.
     pub fn start(&mut self, new: ActivePageMove, amount: Bytes, home: Option<NodeId>) {
-        self.forget_old(new.since);
+        self.remove_old(new.since);
         if self.last_to == Some(new.to) {
             self.n_repeats += u32::from(!self.continues_partial());
         } else {
@@ -152,7 +152,7 @@ impl JobMoves {
         limits.per_process_minute.saturating_sub(used)
     }
 
-    fn forget_old(&mut self, now: Nanos) {
+    fn remove_old(&mut self, now: Nanos) {
         while self.recent.front().is_some_and(|(at, _)| at.saturating_add(MINUTE) <= now) {
             self.recent.pop_front();
         }
@@ -177,7 +177,7 @@ impl ActiveMoves {
 
     /// Bytes of moves to a node.
     pub fn to(&self, node: NodeId) -> Bytes {
-        let found = self.by_target.iter().find(|(known, _)| *known == node);
+        let found = self.by_target.iter().find(|(target, _)| *target == node);
         found.map_or(Bytes::ZERO, |(_, sum)| *sum)
     }
 

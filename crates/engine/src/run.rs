@@ -25,14 +25,14 @@ pub struct Finish {
     pub at: Nanos,
 }
 
-/// Why a run failed.
+/// An error that ended a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError<E> {
     /// The host failed.
     #[error("{0}")]
     Host(E),
     /// The policy aborted; all jobs were terminated.
-    #[error("the policy gave up: {0}")]
+    #[error("the policy aborted: {0}")]
     Aborted(Reason),
     /// A journal or report could not be written; all jobs were terminated.
     #[error("the run could not be recorded")]

@@ -33,14 +33,14 @@ impl TaskAffinities {
         self.unmanaged.insert(task);
     }
 
-    /// Removes exited tasks.
-    pub fn forget_ended(&mut self, tasks: &Tasks) {
+    /// Removes the tasks that exited.
+    pub fn remove_exited(&mut self, tasks: &Tasks) {
         self.placed.retain(|&task, _| tasks.job_of(task).is_some());
         self.unmanaged.retain(|&task| tasks.job_of(task).is_some());
     }
 
     /// Removes the affinities of all tasks of a job, whose own affinity replaces them.
-    pub fn forget_job(&mut self, job: JobId, tasks: &Tasks) {
+    pub fn remove_job(&mut self, job: JobId, tasks: &Tasks) {
         self.placed.retain(|&task, _| tasks.job_of(task) != Some(job));
     }
 }

@@ -133,6 +133,9 @@ prop_compose! {
 }
 
 /// Checks that no job migrates after that number of turns.
+///
+/// Exception: N-MASS with jobs that do not fit on their home node. Its second step prefers the current domain of such
+/// a job among equally occupied ones, and its third step can migrate the job away from there in every interval.
 fn check_no_late_migration(
     (machine, policy): (&str, &str),
     script: &str,
@@ -140,8 +143,10 @@ fn check_no_late_migration(
     let polls = |n: u64| format!("{script}100s..{}s/1s poll", 99 + n);
     let converged = plans(machine, policy, &polls(CONVERGENCE_TURNS));
     let later = plans(machine, policy, &polls(CONVERGENCE_TURNS + 10));
-    let (n_before, n_after) = (requests(&converged).count(), requests(&later).count());
-    prop_assert_eq!(n_before, n_after, "{} on {}: {}", policy, machine, later);
+    let late = later.strip_prefix(&converged).expect("the same turns first");
+    let alternates = policy.starts_with("nmass")
+        && ["home-full", "places-full", "no-home"].iter().any(|reason| late.contains(reason));
+    prop_assert!(requests(late).count() == 0 || alternates, "{policy} on {machine}: {later}");
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use base::{Nanos, NodeId};
 use sched::{CounterReading, NodeSample, NodeView};
 use topology::Machine;
 
-use super::counters::growth;
+use super::counters::reading_delta;
 
 #[derive(Debug)]
 pub(crate) struct Controllers {
@@ -23,9 +23,9 @@ struct NodeCounters {
     bytes: [(Option<CounterReading>, Option<CounterReading>); 2],
 }
 
-/// Growth of the counters of some nodes in an interval.
+/// Deltas of the counters of some nodes in an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ControllerGrowth {
+pub(crate) enum ControllerDelta {
     /// Not all of these nodes have a counter.
     Never,
     /// One of the counters is not readable now.
@@ -78,8 +78,8 @@ impl Controllers {
     /// Whether the counter of every one of these nodes has been read.
     pub fn known(&self, nodes: impl IntoIterator<Item = NodeId>) -> bool {
         let mut nodes = nodes.into_iter().peekable();
-        let read = |node| self.idx(node).is_some_and(|i| self.counters[i].base.is_some());
-        nodes.peek().is_some() && nodes.all(read)
+        let is_read = |node| self.idx(node).is_some_and(|i| self.counters[i].base.is_some());
+        nodes.peek().is_some() && nodes.all(is_read)
     }
 
     /// Ends an interval. `elapsed` is the time since all counters were read.
@@ -91,31 +91,31 @@ impl Controllers {
         nodes: &[NodeId],
         interval: Nanos,
         elapsed: Nanos,
-    ) -> ControllerGrowth {
+    ) -> ControllerDelta {
         if !self.known(nodes.iter().copied()) {
             self.advance(interval, elapsed);
-            return ControllerGrowth::Never;
+            return ControllerDelta::Never;
         }
         let lost =
-            |node: &NodeId| self.idx(*node).is_none_or(|idx| self.counters[idx].grown().is_none());
+            |node: &NodeId| self.idx(*node).is_none_or(|idx| self.counters[idx].delta().is_none());
         if nodes.iter().any(lost) {
             self.views.iter_mut().for_each(|view| view.controller_ops = None);
-            return ControllerGrowth::Lost;
+            return ControllerDelta::Lost;
         }
         self.advance(interval, elapsed);
         let ops = |node: &NodeId| self.idx(*node).and_then(|idx| self.views[idx].controller_ops);
-        ControllerGrowth::Ops(nodes.iter().map(|node| ops(node).unwrap_or(0)).collect())
+        ControllerDelta::Ops(nodes.iter().map(|node| ops(node).unwrap_or(0)).collect())
     }
 
     fn advance(&mut self, interval: Nanos, elapsed: Nanos) {
         for (view, counter) in self.views.iter_mut().zip(&mut self.counters) {
-            view.controller_ops = counter.grown().map(|ops| per_interval(ops, interval, elapsed));
+            view.controller_ops = counter.delta().map(|ops| per_interval(ops, interval, elapsed));
             counter.base = counter.now;
-            let grown = |(now, base): (Option<CounterReading>, Option<CounterReading>)| {
-                let bytes = growth(now?, Some(base?)).value()?;
+            let delta = |(now, base): (Option<CounterReading>, Option<CounterReading>)| {
+                let bytes = reading_delta(now?, Some(base?)).value()?;
                 Some(per_interval(bytes, interval, elapsed))
             };
-            [view.read_bytes, view.written_bytes] = counter.bytes.map(grown);
+            [view.read_bytes, view.written_bytes] = counter.bytes.map(delta);
             counter.bytes.iter_mut().for_each(|(now, base)| *base = *now);
         }
     }
@@ -131,18 +131,18 @@ fn ran(reading: Option<CounterReading>) -> Option<CounterReading> {
 }
 
 impl NodeCounters {
-    /// Growth since the base. A counter that is not multiplexed wraps at its width. A scaled value that is
-    /// lower than before has not grown.
-    fn grown(&self) -> Option<u64> {
+    /// Delta since the base. A counter that is not multiplexed wraps at its width. The delta of a scaled value that
+    /// decreases is zero.
+    fn delta(&self) -> Option<u64> {
         let (now, base) = (self.now?, self.base?);
         if now.value < base.value && self.bits < 64 && now.running_ns == now.enabled_ns {
             return Some(now.value.wrapping_sub(base.value) & ((1 << self.bits) - 1));
         }
-        growth(now, Some(base)).value()
+        reading_delta(now, Some(base)).value()
     }
 }
 
-/// Scales growth in `elapsed` to one interval, if `elapsed` is longer.
+/// Scales a delta in `elapsed` to one interval, if `elapsed` is longer.
 pub(super) fn per_interval(ops: u64, interval: Nanos, elapsed: Nanos) -> u64 {
     if elapsed <= interval {
         return ops;

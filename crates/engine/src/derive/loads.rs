@@ -21,8 +21,8 @@ use base::{JobId, LlcId, Nanos, NodeId};
 use sched::{DomainLoads, LoadPreference, SignalTier};
 use topology::{Domains, Level};
 
-use super::tasks::{Misses, TaskGrowth};
-use super::{ControllerGrowth, Controllers, SystemMetrics, Tasks};
+use super::tasks::{Misses, TaskDelta};
+use super::{ControllerDelta, Controllers, SystemMetrics, Tasks};
 use crate::LoadSample;
 use crate::jobs::{JobRates, Jobs};
 
@@ -32,7 +32,7 @@ const NANOS_PER_MILLI: u128 = 1_000_000;
 /// Bytes per memory operation: a cache line.
 const LINE_BYTES: u64 = 64;
 
-/// Computes loads from the growth of counters in an interval.
+/// Computes loads from the delta of counters in an interval.
 #[derive(Debug, Default)]
 pub(crate) struct LoadMeter {
     loads: DomainLoads,
@@ -43,18 +43,18 @@ pub(crate) struct LoadMeter {
     /// Interval of the policy.
     nominal: Option<Nanos>,
     preference: LoadPreference,
-    /// The traffic of all LLC domains was counted, at the time when they were the domains.
+    /// The traffic of all LLC domains was counted in an earlier interval.
     llcs_known: bool,
     n_intervals: u64,
     controllers_at: Nanos,
-    /// Kept between turns to reuse the allocation.
-    shares: Vec<Share>,
-    sums: Vec<Sums>,
+    /// These are fields only to reuse their allocations.
+    tasks: Vec<TaskInDomain>,
+    sums: Vec<DomainSums>,
 }
 
-/// Growth of a task in the interval, and its domain.
+/// Delta of a task in the interval, and its domain.
 #[derive(Clone, Copy, Debug)]
-struct Share {
+struct TaskInDomain {
     job_idx: Option<usize>,
     domain: Option<usize>,
     cpu_time: Nanos,
@@ -68,7 +68,7 @@ struct Share {
 
 /// Sum over all tasks in one domain.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct DomainSums {
     cpu_time: Nanos,
     declared: u128,
     misses: u64,
@@ -150,11 +150,11 @@ impl LoadMeter {
 
     /// The domains changed. A domain with the same level and number keeps its load.
     pub fn domains_changed(&mut self, old: &Domains, new: &Domains) {
-        let was = |number: u32| {
+        let old_domain = |number: u32| {
             let same = old.level() == new.level();
             same.then(|| old.iter().find(|(_, domain)| domain.number == number)).flatten()
         };
-        let old_idxs = new.iter().map(|(_, domain)| was(domain.number).map(|(idx, _)| idx));
+        let old_idxs = new.iter().map(|(_, domain)| old_domain(domain.number).map(|(idx, _)| idx));
         let old_idxs: Vec<Option<usize>> = old_idxs.collect();
         let load = |idx: &Option<usize>| idx.and_then(|i| self.loads.loads.get(i)).copied();
         self.loads.loads = old_idxs.iter().map(|idx| load(idx).unwrap_or(0)).collect();
@@ -173,7 +173,7 @@ impl LoadMeter {
     ) {
         self.loads.readable = true;
         let was_counted = self.loads.tier == SignalTier::Counters;
-        let of_tasks = match counted(&self.shares, was_counted) {
+        let of_tasks = match counted(&self.tasks, was_counted) {
             Coverage::All | Coverage::Lost => SignalTier::Counters,
             Coverage::NotAll => without_counters(jobs),
         };
@@ -208,26 +208,26 @@ impl LoadMeter {
         self.n_intervals = self.n_elapsed(at);
         self.interval_at = at;
         let elapsed = at.saturating_sub(self.controllers_at);
-        let growth = controllers.end_interval(&domains.nodes, self.interval, elapsed);
-        if growth != ControllerGrowth::Lost {
+        let delta = controllers.end_interval(&domains.nodes, self.interval, elapsed);
+        if delta != ControllerDelta::Lost {
             self.controllers_at = at;
         }
         system.end_interval(at, self.interval);
-        let growth = match domains.domains.level() {
-            Level::Llc => self.llc_growth(&domains.domains, system),
-            Level::Node | Level::Core => growth,
+        let delta = match domains.domains.level() {
+            Level::Llc => self.llc_delta(&domains.domains, system),
+            Level::Node | Level::Core => delta,
         };
         tasks.derive();
         self.collect(domains, jobs, tasks);
         self.cpu_time.clear();
         self.cpu_time.extend(self.sums.iter().map(|sums| sums.cpu_time));
-        self.set_loads(growth, jobs);
+        self.set_loads(delta, jobs);
         self.set_job_rates(jobs, domains);
         tasks.end_interval();
     }
 
     /// Traffic of each LLC domain in the interval.
-    fn llc_growth(&mut self, domains: &Domains, system: &SystemMetrics) -> ControllerGrowth {
+    fn llc_delta(&mut self, domains: &Domains, system: &SystemMetrics) -> ControllerDelta {
         let bytes = |number: u32| {
             let llc = system.llcs.iter().find(|llc| llc.llc.0 == number)?;
             llc.traffic.total_bytes
@@ -236,59 +236,59 @@ impl LoadMeter {
         match ops.collect::<Option<Vec<u64>>>() {
             Some(ops) if !ops.is_empty() => {
                 self.llcs_known = true;
-                ControllerGrowth::Ops(ops)
+                ControllerDelta::Ops(ops)
             }
-            _ if self.llcs_known => ControllerGrowth::Lost,
-            _ => ControllerGrowth::Never,
+            _ if self.llcs_known => ControllerDelta::Lost,
+            _ => ControllerDelta::Never,
         }
     }
 
     fn collect(&mut self, load_domains: &LoadDomains, jobs: &Jobs, tasks: &Tasks) {
         let domains = &load_domains.domains;
-        self.shares.clear();
+        self.tasks.clear();
         let mut last = None;
-        for growth in tasks.growth() {
-            self.shares.push(share(domains, jobs, &mut last, &growth));
+        for delta in tasks.deltas() {
+            self.tasks.push(TaskInDomain::of(domains, jobs, &mut last, &delta));
         }
-        for growth in tasks.ended() {
-            let mut share = share(domains, jobs, &mut last, growth);
-            share.domain = growth.cpu.and_then(|cpu| domains.of_cpu(cpu));
-            self.shares.push(share);
+        for delta in tasks.ended() {
+            let mut task = TaskInDomain::of(domains, jobs, &mut last, delta);
+            task.domain = delta.cpu.and_then(|cpu| domains.of_cpu(cpu));
+            self.tasks.push(task);
         }
         self.sums.clear();
-        self.sums.resize(domains.len(), Sums::default());
+        self.sums.resize(domains.len(), DomainSums::default());
         let sums = &mut self.sums;
-        for share in &self.shares {
-            if let Some(idx) = share.domain {
-                sums[idx].cpu_time += share.cpu_time;
+        for task in &self.tasks {
+            if let Some(idx) = task.domain {
+                sums[idx].cpu_time += task.cpu_time;
             }
-            share.each_domain(load_domains, jobs, |idx, part, whole| {
-                let declared = u128::from(share.declared) * u128::from(part) / u128::from(whole);
+            task.each_domain(load_domains, jobs, |idx, part, whole| {
+                let declared = u128::from(task.declared) * u128::from(part) / u128::from(whole);
                 sums[idx].declared += declared;
-                let misses = part_of(share.misses.grew(), part, u128::from(whole));
+                let misses = part_of(task.misses.count(), part, u128::from(whole));
                 sums[idx].misses = sums[idx].misses.saturating_add(misses);
             });
         }
     }
 
-    fn set_loads(&mut self, growth: ControllerGrowth, jobs: &Jobs) {
+    fn set_loads(&mut self, delta: ControllerDelta, jobs: &Jobs) {
         use LoadPreference::{Best, Only, Tasks};
         let was_counted = self.loads.tier == SignalTier::Counters;
         self.loads.readable = true;
-        let tier = match (self.preference, growth) {
-            (Best | Only(SignalTier::Bandwidth), ControllerGrowth::Ops(ops)) => {
+        let tier = match (self.preference, delta) {
+            (Best | Only(SignalTier::Bandwidth), ControllerDelta::Ops(ops)) => {
                 (self.loads.tier, self.loads.loads) = (SignalTier::Bandwidth, ops);
                 return;
             }
-            (Best | Only(SignalTier::Bandwidth), ControllerGrowth::Lost) => {
+            (Best | Only(SignalTier::Bandwidth), ControllerDelta::Lost) => {
                 self.loads.readable = false;
                 return;
             }
-            (Only(SignalTier::Bandwidth), ControllerGrowth::Never) => {
+            (Only(SignalTier::Bandwidth), ControllerDelta::Never) => {
                 self.loads.readable = false;
                 SignalTier::None
             }
-            (Best | Tasks, _) => match counted(&self.shares, was_counted) {
+            (Best | Tasks, _) => match counted(&self.tasks, was_counted) {
                 Coverage::All => SignalTier::Counters,
                 Coverage::NotAll => without_counters(jobs),
                 Coverage::Lost => {
@@ -296,7 +296,7 @@ impl LoadMeter {
                     return;
                 }
             },
-            (Only(SignalTier::Counters), _) if counted(&self.shares, true) == Coverage::All => {
+            (Only(SignalTier::Counters), _) if counted(&self.tasks, true) == Coverage::All => {
                 SignalTier::Counters
             }
             (Only(SignalTier::Declared), _) if jobs.any_declares_traffic() => SignalTier::Declared,
@@ -312,60 +312,86 @@ impl LoadMeter {
             let idx = jobs.live_idxs()[at];
             jobs.entry_mut(idx).rates = JobRates::default();
         }
-        let counted = counted(&self.shares, false) == Coverage::All;
+        let counted = counted(&self.tasks, false) == Coverage::All;
         let mut declared = Fraction::default();
-        for share in &self.shares {
-            let Some(idx) = share.job_idx else { continue };
-            let load = self.load_of(share, counted, declared.of(idx), (domains, jobs));
-            jobs.entry_mut(idx).rates.add(share.cpu_time, share.wait, load);
+        for task in &self.tasks {
+            let Some(idx) = task.job_idx else { continue };
+            let load = self.load_of(task, counted, declared.rest_of(idx), (domains, jobs));
+            jobs.entry_mut(idx).rates.add(task.cpu_time, task.wait, load);
         }
     }
 
     /// The part of a task in the load of its job.
     fn load_of(
         &self,
-        share: &Share,
+        task: &TaskInDomain,
         counted: bool,
         rest: &mut u64,
         (domains, jobs): (&LoadDomains, &Jobs),
     ) -> u64 {
         match self.loads.tier {
             SignalTier::None => 0,
-            SignalTier::Counters => share.misses.grew(),
+            SignalTier::Counters => task.misses.count(),
             SignalTier::Declared => {
-                let exact = u128::from(share.declared) + u128::from(*rest);
+                let exact = u128::from(task.declared) + u128::from(*rest);
                 *rest = (exact % NANOS_PER_MILLI) as u64;
                 u64::try_from(exact / NANOS_PER_MILLI).unwrap_or(u64::MAX)
             }
             SignalTier::Bandwidth => {
                 let mut sum = 0u64;
-                share.each_domain(domains, jobs, |idx, part, whole| {
-                    sum = sum.saturating_add(self.part_in(share, idx, counted, (part, whole)));
+                task.each_domain(domains, jobs, |idx, part, whole| {
+                    sum = sum.saturating_add(self.part_in(task, idx, counted, (part, whole)));
                 });
                 sum
             }
         }
     }
 
-    /// The part of a domain's load that is attributed to a task, of which `n` of `of` parts belong to the
-    /// domain.
-    fn part_in(&self, share: &Share, idx: usize, counted: bool, (n, of): (u64, u64)) -> u64 {
+    /// The part of the load of domain `idx` that is attributed to a task, if `n` of `n_parts` of its traffic are
+    /// charged to this domain.
+    fn part_in(
+        &self,
+        task: &TaskInDomain,
+        idx: usize,
+        counted: bool,
+        (n, n_parts): (u64, u64),
+    ) -> u64 {
         let load = self.loads.loads.get(idx).copied().unwrap_or(0);
         let sums = &self.sums[idx];
-        let in_domain = |value: u64| part_of(value, n, u128::from(of));
+        let in_domain = |value: u64| part_of(value, n, u128::from(n_parts));
         let (part, whole) = match (counted && sums.misses != 0, sums.declared) {
-            (true, _) => (in_domain(share.misses.grew()), u128::from(sums.misses)),
-            (false, 0) if share.domain == Some(idx) => {
-                (share.cpu_time.0, u128::from(sums.cpu_time.0))
+            (true, _) => (in_domain(task.misses.count()), u128::from(sums.misses)),
+            (false, 0) if task.domain == Some(idx) => {
+                (task.cpu_time.0, u128::from(sums.cpu_time.0))
             }
             (false, 0) => return 0,
-            (false, declared) => (in_domain(share.declared), declared),
+            (false, declared) => (in_domain(task.declared), declared),
         };
         part_of(load, part, whole)
     }
 }
 
-impl Share {
+impl TaskInDomain {
+    fn of(
+        domains: &Domains,
+        jobs: &Jobs,
+        last: &mut Option<(JobId, Option<usize>)>,
+        delta: &TaskDelta,
+    ) -> Self {
+        let TaskDelta { job, cpu, cpu_time, wait, misses, has_run } = *delta;
+        let job_idx = cached_idx(jobs, last, job);
+        let ran_on = || domains.of_cpu(cpu?);
+        let domain = match job_idx.map(|idx| jobs.entry(idx)) {
+            // Another program may have set the affinity of some of its threads only.
+            Some(entry) if entry.is_unmanaged => ran_on().or(entry.home),
+            Some(entry) => entry.home.or_else(ran_on),
+            None => ran_on(),
+        };
+        let ops_per_ms = jobs.declared(job).and_then(|declared| declared.ops_per_ms).unwrap_or(0);
+        let declared = ops_per_ms.saturating_mul(cpu_time.0);
+        TaskInDomain { job_idx, domain, cpu_time, wait, declared, misses, has_run }
+    }
+
     /// Calls `visit` with each domain that the traffic of the task is charged to, and its part of the whole:
     /// the nodes of the job's private memory if known, else the domain that the task ran in.
     fn each_domain(
@@ -400,7 +426,7 @@ struct Fraction {
 }
 
 impl Fraction {
-    fn of(&mut self, job_idx: usize) -> &mut u64 {
+    fn rest_of(&mut self, job_idx: usize) -> &mut u64 {
         if self.job_idx != job_idx {
             *self = Fraction { job_idx, rest: 0 };
         }
@@ -408,7 +434,7 @@ impl Fraction {
     }
 }
 
-impl Sums {
+impl DomainSums {
     fn load(&self, tier: SignalTier) -> u64 {
         match tier {
             SignalTier::Counters => self.misses,
@@ -421,56 +447,37 @@ impl Sums {
 }
 
 impl Misses {
-    fn grew(self) -> u64 {
+    fn count(self) -> u64 {
         match self {
-            Misses::Grew(grown) => grown,
+            Misses::Counted(delta) => delta,
             Misses::NeverRead | Misses::Lost => 0,
         }
     }
 }
 
-/// Whether the tasks that have run have counters.
+/// Which of the tasks that have run have counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coverage {
     All,
     NotAll,
+    /// All had counters, and one of these cannot be read now.
     Lost,
 }
 
 /// Whether all tasks that have run since their start have counters. If no task has run, the coverage is as
 /// before. A sleeping task without a counter counts too: otherwise the unit of the loads would change when it
 /// wakes up.
-fn counted(shares: &[Share], before: bool) -> Coverage {
-    let have_run = || shares.iter().filter(|share| share.has_run);
-    if before && have_run().any(|share| share.misses == Misses::Lost) {
+fn counted(tasks: &[TaskInDomain], before: bool) -> Coverage {
+    let that_ran = || tasks.iter().filter(|task| task.has_run);
+    if before && that_ran().any(|task| task.misses == Misses::Lost) {
         return Coverage::Lost;
     }
-    let all = have_run().all(|share| matches!(share.misses, Misses::Grew(_)));
-    if all && (before || have_run().next().is_some()) { Coverage::All } else { Coverage::NotAll }
+    let all = that_ran().all(|task| matches!(task.misses, Misses::Counted(_)));
+    if all && (before || that_ran().next().is_some()) { Coverage::All } else { Coverage::NotAll }
 }
 
 fn without_counters(jobs: &Jobs) -> SignalTier {
     if jobs.any_declares_traffic() { SignalTier::Declared } else { SignalTier::None }
-}
-
-fn share(
-    domains: &Domains,
-    jobs: &Jobs,
-    last: &mut Option<(JobId, Option<usize>)>,
-    growth: &TaskGrowth,
-) -> Share {
-    let TaskGrowth { job, cpu, cpu_time, wait, misses, has_run } = *growth;
-    let job_idx = cached_idx(jobs, last, job);
-    let ran_on = || domains.of_cpu(cpu?);
-    let domain = match job_idx.map(|idx| jobs.entry(idx)) {
-        // Another program may have set the affinity of some of its threads only.
-        Some(entry) if entry.is_unmanaged => ran_on().or(entry.home),
-        Some(entry) => entry.home.or_else(ran_on),
-        None => ran_on(),
-    };
-    let ops_per_ms = jobs.declared(job).and_then(|declared| declared.ops_per_ms).unwrap_or(0);
-    let declared = ops_per_ms.saturating_mul(cpu_time.0);
-    Share { job_idx, domain, cpu_time, wait, declared, misses, has_run }
 }
 
 /// Index of a live job. Tasks are sorted by job, so that `last` usually has the result.

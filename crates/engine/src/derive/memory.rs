@@ -35,13 +35,13 @@ impl ProcessMemories {
     }
 
     pub fn remove_job(&mut self, job: JobId) {
-        self.0.retain(|(of, _), _| *of != job);
+        self.0.retain(|(owner, _), _| *owner != job);
     }
 
     /// The sum over the processes of a job; `None` without a sample.
     pub fn of(&self, job: JobId) -> Option<JobMemory> {
         let first = TaskId { tid: 0, start_time_ticks: 0 };
-        let of_job = self.0.range((job, first)..).take_while(|((of, _), _)| *of == job);
+        let of_job = self.0.range((job, first)..).take_while(|((owner, _), _)| *owner == job);
         JobMemory::of(of_job.map(|(_, memory)| memory))
     }
 }

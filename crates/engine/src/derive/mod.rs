@@ -1,8 +1,8 @@
 //! Derives rates and loads from cumulative counters.
 //!
 //! A host samples cumulative values: CPU time since the start of a task, controller operations since boot. A
-//! policy needs their growth in the last interval, between two interval turns. A turn in between (a job is due,
-//! a job ended) may bring new samples and does not change the rates.
+//! policy needs their deltas in the last interval, between two interval turns. A turn in between (a job is due,
+//! a job ended) may have new samples and does not change the rates.
 //!
 //! ```text
 //!   interval turn        other turn        interval turn
@@ -23,7 +23,7 @@ mod system;
 mod tasks;
 mod tiers;
 
-pub(crate) use controllers::{ControllerGrowth, Controllers};
+pub(crate) use controllers::{ControllerDelta, Controllers};
 pub use counters::{deltas_between, deltas_since_opened, deltas_since_start};
 pub(crate) use loads::{LoadDomains, LoadMeter};
 pub(crate) use memory::ProcessMemories;

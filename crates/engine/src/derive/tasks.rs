@@ -1,4 +1,4 @@
-//! Cumulative samples of tasks, and their growth in the last interval.
+//! Cumulative values of tasks, and their deltas in the last interval.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,28 +13,28 @@ use crate::jobs::Jobs;
 /// All tasks of the running jobs, by job and then by id.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    rows: Vec<Row>,
+    rows: Vec<TaskRow>,
     /// The views of the rows for the policy; rebuilt when a row has changed.
     views: Vec<TaskView>,
     views_are_stale: bool,
     job_of: BTreeMap<TaskId, JobId>,
-    ended: Vec<TaskGrowth>,
+    ended: Vec<TaskDelta>,
     /// Jobs whose first task has inherited counters.
     inherited: BTreeMap<JobId, InheritedCounters>,
 }
 
 /// A task and its totals.
 #[derive(Clone, Debug)]
-struct Row {
+struct TaskRow {
     view: TaskView,
     now: Totals,
     /// Totals at the start of the interval. A counter that was not read then has its last reading.
     base: Totals,
-    /// Misses were not counted in the interval before either.
+    /// Misses were not counted in the previous interval.
     misses_were_lost: bool,
     /// The counters include the descendants of the task.
     includes_children: bool,
-    /// Part of the growth of inherited counters that belongs to earlier intervals, as a fraction.
+    /// Part of the delta of inherited counters that belongs to earlier intervals, as a fraction.
     earlier: Option<(u64, u64)>,
 }
 
@@ -44,13 +44,13 @@ struct Totals {
     cpu_time: Nanos,
     wait: Option<Nanos>,
     counters: Counters,
-    /// The task started in this interval: all of its totals were zero.
+    /// The task started in this interval.
     is_start: bool,
 }
 
-/// Growth of a task since the last interval turn.
+/// Delta of a task since the last interval turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TaskGrowth {
+pub(crate) struct TaskDelta {
     pub job: JobId,
     /// The CPU that it ran on last; for a task that exited, a CPU of the domain that it counts for.
     pub cpu: Option<CpuId>,
@@ -61,18 +61,18 @@ pub(crate) struct TaskGrowth {
     pub has_run: bool,
 }
 
-/// Growth of the cache misses of one task.
+/// Delta of the cache misses of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misses {
     /// The number of misses.
-    Grew(u64),
-    /// Misses were not counted at the start of the interval either.
+    Counted(u64),
+    /// Not counted at the start or at the end of the interval.
     NeverRead,
-    /// Misses were counted at the start of the interval and are not any more.
+    /// Counted at the start of the interval, but not at its end.
     Lost,
 }
 
-/// A task starts with zero totals: its growth before the first sample counts.
+/// Totals of a task at its start: events before its first sample count.
 const START: Totals = Totals {
     cpu_time: Nanos::ZERO,
     wait: Some(Nanos::ZERO),
@@ -87,7 +87,7 @@ impl Totals {
     }
 }
 
-impl Row {
+impl TaskRow {
     fn key(&self) -> (JobId, TaskId) {
         (self.view.job, self.view.task)
     }
@@ -95,7 +95,7 @@ impl Row {
     fn new(sample: &TaskSample) -> Self {
         let TaskSample { task, process, job, last_cpu, includes_children, .. } = *sample;
         let (cpu_time, wait, counters) = (Nanos::ZERO, None, CounterDeltas::default());
-        Row {
+        TaskRow {
             view: TaskView { task, process, job, cpu_time, wait, last_cpu, counters },
             now: Totals::of(sample),
             base: START,
@@ -105,50 +105,50 @@ impl Row {
         }
     }
 
-    /// Computes the growth since the interval began.
+    /// Computes the delta since the start of the interval.
     fn derive(&mut self) {
         self.view.cpu_time = self.now.cpu_time.saturating_sub(self.base.cpu_time);
-        self.view.wait = grown(self.now.wait, self.base.wait);
+        self.view.wait = time_delta(self.now.wait, self.base.wait);
         self.view.counters = match self.base.is_start {
             true => deltas_since_start(&self.now.counters, &self.base.counters),
             false => deltas_between(&self.now.counters, &self.base.counters),
         };
     }
 
-    /// Subtracts the growth of the other tasks of the job from that of inherited counters.
+    /// Subtracts the delta of the other tasks of the job from that of inherited counters.
     fn subtract_others(&mut self, inherited: &mut InheritedCounters) {
         let mut own = inherited.subtract_others(&self.view.counters);
         if let Some((part, whole)) = self.earlier.take() {
-            for (event, grown) in own.clone().iter() {
-                own.set(event, Measured::Exact(grown - share(grown, part, whole)));
+            for (event, delta) in own.clone().iter() {
+                own.set(event, Measured::Exact(delta - share(delta, part, whole)));
             }
         }
         self.view.counters = own;
     }
 
-    fn growth(&self) -> TaskGrowth {
+    fn delta(&self) -> TaskDelta {
         let TaskView { job, last_cpu: cpu, cpu_time, wait, counters, .. } = self.view;
         let misses = match counters.misses() {
-            Some(grown) => Misses::Grew(grown),
+            Some(delta) => Misses::Counted(delta),
             None if counters.has_missed_misses() && !self.misses_were_lost => Misses::Lost,
             None => Misses::NeverRead,
         };
-        TaskGrowth { job, cpu, cpu_time, wait, misses, has_run: self.now.cpu_time != Nanos::ZERO }
+        TaskDelta { job, cpu, cpu_time, wait, misses, has_run: self.now.cpu_time != Nanos::ZERO }
     }
 
-    /// Removes the part of the growth that belongs to earlier intervals. A task that was sampled last at
+    /// Removes the part of the delta that belongs to earlier intervals. A task that was sampled last at
     /// `before` is assumed to have run at a constant rate since then.
     fn set_aside(&mut self, before: Nanos, begin: Nanos, now: Nanos) {
         if begin <= before || now <= begin {
             return;
         }
         let (part, whole) = (begin.0 - before.0, now.0 - before.0);
-        let share = |grown: u64| share(grown, part, whole);
+        let share = |delta: u64| share(delta, part, whole);
         self.base.cpu_time += Nanos(share(self.now.cpu_time.saturating_sub(self.base.cpu_time).0));
-        let waited = grown(self.now.wait, self.base.wait).map(|wait| Nanos(share(wait.0)));
+        let waited = time_delta(self.now.wait, self.base.wait).map(|wait| Nanos(share(wait.0)));
         self.base.wait = self.base.wait.map(|base| base + waited.unwrap_or_default());
         if self.includes_children {
-            self.earlier = Some((part, whole)); // After the growth of others is subtracted.
+            self.earlier = Some((part, whole)); // Applied after the subtraction of the others.
             return;
         }
         for (event, now) in self.now.counters.iter() {
@@ -167,13 +167,13 @@ impl Row {
     }
 }
 
-/// `part` of `whole` of a growth.
-fn share(grown: u64, part: u64, whole: u64) -> u64 {
-    u64::try_from(u128::from(grown) * u128::from(part) / u128::from(whole)).unwrap_or(grown)
+/// `part` of `whole` of a delta.
+fn share(delta: u64, part: u64, whole: u64) -> u64 {
+    u64::try_from(u128::from(delta) * u128::from(part) / u128::from(whole)).unwrap_or(delta)
 }
 
-/// Growth of a total that never wraps.
-fn grown(now: Option<Nanos>, base: Option<Nanos>) -> Option<Nanos> {
+/// Delta of a total that does not wrap.
+fn time_delta(now: Option<Nanos>, base: Option<Nanos>) -> Option<Nanos> {
     Some(now?.saturating_sub(base?))
 }
 
@@ -205,16 +205,16 @@ impl Tasks {
             }
         }
         if n_known < self.rows.len() {
-            self.rows.sort_unstable_by_key(Row::key);
+            self.rows.sort_unstable_by_key(TaskRow::key);
             self.views_are_stale = true;
         }
     }
 
-    /// Appends a new task; the caller sorts. The first of two samples of a new task counts.
+    /// Appends a new task; the caller sorts the rows. A second sample of the same new task is ignored.
     fn add(&mut self, sample: &TaskSample, (last, begin, now): (Nanos, Nanos, Nanos)) {
         if self.job_of.insert(sample.task, sample.job).is_none() {
-            let mut row = Row::new(sample);
-            row.set_aside(last, begin, now); // Only when the turn is late.
+            let mut row = TaskRow::new(sample);
+            row.set_aside(last, begin, now); // No effect unless the turn is late.
             if sample.includes_children {
                 self.inherited.entry(sample.job).or_default();
             }
@@ -227,41 +227,41 @@ impl Tasks {
         from..self.rows.partition_point(|row| row.view.job <= job)
     }
 
-    /// Starts counting here for the tasks of jobs that were just attached.
-    pub fn begin_here(&mut self, attached: &[JobId]) {
+    /// Starts counting for the tasks of jobs that were attached in this turn.
+    pub fn start_counting(&mut self, attached: &[JobId]) {
         for job in attached {
             let rows = self.rows_of(*job);
             self.rows[rows].iter_mut().for_each(|row| row.base = row.now);
         }
     }
 
-    /// Removes tasks that exited. Their growth in this interval still counts. `cpu_of` returns a CPU of
-    /// the domain of a job; `None` if its tasks may be in several.
+    /// Removes tasks that exited. Their delta in this interval still counts for a domain: that of the CPU that
+    /// `cpu_of` returns for their job, or if it returns `None`, that of the CPU that they ran on last.
     pub fn remove(&mut self, exited: &[TaskId], cpu_of: impl Fn(JobId) -> Option<CpuId>) {
-        let mut doomed: Vec<usize> = exited.iter().filter_map(|&task| self.row_of(task)).collect();
-        doomed.sort_unstable();
-        doomed.dedup();
-        self.remove_rows(&doomed, cpu_of);
+        let mut removed: Vec<usize> = exited.iter().filter_map(|&task| self.row_of(task)).collect();
+        removed.sort_unstable();
+        removed.dedup();
+        self.remove_rows(&removed, cpu_of);
     }
 
     /// Removes all tasks of a job, like [`Tasks::remove`].
     pub fn remove_job(&mut self, job: JobId, cpu_of: impl Fn(JobId) -> Option<CpuId>) {
-        let doomed: Vec<usize> = self.rows_of(job).collect();
-        self.remove_rows(&doomed, cpu_of);
+        let removed: Vec<usize> = self.rows_of(job).collect();
+        self.remove_rows(&removed, cpu_of);
     }
 
-    fn remove_rows(&mut self, doomed: &[usize], cpu_of: impl Fn(JobId) -> Option<CpuId>) {
-        self.derive_rows(doomed);
-        for &row in doomed {
+    fn remove_rows(&mut self, removed: &[usize], cpu_of: impl Fn(JobId) -> Option<CpuId>) {
+        self.derive_rows(removed);
+        for &row in removed {
             let row = &self.rows[row];
             self.job_of.remove(&row.view.task);
-            let growth = row.growth();
-            self.ended.push(TaskGrowth { cpu: cpu_of(growth.job).or(growth.cpu), ..growth });
+            let delta = row.delta();
+            self.ended.push(TaskDelta { cpu: cpu_of(delta.job).or(delta.cpu), ..delta });
         }
-        let Some(&first) = doomed.first() else { return };
+        let Some(&first) = removed.first() else { return };
         let (mut kept, mut next) = (first, 0);
         for idx in first..self.rows.len() {
-            if doomed.get(next) == Some(&idx) {
+            if removed.get(next) == Some(&idx) {
                 next += 1;
             } else {
                 self.rows.swap(kept, idx);
@@ -272,11 +272,11 @@ impl Tasks {
         self.views_are_stale = true;
     }
 
-    /// Computes the growth of rows that are about to be removed.
-    fn derive_rows(&mut self, doomed: &[usize]) {
-        for &idx in doomed {
+    /// Computes the delta of rows that are about to be removed.
+    fn derive_rows(&mut self, removed: &[usize]) {
+        for &idx in removed {
             self.rows[idx].derive();
-            let Row { view, includes_children, .. } = &self.rows[idx];
+            let TaskRow { view, includes_children, .. } = &self.rows[idx];
             if let Some(inherited) =
                 self.inherited.get_mut(&view.job).filter(|_| !includes_children)
             {
@@ -286,13 +286,13 @@ impl Tasks {
         if self.inherited.is_empty() {
             return;
         }
-        for &idx in doomed {
+        for &idx in removed {
             let job = self.rows[idx].view.job;
             if !self.rows[idx].includes_children {
                 continue;
             }
             let Some(mut inherited) = self.inherited.remove(&job) else { continue };
-            for other in self.rows_of(job).filter(|row| doomed.binary_search(row).is_err()) {
+            for other in self.rows_of(job).filter(|row| removed.binary_search(row).is_err()) {
                 self.rows[other].derive();
                 inherited.add_other(&self.rows[other].view.counters);
             }
@@ -302,7 +302,7 @@ impl Tasks {
 
     fn row_of(&self, task: TaskId) -> Option<usize> {
         let job = *self.job_of.get(&task)?;
-        self.rows.binary_search_by_key(&(job, task), Row::key).ok()
+        self.rows.binary_search_by_key(&(job, task), TaskRow::key).ok()
     }
 
     /// The job of a task that has not exited.
@@ -310,9 +310,9 @@ impl Tasks {
         self.job_of.get(&task).copied()
     }
 
-    /// Computes the growth of every task since the last interval turn.
+    /// Computes the delta of every task since the last interval turn.
     pub fn derive(&mut self) {
-        self.rows.iter_mut().for_each(Row::derive);
+        self.rows.iter_mut().for_each(TaskRow::derive);
         for (job, mut inherited) in std::mem::take(&mut self.inherited) {
             let rows = self.rows_of(job);
             let (first, others) =
@@ -323,32 +323,32 @@ impl Tasks {
         }
     }
 
-    /// The growth of every task, once [`Tasks::derive`] has been called.
-    pub fn growth(&self) -> impl Iterator<Item = TaskGrowth> + '_ {
-        self.rows.iter().map(Row::growth)
+    /// The delta of every task. Call [`Tasks::derive`] first.
+    pub fn deltas(&self) -> impl Iterator<Item = TaskDelta> + '_ {
+        self.rows.iter().map(TaskRow::delta)
     }
 
-    /// The growth of the tasks that exited since the last interval turn.
-    pub fn ended(&self) -> &[TaskGrowth] {
+    /// The delta of the tasks that exited since the last interval turn.
+    pub fn ended(&self) -> &[TaskDelta] {
         &self.ended
     }
 
     /// Starts the next interval.
     pub fn end_interval(&mut self) {
-        self.rows.iter_mut().for_each(Row::end_interval);
+        self.rows.iter_mut().for_each(TaskRow::end_interval);
         self.ended.clear();
         self.views_are_stale = true;
     }
 
     /// The view of each task, and whether the task has run since its start.
     pub fn rows_mut(&mut self) -> Vec<(&mut TaskView, bool)> {
-        fn of(row: &mut Row) -> (&mut TaskView, bool) {
+        fn view(row: &mut TaskRow) -> (&mut TaskView, bool) {
             (&mut row.view, row.base.cpu_time != Nanos::ZERO)
         }
-        self.rows.iter_mut().map(of).collect()
+        self.rows.iter_mut().map(view).collect()
     }
 
-    /// The views of all tasks, once [`Tasks::refresh`] has been called.
+    /// The views of all tasks. Call [`Tasks::refresh`] first.
     pub fn views(&self) -> &[TaskView] {
         &self.views
     }
@@ -376,23 +376,23 @@ impl Tasks {
 /// The domain in which more than half of some tasks ran last.
 fn majority(tasks: &[TaskView], domains: &Domains) -> Option<usize> {
     let domain_of = |task: &TaskView| task.last_cpu.and_then(|cpu| domains.of_cpu(cpu));
-    // Pair off tasks in different domains; only a domain that holds the majority can be left over.
-    let (mut left_over, mut surplus) = (None, 0usize);
+    // Boyer-Moore majority vote: tasks in different domains cancel each other.
+    let (mut candidate, mut surplus) = (None, 0usize);
     for domain in tasks.iter().map(domain_of) {
-        match (surplus, domain == left_over) {
-            (0, _) => (left_over, surplus) = (domain, 1),
+        match (surplus, domain == candidate) {
+            (0, _) => (candidate, surplus) = (domain, 1),
             (_, true) => surplus += 1,
             (_, false) => surplus -= 1,
         }
     }
-    let n_there = tasks.iter().filter(|task| domain_of(task) == left_over).count();
-    left_over.filter(|_| tasks.len() < 2 * n_there)
+    let n_votes = tasks.iter().filter(|task| domain_of(task) == candidate).count();
+    candidate.filter(|_| tasks.len() < 2 * n_votes)
 }
 
 /// The row with this key; `guess` is tried first.
-fn find(rows: &[Row], guess: usize, key: (JobId, TaskId)) -> Option<usize> {
+fn find(rows: &[TaskRow], guess: usize, key: (JobId, TaskId)) -> Option<usize> {
     if rows.get(guess).is_some_and(|row| row.key() == key) {
         return Some(guess);
     }
-    rows.binary_search_by_key(&key, Row::key).ok()
+    rows.binary_search_by_key(&key, TaskRow::key).ok()
 }

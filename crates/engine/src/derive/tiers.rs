@@ -2,10 +2,10 @@
 //!
 //! | tier | value of a task | available if |
 //! |---|---|---|
-//! | `counters` | growth of its counter | every task that has run since its start has the counter |
+//! | `counters` | delta of its counter | every task that has run since its start has the counter |
 //! | `bandwidth` | (misses) memory traffic of its job, by its share of the job's CPU time | every job with tasks that have run has a monitoring group |
 //! | `declared` | profile or class of its job × its CPU time | a job declares the event |
-//! | `counters` again | growth of its counter, absent for the others | some task has the counter, and no tier above is available |
+//! | `counters` again | delta of its counter, absent for the others | some task has the counter, and no tier above is available |
 //! | `none` | absent | otherwise |
 //!
 //! All tasks of an interval have the same tier, since values from different sources are not comparable. A
@@ -31,7 +31,7 @@ pub(crate) struct TierSelector {
 }
 
 /// View of a task, and whether the task has run since its start.
-pub(crate) type Row<'a> = (&'a mut TaskView, bool);
+pub(crate) type TaskViewRow<'a> = (&'a mut TaskView, bool);
 
 impl TierSelector {
     pub fn new(overrides: TierOverride) -> Self {
@@ -48,9 +48,14 @@ impl TierSelector {
     }
 
     /// Chooses the tiers for the interval that ends, and fills in values of tiers other than `counters`.
-    pub fn end_interval(&mut self, rows: &mut [Row<'_>], jobs: &Jobs, groups: &[MonGroupView]) {
+    pub fn end_interval(
+        &mut self,
+        rows: &mut [TaskViewRow<'_>],
+        jobs: &Jobs,
+        groups: &[MonGroupView],
+    ) {
         let (of_all, of_some) = self.counted(rows);
-        let traffic = Traffic::of(rows, groups);
+        let traffic = JobTraffic::of(rows, groups);
         for &event in CounterEvent::ALL {
             let is_counted = (of_all.contains(event), of_some.contains(event));
             self.tiers.set(event, self.choose(event, is_counted, &traffic, jobs));
@@ -64,13 +69,13 @@ impl TierSelector {
 
     /// Events with a counter for every task that has run (if no task has run: as before), and events with
     /// a counter for at least one task.
-    fn counted(&self, rows: &[Row<'_>]) -> (EventSet, EventSet) {
+    fn counted(&self, rows: &[TaskViewRow<'_>]) -> (EventSet, EventSet) {
         let (mut of_all, mut of_some) = (None, EventSet::NONE);
         for (view, has_run) in rows {
-            let its = presence(&view.counters);
-            of_some = of_some.or(its);
+            let events = presence(&view.counters);
+            of_some = of_some.or(events);
             if *has_run {
-                of_all = Some(of_all.unwrap_or(its).and(its));
+                of_all = Some(of_all.unwrap_or(events).and(events));
             }
         }
         let before = || {
@@ -84,7 +89,7 @@ impl TierSelector {
         &self,
         event: CounterEvent,
         (is_counted, is_counted_of_some): (bool, bool),
-        traffic: &Traffic,
+        traffic: &JobTraffic,
         jobs: &Jobs,
     ) -> SignalTier {
         let by_traffic = event == CounterEvent::LlcMisses && traffic.is_known;
@@ -121,7 +126,7 @@ fn fill(
     view: &mut TaskView,
     event: CounterEvent,
     tier: SignalTier,
-    traffic: &Traffic,
+    traffic: &JobTraffic,
     jobs: &Jobs,
 ) {
     let value = match tier {
@@ -140,13 +145,13 @@ fn fill(
 
 /// Memory traffic of jobs from their monitoring groups, with the CPU time of their tasks.
 #[derive(Debug, Default)]
-struct Traffic {
+struct JobTraffic {
     is_known: bool,
     of_jobs: BTreeMap<JobId, (u64, Nanos)>,
 }
 
-impl Traffic {
-    fn of(rows: &[Row<'_>], groups: &[MonGroupView]) -> Self {
+impl JobTraffic {
+    fn of(rows: &[TaskViewRow<'_>], groups: &[MonGroupView]) -> Self {
         let mut of_jobs: BTreeMap<JobId, (u64, Nanos)> = BTreeMap::new();
         for group in groups {
             if let Some(bytes) = group.traffic.total_bytes {
@@ -155,7 +160,7 @@ impl Traffic {
             }
         }
         if of_jobs.is_empty() {
-            return Traffic::default();
+            return JobTraffic::default();
         }
         let mut is_known = true;
         for (view, has_run) in rows {
@@ -164,7 +169,7 @@ impl Traffic {
                 None => is_known &= !has_run,
             }
         }
-        Traffic { is_known, of_jobs }
+        JobTraffic { is_known, of_jobs }
     }
 
     fn misses_of(&self, view: &TaskView) -> Option<u64> {

@@ -8,8 +8,8 @@ use super::{Guard, Rejected, memory_is_declared, unchanged};
 use crate::jobs::JobEntry;
 use crate::moves::{ActiveMoves, MoveLimits};
 
-/// Smallest amount that is moved: the base page size of most machines.
-const MIN_BYTES: Bytes = Bytes::from_kib(4);
+/// Minimum amount of a move: the base page size of most machines.
+const BYTES_MIN: Bytes = Bytes::from_kib(4);
 
 /// State of memory that page moves are checked against.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ impl Guard<'_> {
         }
         entry.moves.check_repeats(to, self.memory.limits)?;
         let known = entry.memory.as_ref().map(|memory| memory.own_to_move(from, to));
-        if known.is_some_and(|known| known < MIN_BYTES) {
+        if known.is_some_and(|known| known < BYTES_MIN) {
             let from = from.map_or("on other nodes".to_owned(), |from| format!("on {from}"));
             return Err(unchanged(format!("no private memory of {} is known {from}", job.name)));
         }
@@ -75,12 +75,12 @@ impl Guard<'_> {
         let limits = self.memory.limits;
         let of_job = entry.moves.budget(self.memory.now, limits);
         let of_all = active.remaining_backlog(limits);
-        if of_job < MIN_BYTES {
+        if of_job < BYTES_MIN {
             let MoveLimits { per_process_minute: max, .. } = limits;
             let detail = format!("{} has used its budget of {max} per minute", job.name);
             return Err((RejectCause::OverBudget, detail));
         }
-        if of_all < MIN_BYTES {
+        if of_all < BYTES_MIN {
             let MoveLimits { backlog, per_second, .. } = limits;
             let detail = format!("active page moves need {backlog} at {per_second} per second");
             return Err((RejectCause::OverBudget, detail));
@@ -99,12 +99,12 @@ impl Guard<'_> {
     ) -> Result<(), Rejected> {
         let node = self.memory.nodes.iter().find(|node| node.node == to);
         let Some((node, free)) = node.and_then(|node| Some((node, node.memory_free?))) else {
-            return Ok(()); // Unknown here: the host checks before the move.
+            return Ok(()); // The free memory is not known: the host checks it before the move.
         };
         let usable = self.memory.limits.usable(free, node.memory_reclaimable, node.memory_total);
         let available = usable.saturating_sub(active.to(to));
         // An unknown amount is at least one page.
-        let needed = known.unwrap_or(if limit == Action::NO_LIMIT { MIN_BYTES } else { limit });
+        let needed = known.unwrap_or(if limit == Action::NO_LIMIT { BYTES_MIN } else { limit });
         let needed = needed.min(limit);
         if needed <= available {
             return Ok(());

@@ -124,7 +124,7 @@ fn after_an_abort_of_the_policy_the_host_stops_and_all_sinks_record_the_last_tur
     let error = run.result.expect_err("the abort").to_string();
     assert_eq!(
         error,
-        "the policy gave up: the memory controller counters were unreadable 4 times in a row"
+        "the policy aborted: the memory controller counters were unreadable 4 times in a row"
     );
     assert!(run.calls.ends_with("stop, wait 90, sample 90, apply 0, wait 91, sample 91, apply 0"));
     assert_eq!(run.recorded, [vec![0, 1, 90, 91], vec![0, 1, 90, 91]]);

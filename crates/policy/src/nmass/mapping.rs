@@ -1,7 +1,8 @@
 //! The map of jobs to processors: the three steps, on numbers of slots.
 //!
-//! The map has no state: each turn computes it from homes, penalties and misses, which are averages; with equal
-//! inputs every job stays.
+//! The map has no state: each turn computes it from homes, penalties and misses, which are averages, and from the
+//! current domains, which decide ties. With equal inputs every job stays, unless a job does not fit on its home node:
+//! ties of the second step then can alternate with migrations of the third.
 //!
 //! ```text
 //!   refine:  H = most pressure, L = least, D = press[H] - press[L]        ties: number

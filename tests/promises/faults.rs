@@ -139,7 +139,7 @@ fn run_seed(seed: u64) -> SeedResult {
 fn restore_when_free(state: &[PathBuf]) -> undo::Restored {
     for _ in 0..10_000 {
         let restored = undo::restore(state, false);
-        if restored.files.iter().all(|file| file.verdict != undo::Verdict::InUse) {
+        if restored.files.iter().all(|file| file.verdict != undo::RestoreVerdict::InUse) {
             return restored;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use base::CpuSet;
-use linux::undo::{self, RestoreAction, Verdict};
+use linux::undo::{self, RestoreAction, RestoreVerdict};
 use rustix::process::Signal;
 use sched::Action;
 
@@ -168,7 +168,7 @@ fn check_restored(world: &Path, step: u32, all: &CpuSet, first: &CpuSet) {
     let runs = runs(world);
     let restored = undo::restore(&state_folders(world), false);
     assert_eq!(restored.problems, Vec::<String>::new(), "step {step}");
-    assert!(restored.files.iter().all(|file| file.verdict == Verdict::Settled), "{restored:?}");
+    assert!(restored.files.iter().all(|file| file.verdict == RestoreVerdict::Complete), "{restored:?}");
     assert!(restored.files.iter().all(|file| file.n_damaged == 0), "{restored:?}");
     assert_eq!(n_files(world), 0, "step {step}");
     for folder in runs.iter().filter_map(|run| folder(run)) {
@@ -201,7 +201,7 @@ fn an_affinity_set_after_the_kill_is_kept() {
     let restored = undo::restore(&state_folders(world.path()), false);
     let entries = restored.files.iter().flat_map(|file| &file.entries);
     let about = entries.into_iter().find(|entry| entry.process == bound).expect("restore read it");
-    assert_eq!(about.action, RestoreAction::Foreign(other.clone()));
+    assert_eq!(about.action, RestoreAction::ChangedByOther(other.clone()));
     assert_eq!(mask(bound), Some(other));
 }
 
@@ -271,7 +271,7 @@ fn restore_does_not_touch_the_record_of_a_running_run() {
     run.request("a", Action::Place(first.clone()));
     let pid = run.wait_until_started("a");
     let restored = undo::restore(&run.world.state(), false);
-    assert_eq!(restored.files[0].verdict, Verdict::InUse);
+    assert_eq!(restored.files[0].verdict, RestoreVerdict::InUse);
     assert_eq!(mask(pid), Some(first));
     run.stop();
 }

@@ -336,7 +336,7 @@ fn an_empty_or_unknown_selection_is_rejected() {
     check(&["--unit", "no-such-unit"], "no unit");
     check(&["--command", ""], "must not be empty");
     check(&["--all", "--class", "x"], "PATTERN=CLASS");
-    check(&["--all", "--act", "--dry"], "cannot be used with");
+    check(&["--all", "--act", "--dry-run"], "cannot be used with");
     let waits = "dfs[wake=overflow:page-faults:9]";
     check(&["--all", "--policy", waits], "remove wake=");
 }

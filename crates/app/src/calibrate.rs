@@ -24,7 +24,7 @@ use crate::input;
 /// Compute the thresholds th_sq and th_ref of the policy divided for a machine
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Journals of runs on that machine, or their folders, in which each program ran alone. The set needs
+    /// Read these journals, or folders of runs, on that machine, in which each program ran alone. The set needs
     /// programs that fill their queue of requests and programs that do not, and programs with many and
     /// with few cache references
     #[arg(value_name = "RUN", required = true)]

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use base::JobId;
+use base::{JobId, suggest};
 use program::Job;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
@@ -42,9 +42,8 @@ fn job_named(name: &str, jobs: &[Job]) -> Result<JobId, CommandError> {
     if let Some(job) = jobs.iter().find(|job| job.name == name) {
         return Ok(job.id);
     }
-    let hint = match base::suggest::nearest(name, jobs.iter().map(|job| job.name.as_str())) {
-        Some(near) => format!("did you mean {near:?}?"),
-        None => format!("it has {}", base::counted_noun(jobs.len(), "job")),
-    };
+    let near = suggest::nearest(name, jobs.iter().map(|job| job.name.as_str()));
+    let hint = suggest::question(near.as_slice())
+        .unwrap_or_else(|| format!("it has {}", base::counted_noun(jobs.len(), "job")));
     Err(CommandError::Usage(anyhow::anyhow!("the journal has no job {name:?}: {hint}")))
 }

@@ -214,7 +214,7 @@ fn json(
         field("numa_balancing", &file.numa_balancing)?,
         field("placement", &placement)?,
         rows("signals", &signals)?,
-        field("processor_family", &events.map(|(family, _)| &family.name))?,
+        field("uarch", &events.map(|(uarch, _)| &uarch.name))?,
         rows("events", &events.map_or_else(Vec::new, |(_, events)| events_json(events)))?,
         field("cgroups", &groups.map(CgroupsJson::from))?,
     ];
@@ -270,8 +270,8 @@ fn draw_signals(signals: &[MetricSource]) -> String {
 
 /// PMU events of this CPU.
 fn draw_events(events: Option<&PmuEvents>) -> String {
-    let Some((family, events)) = events else { return String::new() };
-    let mut text = format!("PMU events of this CPU ({}):\n", family.name);
+    let Some((uarch, events)) = events else { return String::new() };
+    let mut text = format!("PMU events of this CPU ({}):\n", uarch.name);
     let mut absent = Vec::new();
     for counted in events {
         let name = counted.counter_event.name();

@@ -19,9 +19,9 @@ mod report;
 mod reproduce;
 mod restore;
 mod run;
-mod signals;
 mod state;
 mod status;
+mod tier_override;
 mod view;
 mod watch;
 
@@ -74,7 +74,7 @@ enum CliCommand {
     Reproduce(reproduce::Args),
     /// Restore settings that a killed evenkeel left changed
     Restore(restore::Args),
-    /// Supervise a run with --die-with-me; started by evenkeel itself
+    /// Supervise a run with --kill-on-exit; started by evenkeel itself
     #[command(name = host_live::SUPERVISOR_ARGUMENT, hide = true)]
     SuperviseJobs {
         /// Name of the run

@@ -17,8 +17,8 @@ pub struct Args {
     name: Option<String>,
     /// Print JSON: policies with name, summary, source, signals and parameters; signals with signal, help,
     /// ends_run and if_missing (the behaviour without it); parameters with name, values, default,
-    /// default_paper (null unless reading=paper has another), help, origin and no_effect_with (values of
-    /// other parameters beside which it has no effect)
+    /// default_as_published (null unless reading=paper has another), help, origin and no_effect_with (values of
+    /// other parameters with which it has no effect)
     #[arg(long)]
     json: bool,
 }
@@ -124,7 +124,7 @@ fn policy_json(policy: &PolicyInfo) -> Value {
             "name": param.name,
             "values": param.values.words(),
             "default": param.default,
-            "default_paper": param.default_paper,
+            "default_as_published": param.default_paper,
             "help": param.help,
             "origin": param.origin.name(),
             "no_effect_with": others.collect::<Vec<_>>(),

@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_missing_profile_folder_is_an_error() {
-        let mut none = Workload::default();
-        assert!(attach(&mut none, &[PathBuf::from("/nonexistent")]).is_err());
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(attach(&mut Workload::default(), &[folder.path().join("none")]).is_err());
     }
 }

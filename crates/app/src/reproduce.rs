@@ -15,7 +15,7 @@ use linux::stop_signals::StopSignals;
 /// Which study, which experiments, and how many runs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The study: dfs, divided or contention
+    /// Run this study: dfs, divided or contention
     study: String,
     /// Run only these experiments, separated by commas; --list prints their names
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -23,13 +23,13 @@ pub struct Args {
     /// Print the names of all experiments (with --only: of those), and run none
     #[arg(long)]
     list: bool,
-    /// Number of seeds, or a list of seeds: 20, 1-20, 3,7,11
+    /// Set the number of seeds, or list them: 20, 1-20, 3,7,11
     #[arg(long, value_name = "N|LIST", default_value = "20", allow_hyphen_values = true)]
     seeds: String,
-    /// Number of draws from the ranges of uncertain profiles
+    /// Set the number of draws from the ranges of uncertain profiles
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = input::whole::<u64>(1..=100_000), allow_hyphen_values = true)]
     draws: u64,
-    /// Number of parallel runs [default: one for each CPU]
+    /// Set the number of parallel runs [default: one for each CPU]
     #[arg(long, short, value_name = "N", value_parser = input::whole::<u16>(1..=1024), allow_hyphen_values = true)]
     jobs: Option<u16>,
     /// Print no progress

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use base::counted_noun;
 use linux::undo::{
-    self, Entry, FileReport, GroupEntry, GroupKind, GroupRestoreAction, RestoreAction, Restored,
-    Verdict,
+    self, Entry, FileReport, GroupEntry, GroupKind, GroupRestoreAction, RestoreAction,
+    RestoreVerdict, Restored,
 };
 use serde_json::{Value, json};
 
@@ -35,7 +35,8 @@ pub fn main(args: &Args) -> CommandResult {
         out.write_all(to_text(&restored, args.dry_run).as_bytes())?;
     }
     // An unreadable record may contain changes, like a record that is kept.
-    let is_kept = |file: &FileReport| matches!(file.verdict, Verdict::Kept | Verdict::Unknown);
+    let is_kept =
+        |file: &FileReport| matches!(file.verdict, RestoreVerdict::Kept | RestoreVerdict::Unknown);
     let failed = restored.files.iter().any(is_kept);
     if !failed && !args.dry_run {
         crate::status::remove_stale(|_| true);
@@ -91,13 +92,13 @@ fn sentence(entry: &Entry, dry_run: bool) -> String {
         RestoreAction::Restored { from, to } => {
             format!("{prefix} restored from CPUs {from} to {to}")
         }
-        RestoreAction::Foreign(mask) => {
+        RestoreAction::ChangedByOther(mask) => {
             format!("{prefix} unchanged, another program set CPUs {mask}")
         }
-        RestoreAction::AsBefore(mask) => {
+        RestoreAction::AlreadyOriginal(mask) => {
             format!("{prefix} unchanged, already has the original CPUs {mask}")
         }
-        RestoreAction::Refused(why) => format!("{prefix} unchanged, {why}"),
+        RestoreAction::Failed(why) => format!("{prefix} unchanged, {why}"),
     }
 }
 
@@ -106,12 +107,14 @@ fn group_sentence(group: &GroupEntry, dry_run: bool) -> String {
         GroupRestoreAction::Removed if dry_run => "would be removed".to_owned(),
         GroupRestoreAction::Removed => "removed".to_owned(),
         GroupRestoreAction::Absent => "does not exist any more".to_owned(),
-        GroupRestoreAction::ForeignName => "left, its name is not one of evenkeel's".to_owned(),
-        GroupRestoreAction::Refused(why) => format!("left, cannot be removed: {why}"),
+        GroupRestoreAction::NotCreatedByEvenkeel => {
+            "skipped: evenkeel did not create it".to_owned()
+        }
+        GroupRestoreAction::Failed(why) => format!("cannot be removed: {why}"),
     };
     match group.kind {
-        GroupKind::Counts => format!("monitoring group {}: {what}", group.name),
-        GroupKind::Binds => format!("cgroups in {}: {what}", group.name),
+        GroupKind::MonGroup => format!("monitoring group {}: {what}", group.name),
+        GroupKind::Cgroup => format!("cgroups in {}: {what}", group.name),
     }
 }
 
@@ -119,12 +122,12 @@ fn group_json(group: &GroupEntry) -> Value {
     let (action, why) = match &group.action {
         GroupRestoreAction::Removed => ("removed", None),
         GroupRestoreAction::Absent => ("absent", None),
-        GroupRestoreAction::ForeignName => ("left-foreign", None),
-        GroupRestoreAction::Refused(why) => ("refused", Some(why)),
+        GroupRestoreAction::NotCreatedByEvenkeel => ("not-created-by-evenkeel", None),
+        GroupRestoreAction::Failed(why) => ("failed", Some(why)),
     };
     let kind = match group.kind {
-        GroupKind::Counts => "counts",
-        GroupKind::Binds => "binds",
+        GroupKind::MonGroup => "monitoring-group",
+        GroupKind::Cgroup => "cgroup",
     };
     let mut value = json!({ "group": group.name, "kind": kind, "action": action });
     why.into_iter().for_each(|why| value["reason"] = why.as_str().into());
@@ -134,17 +137,17 @@ fn group_json(group: &GroupEntry) -> Value {
 /// Note about a whole record file.
 fn note(file: &FileReport) -> Option<&'static str> {
     match file.verdict {
-        Verdict::Kept if file.n_damaged != 0 => Some("kept, because a part of it cannot be read"),
-        Verdict::Settled if file.entries.is_empty() && file.groups.is_empty() => {
-            Some("all its processes have exited")
+        RestoreVerdict::Kept if file.n_damaged != 0 => Some("kept: a part of it cannot be read"),
+        RestoreVerdict::Complete if file.entries.is_empty() && file.groups.is_empty() => {
+            Some("all processes of the record have exited")
         }
-        Verdict::Settled => None,
-        Verdict::Kept => Some("kept for another attempt"),
-        Verdict::InUse => Some("left, its run is still active"),
-        Verdict::OtherBoot => Some("removed, the machine has rebooted since"),
-        Verdict::OtherNamespace => Some("left, it was written in another PID namespace"),
-        Verdict::OtherUser => Some("left, it belongs to another user"),
-        Verdict::Unknown => Some("left, its format is unknown to this version"),
+        RestoreVerdict::Complete => None,
+        RestoreVerdict::Kept => Some("kept for another attempt"),
+        RestoreVerdict::InUse => Some("skipped: the run is active"),
+        RestoreVerdict::OtherBoot => Some("removed: the machine has rebooted since"),
+        RestoreVerdict::OtherNamespace => Some("skipped: the record is of another PID namespace"),
+        RestoreVerdict::OtherUser => Some("skipped: the record belongs to another user"),
+        RestoreVerdict::Unknown => Some("skipped: this version cannot read the format"),
     }
 }
 
@@ -155,13 +158,13 @@ fn to_json(restored: &Restored, dry_run: bool) -> Value {
 
 fn file_json(file: &FileReport) -> Value {
     let verdict = match file.verdict {
-        Verdict::Settled => "settled",
-        Verdict::Kept => "kept",
-        Verdict::InUse => "in-use",
-        Verdict::OtherBoot => "other-boot",
-        Verdict::OtherNamespace => "other-namespace",
-        Verdict::OtherUser => "other-user",
-        Verdict::Unknown => "unknown",
+        RestoreVerdict::Complete => "complete",
+        RestoreVerdict::Kept => "kept",
+        RestoreVerdict::InUse => "in-use",
+        RestoreVerdict::OtherBoot => "other-boot",
+        RestoreVerdict::OtherNamespace => "other-namespace",
+        RestoreVerdict::OtherUser => "other-user",
+        RestoreVerdict::Unknown => "unknown",
     };
     let entries: Vec<Value> = file.entries.iter().map(entry_json).collect();
     let groups: Vec<Value> = file.groups.iter().map(group_json).collect();
@@ -187,9 +190,13 @@ fn entry_json(entry: &Entry) -> Value {
         RestoreAction::Restored { from, to } => {
             ("restored", vec![("from_cpus", from.to_string()), ("to_cpus", to.to_string())])
         }
-        RestoreAction::Foreign(mask) => ("left-foreign", vec![("cpus", mask.to_string())]),
-        RestoreAction::AsBefore(mask) => ("left-as-before", vec![("cpus", mask.to_string())]),
-        RestoreAction::Refused(why) => ("refused", vec![("reason", why.clone())]),
+        RestoreAction::ChangedByOther(mask) => {
+            ("changed-by-another-program", vec![("cpus", mask.to_string())])
+        }
+        RestoreAction::AlreadyOriginal(mask) => {
+            ("already-original", vec![("cpus", mask.to_string())])
+        }
+        RestoreAction::Failed(why) => ("failed", vec![("reason", why.clone())]),
     };
     value["action"] = action.into();
     for (name, detail) in details {
@@ -221,9 +228,9 @@ mod tests {
         };
         let entries = vec![
             entry(RestoreAction::Restored { from: cpus("1"), to: cpus("0-3") }, 2),
-            entry(RestoreAction::Foreign(cpus("2")), 1),
-            entry(RestoreAction::AsBefore(cpus("0-3")), 1),
-            entry(RestoreAction::Refused("cannot give it CPUs 0-3: not permitted".into()), 1),
+            entry(RestoreAction::ChangedByOther(cpus("2")), 1),
+            entry(RestoreAction::AlreadyOriginal(cpus("0-3")), 1),
+            entry(RestoreAction::Failed("cannot give it CPUs 0-3: not permitted".into()), 1),
         ];
         let file = |verdict, entries| FileReport {
             path: "/run/evenkeel/a.undo".into(),
@@ -234,19 +241,20 @@ mod tests {
             first_damaged: 0,
         };
         let group = |action| GroupEntry {
-            kind: GroupKind::Counts,
+            kind: GroupKind::MonGroup,
             name: "evenkeel-3f-0-sort".into(),
             action,
         };
         let folder = "/sys/fs/cgroup/evenkeel-3f";
-        let binds = |action| GroupEntry { kind: GroupKind::Binds, name: folder.into(), action };
-        let mut left = file(Verdict::Kept, vec![]);
+        let binds = |action| GroupEntry { kind: GroupKind::Cgroup, name: folder.into(), action };
+        let mut left = file(RestoreVerdict::Kept, vec![]);
         left.groups = vec![
             group(GroupRestoreAction::Removed),
-            group(GroupRestoreAction::Refused("busy".into())),
+            group(GroupRestoreAction::Failed("busy".into())),
         ];
         left.groups.push(binds(GroupRestoreAction::Removed));
-        let files = vec![file(Verdict::Kept, entries), file(Verdict::InUse, vec![]), left];
+        let files =
+            vec![file(RestoreVerdict::Kept, entries), file(RestoreVerdict::InUse, vec![]), left];
         Restored { files, problems: vec![] }
     }
 
@@ -258,9 +266,9 @@ mod tests {
             sort: process 41 (sort), 1 thread: unchanged, already has the original CPUs 0-3
             sort: process 41 (sort), 1 thread: unchanged, cannot give it CPUs 0-3: not permitted
             /run/evenkeel/a.undo: kept for another attempt
-            /run/evenkeel/a.undo: left, its run is still active
+            /run/evenkeel/a.undo: skipped: the run is active
             monitoring group evenkeel-3f-0-sort: removed
-            monitoring group evenkeel-3f-0-sort: left, cannot be removed: busy
+            monitoring group evenkeel-3f-0-sort: cannot be removed: busy
             cgroups in /sys/fs/cgroup/evenkeel-3f: removed
             /run/evenkeel/a.undo: kept for another attempt
         "#]]

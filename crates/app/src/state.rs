@@ -12,7 +12,7 @@ use engine::TurnRecord;
 use journal::Header;
 use linux::state_file::StateFile;
 use linux::{procfs, system, undo};
-use report::status::{BenefitWord, InstanceState, KindWord, ManagedRow, STATE_FORMAT};
+use report::status::{CommandKind, InstanceState, ManagedRow, MeasuredBenefit, STATE_FORMAT};
 use sched::{Action, JobEvent, OutcomeResult, Target};
 
 use crate::status::{self, unix_seconds};
@@ -34,14 +34,14 @@ pub struct StateWriter {
 
 impl StateWriter {
     /// Creates the state file. Removes stale state files of killed processes.
-    pub fn new(header: &Header, kind: KindWord, acts: bool, journal: Option<&Path>) -> Self {
+    pub fn new(header: &Header, kind: CommandKind, acts: bool, journal: Option<&Path>) -> Self {
         // A process that acts has just restored the settings of killed ones.
         status::remove_stale(|state| acts || !state.acts);
         let file = StateFile::create(&header.run_id, &undo::folders());
-        if let (Err(error), KindWord::Watch) = (&file, kind) {
+        if let (Err(error), CommandKind::Watch) = (&file, kind) {
             eprintln!("evenkeel: status will not show this process: {error}");
         }
-        let min_interval = if kind == KindWord::Run { RUN_WRITE_INTERVAL } else { Nanos::ZERO };
+        let min_interval = if kind == CommandKind::Run { RUN_WRITE_INTERVAL } else { Nanos::ZERO };
         let state = state(header, kind, acts, journal);
         StateWriter { state, file: file.ok(), is_changed: false, min_interval, written_at: None }
     }
@@ -82,7 +82,7 @@ impl StateWriter {
             .map_err(io::Error::from)
             .and_then(|text| file.write(&text));
         if let Err(error) = written {
-            if self.state.kind == KindWord::Watch {
+            if self.state.kind == CommandKind::Watch {
                 eprintln!("evenkeel: status will no longer show this process: {error}");
             }
             self.file = None;
@@ -90,7 +90,7 @@ impl StateWriter {
     }
 }
 
-fn state(header: &Header, kind: KindWord, acts: bool, journal: Option<&Path>) -> InstanceState {
+fn state(header: &Header, kind: CommandKind, acts: bool, journal: Option<&Path>) -> InstanceState {
     let pid = std::process::id();
     InstanceState {
         evenkeel_state: STATE_FORMAT,
@@ -116,7 +116,7 @@ fn state(header: &Header, kind: KindWord, acts: bool, journal: Option<&Path>) ->
         n_inherited: 0,
         n_moves: 0,
         pages_moved_bytes: 0,
-        benefit: if acts { BenefitWord::Unknown } else { BenefitWord::DryRun },
+        benefit: if acts { MeasuredBenefit::Unknown } else { MeasuredBenefit::DryRun },
         benefit_text: None,
         managed: Vec::new(),
         excluded: Vec::new(),
@@ -133,7 +133,7 @@ pub struct RunState {
 
 impl RunState {
     pub fn new(header: &Header, journal: &Path) -> Self {
-        let mut writer = StateWriter::new(header, KindWord::Run, true, Some(journal));
+        let mut writer = StateWriter::new(header, CommandKind::Run, true, Some(journal));
         writer.state.n_known = header.jobs.len() as u64;
         let names = header.jobs.iter().map(|job| job.name.clone()).collect();
         RunState { writer, names, running: BTreeMap::new() }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use linux::{procfs, state_file, system, undo};
-use report::status::{InstanceState, STATE_FORMAT, Status, WriterWord};
+use report::status::{InstanceState, STATE_FORMAT, Status, WriterState};
 
 use crate::command_result::{CommandError, CommandResult};
 
@@ -37,7 +37,7 @@ pub fn main(args: &Args) -> CommandResult {
     for problem in &problems {
         writeln!(std::io::stderr(), "evenkeel: {problem}")?;
     }
-    let is_killed = |status: &Status| status.writer == WriterWord::Exited && status.state.acts;
+    let is_killed = |status: &Status| status.writer == WriterState::Exited && status.state.acts;
     let failed = !problems.is_empty() || all.iter().any(is_killed);
     if failed { Err(CommandError::Reported) } else { Ok(()) }
 }
@@ -107,7 +107,7 @@ pub fn remove_stale(is_settled: impl Fn(&InstanceState) -> bool) {
 
 fn status(path: &Path, state: InstanceState, now: u64) -> Status {
     Status {
-        writer: if is_running(&state) { WriterWord::Running } else { WriterWord::Exited },
+        writer: if is_running(&state) { WriterState::Running } else { WriterState::Exited },
         path: path.display().to_string(),
         age_s: now.saturating_sub(state.written_unix_s),
         state,

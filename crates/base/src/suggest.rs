@@ -19,16 +19,21 @@ pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     similar(found, known).first().copied()
 }
 
-/// `did you mean "NAME"?`, or `known are A, B, C` where no known name is similar.
+/// `did you mean "NAME"?`, or `did you mean "A" or "B"?` for several names; `None` without a name.
+pub fn question<S: AsRef<str>>(near: &[S]) -> Option<String> {
+    let quoted: Vec<String> = near.iter().map(|name| format!("{:?}", name.as_ref())).collect();
+    (!near.is_empty()).then(|| format!("did you mean {}?", quoted.join(" or ")))
+}
+
+/// The question about the closest known name, or `known are A, B, C` where no known name is similar.
 pub fn did_you_mean<'a>(
     found: &str,
     known: impl IntoIterator<Item = &'a str, IntoIter: Clone>,
 ) -> String {
     let known = known.into_iter();
-    match nearest(found, known.clone()) {
-        Some(nearest) => format!("did you mean {nearest:?}?"),
-        None => format!("known are {}", known.collect::<Vec<_>>().join(", ")),
-    }
+    let nearest = nearest(found, known.clone());
+    question(nearest.as_slice())
+        .unwrap_or_else(|| format!("known are {}", known.collect::<Vec<_>>().join(", ")))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub enum LiveError {
         /// The error of the system call.
         source: io::Error,
     },
-    /// The supervisor that `--die-with-me` needs does not start.
+    /// The supervisor that `--kill-on-exit` needs does not start.
     #[error("cannot start the supervisor that kills the jobs when evenkeel is killed")]
     Supervisor(#[source] io::Error),
     /// The affinity of this process cannot be read.

@@ -75,4 +75,14 @@ impl LineError {
     pub(crate) fn value(field: &'static str, found: impl ToString, expected: &'static str) -> Self {
         LineError::Value { field, found: found.to_string(), expected }
     }
+
+    /// Names the field, if the error has no field.
+    pub(crate) fn of_field(self, name: &'static str) -> Self {
+        match self {
+            LineError::Value { field: "", found, expected } => {
+                LineError::Value { field: name, found, expected }
+            }
+            error => error,
+        }
+    }
 }

@@ -37,7 +37,7 @@ pub struct JobHistory {
 /// State of a job after the last turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobProgress {
-    /// Phase of its life.
+    /// Phase of the job.
     pub phase: JobPhase,
     /// Time of the last start.
     pub started: Option<Nanos>,
@@ -74,7 +74,7 @@ pub struct PageMoveTotals {
     pub moved: Bytes,
 }
 
-/// Phase of a job's life.
+/// Phase of a job, from waiting to ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobPhase {

@@ -28,6 +28,8 @@ mod part_files;
 mod read;
 mod recorded_turn;
 mod replay;
+#[cfg(test)]
+mod tests;
 mod wire;
 mod write;
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::part_files::numbered;
-use crate::wire::{CheckpointLine, EndLine, HeaderLine, PartNumber, TurnLine};
+use crate::wire::{CheckpointLine, Encoded, EndLine, HeaderLine, PartNumber, TurnLine};
 use crate::{Checkpoint, FORMAT, Header, JournalError, LineError, RecordedTurn, RunEnd};
 
 /// Length limit of a line. Ten thousand tasks need about one megabyte.
@@ -184,7 +184,7 @@ impl Recording {
     fn parse_turn(&mut self, text: &str) -> Result<Option<RecordedTurn>, JournalError> {
         if text.starts_with("{\"end\"") {
             let line: EndLine = self.lines.parse(text)?;
-            self.end = Some(line.run_end().map_err(|cause| self.lines.error(cause))?);
+            self.end = Some(Encoded::decode(line, &[]).map_err(|cause| self.lines.error(cause))?);
             return Ok(None);
         }
         let line: TurnLine = self.lines.parse(text)?;

@@ -10,7 +10,7 @@ use sched::Cause;
 use serde::Serialize;
 
 use crate::part_files;
-use crate::wire::{CheckpointLine, EndLine, HeaderLine, PartNumber, TurnWriter};
+use crate::wire::{CheckpointLine, Encoded, EndLine, HeaderLine, PartNumber, TurnLine};
 use crate::{Checkpoint, Header, RunEnd};
 
 /// Size limits of a journal.
@@ -92,7 +92,7 @@ impl JournalWriter {
         if self.is_closed {
             return Ok(());
         }
-        self.add_line(&EndLine::from(end))?;
+        self.add_line(&Encoded::<EndLine>::encode(end))?;
         self.flush()?;
         self.is_closed = true;
         Ok(())
@@ -147,7 +147,7 @@ impl Sink for JournalWriter {
         }
         self.checkpoint.observe(record);
         self.header.add_attached_jobs(record.sample);
-        self.add_line(&TurnWriter(record))?;
+        self.add_line(&TurnLine::from(record))?;
         if is_quiet(record) && self.n_buffered < QUIET_TURNS_MAX {
             return Ok(());
         }

@@ -74,8 +74,8 @@ pub enum JsonType {
     Number,
     /// True or false.
     Flag,
-    /// One of these words, each with its meaning.
-    Word(&'static [(&'static str, &'static str)]),
+    /// One of these names, each with its meaning.
+    OneOf(&'static [(&'static str, &'static str)]),
     /// The value or null.
     Maybe(Box<JsonType>),
     /// A list of values of this type.
@@ -151,32 +151,32 @@ macro_rules! record {
     };
 }
 
-/// Defines an enum of a report: each variant with its word in JSON and its meaning.
-macro_rules! words {
+/// Defines an enum of a report: each variant with its name in JSON and its meaning.
+macro_rules! names {
     ($(#[$meta:meta])* $name:ident {
-        $($(#[$attribute:meta])* $variant:ident $word:literal $meaning:literal;)*
+        $($(#[$attribute:meta])* $variant:ident $name_in_json:literal $meaning:literal;)*
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
         pub enum $name {
-            $(#[doc = $meaning] $(#[$attribute])* #[serde(rename = $word)] $variant,)*
+            $(#[doc = $meaning] $(#[$attribute])* #[serde(rename = $name_in_json)] $variant,)*
         }
 
         impl $name {
-            /// The word in JSON and in text.
-            pub fn word(self) -> &'static str {
+            /// The name in JSON and in text.
+            pub fn name(self) -> &'static str {
                 match self {
-                    $($name::$variant => $word,)*
+                    $($name::$variant => $name_in_json,)*
                 }
             }
         }
 
         impl crate::describe::Described for $name {
             fn shape() -> crate::describe::JsonType {
-                crate::describe::JsonType::Word(&[$(($word, $meaning),)*])
+                crate::describe::JsonType::OneOf(&[$(($name_in_json, $meaning),)*])
             }
         }
     };
 }
 
-pub(crate) use {record, words};
+pub(crate) use {names, record};

@@ -127,7 +127,7 @@ fn meaning(field: &FieldDescription) -> String {
     while let JsonType::Maybe(inner) | JsonType::List(inner) = shape {
         shape = *inner;
     }
-    let JsonType::Word(words) = shape else { return field.meaning.to_owned() };
+    let JsonType::OneOf(words) = shape else { return field.meaning.to_owned() };
     let words: Vec<String> =
         words.iter().map(|(word, meaning)| format!("`{word}`: {meaning}")).collect();
     format!("{} {}", field.meaning, words.join(" "))
@@ -140,7 +140,7 @@ fn type_words(shape: &JsonType) -> String {
         JsonType::Signed => "whole number, may be negative".to_owned(),
         JsonType::Number => "number".to_owned(),
         JsonType::Flag => "true or false".to_owned(),
-        JsonType::Word(_) => "word".to_owned(),
+        JsonType::OneOf(_) => "name".to_owned(),
         JsonType::Maybe(inner) => format!("{} or null", type_words(inner)),
         JsonType::List(inner) => format!("list of {}", type_words(inner)),
         JsonType::Record(name, _) => format!("[{name}](#{})", name.to_lowercase()),
@@ -173,7 +173,7 @@ fn shape_schema(shape: &JsonType) -> Value {
         JsonType::Signed => json!({ "type": "integer" }),
         JsonType::Number => json!({ "type": "number" }),
         JsonType::Flag => json!({ "type": "boolean" }),
-        JsonType::Word(words) => {
+        JsonType::OneOf(words) => {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             json!({ "type": "string", "enum": words })
         }

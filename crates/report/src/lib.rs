@@ -15,13 +15,13 @@ mod chart;
 pub mod comparison;
 mod describe;
 pub mod docs;
+mod domain_names;
 pub mod explain;
 pub mod format;
 mod html;
 mod model;
 mod page;
 pub mod phrases;
-mod places;
 pub mod profile;
 pub mod status;
 pub mod study;
@@ -30,8 +30,8 @@ mod text;
 
 pub use build::{ReportBuilder, from_journal};
 pub use describe::{Described, FieldDescription, FieldUnit, JsonType};
+pub use domain_names::{DomainNames, cpu_phrase};
 pub use model::*;
-pub use places::{PlaceNames, cpu_phrase};
 
 /// Version of `report.json`. It increases when a field is renamed, removed or changes its meaning.
 pub const FORMAT: u32 = 2;

@@ -1,6 +1,6 @@
 //! The values of a report, each field with its label, unit and meaning.
 
-use crate::describe::{record, words};
+use crate::describe::{names, record};
 
 record! {
     /// The report of a run.
@@ -30,7 +30,7 @@ record! {
         seed: u64, "Seed", Plain, "Seed of all random choices.";
         started_unix_s: u64, "Started", UnixSeconds, "Wall clock at the start; 0 in a simulated run.";
         wall_ns: u64, "Wall time", Nanos, "From the start to the end of the run, or to the last recorded turn.";
-        status: Option<RunStatusWord>, "Status", Plain, "How the run ended; absent if evenkeel was killed or still runs.";
+        status: Option<RunStatusName>, "Status", Plain, "How the run ended; absent if evenkeel was killed or still runs.";
         error: Option<String>, "Error", Plain, "The error of a failed run.";
         n_turns: u64, "Turns", Count, "Number of turns: samples with a decision of the policy.";
         signal_tier: Option<String>, "Signal tier", Plain, "Data source of the loads for most of the time: counters, bandwidth, declared or none.";
@@ -44,9 +44,9 @@ record! {
     }
 }
 
-words! {
+names! {
     /// How a run ended.
-    RunStatusWord {
+    RunStatusName {
         Finished "finished" "All jobs ended.";
         Interrupted "interrupted" "A signal, the time limit or a failed job stopped the run.";
         Failed "failed" "evenkeel itself failed.";
@@ -110,7 +110,7 @@ record! {
         class: Option<u32>, "Class", Plain, "Declared memory class, 0 to 15; absent counts as 0.";
         profile: Option<String>, "Profile", Plain, "Profile of the program.";
         threads: u32, "Threads", Count, "Declared number of busy threads; the job gets as many CPUs.";
-        state: JobStateWord, "State", Plain, "State at the end of the record.";
+        state: JobStateName, "State", Plain, "State at the end of the record.";
         exit_status: Option<i32>, "Exit status", Plain, "Exit status of the last run.";
         signal: Option<i32>, "Signal", Plain, "Number of the signal that ended the last run.";
         error: Option<String>, "Error", Plain, "Why the job could not be started.";
@@ -168,10 +168,10 @@ record! {
     }
 }
 
-words! {
+names! {
     /// State of a job at the end of the record.
     #[derive(Default)]
-    JobStateWord {
+    JobStateName {
         #[default]
         Waiting "waiting" "Not yet due.";
         Running "running" "Running.";
@@ -202,7 +202,7 @@ record! {
         n: u64, "Times", Count, "Number of occurrences: 1 except in a replay.";
         job: u32, "Number", Plain, "Number of the job.";
         name: String, "Job", Plain, "Name of the job.";
-        kind: MoveWord, "Move", Plain, "Kind of the change.";
+        kind: MoveKind, "Move", Plain, "Kind of the change.";
         from: Option<String>, "From", Plain, "CPUs before the change, as a domain where they are one.";
         to: Option<String>, "To", Plain, "CPUs after the change, as a domain where they are one.";
         from_cpus: Option<String>, "From CPUs", CpuList, "CPUs before the change.";
@@ -214,9 +214,9 @@ record! {
     }
 }
 
-words! {
+names! {
     /// Kind of a placement change.
-    MoveWord {
+    MoveKind {
         Move "move" "The job was bound to other CPUs.";
         Release "release" "The affinity from before evenkeel's placement was restored.";
         WouldMove "would-move" "Only in a replay: the policy requested other CPUs.";
@@ -233,15 +233,15 @@ record! {
         job: Option<u32>, "Number", Plain, "Number of the job; absent for a task.";
         name: String, "Target", Plain, "The job or task of the request.";
         action: String, "Action", Plain, "The requested action.";
-        by: RejectedByWord, "By", Plain, "What rejected the request.";
+        by: RejectedBy, "By", Plain, "What rejected the request.";
         cause: String, "Cause", Plain, "Cause of the rejection, as in the journal.";
         detail: String, "Detail", Plain, "The cause as a sentence.";
     }
 }
 
-words! {
+names! {
     /// What rejected a request.
-    RejectedByWord {
+    RejectedBy {
         Guard "guard" "evenkeel's guard, before any action.";
         Kernel "kernel" "The kernel, or the host on its behalf.";
     }
@@ -251,15 +251,15 @@ record! {
     /// A note of the policy, the host or the report.
     NoteRow {
         at_ns: u64, "Time", Nanos, "Time of the note.";
-        kind: NoteWord, "Kind", Plain, "Kind of the note.";
+        kind: NoteKind, "Kind", Plain, "Kind of the note.";
         code: Option<String>, "Code", Plain, "Code of the reason, as in the journal.";
         text: String, "Note", Plain, "The note as a sentence.";
     }
 }
 
-words! {
+names! {
     /// Kind of a note.
-    NoteWord {
+    NoteKind {
         Note "note" "A note of the policy.";
         Degraded "degraded" "A function of the host failed.";
         Record "record" "A note about this record itself.";
@@ -311,7 +311,7 @@ impl Report {
 
     /// Whether no job failed and the run was neither stopped nor aborted.
     pub fn all_well(&self) -> bool {
-        let finished = matches!(self.run.status, None | Some(RunStatusWord::Finished));
+        let finished = matches!(self.run.status, None | Some(RunStatusName::Finished));
         self.totals.n_failed == 0 && finished
     }
 

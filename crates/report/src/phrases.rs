@@ -7,8 +7,8 @@ use sched::{
     UnmanagedCause,
 };
 
+use crate::domain_names::cpu_phrase;
 use crate::format::{bytes, seconds};
-use crate::places::cpu_phrase;
 
 /// The source of the loads, as a sentence.
 pub fn tier_phrase(tier: SignalTier) -> &'static str {

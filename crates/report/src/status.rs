@@ -4,7 +4,7 @@
 //! excluded processes with reasons, the signal tier and the measured benefit. The file cannot show whether its writer
 //! still runs: the reader determines that from the PID and the start time.
 
-use crate::describe::{record, words};
+use crate::describe::{names, record};
 use crate::format::{ABSENT, bytes, count, duration};
 use crate::table::Align::{Left, Right};
 use crate::table::{ReportTable, fold};
@@ -16,7 +16,7 @@ record! {
     /// An entry of `evenkeel status --json`: the state of one evenkeel process.
     #[derive(serde::Deserialize)]
     Status {
-        writer: WriterWord, "Writer", Plain, "Whether the evenkeel process that wrote the state runs.";
+        writer: WriterState, "Writer", Plain, "Whether the evenkeel process that wrote the state runs.";
         path: String, "File", Plain, "Path of the state file.";
         age_s: u64, "Age", Count, "Seconds since the state was written.";
         state: InstanceState, "State", Plain, "Content of the state file.";
@@ -29,7 +29,7 @@ record! {
     InstanceState {
         evenkeel_state: u32, "Format", Plain, "Version of this format.";
         tool: String, "evenkeel", Plain, "Version of evenkeel that wrote the file.";
-        kind: KindWord, "Command", Plain, "The command.";
+        kind: CommandKind, "Command", Plain, "The command.";
         run: String, "Run", Plain, "Id of the run.";
         pid: u32, "PID", Plain, "PID of the writer.";
         start_time_ticks: u64, "Start time", Plain, "Start time of the writer in clock ticks since boot.";
@@ -42,7 +42,7 @@ record! {
         policy: String, "Policy", Plain, "The policy with its parameters.";
         signal_tier: String, "Signal tier", Plain, "Data source of the loads: counters, bandwidth, declared or none.";
         domain_level: String, "Placed on", Plain, "Level of the placement domains: node, llc or core.";
-        discovery: String, "Discovery", Plain, "Discovery of new processes: events (the proc connector of the kernel), groups (cgroup.procs of the selected cgroups) or numbers (PIDs assigned since the last turn). Empty for a run.";
+        discovery: String, "Discovery", Plain, "Discovery of new processes: events (the proc connector of the kernel), cgroups (cgroup.procs of the selected cgroups) or pids (PIDs assigned since the last turn). Empty for a run.";
         target_cpus: Option<String>, "Target CPUs", CpuList, "CPUs that processes are placed on: in the affinity of evenkeel itself and not isolated; absent for a run.";
         possible_cpus: Option<String>, "Possible CPUs", CpuList, "CPUs that could be targets without the limit of evenkeel's own affinity: online and not isolated; absent for a run.";
         n_known: u64, "Known", Count, "Known processes, selected or not; of a run, its jobs.";
@@ -50,7 +50,7 @@ record! {
         n_inherited: u64, "Inherited", Count, "Child processes of placed ones, which inherited their affinity.";
         n_moves: u64, "Moves", Count, "Placements so far.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Memory migrated to another node so far, which is not reverted.";
-        benefit: BenefitWord, "Benefit", Plain, "Whether the moves of the policy improve performance, as measured by trials.";
+        benefit: MeasuredBenefit, "Benefit", Plain, "Whether the moves of the policy improve performance, as measured by trials.";
         benefit_text: Option<String>, "Measurement", Plain, "The last verdict of a trial as a sentence.";
         managed: Vec<ManagedRow>, "Managed", Plain, "The managed processes, by job number.";
         excluded: Vec<ExcludedRow>, "Excluded", Plain, "Selected processes that are not managed, by reason.";
@@ -84,28 +84,28 @@ record! {
     }
 }
 
-words! {
+names! {
     /// The command that wrote a state.
     #[derive(serde::Deserialize)]
-    KindWord {
+    CommandKind {
         Watch "watch" "It manages processes that were running already.";
         Run "run" "It runs a workload.";
     }
 }
 
-words! {
+names! {
     /// Whether the writer of a state runs.
     #[derive(serde::Deserialize)]
-    WriterWord {
+    WriterState {
         Running "running" "It runs.";
         Exited "exited" "It was killed; evenkeel restore reverts its changes.";
     }
 }
 
-words! {
+names! {
     /// Whether the moves of a watch improve performance.
     #[derive(serde::Deserialize)]
-    BenefitWord {
+    MeasuredBenefit {
         Unknown "not measured yet" "No trial has ended.";
         Improved "improved" "The last trial improved performance.";
         Reverted "not improved" "The last trial reduced performance, or several did not improve it: all changes were reverted, and moves are suspended.";
@@ -120,15 +120,15 @@ impl Status {
         let state = &self.state;
         let writer = format!("process {}, {}", state.pid, age(self.age_s));
         let writer = match self.writer {
-            WriterWord::Running => writer,
-            WriterWord::Exited => {
+            WriterState::Running => writer,
+            WriterState::Exited => {
                 format!("{writer}: it was killed and left its changes; run evenkeel restore")
             }
         };
-        let mut lines = vec![(format!("evenkeel {}", state.kind.word()), writer)];
+        let mut lines = vec![(format!("evenkeel {}", state.kind.name()), writer)];
         let more = match state.kind {
-            KindWord::Watch => state.watch_lines(),
-            KindWord::Run => state.run_lines(),
+            CommandKind::Watch => state.watch_lines(),
+            CommandKind::Run => state.run_lines(),
         };
         lines.extend(more.into_iter().map(|(label, text)| (label.to_owned(), text)));
         lines.push(("moves".to_owned(), state.moves()));
@@ -149,7 +149,7 @@ impl InstanceState {
 
     fn watch_lines(&self) -> Vec<(&'static str, String)> {
         let acts = if self.acts { "yes" } else { "no: actions are only printed (--act)" };
-        let benefit = self.benefit.word();
+        let benefit = self.benefit.name();
         let benefit = match &self.benefit_text {
             Some(text) => format!("{benefit}: {text}"),
             None => benefit.to_owned(),
@@ -252,8 +252,8 @@ fn age(age_s: u64) -> String {
 fn discovery(word: &str) -> &str {
     match word {
         "events" => "events of the kernel (proc connector)",
-        "groups" => "cgroup.procs of the selected cgroups",
-        "numbers" => "PIDs assigned since the last turn",
+        "cgroups" => "cgroup.procs of the selected cgroups",
+        "pids" => "PIDs assigned since the last turn",
         other => other,
     }
 }

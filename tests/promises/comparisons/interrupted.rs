@@ -57,7 +57,7 @@ fn an_interrupted_and_killed_comparison_resumes_to_the_same_result() {
 
     let rest = place.compare(&format!("{WORDS} --out parts --json"));
     assert_eq!(rest.status.code(), Some(0), "{}", tool::text(&rest.stderr));
-    assert!(tool::text(&rest.stderr).contains("of 1200 runs were done before"));
+    assert!(tool::text(&rest.stderr).contains("of 1200 runs are complete"));
     assert!(rest.stdout == whole.stdout, "the same JSON");
     assert_eq!(place.runs("parts"), place.runs("whole"));
 }

@@ -166,7 +166,7 @@ fn restore_reports_an_absent_cgroup_folder_as_absent() {
     // The lock holder is this process; its children may share the lock until their exec.
     let restored = loop {
         let restored = undo::restore(&world.state(), false);
-        if restored.files[0].verdict != undo::Verdict::InUse {
+        if restored.files[0].verdict != undo::RestoreVerdict::InUse {
             break restored;
         }
         std::thread::yield_now();

@@ -79,7 +79,7 @@ fn exit_statuses_are_known_even_if_the_parent_ignores_sigchld() {
 fn killing_one_run_does_not_affect_another_even_without_undo_records() {
     let text = "[[job]]\nname = \"a\"\nshell = \"echo $$; exec sleep 600\"\n";
     // The folder of the undo record cannot be created: a file has its name.
-    let start = || Run::start(text, &["--quiet", "--die-with-me"], "touch state; exec \"$@\"");
+    let start = || Run::start(text, &["--quiet", "--kill-on-exit"], "touch state; exec \"$@\"");
     let (one, other) = (start(), start());
     let pids = [one.lines("a.out", 1)[0], other.lines("a.out", 1)[0]];
     signal(one.child.id(), Signal::KILL);

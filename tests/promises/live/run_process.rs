@@ -70,8 +70,8 @@ const HIDDEN: &str = r#"
 "#;
 
 #[test]
-fn with_die_with_me_a_process_outside_its_jobs_group_and_environment_is_killed_too() {
-    let run = Run::start(HIDDEN, &["--die-with-me", "--quiet"], "exec \"$@\"");
+fn with_kill_on_exit_a_process_outside_its_jobs_group_and_environment_is_killed_too() {
+    let run = Run::start(HIDDEN, &["--kill-on-exit", "--quiet"], "exec \"$@\"");
     let pids = run.lines("a.out", 2);
     // The journal contains it, so the supervisor process knows it.
     let pid_field = format!("\"pid\":{}", pids[1]);
@@ -92,7 +92,7 @@ const FAMILY: &str = r#"
 "#;
 
 #[test]
-fn without_die_with_me_jobs_survive_a_kill_and_restore_restores_their_affinity() {
+fn without_kill_on_exit_jobs_survive_a_kill_and_restore_restores_their_affinity() {
     let Some((all, ..)) = super::live_run::two_cpus() else { return };
     let run = Run::start(FAMILY, &["--policy", "spread", "--quiet"], "exec \"$@\"");
     let pids = run.lines("a.out", 2);
@@ -112,8 +112,8 @@ fn without_die_with_me_jobs_survive_a_kill_and_restore_restores_their_affinity()
 }
 
 #[test]
-fn with_die_with_me_no_process_of_a_job_survives_a_kill() {
-    let run = Run::start(FAMILY, &["--die-with-me", "--quiet"], "exec \"$@\"");
+fn with_kill_on_exit_no_process_of_a_job_survives_a_kill() {
+    let run = Run::start(FAMILY, &["--kill-on-exit", "--quiet"], "exec \"$@\"");
     let pids = run.lines("a.out", 2);
     signal(run.child.id(), Signal::KILL);
     run.end();

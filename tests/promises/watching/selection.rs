@@ -394,7 +394,7 @@ fn check_group(group: &TestCgroup, args: &[&str]) {
     group.take(inside.pid());
     let mut watch = Watch::new(args);
     watch.wait_until_managed(&[&inside], &[&outside]);
-    assert_eq!(watch.status()["discovery"], "groups");
+    assert_eq!(watch.status()["discovery"], "cgroups");
     group.take(outside.pid());
     watch.wait_until_managed(&[&inside, &outside], &[]);
     std::fs::write(group.top.join("cgroup.procs"), inside.pid().to_string())

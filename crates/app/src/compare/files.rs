@@ -32,7 +32,10 @@ pub(super) fn folder(out: Option<&Path>, workloads: &[String]) -> anyhow::Result
             made => return made.with_context(|| message(&path)).map(|()| path),
         }
     }
-    bail!("{} holds {N_FOLDERS_MAX} of {name}: choose a folder with --out", below.display())
+    bail!(
+        "{} already contains {N_FOLDERS_MAX} comparisons of {name}; set another folder with --out",
+        below.display()
+    )
 }
 
 /// Checks before the runs that a file can be written, as far as possible without writing it.

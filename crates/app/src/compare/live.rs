@@ -14,7 +14,7 @@ use engine::{Sink, TurnRecord};
 use lab::compare::{Column, Completion, MetricsRecorder, RunMetrics, RunStore, Variant};
 use linux::cgroup::CgroupMode;
 use program::{Ending, Job, MemoryPolicy, Workload};
-use report::RunStatusWord;
+use report::RunStatusName;
 use topology::Machine;
 
 use super::progress::Progress;
@@ -40,7 +40,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     }
     for column in &plan.columns {
         let policy = policy::build(&column.spec, 0).or_usage_error()?;
-        crate::signals::check_readable(&signals, &*policy, &machine).or_usage_error()?;
+        crate::tier_override::check_readable(&signals, &*policy, &machine).or_usage_error()?;
     }
     let checked = Checked { plan, machine, workloads, notes, options: options(args) };
     let (folder, store) = open(args, &checked)?;
@@ -159,7 +159,7 @@ impl Series<'_> {
             journal_part: JOURNAL_PART,
             grace: run::GRACE,
             fail_fast: false,
-            die_with_me: false,
+            kill_on_exit: false,
             time_limit: self.args.time_limit,
             memory: &self.args.memory,
             signals: &self.args.signals,
@@ -172,8 +172,8 @@ impl Series<'_> {
         crate::report::write_files(&report, &folder.file(""))?;
         let was_limited = self.args.time_limit.is_some_and(|limit| limit.0 <= report.run.wall_ns);
         match (report.run.status, ended) {
-            (Some(RunStatusWord::Interrupted), _) if !was_limited => return Ok(None),
-            (Some(RunStatusWord::Interrupted), _) => metrics.status = Completion::Stopped,
+            (Some(RunStatusName::Interrupted), _) if !was_limited => return Ok(None),
+            (Some(RunStatusName::Interrupted), _) => metrics.status = Completion::Stopped,
             (_, Err(CommandError::Failed(error))) => return Err(CommandError::Failed(error)),
             _ => {}
         }

@@ -26,37 +26,37 @@ use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::run::{MemoryArgs, SimArgs};
-use crate::signals::SignalArgs;
+use crate::tier_override::SignalArgs;
 use crate::{input, profiles};
 
 /// Compare policies on workloads with the same seeds, and report which policy is faster
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Workload files: .toml, or the classic form (one job per line)
+    /// Run these workloads: .toml files, or the classic format (one job per line)
     #[arg(value_name = "WORKLOAD", required = true)]
     workloads: Vec<PathBuf>,
-    /// Policies, separated by commas: `linux,dfs[cooldown=4,domains=llc]`; may be given several times. An @
-    /// adds settings of the machine, separated by +: `linux@interleave`, first-touch, numa-balancing,
+    /// Compare these policies, separated by commas: `linux,dfs[cooldown=4,domains=llc]`; may be repeated. @ adds
+    /// settings of the machine, separated by +: `linux@interleave`, first-touch, numa-balancing,
     /// no-numa-balancing. With --host sim also `oracle`, the best result of a search for each run
     #[arg(long, short, alias = "policy", value_name = "LIST", default_value = "linux,dfs")]
     policies: Vec<String>,
-    /// Policy that the others are compared with [default: linux if it is one of them, otherwise the first]
+    /// Compare the other policies with this one [default: linux if it is one of them, otherwise the first]
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
-    /// Number of seeds, or a list of seeds: 20, 1-20, 3,7,11
+    /// Set the number of seeds, or list them: 20, 1-20, 3,7,11
     #[arg(long, value_name = "N|LIST", default_value = "10", allow_hyphen_values = true)]
     seeds: String,
-    /// Host on which the programs run
+    /// Run the programs on this host
     #[arg(long, value_enum, default_value_t = HostKind::Sim)]
     host: HostKind,
-    /// Number of parallel runs, with --host sim [default: one for each CPU]
+    /// Set the number of parallel runs, with --host sim [default: one for each CPU]
     #[arg(long, short, value_name = "N", value_parser = input::whole::<u16>(1..=1024), allow_hyphen_values = true)]
     jobs: Option<u16>,
-    /// Folder of the runs and the reports; the same command with the same folder resumes an interrupted
+    /// Write the runs and the reports to this folder; the same command with the same folder resumes an interrupted
     /// comparison [default: evenkeel-comparisons/NAME-1]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Folder of profiles, searched before the default folders; may be given several times
+    /// Search this folder for profiles before all others; may be repeated
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
     /// Stop a run after this time; it is excluded from all metrics
@@ -68,10 +68,10 @@ pub struct Args {
     signals: SignalArgs,
     #[command(flatten)]
     sim: SimArgs,
-    /// Single runs that get a report with their timeline; with --host live every run has one
+    /// Write a report with a timeline for these runs; with --host live every run has one
     #[arg(long, value_enum, default_value_t = Timelines::Median)]
     timelines: Timelines,
-    /// With --host live: run every job alone first, to report slowdowns
+    /// Run every job alone first, to report slowdowns (with --host live)
     #[arg(long)]
     solo: bool,
     /// Also write a row for every job of every run to this CSV file
@@ -224,10 +224,8 @@ fn publish(
     let written = files::write(&comparison, folder, (args.csv.as_deref(), args.parquet.as_deref()));
     show(args, &comparison, folder, written.is_ok())?;
     written?;
-    let all_well = comparison
-        .runs
-        .iter()
-        .all(|run| run.status == report::comparison::CompletionWord::Finished);
+    let all_well =
+        comparison.runs.iter().all(|run| run.status == report::comparison::RunCompletion::Finished);
     if outputs.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
 }
 

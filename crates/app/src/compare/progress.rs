@@ -1,7 +1,7 @@
 //! Progress of a comparison, and an estimate of the remaining time.
 //!
 //! ```text
-//!   ━━━━━━━━━━━━━━━━──────────────   1240 of 2400 runs   41.2 a second   28 s left
+//!   ━━━━━━━━━━━━━━━━──────────────   1240 of 2400 runs   41.2 a second   28 s remaining
 //! ```
 //!
 //! On a terminal one line is redrawn a few times a second. Otherwise a line is printed for every tenth of the runs, at
@@ -37,7 +37,7 @@ impl Progress {
     pub fn new(quiet: bool, n_runs: usize, n_done: usize) -> Self {
         let mode = Mode::fitting(quiet);
         if n_done != 0 && mode != Mode::Quiet {
-            eprintln!("evenkeel: {n_done} of {n_runs} runs were done before");
+            eprintln!("evenkeel: resuming: {n_done} of {n_runs} runs are complete");
         }
         let begun = Instant::now();
         let tenths = 10 * n_done / n_runs.max(1);
@@ -108,7 +108,7 @@ fn words(n_done: usize, n_runs: usize, n_now: usize, elapsed: Duration) -> Strin
     let left_s = each * (n_runs - n_done) as f64;
     // Whole seconds: the estimate is not more precise.
     let left = duration(left_s.ceil() as u64 * 1_000_000_000).replace(".00", "");
-    format!("{done}   {pace}   about {left} left")
+    format!("{done}   {pace}   about {left} remaining")
 }
 
 #[cfg(test)]
@@ -121,11 +121,11 @@ mod tests {
         assert_eq!(words(0, 10, 0, second(3)), "0 of 10 runs");
         assert_eq!(
             words(60, 100, 10, second(5)),
-            "60 of 100 runs   2.0 a second   about 20 s left"
+            "60 of 100 runs   2.0 a second   about 20 s remaining"
         );
         assert_eq!(
             words(3, 10, 2, second(60)),
-            "3 of 10 runs   30.0 s each   about 3 min 30 s left"
+            "3 of 10 runs   30.0 s each   about 3 min 30 s remaining"
         );
         assert_eq!(words(10, 10, 10, second(1)), "10 of 10 runs   10.0 a second");
     }

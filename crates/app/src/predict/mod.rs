@@ -29,14 +29,14 @@ use base::suggest::nearest;
 /// Predict slowdowns of programs that share an LLC domain
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Machine file, as evenkeel machine --toml writes it, with the bandwidth of its memory
+    /// Read this machine file, as evenkeel machine --toml writes it, with the bandwidth of its memory
     #[arg(long, value_name = "FILE")]
     machine: PathBuf,
-    /// Files of programs alone, separated by commas: profiles (.toml), or tables with the columns of
+    /// Read these files of programs alone, separated by commas: profiles (.toml), or tables with the columns of
     /// workloads/data/corun/solo.csv
     #[arg(long, value_name = "FILE", value_delimiter = ',', required = true)]
     programs: Vec<PathBuf>,
-    /// Programs that run, each on its own core; a name may occur several times
+    /// Run these programs, each on its own core; a name may occur several times
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Also find the best placement on N LLC domains

@@ -35,7 +35,7 @@ use output::{ProfileOutput, RunNotes};
 /// Measure a program alone and write its profile
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Program and arguments to measure, after two dashes
+    /// Measure this program with these arguments, after two dashes
     #[arg(last = true, required_unless_present = "list", value_name = "CMD")]
     command: Vec<OsString>,
     /// Print the names of the shipped profiles, which a job selects with its key profile; runs nothing
@@ -150,7 +150,7 @@ fn measure_with_cache_model(
         measure_whole_run(&valgrind, target, limit, &mut stop, &mut whole, &mut notes)?;
     }
     let (name, n) = (&target.name, args.windows);
-    progress(args, &format!("tracing {name} until {n} windows are complete or time is up"));
+    progress(args, &format!("tracing {name} until {n} windows are complete or --limit is reached"));
     let options = trace_options(args, &whole, until);
     let traced = valgrind::trace(&valgrind, target, &options, &mut stop)?;
     drop(stop);
@@ -259,7 +259,7 @@ fn measure_with_counters(
     let machine = MachineParameters::read(Path::new("/"), None, None, None);
     let mut stop = StopSignals::block()?;
     let until = Instant::now() + Duration::from(args.limit);
-    progress(args, &format!("counting {} until it exits or time is up", target.name));
+    progress(args, &format!("counting {} until it exits or --limit is reached", target.name));
     let (totals, run) = counters::run(target, chosen, until, &mut stop)?;
     drop(stop);
     let mut notes = RunNotes { assumed: machine.assumed.clone(), ..RunNotes::default() };

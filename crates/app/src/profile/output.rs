@@ -38,8 +38,12 @@ impl RunNotes {
     pub(super) fn add_counted(&mut self, run: &ProgramRun) {
         match run.stop_cause {
             StopCause::Exited => self.exit = Some(run.reaped.status),
-            StopCause::TimeUp => self.push("time was up: the program was ended".to_owned()),
-            StopCause::Interrupted => self.push("interrupted: the program was ended".to_owned()),
+            StopCause::TimeUp => {
+                self.push("--limit reached: the program was terminated".to_owned())
+            }
+            StopCause::Interrupted => {
+                self.push("interrupted: the program was terminated".to_owned())
+            }
             StopCause::LogComplete => {}
         }
     }
@@ -60,10 +64,10 @@ impl RunNotes {
         let planned = traced.meter.plan().n_windows;
         match traced.run.stop_cause {
             StopCause::TimeUp => self.push(format!(
-                "time was up after {n_windows} of {planned} windows: the traced program was ended"
+                "--limit reached after {n_windows} of {planned} windows: the traced program was terminated"
             )),
             StopCause::Interrupted => self.push(format!(
-                "interrupted after {n_windows} of {planned} windows: the traced program was ended"
+                "interrupted after {n_windows} of {planned} windows: the traced program was terminated"
             )),
             StopCause::Exited | StopCause::LogComplete => {}
         }
@@ -248,7 +252,7 @@ impl ProfileOutput<'_> {
         let value = json!({
             "name": profile.name,
             "build_id": profile.build_id,
-            "made_by": profile.made_by,
+            "tool": profile.tool,
             "command": profile.command,
             "exit": self.notes.exit.map(exit_text),
             "cpu_time_ns": profile.cpu_time.map(|time| time.0),

@@ -16,7 +16,7 @@ use journal::{
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
-use crate::signals::SignalArgs;
+use crate::tier_override::SignalArgs;
 
 /// Replay a journal or a stream with a policy and print the decisions
 ///
@@ -151,9 +151,9 @@ fn print(
             "policy": spec,
             "n_turns": replayed.n_turns,
             "n_turns_same": replayed.n_same,
-            "n_turns_same_for_other_reasons": replayed.n_other_reasons,
-            "first_turn_different": replayed.first_difference,
-            "started_late": replayed.lacks_first_parts,
+            "n_turns_other_reasons": replayed.n_other_reasons,
+            "first_different_turn": replayed.first_difference,
+            "lacks_first_parts": replayed.lacks_first_parts,
         });
         return Ok(writeln!(out, "{result:#}")?);
     }
@@ -165,7 +165,8 @@ fn print(
     if replayed.lacks_first_parts {
         writeln!(
             out,
-            "the first parts of the journal are deleted: the policy started without history"
+            "the first parts of the journal are deleted: the state of the policy at the start of the replay is empty, \
+             unlike in the recorded run"
         )?;
     }
     writeln!(out, "{}", compared(&replayed))?;

@@ -15,9 +15,9 @@ use topology::Machine;
 
 use super::{Args, GRACE, LiveInput, MemoryArgs, RunFolder};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
-use crate::signals::SignalArgs;
 use crate::state::RunState;
 use crate::status::unix_seconds;
+use crate::tier_override::SignalArgs;
 use crate::view::{Mode, View};
 
 /// Result of a run: its report in any case, and the result of the command.
@@ -81,7 +81,7 @@ pub(crate) struct RunOptions<'a> {
     pub journal_part: Bytes,
     pub grace: Nanos,
     pub fail_fast: bool,
-    pub die_with_me: bool,
+    pub kill_on_exit: bool,
     pub time_limit: Option<Nanos>,
     pub memory: &'a MemoryArgs,
     pub signals: &'a SignalArgs,
@@ -98,7 +98,7 @@ impl<'a> From<&'a Args> for RunOptions<'a> {
             journal_part: args.journal_part,
             grace: args.grace.unwrap_or(GRACE),
             fail_fast: args.fail_fast,
-            die_with_me: args.die_with_me,
+            kill_on_exit: args.kill_on_exit,
             time_limit: args.time_limit,
             memory: &args.memory,
             signals: &args.signals,
@@ -218,7 +218,7 @@ fn options(args: &RunOptions<'_>, policy: &dyn Policy, folder: &RunFolder) -> La
         wake: policy.wake(),
         grace: args.grace,
         fail_fast: args.fail_fast,
-        die_with_me: args.die_with_me,
+        kill_on_exit: args.kill_on_exit,
         output_dir: folder.file("jobs"),
         time_limit: args.time_limit,
         memory: args.memory.options(),
@@ -234,7 +234,7 @@ fn journal_options(args: &RunOptions<'_>) -> BTreeMap<String, String> {
     if let Some(limit) = args.time_limit {
         options.insert("time-limit".to_owned(), limit.to_string());
     }
-    for (name, on) in [("fail-fast", args.fail_fast), ("die-with-me", args.die_with_me)] {
+    for (name, on) in [("fail-fast", args.fail_fast), ("kill-on-exit", args.kill_on_exit)] {
         if on {
             options.insert(name.to_owned(), "yes".to_owned());
         }

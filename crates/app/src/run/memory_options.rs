@@ -16,10 +16,10 @@ pub struct MemoryArgs {
     memory_by_node: MemoryByNode,
     /// Limit the page migration rate of all programs, per second
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = input::nonzero_size, allow_hyphen_values = true)]
-    move_pace: Bytes,
+    page_migration_rate: Bytes,
     /// Limit the page migration of one program, per minute
     #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = input::nonzero_size, allow_hyphen_values = true)]
-    move_budget: Bytes,
+    page_migration_budget: Bytes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -37,28 +37,32 @@ impl MemoryArgs {
             MemoryByNode::On => MemorySampling::On,
             MemoryByNode::Off => MemorySampling::Off,
         };
-        MemoryOptions { sampling, moves_per_second: self.move_pace, ..MemoryOptions::default() }
+        MemoryOptions {
+            sampling,
+            moves_per_second: self.page_migration_rate,
+            ..MemoryOptions::default()
+        }
     }
 
     /// Limits for the guard.
     pub fn limits(&self) -> MoveLimits {
-        limits(self.move_pace, self.move_budget)
+        limits(self.page_migration_rate, self.page_migration_budget)
     }
 
     /// Journal options that differ from the defaults, so that a replay uses the same limits.
     pub fn journal_options(&self) -> impl Iterator<Item = (String, String)> {
         let default = MoveLimits::default();
-        let pace = (self.move_pace, default.per_second, PACE);
-        let budget = (self.move_budget, default.per_process_minute, BUDGET);
+        let rate = (self.page_migration_rate, default.per_second, RATE);
+        let budget = (self.page_migration_budget, default.per_process_minute, BUDGET);
         let other = |(size, default, name): (Bytes, Bytes, &str)| {
             (size != default).then(|| (name.to_owned(), size.0.to_string()))
         };
-        [pace, budget].into_iter().filter_map(other)
+        [rate, budget].into_iter().filter_map(other)
     }
 }
 
-const PACE: &str = "move-pace-bytes";
-const BUDGET: &str = "move-budget-bytes";
+const RATE: &str = "page-migration-rate-bytes";
+const BUDGET: &str = "page-migration-budget-bytes";
 
 /// The limits of a recorded run.
 pub fn limits_of(options: &BTreeMap<String, String>) -> MoveLimits {
@@ -67,7 +71,7 @@ pub fn limits_of(options: &BTreeMap<String, String>) -> MoveLimits {
         let recorded = options.get(name).and_then(|text| text.parse().ok());
         recorded.map_or(default, Bytes)
     };
-    limits(size(PACE, default.per_second), size(BUDGET, default.per_process_minute))
+    limits(size(RATE, default.per_second), size(BUDGET, default.per_process_minute))
 }
 
 fn limits(per_second: Bytes, per_process_minute: Bytes) -> MoveLimits {

@@ -24,7 +24,7 @@ use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::report::write_files;
-use crate::signals::SignalArgs;
+use crate::tier_override::SignalArgs;
 use crate::{input, profiles};
 pub(crate) use folder::RunFolder;
 pub(crate) use live::{RunOptions, RunResult, own_use, run as run_live, run_status};
@@ -65,9 +65,9 @@ pub struct Args {
     /// Stop all jobs after this time (default: no limit)
     #[arg(long, value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     time_limit: Option<Nanos>,
-    /// Kill the jobs when evenkeel ends, even by SIGKILL
+    /// Kill the jobs when evenkeel exits, also if it is killed by SIGKILL
     #[arg(long)]
-    die_with_me: bool,
+    kill_on_exit: bool,
     #[command(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
@@ -98,7 +98,7 @@ impl Args {
     fn live_only_option(&self) -> Option<&'static str> {
         let given = [
             ("--grace", self.grace.is_some()),
-            ("--die-with-me", self.die_with_me),
+            ("--kill-on-exit", self.kill_on_exit),
             ("--counters", self.counters != CountersArg::Auto),
             ("--cgroups", self.cgroups != CgroupsArg::Auto),
         ];
@@ -208,7 +208,7 @@ impl LiveInput {
         let machine = linux::topology::read(Path::new("/"))?;
         check_here(&workload, &machine, args.cgroups.into())?;
         let signals = args.signals.overrides().or_usage_error()?;
-        crate::signals::check_readable(&signals, &*policy, &machine).or_usage_error()?;
+        crate::tier_override::check_readable(&signals, &*policy, &machine).or_usage_error()?;
         if !args.quiet {
             notes.iter().for_each(|text| eprintln!("evenkeel: {text}"));
         }

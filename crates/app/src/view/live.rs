@@ -9,7 +9,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
-use report::PlaceNames;
+use report::DomainNames;
 use report::format::{rate, seconds};
 use sched::{Cause, JobEvent, OutcomeResult};
 
@@ -77,7 +77,7 @@ impl LiveView {
         &mut self,
         record: &TurnRecord<'_>,
         events: Vec<ProgressEvent>,
-        places: &PlaceNames,
+        domain_names: &DomainNames,
     ) {
         self.at = record.turn.at;
         self.draw_now |= record.turn.causes.contains(&Cause::Stopping);
@@ -89,7 +89,7 @@ impl LiveView {
             }
         }
         if let Some(loads) = record.loads {
-            self.domains = domains(loads, places, self.at.saturating_sub(self.last_interval));
+            self.domains = domains(loads, domain_names, self.at.saturating_sub(self.last_interval));
             self.last_interval = self.at;
         }
         self.events.extend(events);
@@ -201,10 +201,10 @@ impl JobCounts {
     }
 }
 
-fn domains(loads: &LoadSample, places: &PlaceNames, interval: Nanos) -> Vec<DomainLoad> {
+fn domains(loads: &LoadSample, domain_names: &DomainNames, interval: Nanos) -> Vec<DomainLoad> {
     let secs = interval.as_secs_f64();
     let of = |(idx, number): (usize, &u32)| {
-        let known = places.domains().and_then(|all| {
+        let known = domain_names.domains().and_then(|all| {
             all.iter().find(|(_, domain)| domain.number == *number).map(|(_, domain)| domain)
         });
         let cpu = loads.cpu_time.get(idx).copied().unwrap_or_default();
@@ -257,7 +257,7 @@ fn event_line(event: &ProgressEvent) -> Line<'_> {
     let job = if event.job.is_empty() { String::new() } else { format!("{}  ", event.job) };
     Line::from(vec![
         Span::styled(format!("{:>9} s  ", seconds(event.at.0)), dim()),
-        Span::styled(format!("{:<5}  ", event.kind), style.add_modifier(Modifier::BOLD)),
+        Span::styled(format!("{:<9}  ", event.kind), style.add_modifier(Modifier::BOLD)),
         Span::styled(job, style),
         Span::styled(event.text.as_str(), if event.is_bad { style } else { dim() }),
     ])

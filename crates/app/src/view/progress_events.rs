@@ -3,7 +3,7 @@
 use base::{CpuSet, Nanos};
 use engine::TurnRecord;
 use journal::{Header, JobChange, JobHistory, JobRecord};
-use report::PlaceNames;
+use report::DomainNames;
 use report::format::seconds;
 use report::phrases::{
     action_phrase, completed_page_move_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
@@ -16,8 +16,8 @@ use topology::{DomainChoice, Domains, Level, Machine};
 pub struct ProgressEvent {
     /// Time since the start of the run.
     pub at: Nanos,
-    /// `start`, `move`, `keep` (no change needed), `end`, `fail`, `no` (rejected), `free`, `alone`, `note`, `watch` and `left`
-    /// (a process becomes managed or unmanaged), `would` (not performed).
+    /// `start`, `move`, `pages`, `unchanged`, `released`, `end`, `failed`, `rejected`, `dry-run` (not performed), `note`,
+    /// `attached` and `detached` (processes of a watch), `unmanaged`.
     pub kind: &'static str,
     /// Whether it is an error.
     pub is_bad: bool,
@@ -28,10 +28,10 @@ pub struct ProgressEvent {
 }
 
 impl ProgressEvent {
-    /// `   12.250 s  move   hog.2  core 0 -> core 1  because …`.
+    /// `   12.250 s  move       hog.2  core 0 -> core 1  because …`.
     pub fn line(&self) -> String {
         let job = if self.job.is_empty() { String::new() } else { format!("{}  ", self.job) };
-        format!("{:>9} s  {:<5}  {job}{}", seconds(self.at.0), self.kind, self.text)
+        format!("{:>9} s  {:<9}  {job}{}", seconds(self.at.0), self.kind, self.text)
     }
 }
 
@@ -42,7 +42,7 @@ pub struct ProgressReporter {
     machine: Machine,
     level: Option<Level>,
     usable: CpuSet,
-    places: PlaceNames,
+    domain_names: DomainNames,
     history: JobHistory,
 }
 
@@ -53,7 +53,7 @@ impl ProgressReporter {
         let auto = Domains::of(machine, DomainChoice::Auto, machine.allowed()).level();
         ProgressReporter {
             names: header.jobs.iter().map(|job| job.name.clone()).collect(),
-            places: PlaceNames::new(machine, Some(auto), machine.allowed()),
+            domain_names: DomainNames::new(machine, Some(auto), machine.allowed()),
             machine: machine.clone(),
             level: Some(auto),
             usable: machine.allowed().clone(),
@@ -62,13 +62,13 @@ impl ProgressReporter {
     }
 
     /// Names of domains.
-    pub fn places(&self) -> &PlaceNames {
-        &self.places
+    pub fn domain_names(&self) -> &DomainNames {
+        &self.domain_names
     }
 
     /// The events of a turn.
     pub fn events(&mut self, record: &TurnRecord<'_>) -> Vec<ProgressEvent> {
-        self.update_places(record);
+        self.update_domain_names(record);
         self.update_names(record);
         let at = record.turn.at;
         let mut all = Vec::new();
@@ -83,14 +83,14 @@ impl ProgressReporter {
         all
     }
 
-    fn update_places(&mut self, record: &TurnRecord<'_>) {
+    fn update_domain_names(&mut self, record: &TurnRecord<'_>) {
         let level = record.current_load_basis().map(|basis| basis.level);
         let is_new = level.is_some_and(|level| self.level != Some(level));
         if is_new || record.sample.usable_cpus.as_ref().is_some_and(|usable| *usable != self.usable)
         {
             self.level = level.or(self.level);
             self.usable = record.sample.usable_cpus.as_ref().unwrap_or(&self.usable).clone();
-            self.places = PlaceNames::new(&self.machine, self.level, &self.usable);
+            self.domain_names = DomainNames::new(&self.machine, self.level, &self.usable);
         }
     }
 
@@ -106,39 +106,37 @@ impl ProgressReporter {
 
     fn job_event(&self, at: Nanos, record: &JobRecord<'_>) -> Option<ProgressEvent> {
         let job = self.job(record.target);
-        let place = |cpus: &CpuSet| self.places.place(cpus);
+        let place = |cpus: &CpuSet| self.domain_names.label(cpus);
         let because = because(record.request);
         let (kind, text) = match &record.change {
             JobChange::Ended(end) => {
-                (if has_failed(end) { "fail" } else { "end" }, exit_phrase(end))
+                (if has_failed(end) { "failed" } else { "end" }, exit_phrase(end))
             }
             JobChange::Unmanaged(why) => {
-                ("alone", format!("unmanaged from now on: {}", unmanaged_phrase(why)))
+                ("unmanaged", format!("no longer placed: {}", unmanaged_phrase(why)))
             }
             JobChange::Attached(job) => {
                 let class = job.class.map_or(String::new(), |c| format!(", class {}", c.number()));
-                ("watch", format!("busy, managed from now on{class}"))
+                ("attached", format!("busy, managed from now on{class}"))
             }
-            JobChange::Detached(why, _) => ("left", detached_phrase(*why).to_owned()),
+            JobChange::Detached(why, _) => ("detached", detached_phrase(*why).to_owned()),
             JobChange::Rejected(action, RejectCause::DryRun, _) => {
-                ("would", format!("{}{because}", self.action_text(action)))
+                ("dry-run", format!("{}{because}", self.action_text(action)))
             }
             JobChange::Started(None) => ("start", "on any CPU".to_owned()),
             JobChange::Started(Some(cpus)) => ("start", format!("on {}{because}", place(cpus))),
             JobChange::StartFailed(why, detail) => {
-                ("fail", format!("start failed: {}", detail_or_cause(detail, why.name())))
+                ("failed", format!("start failed: {}", detail_or_cause(detail, why.name())))
             }
             JobChange::Moved { from, to, .. } => {
                 let from = from.as_ref().map_or("anywhere".to_owned(), place);
                 ("move", format!("{from} -> {}{because}", place(to)))
             }
-            JobChange::Unchanged(cpus) => {
-                ("keep", format!("no change, already on {}", place(cpus)))
-            }
-            JobChange::Released { .. } => ("free", "original CPUs restored".to_owned()),
+            JobChange::Unchanged(cpus) => ("unchanged", format!("already on {}", place(cpus))),
+            JobChange::Released { .. } => ("released", "original CPUs restored".to_owned()),
             JobChange::Rejected(action, why, detail) => {
                 let why = detail_or_cause(detail, why.name());
-                ("no", format!("{}: failed, {why}", self.action_text(action)))
+                ("rejected", format!("{}: failed, {why}", self.action_text(action)))
             }
             JobChange::PageMoveStarted(action) => {
                 ("pages", format!("{} started{because}", self.action_text(action)))
@@ -150,14 +148,14 @@ impl ProgressReporter {
     }
 
     fn action_text(&self, action: &Action) -> String {
-        action_phrase(action, |cpus: &CpuSet| self.places.place(cpus))
+        action_phrase(action, |cpus: &CpuSet| self.domain_names.label(cpus))
     }
 
     fn rejected(&self, at: Nanos, rejection: &Rejection) -> ProgressEvent {
         let what = self.action_text(&rejection.request.action);
         let cause = detail_or_cause(&rejection.detail, rejection.cause.name());
         let text = format!("{what}: rejected, {cause}");
-        one(at, "no", self.job(rejection.request.target), text)
+        one(at, "rejected", self.job(rejection.request.target), text)
     }
 
     fn job(&self, target: Target) -> String {
@@ -171,7 +169,7 @@ impl ProgressReporter {
 }
 
 fn one(at: Nanos, kind: &'static str, job: String, text: String) -> ProgressEvent {
-    let is_bad = matches!(kind, "fail" | "no");
+    let is_bad = matches!(kind, "failed" | "rejected");
     ProgressEvent { at, kind, is_bad, job: printable(&job), text: printable(&text) }
 }
 

@@ -162,7 +162,7 @@ fn check_frame(size: (u16, u16), expected: Expect) {
     let mut live = LiveView::new(names().len(), "dfs[cooldown=4]");
     for turn in run() {
         let events = reporter.events(&turn.record());
-        live.record(&turn.record(), events, reporter.places());
+        live.record(&turn.record(), events, reporter.domain_names());
     }
     expected.assert_eq(&text(&live.frame(size)));
 }
@@ -176,11 +176,11 @@ fn a_frame_has_jobs_loads_and_the_last_events() {
             jobs       ━━━━━━━━━━━━━━━━━────────────  1 waiting  1 running  1 done  2 failed
             core 0     █████████████████████████████████████████████   361 k/s     0.8 CPUs
             core 1                                                         0/s     0.0 CPUs
-                0.750 s  move   hog  core 0 -> core 1  because core 1 was next in round-robi
-                1.000 s  alone  hog  unmanaged from now on: another program bound it to cpu
-                1.000 s  note   no descriptors left: counters are off
-                1.250 s  end    hog  exited with status 0 after 1.500 s
-                1.250 s  start  ?[31mred?  on core 1  because core 0 was next in round-robin
+                0.750 s  move       hog  core 0 -> core 1  because core 1 was next in round-
+                1.000 s  unmanaged  hog  no longer placed: another program bound it to cpu 0
+                1.000 s  note       no descriptors left: counters are off
+                1.250 s  end        hog  exited with status 0 after 1.500 s
+                1.250 s  start      ?[31mred?  on core 1  because core 0 was next in round-r
         "#]],
     );
 }
@@ -194,7 +194,7 @@ fn a_narrow_terminal_truncates_lines_and_a_low_one_omits_events() {
             jobs         1 waiting  1 running  1 don
             core 0     █████   361 k/s     0.8 CPUs
             core 1                 0/s     0.0 CPUs
-                0.750 s  move   hog  core 0 -> core
+                0.750 s  move       hog  core 0 -> c
         "#]],
     );
 }
@@ -205,7 +205,7 @@ fn every_terminal_size_has_a_frame() {
     live.record(
         &TurnBuilder::at(250).loads(&[1; 20], &[1; 20]).record(),
         Vec::new(),
-        ProgressReporter::new(&header(Vec::new())).places(),
+        ProgressReporter::new(&header(Vec::new())).domain_names(),
     );
     for width in 0..200 {
         for height in 0..12 {
@@ -223,22 +223,22 @@ fn lines_are_complete_and_control_characters_in_names_are_replaced() {
     let lines: String =
         events.iter().map(|event| event.line().trim_start().to_owned() + "\n").collect();
     expect![[r#"
-        0.000 s  start  hog  on core 0  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
-        0.000 s  start  a job with a rather long name  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
-        0.750 s  fail   a job with a rather long name  killed by signal 11 after 1.500 s
-        0.750 s  fail   none  start failed: no such file: /bin/none
-        0.750 s  move   hog  core 0 -> core 1  because core 1 was next in round-robin order; cpu 1 had the fewest jobs there
-        1.000 s  alone  hog  unmanaged from now on: another program bound it to cpu 0
-        1.000 s  note   no descriptors left: counters are off
-        1.250 s  end    hog  exited with status 0 after 1.500 s
-        1.250 s  start  ?[31mred?  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
+        0.000 s  start      hog  on core 0  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
+        0.000 s  start      a job with a rather long name  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
+        0.750 s  failed     a job with a rather long name  killed by signal 11 after 1.500 s
+        0.750 s  failed     none  start failed: no such file: /bin/none
+        0.750 s  move       hog  core 0 -> core 1  because core 1 was next in round-robin order; cpu 1 had the fewest jobs there
+        1.000 s  unmanaged  hog  no longer placed: another program bound it to cpu 0
+        1.000 s  note       no descriptors left: counters are off
+        1.250 s  end        hog  exited with status 0 after 1.500 s
+        1.250 s  start      ?[31mred?  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
     "#]].assert_eq(&lines);
 }
 
 #[test]
 fn frames_are_at_least_250_ms_apart_unless_the_run_is_stopping() {
     let mut live = LiveView::new(0, "dfs");
-    let places = ProgressReporter::new(&header(Vec::new()));
+    let domain_names = ProgressReporter::new(&header(Vec::new()));
     let mut drawn = Vec::new();
     for (millis, cause) in [
         (0, Cause::Ended),
@@ -250,7 +250,7 @@ fn frames_are_at_least_250_ms_apart_unless_the_run_is_stopping() {
     ] {
         let mut turn = TurnBuilder::at(millis);
         turn.turn.causes = vec![cause];
-        live.record(&turn.record(), Vec::new(), places.places());
+        live.record(&turn.record(), Vec::new(), domain_names.domain_names());
         if live.is_time_to_draw() {
             drawn.push(millis);
         }

@@ -26,8 +26,8 @@ use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 use crate::restore::warn_if_kept;
 use crate::run::{CountersArg, MemoryArgs};
-use crate::signals::{SignalArgs, check_readable};
 use crate::status::unix_seconds;
+use crate::tier_override::{SignalArgs, check_readable};
 use crate::view::{Mode, View};
 use select::SelectedProcesses;
 use state::StateSink;
@@ -74,11 +74,11 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
     counters: CountersArg,
     /// Perform the actions (default: only report them)
-    #[arg(long, conflicts_with = "dry")]
+    #[arg(long, conflicts_with = "dry_run")]
     act: bool,
-    /// Only report actions; the default
+    /// Report actions without performing them; the default
     #[arg(long)]
-    dry: bool,
+    dry_run: bool,
     /// Use this policy, with parameters in brackets; its interval is the sampling interval of busy processes
     #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "dfs[interval=1s]")]
     policy: String,

@@ -9,7 +9,7 @@ use base::JobId;
 use engine::TurnRecord;
 use host_live::{ExclusionReason, ManagedProcess, WatchStatus};
 use journal::Header;
-use report::status::{BenefitWord, ExcludedRow, KindWord, ManagedRow};
+use report::status::{CommandKind, ExcludedRow, ManagedRow, MeasuredBenefit};
 use sched::{Action, JobEvent, Reason, Target};
 
 use super::Args;
@@ -24,7 +24,8 @@ pub(super) struct StateSink {
 
 impl StateSink {
     pub(super) fn new(header: &Header, args: &Args, status: Rc<RefCell<WatchStatus>>) -> Self {
-        let writer = StateWriter::new(header, KindWord::Watch, args.act, args.journal.as_deref());
+        let writer =
+            StateWriter::new(header, CommandKind::Watch, args.act, args.journal.as_deref());
         StateSink { writer, status, reasons: BTreeMap::new() }
     }
 
@@ -46,11 +47,11 @@ impl StateSink {
     fn record_verdict(&mut self, note: &Reason) {
         let is = |code: sched::ReasonCode| note.code == code;
         let benefit = if is(policy::JUDGED_BETTER) {
-            BenefitWord::Improved
+            MeasuredBenefit::Improved
         } else if is(policy::JUDGED_WORSE) || is(policy::JUDGED_NO_BETTER) {
-            BenefitWord::Reverted
+            MeasuredBenefit::Reverted
         } else if is(policy::TRIES_AGAIN) {
-            BenefitWord::Retrying
+            MeasuredBenefit::Retrying
         } else {
             return;
         };

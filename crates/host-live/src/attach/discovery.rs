@@ -3,8 +3,8 @@
 //! | source | condition | cost |
 //! |---|---|---|
 //! | events | the kernel reports every fork, exec and exit (proc connector); needs `CAP_NET_ADMIN` outside of containers | one read per turn |
-//! | groups | only cgroups are selected: `cgroup.procs`, every two seconds | one read per cgroup |
-//! | numbers | otherwise: if the last PID of the kernel (`/proc/loadavg`) has changed, the PIDs since then are read | one read per turn, and two per new PID |
+//! | cgroups | only cgroups are selected: `cgroup.procs`, every two seconds | one read per cgroup |
+//! | pids | otherwise: if the last PID of the kernel (`/proc/loadavg`) has changed, the PIDs since then are read | one read per turn, and two per new PID |
 //!
 //! Processes that all of these can miss are found by a scan of /proc: after lost events, after too many
 //! new PIDs, and every minute (every ten minutes with events).
@@ -75,8 +75,8 @@ impl Discovery {
     pub(super) fn name(&self) -> &'static str {
         match self.source {
             DiscoverySource::Events(_) => "events",
-            DiscoverySource::Cgroups(_) => "groups",
-            DiscoverySource::LastPid { .. } => "numbers",
+            DiscoverySource::Cgroups(_) => "cgroups",
+            DiscoverySource::LastPid { .. } => "pids",
         }
     }
 

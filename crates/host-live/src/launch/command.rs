@@ -77,7 +77,7 @@ impl LaunchContext {
             tool: options.tool.clone().unwrap_or_else(own_executable),
             descriptors: limit.inherited,
             nice: raise_priority(options),
-            dies_with_parent: options.die_with_me,
+            dies_with_parent: options.kill_on_exit,
             env: linux::spawn::environment(&ours),
             search_path: std::env::var_os("PATH").unwrap_or_default(),
         }

@@ -106,7 +106,7 @@ impl LaunchHost {
         std::fs::create_dir_all(&output_dir)
             .map_err(|source| LiveError::OutputDir { path: output_dir.clone(), source })?;
         let context = LaunchContext::new(&workload, &options, output_dir, &limit);
-        let supervisor = match options.die_with_me {
+        let supervisor = match options.kill_on_exit {
             true => Some(Supervisor::start(&context.tool, &context.run)),
             false => None,
         };

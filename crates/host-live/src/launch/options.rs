@@ -19,7 +19,7 @@ pub struct LaunchOptions {
     /// A job that fails stops the run.
     pub fail_fast: bool,
     /// Jobs are killed when evenkeel is killed. Otherwise they keep running.
-    pub die_with_me: bool,
+    pub kill_on_exit: bool,
     /// Directory for the output of jobs, `NAME.out` and `NAME.err`. It is made if it does not exist.
     pub output_dir: PathBuf,
     /// The run is stopped after this time.
@@ -53,7 +53,7 @@ impl Default for LaunchOptions {
             wake: sched::Wake::Poll,
             grace: Nanos::from_secs(5),
             fail_fast: false,
-            die_with_me: false,
+            kill_on_exit: false,
             output_dir: PathBuf::from("."),
             time_limit: None,
             tool: None,

@@ -1,4 +1,4 @@
-//! Kills the jobs when evenkeel itself is killed, with the option `--die-with-me`.
+//! Kills the jobs when evenkeel itself is killed, with the option `--kill-on-exit`.
 //!
 //! With evenkeel the kernel kills the first process of each job (`PR_SET_PDEATHSIG`), but not the children of that
 //! process. A second evenkeel process, the supervisor, therefore reads from a pipe whose only writer is the run. The

@@ -1,84 +1,265 @@
-//! Fields of several lines: ids, sets, counter values, targets and memory policies.
+//! Encoding of values in lines: [`Encoded`], and the macros that define lines.
 
-use base::{Bytes, CpuId, IdSet, JobId, LlcId, Nanos, NodeId, NodeSet, SetId, TaskId};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::{Bytes, CpuId, IdSet, JobId, LlcId, Nanos, NodeId, SetId, TaskId};
 use program::MemoryPolicy;
-use sched::{CounterReading, SignalTier, Target};
+use sched::{
+    CounterReading, DetachCause, PageMoveEnd, ReasonCode, RejectCause, SignalTier, Target,
+};
 use serde::{Deserialize, Serialize};
+use topology::Level;
 
-use crate::LineError;
+use crate::{JobPhase, LineError, RunStatus};
 
 /// A value and its encoding in a line.
-pub(crate) trait Encoded<F> {
+pub(crate) trait Encoded<F>: Sized {
     fn encode(&self) -> F;
-    fn decode(field: F) -> Self;
+
+    /// `codes` are the reason codes of the header. The error of a field is named by [`line_types`].
+    fn decode(field: F, codes: &[ReasonCode]) -> Result<Self, LineError>;
 }
 
-macro_rules! newtype_fields {
-    ($($kind:ident: $field:ty),*) => {
-        $(impl Encoded<$field> for $kind {
+/// Name of a value of an enum.
+pub(crate) type Name = Cow<'static, str>;
+
+/// For `skip_serializing_if`.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+macro_rules! encoded {
+    ($($Type:ty as $field:ty: $encode:expr, $decode:expr;)*) => {
+        $(impl Encoded<$field> for $Type {
             fn encode(&self) -> $field {
-                self.0
+                let encode: fn(&Self) -> $field = $encode;
+                encode(self)
             }
-            fn decode(field: $field) -> Self {
-                $kind(field)
-            }
-        })*
-    };
-}
-
-macro_rules! plain_fields {
-    ($($kind:ty),*) => {
-        $(impl Encoded<$kind> for $kind {
-            fn encode(&self) -> $kind {
-                *self
-            }
-            fn decode(field: $kind) -> Self {
-                field
+            fn decode(field: $field, _: &[ReasonCode]) -> Result<Self, LineError> {
+                let decode: fn($field) -> Self = $decode;
+                Ok(decode(field))
             }
         })*
     };
 }
 
-newtype_fields! { Bytes: u64, Nanos: u64, CpuId: u32, JobId: u32, LlcId: u32, NodeId: u32 }
-plain_fields! { bool, u8, u32, u64 }
+encoded! {
+    bool as bool: Clone::clone, |field| field;
+    u8 as u8: Clone::clone, |field| field;
+    u16 as u16: Clone::clone, |field| field;
+    u32 as u32: Clone::clone, |field| field;
+    i32 as i32: Clone::clone, |field| field;
+    u64 as u64: Clone::clone, |field| field;
+    usize as usize: Clone::clone, |field| field;
+    String as String: Clone::clone, |field| field;
+    JobPhase as JobPhase: Clone::clone, |field| field;
+    Bytes as u64: |bytes| bytes.0, Bytes;
+    Nanos as u64: |time| time.0, Nanos;
+    CpuId as u32: |id| id.0, CpuId;
+    JobId as u32: |id| id.0, JobId;
+    LlcId as u32: |id| id.0, LlcId;
+    NodeId as u32: |id| id.0, NodeId;
+    TaskId as TaskField: |task| (task.tid, task.start_time_ticks),
+        |(tid, start_time_ticks)| TaskId { tid, start_time_ticks };
+    // A path as text. Bytes that are not UTF-8 are replaced; such paths are rare, since paths come from text files.
+    PathBuf as String: |path| path.to_string_lossy().into_owned(), PathBuf::from;
+    Vec<ReasonCode> as BTreeMap<String, String>:
+        |codes| codes.iter().map(|code| (code.name().to_owned(), code.template().to_owned())).collect(),
+        |field| field.into_iter().map(|(name, template)| ReasonCode::recorded(name, template)).collect();
+    CounterReading as ReadingField: ReadingField::new, ReadingField::reading;
+}
+
+macro_rules! encoded_by_name {
+    ($($Type:ty: $name:expr, $expected:literal;)*) => {
+        $(impl Encoded<Name> for $Type {
+            fn encode(&self) -> Name {
+                let name: fn(&Self) -> Name = $name;
+                name(self)
+            }
+            fn decode(field: Name, _: &[ReasonCode]) -> Result<Self, LineError> {
+                let known = <$Type>::ALL.iter().find(|known| Encoded::<Name>::encode(*known) == field);
+                known.copied().ok_or_else(|| LineError::value("", format!("{field:?}"), $expected))
+            }
+        }
+
+        #[cfg(test)]
+        impl crate::tests::Random for $Type {
+            fn random(rng: &mut base::Rng) -> Self {
+                crate::tests::one_of(&<$Type>::ALL, rng)
+            }
+        })*
+    };
+}
+
+encoded_by_name! {
+    SignalTier: |tier| tier.to_string().into(), "a signal tier";
+    Level: |level| level.to_string().into(), "a domain level";
+    RunStatus: |status| status.name().into(), "the status of a run";
+    RejectCause: |cause| cause.name().into(), "a known cause of rejection";
+    DetachCause: |cause| cause.name().into(), "a known cause of detaching";
+    PageMoveEnd: |end| end.name().into(), "a known end of a page migration";
+}
 
 impl<F, T: Encoded<F>> Encoded<Option<F>> for Option<T> {
     fn encode(&self) -> Option<F> {
         self.as_ref().map(T::encode)
     }
-    fn decode(field: Option<F>) -> Self {
-        field.map(T::decode)
+    fn decode(field: Option<F>, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        field.map(|field| T::decode(field, codes)).transpose()
     }
 }
 
-/// Defines the fields of a line that correspond to those of a type, and the conversions. One row per field has
-/// its name and type in the line, and its name in the type.
-macro_rules! fields_of {
-    ($(#[$meta:meta])* $Line:ident for $Type:ty {
-        $($(#[$attribute:meta])* $name:ident: $kind:ty = $field:ident,)*
-    }) => {
-        #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-        $(#[$meta])*
-        pub(crate) struct $Line {
-            $($(#[$attribute])* pub $name: $kind,)*
+impl<F, T: Encoded<F>> Encoded<Vec<F>> for Vec<T> {
+    fn encode(&self) -> Vec<F> {
+        self.iter().map(T::encode).collect()
+    }
+    fn decode(field: Vec<F>, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        field.into_iter().map(|field| T::decode(field, codes)).collect()
+    }
+}
+
+impl<F, G, T: Encoded<F>, U: Encoded<G>> Encoded<(F, G)> for (T, U) {
+    fn encode(&self) -> (F, G) {
+        (self.0.encode(), self.1.encode())
+    }
+    fn decode((one, other): (F, G), codes: &[ReasonCode]) -> Result<Self, LineError> {
+        Ok((T::decode(one, codes)?, U::decode(other, codes)?))
+    }
+}
+
+impl<F, T: Encoded<F>> Encoded<F> for Arc<T> {
+    fn encode(&self) -> F {
+        T::encode(self)
+    }
+    fn decode(field: F, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        T::decode(field, codes).map(Arc::new)
+    }
+}
+
+/// Linux list text.
+impl<T: SetId> Encoded<String> for IdSet<T> {
+    fn encode(&self) -> String {
+        self.to_string()
+    }
+    fn decode(text: String, _: &[ReasonCode]) -> Result<Self, LineError> {
+        text.parse().map_err(|_| LineError::value("", format!("{text:?}"), "a list such as 0-3,8"))
+    }
+}
+
+/// Defines lines and the conversions from and to a type. One row per field: its name and its type in the line, and its
+/// name in the type.
+///
+/// ```text
+///   name: u32 = field,             required
+///   name?: Option<u64> = field,    omitted if it has the default value
+///   flatten name: Fields = field,  its fields are fields of the line
+///   absent field,                  not in the line; read as the default value
+/// ```
+macro_rules! line_types {
+    ($($(#[$meta:meta])* $Line:ident for $Type:ty { $($rows:tt)* })*) => {
+        $($crate::wire::fields::line_types! { @rows [$(#[$meta])*] $Line, $Type, [] [] [] $($rows)* })*
+    };
+    (@rows $meta:tt $Line:ident, $Type:ty, [$($fields:tt)*] [$($pairs:tt)*] $absent:tt
+        flatten $name:ident: $kind:ty = $field:ident, $($rows:tt)*) => {
+        $crate::wire::fields::line_types! { @rows $meta $Line, $Type,
+            [$($fields)* #[serde(flatten)] pub $name: $kind,] [$($pairs)* ($name $field $kind)] $absent $($rows)* }
+    };
+    (@rows $meta:tt $Line:ident, $Type:ty, $fields:tt $pairs:tt [$($absent:tt)*]
+        absent $field:ident, $($rows:tt)*) => {
+        $crate::wire::fields::line_types! { @rows $meta $Line, $Type, $fields $pairs [$($absent)* $field] $($rows)* }
+    };
+    (@rows $meta:tt $Line:ident, $Type:ty, [$($fields:tt)*] [$($pairs:tt)*] $absent:tt
+        $name:ident?: $kind:ty = $field:ident, $($rows:tt)*) => {
+        $crate::wire::fields::line_types! { @rows $meta $Line, $Type,
+            [$($fields)* #[serde(skip_serializing_if = "crate::wire::fields::is_default", default)] pub $name: $kind,]
+            [$($pairs)* ($name $field $kind)] $absent $($rows)* }
+    };
+    (@rows $meta:tt $Line:ident, $Type:ty, [$($fields:tt)*] [$($pairs:tt)*] $absent:tt
+        $(#[$attribute:meta])* $name:ident: $kind:ty = $field:ident, $($rows:tt)*) => {
+        $crate::wire::fields::line_types! { @rows $meta $Line, $Type,
+            [$($fields)* $(#[$attribute])* pub $name: $kind,] [$($pairs)* ($name $field $kind)] $absent $($rows)* }
+    };
+    (@rows [$($meta:tt)*] $Line:ident, $Type:ty, [$($fields:tt)*] [$(($name:ident $field:ident $kind:ty))*] [$($absent:ident)*]) => {
+        #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        $($meta)*
+        pub(crate) struct $Line { $($fields)* }
+
+        impl $crate::wire::fields::Encoded<$Line> for $Type {
+            fn encode(&self) -> $Line {
+                $Line { $($name: $crate::wire::fields::Encoded::<$kind>::encode(&self.$field),)* }
+            }
+
+            fn decode(line: $Line, codes: &[sched::ReasonCode]) -> Result<Self, $crate::LineError> {
+                Ok(Self {
+                    $($field: $crate::wire::fields::Encoded::<$kind>::decode(line.$name, codes)
+                        .map_err(|error| error.of_field(stringify!($name)))?,)*
+                    $($absent: Default::default(),)*
+                })
+            }
         }
 
-        impl crate::wire::fields::Encoded<$Line> for $Type {
-            fn encode(&self) -> $Line {
-                $Line { $($name: crate::wire::fields::Encoded::encode(&self.$field),)* }
-            }
-            fn decode(line: $Line) -> Self {
-                Self { $($field: crate::wire::fields::Encoded::decode(line.$name),)* }
+        #[cfg(test)]
+        impl $crate::tests::Random for $Type {
+            fn random(rng: &mut base::Rng) -> Self {
+                Self {
+                    $($field: $crate::tests::Random::random(rng),)*
+                    $($absent: Default::default(),)*
+                }
             }
         }
     };
 }
-pub(crate) use fields_of;
 
-/// Parses Linux list text.
-pub(crate) fn set<T: SetId>(field: &'static str, text: &str) -> Result<IdSet<T>, LineError> {
-    text.parse().map_err(|_| LineError::value(field, format!("{text:?}"), "a list such as 0-3,8"))
+/// Defines enums of a line and the conversions from and to a type: variants with a value, then `|` and variants without.
+macro_rules! line_enums {
+    ($($(#[$meta:meta])* $Line:ident for $Type:ident {
+        $($variant:ident($kind:ty) = $inner:ident,)* |
+        $($(#[$attribute:meta])* $unit:ident $({ $($nothing:tt)* })? = $other:ident,)*
+    })*) => {
+        $(#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        $(#[$meta])*
+        #[serde(rename_all = "kebab-case")]
+        pub(crate) enum $Line {
+            $($variant($kind),)*
+            $($(#[$attribute])* $unit $({ $($nothing)* })?,)*
+        }
+
+        impl $crate::wire::fields::Encoded<$Line> for $Type {
+            fn encode(&self) -> $Line {
+                match self {
+                    $($Type::$inner(value) => $Line::$variant($crate::wire::fields::Encoded::encode(value)),)*
+                    $($Type::$other => $Line::$unit {},)*
+                }
+            }
+
+            fn decode(line: $Line, codes: &[sched::ReasonCode]) -> Result<Self, $crate::LineError> {
+                let _ = codes;
+                Ok(match line {
+                    $($Line::$variant(value) => {
+                        $Type::$inner($crate::wire::fields::Encoded::decode(value, codes)
+                            .map_err(|error| error.of_field(stringify!($variant)))?)
+                    })*
+                    $($Line::$unit {} => $Type::$other,)*
+                })
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::tests::Random for $Type {
+            fn random(rng: &mut base::Rng) -> Self {
+                let values: &[fn(&mut base::Rng) -> Self] = &[
+                    $(|rng| $Type::$inner($crate::tests::Random::random(rng)),)*
+                    $(|_| $Type::$other,)*
+                ];
+                $crate::tests::one_of(values, rng)(rng)
+            }
+        })*
+    };
 }
+pub(crate) use {line_enums, line_types};
 
 /// A raw counter: `VALUE` without times, `[VALUE, NS]` if it was running all of the time enabled, or
 /// `[VALUE, ENABLED_NS, RUNNING_NS]`.
@@ -90,25 +271,24 @@ pub(crate) enum ReadingField {
     Multiplexed(u64, u64, u64),
 }
 
-impl Encoded<ReadingField> for CounterReading {
-    fn encode(&self) -> ReadingField {
-        let CounterReading { value, enabled_ns, running_ns } = *self;
-        match (enabled_ns, running_ns) {
-            (0, 0) => ReadingField::Untimed(value),
-            (enabled_ns, running_ns) if enabled_ns == running_ns => {
+impl ReadingField {
+    fn new(reading: &CounterReading) -> Self {
+        match *reading {
+            CounterReading { value, enabled_ns: 0, running_ns: 0 } => ReadingField::Untimed(value),
+            CounterReading { value, enabled_ns, running_ns } if enabled_ns == running_ns => {
                 ReadingField::AlwaysRunning(value, enabled_ns)
             }
-            (enabled_ns, running_ns) => ReadingField::Multiplexed(value, enabled_ns, running_ns),
+            CounterReading { value, enabled_ns, running_ns } => {
+                ReadingField::Multiplexed(value, enabled_ns, running_ns)
+            }
         }
     }
 
-    fn decode(field: ReadingField) -> Self {
-        let (value, enabled_ns, running_ns) = match field {
+    pub(crate) fn reading(self) -> CounterReading {
+        let (value, enabled_ns, running_ns) = match self {
             ReadingField::Untimed(value) => (value, 0, 0),
             ReadingField::AlwaysRunning(value, ns) => (value, ns, ns),
-            ReadingField::Multiplexed(value, enabled_ns, running_ns) => {
-                (value, enabled_ns, running_ns)
-            }
+            ReadingField::Multiplexed(value, enabled, running) => (value, enabled, running),
         };
         CounterReading { value, enabled_ns, running_ns }
     }
@@ -117,79 +297,16 @@ impl Encoded<ReadingField> for CounterReading {
 /// `[tid, start time in clock ticks since boot]`.
 pub(crate) type TaskField = (u32, u64);
 
-pub(crate) fn task_out(task: TaskId) -> TaskField {
-    (task.tid, task.start_time_ticks)
-}
+line_enums! {
+    /// `"job": 3` or `"task": [1234, 56789]`, flattened into a line.
+    TargetField for Target { Job(u32) = Job, Task(TaskField) = Task, | }
 
-pub(crate) fn task_in((tid, start_time_ticks): TaskField) -> TaskId {
-    TaskId { tid, start_time_ticks }
-}
-
-/// `"job": 3` or `"task": [1234, 56789]`, flattened into a line.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum TargetField {
-    Job(u32),
-    Task(TaskField),
-}
-
-impl From<Target> for TargetField {
-    fn from(target: Target) -> Self {
-        match target {
-            Target::Job(job) => TargetField::Job(job.0),
-            Target::Task(task) => TargetField::Task(task_out(task)),
-        }
+    /// `{"bind": "0-1"}`: a policy and its nodes.
+    MemoryPolicyField for MemoryPolicy {
+        Bind(String) = Bind,
+        Preferred(String) = Preferred,
+        Interleave(String) = Interleave,
+        WeightedInterleave(String) = WeightedInterleave,
+        |
     }
-}
-
-impl From<TargetField> for Target {
-    fn from(field: TargetField) -> Self {
-        match field {
-            TargetField::Job(job) => Target::Job(JobId(job)),
-            TargetField::Task(task) => Target::Task(task_in(task)),
-        }
-    }
-}
-
-/// `{"bind": "0-1"}`: a policy and its nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum MemoryPolicyField {
-    Bind(String),
-    Preferred(String),
-    Interleave(String),
-    WeightedInterleave(String),
-}
-
-impl From<&MemoryPolicy> for MemoryPolicyField {
-    fn from(policy: &MemoryPolicy) -> Self {
-        match policy {
-            MemoryPolicy::Bind(nodes) => MemoryPolicyField::Bind(nodes.to_string()),
-            MemoryPolicy::Preferred(nodes) => MemoryPolicyField::Preferred(nodes.to_string()),
-            MemoryPolicy::Interleave(nodes) => MemoryPolicyField::Interleave(nodes.to_string()),
-            MemoryPolicy::WeightedInterleave(nodes) => {
-                MemoryPolicyField::WeightedInterleave(nodes.to_string())
-            }
-        }
-    }
-}
-
-impl MemoryPolicyField {
-    pub(crate) fn policy(&self) -> Result<MemoryPolicy, LineError> {
-        let nodes = |text: &str| -> Result<NodeSet, LineError> { set("memory-policy", text) };
-        Ok(match self {
-            MemoryPolicyField::Bind(text) => MemoryPolicy::Bind(nodes(text)?),
-            MemoryPolicyField::Preferred(text) => MemoryPolicy::Preferred(nodes(text)?),
-            MemoryPolicyField::Interleave(text) => MemoryPolicy::Interleave(nodes(text)?),
-            MemoryPolicyField::WeightedInterleave(text) => {
-                MemoryPolicy::WeightedInterleave(nodes(text)?)
-            }
-        })
-    }
-}
-
-/// Parses the name of a signal tier.
-pub(crate) fn tier(name: &str) -> Result<SignalTier, LineError> {
-    let known = SignalTier::ALL.into_iter().find(|tier| tier.to_string() == name);
-    known.ok_or_else(|| LineError::value("tier", format!("{name:?}"), "a signal tier"))
 }

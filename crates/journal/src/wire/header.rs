@@ -1,18 +1,18 @@
-//! The first and the last line of a journal.
+//! The first and the last line of a journal. The jobs of the first line have no environment.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use base::{Bytes, Nanos};
+use program::{Class, Command, Ending, Job, Origin, Profile, Sensitivity};
 use sched::ReasonCode;
 use serde::{Deserialize, Serialize};
 use topology::Machine;
 use topology::file::MachineFile;
 
-use super::is_default;
-use super::job::JobField;
-use crate::{FORMAT, Header, LineError, PolicyUsed, RunEnd, RunStatus};
+use super::fields::{Encoded, MemoryPolicyField, Name, is_default, line_enums, line_types};
+use crate::{FORMAT, Header, LineError, PolicyUsed, RunEnd};
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HeaderLine {
     /// Version of the format. Read before all other fields.
     pub journal: u32,
@@ -25,9 +25,9 @@ pub(crate) struct HeaderLine {
     pub workload: String,
     #[serde(skip_serializing_if = "is_default", default)]
     pub folder: String,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub options: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub replay_of: Option<String>,
     /// Number of this part of the journal, from 1.
     #[serde(skip_serializing_if = "is_default", default)]
@@ -39,13 +39,77 @@ pub(crate) struct HeaderLine {
     pub jobs: Vec<JobField>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct PolicyField {
-    pub name: String,
-    pub spec: String,
-    /// Sentence templates by reason code.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub reasons: BTreeMap<String, String>,
+line_types! {
+    /// The reasons are sentence templates by reason code.
+    PolicyField for PolicyUsed {
+        name: String = name,
+        spec: String = spec,
+        reasons?: BTreeMap<String, String> = reasons,
+    }
+
+    EndLine for RunEnd {
+        end: Name = status,
+        error?: Option<String> = error,
+        wall_ns: u64 = wall,
+        own_cpu_ns?: Option<u64> = own_cpu,
+        own_max_resident_bytes?: Option<u64> = own_max_resident,
+    }
+
+    /// A job. `profile_text` is the text of its profile file.
+    JobField for Job {
+        id: u32 = id,
+        name: String = name,
+        flatten command: CommandField = command,
+        start_ns: u64 = start,
+        class?: Option<u8> = class,
+        sensitivity?: Option<SensitivityField> = sensitivity,
+        profile?: Option<String> = profile,
+        profile_text?: Option<String> = found,
+        dir?: Option<String> = dir,
+        input?: Option<String> = input,
+        output?: Option<String> = output,
+        threads: u32 = threads,
+        ending?: EndingField = ending,
+        cpus?: Option<String> = cpus,
+        nodes?: Option<String> = nodes,
+        memory_policy?: Option<MemoryPolicyField> = memory,
+        flatten origin: OriginField = origin,
+        absent env,
+    }
+
+    OriginField for Origin {
+        file?: String = file,
+        line?: usize = line,
+    }
+}
+
+/// Slowdowns in permille by class: `{"4":50,"9":300,"remote":200}`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SensitivityField {
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub remote: u32,
+    #[serde(flatten)]
+    pub by_class: BTreeMap<String, u32>,
+}
+
+/// `"argv": ["program", "argument"]`, `"shell": "line"` or `"load": ["hog"]`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CommandField {
+    Argv(Vec<String>),
+    Shell(String),
+    Load(Vec<String>),
+}
+
+line_enums! {
+    #[derive(Default)]
+    EndingField for Ending {
+        AfterNs(u64) = After,
+        |
+        #[default]
+        Exit = Exit,
+        RestartUntilOthersDone = RestartUntilOthersDone,
+    }
 }
 
 /// Position of a part in its journal.
@@ -57,18 +121,6 @@ pub(crate) struct PartNumber {
     pub n_removed: u32,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct EndLine {
-    pub end: String,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub error: Option<String>,
-    pub wall_ns: u64,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub own_cpu_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub own_max_resident_bytes: Option<u64>,
-}
-
 impl HeaderLine {
     pub(crate) fn new(header: &Header, part: PartNumber) -> Self {
         HeaderLine {
@@ -77,16 +129,16 @@ impl HeaderLine {
             run: header.run_id.clone(),
             started_unix_s: header.started_unix_s,
             host: header.host.clone(),
-            policy: (&header.policy).into(),
+            policy: header.policy.encode(),
             seed: header.seed,
             workload: header.workload.clone(),
-            folder: header.folder.to_string_lossy().into_owned(),
+            folder: header.folder.encode(),
             options: header.options.clone(),
             replay_of: header.replay_of.clone(),
             part: part.part,
             n_parts_removed: part.n_removed,
             machine: MachineFile::from(&header.machine),
-            jobs: header.jobs.iter().map(JobField::from).collect(),
+            jobs: header.jobs.encode(),
         }
     }
 
@@ -96,8 +148,7 @@ impl HeaderLine {
 
     pub(crate) fn header(self) -> Result<Header, LineError> {
         let machine = Machine::try_from(self.machine).map_err(LineError::Machine)?;
-        let jobs: Vec<_> =
-            self.jobs.into_iter().map(JobField::job).collect::<Result<_, LineError>>()?;
+        let jobs: Vec<Job> = Encoded::decode(self.jobs, &[])?;
         if let Some((idx, job)) = jobs.iter().enumerate().find(|(idx, job)| job.id.index() != *idx)
         {
             let found = format!("{} at index {idx}", job.id);
@@ -108,7 +159,7 @@ impl HeaderLine {
             run_id: self.run,
             started_unix_s: self.started_unix_s,
             host: self.host,
-            policy: self.policy.into(),
+            policy: Encoded::decode(self.policy, &[])?,
             seed: self.seed,
             machine,
             workload: self.workload,
@@ -120,44 +171,65 @@ impl HeaderLine {
     }
 }
 
-impl From<&PolicyUsed> for PolicyField {
-    fn from(policy: &PolicyUsed) -> Self {
-        let of = |code: &ReasonCode| (code.name().to_owned(), code.template().to_owned());
-        let reasons = policy.reasons.iter().map(of).collect();
-        PolicyField { name: policy.name.clone(), spec: policy.spec.clone(), reasons }
+impl Encoded<SensitivityField> for Sensitivity {
+    fn encode(&self) -> SensitivityField {
+        let by_class =
+            self.given().iter().map(|(class, permille)| (class.number().to_string(), *permille));
+        SensitivityField { remote: self.remote(), by_class: by_class.collect() }
+    }
+
+    fn decode(field: SensitivityField, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        let class_and_permille = |(name, permille): (String, u32)| match name.parse::<u8>() {
+            Ok(number) => Ok((Class::decode(number, codes)?, permille)),
+            Err(_) => Err(LineError::value("", name, "a class from 0 to 15")),
+        };
+        let by_class = field.by_class.into_iter().map(class_and_permille);
+        Ok(Sensitivity::new(by_class.collect::<Result<Vec<_>, _>>()?, field.remote))
     }
 }
 
-impl From<PolicyField> for PolicyUsed {
-    fn from(field: PolicyField) -> Self {
-        let of = |(name, template)| ReasonCode::recorded(name, template);
-        let reasons = field.reasons.into_iter().map(of).collect();
-        PolicyUsed { name: field.name, spec: field.spec, reasons }
+impl Encoded<u8> for Class {
+    fn encode(&self) -> u8 {
+        self.number()
+    }
+
+    fn decode(number: u8, _: &[ReasonCode]) -> Result<Self, LineError> {
+        Class::new(number).ok_or_else(|| LineError::value("", number, "a class from 0 to 15"))
     }
 }
 
-impl From<&RunEnd> for EndLine {
-    fn from(end: &RunEnd) -> Self {
-        EndLine {
-            end: end.status.name().to_owned(),
-            error: end.error.clone(),
-            wall_ns: end.wall.0,
-            own_cpu_ns: end.own_cpu.map(|time| time.0),
-            own_max_resident_bytes: end.own_max_resident.map(|size| size.0),
+impl Encoded<String> for Profile {
+    fn encode(&self) -> String {
+        self.to_toml()
+    }
+
+    fn decode(text: String, _: &[ReasonCode]) -> Result<Self, LineError> {
+        program::profile::parse_profile(&text, Path::new("profile_text"))
+            .map_err(|error| LineError::value("", error, "a profile"))
+    }
+}
+
+impl Encoded<CommandField> for Command {
+    fn encode(&self) -> CommandField {
+        match self {
+            Command::Program { program, args } => {
+                CommandField::Argv([vec![program.encode()], args.clone()].concat())
+            }
+            Command::Shell(line) => CommandField::Shell(line.clone()),
+            Command::Load(args) => CommandField::Load(args.clone()),
         }
     }
-}
 
-impl EndLine {
-    pub(crate) fn run_end(self) -> Result<RunEnd, LineError> {
-        let status = RunStatus::ALL.into_iter().find(|status| status.name() == self.end);
-        Ok(RunEnd {
-            status: status
-                .ok_or_else(|| LineError::value("end", &self.end, "the status of a run"))?,
-            error: self.error,
-            wall: Nanos(self.wall_ns),
-            own_cpu: self.own_cpu_ns.map(Nanos),
-            own_max_resident: self.own_max_resident_bytes.map(Bytes),
+    fn decode(field: CommandField, _: &[ReasonCode]) -> Result<Self, LineError> {
+        Ok(match field {
+            CommandField::Argv(argv) => match argv.split_first() {
+                Some((program, args)) => {
+                    Command::Program { program: PathBuf::from(program), args: args.to_vec() }
+                }
+                None => return Err(LineError::value("argv", "empty", "a command")),
+            },
+            CommandField::Shell(line) => Command::Shell(line),
+            CommandField::Load(args) => Command::Load(args),
         })
     }
 }

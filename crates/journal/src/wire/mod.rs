@@ -6,18 +6,12 @@
 mod checkpoint;
 mod fields;
 mod header;
-mod job;
 mod memory;
 mod plan;
 mod sample;
-mod system_signals;
 mod turn;
 
 pub(crate) use checkpoint::CheckpointLine;
+pub(crate) use fields::Encoded;
 pub(crate) use header::{EndLine, HeaderLine, PartNumber};
-pub(crate) use turn::{TurnLine, TurnWriter};
-
-/// For `skip_serializing_if`.
-pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
+pub(crate) use turn::TurnLine;

@@ -2,33 +2,36 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 
+use base::Bytes;
 use sched::{
-    Action, Outcome, OutcomeResult, Reason, ReasonCode, ReasonValue, RejectCause, Rejection,
-    Request,
+    Action, Outcome, OutcomeResult, Reason, ReasonCode, ReasonValue, Rejection, Request, Target,
 };
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::fields::{MemoryPolicyField, TargetField, set};
-use super::is_default;
-use super::memory::PageMoveField;
+use super::fields::{Encoded, MemoryPolicyField, Name, TargetField, is_default, line_types};
 use crate::LineError;
 
-/// `{"job":3,"place":"1","reason":{"code":"least-load","values":{…}}}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RequestLine {
-    #[serde(flatten)]
-    pub target: TargetField,
-    #[serde(flatten)]
-    pub action: ActionField,
-    pub reason: ReasonField,
+line_types! {
+    /// `{"job":3,"place":"1","reason":{"code":"least-load","values":{…}}}`.
+    RequestLine for Request {
+        flatten target: TargetField = target,
+        flatten action: ActionField = action,
+        reason: ReasonField = reason,
+    }
+
+    /// `{"job":3,"place":"1","reason":{…},"cause":"unchanged","detail":"…"}`.
+    RejectionLine for Rejection {
+        flatten request: RequestLine = request,
+        cause: Name = cause,
+        detail: String = detail,
+    }
 }
 
 /// An action, or the start of a due job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ActionField {
     Start {},
@@ -38,19 +41,30 @@ pub(crate) enum ActionField {
     MovePages(PageMoveField),
 }
 
+/// Source, target and limit of a page migration: `{"from":0,"to":2,"limit_bytes":…}`. Without `from`
+/// the source is every other node; without `limit_bytes` there is no limit.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PageMoveField {
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub from: Option<u32>,
+    pub to: u32,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub limit_bytes: Option<u64>,
+}
+
 /// The code of a reason and its values, in the order in which the policy added them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ReasonField {
     pub code: String,
-    #[serde(skip_serializing_if = "ReasonValues::is_empty", default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub values: ReasonValues,
 }
 
 /// A JSON object that keeps its order.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct ReasonValues(Vec<(Cow<'static, str>, ValueField)>);
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum ValueField {
     Count(u64),
@@ -60,77 +74,61 @@ pub(crate) enum ValueField {
     NotANumber(()),
 }
 
-/// `{"job":3,"place":"1","reason":{…},"cause":"unchanged","detail":"…"}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RejectionLine {
-    #[serde(flatten)]
-    pub request: RequestLine,
-    pub cause: String,
-    pub detail: String,
-}
-
 /// `{"job":3,"start":{},"done":4711}`; instead of `"done"` also `"in_progress":true`, or `"cause"` with
 /// `"detail"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OutcomeLine {
     #[serde(flatten)]
     pub target: TargetField,
     #[serde(flatten)]
     pub action: ActionField,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub done: Option<u32>,
     #[serde(skip_serializing_if = "is_default", default)]
     pub in_progress: bool,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub cause: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub cause: Option<Name>,
+    #[serde(skip_serializing_if = "is_default", default)]
     pub detail: Option<String>,
 }
 
-impl From<&Reason> for ReasonField {
-    fn from(reason: &Reason) -> Self {
-        let values = reason.values.iter().map(|(name, value)| (name.clone(), value.into()));
-        ReasonField { code: reason.code.name().to_owned(), values: ReasonValues(values.collect()) }
+impl Encoded<ReasonField> for Reason {
+    fn encode(&self) -> ReasonField {
+        let values = self.values.iter().map(|(name, value)| (name.clone(), value.encode()));
+        ReasonField { code: self.code.name().to_owned(), values: ReasonValues(values.collect()) }
     }
-}
 
-impl ReasonField {
-    /// The reason, with the template of its code from the header of the journal.
-    pub(crate) fn reason(self, codes: &[ReasonCode]) -> Result<Reason, LineError> {
-        let code = codes.iter().find(|code| code.name() == self.code).cloned();
+    /// The template of the code is that of the header.
+    fn decode(field: ReasonField, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        let code = codes.iter().find(|code| code.name() == field.code).cloned();
         let code = code.ok_or_else(|| {
-            LineError::value("code", format!("{:?}", self.code), "a reason code of the header")
+            LineError::value("code", format!("{:?}", field.code), "a reason code of the header")
         })?;
-        let values = self.values.0.into_iter().map(|(name, field)| (name, field.into()));
-        Ok(Reason { code, values: values.collect() })
+        let value = |(name, value)| Ok((name, Encoded::decode(value, codes)?));
+        Ok(Reason {
+            code,
+            values: field.values.0.into_iter().map(value).collect::<Result<_, _>>()?,
+        })
     }
 }
 
-impl From<&ReasonValue> for ValueField {
-    fn from(value: &ReasonValue) -> Self {
-        match value {
+impl Encoded<ValueField> for ReasonValue {
+    fn encode(&self) -> ValueField {
+        match self {
             ReasonValue::Count(count) => ValueField::Count(*count),
             ReasonValue::Number(number) if number.is_finite() => ValueField::Number(*number),
             ReasonValue::Number(_) => ValueField::NotANumber(()),
             ReasonValue::Text(text) => ValueField::Text(text.clone().into_owned()),
         }
     }
-}
 
-impl From<ValueField> for ReasonValue {
-    fn from(field: ValueField) -> Self {
-        match field {
+    fn decode(field: ValueField, _: &[ReasonCode]) -> Result<Self, LineError> {
+        Ok(match field {
             ValueField::Count(count) => ReasonValue::Count(count),
             ValueField::Number(number) => ReasonValue::Number(number),
             ValueField::Text(text) => ReasonValue::Text(text.into()),
             ValueField::NotANumber(()) => ReasonValue::Number(f64::NAN),
-        }
-    }
-}
-
-impl ReasonValues {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        })
     }
 }
 
@@ -166,116 +164,80 @@ impl<'de> Deserialize<'de> for ReasonValues {
     }
 }
 
-impl From<&Action> for ActionField {
-    fn from(action: &Action) -> Self {
-        match action {
-            Action::Place(cpus) => ActionField::Place(cpus.to_string()),
-            Action::MemoryPolicy(policy) => ActionField::MemoryPolicy(policy.into()),
-            Action::Release => ActionField::Release {},
-            Action::MovePages { from, to, limit } => {
-                ActionField::MovePages((*from, *to, *limit).into())
-            }
+impl Encoded<ActionField> for Option<Action> {
+    fn encode(&self) -> ActionField {
+        match self {
+            None => ActionField::Start {},
+            Some(Action::Place(cpus)) => ActionField::Place(cpus.encode()),
+            Some(Action::MemoryPolicy(policy)) => ActionField::MemoryPolicy(policy.encode()),
+            Some(Action::Release) => ActionField::Release {},
+            Some(Action::MovePages { from, to, limit }) => ActionField::MovePages(PageMoveField {
+                from: from.encode(),
+                to: to.encode(),
+                limit_bytes: limit.encode(),
+            }),
         }
     }
-}
 
-impl ActionField {
-    /// `None` for the start of a job.
-    fn action(self) -> Result<Option<Action>, LineError> {
-        Ok(Some(match self {
+    fn decode(field: ActionField, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        Ok(Some(match field {
             ActionField::Start {} => return Ok(None),
-            ActionField::Place(cpus) => Action::Place(set("place", &cpus)?),
-            ActionField::MemoryPolicy(policy) => Action::MemoryPolicy(policy.policy()?),
-            ActionField::Release {} => Action::Release,
-            ActionField::MovePages(pages) => {
-                let (from, to, limit) = pages.into();
-                Action::MovePages { from, to, limit }
+            ActionField::Place(cpus) => {
+                let cpus = Encoded::decode(cpus, codes);
+                Action::Place(cpus.map_err(|error: LineError| error.of_field("place"))?)
             }
+            ActionField::MemoryPolicy(policy) => {
+                Action::MemoryPolicy(Encoded::decode(policy, codes)?)
+            }
+            ActionField::Release {} => Action::Release,
+            ActionField::MovePages(PageMoveField { from, to, limit_bytes }) => Action::MovePages {
+                from: Encoded::decode(from, codes)?,
+                to: Encoded::decode(to, codes)?,
+                limit: Bytes::decode(limit_bytes, codes)?,
+            },
         }))
     }
 }
 
-impl From<&Request> for RequestLine {
-    fn from(request: &Request) -> Self {
-        RequestLine {
-            target: request.target.into(),
-            action: (&request.action).into(),
-            reason: (&*request.reason).into(),
-        }
+impl Encoded<ActionField> for Action {
+    fn encode(&self) -> ActionField {
+        Some(self.clone()).encode()
+    }
+
+    fn decode(field: ActionField, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        let action: Option<Action> = Encoded::decode(field, codes)?;
+        action.ok_or_else(|| LineError::value("requests", "start", "an action"))
     }
 }
 
-impl RequestLine {
-    pub(crate) fn request(self, codes: &[ReasonCode]) -> Result<Request, LineError> {
-        let reason = Arc::new(self.reason.reason(codes)?);
-        let action = self.action.action()?;
-        let action = action.ok_or_else(|| LineError::value("requests", "start", "an action"))?;
-        Ok(Request { target: self.target.into(), action, reason })
-    }
-}
-
-impl From<&Rejection> for RejectionLine {
-    fn from(rejection: &Rejection) -> Self {
-        RejectionLine {
-            request: (&rejection.request).into(),
-            cause: rejection.cause.name().to_owned(),
-            detail: rejection.detail.clone(),
-        }
-    }
-}
-
-impl RejectionLine {
-    pub(crate) fn rejection(self, codes: &[ReasonCode]) -> Result<Rejection, LineError> {
-        let cause = reject_cause(&self.cause)?;
-        Ok(Rejection { request: self.request.request(codes)?, cause, detail: self.detail })
-    }
-}
-
-impl From<&Outcome> for OutcomeLine {
-    fn from(outcome: &Outcome) -> Self {
-        let action = outcome.action.as_ref().map_or(ActionField::Start {}, ActionField::from);
-        let target = outcome.target.into();
-        let line = OutcomeLine {
-            target,
-            action,
-            done: None,
-            in_progress: false,
-            cause: None,
-            detail: None,
+impl Encoded<OutcomeLine> for Outcome {
+    fn encode(&self) -> OutcomeLine {
+        let (target, action) = (self.target.encode(), self.action.encode());
+        let (done, in_progress, cause, detail) = match &self.result {
+            OutcomeResult::Done { n } => (Some(*n), false, None, None),
+            OutcomeResult::InProgress => (None, true, None, None),
+            OutcomeResult::Rejected { cause, detail } => {
+                (None, false, Some(cause.encode()), Some(detail.clone()))
+            }
         };
-        match &outcome.result {
-            OutcomeResult::Done { n } => OutcomeLine { done: Some(*n), ..line },
-            OutcomeResult::InProgress => OutcomeLine { in_progress: true, ..line },
-            OutcomeResult::Rejected { cause, detail } => OutcomeLine {
-                cause: Some(cause.name().to_owned()),
-                detail: Some(detail.clone()),
-                ..line
-            },
-        }
+        OutcomeLine { target, action, done, in_progress, cause, detail }
     }
-}
 
-impl OutcomeLine {
-    pub(crate) fn outcome(self) -> Result<Outcome, LineError> {
-        let result = match (self.done, self.in_progress, self.cause) {
+    fn decode(line: OutcomeLine, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        let result = match (line.done, line.in_progress, line.cause) {
             (Some(n), false, None) => OutcomeResult::Done { n },
             (None, true, None) => OutcomeResult::InProgress,
             (None, false, Some(cause)) => OutcomeResult::Rejected {
-                cause: reject_cause(&cause)?,
-                detail: self.detail.unwrap_or_default(),
+                cause: Encoded::decode(cause, codes)
+                    .map_err(|error: LineError| error.of_field("cause"))?,
+                detail: line.detail.unwrap_or_default(),
             },
             _ => {
                 let expected = "one of done, in_progress and cause";
                 return Err(LineError::value("outcomes", "none or several", expected));
             }
         };
-        Ok(Outcome { target: self.target.into(), action: self.action.action()?, result })
+        let target: Target = Encoded::decode(line.target, codes)?;
+        Ok(Outcome { target, action: Encoded::decode(line.action, codes)?, result })
     }
-}
-
-/// Parses the name of a cause of rejection.
-pub(crate) fn reject_cause(name: &str) -> Result<RejectCause, LineError> {
-    let known = RejectCause::ALL.iter().copied().find(|cause| cause.name() == name);
-    known
-        .ok_or_else(|| LineError::value("cause", format!("{name:?}"), "a known cause of rejection"))
 }

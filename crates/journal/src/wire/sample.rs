@@ -1,52 +1,120 @@
-//! The raw sample of a turn.
+//! The raw sample of a turn: jobs, tasks, counters by event name, and metrics of the system.
+
+use std::fmt;
 
 use base::{CpuId, JobId, Nanos};
 use sched::{
-    Counters, DetachCause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings, Sample,
-    TaskSample, UnmanagedCause,
+    CounterEvent, Counters, CpuTimes, ExitStatus, JobEvent, JobExit, LlcSample, MonGroupSample,
+    NodeSample, NumaSettings, Pressure, ReasonCode, Sample, StallTimes, TaskSample, Traffic,
+    UnmanagedCause,
 };
-use serde::{Deserialize, Serialize};
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::fields::{Encoded, ReadingField, TaskField, fields_of, set, task_in, task_out};
-use super::is_default;
-use super::job::JobField;
+use super::fields::{Encoded, Name, ReadingField, TaskField, is_default, line_enums, line_types};
+use super::header::JobField;
 use super::memory::{CompletedPageMoveLine, ProcessMemoryLine};
-use super::system_signals::{CountersField, CpuLine, LlcLine, MonGroupLine, PressureField};
 use crate::LineError;
 
-/// The changes since the last turn.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SampleLine {
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub jobs: Vec<JobEventLine>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub tasks: Vec<TaskLine>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub exited: Vec<TaskField>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub nodes: Vec<NodeLine>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub llcs: Vec<LlcLine>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub mon_groups: Vec<MonGroupLine>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub cpus: Vec<CpuLine>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub pressure: Option<PressureField>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub usable_cpus: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub numa_settings: Option<NumaSettingsField>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub degraded: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub memory: Vec<ProcessMemoryLine>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub page_moves_completed: Vec<CompletedPageMoveLine>,
+line_types! {
+    /// The changes since the last turn.
+    #[derive(Default)]
+    SampleLine for Sample {
+        jobs?: Vec<JobEventLine> = jobs,
+        tasks?: Vec<TaskLine> = tasks,
+        exited?: Vec<TaskField> = exited,
+        nodes?: Vec<NodeLine> = nodes,
+        llcs?: Vec<LlcLine> = llcs,
+        mon_groups?: Vec<MonGroupLine> = mon_groups,
+        cpus?: Vec<CpuLine> = cpus,
+        pressure?: Option<PressureField> = pressure,
+        usable_cpus?: Option<String> = usable_cpus,
+        numa_settings?: Option<NumaSettingsField> = numa_settings,
+        degraded?: Vec<String> = degraded,
+        memory?: Vec<ProcessMemoryLine> = memory,
+        page_moves_completed?: Vec<CompletedPageMoveLine> = page_moves_completed,
+    }
+
+    JobExitField for JobExit {
+        flatten status: ExitStatusField = status,
+        stopped_by_host?: bool = stopped_by_host,
+        restarts?: bool = restarts,
+        wall_ns: u64 = wall,
+        user_ns: u64 = user,
+        system_ns: u64 = system,
+        max_resident_bytes: u64 = max_resident,
+        wait_ns?: Option<u64> = wait,
+        n_migrations?: Option<u64> = n_migrations,
+        counters?: CountersField = counters,
+        traffic_bytes?: Option<u64> = traffic,
+        n_orphans?: u32 = n_orphans,
+    }
+
+    NodeLine for NodeSample {
+        node: u32 = node,
+        free_bytes?: Option<u64> = memory_free,
+        reclaimable_bytes?: Option<u64> = memory_reclaimable,
+        controller_ops?: Option<ReadingField> = controller_ops,
+        counter_bits?: u8 = counter_bits,
+        read_bytes?: Option<ReadingField> = read_bytes,
+        written_bytes?: Option<ReadingField> = written_bytes,
+    }
+
+    NumaSettingsField for NumaSettings {
+        numa_balancing: bool = numa_balancing,
+        interleaves: bool = interleaves,
+    }
+
+    LlcLine for LlcSample {
+        llc: u32 = llc,
+        flatten traffic: TrafficField = traffic,
+    }
+
+    MonGroupLine for MonGroupSample {
+        job: u32 = job,
+        llc: u32 = llc,
+        flatten traffic: TrafficField = traffic,
+    }
+
+    TrafficField for Traffic {
+        total_bytes?: Option<ReadingField> = total_bytes,
+        local_bytes?: Option<ReadingField> = local_bytes,
+        occupancy_bytes?: Option<u64> = occupancy,
+    }
+
+    CpuLine for CpuTimes {
+        cpu: u32 = cpu,
+        ran_ns: u64 = ran,
+        waited_ns: u64 = waited,
+    }
+
+    PressureField for Pressure {
+        cpu?: StallField = cpu,
+        memory?: StallField = memory,
+        io?: StallField = io,
+    }
+
+    #[derive(Default)]
+    StallField for StallTimes {
+        some_ns?: Option<u64> = some,
+        full_ns?: Option<u64> = full,
+    }
+}
+
+line_enums! {
+    UnmanagedField for UnmanagedCause {
+        AffinityChanged(String) = AffinityChanged,
+        |
+        NotPermitted {} = NotPermitted,
+    }
+
+    /// `"exit": 0` or `"signal": 9`.
+    ExitStatusField for ExitStatus { Exit(i32) = Exited, Signal(i32) = Signaled, | }
 }
 
 /// `{"due":3}`, `{"ended":3, …}`, `{"unmanaged":3, …}`, `{"attached":{…}}` or `{"detached":3, …}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum JobEventLine {
     Due {
@@ -57,8 +125,8 @@ pub(crate) enum JobEventLine {
     },
     Detached {
         detached: u32,
-        cause: String,
-        #[serde(skip_serializing_if = "CountersField::is_empty", default)]
+        cause: Name,
+        #[serde(skip_serializing_if = "is_default", default)]
         counters: Box<CountersField>,
     },
     Ended {
@@ -73,216 +141,64 @@ pub(crate) enum JobEventLine {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum UnmanagedField {
-    AffinityChanged(String),
-    NotPermitted {},
-}
-
-fields_of! {
-    JobExitField for JobExit {
-        #[serde(flatten)]
-        status: ExitStatusField = status,
-        #[serde(skip_serializing_if = "is_default", default)]
-        stopped_by_host: bool = stopped_by_host,
-        #[serde(skip_serializing_if = "is_default", default)]
-        restarts: bool = restarts,
-        wall_ns: u64 = wall,
-        user_ns: u64 = user,
-        system_ns: u64 = system,
-        max_resident_bytes: u64 = max_resident,
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        wait_ns: Option<u64> = wait,
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        n_migrations: Option<u64> = n_migrations,
-        #[serde(skip_serializing_if = "CountersField::is_empty", default)]
-        counters: CountersField = counters,
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        traffic_bytes: Option<u64> = traffic,
-        #[serde(skip_serializing_if = "is_default", default)]
-        n_orphans: u32 = n_orphans,
-    }
-}
-
-/// `"exit": 0` or `"signal": 9`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ExitStatusField {
-    Exit(i32),
-    Signal(i32),
-}
-
 /// Cumulative values of a task since its start.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TaskLine {
     pub tid: u32,
     pub start_time_ticks: u64,
     pub pid: u32,
     pub job: u32,
     pub cpu_ns: u64,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub previous_sample_at_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub wait_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub last_cpu: Option<u32>,
-    #[serde(skip_serializing_if = "CountersField::is_empty", default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub counters: CountersField,
     #[serde(skip_serializing_if = "is_default", default)]
     pub includes_children: bool,
 }
 
-fields_of! {
-    NodeLine for NodeSample {
-        node: u32 = node,
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        free_bytes: Option<u64> = memory_free,
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        reclaimable_bytes: Option<u64> = memory_reclaimable,
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        controller_ops: Option<ReadingField> = controller_ops,
-        #[serde(skip_serializing_if = "is_default", default)]
-        counter_bits: u8 = counter_bits,
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        read_bytes: Option<ReadingField> = read_bytes,
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        written_bytes: Option<ReadingField> = written_bytes,
-    }
-}
+/// `{"cycles": [7, 20], "llc-misses": [5, 20, 10]}`: raw counters by event.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct CountersField(pub Counters);
 
-fields_of! {
-    NumaSettingsField for NumaSettings {
-        numa_balancing: bool = numa_balancing,
-        interleaves: bool = interleaves,
-    }
-}
-
-impl From<&Sample> for SampleLine {
-    fn from(sample: &Sample) -> Self {
-        let page_moves = sample.page_moves_completed.iter();
-        SampleLine {
-            jobs: sample.jobs.iter().map(JobEventLine::from).collect(),
-            tasks: sample.tasks.iter().map(TaskLine::from).collect(),
-            exited: sample.exited.iter().copied().map(task_out).collect(),
-            nodes: sample.nodes.iter().map(Encoded::encode).collect(),
-            llcs: sample.llcs.iter().map(Encoded::encode).collect(),
-            mon_groups: sample.mon_groups.iter().map(Encoded::encode).collect(),
-            cpus: sample.cpus.iter().map(Encoded::encode).collect(),
-            pressure: sample.pressure.encode(),
-            usable_cpus: sample.usable_cpus.as_ref().map(ToString::to_string),
-            numa_settings: sample.numa_settings.encode(),
-            degraded: sample.degraded.clone(),
-            memory: sample.memory.iter().map(ProcessMemoryLine::from).collect(),
-            page_moves_completed: page_moves.map(CompletedPageMoveLine::from).collect(),
+impl Serialize for CountersField {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (event, reading) in self.0.iter() {
+            map.serialize_entry(event.name(), &Encoded::<ReadingField>::encode(&reading))?;
         }
+        map.end()
     }
 }
 
-impl SampleLine {
-    pub(crate) fn sample(self) -> Result<Sample, LineError> {
-        let page_moves = self.page_moves_completed.into_iter();
-        Ok(Sample {
-            jobs: self.jobs.into_iter().map(JobEventLine::event).collect::<Result<_, _>>()?,
-            tasks: self.tasks.into_iter().map(Into::into).collect(),
-            exited: self.exited.into_iter().map(task_in).collect(),
-            nodes: self.nodes.into_iter().map(Encoded::decode).collect(),
-            llcs: self.llcs.into_iter().map(Encoded::decode).collect(),
-            mon_groups: self.mon_groups.into_iter().map(Encoded::decode).collect(),
-            cpus: self.cpus.into_iter().map(Encoded::decode).collect(),
-            pressure: Encoded::decode(self.pressure),
-            usable_cpus: self.usable_cpus.map(|text| set("usable_cpus", &text)).transpose()?,
-            numa_settings: Encoded::decode(self.numa_settings),
-            degraded: self.degraded,
-            memory: self.memory.into_iter().map(Into::into).collect(),
-            page_moves_completed: page_moves
-                .map(CompletedPageMoveLine::completed)
-                .collect::<Result<_, _>>()?,
-        })
+impl<'de> Deserialize<'de> for CountersField {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ByName)
     }
 }
 
-impl From<&JobEvent> for JobEventLine {
-    fn from(event: &JobEvent) -> Self {
-        match event {
-            JobEvent::Due(job) => JobEventLine::Due { due: job.0 },
-            JobEvent::Ended(job, exit) => {
-                JobEventLine::Ended { ended: job.0, exit: Box::new(exit.encode()) }
+struct ByName;
+
+impl<'de> Visitor<'de> for ByName {
+    type Value = CountersField;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("counters by event name")
+    }
+
+    /// An unknown event is ignored.
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CountersField, A::Error> {
+        let mut counters = Counters::NONE;
+        while let Some((name, field)) = map.next_entry::<String, ReadingField>()? {
+            if let Some(event) = CounterEvent::of_name(&name) {
+                counters.set(event, field.reading());
             }
-            JobEvent::Unmanaged(job, cause) => {
-                JobEventLine::Unmanaged { unmanaged: job.0, cause: cause.into() }
-            }
-            JobEvent::Attached(job) => {
-                JobEventLine::Attached { attached: Box::new(job.as_ref().into()) }
-            }
-            JobEvent::Detached(job, cause, counters) => JobEventLine::Detached {
-                detached: job.0,
-                cause: cause.name().to_owned(),
-                counters: Box::new(CountersField(**counters)),
-            },
         }
-    }
-}
-
-impl JobEventLine {
-    fn event(self) -> Result<JobEvent, LineError> {
-        Ok(match self {
-            JobEventLine::Due { due } => JobEvent::Due(JobId(due)),
-            JobEventLine::Ended { ended, exit } => {
-                JobEvent::Ended(JobId(ended), Box::new(Encoded::decode(*exit)))
-            }
-            JobEventLine::Unmanaged { unmanaged, cause } => {
-                JobEvent::Unmanaged(JobId(unmanaged), cause.cause()?)
-            }
-            JobEventLine::Attached { attached } => JobEvent::Attached(Box::new(attached.job()?)),
-            JobEventLine::Detached { detached, cause, counters } => {
-                JobEvent::Detached(JobId(detached), detach_cause(&cause)?, Box::new(counters.0))
-            }
-        })
-    }
-}
-
-impl From<&UnmanagedCause> for UnmanagedField {
-    fn from(cause: &UnmanagedCause) -> Self {
-        match cause {
-            UnmanagedCause::AffinityChanged(cpus) => {
-                UnmanagedField::AffinityChanged(cpus.to_string())
-            }
-            UnmanagedCause::NotPermitted => UnmanagedField::NotPermitted {},
-        }
-    }
-}
-
-impl UnmanagedField {
-    pub(crate) fn cause(self) -> Result<UnmanagedCause, LineError> {
-        Ok(match self {
-            UnmanagedField::AffinityChanged(cpus) => {
-                UnmanagedCause::AffinityChanged(set("affinity-changed", &cpus)?)
-            }
-            UnmanagedField::NotPermitted {} => UnmanagedCause::NotPermitted,
-        })
-    }
-}
-
-fn detach_cause(name: &str) -> Result<DetachCause, LineError> {
-    let known = DetachCause::ALL.iter().copied().find(|cause| cause.name() == name);
-    known
-        .ok_or_else(|| LineError::value("cause", format!("{name:?}"), "a known cause of detaching"))
-}
-
-impl Encoded<ExitStatusField> for ExitStatus {
-    fn encode(&self) -> ExitStatusField {
-        match *self {
-            ExitStatus::Exited(code) => ExitStatusField::Exit(code),
-            ExitStatus::Signaled(signal) => ExitStatusField::Signal(signal),
-        }
-    }
-
-    fn decode(field: ExitStatusField) -> Self {
-        match field {
-            ExitStatusField::Exit(code) => ExitStatus::Exited(code),
-            ExitStatusField::Signal(signal) => ExitStatus::Signaled(signal),
-        }
+        Ok(CountersField(counters))
     }
 }
 
@@ -291,32 +207,73 @@ impl Encoded<CountersField> for Counters {
         CountersField(*self)
     }
 
-    fn decode(field: CountersField) -> Self {
-        field.0
+    fn decode(field: CountersField, _: &[ReasonCode]) -> Result<Self, LineError> {
+        Ok(field.0)
     }
 }
 
-impl From<&TaskSample> for TaskLine {
-    fn from(task: &TaskSample) -> Self {
-        TaskLine {
-            tid: task.task.tid,
-            start_time_ticks: task.task.start_time_ticks,
-            pid: task.process,
-            job: task.job.0,
-            cpu_ns: task.cpu_time.0,
-            previous_sample_at_ns: task.previous_sample_at.map(|at| at.0),
-            wait_ns: task.wait.map(|wait| wait.0),
-            last_cpu: task.last_cpu.map(|cpu| cpu.0),
-            counters: CountersField(task.counters),
-            includes_children: task.includes_children,
+impl Encoded<JobEventLine> for JobEvent {
+    fn encode(&self) -> JobEventLine {
+        match self {
+            JobEvent::Due(job) => JobEventLine::Due { due: job.0 },
+            JobEvent::Ended(job, exit) => {
+                JobEventLine::Ended { ended: job.0, exit: Box::new(exit.as_ref().encode()) }
+            }
+            JobEvent::Unmanaged(job, cause) => {
+                JobEventLine::Unmanaged { unmanaged: job.0, cause: cause.encode() }
+            }
+            JobEvent::Attached(job) => {
+                JobEventLine::Attached { attached: Box::new(job.as_ref().encode()) }
+            }
+            JobEvent::Detached(job, cause, counters) => JobEventLine::Detached {
+                detached: job.0,
+                cause: cause.encode(),
+                counters: Box::new(CountersField(**counters)),
+            },
         }
     }
+
+    fn decode(line: JobEventLine, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        Ok(match line {
+            JobEventLine::Due { due } => JobEvent::Due(JobId(due)),
+            JobEventLine::Ended { ended, exit } => {
+                JobEvent::Ended(JobId(ended), Box::new(Encoded::decode(*exit, codes)?))
+            }
+            JobEventLine::Unmanaged { unmanaged, cause } => {
+                JobEvent::Unmanaged(JobId(unmanaged), Encoded::decode(cause, codes)?)
+            }
+            JobEventLine::Attached { attached } => {
+                JobEvent::Attached(Box::new(Encoded::decode(*attached, codes)?))
+            }
+            JobEventLine::Detached { detached, cause, counters } => {
+                let cause = Encoded::decode(cause, codes);
+                let cause = cause.map_err(|error: LineError| error.of_field("cause"))?;
+                JobEvent::Detached(JobId(detached), cause, Box::new(counters.0))
+            }
+        })
+    }
 }
 
-impl From<TaskLine> for TaskSample {
-    fn from(line: TaskLine) -> Self {
-        TaskSample {
-            task: task_in((line.tid, line.start_time_ticks)),
+impl Encoded<TaskLine> for TaskSample {
+    fn encode(&self) -> TaskLine {
+        let (tid, start_time_ticks) = self.task.encode();
+        TaskLine {
+            tid,
+            start_time_ticks,
+            pid: self.process,
+            job: self.job.0,
+            cpu_ns: self.cpu_time.0,
+            previous_sample_at_ns: self.previous_sample_at.encode(),
+            wait_ns: self.wait.encode(),
+            last_cpu: self.last_cpu.encode(),
+            counters: self.counters.encode(),
+            includes_children: self.includes_children,
+        }
+    }
+
+    fn decode(line: TaskLine, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        Ok(TaskSample {
+            task: Encoded::decode((line.tid, line.start_time_ticks), codes)?,
             process: line.pid,
             job: JobId(line.job),
             cpu_time: Nanos(line.cpu_ns),
@@ -325,6 +282,6 @@ impl From<TaskLine> for TaskSample {
             last_cpu: line.last_cpu.map(CpuId),
             counters: line.counters.0,
             includes_children: line.includes_children,
-        }
+        })
     }
 }

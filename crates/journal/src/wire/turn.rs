@@ -1,83 +1,65 @@
 //! The line of a turn.
-//!
-//! Most lines belong to turns in which nothing happened. So [`TurnWriter`] writes a line directly from
-//! the record; only the entries of samples, plans and outcomes are converted to the types that the
-//! reader uses. A test reads back random turns.
 
 use std::collections::BTreeMap;
 
 use base::Nanos;
 use engine::{LoadBasis, LoadSample, TurnRecord};
-use sched::{Cause, CounterEvent, DomainLoads, Plan, ReasonCode, Sample, Tiers, Turn};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
+use sched::{Cause, CounterEvent, DomainLoads, Plan, ReasonCode, SignalTier, Tiers, Turn};
+use serde::{Deserialize, Serialize};
 
-use super::fields::tier;
+use super::fields::{Encoded, Name, is_default, line_types};
 use super::plan::{OutcomeLine, ReasonField, RejectionLine, RequestLine};
 use super::sample::SampleLine;
 use crate::{LineError, RecordedTurn};
 
-/// The line as it is read.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TurnLine {
     pub turn: u64,
     pub at_ns: u64,
-    pub causes: Vec<String>,
-    #[serde(default)]
+    pub causes: Vec<Name>,
+    #[serde(skip_serializing_if = "is_default", default)]
     pub sample: SampleLine,
-    #[serde(default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub load_basis: Option<LoadBasisField>,
-    #[serde(default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub signal_tiers: Option<SignalTiersField>,
-    #[serde(default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub loads: Option<LoadsLine>,
-    #[serde(default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub requests: Vec<RequestLine>,
-    #[serde(default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub notes: Vec<ReasonField>,
-    #[serde(default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub abort: Option<ReasonField>,
-    #[serde(default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub rejected: Vec<RejectionLine>,
-    #[serde(default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub outcomes: Vec<OutcomeLine>,
 }
 
-/// Writes the line.
-pub(crate) struct TurnWriter<'a>(pub &'a TurnRecord<'a>);
-
-/// Level and signal tier of the loads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct LoadBasisField {
-    pub level: String,
-    pub tier: String,
+line_types! {
+    /// Level and signal tier of the loads.
+    LoadBasisField for LoadBasis {
+        level: Name = level,
+        tier: Name = tier,
+    }
 }
 
 /// Signal tier of each value: `{"loads":"declared","llc-misses":"counters"}`. Values without a source are
 /// omitted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct SignalTiersField(BTreeMap<String, String>);
+pub(crate) type SignalTiersField = BTreeMap<Name, Name>;
 
 /// The loads of an interval. `domains`, `loads` and `cpu_ns` have one entry per domain, in the same order.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LoadsLine {
-    pub level: String,
-    pub tier: String,
+    pub level: Name,
+    pub tier: Name,
     pub domains: Vec<u32>,
     pub loads: Vec<u64>,
     pub cpu_ns: Vec<u64>,
-    #[serde(default)]
+    #[serde(skip_serializing_if = "is_default", default)]
     pub unreadable: bool,
 }
-
-struct LoadsWriter<'a>(&'a LoadSample);
-struct CausesWriter<'a>(&'a [Cause]);
-struct NanosWriter<'a>(&'a [Nanos]);
-/// A list whose entries are converted to the types that the reader uses.
-struct ConvertedList<'a, T, L>(&'a [T], fn(&T) -> L);
-/// A value written as its `Display` text.
-struct DisplayText<T>(T);
 
 /// Names of the causes.
 const CAUSES: [(Cause, &str); 7] = [
@@ -90,145 +72,38 @@ const CAUSES: [(Cause, &str); 7] = [
     (Cause::Overflow, "counter-overflow"),
 ];
 
-fn cause_out(cause: &Cause) -> &'static str {
-    let name = CAUSES.iter().find(|(known, _)| known == cause).map(|(_, name)| *name);
-    name.expect("the table has every cause; a test checks it")
-}
+impl Encoded<Name> for Cause {
+    fn encode(&self) -> Name {
+        let name = CAUSES.iter().find(|(known, _)| known == self).map(|(_, name)| *name);
+        name.expect("the table has every cause").into()
+    }
 
-fn cause_in(name: &str) -> Result<Cause, LineError> {
-    let known = CAUSES.iter().find(|(_, known)| *known == name).map(|(cause, _)| cause.clone());
-    known.ok_or_else(|| LineError::value("causes", format!("{name:?}"), "a known cause"))
-}
-
-impl Serialize for TurnWriter<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let TurnWriter(record) = self;
-        let mut line = serializer.serialize_map(None)?;
-        line.serialize_entry("turn", &record.turn.number)?;
-        line.serialize_entry("at_ns", &record.turn.at.0)?;
-        line.serialize_entry("causes", &CausesWriter(&record.turn.causes))?;
-        if !is_empty(record.sample) {
-            line.serialize_entry("sample", &SampleLine::from(record.sample))?;
-        }
-        if let Some(basis) = record.load_basis {
-            line.serialize_entry("load_basis", &LoadBasisField::from(basis))?;
-        }
-        if let Some(tiers) = &record.signals {
-            line.serialize_entry("signal_tiers", &SignalTiersField::from(tiers))?;
-        }
-        if let Some(loads) = record.loads {
-            line.serialize_entry("loads", &LoadsWriter(loads))?;
-        }
-        let plan = record.plan;
-        entries(&mut line, "requests", &plan.requests, |request| RequestLine::from(request))?;
-        entries(&mut line, "notes", &plan.notes, |note| ReasonField::from(note))?;
-        if let Some(reason) = &plan.abort {
-            line.serialize_entry("abort", &ReasonField::from(reason))?;
-        }
-        entries(&mut line, "rejected", record.rejected, |rejection| {
-            RejectionLine::from(rejection)
-        })?;
-        entries(&mut line, "outcomes", record.outcomes, |outcome| OutcomeLine::from(outcome))?;
-        line.end()
+    fn decode(name: Name, _: &[ReasonCode]) -> Result<Self, LineError> {
+        let known = CAUSES.iter().find(|(_, known)| *known == name).map(|(cause, _)| cause.clone());
+        known.ok_or_else(|| LineError::value("", format!("{name:?}"), "a known cause"))
     }
 }
 
-/// Writes a list; an empty one is omitted.
-fn entries<M: SerializeMap, T, L: Serialize>(
-    line: &mut M,
-    name: &'static str,
-    list: &[T],
-    of: fn(&T) -> L,
-) -> Result<(), M::Error> {
-    if list.is_empty() { Ok(()) } else { line.serialize_entry(name, &ConvertedList(list, of)) }
-}
-
-/// Whether a sample has no change.
-fn is_empty(sample: &Sample) -> bool {
-    sample.jobs.is_empty()
-        && sample.tasks.is_empty()
-        && sample.exited.is_empty()
-        && sample.nodes.is_empty()
-        && sample.llcs.is_empty()
-        && sample.mon_groups.is_empty()
-        && sample.cpus.is_empty()
-        && sample.pressure.is_none()
-        && sample.usable_cpus.is_none()
-        && sample.numa_settings.is_none()
-        && sample.degraded.is_empty()
-        && sample.memory.is_empty()
-        && sample.page_moves_completed.is_empty()
-}
-
-impl<T, L: Serialize> Serialize for ConvertedList<'_, T, L> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(self.1))
+#[cfg(test)]
+impl crate::tests::Random for Cause {
+    fn random(rng: &mut base::Rng) -> Self {
+        crate::tests::one_of(&CAUSES, rng).0
     }
 }
 
-impl Serialize for CausesWriter<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(cause_out))
+impl Encoded<SignalTiersField> for Tiers {
+    fn encode(&self) -> SignalTiersField {
+        let events = self.known().map(|(event, tier)| (event.name(), tier));
+        let all = events.chain([("loads", self.loads)]);
+        all.map(|(name, tier)| (name.into(), tier.encode())).collect()
     }
-}
 
-impl Serialize for NanosWriter<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|time| time.0))
-    }
-}
-
-impl<T: std::fmt::Display> Serialize for DisplayText<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-impl Serialize for LoadsWriter<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let LoadsWriter(sample) = self;
-        let mut line = serializer.serialize_map(None)?;
-        line.serialize_entry("level", &DisplayText(sample.level))?;
-        line.serialize_entry("tier", &DisplayText(sample.loads.tier))?;
-        line.serialize_entry("domains", &sample.numbers)?;
-        line.serialize_entry("loads", &sample.loads.loads)?;
-        line.serialize_entry("cpu_ns", &NanosWriter(&sample.cpu_time))?;
-        if !sample.loads.readable {
-            line.serialize_entry("unreadable", &true)?;
-        }
-        line.end()
-    }
-}
-
-impl From<LoadBasis> for LoadBasisField {
-    fn from(basis: LoadBasis) -> Self {
-        LoadBasisField { level: basis.level.to_string(), tier: basis.tier.to_string() }
-    }
-}
-
-impl LoadBasisField {
-    pub(crate) fn load_basis(self) -> Result<LoadBasis, LineError> {
-        let level = self.level.parse();
-        let level = level.map_err(|_| LineError::value("level", self.level, "a domain level"))?;
-        Ok(LoadBasis { level, tier: tier(&self.tier)? })
-    }
-}
-
-impl From<&Tiers> for SignalTiersField {
-    fn from(tiers: &Tiers) -> Self {
-        let events = tiers.known().map(|(event, tier)| (event.name(), tier));
-        let all = events.chain([("loads", tiers.loads)]);
-        SignalTiersField(all.map(|(name, tier)| (name.to_owned(), tier.to_string())).collect())
-    }
-}
-
-impl SignalTiersField {
     /// An unknown event is ignored.
-    pub(crate) fn tiers(self) -> Result<Tiers, LineError> {
+    fn decode(field: SignalTiersField, codes: &[ReasonCode]) -> Result<Self, LineError> {
         let mut tiers = Tiers::default();
-        for (name, word) in &self.0 {
-            let tier = tier(word)?;
-            match CounterEvent::of_name(name) {
+        for (name, tier) in field {
+            let tier = SignalTier::decode(tier, codes)?;
+            match CounterEvent::of_name(&name) {
                 Some(event) => tiers.set(event, tier),
                 None if name == "loads" => tiers.loads = tier,
                 None => {}
@@ -238,37 +113,65 @@ impl SignalTiersField {
     }
 }
 
-impl LoadsLine {
-    fn load_sample(self) -> Result<LoadSample, LineError> {
-        let basis = LoadBasisField { level: self.level, tier: self.tier }.load_basis()?;
-        let LoadBasis { level, tier } = basis;
-        let loads = DomainLoads { tier, loads: self.loads, readable: !self.unreadable };
-        let cpu_time = self.cpu_ns.into_iter().map(Nanos).collect();
-        Ok(LoadSample { level, numbers: self.domains, loads, cpu_time })
+impl Encoded<LoadsLine> for LoadSample {
+    fn encode(&self) -> LoadsLine {
+        LoadsLine {
+            level: self.level.encode(),
+            tier: self.loads.tier.encode(),
+            domains: self.numbers.clone(),
+            loads: self.loads.loads.clone(),
+            cpu_ns: self.cpu_time.encode(),
+            unreadable: !self.loads.readable,
+        }
+    }
+
+    fn decode(line: LoadsLine, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        let basis = LoadBasisField { level: line.level, tier: line.tier };
+        let LoadBasis { level, tier } = Encoded::decode(basis, codes)?;
+        let loads = DomainLoads { tier, loads: line.loads, readable: !line.unreadable };
+        let cpu_time = line.cpu_ns.into_iter().map(Nanos).collect();
+        Ok(LoadSample { level, numbers: line.domains, loads, cpu_time })
+    }
+}
+
+impl From<&TurnRecord<'_>> for TurnLine {
+    fn from(record: &TurnRecord<'_>) -> Self {
+        TurnLine {
+            turn: record.turn.number,
+            at_ns: record.turn.at.0,
+            causes: record.turn.causes.encode(),
+            sample: record.sample.encode(),
+            load_basis: record.load_basis.encode(),
+            signal_tiers: record.signals.encode(),
+            loads: record.loads.map(LoadSample::encode),
+            requests: record.plan.requests.encode(),
+            notes: record.plan.notes.encode(),
+            abort: record.plan.abort.encode(),
+            rejected: record.rejected.iter().map(Encoded::encode).collect(),
+            outcomes: record.outcomes.iter().map(Encoded::encode).collect(),
+        }
     }
 }
 
 impl TurnLine {
     pub(crate) fn turn(self, codes: &[ReasonCode]) -> Result<RecordedTurn, LineError> {
-        let causes = all(self.causes, |name| cause_in(&name))?;
+        let causes = Encoded::decode(self.causes, codes);
+        let causes = causes.map_err(|error: LineError| error.of_field("causes"))?;
+        let signals = Encoded::decode(self.signal_tiers, codes);
         Ok(RecordedTurn {
             turn: Turn { number: self.turn, at: Nanos(self.at_ns), causes },
-            sample: self.sample.sample()?,
-            load_basis: self.load_basis.map(LoadBasisField::load_basis).transpose()?,
-            signals: self.signal_tiers.map(SignalTiersField::tiers).transpose()?,
-            loads: self.loads.map(LoadsLine::load_sample).transpose()?,
+            sample: Encoded::decode(self.sample, codes)?,
+            load_basis: Encoded::decode(self.load_basis, codes)?,
+            signals: signals.map_err(|error: LineError| error.of_field("signal_tiers"))?,
+            loads: Encoded::decode(self.loads, codes)?,
             plan: Plan {
-                requests: all(self.requests, |line| line.request(codes))?,
-                notes: all(self.notes, |line| line.reason(codes))?,
-                abort: self.abort.map(|line| line.reason(codes)).transpose()?,
+                requests: Encoded::decode(self.requests, codes)?,
+                notes: Encoded::decode(self.notes, codes)?,
+                abort: Encoded::decode(self.abort, codes)?,
                 quiescent: false, // Not recorded: it only concerns the host.
             },
-            rejected: all(self.rejected, |line| line.rejection(codes))?,
-            outcomes: all(self.outcomes, OutcomeLine::outcome)?,
+            rejected: Encoded::decode(self.rejected, codes)?,
+            outcomes: Encoded::decode(self.outcomes, codes)?,
         })
     }
-}
-
-fn all<L, T>(lines: Vec<L>, of: impl Fn(L) -> Result<T, LineError>) -> Result<Vec<T>, LineError> {
-    lines.into_iter().map(of).collect()
 }

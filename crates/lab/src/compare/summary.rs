@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use base::Nanos;
 use program::Job;
 use report::comparison::{
-    Comparison, FORMAT, OptionRow, PolicyRow, Setting, SummaryRow, VerdictWord,
+    Comparison, ComparisonVerdict, FORMAT, OptionRow, PolicyRow, Setting, SummaryRow,
 };
 use topology::Machine;
 
@@ -126,9 +126,9 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
             ratio_ci95: within.map(rows::ends),
             p,
             verdict: p.map(|p| rows::word(Verdict::of(within, p))),
-            n_better: count(VerdictWord::Better) as u64,
-            n_worse: count(VerdictWord::Worse) as u64,
-            n_inconclusive: count(VerdictWord::Inconclusive) as u64,
+            n_better: count(ComparisonVerdict::Better) as u64,
+            n_worse: count(ComparisonVerdict::Worse) as u64,
+            n_inconclusive: count(ComparisonVerdict::Inconclusive) as u64,
             slowdown: average(|row| row.slowdown),
             unfairness: average(|row| row.unfairness),
             n_migrations: average(|row| row.n_migrations),

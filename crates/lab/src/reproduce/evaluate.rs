@@ -28,7 +28,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use report::study::{ReadingWord, StudyCell, StudyClaim, StudyValue, StudyVerdict};
+use report::study::{RuleReading, StudyCell, StudyClaim, StudyValue, StudyVerdict};
 
 use super::definition::{Bindings, ClaimFile, ExperimentFile, filled, merged, names};
 use super::divided::thresholds;
@@ -523,11 +523,11 @@ impl<'a> Evaluator<'a> {
 }
 
 /// The reading of a claim: the binding `reading`.
-pub(super) fn reading(bindings: &Bindings) -> ReadingWord {
+pub(super) fn reading(bindings: &Bindings) -> RuleReading {
     match bindings.get("reading").map(String::as_str) {
-        Some("paper") => ReadingWord::Paper,
-        Some("ours") => ReadingWord::Ours,
-        _ => ReadingWord::Either,
+        Some("paper") => RuleReading::Paper,
+        Some("ours") => RuleReading::Ours,
+        _ => RuleReading::Either,
     }
 }
 

@@ -1,12 +1,12 @@
 //! Result of an experiment: tables, claims with a verdict each, and notes.
 
 use report::study::{
-    ChartKind, ReadingWord, StudyCell, StudyClaim, StudyColumn, StudyTable, StudyValue,
+    ChartKind, RuleReading, StudyCell, StudyClaim, StudyColumn, StudyTable, StudyValue,
     StudyVerdict,
 };
 
 /// Both readings of a policy whose published rules contain errors: as printed, and as corrected.
-pub(super) const BOTH_READINGS: [ReadingWord; 2] = [ReadingWord::Paper, ReadingWord::Ours];
+pub(super) const BOTH_READINGS: [RuleReading; 2] = [RuleReading::Paper, RuleReading::Ours];
 
 /// The unit of a plain number: a ratio, a rank correlation, a group.
 const PLAIN: &str = "1";
@@ -89,7 +89,7 @@ impl Finding {
 /// A claim with its verdict. A text that consists of numbers alone also becomes the claim's values.
 pub(super) fn claim(
     text: &str,
-    reading: ReadingWord,
+    reading: RuleReading,
     found: impl Into<StudyCell>,
     verdict: StudyVerdict,
 ) -> StudyClaim {
@@ -100,7 +100,7 @@ pub(super) fn claim(
 /// A claim that is true, false, or unknown (`None`: not judged).
 pub(super) fn judged(
     text: &str,
-    reading: ReadingWord,
+    reading: RuleReading,
     found: impl Into<StudyCell>,
     is_true: Option<bool>,
 ) -> StudyClaim {
@@ -113,12 +113,12 @@ pub(super) fn judged(
 }
 
 /// A claim that was not judged, with the reason.
-pub(super) fn not_judged(text: &str, reading: ReadingWord, reason: &str) -> StudyClaim {
+pub(super) fn not_judged(text: &str, reading: RuleReading, reason: &str) -> StudyClaim {
     claim(text, reading, reason, StudyVerdict::NotJudged)
 }
 
 /// A claim that is true in `n_true` of `n_draws` draws.
-pub(super) fn drawn(text: &str, reading: ReadingWord, n_true: usize, n_draws: usize) -> StudyClaim {
+pub(super) fn drawn(text: &str, reading: RuleReading, n_true: usize, n_draws: usize) -> StudyClaim {
     let found = format!("in {n_true} of {n_draws} draws");
     let found = StudyCell::new(found, vec![StudyValue::count(n_true, n_draws)]);
     claim(text, reading, found, verdict_of_draws(n_true, n_draws))

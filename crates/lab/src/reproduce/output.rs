@@ -52,7 +52,7 @@ fn write_experiment(text: &mut String, experiment: &StudyExperiment) {
     for claim in &experiment.claims {
         wrap(text, "claim:", &claim.claim);
         let verdict = claim.verdict.text().to_uppercase();
-        wrap(text, "", &format!("reading {}: {verdict} ({})", claim.reading.word(), claim.result));
+        wrap(text, "", &format!("reading {}: {verdict} ({})", claim.reading.name(), claim.result));
     }
     experiment.notes.iter().for_each(|note| wrap(text, "note:", note));
 }

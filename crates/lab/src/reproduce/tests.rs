@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use base::StopFlag;
 use report::study::{
-    ChartKind, ReadingWord, StudyCell, StudyClaim, StudyResult, StudyValue, StudyVerdict,
+    ChartKind, RuleReading, StudyCell, StudyClaim, StudyResult, StudyValue, StudyVerdict,
 };
 
 use super::finding::{BOTH_READINGS, drawn, judged, verdict_of_draws};
@@ -146,14 +146,14 @@ fn a_mean_has_its_unrounded_interval_and_published_columns_are_marked() {
     let ours = &row[2].values[0];
     assert_eq!((ours.value, ours.unit.as_str()), (Some(gain.mean * 100.0), "%"));
     assert_eq!(ours.high, gain.interval.map(|within| within.high * 100.0));
-    let claim = drawn("it gains", ReadingWord::Paper, 5, 200);
+    let claim = drawn("it gains", RuleReading::Paper, 5, 200);
     assert_eq!(claim.values, [StudyValue::count(5, 200)]);
 }
 
 #[test]
 fn a_study_is_printed_with_both_readings() {
     let study = study("dfs");
-    let claim = |reading| judged("it gains", reading, "+1.0", Some(reading == ReadingWord::Ours));
+    let claim = |reading| judged("it gains", reading, "+1.0", Some(reading == RuleReading::Ours));
     let mut table = Table::new("time saved in %", &["workload", "ours"]);
     table.row(["wl1".to_owned(), "+1.0±0.2".to_owned()]);
     let finding = Finding {
@@ -183,7 +183,7 @@ fn an_empty_gain_is_a_dash_and_is_not_judged() {
     assert_eq!((none.shown(), none.percent()), ("–".to_owned(), "–".to_owned()));
     assert_eq!((none.is_surely_above(), none.is_within(-1.0, 1.0)), (None, false));
     let claim: StudyClaim =
-        judged("it gains", ReadingWord::Paper, none.shown(), none.is_surely_above());
+        judged("it gains", RuleReading::Paper, none.shown(), none.is_surely_above());
     assert_eq!(claim.verdict, StudyVerdict::NotJudged);
     assert!(Gain::over(&[Gain::of_each(vec![0.1]), none]).is_empty());
 }

@@ -44,7 +44,7 @@ pub(super) fn build_profile(
     Profile {
         name: name.to_owned(),
         build_id: None,
-        made_by: match draw {
+        tool: match draw {
             Draw::Middle => "shipped: benchmarks.csv, and the middle of each range of profiles.csv",
             Draw::Seed(_) => "shipped: benchmarks.csv, and a draw from the ranges of profiles.csv",
         }

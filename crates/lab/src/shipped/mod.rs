@@ -41,10 +41,8 @@ pub struct NotShipped {
 impl NotShipped {
     fn new(what: &'static str, name: &str, known: impl IntoIterator<Item = String>) -> Self {
         let known: Vec<String> = known.into_iter().collect();
-        let hint = match similar(name, &known).as_slice() {
-            [] => format!("there are {}", known.join(", ")),
-            near => question(near),
-        };
+        let hint = base::suggest::question(&similar(name, &known))
+            .unwrap_or_else(|| format!("there are {}", known.join(", ")));
         NotShipped { what, name: name.to_owned(), hint }
     }
 
@@ -53,10 +51,8 @@ impl NotShipped {
         let known = profiles();
         let program = name.split('@').next().unwrap_or(name);
         let list = format!("evenkeel profile --list prints the {} shipped profiles", known.len());
-        let hint = match similar(program, &known).as_slice() {
-            [] => list,
-            near => format!("{} {list}", question(near)),
-        };
+        let question = base::suggest::question(&similar(program, &known));
+        let hint = question.into_iter().chain([list]).collect::<Vec<_>>().join(" ");
         NotShipped { what: "profile", name: name.to_owned(), hint }
     }
 }
@@ -72,11 +68,6 @@ fn similar<'a>(name: &str, known: &'a [String]) -> Vec<&'a String> {
     }
     found.truncate(3);
     found
-}
-
-fn question(near: &[&String]) -> String {
-    let near: Vec<String> = near.iter().map(|near| format!("{near:?}")).collect();
-    format!("did you mean {}?", near.join(" or "))
 }
 
 /// Names of the programs with a profile, sorted.

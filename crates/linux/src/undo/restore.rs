@@ -49,7 +49,7 @@ pub struct FileReport {
     /// The file.
     pub path: PathBuf,
     /// Result for the whole file.
-    pub verdict: Verdict,
+    pub verdict: RestoreVerdict,
     /// Results per process.
     pub entries: Vec<Entry>,
     /// Its resctrl monitoring groups by name, and its cgroup.
@@ -62,20 +62,20 @@ pub struct FileReport {
 
 /// Result for a record as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// All of it is settled and the file is removed (in a dry run: would be).
-    Settled,
-    /// Something could not be restored. The file stays for another attempt.
+pub enum RestoreVerdict {
+    /// Every setting is restored or obsolete. The file is removed (in a dry run: would be).
+    Complete,
+    /// A setting could not be restored. The file is kept for another attempt.
     Kept,
-    /// Its run is running.
+    /// The run of the record is active.
     InUse,
-    /// It was written before the last boot: nothing has to be restored, and the file is removed.
+    /// The record was written before the last boot: nothing has to be restored, and the file is removed.
     OtherBoot,
-    /// It belongs to another PID namespace.
+    /// The record belongs to another PID namespace.
     OtherNamespace,
-    /// It belongs to another user.
+    /// The record belongs to another user.
     OtherUser,
-    /// Its format is not supported.
+    /// The format of the record is not supported.
     Unknown,
 }
 
@@ -97,19 +97,19 @@ pub struct Entry {
 /// The result for a thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RestoreAction {
-    /// It had the recorded mask, and its former mask is restored (in a dry run: would be).
+    /// The threads had the recorded mask. The former mask is restored (in a dry run: would be).
     Restored {
         /// The recorded mask.
         from: CpuSet,
         /// The former mask.
         to: CpuSet,
     },
-    /// Another program set this mask since then, so it stays.
-    Foreign(CpuSet),
-    /// It has its former mask.
-    AsBefore(CpuSet),
-    /// The kernel refused with this error.
-    Refused(String),
+    /// Another program set this mask later: it is kept.
+    ChangedByOther(CpuSet),
+    /// The threads have their former mask already.
+    AlreadyOriginal(CpuSet),
+    /// The kernel rejected the restoration with this error.
+    Failed(String),
 }
 
 /// Options of a restore.
@@ -196,30 +196,30 @@ fn restore_file(
         return Ok(None);
     }
     let (header, records, damaged) = parse(&read_all(&file)?);
-    let mut report = FileReport::new(path, Verdict::Settled);
+    let mut report = FileReport::new(path, RestoreVerdict::Complete);
     (report.n_damaged, report.first_damaged) =
         (damaged.len(), damaged.first().copied().unwrap_or(0));
     report.verdict = match &header {
         // A run that was killed before the first line was complete has changed nothing.
-        None if damaged.is_empty() => Verdict::Settled,
-        None => Verdict::Unknown,
+        None if damaged.is_empty() => RestoreVerdict::Complete,
+        None => RestoreVerdict::Unknown,
         Some(header) => belongs(header)?,
     };
-    if let (Verdict::Settled, Some(header)) = (&report.verdict, &header) {
+    if let (RestoreVerdict::Complete, Some(header)) = (&report.verdict, &header) {
         problems.extend(report.restore(header, &records, how));
     }
-    if matches!(report.verdict, Verdict::Settled | Verdict::OtherBoot)
+    if matches!(report.verdict, RestoreVerdict::Complete | RestoreVerdict::OtherBoot)
         && !how.dry_run
         && let Err(error) = unlink(folder, name)
     {
         problems.push(format!("it cannot be removed: {error}"));
-        report.verdict = Verdict::Kept;
+        report.verdict = RestoreVerdict::Kept;
     }
     Ok(Some(report))
 }
 
 impl FileReport {
-    fn new(path: PathBuf, verdict: Verdict) -> Self {
+    fn new(path: PathBuf, verdict: RestoreVerdict) -> Self {
         let (entries, groups) = (Vec::new(), Vec::new());
         FileReport { path, verdict, entries, groups, n_damaged: 0, first_damaged: 0 }
     }
@@ -241,12 +241,12 @@ impl FileReport {
         self.groups = groups::remove(how.groups_root, header, records, how.dry_run);
         let cgroup = groups::remove_cgroup(how.groups_root, header, records, how.dry_run);
         self.groups.extend(cgroup);
-        let is_refused = |entry: &Entry| matches!(entry.action, RestoreAction::Refused(_));
-        let is_left = |entry: &GroupEntry| matches!(entry.action, GroupRestoreAction::Refused(_));
+        let is_refused = |entry: &Entry| matches!(entry.action, RestoreAction::Failed(_));
+        let is_left = |entry: &GroupEntry| matches!(entry.action, GroupRestoreAction::Failed(_));
         // The change of a malformed line may still be in effect.
         let has_rest = 0 < self.n_damaged || !doubts.is_empty();
         if has_rest || self.entries.iter().any(is_refused) || self.groups.iter().any(is_left) {
-            self.verdict = Verdict::Kept;
+            self.verdict = RestoreVerdict::Kept;
         }
         doubts
     }
@@ -260,19 +260,19 @@ fn open(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
 
 /// Locks a file; otherwise returns why it is left alone. If the owner is dead, only a child before its
 /// exec can hold the lock, so the call waits for a short time.
-fn lock_patiently(file: &OwnedFd) -> io::Result<Option<Verdict>> {
+fn lock_patiently(file: &OwnedFd) -> io::Result<Option<RestoreVerdict>> {
     for _ in 0..LOCK_STEPS {
         if lock(file)? {
             return Ok(None);
         }
         let (Some(header), ..) = parse(&read_all(file)?) else { break };
         match belongs(&header)? {
-            Verdict::Settled if !owner_lives(&header) => std::thread::sleep(WAIT_STEP),
-            Verdict::Settled => break,
+            RestoreVerdict::Complete if !owner_lives(&header) => std::thread::sleep(WAIT_STEP),
+            RestoreVerdict::Complete => break,
             other => return Ok(Some(other)), // Its PIDs have no meaning here.
         }
     }
-    Ok(Some(Verdict::InUse))
+    Ok(Some(RestoreVerdict::InUse))
 }
 
 fn owner_lives(header: &Header) -> bool {
@@ -317,16 +317,16 @@ fn parse(bytes: &[u8]) -> (Option<Header>, Records, Vec<usize>) {
     (header, records, damaged)
 }
 
-fn belongs(header: &Header) -> io::Result<Verdict> {
+fn belongs(header: &Header) -> io::Result<RestoreVerdict> {
     let root = Path::new("/");
     Ok(if header.uid != rustix::process::geteuid().as_raw() {
-        Verdict::OtherUser
+        RestoreVerdict::OtherUser
     } else if header.boot != system::boot_id(root)? {
-        Verdict::OtherBoot
+        RestoreVerdict::OtherBoot
     } else if header.pid_namespace != system::pid_namespace(root)? {
-        Verdict::OtherNamespace
+        RestoreVerdict::OtherNamespace
     } else {
-        Verdict::Settled
+        RestoreVerdict::Complete
     })
 }
 
@@ -387,7 +387,7 @@ fn restore_thread(search: Search<'_>, tid: u32, job: &str, dry_run: bool) -> Opt
     };
     let unless_exited = |what: &str, error: io::Error| match has_exited(&error) {
         true => None,
-        false => Some(RestoreAction::Refused(format!("{what}: {error}"))),
+        false => Some(RestoreAction::Failed(format!("{what}: {error}"))),
     };
     let id = match procfs::stat(root, tid) {
         Ok(stat) => TaskId { tid, start_time_ticks: stat.start_time_ticks },
@@ -403,11 +403,11 @@ fn restore_thread(search: Search<'_>, tid: u32, job: &str, dry_run: bool) -> Opt
             // The mask of its cpuset stays. Only the requested mask below it is restored.
             let held = records.of_task(id).filter(|_| is_below_a_cpuset(root, id, records, &mask));
             match held.map_or(Ok(()), |held| set(&held.old)) {
-                Ok(()) => Some(RestoreAction::Foreign(mask)),
+                Ok(()) => Some(RestoreAction::ChangedByOther(mask)),
                 Err(error) => unless_exited("cannot restore the mask below its cpuset", error),
             }
         }
-        Seen::AsBefore => Some(RestoreAction::AsBefore(mask)),
+        Seen::AsBefore => Some(RestoreAction::AlreadyOriginal(mask)),
         Seen::Ours(to) => match set(&to) {
             Ok(()) => Some(RestoreAction::Restored { from: mask, to }),
             Err(error) => unless_exited(&format!("cannot give it CPUs {to}"), error),

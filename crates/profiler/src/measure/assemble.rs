@@ -49,7 +49,7 @@ pub fn from_windows(
     let mut profile = Profile {
         name: target.name.clone(),
         build_id: target.build_id.clone(),
-        made_by: format!("evenkeel {}, cache model", env!("CARGO_PKG_VERSION")),
+        tool: format!("evenkeel {}, cache model", env!("CARGO_PKG_VERSION")),
         command: target.command(),
         cpu_time: whole.cpu_time,
         covered: covered.and_then(|share| ProfileValue::new(share, ValueSource::Traced)),
@@ -75,7 +75,7 @@ pub fn from_counters(
     let mut profile = Profile {
         name: target.name.clone(),
         build_id: target.build_id.clone(),
-        made_by: format!("evenkeel {}, counters", env!("CARGO_PKG_VERSION")),
+        tool: format!("evenkeel {}, counters", env!("CARGO_PKG_VERSION")),
         command: target.command(),
         cpu_time: (run.stop_cause == StopCause::Exited).then_some(cpu_time),
         phases: counter_phases::phases(totals, Some(machine.llc)),

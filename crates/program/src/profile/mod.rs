@@ -38,7 +38,7 @@ pub struct Profile {
     /// The build id of its ELF file in hexadecimal; absent for scripts and files without one.
     pub build_id: Option<String>,
     /// The tool that measured it.
-    pub made_by: String,
+    pub tool: String,
     /// The measured command line.
     pub command: Vec<String>,
     /// Its memory class with a cache of [`Profile::class_cache`].

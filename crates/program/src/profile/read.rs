@@ -35,7 +35,7 @@ const KNOWN: &[&str] = &[
     "version",
     "name",
     "build_id",
-    "made_by",
+    "tool",
     "command",
     "class",
     "class_cache_bytes",
@@ -87,7 +87,7 @@ pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> 
     Ok(Profile {
         name: top.require("name", "name = \"sort\"", values::name)?,
         build_id: top.get("build_id", build_id)?,
-        made_by: top.get("made_by", values::string)?.unwrap_or_default(),
+        tool: top.get("tool", values::string)?.unwrap_or_default(),
         command: top.get("command", values::strings)?.unwrap_or_default(),
         class: top.get("class", class)?,
         class_cache: top.get("class_cache_bytes", values::size)?,

@@ -12,7 +12,7 @@ const PROFILE: &str = r#"
 version = 1
 name = "sort"
 build_id = "5c0ffe"
-made_by = "evenkeel 0.1.0"
+tool = "evenkeel 0.1.0"
 command = ["sort", "words"]
 class = { value = 7, source = "estimated" }
 class_cache_bytes = "32M"

@@ -15,7 +15,7 @@ impl Profile {
             }
         };
         add("build_id", self.build_id.as_deref().map(quoted));
-        add("made_by", (!self.made_by.is_empty()).then(|| quoted(&self.made_by)));
+        add("tool", (!self.tool.is_empty()).then(|| quoted(&self.tool)));
         let words: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
         add("command", (!words.is_empty()).then(|| format!("[{}]", words.join(", "))));
         add(

@@ -6,8 +6,8 @@ use base::{CpuSet, JobId, Nanos};
 use sched::{Action, Reason, RejectCause, Target};
 
 use super::job_track::PlacementRequest;
-use crate::model::{MoveWord, NoteWord, RejectedByWord};
-use crate::places::Epoch;
+use crate::domain_names::Epoch;
+use crate::model::{MoveKind, NoteKind, RejectedBy};
 
 /// At four moves per second this covers 17 minutes.
 const N_MOVES_MAX: usize = 4096;
@@ -33,7 +33,7 @@ pub(crate) struct ListedMove {
     pub last_at: Nanos,
     pub n: u64,
     pub job: JobId,
-    pub kind: MoveWord,
+    pub kind: MoveKind,
     pub from: Option<CpuSet>,
     /// `None`: released.
     pub to: Option<CpuSet>,
@@ -50,7 +50,7 @@ pub(crate) struct RejectedAction {
     pub target: Target,
     /// `None`: the start of a due job.
     pub action: Option<Action>,
-    pub by: RejectedByWord,
+    pub by: RejectedBy,
     pub cause: RejectCause,
     pub detail: String,
     pub epoch: Epoch,
@@ -59,7 +59,7 @@ pub(crate) struct RejectedAction {
 #[derive(Debug)]
 pub(crate) struct Note {
     pub at: Nanos,
-    pub kind: NoteWord,
+    pub kind: NoteKind,
     pub reason: Option<Reason>,
     pub text: String,
 }
@@ -95,11 +95,11 @@ impl ActionLists {
         }
     }
 
-    pub fn add_text(&mut self, at: Nanos, kind: NoteWord, text: String) {
+    pub fn add_text(&mut self, at: Nanos, kind: NoteKind, text: String) {
         self.notes.push(Note { at, kind, reason: None, text });
     }
 
-    pub fn add_reason(&mut self, at: Nanos, kind: NoteWord, reason: &Reason) {
+    pub fn add_reason(&mut self, at: Nanos, kind: NoteKind, reason: &Reason) {
         let (text, reason) = (reason.to_string(), Some(reason.clone()));
         self.notes.push(Note { at, kind, reason, text });
     }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use base::Nanos;
 use engine::{LoadBasis, LoadSample};
 
-use crate::places::Epoch;
+use crate::domain_names::Epoch;
 
 /// More points than a screen has columns.
 const N_POINTS_MAX: usize = 2000;

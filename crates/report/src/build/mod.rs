@@ -1,8 +1,8 @@
 //! Builds a report from turns, in bounded memory.
 //!
-//! During the run the builder keeps values of `base` and `sched`; labels and sentences are made at
-//! the end. Lists of moves and rejections keep the last entries. Timelines and load series get coarser
-//! instead of longer. A turn without changes costs next to nothing.
+//! During the run the builder keeps values of `base` and `sched`; labels and sentences are composed at
+//! the end. Lists of moves and rejections keep the last entries. The resolution of timelines and load
+//! series is reduced when they reach their size limit. A turn without changes needs no allocation.
 
 mod action_lists;
 mod job_track;
@@ -24,8 +24,8 @@ use sched::{
     UnmanagedCause,
 };
 
-use crate::model::{MoveWord, NoteWord, RejectedByWord, Report};
-use crate::places::Epochs;
+use crate::domain_names::Epochs;
+use crate::model::{MoveKind, NoteKind, RejectedBy, Report};
 use action_lists::{ActionLists, ListedMove, RejectedAction};
 use job_track::{JobTrack, PlacementRequest};
 use load_history::LoadHistory;
@@ -121,7 +121,7 @@ impl ReportBuilder {
         }
         self.counts.running_max = self.jobs.n_running();
         for note in &checkpoint.notes {
-            self.lists.add_reason(self.at, NoteWord::Note, note);
+            self.lists.add_reason(self.at, NoteKind::Note, note);
         }
         self.observe_sample(&sample);
     }
@@ -148,7 +148,7 @@ impl ReportBuilder {
 
     /// Adds a note about the record itself, for example a torn line.
     pub fn add_note(&mut self, text: String) {
-        self.lists.add_text(self.at, NoteWord::Record, text);
+        self.lists.add_text(self.at, NoteKind::Record, text);
     }
 
     /// The report after the last turn.
@@ -205,7 +205,7 @@ impl ReportBuilder {
             self.unbound.exited(task);
         }
         for text in &sample.degraded {
-            self.lists.add_text(self.at, NoteWord::Degraded, text.clone());
+            self.lists.add_text(self.at, NoteKind::Degraded, text.clone());
         }
     }
 
@@ -214,13 +214,13 @@ impl ReportBuilder {
         let is_place = |request: &&Request| matches!(request.action, Action::Place(_));
         self.counts.placements += plan.requests.iter().filter(is_place).count() as u64;
         for note in &plan.notes {
-            self.lists.add_reason(at, NoteWord::Note, note);
+            self.lists.add_reason(at, NoteKind::Note, note);
         }
         if let Some(reason) = &plan.abort {
-            self.lists.add_reason(at, NoteWord::Aborted, reason);
+            self.lists.add_reason(at, NoteKind::Aborted, reason);
         }
         for Rejection { request, cause, detail } in record.rejected {
-            let rejected = (RejectedByWord::Guard, *cause, detail.as_str());
+            let rejected = (RejectedBy::Guard, *cause, detail.as_str());
             self.reject(request.target, Some(&request.action), rejected);
         }
     }
@@ -228,7 +228,7 @@ impl ReportBuilder {
     fn observe_job(&mut self, record: &JobRecord<'_>) {
         let (request, at) = (record.request, self.at);
         if let JobChange::Rejected(action, cause, detail) = record.change {
-            let rejected = (RejectedByWord::Kernel, cause, detail);
+            let rejected = (RejectedBy::Kernel, cause, detail);
             return self.reject(record.target, Some(action), rejected);
         }
         let Target::Job(id) = record.target else { return };
@@ -245,7 +245,7 @@ impl ReportBuilder {
             }
             JobChange::Started(cpus) => self.started(id, *cpus, request),
             JobChange::StartFailed(cause, detail) => {
-                self.reject(record.target, None, (RejectedByWord::Kernel, *cause, detail));
+                self.reject(record.target, None, (RejectedBy::Kernel, *cause, detail));
             }
             JobChange::Moved { from, to, n_tasks } => {
                 self.counts.moves += 1;
@@ -320,7 +320,7 @@ impl ReportBuilder {
         if self.jobs.is_replay() {
             return self.would_move(id, from, request);
         }
-        let kind = if to.is_some() { MoveWord::Move } else { MoveWord::Release };
+        let kind = if to.is_some() { MoveKind::Move } else { MoveKind::Release };
         let moved = ListedMove { n_tasks, ..self.new_move(id, kind, (from, to), request) };
         self.lists.add_move(moved);
     }
@@ -328,8 +328,8 @@ impl ReportBuilder {
     fn would_move(&mut self, id: JobId, from: Option<&CpuSet>, request: Option<&Request>) {
         let Some(request) = request.filter(|_| self.jobs.is_replay()) else { return };
         let (kind, to) = match &request.action {
-            Action::Place(cpus) => (MoveWord::WouldMove, Some(cpus)),
-            Action::Release => (MoveWord::WouldRelease, None),
+            Action::Place(cpus) => (MoveKind::WouldMove, Some(cpus)),
+            Action::Release => (MoveKind::WouldRelease, None),
             Action::MemoryPolicy(_) | Action::MovePages { .. } => return,
         };
         let moved = self.new_move(id, kind, (from, to), Some(request));
@@ -339,7 +339,7 @@ impl ReportBuilder {
     fn new_move(
         &self,
         job: JobId,
-        kind: MoveWord,
+        kind: MoveKind,
         (from, to): (Option<&CpuSet>, Option<&CpuSet>),
         request: Option<&Request>,
     ) -> ListedMove {
@@ -353,7 +353,7 @@ impl ReportBuilder {
         &mut self,
         target: Target,
         action: Option<&Action>,
-        (by, cause, detail): (RejectedByWord, RejectCause, &str),
+        (by, cause, detail): (RejectedBy, RejectCause, &str),
     ) {
         self.lists.add_rejection(RejectedAction {
             at: self.at,

@@ -9,25 +9,25 @@
 use base::counted_noun;
 
 use super::{
-    Comparison, CompletionWord, ControllerRow, PolicyRow, RunRow, SummaryRow, VerdictWord,
+    Comparison, ComparisonVerdict, ControllerRow, PolicyRow, RunCompletion, RunRow, SummaryRow,
 };
 use crate::chart::{Axis, Chart, captioned};
 use crate::format::{self, bytes, fixed, four_digits, signed_percent};
 use crate::page::{empty, escape, legend};
 
 /// The sign of a verdict, so that no colour is needed.
-pub(super) fn sign(verdict: Option<VerdictWord>) -> &'static str {
+pub(super) fn sign(verdict: Option<ComparisonVerdict>) -> &'static str {
     match verdict {
-        Some(VerdictWord::Better) => "✓",
-        Some(VerdictWord::Worse) => "✕",
-        Some(VerdictWord::Inconclusive) => "~",
+        Some(ComparisonVerdict::Better) => "✓",
+        Some(ComparisonVerdict::Worse) => "✕",
+        Some(ComparisonVerdict::Inconclusive) => "~",
         None => "",
     }
 }
 
 /// The class of a verdict in the styles.
-pub(super) fn class(verdict: Option<VerdictWord>) -> &'static str {
-    verdict.map_or("none", VerdictWord::word)
+pub(super) fn class(verdict: Option<ComparisonVerdict>) -> &'static str {
+    verdict.map_or("none", ComparisonVerdict::name)
 }
 
 /// Two ends of a confidence interval.
@@ -87,14 +87,14 @@ fn summary_of<'a>(all: &'a Comparison, policy: &str, workload: &str) -> Option<&
 
 /// Finished runs.
 fn finished(all: &Comparison) -> impl Iterator<Item = &RunRow> {
-    all.runs.iter().filter(|run| run.status == CompletionWord::Finished)
+    all.runs.iter().filter(|run| run.status == RunCompletion::Finished)
 }
 
 /// A cell of the heat map; the tooltip has the source of the ratio.
 struct HeatCell<'a> {
     ratio: Option<f64>,
     ci95: Option<&'a [f64]>,
-    verdict: Option<VerdictWord>,
+    verdict: Option<ComparisonVerdict>,
     tooltip: String,
 }
 
@@ -173,7 +173,7 @@ struct RatioRow<'a> {
     name: &'a str,
     ratio: f64,
     ci95: Option<&'a [f64]>,
-    verdict: Option<VerdictWord>,
+    verdict: Option<ComparisonVerdict>,
     is_total: bool,
 }
 
@@ -233,7 +233,8 @@ fn ratio_panel(name: &str, rows: &[RatioRow<'_>], axis: Axis) -> String {
         if let Some([low, high]) = row.ci95 {
             whisker(&mut chart, &axis, (*low, *high), y);
         }
-        let is_significant = row.verdict.is_some_and(|word| word != VerdictWord::Inconclusive);
+        let is_significant =
+            row.verdict.is_some_and(|word| word != ComparisonVerdict::Inconclusive);
         let (class, at) = (if is_significant { "full" } else { "open" }, (axis.at(row.ratio), y));
         match row.is_total {
             true => chart.diamond(class, at, 6.5),

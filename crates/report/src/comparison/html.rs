@@ -4,7 +4,7 @@
 //! sign or a value.
 
 use super::charts::{class, ends, sign};
-use super::{Comparison, ControllerRow, PolicyRow, SummaryRow, VerdictWord, charts};
+use super::{Comparison, ComparisonVerdict, ControllerRow, PolicyRow, SummaryRow, charts};
 use crate::chart;
 use crate::format::{self, ABSENT, bytes, count, counted, fixed, four_digits, or_absent, percent};
 use crate::page::{
@@ -133,8 +133,8 @@ fn finding_text(row: &PolicyRow, baseline: &str) -> String {
     };
     let difference = 100.0 * (ratio - 1.0).abs();
     let text = match row.verdict {
-        Some(VerdictWord::Better) => format!("is {difference:.1} % faster than {baseline}"),
-        Some(VerdictWord::Worse) => format!("is {difference:.1} % slower than {baseline}"),
+        Some(ComparisonVerdict::Better) => format!("is {difference:.1} % faster than {baseline}"),
+        Some(ComparisonVerdict::Worse) => format!("is {difference:.1} % slower than {baseline}"),
         _ => format!("shows no significant difference from {baseline}"),
     };
     let ci95 = ends(row.ratio_ci95.as_deref(), 3);
@@ -216,7 +216,7 @@ fn policy_cell(row: &SummaryRow) -> TableCell {
 }
 
 fn verdict_cell(row: &SummaryRow) -> TableCell {
-    let word = row.verdict.map_or("baseline", VerdictWord::word);
+    let word = row.verdict.map_or("baseline", ComparisonVerdict::name);
     TableCell::html(word, verdict((sign(row.verdict), class(row.verdict)), word))
 }
 

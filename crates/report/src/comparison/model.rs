@@ -1,6 +1,6 @@
 //! The values of a comparison, each field with its label, unit and meaning.
 
-use crate::describe::{record, words};
+use crate::describe::{names, record};
 
 record! {
     /// A comparison of policies on workloads with several seeds.
@@ -50,7 +50,7 @@ record! {
         ratio_to_baseline: Option<f64>, "Ratio", Plain, "Geometric mean over the workloads of the ratios to the baseline; below 1 is faster. Absent without pairs.";
         ratio_ci95: Option<Vec<f64>>, "95 % interval", Plain, "95 % confidence interval of the ratio: two ends.";
         p: Option<f64>, "p", Plain, "p-value over all workloads: signed-rank test with the seeds as blocks, with Holm's correction for the number of policies.";
-        verdict: Option<VerdictWord>, "Verdict", Plain, "Verdict over all workloads; absent for the baseline.";
+        verdict: Option<ComparisonVerdict>, "Verdict", Plain, "Verdict over all workloads; absent for the baseline.";
         n_better: u64, "Better", Count, "Number of workloads with the verdict better.";
         n_worse: u64, "Worse", Count, "Number of workloads with the verdict worse.";
         n_inconclusive: u64, "Inconclusive", Count, "Number of workloads with the verdict inconclusive.";
@@ -80,7 +80,7 @@ record! {
         n_pairs: u64, "Pairs", Count, "Number of seeds that both finished.";
         p: Option<f64>, "p", Plain, "p-value of the signed-rank test of the pairs.";
         p_holm: Option<f64>, "p, corrected", Plain, "The p-value with Holm's correction for the number of policies on this workload. The verdict uses it.";
-        verdict: Option<VerdictWord>, "Verdict", Plain, "Verdict against the baseline; absent for the baseline.";
+        verdict: Option<ComparisonVerdict>, "Verdict", Plain, "Verdict against the baseline; absent for the baseline.";
         oracle_gap: Option<f64>, "Above the oracle", Share, "Excess of the mean makespan over that of the policy oracle, the best known placement of each run; absent without runs of the oracle.";
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of all jobs of all runs; absent where no job was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Mean unfairness of the runs.";
@@ -94,9 +94,9 @@ record! {
     }
 }
 
-words! {
+names! {
     /// Verdict on a policy against the baseline.
-    VerdictWord {
+    ComparisonVerdict {
         Better "better" "Faster: the confidence interval of the ratio is below 1, and the corrected p-value is below 0.05.";
         Worse "worse" "Slower: the confidence interval of the ratio is above 1, and the corrected p-value is below 0.05.";
         Inconclusive "inconclusive" "These runs show no significant difference, which does not mean equal.";
@@ -121,7 +121,7 @@ record! {
         policy: String, "Policy", Plain, "The policy as given.";
         workload: String, "Workload", Plain, "The workload.";
         seed: u64, "Seed", Plain, "Seed of all random choices.";
-        status: CompletionWord, "Status", Plain, "How the run ended.";
+        status: RunCompletion, "Status", Plain, "How the run ended.";
         error: Option<String>, "Error", Plain, "The error of a failed run.";
         makespan_s: f64, "Makespan", Seconds, "From the start of the run to the end of its last job.";
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of the jobs; absent where none was measured alone.";
@@ -136,9 +136,9 @@ record! {
     }
 }
 
-words! {
+names! {
     /// How a run of a comparison ended.
-    CompletionWord {
+    RunCompletion {
         Finished "finished" "All jobs ended successfully.";
         Failed "failed" "A job failed or the policy aborted. No value uses the run.";
         Stopped "stopped" "The time limit was reached. No value uses the run.";

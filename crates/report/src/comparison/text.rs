@@ -2,7 +2,7 @@
 //!
 //! It fits eighty columns and needs no colour.
 
-use super::{Comparison, PolicyRow, VerdictWord};
+use super::{Comparison, ComparisonVerdict, PolicyRow};
 use crate::format::{ABSENT, bytes, ci, counted, fixed, n_decimals, or_absent, signed_percent};
 use crate::table::{Align, ReportTable, fold};
 
@@ -52,12 +52,12 @@ fn ratio_cells(
     is_baseline: bool,
     ratio: Option<f64>,
     within: Option<&[f64]>,
-    verdict: Option<VerdictWord>,
+    verdict: Option<ComparisonVerdict>,
 ) -> [String; 3] {
     if is_baseline {
         return ["1".to_owned(), String::new(), "baseline".to_owned()];
     }
-    let verdict = verdict.map_or(ABSENT, VerdictWord::word);
+    let verdict = verdict.map_or(ABSENT, ComparisonVerdict::name);
     [or_absent(ratio, |it| fixed(it, 3)), interval(within, 3), verdict.to_owned()]
 }
 

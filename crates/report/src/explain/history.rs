@@ -9,12 +9,12 @@ use program::Job;
 use sched::{Action, JobEvent, Reason, RejectCause, Rejection, Request, Sample, Target};
 
 use super::sentence::{DoneAction, ExplainedEvent, Sentence, checkpoint_text};
-use super::{EventRow, EventWord, Explanation, FORMAT, JobEvents};
+use super::{EventRow, Explanation, FORMAT, JobEventKind, JobEvents};
+use crate::domain_names::{EpochNames, Epochs};
 use crate::phrases::{
     command_line, completed_page_move_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
     usage_phrase,
 };
-use crate::places::{EpochNames, Epochs};
 
 pub(super) struct Explainer {
     header: Header,
@@ -63,7 +63,7 @@ impl Explainer {
         if let Some(text) = checkpoint_text(job) {
             let placed = job.placed.clone().filter(|_| job.reason.is_some());
             let sentence = Sentence::Checkpoint(text, placed);
-            self.add(id, EventWord::Checkpoint, sentence, job.reason.as_ref());
+            self.add(id, JobEventKind::Checkpoint, sentence, job.reason.as_ref());
         }
     }
 
@@ -103,13 +103,17 @@ impl Explainer {
         match &record.change {
             JobChange::Unmanaged(cause) => {
                 let text = format!("no longer managed: {}", unmanaged_phrase(cause));
-                self.add_text(id, EventWord::Unmanaged, text);
+                self.add_text(id, JobEventKind::Unmanaged, text);
             }
             JobChange::Attached(_) => {
-                self.add_text(id, EventWord::Attached, "attached: it was running already".into());
+                self.add_text(
+                    id,
+                    JobEventKind::Attached,
+                    "attached: it was running already".into(),
+                );
             }
             JobChange::Detached(cause, _) => {
-                self.add_text(id, EventWord::Detached, detached_phrase(*cause).to_owned());
+                self.add_text(id, JobEventKind::Detached, detached_phrase(*cause).to_owned());
             }
             JobChange::Rejected(_, RejectCause::DryRun, _) => {
                 let from = self.jobs.job(id).and_then(|job| job.placed.clone());
@@ -117,10 +121,14 @@ impl Explainer {
             }
             JobChange::Ended(exit) => {
                 let text = format!("{}: {}", exit_phrase(exit), usage_phrase(exit));
-                self.add_text(id, EventWord::End, text);
+                self.add_text(id, JobEventKind::End, text);
             }
             JobChange::StartFailed(_, detail) => {
-                self.add_text(id, EventWord::NotStarted, format!("could not be started: {detail}"));
+                self.add_text(
+                    id,
+                    JobEventKind::NotStarted,
+                    format!("could not be started: {detail}"),
+                );
             }
             JobChange::Rejected(action, cause, detail) => {
                 let reason = request.filter(|_| !self.jobs.is_replay());
@@ -128,7 +136,7 @@ impl Explainer {
                 self.rejected(id, (action, "the kernel"), (*cause, detail), reason);
             }
             JobChange::PageMoveEnded(moved) => {
-                self.add_text(id, EventWord::PageMoveEnded, completed_page_move_phrase(moved));
+                self.add_text(id, JobEventKind::PageMoveEnded, completed_page_move_phrase(moved));
             }
             JobChange::NotCarriedOut(from) => self.not_carried_out(id, from.clone(), request),
             change => {
@@ -140,7 +148,7 @@ impl Explainer {
     }
 
     /// An action that was carried out; in a replay, by the recorded run.
-    fn done(&mut self, id: JobId, kind: EventWord, done: DoneAction, request: Option<&Request>) {
+    fn done(&mut self, id: JobId, kind: JobEventKind, done: DoneAction, request: Option<&Request>) {
         let requested = request.map(|request| request.action.clone());
         let sentence = match self.jobs.is_replay() {
             true => Sentence::Replayed { done, requested },
@@ -156,7 +164,7 @@ impl Explainer {
         let last = self.events.get_mut(&id).and_then(|events| events.last_mut());
         match last.filter(|event| event.sentence == sentence) {
             Some(event) => (event.last_at, event.n) = (self.at, event.n + 1),
-            None => self.add(id, EventWord::NotCarriedOut, sentence, Some(&request.reason)),
+            None => self.add(id, JobEventKind::NotCarriedOut, sentence, Some(&request.reason)),
         }
     }
 
@@ -176,14 +184,14 @@ impl Explainer {
     ) {
         let detail = if detail.is_empty() { cause.name() } else { detail }.to_owned();
         let sentence = Sentence::Rejected { action: action.clone(), by, detail };
-        self.add(id, EventWord::Rejected, sentence, reason);
+        self.add(id, JobEventKind::Rejected, sentence, reason);
     }
 
-    fn add_text(&mut self, id: JobId, kind: EventWord, text: String) {
+    fn add_text(&mut self, id: JobId, kind: JobEventKind, text: String) {
         self.add(id, kind, Sentence::Text(text), None);
     }
 
-    fn add(&mut self, id: JobId, kind: EventWord, sentence: Sentence, reason: Option<&Reason>) {
+    fn add(&mut self, id: JobId, kind: JobEventKind, sentence: Sentence, reason: Option<&Reason>) {
         if self.only.is_none_or(|only| only == id) {
             let (at, epoch, reason) = (self.at, self.epochs.current(), reason.cloned());
             let event = ExplainedEvent { at, last_at: at, n: 1, kind, sentence, reason, epoch };
@@ -193,19 +201,19 @@ impl Explainer {
 
     pub fn add_note(&mut self, text: String, reason: Option<&Reason>) {
         let code = reason.map(|reason| reason.code.name().to_owned());
-        let (at_ns, kind) = (self.at.0, EventWord::Note);
+        let (at_ns, kind) = (self.at.0, JobEventKind::Note);
         self.notes.push(EventRow { at_ns, last_at_ns: at_ns, n: 1, kind, text, code });
     }
 
     pub fn finish(mut self, end: Option<String>) -> Explanation {
-        let places = self.epochs.names(&self.header.machine);
+        let domain_names = self.epochs.names(&self.header.machine);
         let mut all = std::mem::take(&mut self.detached);
         for job in std::mem::take(&mut self.header.jobs) {
             let events = self.events.remove(&job.id).unwrap_or_default();
             all.push((job, events));
         }
         all.retain(|(job, _)| self.only.is_none_or(|only| only == job.id));
-        let jobs = all.into_iter().map(|(job, events)| job_events(&job, events, &places));
+        let jobs = all.into_iter().map(|(job, events)| job_events(&job, events, &domain_names));
         Explanation {
             format: FORMAT,
             run: self.header.run_id,
@@ -219,38 +227,38 @@ impl Explainer {
 }
 
 /// The change as an action that was carried out, if it is one.
-fn done_action(change: &JobChange<'_>) -> Option<(EventWord, DoneAction)> {
+fn done_action(change: &JobChange<'_>) -> Option<(JobEventKind, DoneAction)> {
     Some(match change {
-        JobChange::Started(cpus) => (EventWord::Start, DoneAction::Start(cpus.cloned())),
+        JobChange::Started(cpus) => (JobEventKind::Start, DoneAction::Start(cpus.cloned())),
         JobChange::Moved { from, to, .. } => {
-            (EventWord::Move, DoneAction::Move { from: from.clone(), to: (*to).clone() })
+            (JobEventKind::Move, DoneAction::Move { from: from.clone(), to: (*to).clone() })
         }
         JobChange::Unchanged(cpus) => {
-            (EventWord::Unchanged, DoneAction::Unchanged((*cpus).clone()))
+            (JobEventKind::Unchanged, DoneAction::Unchanged((*cpus).clone()))
         }
         JobChange::MemoryPolicySet(policy) => {
-            (EventWord::MemoryPolicy, DoneAction::MemoryPolicy((*policy).clone()))
+            (JobEventKind::MemoryPolicy, DoneAction::MemoryPolicy((*policy).clone()))
         }
-        JobChange::Released { .. } => (EventWord::Release, DoneAction::Release),
+        JobChange::Released { .. } => (JobEventKind::Release, DoneAction::Release),
         JobChange::PageMoveStarted(Action::MovePages { from, to, limit }) => {
-            (EventWord::PageMoveStarted, DoneAction::PageMove(*from, *to, *limit))
+            (JobEventKind::PageMoveStarted, DoneAction::PageMove(*from, *to, *limit))
         }
         _ => return None,
     })
 }
 
-fn job_events(job: &Job, events: Vec<ExplainedEvent>, places: &EpochNames) -> JobEvents {
+fn job_events(job: &Job, events: Vec<ExplainedEvent>, domain_names: &EpochNames) -> JobEvents {
     JobEvents {
         id: job.id.0,
         name: job.name.clone(),
         command: command_line(&job.command),
         class: job.class.map(|class| u32::from(class.number())),
-        events: events.into_iter().map(|event| event_row(event, places)).collect(),
+        events: events.into_iter().map(|event| event_row(event, domain_names)).collect(),
     }
 }
 
-fn event_row(event: ExplainedEvent, places: &EpochNames) -> EventRow {
-    let text = event.text(places.of(event.epoch));
+fn event_row(event: ExplainedEvent, domain_names: &EpochNames) -> EventRow {
+    let text = event.text(domain_names.of(event.epoch));
     EventRow {
         at_ns: event.at.0,
         last_at_ns: event.last_at.0,

@@ -6,7 +6,7 @@ mod sentence;
 use base::JobId;
 use journal::{JournalError, Recording};
 
-use crate::describe::{record, words};
+use crate::describe::{names, record};
 use crate::format::seconds;
 use crate::table::fold;
 use history::Explainer;
@@ -44,15 +44,15 @@ record! {
         at_ns: u64, "Time", Nanos, "Time of the first occurrence.";
         last_at_ns: u64, "Last", Nanos, "Time of the last occurrence.";
         n: u64, "Times", Count, "Number of occurrences: 1 except for requests that were not carried out, which a policy repeats.";
-        kind: EventWord, "Kind", Plain, "Kind of the event.";
+        kind: JobEventKind, "Kind", Plain, "Kind of the event.";
         text: String, "Sentence", Plain, "The event as a sentence, with its reason.";
         code: Option<String>, "Code", Plain, "Code of the reason.";
     }
 }
 
-words! {
+names! {
     /// Kind of an event.
-    EventWord {
+    JobEventKind {
         Checkpoint "checkpoint" "State at the checkpoint; the earlier parts of the journal are missing.";
         Note "note" "A note about the whole run.";
         Start "start" "The job was started.";

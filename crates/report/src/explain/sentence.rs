@@ -8,20 +8,20 @@ use journal::{JobPhase, JobProgress};
 use program::MemoryPolicy;
 use sched::{Action, Reason};
 
-use super::EventWord;
+use super::JobEventKind;
+use crate::domain_names::{DomainNames, Epoch};
 use crate::format::seconds;
 use crate::phrases::{
     action_phrase, exit_phrase, memory_policy_phrase, page_move_phrase, usage_phrase,
 };
-use crate::places::{Epoch, PlaceNames};
 
-/// An event. Its sentence is made at the end, when places have names.
+/// An event. Its sentence is made at the end, when the domains of all turns are known.
 #[derive(Debug)]
 pub(super) struct ExplainedEvent {
     pub at: Nanos,
     pub last_at: Nanos,
     pub n: u64,
-    pub kind: EventWord,
+    pub kind: JobEventKind,
     pub sentence: Sentence,
     pub reason: Option<Reason>,
     pub epoch: Epoch,
@@ -61,12 +61,12 @@ pub(super) enum DoneAction {
 
 impl ExplainedEvent {
     /// The whole sentence.
-    pub fn text(&self, places: &PlaceNames) -> String {
+    pub fn text(&self, domain_names: &DomainNames) -> String {
         let reason = self.reason.as_ref().map_or(String::new(), |reason| match self.sentence {
             Sentence::Rejected { .. } => format!(". It was requested because {reason}"),
             _ => format!(" because {reason}"),
         });
-        let (before, after) = self.sentence.parts(places);
+        let (before, after) = self.sentence.parts(domain_names);
         let repeated = match self.n {
             1 => String::new(),
             n => format!("; requested {n} times, the last time at {} s", seconds(self.last_at.0)),
@@ -77,33 +77,33 @@ impl ExplainedEvent {
 
 impl Sentence {
     /// The parts before and after the reason.
-    fn parts(&self, places: &PlaceNames) -> (String, String) {
+    fn parts(&self, domain_names: &DomainNames) -> (String, String) {
         let only = |text: String| (text, String::new());
         match self {
             Sentence::Text(text) | Sentence::Checkpoint(text, None) => only(text.clone()),
             Sentence::Checkpoint(text, Some(cpus)) => {
-                only(format!("{text}, placed on {}", places.place(cpus)))
+                only(format!("{text}, placed on {}", domain_names.label(cpus)))
             }
             Sentence::Done { done, requested } => {
-                (done.passive(places), done.narrowed(requested.as_ref(), places))
+                (done.passive(domain_names), done.narrowed(requested.as_ref(), domain_names))
             }
             Sentence::Replayed { done, requested: None } => {
-                let text = format!("{} in the recorded run", done.passive(places));
+                let text = format!("{} in the recorded run", done.passive(domain_names));
                 only(text + "; this policy requested nothing")
             }
             Sentence::Replayed { done, requested: Some(action) } if done.is(action) => {
-                let would = would_have_been(action, done.from(), done.is_start(), places);
+                let would = would_have_been(action, done.from(), done.is_start(), domain_names);
                 only(would + ", as in the recorded run,")
             }
             Sentence::Replayed { done, requested: Some(action) } => {
-                let would = would_have_been(action, done.from(), done.is_start(), places);
-                (would, format!("; the recorded run {}", done.active(places)))
+                let would = would_have_been(action, done.from(), done.is_start(), domain_names);
+                (would, format!("; the recorded run {}", done.active(domain_names)))
             }
             Sentence::NotCarriedOut { action, from } => {
-                only(would_have_been(action, from.as_ref(), false, places))
+                only(would_have_been(action, from.as_ref(), false, domain_names))
             }
             Sentence::Rejected { action, by, detail } => {
-                let action = action_phrase(action, |cpus| places.place(cpus));
+                let action = action_phrase(action, |cpus| domain_names.label(cpus));
                 only(format!("rejected by {by}: {action}: {detail}"))
             }
         }
@@ -112,8 +112,8 @@ impl Sentence {
 
 impl DoneAction {
     /// `moved from core 0 to core 1`.
-    fn passive(&self, places: &PlaceNames) -> String {
-        let place = |cpus: &CpuSet| places.place(cpus);
+    fn passive(&self, domain_names: &DomainNames) -> String {
+        let place = |cpus: &CpuSet| domain_names.label(cpus);
         match self {
             DoneAction::Start(None) => "started without a CPU binding".to_owned(),
             DoneAction::Start(Some(cpus)) => format!("started on {}", place(cpus)),
@@ -135,8 +135,8 @@ impl DoneAction {
     }
 
     /// `moved it from core 0 to core 1`.
-    fn active(&self, places: &PlaceNames) -> String {
-        let place = |cpus: &CpuSet| places.place(cpus);
+    fn active(&self, domain_names: &DomainNames) -> String {
+        let place = |cpus: &CpuSet| domain_names.label(cpus);
         match self {
             DoneAction::Start(None) => "started it without a CPU binding".to_owned(),
             DoneAction::Start(Some(cpus)) => format!("started it on {}", place(cpus)),
@@ -194,7 +194,7 @@ impl DoneAction {
     }
 
     /// The request, where less was possible.
-    fn narrowed(&self, requested: Option<&Action>, places: &PlaceNames) -> String {
+    fn narrowed(&self, requested: Option<&Action>, domain_names: &DomainNames) -> String {
         let requested = requested.filter(|requested| !self.is(requested));
         match (self, requested) {
             (DoneAction::MemoryPolicy(_), Some(Action::MemoryPolicy(policy))) => {
@@ -208,8 +208,8 @@ impl DoneAction {
                 format!("; narrowed from the requested {all} to {limit}")
             }
             (_, Some(Action::Place(requested))) if self.cpus().is_some() => {
-                let cpus = self.cpus().map_or(String::new(), |cpus| places.place(cpus));
-                format!("; narrowed from the requested {} to {cpus}", places.place(requested))
+                let cpus = self.cpus().map_or(String::new(), |cpus| domain_names.label(cpus));
+                format!("; narrowed from the requested {} to {cpus}", domain_names.label(requested))
             }
             _ => String::new(),
         }
@@ -221,9 +221,9 @@ fn would_have_been(
     action: &Action,
     from: Option<&CpuSet>,
     is_start: bool,
-    places: &PlaceNames,
+    domain_names: &DomainNames,
 ) -> String {
-    let place = |cpus: &CpuSet| places.place(cpus);
+    let place = |cpus: &CpuSet| domain_names.label(cpus);
     let change = match (action, from) {
         (Action::Place(to), _) if is_start => format!("started on {}", place(to)),
         (Action::Place(to), Some(from)) => format!("moved from {} to {}", place(from), place(to)),

@@ -79,7 +79,7 @@ struct LoadCurves {
 
 impl ChartData {
     pub fn new(report: &Report) -> Self {
-        let places = domains(report);
+        let named_domains = domains(report);
         let mut sets = CpuSetTable::default();
         let mut moves_of: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (idx, moved) in report.moves.iter().enumerate() {
@@ -92,8 +92,8 @@ impl ChartData {
         let jobs = jobs.collect();
         ChartData {
             end: us(report.run.wall_ns),
-            domain_of_cpu: domain_of_cpu(&places),
-            domains: places.into_iter().map(|(label, _)| ChartDomain { label }).collect(),
+            domain_of_cpu: domain_of_cpu(&named_domains),
+            domains: named_domains.into_iter().map(|(label, _)| ChartDomain { label }).collect(),
             cpus: report.machine.cpus.iter().map(|cpu| ChartCpu { id: cpu.id }).collect(),
             sets: sets.list,
             jobs,
@@ -144,11 +144,11 @@ fn domains_of_machine(report: &Report) -> Vec<(String, CpuSet)> {
     domains.into_iter().map(|(number, cpus)| (format!("{level} {number}"), cpus)).collect()
 }
 
-fn domain_of_cpu(places: &[(String, CpuSet)]) -> BTreeMap<u32, usize> {
+fn domain_of_cpu(named_domains: &[(String, CpuSet)]) -> BTreeMap<u32, usize> {
     let of = |(idx, (_, cpus)): (usize, &(String, CpuSet))| {
         cpus.iter().map(|cpu| (cpu.0, idx)).collect::<Vec<_>>()
     };
-    places.iter().enumerate().flat_map(of).collect()
+    named_domains.iter().enumerate().flat_map(of).collect()
 }
 
 #[derive(Default)]
@@ -180,7 +180,7 @@ fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut CpuSetTable) -> ChartJob {
     });
     ChartJob {
         name: job.name.clone(),
-        state: job.state.word(),
+        state: job.state.name(),
         due: us(job.due_ns),
         ended: job.ended_ns.map(us),
         ending: facts::ending(job),

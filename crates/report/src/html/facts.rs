@@ -1,20 +1,20 @@
 //! The fields of a job that have no column, with their labels.
 
 use crate::format::{bytes, count, duration, seconds};
-use crate::model::{CounterRow, JobRow, JobStateWord};
+use crate::model::{CounterRow, JobRow, JobStateName};
 use crate::text::{approximate, narrowed};
 
 /// How a job ended, in a sentence.
 pub(crate) fn ending(job: &JobRow) -> String {
     let when = job.ended_ns.map_or(String::new(), |at| format!(" at {} s", seconds(at)));
     match (job.state, job.exit_status, job.signal) {
-        (JobStateWord::Failed, Some(status), _) => format!("failed with status {status}{when}"),
-        (JobStateWord::Failed, None, Some(signal)) => format!("ended by signal {signal}{when}"),
-        (JobStateWord::NotStarted, ..) => {
+        (JobStateName::Failed, Some(status), _) => format!("failed with status {status}{when}"),
+        (JobStateName::Failed, None, Some(signal)) => format!("ended by signal {signal}{when}"),
+        (JobStateName::NotStarted, ..) => {
             format!("could not be started: {}", job.error.as_deref().unwrap_or("unknown reason"))
         }
-        (JobStateWord::Stopped, ..) => format!("ended by evenkeel{when}"),
-        (state, ..) => format!("{}{when}", state.word()),
+        (JobStateName::Stopped, ..) => format!("ended by evenkeel{when}"),
+        (state, ..) => format!("{}{when}", state.name()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::tables::sentence;
 use crate::format::{bytes, count, counted, duration, percent, started};
-use crate::model::{Report, Run, RunStatusWord};
+use crate::model::{Report, Run, RunStatusName};
 use crate::page::{callout, chip, escape, hero, tile};
 use crate::text::{machine_parts, spec};
 
@@ -22,9 +22,9 @@ pub(super) fn head(report: &Report) -> String {
 
 fn status_chip(run: &Run) -> String {
     let (class, text) = match run.status {
-        Some(RunStatusWord::Finished) => ("good", "finished"),
-        Some(RunStatusWord::Interrupted) => ("warn", "interrupted"),
-        Some(RunStatusWord::Failed) => ("bad", "failed"),
+        Some(RunStatusName::Finished) => ("good", "finished"),
+        Some(RunStatusName::Interrupted) => ("warn", "interrupted"),
+        Some(RunStatusName::Failed) => ("bad", "failed"),
         None => ("warn", "end not recorded"),
     };
     format!("<li class=\"chip {class}\">{text}</li>")

@@ -1,7 +1,7 @@
 //! The report as one self-contained HTML page: no network access, no fonts, no other files.
 //!
 //! ```text
-//!   key figures ─► timeline (by job, by CPU) ─► load per domain ─► moves ─► jobs ─► rejections, notes, facts
+//!   totals ─► timeline (by job, by CPU) ─► load per domain ─► moves ─► jobs ─► rejections, notes, facts
 //!                  drawn by scripts from JSON in the page           complete without scripts
 //! ```
 //!
@@ -121,9 +121,9 @@ fn about(report: &Report) -> String {
         ("Machine", machine.name.clone()),
         ("Memory", machine.memory_bytes.map_or("unknown".to_owned(), bytes)),
         ("CPUs allowed", format!("{} of {}", machine.n_cpus_allowed, machine.n_cpus)),
-        ("Placed on", run.domain_level.clone().unwrap_or_else(|| "nothing".to_owned())),
+        ("Domain level", run.domain_level.clone().unwrap_or_else(|| "none".to_owned())),
         ("Host", run.host.clone()),
-        ("Made by", format!("evenkeel {}", report.tool)),
+        ("Version", format!("evenkeel {}", report.tool)),
     ];
     facts.retain(|(_, text)| !text.is_empty());
     card("about", "Machine and run", "", &page::facts(&facts))

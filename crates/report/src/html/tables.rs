@@ -1,7 +1,7 @@
 //! The tables of a run's page. They are complete without scripts, which sort, filter and expand rows.
 
 use crate::format::{bytes, count, seconds};
-use crate::model::{JobRow, JobStateWord, MoveRow, NoteRow, NoteWord, RejectionRow, Report};
+use crate::model::{JobRow, JobStateName, MoveRow, NoteKind, NoteRow, RejectionRow, Report};
 use crate::page::escape;
 use crate::table::Align::{Left, Right};
 use crate::table::{RecordColumn, ReportTable, TableCell};
@@ -35,12 +35,12 @@ pub(super) fn jobs(report: &Report) -> String {
 
 fn state_cell(job: &JobRow) -> TableCell {
     let class = match job.state {
-        JobStateWord::Done | JobStateWord::Detached => "done",
-        JobStateWord::Failed => "failed",
-        JobStateWord::NotStarted => "not-started",
-        JobStateWord::Stopped => "stopped",
-        JobStateWord::Running => "running",
-        JobStateWord::Waiting => "waiting",
+        JobStateName::Done | JobStateName::Detached => "done",
+        JobStateName::Failed => "failed",
+        JobStateName::NotStarted => "not-started",
+        JobStateName::Stopped => "stopped",
+        JobStateName::Running => "running",
+        JobStateName::Waiting => "waiting",
     };
     let state = state(job);
     TableCell::html(&state, format!("<span class=\"state {class}\">{}</span>", escape(&state)))
@@ -98,7 +98,7 @@ pub(super) fn rejections(report: &Report) -> String {
         ("at_ns", Right, |row| time_cell(row.at_ns)),
         ("name", Left, |row| TableCell::from(&*row.name).class("short")),
         ("action", Left, |row| TableCell::from(sentence(&row.action))),
-        ("by", Left, |row| TableCell::from(row.by.word()).class("short")),
+        ("by", Left, |row| TableCell::from(row.by.name()).class("short")),
         ("n", Right, |row| TableCell::number(Some(row.n), count)),
         ("detail", Left, |row| {
             let detail = if row.detail.is_empty() { &row.cause } else { &row.detail };
@@ -113,8 +113,8 @@ pub(super) fn rejections(report: &Report) -> String {
 pub(super) fn notes(notes: &[NoteRow]) -> String {
     let row = |note: &NoteRow| {
         let tag = match note.kind {
-            NoteWord::Note => String::new(),
-            kind => format!("<span class=\"tag\">{}</span>", escape(kind.word())),
+            NoteKind::Note => String::new(),
+            kind => format!("<span class=\"tag\">{}</span>", escape(kind.name())),
         };
         let at = seconds(note.at_ns);
         format!("<li><span>{at} s</span><span>{tag}{}</span></li>\n", escape(&sentence(&note.text)))

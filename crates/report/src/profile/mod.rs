@@ -35,7 +35,7 @@ pub fn page(
             card("reuse", "Reuse distances", REUSE_LEAD, &charts::reuse_distances(windows)),
             card("values", "Values", "A dash is an unknown value.", &phase_table(profile)),
         ],
-        footer: format!("<span>{}</span>", escape(&profile.made_by)),
+        footer: format!("<span>{}</span>", escape(&profile.tool)),
         ..Document::default()
     };
     document.to_html()

@@ -138,7 +138,7 @@ fn claims(claims: &[StudyClaim]) -> String {
         let text = claim.verdict.text();
         table.row([
             TableCell::from(&*claim.claim),
-            TableCell::from(claim.reading.word()),
+            TableCell::from(claim.reading.name()),
             TableCell::from(&*claim.result),
             TableCell::html(&text, verdict(claim.verdict.mark(), &text)),
         ]);
@@ -165,7 +165,7 @@ mod tests {
         };
         let claim = StudyClaim {
             claim: "it <gains>".to_owned(),
-            reading: ReadingWord::Ours,
+            reading: RuleReading::Ours,
             result: "+1.0".to_owned(),
             values: Vec::new(),
             verdict: StudyVerdict::Reproduces,

@@ -1,6 +1,6 @@
 //! The result of a study, each field with its label, unit and meaning.
 
-use crate::describe::{record, words};
+use crate::describe::{names, record};
 
 /// Version of the format of `evenkeel reproduce --json`.
 pub const FORMAT: u32 = 2;
@@ -78,23 +78,23 @@ record! {
     /// A claim of the publication with its verdict.
     StudyClaim {
         claim: String, "Claim", Plain, "The claim with its limit.";
-        reading: ReadingWord, "Reading", Plain, "The rules of the simulated policy.";
+        reading: RuleReading, "Reading", Plain, "The rules of the simulated policy.";
         result: String, "Result", Plain, "The result as text.";
         values: Vec<StudyValue>, "Values", Plain, "The values that the verdict is based on, if there are few; otherwise the tables have them.";
         verdict: StudyVerdict, "Verdict", Plain, "The verdict.";
     }
 }
 
-words! {
+names! {
     /// The rules of a simulated policy.
-    ReadingWord {
+    RuleReading {
         Paper "paper" "As published, including errors.";
         Ours "ours" "As corrected.";
         Either "either" "The result does not depend on the rules.";
     }
 }
 
-words! {
+names! {
     /// The verdict on a claim.
     StudyVerdict {
         Reproduces "reproduces" "The claim is true here.";
@@ -107,7 +107,7 @@ words! {
 impl StudyVerdict {
     /// The word without hyphens.
     pub fn text(self) -> String {
-        self.word().replace('-', " ")
+        self.name().replace('-', " ")
     }
 
     /// The sign of a verdict and its class in the styles.

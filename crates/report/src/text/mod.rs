@@ -8,7 +8,7 @@ mod sections;
 use base::counted_noun;
 
 use crate::format::{ABSENT, bytes, count, duration, percent, seconds, started};
-use crate::model::{JobRow, JobStateWord, NoteRow, NoteWord, Report, Run};
+use crate::model::{JobRow, JobStateName, NoteKind, NoteRow, Report, Run};
 use crate::table::{Align, ReportTable, fold};
 use sections::{counters, memory, moves};
 pub(crate) use sections::{narrowed, reason_of_move, repetitions};
@@ -122,7 +122,7 @@ pub(crate) fn machine_parts(report: &Report) -> Vec<String> {
 
 /// How the run ended, with its error.
 fn status(run: &Run) -> String {
-    let status = run.status.map_or("unknown", |status| status.word());
+    let status = run.status.map_or("unknown", |status| status.name());
     match &run.error {
         Some(error) => format!("{status} ({error})"),
         None => status.to_owned(),
@@ -186,7 +186,7 @@ fn jobs(report: &Report, width: usize) -> String {
 /// All jobs in start order; of very many, the failed ones first.
 fn failed_first(jobs: &[JobRow]) -> Vec<&JobRow> {
     let failed =
-        |job: &&JobRow| matches!(job.state, JobStateWord::Failed | JobStateWord::NotStarted);
+        |job: &&JobRow| matches!(job.state, JobStateName::Failed | JobStateName::NotStarted);
     if jobs.len() <= N_JOBS_SHOWN {
         return jobs.iter().collect();
     }
@@ -218,9 +218,9 @@ pub(crate) fn approximate(is_estimate: bool) -> String {
 /// `done`, `failed 3`, `failed sig 11`.
 pub(crate) fn state(job: &JobRow) -> String {
     match (job.state, job.exit_status, job.signal) {
-        (JobStateWord::Failed, Some(status), _) => format!("failed {status}"),
-        (JobStateWord::Failed, None, Some(signal)) => format!("failed sig {signal}"),
-        (state, ..) => state.word().to_owned(),
+        (JobStateName::Failed, Some(status), _) => format!("failed {status}"),
+        (JobStateName::Failed, None, Some(signal)) => format!("failed sig {signal}"),
+        (state, ..) => state.name().to_owned(),
     }
 }
 
@@ -257,7 +257,7 @@ fn rejections(report: &Report, width: usize) -> String {
             rejected.name,
             rejected.action,
             if rejected.detail.is_empty() { &rejected.cause } else { &rejected.detail },
-            rejected.by.word(),
+            rejected.by.name(),
         );
         text.push_str(&fold(&line, width, &head, 13));
     }
@@ -270,8 +270,8 @@ fn notes(notes: &[NoteRow], width: usize) -> String {
     }
     let lines = notes.iter().map(|note| {
         let text = match note.kind {
-            NoteWord::Note | NoteWord::Record => note.text.clone(),
-            kind => format!("{}: {}", kind.word(), note.text),
+            NoteKind::Note | NoteKind::Record => note.text.clone(),
+            kind => format!("{}: {}", kind.name(), note.text),
         };
         fold(&text, width, "- ", 2)
     });

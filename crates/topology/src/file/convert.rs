@@ -72,7 +72,7 @@ impl From<&Machine> for MachineFile {
             numa_balancing: parts.system.numa_balancing,
             placement: Ignored,
             signals: Ignored,
-            processor_family: Ignored,
+            uarch: Ignored,
             events: Ignored,
             cgroups: Ignored,
         }

@@ -76,9 +76,9 @@ pub struct MachineFile {
     /// Ignored, like `placement`: the collectors that work on the machine.
     #[serde(default, skip_serializing)]
     pub signals: Ignored,
-    /// Ignored, like `placement`: the processor family.
+    /// Ignored, like `placement`: the microarchitecture of the PMU events.
     #[serde(default, skip_serializing)]
-    pub processor_family: Ignored,
+    pub uarch: Ignored,
     /// Ignored, like `placement`: the hardware events.
     #[serde(default, skip_serializing)]
     pub events: Ignored,

@@ -2,8 +2,8 @@
 
 use base::Nanos;
 use report::comparison::{
-    CompletionWord, ControllerRow, JobSummaryRow, OracleRow, RunJobRow, RunRow, SummaryRow,
-    VerdictWord,
+    ComparisonVerdict, ControllerRow, JobSummaryRow, OracleRow, RunCompletion, RunJobRow, RunRow,
+    SummaryRow,
 };
 
 use super::SummaryContext;
@@ -17,11 +17,11 @@ pub(super) fn ends(interval: Interval) -> Vec<f64> {
     vec![interval.low, interval.high]
 }
 
-pub(super) fn word(verdict: Verdict) -> VerdictWord {
+pub(super) fn word(verdict: Verdict) -> ComparisonVerdict {
     match verdict {
-        Verdict::Better => VerdictWord::Better,
-        Verdict::Worse => VerdictWord::Worse,
-        Verdict::Inconclusive => VerdictWord::Inconclusive,
+        Verdict::Better => ComparisonVerdict::Better,
+        Verdict::Worse => ComparisonVerdict::Worse,
+        Verdict::Inconclusive => ComparisonVerdict::Inconclusive,
     }
 }
 
@@ -73,9 +73,9 @@ fn run(
         workload: cells.plan.workloads[key.workload].clone(),
         seed: cells.plan.seeds[key.seed],
         status: match metrics.status {
-            Completion::Finished => CompletionWord::Finished,
-            Completion::Failed => CompletionWord::Failed,
-            Completion::Stopped => CompletionWord::Stopped,
+            Completion::Finished => RunCompletion::Finished,
+            Completion::Failed => RunCompletion::Failed,
+            Completion::Stopped => RunCompletion::Stopped,
         },
         error: metrics.error.clone(),
         makespan_s: seconds(metrics.makespan),

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use program::parse_toml;
-use report::comparison::VerdictWord;
+use report::comparison::ComparisonVerdict;
 
 use super::*;
 use crate::compare::{Column, Completion, JobTimes, Variant};
@@ -74,7 +74,7 @@ fn check(lines: &str, expected: Expect) {
             three(row.ratio_to_baseline),
             three(row.p),
             three(row.p_holm),
-            row.verdict.map_or("-", VerdictWord::word),
+            row.verdict.map_or("-", ComparisonVerdict::name),
             three(row.oracle_gap),
             three(row.slowdown),
             three(row.unfairness),
@@ -156,8 +156,8 @@ fn holm_correction_removes_a_verdict_that_one_policy_alone_would_get() {
         let more: String = (0..n_more).map(|nr| line(&format!("p{nr}"), linux)).collect();
         summary_of(&(line("linux", linux) + &line("test", test) + &more)).summary[1].verdict
     };
-    assert_eq!(verdict(0), Some(VerdictWord::Better));
-    assert_eq!(verdict(1), Some(VerdictWord::Inconclusive));
+    assert_eq!(verdict(0), Some(ComparisonVerdict::Better));
+    assert_eq!(verdict(1), Some(ComparisonVerdict::Inconclusive));
 }
 
 #[test]

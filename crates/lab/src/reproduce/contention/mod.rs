@@ -8,7 +8,7 @@ mod optimum;
 mod rules;
 mod splits;
 
-use report::study::ReadingWord;
+use report::study::RuleReading;
 
 use super::finding::mean_of;
 use super::{Code, ReproduceError, RunPool, RunResults, Testbed};
@@ -35,8 +35,8 @@ fn swinging(machine: &str, seconds: u32) -> Result<Vec<Testbed>, ReproduceError>
 }
 
 /// A policy with a reading and further parameters: `dio[reading=paper,interval=2s]`.
-fn with_reading(policy: &str, reading: ReadingWord, params: &str) -> String {
-    let reading = (reading == ReadingWord::Paper).then_some("reading=paper");
+fn with_reading(policy: &str, reading: RuleReading, params: &str) -> String {
+    let reading = (reading == RuleReading::Paper).then_some("reading=paper");
     let params = (!params.is_empty()).then_some(params);
     let params: Vec<&str> = reading.into_iter().chain(params).collect();
     match params.is_empty() {
@@ -46,8 +46,8 @@ fn with_reading(policy: &str, reading: ReadingWord, params: &str) -> String {
 }
 
 /// The reading of a policy with parameters.
-fn reading_of(policy: &str) -> ReadingWord {
-    if policy.contains("reading=paper") { ReadingWord::Paper } else { ReadingWord::Ours }
+fn reading_of(policy: &str) -> RuleReading {
+    if policy.contains("reading=paper") { RuleReading::Paper } else { RuleReading::Ours }
 }
 
 /// Mean seconds of each program alone.

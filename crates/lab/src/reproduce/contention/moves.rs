@@ -13,7 +13,7 @@
 
 use base::{Bytes, Nanos};
 use engine::MoveLimits;
-use report::study::{ReadingWord, StudyCell, StudyClaim, StudyValue};
+use report::study::{RuleReading, StudyCell, StudyClaim, StudyValue};
 
 use super::super::finding::{BOTH_READINGS, judged, mean_of, not_judged, number, with_values};
 use super::super::program_sets::{N_PROGRAMS, calm, names};
@@ -229,7 +229,7 @@ pub(super) fn published_moves(pool: &RunPool<'_>) -> Result<Finding, ReproduceEr
     }
     finding.claims.push(not_judged(
         "MPI programs migrate least of all with DINO",
-        ReadingWord::Either,
+        RuleReading::Either,
         "their memory accesses are unknown, so they have no profile",
     ));
     finding.notes.push(format!(

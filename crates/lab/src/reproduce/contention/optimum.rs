@@ -8,7 +8,7 @@
 //! The best split is the one with the smallest mean slowdown over the same seeds. A policy can be below it: a split is
 //! pinned until the end, and a policy can place again when a program has exited.
 
-use report::study::{ReadingWord, StudyClaim};
+use report::study::{RuleReading, StudyClaim};
 
 use super::super::finding::{in_percent, judged, mean_of, percent, with_values};
 use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
@@ -99,7 +99,7 @@ fn claims(place: Place, policies: &[String], distances: &[Vec<Option<f64>>]) -> 
         let known: Option<Vec<f64>> = distances.iter().copied().collect();
         let known = known.unwrap_or_default();
         let reading = match policy.as_str() {
-            "oracle" => ReadingWord::Either,
+            "oracle" => RuleReading::Either,
             policy => super::reading_of(policy),
         };
         let name = policy.split('[').next().unwrap_or_default();

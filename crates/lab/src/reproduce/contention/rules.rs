@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use engine::{Sink, TurnRecord};
-use report::study::{ReadingWord, StudyCell, StudyClaim, StudyValue};
+use report::study::{RuleReading, StudyCell, StudyClaim, StudyValue};
 use sched::{Action, ReasonCode};
 use topology::{Level, Machine};
 
@@ -183,7 +183,7 @@ fn level_claim(
     };
     let found = format!("otherwise: {}{chosen}", names(&wrong));
     let holds = has_run.then_some(wrong.is_empty() && for_caches.is_empty());
-    judged(&claim, ReadingWord::Either, found, holds)
+    judged(&claim, RuleReading::Either, found, holds)
 }
 
 fn note_claim(words: &str, behaviours: &[Behaviour]) -> StudyClaim {
@@ -191,7 +191,7 @@ fn note_claim(words: &str, behaviours: &[Behaviour]) -> StudyClaim {
     let without: Vec<&str> = without.map(|one| one.policy).collect();
     judged(
         &format!("{words}: every policy notes that there is nothing to place"),
-        ReadingWord::Either,
+        RuleReading::Either,
         format!("without a note: {}", names(&without)),
         Some(without.is_empty()),
     )
@@ -214,7 +214,7 @@ fn reading_claim() -> StudyClaim {
     let n_params: usize = differing().map(|info| n_differing(info)).sum();
     judged(
         "reading is the only parameter that switches between printed and corrected rules",
-        ReadingWord::Either,
+        RuleReading::Either,
         format!(
             "{} policies with {n_params} parameters that it implies; without it: {n_without}",
             differing().count()

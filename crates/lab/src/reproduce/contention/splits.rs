@@ -16,7 +16,7 @@
 
 use base::{CpuId, CpuSet};
 use host_sim::calibrate::rank_correlation;
-use report::study::{ReadingWord, StudyClaim};
+use report::study::{RuleReading, StudyClaim};
 
 use super::super::finding::{in_percent, judged, mean_of, number, percent, with_values};
 use super::super::program_sets::{N_PROGRAMS, names, smallest_cache};
@@ -233,7 +233,7 @@ fn claims(words: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<StudyC
             &format!(
                 "{words}: the split {name} by misses alone is within 2 % of the best, on average"
             ),
-            ReadingWord::Either,
+            RuleReading::Either,
             format!(
                 "{} % on average, {n} of {} sets within 2 %",
                 percent(average),
@@ -245,7 +245,7 @@ fn claims(words: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<StudyC
     }
     claims.push(judged(
         &format!("{words}: splits with more even misses are faster (order above 0.5 on average, chosen here)"),
-        ReadingWord::Either,
+        RuleReading::Either,
         number(order, 2),
         order.map(|order| 0.5 < order),
     ));

@@ -14,7 +14,7 @@
 //! does: with memory striped over several controllers a job can be faster than alone on one. The bound of the oracle
 //! holds for any memory layout.
 
-use report::study::{ChartKind, ReadingWord, StudyClaim};
+use report::study::{ChartKind, RuleReading, StudyClaim};
 
 use super::super::finding::{judged, mean_of, number, with_values};
 use super::super::{Finding, Gain, ReproduceError, RunPool, RunResults, Table, Testbed};
@@ -113,7 +113,7 @@ fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
         let is_known = !gains.iter().any(Gain::is_empty);
         let text = format!("{memory} any scheduler could save {what}");
         let found = format!("on {n}: {percents}");
-        let claim = judged(&text, ReadingWord::Either, found, is_known.then_some(needed <= n));
+        let claim = judged(&text, RuleReading::Either, found, is_known.then_some(needed <= n));
         with_values(claim, gains.iter().filter_map(|gain| gain.study_value("%")))
     };
     let (first, second) = most.split_at(5);

@@ -20,7 +20,7 @@ use std::io;
 use base::{CpuId, JobId, Nanos, TaskId};
 use engine::{Sink, TurnRecord};
 use program::{Class, Job};
-use report::study::{ReadingWord, StudyValue};
+use report::study::{RuleReading, StudyValue};
 use sched::{Action, CounterEvent, JobEvent, Target};
 use topology::Machine;
 
@@ -251,19 +251,19 @@ fn counts(
 }
 
 /// Polls without a further move of a program that `dfs` has moved.
-fn cooldown_polls(reading: ReadingWord) -> u64 {
+fn cooldown_polls(reading: RuleReading) -> u64 {
     let info = policy::find("dfs").expect("it ships");
     let cooldown = info.params.iter().find(|param| param.name == "cooldown");
     let cooldown = cooldown.expect("a parameter of it");
     let text = match reading {
-        ReadingWord::Paper => cooldown.default_paper.unwrap_or(cooldown.default),
+        RuleReading::Paper => cooldown.default_paper.unwrap_or(cooldown.default),
         _ => cooldown.default,
     };
     text.parse().expect("a whole number of polls")
 }
 
-fn dfs(reading: ReadingWord, params: &str) -> String {
-    let reading = if reading == ReadingWord::Paper { "reading=paper," } else { "" };
+fn dfs(reading: RuleReading, params: &str) -> String {
+    let reading = if reading == RuleReading::Paper { "reading=paper," } else { "" };
     format!("dfs[{reading}{params}]")
 }
 
@@ -288,7 +288,7 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
             counts(pool, &testbed, (&policy, &ALL), cooldown)
         };
         let (follows, still) = (variant("memory=follow")?, variant("factor=1000")?);
-        let word = reading.word();
+        let word = reading.name();
         polls.row(usual.row(word.to_owned()));
         polls.row(follows.row(format!("{word}, memory follows")));
         polls.row(still.row(format!("{word}, no migration")));
@@ -311,7 +311,7 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
 }
 
 fn claims(
-    reading: ReadingWord,
+    reading: RuleReading,
     usual: &Counts,
     [cores, both]: [Option<Gain>; 2],
 ) -> [report::study::StudyClaim; 2] {
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn the_predicted_victim_is_the_program_that_the_policy_moves_in_every_move() {
         let policies =
-            [("dfs[reading=paper]", ReadingWord::Paper, 0), ("dfs", ReadingWord::Ours, 8)];
+            [("dfs[reading=paper]", RuleReading::Paper, 0), ("dfs", RuleReading::Ours, 8)];
         for (policy, reading, cooldown) in policies {
             assert_eq!(cooldown_polls(reading), cooldown);
             let counts = on_wl1(policy, cooldown);

@@ -4,7 +4,7 @@
 //! a cache of a size if its line was accessed before with at most this much data in between.
 
 use base::Bytes;
-use report::study::{ChartKind, ReadingWord};
+use report::study::{ChartKind, RuleReading};
 
 use super::super::finding::not_judged;
 use super::super::published_groups::{ELEVEN, G1, G2, HARMLESS, HURTING};
@@ -127,7 +127,7 @@ pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     }
     let mut claims = vec![not_judged(
         "lbm's unit of work needs 5 lines or more, sp.B's 2",
-        ReadingWord::Either,
+        RuleReading::Either,
         "a profile contains no addresses and no units of work",
     )];
     claims.extend(claims_of_draws(REUSE_CLAIMS, &middle, &drawn));

@@ -14,7 +14,7 @@ use std::io;
 use base::{CpuId, JobId, Nanos, TaskId};
 use engine::{Sink, TurnRecord};
 use program::Job;
-use report::study::{ReadingWord, StudyValue};
+use report::study::{RuleReading, StudyValue};
 use sched::JobEvent;
 use topology::Machine;
 
@@ -95,17 +95,17 @@ impl Sink for Spread {
 }
 
 /// Versions, readings and policies; `{}` stands for the thresholds.
-const ROWS: [(&str, ReadingWord, &str); 6] = [
-    ("rank", ReadingWord::Paper, "divided[reading=paper,version=rank]"),
-    ("rank", ReadingWord::Ours, "divided[version=rank]"),
-    ("threshold", ReadingWord::Paper, "divided[reading=paper,version=threshold,{}]"),
-    ("threshold", ReadingWord::Ours, "divided[version=threshold,{}]"),
+const ROWS: [(&str, RuleReading, &str); 6] = [
+    ("rank", RuleReading::Paper, "divided[reading=paper,version=rank]"),
+    ("rank", RuleReading::Ours, "divided[version=rank]"),
+    ("threshold", RuleReading::Paper, "divided[reading=paper,version=threshold,{}]"),
+    ("threshold", RuleReading::Ours, "divided[version=threshold,{}]"),
     (
         "groups given",
-        ReadingWord::Paper,
+        RuleReading::Paper,
         "divided[reading=paper,version=threshold,th_sq=1,th_ref=1]",
     ),
-    ("groups given", ReadingWord::Ours, "divided[version=threshold,guard=off,th_sq=1,th_ref=1]"),
+    ("groups given", RuleReading::Ours, "divided[version=threshold,guard=off,th_sq=1,th_ref=1]"),
 ];
 
 pub(super) fn completion(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
@@ -129,7 +129,7 @@ pub(super) fn completion(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> 
                 0 => "–".to_owned(),
                 n => format!("{:.1}", n_spread as f64 / n as f64 * 100.0),
             };
-            let label = format!("{name}, {}", reading.word());
+            let label = format!("{name}, {}", reading.name());
             table.row([label, n_periods.to_string(), n_spread.to_string(), percent]);
             let claim = judged(
                 &format!("{name}, {words}: then Group 1 runs on both sockets, in 9 of 10 periods"),

@@ -7,7 +7,7 @@
 //!
 //! Each mix runs once, with the same seed for all policies.
 
-use report::study::{ChartKind, ReadingWord, StudyClaim, StudyValue};
+use report::study::{ChartKind, RuleReading, StudyClaim, StudyValue};
 
 use super::super::finding::{judged, with_values};
 use super::super::published_groups::{ELEVEN, group_of_eleven};
@@ -39,11 +39,11 @@ enum Kind {
 }
 
 /// Name, reading and policy of every version; `{}` stands for the thresholds.
-const VERSIONS: [(&str, ReadingWord, &str); 4] = [
-    ("rank", ReadingWord::Paper, "divided[reading=paper,version=rank]"),
-    ("rank", ReadingWord::Ours, "divided[version=rank]"),
-    ("threshold", ReadingWord::Paper, "divided[reading=paper,version=threshold,{}]"),
-    ("threshold", ReadingWord::Ours, "divided[version=threshold,{}]"),
+const VERSIONS: [(&str, RuleReading, &str); 4] = [
+    ("rank", RuleReading::Paper, "divided[reading=paper,version=rank]"),
+    ("rank", RuleReading::Ours, "divided[version=rank]"),
+    ("threshold", RuleReading::Paper, "divided[reading=paper,version=threshold,{}]"),
+    ("threshold", RuleReading::Ours, "divided[version=threshold,{}]"),
 ];
 const HEADS: [&str; 4] = ["rank: paper", "rank: ours", "threshold: paper", "threshold: ours"];
 
@@ -144,7 +144,7 @@ fn claims(name: &str, kind: Kind, gains: &[Vec<f64>; 4]) -> Vec<StudyClaim> {
         Kind::Basic8 => (-2.0..=2.0, "mean gain within 2 % of 0"),
         Kind::Other => return Vec::new(),
     };
-    let claim = |((version, reading, _), gains): (&(&str, ReadingWord, &str), &Vec<f64>)| {
+    let claim = |((version, reading, _), gains): (&(&str, RuleReading, &str), &Vec<f64>)| {
         let n_above = gains.iter().filter(|gain| 0.0 < **gain).count();
         let n_within = gains.iter().filter(|gain| range.contains(*gain)).count();
         let mean_gain = super::super::finding::mean_of(gains);

@@ -3,7 +3,7 @@
 use host_sim::hardware::Hardware;
 use host_sim::physics::{Calibration, CpiModel, of_profile};
 use host_sim::predict::CacheDomain;
-use report::study::{ReadingWord, StudyCell, StudyClaim, StudyValue};
+use report::study::{RuleReading, StudyCell, StudyClaim, StudyValue};
 use topology::Machine;
 
 use super::super::finding::{claim, verdict_of_draws};
@@ -61,7 +61,7 @@ pub(super) fn claim_of_draws<T>(
     let found =
         format!("in {n_true} of {} draws; in the middle of the ranges: {word}", drawn.len());
     let found = StudyCell::new(found, vec![StudyValue::count(n_true, drawn.len())]);
-    claim(text, ReadingWord::Either, found, verdict_of_draws(n_true, drawn.len()))
+    claim(text, RuleReading::Either, found, verdict_of_draws(n_true, drawn.len()))
 }
 
 /// Claims with their conditions.

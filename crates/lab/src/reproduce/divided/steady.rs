@@ -5,7 +5,7 @@ use std::io;
 
 use base::{Nanos, TaskId};
 use engine::{Sink, TurnRecord};
-use report::study::ReadingWord;
+use report::study::RuleReading;
 use sched::CounterEvent;
 
 use super::super::finding::judged;
@@ -96,7 +96,7 @@ pub(super) fn steady(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     };
     let claim = judged(
         "the programs outside the eleven are stable: variation 0.2 or less",
-        ReadingWord::Either,
+        RuleReading::Either,
         found,
         Some(unstable.is_empty()),
     );

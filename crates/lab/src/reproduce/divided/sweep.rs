@@ -6,7 +6,7 @@
 //! ```
 
 use host_sim::predict::predict_together;
-use report::study::{ChartKind, ReadingWord, StudyCell};
+use report::study::{ChartKind, RuleReading, StudyCell};
 
 use super::super::finding::{BOTH_READINGS, judged};
 use super::super::published_groups::{ELEVEN, G1, G2};
@@ -73,10 +73,10 @@ fn summary(is_better: &[bool]) -> String {
 fn by_policy(
     pool: &RunPool<'_>,
     limits: Limits,
-    reading: ReadingWord,
+    reading: RuleReading,
 ) -> Result<(Vec<Gain>, Vec<String>), ReproduceError> {
     let testbed = Testbed::parse("xeon-2x4")?;
-    let reading = if reading == ReadingWord::Paper { "reading=paper," } else { "" };
+    let reading = if reading == RuleReading::Paper { "reading=paper," } else { "" };
     let policies = ["off", "1000"].map(|guard| {
         format!("divided[{reading}version=threshold,guard={guard},{}]", limits.params())
     });

@@ -13,9 +13,9 @@ use crate::resctrl::MonGroupFolder;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupKind {
     /// A resctrl monitoring group.
-    Counts,
+    MonGroup,
     /// A cgroup that binds memory; one entry for all of a run.
-    Binds,
+    Cgroup,
 }
 
 /// The result for a group.
@@ -32,14 +32,14 @@ pub struct GroupEntry {
 /// The result for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupRestoreAction {
-    /// It is removed (in a dry run: would be).
+    /// The group was removed (in a dry run: would be).
     Removed,
-    /// It does not exist.
+    /// The group does not exist.
     Absent,
-    /// The run does not use this name: it is left.
-    ForeignName,
-    /// The kernel refused with this error.
-    Refused(String),
+    /// The name is not one of the run: the group is kept.
+    NotCreatedByEvenkeel,
+    /// The kernel rejected the removal with this error.
+    Failed(String),
 }
 
 /// Removes the monitoring groups of a record. `root` is `/` outside of tests.
@@ -51,17 +51,17 @@ pub(super) fn remove(
 ) -> Vec<GroupEntry> {
     let of = |name: &str| {
         let action = match MonGroupFolder::of_run(&header.run, name) {
-            None => GroupRestoreAction::ForeignName,
+            None => GroupRestoreAction::NotCreatedByEvenkeel,
             Some(group) => match group.exists(root) {
                 Ok(false) => GroupRestoreAction::Absent,
                 Ok(true) if dry_run => GroupRestoreAction::Removed,
                 exists => match exists.and_then(|_| group.remove(root)) {
                     Ok(()) => GroupRestoreAction::Removed,
-                    Err(error) => GroupRestoreAction::Refused(error.to_string()),
+                    Err(error) => GroupRestoreAction::Failed(error.to_string()),
                 },
             },
         };
-        GroupEntry { kind: GroupKind::Counts, name: name.to_owned(), action }
+        GroupEntry { kind: GroupKind::MonGroup, name: name.to_owned(), action }
     };
     records.mon_groups().map(of).collect()
 }
@@ -76,13 +76,13 @@ pub(super) fn remove_cgroup(
     let home = records.cgroup_home()?;
     let name = run_folder(&header.run).unwrap_or_default();
     let name = home.folder.join(name).display().to_string();
-    let entry = |action| Some(GroupEntry { kind: GroupKind::Binds, name: name.clone(), action });
+    let entry = |action| Some(GroupEntry { kind: GroupKind::Cgroup, name: name.clone(), action });
     let Some(groups) = RunCgroups::new(root, home, &header.run) else {
-        return entry(GroupRestoreAction::ForeignName);
+        return entry(GroupRestoreAction::NotCreatedByEvenkeel);
     };
     let existed = match groups.is_present() {
         Ok(existed) => existed,
-        Err(error) => return entry(GroupRestoreAction::Refused(error.to_string())),
+        Err(error) => return entry(GroupRestoreAction::Failed(error.to_string())),
     };
     if dry_run {
         return entry(if existed {
@@ -95,6 +95,6 @@ pub(super) fn remove_cgroup(
     entry(match groups.remove_all() {
         Ok(()) if existed => GroupRestoreAction::Removed,
         Ok(()) => GroupRestoreAction::Absent,
-        Err(why) => GroupRestoreAction::Refused(why),
+        Err(why) => GroupRestoreAction::Failed(why),
     })
 }

@@ -70,7 +70,7 @@ impl World {
     fn restore(&self) -> Option<FileReport> {
         loop {
             let report = self.restore_once();
-            if report.as_ref().is_none_or(|report| report.verdict != Verdict::InUse) {
+            if report.as_ref().is_none_or(|report| report.verdict != RestoreVerdict::InUse) {
                 return report;
             }
             std::thread::yield_now();
@@ -99,7 +99,7 @@ fn an_unchanged_mask_of_ours_is_restored_and_the_file_is_removed() {
     log.done(nr).expect("a record");
     drop(log);
     let report = world.restore().expect("a record");
-    assert_eq!(report.verdict, Verdict::Settled);
+    assert_eq!(report.verdict, RestoreVerdict::Complete);
     assert_eq!(report.entries[0].action, RestoreAction::Restored { from: first, to: all.clone() });
     assert_eq!(sleeper.mask(), all);
     assert_eq!(world.n_files(), 0);
@@ -114,7 +114,7 @@ fn a_mask_that_another_program_set_stays() {
     affinity::set(sleeper.0.id(), &last).expect("ours");
     drop(log);
     let report = world.restore().expect("a record");
-    assert_eq!(report.entries[0].action, RestoreAction::Foreign(last.clone()));
+    assert_eq!(report.entries[0].action, RestoreAction::ChangedByOther(last.clone()));
     assert_eq!(sleeper.mask(), last);
     assert_eq!(world.n_files(), 0);
 }
@@ -196,7 +196,7 @@ fn descendants_with_our_mask_are_restored_and_others_stay() {
 fn the_record_of_a_running_run_is_not_changed() {
     let world = World::new();
     let log = world.log();
-    assert_eq!(world.restore_once().expect("a record").verdict, Verdict::InUse);
+    assert_eq!(world.restore_once().expect("a record").verdict, RestoreVerdict::InUse);
     assert_eq!(world.n_files(), 1);
     log.remove().expect("the owner may");
     assert!(world.restore().is_none());
@@ -212,7 +212,7 @@ fn a_dry_run_changes_nothing() {
     drop(log);
     let restored = loop {
         let restored = restore(&world.places(), true);
-        if restored.files[0].verdict != Verdict::InUse {
+        if restored.files[0].verdict != RestoreVerdict::InUse {
             break restored;
         }
     };
@@ -220,7 +220,7 @@ fn a_dry_run_changes_nothing() {
     assert_eq!((sleeper.mask(), world.n_files()), (first, 1));
 }
 
-fn check_file(text: &str, expected: &Verdict, n_damaged: usize) {
+fn check_file(text: &str, expected: &RestoreVerdict, n_damaged: usize) {
     let world = World::new();
     let path = world.log().path();
     std::fs::write(&path, text).expect("ours");
@@ -239,10 +239,10 @@ fn records_of_another_boot_user_or_namespace_are_distinguished() {
     let (boot, namespace) =
         (system::boot_id(root).expect("a name"), system::pid_namespace(root).expect("a name"));
     let uid = rustix::process::geteuid().as_raw();
-    check_file(&header(&boot, uid, &namespace), &Verdict::Settled, 0);
-    check_file(&header("another", uid, &namespace), &Verdict::OtherBoot, 0);
-    check_file(&header(&boot, uid + 1, &namespace), &Verdict::OtherUser, 0);
-    check_file(&header(&boot, uid, "pid:[1]"), &Verdict::OtherNamespace, 0);
+    check_file(&header(&boot, uid, &namespace), &RestoreVerdict::Complete, 0);
+    check_file(&header("another", uid, &namespace), &RestoreVerdict::OtherBoot, 0);
+    check_file(&header(&boot, uid + 1, &namespace), &RestoreVerdict::OtherUser, 0);
+    check_file(&header(&boot, uid, "pid:[1]"), &RestoreVerdict::OtherNamespace, 0);
 }
 
 #[test]
@@ -254,11 +254,11 @@ fn an_incomplete_last_line_is_normal_and_a_malformed_line_keeps_the_record() {
         uid,
         &system::pid_namespace(root).expect("a name"),
     );
-    check_file("", &Verdict::Settled, 0);
-    check_file("{\"evenk", &Verdict::Settled, 0);
-    check_file(&format!("{good}{{\"bind\":{{\"nr\":1"), &Verdict::Settled, 0);
-    check_file(&format!("{good}nonsense\n{{\"done\":{{\"nr\":1}}}}\n"), &Verdict::Kept, 1);
-    check_file("nonsense\n", &Verdict::Unknown, 1);
+    check_file("", &RestoreVerdict::Complete, 0);
+    check_file("{\"evenk", &RestoreVerdict::Complete, 0);
+    check_file(&format!("{good}{{\"bind\":{{\"nr\":1"), &RestoreVerdict::Complete, 0);
+    check_file(&format!("{good}nonsense\n{{\"done\":{{\"nr\":1}}}}\n"), &RestoreVerdict::Kept, 1);
+    check_file("nonsense\n", &RestoreVerdict::Unknown, 1);
 }
 
 proptest! {
@@ -301,7 +301,7 @@ fn a_locked_record_of_another_namespace_is_not_waited_for() {
     // PID 0 of the owner exists nowhere, so the owner seems to have exited.
     std::fs::write(log.path(), header(&boot, uid, "pid:[1]").replace("\"pid\":1", "\"pid\":0"))
         .expect("ours");
-    assert_eq!(world.restore_once().expect("a record").verdict, Verdict::OtherNamespace);
+    assert_eq!(world.restore_once().expect("a record").verdict, RestoreVerdict::OtherNamespace);
 }
 
 #[test]
@@ -405,11 +405,12 @@ fn after_an_injected_error_a_record_is_kept_until_all_of_it_is_restored() {
             let restored = fault::with_errors(plan, || restore(&world.places(), false));
             assert!(restored.problems.iter().all(|problem| !problem.contains('\n')));
             let verdict = restored.files.first().map(|file| &file.verdict);
-            if verdict == Some(&Verdict::InUse) {
+            if verdict == Some(&RestoreVerdict::InUse) {
                 continue; // A child of another test shares the lock until its exec.
             }
             let stays = world.n_files() != 0;
-            let is_reported = !restored.problems.is_empty() || verdict == Some(&Verdict::Kept);
+            let is_reported =
+                !restored.problems.is_empty() || verdict == Some(&RestoreVerdict::Kept);
             assert_eq!(stays, is_reported, "seed {seed}: {restored:?}");
             // Another test may delay it for a moment.
             assert!(nr < 30, "seed {seed}: for ever: {restored:?}");

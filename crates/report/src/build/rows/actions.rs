@@ -8,7 +8,7 @@ use super::super::ReportBuilder;
 use super::super::action_lists::{ListedMove, Note, RejectedAction};
 use super::super::job_track::PlacementRequest;
 use super::ReportNames;
-use crate::model::{MoveRow, MoveWord, NoteRow, NoteWord, RejectionRow};
+use crate::model::{MoveKind, MoveRow, NoteKind, NoteRow, RejectionRow};
 use crate::phrases::action_phrase;
 
 pub(super) fn moves(builder: &ReportBuilder, names: &ReportNames<'_>) -> Vec<MoveRow> {
@@ -17,7 +17,7 @@ pub(super) fn moves(builder: &ReportBuilder, names: &ReportNames<'_>) -> Vec<Mov
 
 fn move_row(moved: &ListedMove, names: &ReportNames<'_>) -> MoveRow {
     let (_, name) = names.target(Target::Job(moved.job));
-    let places = names.places.of(moved.epoch);
+    let domain_names = names.domain_names.of(moved.epoch);
     let reason = moved.request.as_ref().map(|request| &request.reason);
     MoveRow {
         at_ns: moved.at.0,
@@ -26,8 +26,8 @@ fn move_row(moved: &ListedMove, names: &ReportNames<'_>) -> MoveRow {
         job: moved.job.0,
         name,
         kind: moved.kind,
-        from: moved.from.as_ref().map(|cpus| places.place(cpus)),
-        to: moved.to.as_ref().map(|cpus| places.place(cpus)),
+        from: moved.from.as_ref().map(|cpus| domain_names.label(cpus)),
+        to: moved.to.as_ref().map(|cpus| domain_names.label(cpus)),
         from_cpus: moved.from.as_ref().map(CpuSet::to_string),
         to_cpus: moved.to.as_ref().map(CpuSet::to_string),
         requested_cpus: requested_cpus(moved.request.as_ref(), moved.to.as_ref()),
@@ -51,15 +51,15 @@ pub(super) fn requested_cpus(
 }
 
 pub(super) fn n_moves_omitted(builder: &ReportBuilder) -> u64 {
-    let n_listed = |kind: MoveWord| {
+    let n_listed = |kind: MoveKind| {
         let listed = builder.lists.moves.iter().filter(|moved| moved.kind == kind);
         listed.map(|moved| moved.n).sum::<u64>()
     };
     if builder.jobs.is_replay() {
-        let n_listed = n_listed(MoveWord::WouldMove) + n_listed(MoveWord::WouldRelease);
+        let n_listed = n_listed(MoveKind::WouldMove) + n_listed(MoveKind::WouldRelease);
         return builder.lists.n_would_move.saturating_sub(n_listed);
     }
-    builder.counts.moves.saturating_sub(n_listed(MoveWord::Move))
+    builder.counts.moves.saturating_sub(n_listed(MoveKind::Move))
 }
 
 pub(super) fn rejections(builder: &ReportBuilder, names: &ReportNames<'_>) -> Vec<RejectionRow> {
@@ -68,8 +68,8 @@ pub(super) fn rejections(builder: &ReportBuilder, names: &ReportNames<'_>) -> Ve
 
 fn rejection_row(rejected: &RejectedAction, names: &ReportNames<'_>) -> RejectionRow {
     let (job, name) = names.target(rejected.target);
-    let places = names.places.of(rejected.epoch);
-    let phrase = |action| action_phrase(action, |cpus| places.place(cpus));
+    let domain_names = names.domain_names.of(rejected.epoch);
+    let phrase = |action| action_phrase(action, |cpus| domain_names.label(cpus));
     RejectionRow {
         at_ns: rejected.at.0,
         last_at_ns: rejected.last_at.0,
@@ -97,7 +97,7 @@ pub(super) fn notes(builder: &ReportBuilder, end: Option<&RunEnd>) -> Vec<NoteRo
     };
     let mut rows: Vec<NoteRow> = builder.lists.notes.iter().map(row).collect();
     let record_note =
-        |text: String| NoteRow { at_ns: builder.at.0, kind: NoteWord::Record, code: None, text };
+        |text: String| NoteRow { at_ns: builder.at.0, kind: NoteKind::Record, code: None, text };
     rows.extend(record_notes(builder, end).into_iter().map(record_note));
     rows
 }

@@ -9,7 +9,7 @@ use super::super::ReportBuilder;
 use super::super::job_track::{JobTrack, PlacementRequest, Usage};
 use super::super::timeline::Segment;
 use super::actions::requested_cpus;
-use crate::model::{CounterRow, JobRow, JobStateWord, NodeMemoryRow, TimelineSegment};
+use crate::model::{CounterRow, JobRow, JobStateName, NodeMemoryRow, TimelineSegment};
 use crate::phrases::{command_line, unmanaged_phrase};
 
 pub(super) fn rows(builder: &ReportBuilder) -> Vec<JobRow> {
@@ -77,19 +77,19 @@ fn memory_row(memory: &NodeMemory) -> NodeMemoryRow {
     }
 }
 
-fn state(progress: &JobProgress) -> JobStateWord {
+fn state(progress: &JobProgress) -> JobStateName {
     match (progress.phase, &progress.ended) {
-        (JobPhase::Waiting, _) => JobStateWord::Waiting,
-        (JobPhase::Running, _) => JobStateWord::Running,
-        (JobPhase::NotStarted, _) => JobStateWord::NotStarted,
-        (JobPhase::Detached, _) => JobStateWord::Detached,
+        (JobPhase::Waiting, _) => JobStateName::Waiting,
+        (JobPhase::Running, _) => JobStateName::Running,
+        (JobPhase::NotStarted, _) => JobStateName::NotStarted,
+        (JobPhase::Detached, _) => JobStateName::Detached,
         (JobPhase::Ended, Some((_, JobExit { stopped_by_host: true, .. }))) => {
-            JobStateWord::Stopped
+            JobStateName::Stopped
         }
         (JobPhase::Ended, Some((_, JobExit { status: ExitStatus::Exited(0), .. }))) => {
-            JobStateWord::Done
+            JobStateName::Done
         }
-        (JobPhase::Ended, _) => JobStateWord::Failed,
+        (JobPhase::Ended, _) => JobStateName::Failed,
     }
 }
 

@@ -8,10 +8,10 @@ use topology::Level;
 use super::super::ReportBuilder;
 use super::super::load_history::{LoadSeriesSums, LoadSums};
 use super::ReportNames;
+use crate::domain_names::DomainNames;
 use crate::format::seconds;
 use crate::model::{DomainRow, LoadPoint, LoadSeries};
 use crate::phrases::{load_unit, tier_phrase};
-use crate::places::PlaceNames;
 
 /// Number of other intervals that the sentence lists.
 const N_OTHERS_LISTED: usize = 4;
@@ -22,7 +22,7 @@ pub(super) fn rows(builder: &ReportBuilder, names: &ReportNames<'_>) -> Vec<Load
 
 fn row(series: &LoadSeriesSums, names: &ReportNames<'_>) -> LoadSeries {
     let (LoadBasis { level, tier }, (from, to)) = (series.basis, series.span());
-    let places = names.places.of(series.epoch);
+    let domain_names = names.domain_names.of(series.epoch);
     let point = |((from, to), sums): ((Nanos, Nanos), &[LoadSums])| LoadPoint {
         from_ns: from.0,
         to_ns: to.0,
@@ -35,13 +35,13 @@ fn row(series: &LoadSeriesSums, names: &ReportNames<'_>) -> LoadSeries {
         level: level.to_string(),
         tier: tier.to_string(),
         unit: load_unit(tier).to_owned(),
-        domains: series.numbers.iter().map(|&number| domain(level, number, places)).collect(),
+        domains: series.numbers.iter().map(|&number| domain(level, number, domain_names)).collect(),
         points: series.points().map(point).collect(),
     }
 }
 
-fn domain(level: Level, number: u32, places: &PlaceNames) -> DomainRow {
-    let same = places.domains().filter(|domains| domains.level() == level);
+fn domain(level: Level, number: u32, domain_names: &DomainNames) -> DomainRow {
+    let same = domain_names.domains().filter(|domains| domains.level() == level);
     let domain = same.and_then(|all| all.iter().find(|(_, domain)| domain.number == number));
     let cpus = domain.map(|(_, domain)| domain.cpus.to_string()).unwrap_or_default();
     DomainRow { label: format!("{level} {number}"), number, cpus }

@@ -10,10 +10,10 @@ use sched::Target;
 use topology::Machine;
 
 use super::ReportBuilder;
+use crate::domain_names::EpochNames;
 use crate::model::{
-    CpuRow, JobRow, JobStateWord, MachineSummary, Report, Run, RunStatusWord, Totals,
+    CpuRow, JobRow, JobStateName, MachineSummary, Report, Run, RunStatusName, Totals,
 };
-use crate::places::EpochNames;
 
 pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
     let header = &builder.header;
@@ -33,16 +33,16 @@ pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
     }
 }
 
-/// Names of jobs, tasks and places.
+/// Names of jobs, tasks and domains.
 struct ReportNames<'a> {
     header: &'a Header,
-    places: EpochNames,
+    domain_names: EpochNames,
 }
 
 impl<'a> ReportNames<'a> {
     fn new(builder: &'a ReportBuilder) -> Self {
         let header = &builder.header;
-        ReportNames { header, places: builder.epochs.names(&header.machine) }
+        ReportNames { header, domain_names: builder.epochs.names(&header.machine) }
     }
 
     fn target(&self, target: Target) -> (Option<u32>, String) {
@@ -97,11 +97,11 @@ fn task_signal_tiers(builder: &ReportBuilder) -> Option<String> {
     (!phrases.is_empty()).then(|| phrases.join(", "))
 }
 
-fn status_word(status: RunStatus) -> RunStatusWord {
+fn status_word(status: RunStatus) -> RunStatusName {
     match status {
-        RunStatus::Finished => RunStatusWord::Finished,
-        RunStatus::Interrupted => RunStatusWord::Interrupted,
-        RunStatus::Failed => RunStatusWord::Failed,
+        RunStatus::Finished => RunStatusName::Finished,
+        RunStatus::Interrupted => RunStatusName::Interrupted,
+        RunStatus::Failed => RunStatusName::Failed,
     }
 }
 
@@ -127,7 +127,7 @@ fn machine(machine: &Machine) -> MachineSummary {
 }
 
 fn totals(builder: &ReportBuilder, jobs: &[JobRow]) -> Totals {
-    let count = |states: &[JobStateWord]| {
+    let count = |states: &[JobStateName]| {
         jobs.iter().filter(|job| states.contains(&job.state)).count() as u64
     };
     let sum = |value: fn(&JobRow) -> Option<u64>| {
@@ -136,10 +136,10 @@ fn totals(builder: &ReportBuilder, jobs: &[JobRow]) -> Totals {
     let lists = &builder.lists;
     Totals {
         n_jobs: jobs.len() as u64,
-        n_done: count(&[JobStateWord::Done]),
-        n_failed: count(&[JobStateWord::Failed, JobStateWord::NotStarted]),
-        n_stopped: count(&[JobStateWord::Stopped]),
-        n_unfinished: count(&[JobStateWord::Waiting, JobStateWord::Running]),
+        n_done: count(&[JobStateName::Done]),
+        n_failed: count(&[JobStateName::Failed, JobStateName::NotStarted]),
+        n_stopped: count(&[JobStateName::Stopped]),
+        n_unfinished: count(&[JobStateName::Waiting, JobStateName::Running]),
         n_starts: jobs.iter().map(|job| job.n_starts).sum(),
         n_running_max: builder.counts.running_max,
         n_moves: builder.counts.moves,

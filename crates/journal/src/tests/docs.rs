@@ -4,22 +4,21 @@ use std::fs;
 
 #[test]
 fn the_example_in_the_docs_is_a_journal() {
-    let page = include_str!("../../../docs/journal-format.md");
+    let page = include_str!("../../../../docs/journal-format.md");
     let (_, rest) = page.split_once("```jsonl\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("example.jsonl");
     fs::write(&path, example).expect("can be written");
-    let mut recording = journal::read(&path).expect("a journal");
+    let mut recording = crate::read(&path).expect("a journal");
     let read: Vec<bool> = recording.by_ref().map(|turn| turn.is_ok()).collect();
     assert_eq!(read, [true, true]);
     assert!(recording.end().is_some_and(|end| end.own_cpu.is_some()));
     // No field is misspelt and so ignored: the rewritten journal is the same.
     let copy = folder.path().join("copy.jsonl");
-    let limits = journal::JournalLimits::default();
-    let mut again =
-        journal::JournalWriter::create(&copy, recording.header(), limits).expect("made");
-    for turn in journal::read(&path).expect("a journal") {
+    let limits = crate::JournalLimits::default();
+    let mut again = crate::JournalWriter::create(&copy, recording.header(), limits).expect("made");
+    for turn in crate::read(&path).expect("a journal") {
         let turn = turn.expect("a turn");
         engine::Sink::record(&mut again, &turn.record()).expect("can be written");
     }

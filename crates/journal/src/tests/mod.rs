@@ -1,14 +1,19 @@
 //! A journal is read back bit for bit, and damage is reported with file and line.
 
-mod common;
+mod docs;
+mod random;
 
 use std::fs;
 use std::path::Path;
 
 use base::{Bytes, Nanos, Rng};
-use common::{header, random_turn};
 use engine::Sink;
-use journal::{Header, JournalLimits, JournalWriter, RecordedTurn, RunEnd, RunStatus, read};
+
+use crate::{
+    Checkpoint, Header, JournalLimits, JournalWriter, RecordedTurn, RunEnd, RunStatus, read,
+};
+pub(crate) use random::{Random, one_of};
+use random::{header, random_turn};
 
 fn end() -> RunEnd {
     RunEnd {
@@ -102,7 +107,7 @@ fn each_line_is_one_json_object_and_the_end_is_written_once() {
 }
 
 #[test]
-fn a_torn_last_line_is_ignored_and_reported_at_every_length() {
+fn a_truncated_last_line_is_ignored_and_reported_at_every_length() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("j.jsonl");
     let written = turns(2, 3);
@@ -192,8 +197,8 @@ fn the_oldest_parts_are_removed_and_a_checkpoint_keeps_their_final_state() {
     assert_eq!(checkpoint, checkpoint_after(&header(), &written[..n_removed]));
 }
 
-fn checkpoint_after(header: &Header, turns: &[RecordedTurn]) -> journal::Checkpoint {
-    let mut checkpoint = journal::Checkpoint::new(header);
+fn checkpoint_after(header: &Header, turns: &[RecordedTurn]) -> Checkpoint {
+    let mut checkpoint = Checkpoint::new(header);
     turns.iter().for_each(|turn| checkpoint.observe(&turn.record()));
     checkpoint
 }

@@ -10,19 +10,19 @@ use topology::{DomainChoice, Domains, Level, Machine};
 
 /// Names CPU sets by the placement domains of a run.
 #[derive(Clone, Debug)]
-pub struct PlaceNames {
+pub struct DomainNames {
     domains: Option<Domains>,
 }
 
-impl PlaceNames {
+impl DomainNames {
     /// Uses the domains of this level among the usable CPUs. Without a level, sets are named by their CPUs.
     pub fn new(machine: &Machine, level: Option<Level>, usable: &CpuSet) -> Self {
         let domains = |level| Domains::of(machine, DomainChoice::At(level), usable);
-        PlaceNames { domains: level.map(domains) }
+        DomainNames { domains: level.map(domains) }
     }
 
     /// `core 1` for all CPUs of a domain, `cpu 3 on node 0` for a part of one, else `cpus 0-5`.
-    pub fn place(&self, cpus: &CpuSet) -> String {
+    pub fn label(&self, cpus: &CpuSet) -> String {
         let Some((domains, idx)) =
             self.domains.as_ref().and_then(|domains| Some((domains, domains.of_set(cpus)?)))
         else {
@@ -62,7 +62,7 @@ pub(crate) struct Epoch(usize);
 
 /// The names of each epoch.
 #[derive(Debug)]
-pub(crate) struct EpochNames(Vec<PlaceNames>);
+pub(crate) struct EpochNames(Vec<DomainNames>);
 
 impl Epochs {
     pub fn new(machine: &Machine) -> Self {
@@ -97,14 +97,14 @@ impl Epochs {
     pub fn names(&self, machine: &Machine) -> EpochNames {
         let first = self.list.iter().find_map(|(level, _)| *level);
         let names = |(level, usable): &(Option<Level>, CpuSet)| {
-            PlaceNames::new(machine, level.or(first), usable)
+            DomainNames::new(machine, level.or(first), usable)
         };
         EpochNames(self.list.iter().map(names).collect())
     }
 }
 
 impl EpochNames {
-    pub fn of(&self, epoch: Epoch) -> &PlaceNames {
+    pub fn of(&self, epoch: Epoch) -> &DomainNames {
         &self.0[epoch.0]
     }
 }

@@ -168,7 +168,10 @@ fn check_restored(world: &Path, step: u32, all: &CpuSet, first: &CpuSet) {
     let runs = runs(world);
     let restored = undo::restore(&state_folders(world), false);
     assert_eq!(restored.problems, Vec::<String>::new(), "step {step}");
-    assert!(restored.files.iter().all(|file| file.verdict == RestoreVerdict::Complete), "{restored:?}");
+    assert!(
+        restored.files.iter().all(|file| file.verdict == RestoreVerdict::Complete),
+        "{restored:?}"
+    );
     assert!(restored.files.iter().all(|file| file.n_damaged == 0), "{restored:?}");
     assert_eq!(n_files(world), 0, "step {step}");
     for folder in runs.iter().filter_map(|run| folder(run)) {

@@ -81,9 +81,9 @@ fn invalid_machines_are_rejected() {
         machine | --root | typo.toml
             evenkeel: typo.toml is not a folder; name one that contains sys and proc of a machine
         machine | --synthetic | nodes=2 cors=4
-            evenkeel: --synthetic: unknown key "cors"; did you mean "cores"?
+            evenkeel: --synthetic: "cors=4" is not a parameter of a machine: write KEY=VALUE with one of nodes, llcs, cores, smt, mem, llc, distance
         machine | --synthetic | nodes=0
-            evenkeel: --synthetic: nodes=0: write an integer from 1 to 1024
+            evenkeel: --synthetic: nodes cannot be "0": write an integer from 1 to 1024
         machine | --file | twice.toml
             evenkeel: twice.toml:4:20: cpus: cpu0 belongs to node0 and to node1
         machine | --file | typo.toml

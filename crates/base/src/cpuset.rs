@@ -22,7 +22,7 @@ pub type NodeSet = IdSet<NodeId>;
 ///
 /// ```text
 ///   CPUs 320-327 of 1024      0  0  0  0  0  ff  0  0  …  0      64-bit words
-///                             └── skipped ──┘ └ kept
+///                             └─ not stored ─┘ └ stored
 /// ```
 ///
 /// Zero words before the first member and after the last member are not stored, and a single word is stored
@@ -31,9 +31,9 @@ pub type NodeSet = IdSet<NodeId>;
 /// The set iterates in increasing order. Equal sets compare equal, whatever was inserted and removed before.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct IdSet<T> {
-    /// Number of zero words before the first stored word; 0 for the empty set.
-    n_skipped: usize,
-    kept: Words,
+    /// Index of the first stored word; 0 for the empty set.
+    first_word: usize,
+    words: Words,
     kind: PhantomData<T>,
 }
 
@@ -47,17 +47,14 @@ enum Words {
 
 /// The error of a text that is not a set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ParseSetError {
-    /// The text between two commas is not a number or a range.
     #[error("{0:?} is not a number or a range; write a list such as 0-3,8")]
     NotARange(String),
-    /// The end of a range is below its start.
     #[error("the range {0:?} ends before it starts")]
     Backwards(String),
-    /// An id above 65535.
     #[error("{0} is above the largest possible number ({max})", max = MAX_ID)]
     TooLarge(u64),
-    /// The mask is not a list of hexadecimal words of at most 32 bits.
     #[error("{0:?} is not a hexadecimal mask")]
     NotAMask(String),
 }
@@ -68,7 +65,7 @@ const MAX_ID: u64 = 65_535;
 
 impl<T> Default for IdSet<T> {
     fn default() -> Self {
-        IdSet { n_skipped: 0, kept: Words::One(0), kind: PhantomData }
+        IdSet { first_word: 0, words: Words::One(0), kind: PhantomData }
     }
 }
 
@@ -78,22 +75,22 @@ impl<T> IdSet<T> {
         let is_used = |&at: &usize| word(at) != 0;
         let Some(first) = span.clone().find(is_used) else { return Self::default() };
         let last = span.rev().find(is_used).unwrap_or(first);
-        let kept = match first == last {
+        let words = match first == last {
             true => Words::One(word(first)),
             false => Words::Many((first..=last).map(word).collect()),
         };
-        IdSet { n_skipped: first, kept, kind: PhantomData }
+        IdSet { first_word: first, words, kind: PhantomData }
     }
 
-    fn kept(&self) -> &[u64] {
-        match &self.kept {
+    fn stored(&self) -> &[u64] {
+        match &self.words {
             Words::One(word) => std::slice::from_ref(word),
             Words::Many(words) => words,
         }
     }
 
-    fn kept_mut(&mut self) -> &mut [u64] {
-        match &mut self.kept {
+    fn stored_mut(&mut self) -> &mut [u64] {
+        match &mut self.words {
             Words::One(word) => std::slice::from_mut(word),
             Words::Many(words) => words,
         }
@@ -101,17 +98,17 @@ impl<T> IdSet<T> {
 
     /// The indices of the stored words.
     fn span(&self) -> Range<usize> {
-        self.n_skipped..self.n_skipped + self.kept().len()
+        self.first_word..self.first_word + self.stored().len()
     }
 
     fn word(&self, at: usize) -> u64 {
-        let kept = at.checked_sub(self.n_skipped).and_then(|at| self.kept().get(at));
-        kept.copied().unwrap_or(0)
+        let stored = at.checked_sub(self.first_word).and_then(|at| self.stored().get(at));
+        stored.copied().unwrap_or(0)
     }
 
     /// Whether the set has no members.
     pub fn is_empty(&self) -> bool {
-        matches!(self.kept, Words::One(0))
+        matches!(self.words, Words::One(0))
     }
 
     /// The bitmap as 64-bit words, lowest first, without trailing zero words.
@@ -147,12 +144,12 @@ impl<T: SetId> IdSet<T> {
             return false;
         }
         if self.is_empty() {
-            self.n_skipped = at;
+            self.first_word = at;
         } else if !self.span().contains(&at) {
             self.widen(at);
         }
-        let first = self.n_skipped;
-        self.kept_mut()[at - first] |= bit;
+        let first = self.first_word;
+        self.stored_mut()[at - first] |= bit;
         true
     }
 
@@ -160,8 +157,8 @@ impl<T: SetId> IdSet<T> {
     fn widen(&mut self, at: usize) {
         let Range { start, end } = self.span();
         let (start, end) = (start.min(at), end.max(at + 1));
-        self.kept = Words::Many((start..end).map(|at| self.word(at)).collect());
-        self.n_skipped = start;
+        self.words = Words::Many((start..end).map(|at| self.word(at)).collect());
+        self.first_word = start;
     }
 
     /// Removes an id; returns whether it was present.
@@ -170,8 +167,8 @@ impl<T: SetId> IdSet<T> {
         if self.word(at) & bit == 0 {
             return false;
         }
-        let first = self.n_skipped;
-        let word = &mut self.kept_mut()[at - first];
+        let first = self.first_word;
+        let word = &mut self.stored_mut()[at - first];
         *word &= !bit;
         if *word == 0 {
             *self = Self::of_words(self.span(), |at| self.word(at));
@@ -187,25 +184,25 @@ impl<T: SetId> IdSet<T> {
 
     /// Number of members.
     pub fn len(&self) -> usize {
-        self.kept().iter().map(|word| word.count_ones() as usize).sum()
+        self.stored().iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// The lowest member.
     pub fn first(&self) -> Option<T> {
-        let word = self.kept().first().filter(|word| **word != 0)?;
-        Some(T::from(self.n_skipped as u32 * 64 + word.trailing_zeros()))
+        let word = self.stored().first().filter(|word| **word != 0)?;
+        Some(T::from(self.first_word as u32 * 64 + word.trailing_zeros()))
     }
 
     /// The highest member.
     pub fn last(&self) -> Option<T> {
-        let word = self.kept().last().filter(|word| **word != 0)?;
+        let word = self.stored().last().filter(|word| **word != 0)?;
         Some(T::from((self.span().end as u32 - 1) * 64 + 63 - word.leading_zeros()))
     }
 
     /// All members in increasing order.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
-        let n_words = self.n_skipped as u32;
-        Members { words: self.kept().iter(), n_words, bits: Bits(0), kind: PhantomData }
+        let n_words = self.first_word as u32;
+        Members { words: self.stored().iter(), n_words, bits: Bits(0), kind: PhantomData }
     }
 
     /// The intersection.

@@ -5,6 +5,7 @@
 
 mod cpuset;
 mod ids;
+mod key_values;
 mod plural;
 mod rng;
 mod stop_flag;
@@ -15,8 +16,9 @@ mod units;
 
 pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
 pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
+pub use key_values::{KeyValue, KeyValueError, key_values};
 pub use plural::counted_noun;
 pub use rng::Rng;
 pub use stop_flag::StopFlag;
 pub use transcript::transcript;
-pub use units::{Bytes, Nanos, ParseUnitError, TIME_EXAMPLE, exact_nanos};
+pub use units::{Bytes, Nanos, ParseUnitError, SIZE_EXAMPLE, TIME_EXAMPLE, exact_nanos};

@@ -45,67 +45,22 @@ impl<F: fmt::Debug + fmt::Display> std::error::Error for Located<F> {}
 
 /// An error that any TOML format can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum TomlFault {
-    /// The text is not TOML.
     #[error("invalid TOML: {0}")]
     Syntax(String),
-    /// A key that the format does not have.
     #[error("unknown key {key:?}{table}; {hint}")]
-    UnknownKey {
-        /// The key as written.
-        key: String,
-        /// ` in a job`, or empty if the table has no name.
-        table: String,
-        /// The similar key, or all known keys.
-        hint: String,
-    },
-    /// A key that belongs into another table of the format.
+    UnknownKey { key: String, table: String, hint: String },
     #[error("{key} is not allowed in {table}: it belongs to a single job or program")]
-    Misplaced {
-        /// The key.
-        key: String,
-        /// The table that has it.
-        table: &'static str,
-    },
-    /// A required key is missing.
+    Misplaced { key: String, table: &'static str },
     #[error("{table} has no {key:?}; add {example}")]
-    Missing {
-        /// The key.
-        key: &'static str,
-        /// The table without it.
-        table: &'static str,
-        /// A valid line.
-        example: &'static str,
-    },
-    /// A value of another type.
+    Missing { key: &'static str, table: &'static str, example: &'static str },
     #[error("{key} must be {expected}, not {found}")]
-    WrongType {
-        /// The key.
-        key: String,
-        /// The required type, with an example.
-        expected: &'static str,
-        /// The type found.
-        found: &'static str,
-    },
-    /// A number outside the permitted range.
+    WrongType { key: String, expected: &'static str, found: &'static str },
     #[error("{key} is {found}, which is out of range; write {range}")]
-    OutOfRange {
-        /// The key.
-        key: &'static str,
-        /// The number as written.
-        found: String,
-        /// The permitted range.
-        range: &'static str,
-    },
-    /// Another version of the format.
+    OutOfRange { key: &'static str, found: String, range: &'static str },
     #[error("{key} is {found}; this evenkeel reads version 1")]
-    Version {
-        /// The key of the version.
-        key: &'static str,
-        /// The version as written.
-        found: String,
-    },
-    /// An error that serde reports, in the terms of [`plain_message`].
+    Version { key: &'static str, found: String },
     #[error("{0}")]
     Other(String),
 }

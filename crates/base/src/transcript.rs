@@ -1,19 +1,42 @@
 //! Tests as a transcript: inputs, each followed by its result.
 //!
 //! ```text
-//!   # a comment
+//!   # classes_out_of_range_are_rejected   the name of a case, which is its claim
+//!   // a comment
 //!   > class = 16                          an input: one line or several
 //!   class 16 is out of range              its result, up to the next input
 //! ```
 //!
-//! With `expect_test`, `UPDATE_EXPECT=1` writes the present results into the test.
+//! A test compares a whole file with its transcript. Every case runs, and the names of the cases that differ are
+//! printed to standard error. With `expect_test`, `UPDATE_EXPECT=1` writes the present results into the file.
 
 /// The transcript with the present result of each input.
 pub fn transcript(recorded: &str, result: impl Fn(&str) -> String) -> String {
+    let recorded: Vec<&str> = recorded.lines().map(str::trim_start).collect();
+    let starts = (0..recorded.len()).filter(|&idx| idx == 0 || recorded[idx].starts_with("# "));
+    let starts: Vec<usize> = starts.collect();
+    let mut cases = Vec::new();
+    for (nth, &start) in starts.iter().enumerate() {
+        let case = &recorded[start..starts.get(nth + 1).copied().unwrap_or(recorded.len())];
+        let text = rerun(case, &result);
+        let is_same = text
+            .lines()
+            .map(str::trim_start)
+            .eq(case.iter().copied().filter(|line| !line.is_empty()));
+        if !is_same {
+            eprintln!("the result differs from the recorded one: {}", case[0]);
+        }
+        cases.push(text);
+    }
+    cases.join("\n")
+}
+
+/// The text of one case with the present results.
+fn rerun(case: &[&str], result: &impl Fn(&str) -> String) -> String {
     let mut text = String::new();
-    let mut lines = recorded.lines().map(str::trim_start).peekable();
+    let mut lines = case.iter().copied().peekable();
     while let Some(line) = lines.next() {
-        if line.starts_with('#') {
+        if line.starts_with("# ") || line.starts_with("//") {
             text += &format!("{line}\n");
         }
         let Some(input) = line.strip_prefix('>') else { continue };

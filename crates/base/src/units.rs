@@ -49,11 +49,6 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
-    /// For output and models. Never order events by it.
-    pub fn as_millis_f64(self) -> f64 {
-        self.0 as f64 / 1e6
-    }
-
     /// The difference, or zero if `earlier` is later.
     pub fn saturating_sub(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
@@ -133,6 +128,9 @@ impl FromStr for Nanos {
 
 /// Examples of valid times, for error messages.
 pub const TIME_EXAMPLE: &str = "seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d";
+
+/// Examples of valid sizes, for error messages.
+pub const SIZE_EXAMPLE: &str = "bytes, or a number with K, M, G or T such as 64M";
 
 /// The units of time in nanoseconds. A unit precedes the units that are its suffix.
 const TIME_UNITS: [(&str, u128); 8] = [
@@ -238,11 +236,8 @@ impl FromStr for Bytes {
 
     /// `4096`, `64M`, `64MiB`, `1.5G`. Units are binary; a number without a unit is bytes.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        let reject = || ParseUnitError {
-            what: "size",
-            found: text.to_owned(),
-            example: "bytes, or a number with K, M, G or T such as 64M",
-        };
+        let reject =
+            || ParseUnitError { what: "size", found: text.to_owned(), example: SIZE_EXAMPLE };
         let trimmed = text.trim();
         let bare = trimmed.strip_suffix("iB").or(trimmed.strip_suffix('B')).unwrap_or(trimmed);
         let (number, shift) = match bare.chars().last() {

@@ -42,7 +42,7 @@ pub(crate) struct FileHeader {
 /// Builds the workload.
 pub(crate) fn workload(
     text: &SourceText<'_>,
-    frame: FileHeader,
+    header: FileHeader,
     lines: Vec<JobLine>,
 ) -> Result<Workload, WorkloadError> {
     let n_jobs: usize = lines.iter().map(|line| line.copies.unwrap_or(1) as usize).sum();
@@ -51,7 +51,7 @@ pub(crate) fn workload(
     }
     let mut names = Names::default();
     for line in lines.iter().filter(|line| line.name.is_some()) {
-        names.claim(text, line)?;
+        names.reserve(text, line)?;
     }
     let mut jobs = Vec::with_capacity(n_jobs);
     let mut outputs = Outputs::default();
@@ -59,15 +59,15 @@ pub(crate) fn workload(
         let n_before = jobs.len();
         copies(text, line, &mut names, &mut jobs)?;
         for job in &jobs[n_before..] {
-            outputs.claim(text, line, job)?;
+            outputs.reserve(text, line, job)?;
         }
     }
-    check_jobs(text, &jobs, frame.example)?;
+    check_jobs(text, &jobs, header.example)?;
     jobs.sort_by_key(|job| job.start); // Stable: equal starts keep the order of the file.
     jobs.iter_mut().zip(0..).for_each(|(job, number)| job.id = JobId(number));
     let folder = text.file.parent().unwrap_or(Path::new("")).to_owned();
-    let name = frame.name.unwrap_or_else(|| file_name(text.file.file_stem()));
-    Ok(Workload { name, folder, jobs, read_only: frame.read_only })
+    let name = header.name.unwrap_or_else(|| file_name(text.file.file_stem()));
+    Ok(Workload { name, folder, jobs, read_only: header.read_only })
 }
 
 /// A valid name from any text.
@@ -99,19 +99,19 @@ fn derived_name(command: &Command) -> String {
 /// The names in use, with the lines that define them.
 #[derive(Default)]
 struct Names {
-    taken: BTreeMap<String, usize>,
+    used_names: BTreeMap<String, usize>,
     /// The next number to try for a derived name.
     next: BTreeMap<String, u32>,
 }
 
 impl Names {
     /// Reserves the written name of a line for all its copies.
-    fn claim(&mut self, text: &SourceText<'_>, line: &JobLine) -> Result<(), WorkloadError> {
+    fn reserve(&mut self, text: &SourceText<'_>, line: &JobLine) -> Result<(), WorkloadError> {
         let Some(name) = &line.name else { return Ok(()) };
         for number in 1..=line.copies.unwrap_or(1) {
             let name = numbered(name, number);
             let here = text.line(line.name_offset);
-            if let Some(other_line) = self.taken.insert(name.clone(), here) {
+            if let Some(other_line) = self.used_names.insert(name.clone(), here) {
                 return Err(
                     text.error_at(line.name_offset, WorkloadFault::Duplicate { name, other_line })
                 );
@@ -121,13 +121,13 @@ impl Names {
     }
 
     /// Reserves the first free one of `name`, `name.2`, `name.3`, …
-    fn free(&mut self, name: String, line: usize) -> String {
+    fn unique_name(&mut self, name: String, line: usize) -> String {
         let next = self.next.entry(name.clone()).or_insert(1);
         loop {
             let tried = numbered(&name, *next);
             *next += 1;
-            if !self.taken.contains_key(&tried) {
-                self.taken.insert(tried.clone(), line);
+            if !self.used_names.contains_key(&tried) {
+                self.used_names.insert(tried.clone(), line);
                 return tried;
             }
         }
@@ -158,7 +158,7 @@ fn copies(
         job.start += Nanos(line.every.0 * u64::from(number - 1));
         job.name = match &line.name {
             Some(name) => numbered(name, number),
-            None => names.free(derived_name(&job.command), job.origin.line),
+            None => names.unique_name(derived_name(&job.command), job.origin.line),
         };
         if line.copies.is_some() {
             replace_placeholder(&mut job, &number.to_string());
@@ -190,11 +190,11 @@ pub(crate) fn is_truncated(output: &Path) -> bool {
 #[derive(Default)]
 struct Outputs {
     /// The line that writes each file.
-    taken: BTreeMap<PathBuf, usize>,
+    writer_lines: BTreeMap<PathBuf, usize>,
 }
 
 impl Outputs {
-    fn claim(
+    fn reserve(
         &mut self,
         text: &SourceText<'_>,
         line: &JobLine,
@@ -204,16 +204,16 @@ impl Outputs {
             return Ok(());
         };
         let folder = text.file.parent().unwrap_or(Path::new(""));
-        let place = |path: &Path| without_dots(&folder.join(path));
-        let path = place(output);
+        let resolved = |path: &Path| without_dots(&folder.join(path));
+        let path = resolved(output);
         let reject = |fault| Err(text.error_at(line.output_offset, fault));
-        if job.input.as_deref().is_some_and(|input| place(input) == path) {
+        if job.input.as_deref().is_some_and(|input| resolved(input) == path) {
             return reject(WorkloadFault::OutputIsInput);
         }
         if without_dots(text.file) == path {
             return reject(WorkloadFault::OutputIsWorkload);
         }
-        match self.taken.insert(path, job.origin.line) {
+        match self.writer_lines.insert(path, job.origin.line) {
             Some(other_line) => reject(WorkloadFault::TakenOutput {
                 path: output.display().to_string(),
                 other_line,

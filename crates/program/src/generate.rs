@@ -33,28 +33,18 @@ pub struct GeneratorOptions {
 
 /// The error of options for which no workload exists.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum GenerateError {
-    /// Zero jobs, or too many.
     #[error("{0} jobs cannot be generated; give 1 to {N_JOBS_MAX}")]
     Count(usize),
-    /// A span above [`TIME_MAX`].
     #[error("a span of {0} is more than 366 days; give a shorter one")]
     Span(Nanos),
-    /// A hog fraction outside 0 to 1.
     #[error("a hog fraction of {0} is not a share; give 0 to 1")]
     HogFraction(f64),
-    /// An unknown suite.
     #[error("no program of the list belongs to the suite {found:?}; known are {known}")]
-    Suite {
-        /// As given.
-        found: String,
-        /// The suites of the list.
-        known: String,
-    },
-    /// No program can be drawn.
+    Suite { found: String, known: String },
     #[error("the list has no program to draw {0} from; add one, or give one a weight above 0")]
     Nothing(&'static str),
-    /// No program can be started at some instant.
     #[error(
         "at {0} every program of the list has reached its maximum of instances or does not fit into the \
          memory limit; give fewer jobs, a longer span or more memory, or raise max in the list"
@@ -150,7 +140,7 @@ impl<'l> Draw<'l> {
         self.running.iter_mut().for_each(|ends| ends.retain(|&end| start < end));
         let program_idx = self.program(start, hog)?;
         let program = &self.programs[program_idx];
-        self.running[program_idx].push(start.saturating_add(program.lasts));
+        self.running[program_idx].push(start.saturating_add(program.run_time));
         let number = self.next_number(program_idx);
         self.n_drawn[program_idx] = number;
         let name = numbered(&program.job.name, number);
@@ -232,7 +222,7 @@ impl<'l> Draw<'l> {
 
     /// The memory in use if one more instance of a program runs.
     fn used_with(&self, program: &Program) -> u64 {
-        let running = self.programs.iter().zip(&self.running).map(held);
+        let running = self.programs.iter().zip(&self.running).map(memory_of_instances);
         running.fold(program.footprint.0, u64::saturating_add)
     }
 }
@@ -248,6 +238,6 @@ fn output_of(job: &Job, number: u32) -> Option<PathBuf> {
 }
 
 /// The memory of the running instances of a program.
-fn held((program, running): (&Program, &Vec<Nanos>)) -> u64 {
+fn memory_of_instances((program, running): (&Program, &Vec<Nanos>)) -> u64 {
     program.footprint.0.saturating_mul(running.len() as u64)
 }

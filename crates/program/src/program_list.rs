@@ -9,10 +9,10 @@
 //! class = 5
 //! suite = "pictures"     # a group; the generator can be given a weight for each
 //! weight = 2             # drawn twice as often as a program of weight 1 (the default)
-//! max = 4                # most instances at a time
+//! max = 4                # maximum number of running instances
 //! footprint = "64M"      # memory of one instance, for the generator's memory limit
-//! lasts = "5s"           # approximate run time alone; default 10 s
-//! hog = true             # drawn only for hogs (--hog-fraction)
+//! run_time = "5s"           # approximate run time alone; default 10 s
+//! hog = true             # used only for memory-hungry jobs (--hog-fraction)
 //! ```
 //!
 //! A program also has the keys of a job, except those for its start and end. `{copy}` in them becomes the number
@@ -44,13 +44,13 @@ pub struct Program {
     pub suite: Option<String>,
     /// Relative frequency in the draw.
     pub weight: u64,
-    /// Most instances at a time; absent: no limit.
+    /// Maximum number of instances at a time; absent: no limit.
     pub instances_max: Option<u32>,
     /// Memory of one instance.
     pub footprint: Bytes,
     /// Approximate run time alone. An instance counts as running for this time.
-    pub lasts: Nanos,
-    /// Whether it is drawn for hogs only.
+    pub run_time: Nanos,
+    /// Whether the generator uses it only for memory-hungry jobs.
     pub hog: bool,
 }
 
@@ -66,7 +66,7 @@ const PROGRAM_KNOWN: &[&str] = &[
     "weight",
     "max",
     "footprint",
-    "lasts",
+    "run_time",
     "hog",
     "profile",
     "dir",
@@ -79,8 +79,8 @@ const PROGRAM_KNOWN: &[&str] = &[
     "memory",
 ];
 
-/// Run time of a program without `lasts`. A guess.
-const LASTS_DEFAULT: Nanos = Nanos::from_secs(10);
+/// Run time of a program without `run_time`. A guess.
+const RUN_TIME_DEFAULT: Nanos = Nanos::from_secs(10);
 
 /// A larger weight is a typing error, and the sum of weights could overflow.
 const WEIGHT_MAX: u64 = 1_000_000;
@@ -122,7 +122,7 @@ fn program(text: &SourceText<'_>, table: &Table<'_>) -> Result<Program, Workload
         weight: table.get("weight", weight)?.unwrap_or(1),
         instances_max: table.get("max", instances)?,
         footprint: table.get("footprint", values::size)?.unwrap_or_default(),
-        lasts: table.get("lasts", values::positive_time)?.unwrap_or(LASTS_DEFAULT),
+        run_time: table.get("run_time", values::positive_time)?.unwrap_or(RUN_TIME_DEFAULT),
         hog: table.get("hog", values::boolean)?.unwrap_or(false),
     })
 }
@@ -185,15 +185,18 @@ fn instances(key: &'static str, value: &Value<'_>) -> Result<u32, WorkloadFault>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use expect_test::{Expect, expect};
+    use expect_test::expect_file;
 
     fn parse(text: &str) -> Result<ProgramList, String> {
         ProgramList::parse(text, Path::new("list.toml")).map_err(|error| error.to_string())
     }
 
-    fn check_errors(expected: Expect) {
-        let error = |text: &str| parse(text).expect_err(text);
-        expected.assert_eq(&base::transcript(expected.data(), error));
+    #[test]
+    fn invalid_lists() {
+        let result =
+            |text: &str| parse(text).map_or_else(|error| error, |list| format!("{list:?}"));
+        let cases = expect_file!["../cases/program-list-errors.txt"];
+        cases.assert_eq(&base::transcript(&cases.data(), result));
     }
 
     #[test]
@@ -207,7 +210,7 @@ mod tests {
             weight = 3
             max = 4
             footprint = "2K"
-            lasts = 2
+            run_time = 2
             [[program]]
             name = "b"
             load = "hog"
@@ -217,56 +220,11 @@ mod tests {
         .expect("a list");
         let [a, b] = &list.programs[..] else { panic!("two programs") };
         assert_eq!((a.weight, a.instances_max, a.footprint), (3, Some(4), Bytes(2048)));
-        assert_eq!((a.lasts, a.hog), (Nanos::from_secs(2), false));
-        assert_eq!((b.weight, b.instances_max, b.lasts, b.hog), (1, None, LASTS_DEFAULT, true));
+        assert_eq!((a.run_time, a.hog), (Nanos::from_secs(2), false));
+        assert_eq!(
+            (b.weight, b.instances_max, b.run_time, b.hog),
+            (1, None, RUN_TIME_DEFAULT, true)
+        );
         assert!(list.suites().into_iter().eq(["s"]));
-    }
-
-    #[test]
-    fn errors_have_their_position() {
-        check_errors(expect![[r#"
-            >
-            list.toml:1:1: the program list has no "program"; add [[program]] with a name and a command
-            > [[program]]
-            > command = ["a"]
-            list.toml:1:1: a program has no "name"; add name = "cjpeg"
-            > [[program]]
-            > name = "a"
-            > load = "hog"
-            > start = 1
-            list.toml:4:1: unknown key "start" in a program; known are name, command, shell, load, class, suite, weight, max, footprint, lasts, hog, profile, dir, env, input, output, threads, cpus, nodes, memory
-            > [[program]]
-            > name = "a"
-            > load = "hog"
-            > weight = -1
-            list.toml:4:10: weight is -1, which is out of range; write 0 to 1000000
-            > [[program]]
-            > name = "a"
-            > load = "hog"
-            > footprint = "1X"
-            list.toml:4:13: footprint: "1X" is not a size; write bytes, or a number with K, M, G or T such as 64M
-            > [[program]]
-            > name = "a"
-            > load = "hog"
-            > [[program]]
-            > name = "a"
-            > load = "hog"
-            list.toml:5:8: the name "a" is already used in line 2; rename one
-            > [[program]]
-            > name = "a"
-            > load = "hog"
-            > output = "o"
-            > [[program]]
-            > name = "b"
-            > load = "hog"
-            > output = "o"
-            list.toml:8:10: the output o is already that of the job in line 1; name another file
-            > [[program]]
-            > name = "a"
-            > load = "hog"
-            > input = "o"
-            > output = "o"
-            list.toml:5:10: output is also the input, and would be truncated before it is read; name another file
-        "#]]);
     }
 }

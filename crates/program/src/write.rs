@@ -10,23 +10,12 @@ use crate::{Class, Command, Ending, Job, MemoryPolicy, Sensitivity, Workload};
 
 /// The error of a workload that cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum WriteError {
-    /// A path that is not UTF-8, which neither form can hold.
     #[error("job {job}: the path {path:?} is not UTF-8 text; rename the file")]
-    NotText {
-        /// The job, or `read_only`.
-        job: String,
-        /// The path, with replacement characters.
-        path: String,
-    },
-    /// A value that the classic form cannot hold.
+    NotText { job: String, path: String },
     #[error("job {job}: the classic form cannot hold {what}; write TOML")]
-    NoPlace {
-        /// The job, or `read_only`.
-        job: String,
-        /// The value.
-        what: &'static str,
-    },
+    NoPlace { job: String, what: &'static str },
 }
 
 /// Writes a workload as TOML, with one job per copy.

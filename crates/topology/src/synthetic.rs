@@ -14,8 +14,9 @@
 //! node, `llc` the size of each last-level cache (`0`: the machine reports no caches), and `distance` the SLIT
 //! distance between two different nodes. Every CPU is online and allowed. Half of the memory is free.
 
-use base::suggest::did_you_mean;
-use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId};
+use base::{
+    Bytes, CoreId, CpuId, CpuSet, KeyValue, KeyValueError, LlcId, NodeId, SIZE_EXAMPLE, key_values,
+};
 
 use crate::{Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node};
 
@@ -28,30 +29,14 @@ const DISTANCE_MAX: u64 = 254;
 
 /// The error of a text that is not a synthetic machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum SyntheticError {
-    /// Not `key=value`.
-    #[error("{0:?} is not key=value; write for example \"nodes=2 llcs=2 cores=4 smt=2\"")]
-    NotAPair(String),
-    /// An unknown key.
-    #[error("unknown key {:?}; {}", .0, did_you_mean(.0, KEYS))]
-    UnknownKey(String),
-    /// A key that occurs twice.
+    #[error(transparent)]
+    Parameter(#[from] KeyValueError),
     #[error("{0} is defined twice")]
     DuplicateKey(&'static str),
-    /// A value that is not a number, or is out of range.
-    #[error("{key}={value}: {expected}")]
-    Value {
-        /// The key.
-        key: &'static str,
-        /// The value as written.
-        value: String,
-        /// The accepted values.
-        expected: String,
-    },
-    /// Too many CPUs.
     #[error("nodes × llcs × cores × smt is {0} CPUs; the most is {CPUS_MAX}")]
     TooManyCpus(u64),
-    /// An internal error of this module.
     #[error(transparent)]
     Machine(#[from] MachineError),
 }
@@ -92,34 +77,29 @@ impl Shape {
             llc_size: Bytes::from_mib(32),
             distance: 21,
         };
-        let mut seen = Vec::new();
-        for pair in text.split([' ', ',', '\t', '\n']).filter(|pair| !pair.is_empty()) {
-            let reject = || SyntheticError::NotAPair(pair.to_owned());
-            let (key, value) = pair.split_once('=').ok_or_else(reject)?;
-            let key = known(key)?;
-            if seen.contains(&key) {
+        let list = text.replace([' ', '\t', '\n'], ",");
+        let mut defined = Vec::new();
+        for pair in key_values(&list) {
+            let unknown = || pair.unknown("a parameter of a machine", "", &KEYS);
+            let key = KEYS.into_iter().find(|known| *known == pair.key).ok_or_else(unknown)?;
+            if defined.contains(&key) {
                 return Err(SyntheticError::DuplicateKey(key));
             }
-            seen.push(key);
-            shape.set(key, value)?;
-        }
-        Ok(shape)
-    }
-
-    fn set(&mut self, key: &'static str, value: &str) -> Result<(), SyntheticError> {
-        match key {
-            "nodes" => self.n_nodes = number(key, value, 1, NODES_MAX)?,
-            "llcs" => self.llcs_per_node = number(key, value, 1, CPUS_MAX)?,
-            "cores" => self.cores_per_llc = number(key, value, 1, CPUS_MAX)?,
-            "smt" => self.cpus_per_core = number(key, value, 1, 8)?,
-            "mem" => self.node_memory = size(key, value)?,
-            "llc" => self.llc_size = size(key, value)?,
-            _ => {
-                let local = u64::from(DISTANCE_LOCAL);
-                self.distance = number(key, value, local + 1, DISTANCE_MAX)? as u32;
+            defined.push(key);
+            match key {
+                "nodes" => shape.n_nodes = number(&pair, 1, NODES_MAX)?,
+                "llcs" => shape.llcs_per_node = number(&pair, 1, CPUS_MAX)?,
+                "cores" => shape.cores_per_llc = number(&pair, 1, CPUS_MAX)?,
+                "smt" => shape.cpus_per_core = number(&pair, 1, 8)?,
+                "mem" => shape.node_memory = pair.parse(SIZE_EXAMPLE, |_| true)?,
+                "llc" => shape.llc_size = pair.parse(SIZE_EXAMPLE, |_| true)?,
+                _ => {
+                    let local = u64::from(DISTANCE_LOCAL);
+                    shape.distance = number(&pair, local + 1, DISTANCE_MAX)? as u32;
+                }
             }
         }
-        Ok(())
+        Ok(shape)
     }
 
     fn n_cpus(&self) -> u64 {
@@ -187,38 +167,22 @@ fn run_of(part: u64, n_cpus: u64) -> CpuSet {
     (part * n_cpus..(part + 1) * n_cpus).map(|cpu| CpuId(cpu as u32)).collect()
 }
 
-fn known(key: &str) -> Result<&'static str, SyntheticError> {
-    let exact = KEYS.into_iter().find(|known| *known == key);
-    exact.ok_or_else(|| SyntheticError::UnknownKey(key.to_owned()))
-}
-
-fn number(key: &'static str, text: &str, min: u64, max: u64) -> Result<u64, SyntheticError> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let value = text.parse::<u64>().ok().filter(|value| digits && (min..=max).contains(value));
-    value.ok_or_else(|| SyntheticError::Value {
-        key,
-        value: text.to_owned(),
-        expected: format!("write an integer from {min} to {max}"),
-    })
-}
-
-fn size(key: &'static str, text: &str) -> Result<Bytes, SyntheticError> {
-    text.parse::<Bytes>().map_err(|error| SyntheticError::Value {
-        key,
-        value: text.to_owned(),
-        expected: error.to_string(),
-    })
+fn number(pair: &KeyValue<'_>, min: u64, max: u64) -> Result<u64, KeyValueError> {
+    let digits = pair.value.bytes().all(|byte| byte.is_ascii_digit());
+    let is_valid = |value: &u64| digits && (min..=max).contains(value);
+    pair.parse(format_args!("an integer from {min} to {max}"), is_valid)
 }
 
 #[cfg(test)]
 mod tests {
-    use expect_test::{Expect, expect};
+    use expect_test::expect_file;
     use proptest::prelude::*;
 
     use super::*;
 
     /// The nodes, caches and cores of each machine of a transcript, or its error.
-    fn check(expected: Expect) {
+    #[test]
+    fn synthetic_machines() {
         let parts = |text: &str| match Machine::synthetic(text) {
             Ok(machine) => {
                 let nodes = machine.nodes().iter();
@@ -230,74 +194,8 @@ mod tests {
             }
             Err(error) => error.to_string(),
         };
-        expected.assert_eq(&base::transcript(expected.data(), parts));
-    }
-
-    #[test]
-    fn cpus_are_numbered_node_by_node_and_smt_siblings_are_adjacent() {
-        check(expect![[r#"
-            > nodes=2 llcs=2 cores=1 smt=2
-            node0 0-3 {NodeId(0): 10, NodeId(1): 21}
-            node1 4-7 {NodeId(0): 21, NodeId(1): 10}
-            llc0 0-1 Some(NodeId(0))
-            llc1 2-3 Some(NodeId(0))
-            llc2 4-5 Some(NodeId(1))
-            llc3 6-7 Some(NodeId(1))
-            core0 0-1
-            core1 2-3
-            core2 4-5
-            core3 6-7
-        "#]]);
-    }
-
-    #[test]
-    fn an_empty_text_is_one_cpu_and_a_cache_of_size_zero_is_unknown() {
-        check(expect![[r#"
-            >
-            node0 0 {NodeId(0): 10}
-            llc0 0 Some(NodeId(0))
-            core0 0
-            > cores=2 llc=0
-            node0 0-1 {NodeId(0): 10}
-            core0 0
-            core1 1
-        "#]]);
-    }
-
-    #[test]
-    fn invalid_machines_are_rejected_with_a_valid_value() {
-        check(expect![[r#"
-            > nodes=0
-            nodes=0: write an integer from 1 to 1024
-            > nodes=-1
-            nodes=-1: write an integer from 1 to 1024
-            > nodes=2000
-            nodes=2000: write an integer from 1 to 1024
-            > nodes=+2
-            nodes=+2: write an integer from 1 to 1024
-            > smt=9
-            smt=9: write an integer from 1 to 8
-            > cores=99999999999999999999
-            cores=99999999999999999999: write an integer from 1 to 8192
-            > nodes=1024 llcs=8192 cores=8192 smt=8
-            nodes × llcs × cores × smt is 549755813888 CPUs; the most is 8192
-            > core=4
-            unknown key "core"; did you mean "cores"?
-            > nodes
-            "nodes" is not key=value; write for example "nodes=2 llcs=2 cores=4 smt=2"
-            > nodes=2 nodes=2
-            nodes is defined twice
-            > mem=lots
-            mem=lots: "lots" is not a size; write bytes, or a number with K, M, G or T such as 64M
-            > distance=10
-            distance=10: write an integer from 11 to 254
-            > coers=4
-            unknown key "coers"; did you mean "cores"?
-            > nodes=x
-            nodes=x: write an integer from 1 to 1024
-            > nodes=100 cores=100
-            nodes × llcs × cores × smt is 10000 CPUs; the most is 8192
-        "#]]);
+        let cases = expect_file!["../cases/synthetic.txt"];
+        cases.assert_eq(&base::transcript(&cases.data(), parts));
     }
 
     proptest! {

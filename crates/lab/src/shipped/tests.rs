@@ -179,7 +179,7 @@ fn classes_and_lengths_of_the_dfs_programs_are_those_of_their_profiles_alone() {
         let seconds = alone(&profile, &hardware).unwrap().seconds.round();
         let footprint = profile.phases[0].footprint_bytes.unwrap().value() / 1048576.0;
         assert_eq!(listed.job.class.map(program::Class::number), Some(class), "{name}");
-        assert_eq!(listed.lasts.as_secs_f64(), seconds, "{name}");
+        assert_eq!(listed.run_time.as_secs_f64(), seconds, "{name}");
         if listed.suite.as_deref() == Some("SPEC") {
             assert_eq!(listed.footprint, Bytes((footprint * 1048576.0) as u64), "{name}");
         }

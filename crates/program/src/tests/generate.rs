@@ -28,7 +28,7 @@ const LIST: &str = r#"
     name = "dijkstra"
     command = ["dijkstra", "out.{copy}"]
     suite = "cBench"
-    lasts = "2s"
+    run_time = "2s"
     [[program]]
     name = "hog"
     load = "hog"
@@ -132,13 +132,14 @@ fn invalid_options_are_rejected() {
     }
 }
 
-/// The largest number of instances that run at one time, if each runs for `lasts`.
-fn most_at_a_time(workload: &Workload, program: &str, lasts: Nanos) -> usize {
+/// The largest number of instances that run at one time, if each runs for `run_time`.
+fn max_running_instances(workload: &Workload, program: &str, run_time: Nanos) -> usize {
     let starts = || {
         let own = workload.jobs.iter().zip(programs(workload)).filter(|(_, name)| *name == program);
         own.map(|(job, _)| job.start)
     };
-    let running = |at: Nanos| starts().filter(|&start| start <= at && at < start + lasts).count();
+    let running =
+        |at: Nanos| starts().filter(|&start| start <= at && at < start + run_time).count();
     starts().map(running).max().unwrap_or_default()
 }
 
@@ -153,10 +154,10 @@ proptest! {
         let workload = made(&options);
         prop_assert_eq!(workload.jobs.len(), n_jobs);
         prop_assert!(workload.jobs.iter().all(|job| job.start <= span));
-        let most = if memory.is_some() { 1 } else { 2 };
-        prop_assert!(most_at_a_time(&workload, "mcf", Nanos::from_secs(10)) <= most);
+        let max = if memory.is_some() { 1 } else { 2 };
+        prop_assert!(max_running_instances(&workload, "mcf", Nanos::from_secs(10)) <= max);
         let text = to_toml(&workload).expect("its paths are text");
-        let read = parse_toml(&text, Path::new("x.toml")).expect("it was written by us");
+        let read = parse_toml(&text, Path::new("x.toml")).expect("the generator wrote it");
         let lines = |workload: &Workload| -> Vec<String> {
             workload.jobs.iter().map(|job| line(job).split(" line=").next().unwrap().to_owned()).collect()
         };

@@ -1,25 +1,52 @@
 //! Workloads: parsing, generating, writing.
 
-mod classic;
 mod generate;
 mod round_trip;
-mod toml;
 
 use std::fmt::Write;
 use std::path::Path;
 
-use expect_test::Expect;
+use expect_test::{ExpectFile, expect_file};
 
 use crate::{Command, Job, Workload, WorkloadError};
 
-/// Compares the results of a transcript: the parsed workload with one line per job, or the error. Each input follows
-/// `prefix` and may have `␀`, `␉` and `␍` for control characters.
-fn check(path: &str, prefix: &str, expected: Expect) {
+/// Compares the results of a file of cases: the parsed workload with one line per job, or the error. Each input
+/// follows `prefix` and may have `␀`, `␉` and `␍` for control characters.
+fn check(path: &str, prefix: &str, cases: ExpectFile) {
     let parse = |text: &str| {
         let text = text.replace('␀', "\0").replace('␉', "\t").replace('␍', "\r");
         printed(crate::parse(&format!("{prefix}{text}\n"), Path::new(path)))
     };
-    expected.assert_eq(&base::transcript(expected.data(), parse));
+    cases.assert_eq(&base::transcript(&cases.data(), parse));
+}
+
+#[test]
+fn workloads_in_toml() {
+    check("lab/mix.toml", "", expect_file!["../../cases/toml-workloads.txt"]);
+}
+
+/// Each input is a job, from line 2.
+#[test]
+fn jobs_in_toml() {
+    check("lab/mix.toml", "[[job]]\n", expect_file!["../../cases/toml-jobs.txt"]);
+}
+
+/// Each input is a job without its command, from line 3.
+#[test]
+fn keys_of_jobs_in_toml() {
+    let prefix = "[[job]]\ncommand = [\"a\"]\n";
+    check("lab/mix.toml", prefix, expect_file!["../../cases/toml-job-keys.txt"]);
+}
+
+#[test]
+fn workloads_in_the_classic_form() {
+    check("lab/mix.txt", "", expect_file!["../../cases/classic.txt"]);
+}
+
+#[test]
+fn invalid_utf_8_is_rejected_at_its_position() {
+    let error = crate::parse_bytes(b"# a\n0 - \xff", Path::new("w")).unwrap_err();
+    assert_eq!(error.to_string(), "w:2:5: the file is not UTF-8 text");
 }
 
 fn printed(result: Result<Workload, WorkloadError>) -> String {

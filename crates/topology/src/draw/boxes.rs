@@ -7,8 +7,8 @@ use crate::{Core, Llc, Machine, Node};
 
 /// Columns inside the frame.
 const INNER_WIDTH: usize = WIDTH - 4;
-/// Above this number, the caches of a node share one line. So do caches that each serve one core.
-const SHELVES_MAX: usize = 8;
+/// A node with more caches is drawn with all caches on one line, as are caches of single cores.
+const CACHE_LINES_MAX: usize = 8;
 /// Above this number of lines, the cores of a cache are abbreviated.
 const LINES_MAX: usize = 3;
 
@@ -45,32 +45,32 @@ fn frame(left: &str, right: &str, lines: &[String]) -> String {
 }
 
 fn lines(machine: &Machine, cpus: &CpuSet) -> Vec<String> {
-    let here = |llc: &&Llc| llc.cpus.intersects(cpus);
-    let llcs: Vec<&Llc> = machine.llcs().iter().filter(here).collect();
+    let is_in_node = |llc: &&Llc| llc.cpus.intersects(cpus);
+    let llcs: Vec<&Llc> = machine.llcs().iter().filter(is_in_node).collect();
     let cached = llcs.iter().fold(CpuSet::new(), |all, llc| all.or(&llc.cpus));
-    let mut shelves: Vec<(String, CpuSet)> = Vec::new();
+    let mut cache_lines: Vec<(String, CpuSet)> = Vec::new();
     let one_core = |llc: &&Llc| machine.cores().iter().any(|core| llc.cpus.is_subset(&core.cpus));
-    let is_many = SHELVES_MAX < llcs.len() || (2 <= llcs.len() && llcs.iter().all(one_core));
+    let is_many = CACHE_LINES_MAX < llcs.len() || (2 <= llcs.len() && llcs.iter().all(one_core));
     if !is_many {
-        let shelf = |llc: &&Llc| (label(&[llc], cpus), llc.cpus.and(cpus));
-        shelves.extend(llcs.iter().map(shelf));
+        let cache_line = |llc: &&Llc| (label(&[llc], cpus), llc.cpus.and(cpus));
+        cache_lines.extend(llcs.iter().map(cache_line));
     } else {
-        shelves.push((label(&llcs, cpus), cached.and(cpus)));
+        cache_lines.push((label(&llcs, cpus), cached.and(cpus)));
     }
     let uncached = cpus.minus(&cached);
     if !uncached.is_empty() {
-        shelves.push(("no known cache".to_owned(), uncached));
+        cache_lines.push(("no known cache".to_owned(), uncached));
     }
-    let indent = shelves.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0) + 2;
-    shelves.iter().flat_map(|(label, cpus)| shelf(machine, label, indent, cpus)).collect()
+    let indent = cache_lines.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0) + 2;
+    cache_lines.iter().flat_map(|(label, cpus)| cache_line(machine, label, indent, cpus)).collect()
 }
 
 /// `llc 0  L3 32.0 MiB`, or for many `16 llcs (0-15)  L3 32.0 MiB each`.
 fn label(llcs: &[&Llc], cpus: &CpuSet) -> String {
     let sizes: Vec<_> = llcs.iter().map(|llc| (llc.level, llc.size)).collect();
     let (level, size) = sizes[0];
-    let is_uniform = sizes.iter().all(|other| *other == sizes[0]);
-    let size = size.filter(|_| is_uniform).map_or(String::new(), |size| format!(" {size}"));
+    let are_equal = sizes.iter().all(|other| *other == sizes[0]);
+    let size = size.filter(|_| are_equal).map_or(String::new(), |size| format!(" {size}"));
     let numbers: CpuSet = llcs.iter().map(|llc| base::CpuId(number(llc.id))).collect();
     let split = if llcs.iter().any(|llc| !llc.cpus.is_subset(cpus)) { " (part)" } else { "" };
     match llcs.len() {
@@ -83,7 +83,7 @@ fn number(id: LlcId) -> u32 {
     id.0
 }
 
-fn shelf(machine: &Machine, label: &str, indent: usize, cpus: &CpuSet) -> Vec<String> {
+fn cache_line(machine: &Machine, label: &str, indent: usize, cpus: &CpuSet) -> Vec<String> {
     let cores: Vec<&Core> =
         machine.cores().iter().filter(|core| core.cpus.intersects(cpus)).collect();
     let mut kinds: Vec<&str> = Vec::new();
@@ -94,19 +94,18 @@ fn shelf(machine: &Machine, label: &str, indent: usize, cpus: &CpuSet) -> Vec<St
     }
     let mut lines = Vec::new();
     for kind in &kinds {
-        let same_kind: Vec<&Core> =
-            cores.iter().filter(|core| core.kind == *kind).copied().collect();
-        let named =
+        let of_kind: Vec<&Core> = cores.iter().filter(|core| core.kind == *kind).copied().collect();
+        let kind_label =
             if 1 < kinds.len() || *kind != "uniform" { format!("{kind}: ") } else { String::new() };
-        lines.extend(cells(&named, &same_kind, cpus, INNER_WIDTH - indent));
+        lines.extend(cells(&kind_label, &of_kind, cpus, INNER_WIDTH - indent));
     }
     let starts = std::iter::once(label).chain(std::iter::repeat(""));
     starts.zip(lines).map(|(start, line)| format!("{start:<indent$}{line}")).collect()
 }
 
 /// Each core, or an abbreviated list where the cores take too many lines.
-fn cells(named: &str, cores: &[&Core], cpus: &CpuSet, width: usize) -> Vec<String> {
-    let mut lines = vec![named.to_owned()];
+fn cells(kind_label: &str, cores: &[&Core], cpus: &CpuSet, width: usize) -> Vec<String> {
+    let mut lines = vec![kind_label.to_owned()];
     for core in cores {
         let cell = match core.cpus.len() {
             1 => core.cpus.to_string(),
@@ -125,7 +124,7 @@ fn cells(named: &str, cores: &[&Core], cpus: &CpuSet, width: usize) -> Vec<Strin
         return lines.iter().map(|line| line.trim_end().to_owned()).collect();
     }
     let all = cores.iter().fold(CpuSet::new(), |all, core| all.or(&core.cpus)).and(cpus);
-    let start = format!("{named}{} cores: ", cores.len());
+    let start = format!("{kind_label}{} cores: ", cores.len());
     let list = shorten(&all, width.saturating_sub(start.chars().count()));
     vec![start + &list]
 }

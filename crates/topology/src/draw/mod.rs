@@ -41,13 +41,13 @@ pub fn draw(machine: &Machine) -> String {
 fn overview(machine: &Machine) -> String {
     let known = machine.nodes().iter().filter_map(|node| node.memory);
     let memory = base::Bytes(known.fold(0, |sum: u64, memory| sum.saturating_add(memory.0)));
-    let counted = [
+    let counts = [
         count(machine.online().len(), "CPU"),
         count(machine.cores().len(), "core"),
         count(machine.llcs().len(), "last-level cache"),
         count(machine.nodes().len(), "node"),
     ];
-    let mut line = counted.join(", ");
+    let mut line = counts.join(", ");
     if memory.0 != 0 {
         let _ = write!(line, ", {memory}");
     }
@@ -159,8 +159,8 @@ fn shorten(cpus: &CpuSet, width: usize) -> String {
         return text;
     }
     let end = format!(",… ({})", cpus.len());
-    let rest_width = width.saturating_sub(end.chars().count());
-    let cut_at = text[..rest_width].rfind(',').unwrap_or(rest_width);
+    let width_left = width.saturating_sub(end.chars().count());
+    let cut_at = text[..width_left].rfind(',').unwrap_or(width_left);
     format!("{}{end}", &text[..cut_at])
 }
 

@@ -19,37 +19,17 @@ const ID_MAX: u32 = 65_535;
 
 /// The error of a file whose values are not a machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum FileError {
-    /// A version of the format that this build does not read.
     #[error("format_version is {0}; this evenkeel reads version {FORMAT_VERSION}")]
     Version(u32),
-    /// Not a list of CPUs or nodes.
     #[error("{field} of {part}")]
-    List {
-        /// The entry, such as `node1`.
-        part: String,
-        /// The field in the entry.
-        field: &'static str,
-        /// The error in the list.
-        source: ParseSetError,
-    },
+    List { part: String, field: &'static str, source: ParseSetError },
     /// An id above the largest that Linux supports. Sets of such ids would take too much memory.
     #[error("{kind} {id}: ids are at most {ID_MAX}")]
-    Id {
-        /// `node`, `llc`, `core` or `cpu`.
-        kind: &'static str,
-        /// The id.
-        id: u32,
-    },
-    /// A key of `distances` that is not a node number as the kernel prints it.
+    Id { kind: &'static str, id: u32 },
     #[error("distances of {node}: {key:?} is not a node number")]
-    DistanceKey {
-        /// The node that has the distance.
-        node: NodeId,
-        /// The key as written.
-        key: String,
-    },
-    /// The parts contradict each other.
+    DistanceKey { node: NodeId, key: String },
     #[error(transparent)]
     Machine(#[from] MachineError),
 }
@@ -170,19 +150,16 @@ fn access_entry(access: &MemoryAccess) -> AccessEntry {
 }
 
 fn kind_entry((kind, known): (&String, &CoreKindAttributes)) -> KindEntry {
-    let frequency = |its: SourcedValue| Frequency { mhz: its.value, source: its.source };
-    let share = |its: SourcedValue| Share { permille: its.value, source: its.source };
     KindEntry {
         kind: kind.clone(),
-        frequency: known.frequency_mhz.map(frequency),
-        smt: known.smt_permille.map(share),
+        frequency: known.frequency_mhz.map(Frequency::from),
+        smt: known.smt_permille.map(Share::from),
     }
 }
 
 fn kind_attributes(entry: &KindEntry) -> (String, CoreKindAttributes) {
-    let value = |value, source| SourcedValue { value, source };
-    let frequency_mhz = entry.frequency.map(|its| value(its.mhz, its.source));
-    let smt_permille = entry.smt.map(|its| value(its.permille, its.source));
+    let frequency_mhz = entry.frequency.map(SourcedValue::from);
+    let smt_permille = entry.smt.map(SourcedValue::from);
     (entry.kind.clone(), CoreKindAttributes { frequency_mhz, smt_permille })
 }
 
@@ -305,29 +282,5 @@ fn check_members_online(machine: &Machine) -> Result<(), MachineError> {
             Err(invalid(cpu.id, "online", "is offline, but a node, an llc or a core lists it"))
         }
         None => Ok(()),
-    }
-}
-
-impl From<SourcedValue> for Latency {
-    fn from(value: SourcedValue) -> Self {
-        Latency { ns: value.value, source: value.source }
-    }
-}
-
-impl From<SourcedValue> for Bandwidth {
-    fn from(value: SourcedValue) -> Self {
-        Bandwidth { bytes_per_s: value.value, source: value.source }
-    }
-}
-
-impl From<Latency> for SourcedValue {
-    fn from(latency: Latency) -> Self {
-        SourcedValue { value: latency.ns, source: latency.source }
-    }
-}
-
-impl From<Bandwidth> for SourcedValue {
-    fn from(bandwidth: Bandwidth) -> Self {
-        SourcedValue { value: bandwidth.bytes_per_s, source: bandwidth.source }
     }
 }

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::AttributeSource;
+use crate::{AttributeSource, SourcedValue};
 
 pub use convert::FileError;
 pub use toml::{ParseFileError, parse_toml, read_toml, to_toml};
@@ -224,44 +224,38 @@ pub struct KindEntry {
     pub smt: Option<Share>,
 }
 
-/// A frequency with its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Frequency {
-    /// In MHz.
-    pub mhz: u64,
-    /// The source of the value.
-    pub source: AttributeSource,
+/// A value with its source. The key of the value is its unit.
+macro_rules! sourced_values {
+    ($($doc:literal $name:ident { $unit_doc:literal $unit:ident })+) => { $(
+        #[doc = $doc]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            #[doc = $unit_doc]
+            pub $unit: u64,
+            /// The source of the value.
+            pub source: AttributeSource,
+        }
+
+        impl From<SourcedValue> for $name {
+            fn from(SourcedValue { value, source }: SourcedValue) -> Self {
+                $name { $unit: value, source }
+            }
+        }
+
+        impl From<$name> for SourcedValue {
+            fn from($name { $unit: value, source }: $name) -> Self {
+                SourcedValue { value, source }
+            }
+        }
+    )+ };
 }
 
-/// A share with its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Share {
-    /// In permille.
-    pub permille: u64,
-    /// The source of the value.
-    pub source: AttributeSource,
-}
-
-/// A latency with its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Latency {
-    /// Nanoseconds.
-    pub ns: u64,
-    /// The source of the value.
-    pub source: AttributeSource,
-}
-
-/// A bandwidth with its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bandwidth {
-    /// Bytes per second.
-    pub bytes_per_s: u64,
-    /// The source of the value.
-    pub source: AttributeSource,
+sourced_values! {
+    "A frequency with its source." Frequency { "In MHz." mhz }
+    "A share with its source." Share { "In permille." permille }
+    "A latency with its source." Latency { "Nanoseconds." ns }
+    "A bandwidth with its source." Bandwidth { "Bytes per second." bytes_per_s }
 }
 
 fn online() -> bool {

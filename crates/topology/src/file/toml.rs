@@ -14,22 +14,21 @@ use crate::{Machine, MachineError};
 
 /// The error of a text that is not a machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ParseFileError {
-    /// The text is not TOML, or has an unknown key or a value of another type.
     #[error("{0}")]
     Toml(Located<TomlFault>),
-    /// The values of the file are not a machine. The place is the position, and the field if the error
-    /// does not name it.
-    #[error("{}", place_of(.place, .source))]
+    /// The values of the file are inconsistent. `place` contains the line, column and, if the message has none, the
+    /// field.
+    #[error("{}", place_of_error(.place, .source))]
     Invalid {
-        /// The position of the value at fault, and its field.
         place: Located<&'static str>,
         /// The error. Boxed to keep `Result`s small.
         source: Box<FileError>,
     },
 }
 
-fn place_of(place: &Located<&str>, error: &FileError) -> String {
+fn place_of_error(place: &Located<&str>, error: &FileError) -> String {
     match error.to_string().contains(place.fault) {
         true => format!("{}:{}:{}", place.file.display(), place.line, place.column),
         false => place.to_string(),

@@ -12,55 +12,20 @@ const LEVEL_MAX: u32 = 9;
 
 /// A contradiction between the parts of a machine. Parts have names such as `node1` or `cpu3`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum MachineError {
-    /// Two entries with one id.
     #[error("{0} is defined twice")]
     DuplicateId(String),
-    /// A list has a CPU that is not in `cpus`.
     #[error("{part} has {cpu}, which is not among the machine's CPUs")]
-    UnknownCpu {
-        /// The part with the list.
-        part: String,
-        /// The CPU.
-        cpu: CpuId,
-    },
-    /// Two nodes, two caches or two cores have the same CPU.
+    UnknownCpu { part: String, cpu: CpuId },
     #[error("{cpu} belongs to {first} and to {second}")]
-    SharedCpu {
-        /// The CPU.
-        cpu: CpuId,
-        /// The first part.
-        first: String,
-        /// The second part.
-        second: String,
-    },
-    /// The node, llc or core of a CPU does not list it.
+    SharedCpu { cpu: CpuId, first: String, second: String },
     #[error("{cpu} names {part}, but {part} does not list it")]
-    NotListed {
-        /// The CPU.
-        cpu: CpuId,
-        /// The part that the CPU names.
-        part: String,
-    },
-    /// A distance to an unknown node.
+    NotListed { cpu: CpuId, part: String },
     #[error("{node} has a distance to {to}, which is not a node of this machine")]
-    UnknownDistance {
-        /// The node that has the distance.
-        node: NodeId,
-        /// The unknown node.
-        to: NodeId,
-    },
-    /// An invalid value.
+    UnknownDistance { node: NodeId, to: NodeId },
     #[error("{part} {problem}")]
-    Invalid {
-        /// The part.
-        part: String,
-        /// The field at fault, as in machine files.
-        field: &'static str,
-        /// The problem, as a predicate of the part.
-        problem: String,
-    },
-    /// No CPU is online.
+    Invalid { part: String, field: &'static str, problem: String },
     #[error("the machine has no CPU online")]
     NoCpu,
 }
@@ -171,19 +136,19 @@ fn check_cores(parts: &MachineParts) -> Result<(), MachineError> {
         if core.cpus.is_empty() {
             return Err(invalid(core.id, "cpus", "has no CPU"));
         }
-        check_one_holder(core, parts.nodes.iter().map(|node| (node.id, &node.cpus)))?;
-        check_one_holder(core, parts.llcs.iter().map(|llc| (llc.id, &llc.cpus)))?;
+        check_same_domain(core, parts.nodes.iter().map(|node| (node.id, &node.cpus)))?;
+        check_same_domain(core, parts.llcs.iter().map(|llc| (llc.id, &llc.cpus)))?;
     }
     Ok(())
 }
 
-/// All CPUs of a core are on one node and share one cache, where they have any.
-fn check_one_holder<'a, I: std::fmt::Display>(
+/// All CPUs of a core belong to the same node and the same LLC domain, if they belong to one.
+fn check_same_domain<'a, I: std::fmt::Display>(
     core: &Core,
     lists: impl Iterator<Item = (I, &'a CpuSet)>,
 ) -> Result<(), MachineError> {
-    let mut holders = lists.filter(|(_, cpus)| cpus.intersects(&core.cpus));
-    match (holders.next(), holders.next()) {
+    let mut owners = lists.filter(|(_, cpus)| cpus.intersects(&core.cpus));
+    match (owners.next(), owners.next()) {
         (Some((first, _)), Some((second, _))) => {
             let problem = format!("is in {first} and in {second}: a core is in one");
             Err(invalid(core.id, "cpus", problem))
@@ -326,12 +291,12 @@ fn check_attributes(attributes: &PerfAttributes, parts: &MachineParts) -> Result
         }
     }
     check_local_is_fastest(attributes)?;
-    for (kind, of) in &attributes.kinds {
+    for (kind, known) in &attributes.kinds {
         let part = format!("the kind {kind:?}");
         if parts.cores.iter().all(|core| core.kind != *kind) {
             return Err(invalid(part, "core_kinds", "has attributes, but no core is of this kind"));
         }
-        if of.smt_permille.is_some_and(|share| 1000 < share.value) {
+        if known.smt_permille.is_some_and(|share| 1000 < share.value) {
             let problem = "is faster with a busy sibling than alone: smt is at most 1000";
             return Err(invalid(part, "core_kinds", problem));
         }

@@ -1,0 +1,60 @@
+//! Lists of `KEY=VALUE` pairs in options, separated by commas: `pages=0.1,idle=off`.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// A part of a list. Without an equals sign, the key is the whole text and the value is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyValue<'a> {
+    /// The text as written.
+    pub text: &'a str,
+    /// The text before the equals sign.
+    pub key: &'a str,
+    /// The text after the equals sign.
+    pub value: &'a str,
+}
+
+/// The error of a pair. Each message states what to write.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
+pub enum KeyValueError {
+    #[error("{found:?} is not {list}: write {alternative}KEY=VALUE with one of {keys}")]
+    Key { found: String, list: &'static str, alternative: &'static str, keys: String },
+    #[error("{key} cannot be {found:?}: write {accepted}")]
+    Value { key: String, found: String, accepted: String },
+}
+
+/// The parts of a list.
+pub fn key_values(list: &str) -> impl Iterator<Item = KeyValue<'_>> {
+    let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|text| {
+        let (key, value) = text.split_once('=').unwrap_or((text, ""));
+        KeyValue { text, key: key.trim(), value: value.trim() }
+    })
+}
+
+impl KeyValue<'_> {
+    /// The value, if it has the type and meets the condition; `accepted` completes "write …".
+    ///
+    /// # Errors
+    /// [`KeyValueError::Value`].
+    pub fn parse<T: FromStr>(
+        &self,
+        accepted: impl Display,
+        is_valid: impl Fn(&T) -> bool,
+    ) -> Result<T, KeyValueError> {
+        let (key, found) = (self.key.to_owned(), self.value.to_owned());
+        let value = self.value.parse().ok().filter(is_valid);
+        value.ok_or_else(|| KeyValueError::Value { key, found, accepted: accepted.to_string() })
+    }
+
+    /// The error of a part that is neither a pair with a known key nor one of the alternatives.
+    pub fn unknown(
+        &self,
+        list: &'static str,
+        alternative: &'static str,
+        keys: &[&str],
+    ) -> KeyValueError {
+        KeyValueError::Key { found: self.text.to_owned(), list, alternative, keys: keys.join(", ") }
+    }
+}

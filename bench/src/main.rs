@@ -21,7 +21,7 @@ mod simulator;
 mod start;
 mod stats;
 mod turn;
-mod variability;
+mod variation;
 mod wake;
 mod watch_and_numad;
 mod watch_cost;
@@ -44,8 +44,8 @@ struct Cli {
 enum Benchmark {
     /// Run two commands alternately and print the ratio of their times, or of the values they print
     Ab(ab::Args),
-    /// Measure how CPU times and sleeps vary between runs: the data behind the simulator's random causes
-    Chance(variability::Args),
+    /// Measure how CPU times and sleeps vary between runs: the data behind the simulator's random variation
+    Variation(variation::Args),
     /// Measure a simulated comparison of 12 policies on 10 workloads with 20 seeds
     Compare(compare::Args),
     /// Measure the cost of a counter sample of a task: a group of four software events
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     set_normal_priority();
     let result = match Cli::parse().benchmark {
         Some(Benchmark::Ab(args)) => ab::main(&args),
-        Some(Benchmark::Chance(args)) => variability::main(&args),
+        Some(Benchmark::Variation(args)) => variation::main(&args),
         Some(Benchmark::Compare(args)) => compare::main(&args),
         Some(Benchmark::Counters) => counters::main(),
         Some(Benchmark::Harm(args)) => watch_harm::main(&args),

@@ -249,7 +249,7 @@ fn the_runs_of_a_pair_have_the_same_random_variation() {
 fn a_run_of_a_comparison_equals_that_of_evenkeel_run() {
     let place = Place::new();
     let comparison =
-        place.compared("small.toml -p linux,dfs --seeds 7-8 --chance counters=off", "out");
+        place.compared("small.toml -p linux,dfs --seeds 7-8 --variation counters=off", "out");
     for run in comparison["runs"].as_array().expect("a list") {
         let (policy, seed) = (run["policy"].as_str().expect("text"), run["seed"].to_string());
         let alone = tool::command(&[
@@ -257,7 +257,7 @@ fn a_run_of_a_comparison_equals_that_of_evenkeel_run() {
             "small.toml",
             "--host=sim",
             "--machine=m.toml",
-            "--chance=counters=off",
+            "--variation=counters=off",
             "--json",
             "--quiet",
             "--seed",
@@ -285,7 +285,7 @@ fn slowdowns_are_relative_to_a_run_alone() {
     let only = text.split("[[job]]").take(2).collect::<Vec<_>>().join("[[job]]");
     place.write("lonely.toml", &only);
     let comparison =
-        place.compared("lonely.toml small.toml -p linux,spread --seeds 1 --chance off", "out");
+        place.compared("lonely.toml small.toml -p linux,spread --seeds 1 --variation off", "out");
     for run in comparison["runs"].as_array().expect("a list") {
         let slowdowns = run["jobs"]
             .as_array()

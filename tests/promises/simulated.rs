@@ -70,12 +70,12 @@ fn simulation(seed: u64) -> Simulation {
     let kernel = KernelVersion::ALL[one_of(3)];
     let faults = [
         "",
-        "lost=0.3",
-        "starved=0.5",
-        "refused=0.3,busy=0.5",
-        "noisy=2",
-        "unplugged=1s",
-        "lost=0.2,starved=0.2,refused=0.2,busy=0.3,noisy=3,unplugged=700ms",
+        "samples-lost=0.3",
+        "counters-absent=0.5",
+        "requests-rejected=0.3,pages-busy=0.5",
+        "neighbours=2",
+        "cpus-offline=1s",
+        "samples-lost=0.2,counters-absent=0.2,requests-rejected=0.2,pages-busy=0.3,neighbours=3,cpus-offline=700ms",
     ];
     let names: Vec<&str> = policy::registry().iter().map(|info| info.name).collect();
     let policy = names[one_of(names.len())].to_owned();
@@ -169,7 +169,9 @@ fn under_every_policy_and_fault_the_machine_keeps_its_rules_and_every_job_ends()
         let mut ends = Ends::default();
         match engine::run(&mut host, &mut engine, &mut [&mut ends]) {
             // A policy may abort if its counters are unavailable for long.
-            Err(RunError::Aborted(_)) if 0.0 < faults.lost + faults.starved => continue,
+            Err(RunError::Aborted(_)) if 0.0 < faults.samples_lost + faults.counters_absent => {
+                continue;
+            }
             result => result.unwrap_or_else(|error| panic!("{context}: {error}")),
         };
         for job in &simulation.jobs {

@@ -239,7 +239,7 @@ fn simulate(
     tool: &Path,
     scene: &KernelScene,
     place: &Path,
-    chance: &str,
+    variation: &str,
 ) -> anyhow::Result<Vec<Metrics>> {
     let out = "simulated";
     let balances = if scene.balances { "on" } else { "off" };
@@ -247,7 +247,7 @@ fn simulate(
     for seed in 1..=seeds {
         let seed = seed.to_string();
         let more = ["--host", "sim", "--machine", FREE, "--no-contention", "--numa-balancing"];
-        let more = [&more[..], &[balances, "--seed", &seed, "--chance", chance]].concat();
+        let more = [&more[..], &[balances, "--seed", &seed, "--variation", variation]].concat();
         check(place, start(tool, scene, place, out, &more)?.wait()?)?;
         all.push(read(scene, &place.join(out))?.metrics);
         fs::remove_dir_all(place.join(out))?;

@@ -7,47 +7,37 @@
 //!
 //! The caller reads the file. Numbers are finite and not negative.
 
-use std::fmt;
-
 /// A table.
 #[derive(Clone, Debug)]
 pub struct CsvTable<'a> {
     file: &'a str,
     text: &'a str,
     header: Vec<String>,
-    lines: Vec<CsvRow>,
+    records: Vec<CsvRecord>,
 }
 
-/// A row below the header.
 #[derive(Clone, Debug)]
-pub struct CsvRow {
+struct CsvRecord {
     cells: Vec<String>,
     /// Line number in the file, from 1.
-    number: u64,
+    line: u64,
     /// Byte offset in the text.
     begin: usize,
 }
 
+/// A row below the header.
+#[derive(Clone, Copy, Debug)]
+pub struct CsvRow<'t> {
+    table: &'t CsvTable<'t>,
+    record: &'t CsvRecord,
+}
+
 /// An error in a table, with its position.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}")]
 pub struct CsvError {
     place: String,
     what: String,
-}
-
-impl std::error::Error for CsvError {}
-
-impl fmt::Display for CsvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
-    }
-}
-
-impl CsvRow {
-    /// The line number in the file, from 1.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
 }
 
 impl<'a> CsvTable<'a> {
@@ -57,101 +47,120 @@ impl<'a> CsvTable<'a> {
     /// No header, a duplicate column, or a row with another number of cells than the header.
     pub fn read(text: &'a str, file: &'a str) -> Result<Self, CsvError> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-        let at = |line: u64, what: String| CsvError { place: format!("{file}:{line}:1"), what };
-        let header = reader.headers().map_err(|error| at(1, error.to_string()))?;
+        let error_at =
+            |line: u64, what: String| CsvError { place: format!("{file}:{line}:1"), what };
+        let header = reader.headers().map_err(|error| error_at(1, error.to_string()))?;
         let header: Vec<String> = header.iter().map(|cell| cell.trim().to_owned()).collect();
         if header.iter().all(String::is_empty) {
-            return Err(at(1, "the header is missing; write the names of the columns".to_owned()));
+            let what = "the header is missing; write the names of the columns";
+            return Err(error_at(1, what.to_owned()));
         }
         if let Some(idx) = (1..header.len()).find(|&idx| header[..idx].contains(&header[idx])) {
-            return Err(at(1, format!("the column \"{}\" is defined twice", header[idx])));
+            return Err(error_at(1, format!("the column \"{}\" is defined twice", header[idx])));
         }
-        let mut lines = Vec::new();
+        let mut records = Vec::new();
         for record in reader.records() {
-            let record = record.map_err(|error| at(1, error.to_string()))?;
+            let record = record.map_err(|error| error_at(1, error.to_string()))?;
             if record.iter().all(|cell| cell.trim().is_empty()) {
                 continue; // Spreadsheets append empty rows.
             }
-            let (number, begin) = place(text, record.position());
+            let (line, begin) = place(text, record.position());
             if record.len() != header.len() {
                 let what = format!("{} cells, {} in the header", record.len(), header.len());
-                return Err(at(number, what));
+                return Err(error_at(line, what));
             }
             let cells = record.iter().map(|cell| cell.trim().to_owned()).collect();
-            lines.push(CsvRow { cells, number, begin });
+            records.push(CsvRecord { cells, line, begin });
         }
-        Ok(CsvTable { file, text, header, lines })
+        Ok(CsvTable { file, text, header, records })
     }
 
     /// The rows.
-    pub fn rows(&self) -> &[CsvRow] {
-        &self.lines
+    pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
+        self.records.iter().map(|record| CsvRow { table: self, record })
     }
 
-    /// The names of the columns.
-    pub fn header(&self) -> &[String] {
-        &self.header
+    /// Whether the table has a column.
+    pub fn has_column(&self, column: &str) -> bool {
+        self.header.iter().any(|cell| cell == column)
     }
 
-    /// The index of a column, if it exists.
-    pub fn find_column(&self, column: &str) -> Option<usize> {
-        self.header.iter().position(|cell| cell == column)
-    }
-
-    /// The index of a required column.
+    /// Checks that the table has some columns, also if it has no rows.
     ///
     /// # Errors
-    /// The column is missing.
-    pub fn column(&self, column: &str) -> Result<usize, CsvError> {
-        self.find_column(column).ok_or_else(|| {
+    /// The first missing column.
+    pub fn require_columns(&self, columns: &[&str]) -> Result<(), CsvError> {
+        columns.iter().try_for_each(|column| self.column(column).map(|_| ()))
+    }
+
+    fn column(&self, column: &str) -> Result<usize, CsvError> {
+        self.header.iter().position(|cell| cell == column).ok_or_else(|| {
             let columns = self.header.join(", ");
             let what = format!("there is no column \"{column}\"; the columns are {columns}");
             CsvError { place: format!("{}:1:1", self.file), what }
         })
     }
+}
+
+impl<'t> CsvRow<'t> {
+    /// The line number in the file, from 1.
+    pub fn line(self) -> u64 {
+        self.record.line
+    }
+
+    /// The table of the row.
+    pub fn table(self) -> &'t CsvTable<'t> {
+        self.table
+    }
 
     /// The text of a cell.
-    pub fn text<'l>(&self, line: &'l CsvRow, column: usize) -> &'l str {
-        line.cells.get(column).map_or("", String::as_str)
+    ///
+    /// # Errors
+    /// There is no such column.
+    pub fn text(self, column: &str) -> Result<&'t str, CsvError> {
+        Ok(&self.record.cells[self.table.column(column)?])
     }
 
     /// The number in a cell; `None` if the cell is empty.
     ///
     /// # Errors
-    /// Not a number, infinite or negative.
-    pub fn number(&self, line: &CsvRow, column: usize) -> Result<Option<f64>, CsvError> {
-        let text = self.text(line, column);
+    /// There is no such column, or the cell is not a number, infinite or negative.
+    pub fn number(self, column: &str) -> Result<Option<f64>, CsvError> {
+        let text = self.text(column)?;
         if text.is_empty() {
             return Ok(None);
         }
         let value = text.parse::<f64>().ok().filter(|value| value.is_finite() && 0.0 <= *value);
-        let what = || format!("{} is \"{text}\"; write a number from 0", self.header[column]);
-        value.map(Some).ok_or_else(|| self.error_at(line, column, what()))
+        let what = || format!("{column} is \"{text}\"; write a number from 0");
+        value.map(Some).ok_or_else(|| self.error(column, what()))
     }
 
     /// The number in a cell.
     ///
     /// # Errors
-    /// See [`CsvTable::number`], or the cell is empty.
-    pub fn require_number(&self, line: &CsvRow, column: usize) -> Result<f64, CsvError> {
-        let what = || format!("{} is empty; write a number from 0", self.header[column]);
-        self.number(line, column)?.ok_or_else(|| self.error_at(line, column, what()))
+    /// See [`CsvRow::number`], or the cell is empty.
+    pub fn require_number(self, column: &str) -> Result<f64, CsvError> {
+        let what = || format!("{column} is empty; write a number from 0");
+        self.number(column)?.ok_or_else(|| self.error(column, what()))
+    }
+
+    /// The number in a cell; `None` if the table has no such column.
+    ///
+    /// # Errors
+    /// See [`CsvRow::require_number`].
+    pub fn number_of_optional_column(self, column: &str) -> Result<Option<f64>, CsvError> {
+        self.table.has_column(column).then(|| self.require_number(column)).transpose()
     }
 
     /// An error at a cell.
-    pub fn error_at(&self, line: &CsvRow, column: usize, what: String) -> CsvError {
-        let place = format!("{}:{}:{}", self.file, line.number, self.column_of(line, column));
-        CsvError { place, what }
+    pub fn error(self, column: &str, what: String) -> CsvError {
+        let column = self.table.column(column).map_or(1, |column| self.char_of_column(column));
+        CsvError { place: format!("{}:{}:{column}", self.table.file, self.record.line), what }
     }
 
-    /// An error of a row.
-    pub fn row_error(&self, line: &CsvRow, what: String) -> CsvError {
-        CsvError { place: format!("{}:{}:1", self.file, line.number), what }
-    }
-
-    /// The column, from 1 in characters, at which a cell begins.
-    fn column_of(&self, line: &CsvRow, column: usize) -> usize {
-        let rest = self.text.get(line.begin..).unwrap_or_default();
+    /// The position, from 1 in characters, at which a cell begins.
+    fn char_of_column(self, column: usize) -> usize {
+        let rest = self.table.text.get(self.record.begin..).unwrap_or_default();
         let (mut n_commas, mut quoted) = (0, false);
         for (idx, letter) in rest.chars().enumerate() {
             if n_commas == column {
@@ -187,22 +196,22 @@ mod tests {
 
     #[test]
     fn cells_are_found_by_the_names_of_columns() {
-        let sheet = CsvTable::read(TEXT, "t.csv").unwrap();
-        let (both, last) = (sheet.column("a, b").unwrap(), sheet.column("c").unwrap());
-        assert_eq!(sheet.number(&sheet.rows()[0], both), Ok(Some(1.5)));
-        assert_eq!(sheet.number(&sheet.rows()[0], last), Ok(None));
-        assert_eq!(sheet.text(&sheet.rows()[1], 0), "y, z");
-        assert_eq!(sheet.require_number(&sheet.rows()[1], both), Ok(2.0));
+        let table = CsvTable::read(TEXT, "t.csv").unwrap();
+        let [first, second] = &table.rows().collect::<Vec<_>>()[..] else { panic!("two rows") };
+        assert_eq!(first.number("a, b"), Ok(Some(1.5)));
+        assert_eq!(first.number("c"), Ok(None));
+        assert_eq!(second.text("name"), Ok("y, z"));
+        assert_eq!(second.require_number("a, b"), Ok(2.0));
+        assert_eq!(second.number_of_optional_column("d"), Ok(None));
     }
 
     #[test]
     fn empty_lines_and_other_line_endings_are_ignored() {
-        let plain = CsvTable::read("a,b\n1,2\n3,4\n", "t.csv").unwrap();
         let cells = |text| {
-            let sheet = CsvTable::read(text, "t.csv").unwrap();
-            sheet.rows().iter().map(|line| line.cells.clone()).collect::<Vec<_>>()
+            let table = CsvTable::read(text, "t.csv").unwrap();
+            table.rows().map(|row| row.record.cells.clone()).collect::<Vec<_>>()
         };
-        let expected: Vec<_> = plain.rows().iter().map(|line| line.cells.clone()).collect();
+        let expected = cells("a,b\n1,2\n3,4\n");
         for text in [
             "a,b\r\n1,2\r\n\r\n3,4\r\n\r\n",
             "\u{feff}a,b\n1,2\n3,4",
@@ -215,14 +224,14 @@ mod tests {
 
     #[test]
     fn every_error_has_its_position() {
-        let sheet = CsvTable::read(TEXT, "t.csv").unwrap();
-        let (first, second) = (&sheet.rows()[0], &sheet.rows()[1]);
+        let table = CsvTable::read(TEXT, "t.csv").unwrap();
+        let [first, second] = &table.rows().collect::<Vec<_>>()[..] else { panic!("two rows") };
         let read = |text| CsvTable::read(text, "t.csv").expect_err("the table is invalid");
         let errors = [
-            sheet.column("d").expect_err("no column"),
-            sheet.number(second, 2).expect_err("negative"),
-            sheet.require_number(first, 2).expect_err("empty"),
-            sheet.number(first, 0).expect_err("no number"),
+            table.require_columns(&["c", "d"]).expect_err("no column"),
+            second.number("c").expect_err("negative"),
+            first.require_number("c").expect_err("empty"),
+            first.number("name").expect_err("no number"),
             read(""),
             read("a,b,a\n"),
             read("a,b\n1,2\n1\n"),

@@ -2,94 +2,76 @@
 //!
 //! | key | fault | value |
 //! | --- | --- | --- |
-//! | `lost` | the task samples of an interval are lost | share of the intervals |
-//! | `starved` | a task's counters did not run in an interval: they are absent | share of the tasks and intervals |
-//! | `refused` | a placement request is rejected, as by the kernel | share of the requests |
-//! | `busy` | pages are busy and cannot be moved | share of the pages |
-//! | `noisy` | unmanaged memory-hungry programs start and end, one at a time each | number |
-//! | `unplugged` | a CPU goes offline for some seconds | average time between two such faults |
+//! | `samples-lost` | the task samples of an interval are lost | share of the intervals |
+//! | `counters-absent` | a task's counters did not run in an interval | share of the tasks and intervals |
+//! | `requests-rejected` | a placement request is rejected, as by the kernel | share of the requests |
+//! | `pages-busy` | pages are busy and cannot be moved | share of the pages |
+//! | `neighbours` | unmanaged memory-hungry programs start and end, one at a time each | number |
+//! | `cpus-offline` | a CPU goes offline for some seconds | average time between two such faults |
 
-use base::{Nanos, Rng};
+use base::{KeyValue, KeyValueError, Nanos, Rng, key_values};
 
 /// The amount of each fault; see the table of the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
     /// Share of intervals.
-    pub lost: f64,
+    pub samples_lost: f64,
     /// Share of tasks and intervals.
-    pub starved: f64,
+    pub counters_absent: f64,
     /// Share of requests.
-    pub refused: f64,
+    pub requests_rejected: f64,
     /// Share of pages.
-    pub busy: f64,
-    /// Number of neighbours.
-    pub noisy: u32,
+    pub pages_busy: f64,
+    /// Number of programs.
+    pub neighbours: u32,
     /// Average time between two faults; zero for none.
-    pub unplugged: Nanos,
+    pub cpus_offline: Nanos,
 }
 
 /// The keys.
-pub const KEYS: &[&str] = &["lost", "starved", "refused", "busy", "noisy", "unplugged"];
+pub const KEYS: &[&str] = &[
+    "samples-lost",
+    "counters-absent",
+    "requests-rejected",
+    "pages-busy",
+    "neighbours",
+    "cpus-offline",
+];
 
-/// Most neighbours.
-const NOISY_MAX: u32 = 64;
-
-/// The error of a text that is not a list of faults.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FaultError {
-    /// An unknown key.
-    #[error("{0:?} is not a fault: write KEY=VALUE with one of {keys}", keys = KEYS.join(", "))]
-    Key(String),
-    /// A value that the key does not accept.
-    #[error("{key} cannot be {found:?}: write {takes}")]
-    Value {
-        /// The key.
-        key: String,
-        /// As written.
-        found: String,
-        /// Accepted values.
-        takes: &'static str,
-    },
-}
+/// Maximum number of neighbours.
+const NEIGHBOURS_MAX: u32 = 64;
+/// Minimum average time between two CPUs that go offline.
+const OFFLINE_INTERVAL_MIN: Nanos = Nanos::from_millis(100);
 
 impl Faults {
-    /// `KEY=VALUE` pairs, separated by commas: `lost=0.1,unplugged=20s`.
+    /// `KEY=VALUE` pairs, separated by commas: `samples-lost=0.1,cpus-offline=20s`.
     ///
     /// # Errors
     /// An unknown key, or a value that it does not accept.
-    pub fn parse(text: &str) -> Result<Self, FaultError> {
+    pub fn parse(text: &str) -> Result<Self, KeyValueError> {
         let mut faults = Faults::default();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (key, value) =
-                part.split_once('=').ok_or_else(|| FaultError::Key(part.to_owned()))?;
-            faults.set(key.trim(), value.trim())?;
+        let share = |pair: &KeyValue<'_>| {
+            pair.parse("a share from 0 to 1", |share| (0.0..=1.0).contains(share))
+        };
+        for pair in key_values(text) {
+            match pair.key {
+                "samples-lost" => faults.samples_lost = share(&pair)?,
+                "counters-absent" => faults.counters_absent = share(&pair)?,
+                "requests-rejected" => faults.requests_rejected = share(&pair)?,
+                "pages-busy" => faults.pages_busy = share(&pair)?,
+                "neighbours" => {
+                    let accepted = "an integer up to 64";
+                    faults.neighbours = pair.parse(accepted, |n| *n <= NEIGHBOURS_MAX)?;
+                }
+                "cpus-offline" => {
+                    let accepted = "a time of 100ms or more";
+                    faults.cpus_offline =
+                        pair.parse(accepted, |time| OFFLINE_INTERVAL_MIN <= *time)?;
+                }
+                _ => return Err(pair.unknown("a fault", "", KEYS)),
+            }
         }
         Ok(faults)
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<(), FaultError> {
-        let reject =
-            |takes| FaultError::Value { key: key.to_owned(), found: value.to_owned(), takes };
-        let share = || {
-            let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-            share.ok_or_else(|| reject("a share from 0 to 1"))
-        };
-        match key {
-            "lost" => self.lost = share()?,
-            "starved" => self.starved = share()?,
-            "refused" => self.refused = share()?,
-            "busy" => self.busy = share()?,
-            "noisy" => {
-                let n = value.parse().ok().filter(|n| *n <= NOISY_MAX);
-                self.noisy = n.ok_or_else(|| reject("an integer up to 64"))?;
-            }
-            "unplugged" => {
-                let time = value.parse().ok().filter(|time| Nanos::from_millis(100) <= *time);
-                self.unplugged = time.ok_or_else(|| reject("a time of 100ms or more"))?;
-            }
-            _ => return Err(FaultError::Key(format!("{key}={value}"))),
-        }
-        Ok(())
     }
 
     /// Whether there are no faults.
@@ -102,12 +84,12 @@ impl Faults {
 /// Two policies with different sampling rates have the same neighbours and lose the same CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    Lost,
-    Starved,
-    Refused,
-    Unplugged,
+    SamplesLost,
+    CountersAbsent,
+    RequestsRejected,
+    CpusOffline,
     /// The neighbour with this index.
-    Noisy(u32),
+    Neighbour(u32),
 }
 
 /// Draws faults.
@@ -128,36 +110,36 @@ impl FaultInjector {
     }
 
     /// Whether a fault of this probability occurs. A probability of zero draws nothing.
-    pub fn occurs(&mut self, sort: FaultKind, part: f64) -> bool {
-        0.0 < part && self.rng(sort).unit() < part
+    pub fn occurs(&mut self, kind: FaultKind, probability: f64) -> bool {
+        0.0 < probability && self.rng(kind).unit() < probability
     }
 
     /// A time around `ns` nanoseconds, from half to one and a half.
-    pub fn around(&mut self, sort: FaultKind, ns: u64) -> u64 {
-        ns / 2 + self.rng(sort).below(ns.max(1))
+    pub fn around(&mut self, kind: FaultKind, ns: u64) -> u64 {
+        ns / 2 + self.rng(kind).below(ns.max(1))
     }
 
     /// An index below `n`.
-    pub fn one_of(&mut self, sort: FaultKind, n: usize) -> usize {
-        self.rng(sort).below(n.max(1) as u64) as usize
+    pub fn one_of(&mut self, kind: FaultKind, n: usize) -> usize {
+        self.rng(kind).below(n.max(1) as u64) as usize
     }
 
-    fn rng(&mut self, sort: FaultKind) -> &mut Rng {
-        let place = FaultInjector::stream_index(sort);
-        while self.rngs.len() <= place {
+    fn rng(&mut self, kind: FaultKind) -> &mut Rng {
+        let stream = FaultInjector::stream_index(kind);
+        while self.rngs.len() <= stream {
             let nth = self.rngs.len() as u64 + 1;
             self.rngs.push(Rng::new(self.seed ^ nth.wrapping_mul(SPREAD)));
         }
-        &mut self.rngs[place]
+        &mut self.rngs[stream]
     }
 
-    fn stream_index(sort: FaultKind) -> usize {
-        match sort {
-            FaultKind::Lost => 0,
-            FaultKind::Starved => 1,
-            FaultKind::Refused => 2,
-            FaultKind::Unplugged => 3,
-            FaultKind::Noisy(nth) => 4 + nth as usize,
+    fn stream_index(kind: FaultKind) -> usize {
+        match kind {
+            FaultKind::SamplesLost => 0,
+            FaultKind::CountersAbsent => 1,
+            FaultKind::RequestsRejected => 2,
+            FaultKind::CpusOffline => 3,
+            FaultKind::Neighbour(nth) => 4 + nth as usize,
         }
     }
 }
@@ -174,15 +156,15 @@ mod tests {
         let draw = |n_lost: usize| {
             let mut fault_injector = FaultInjector::new(Faults::default(), 7);
             for _ in 0..n_lost {
-                fault_injector.occurs(FaultKind::Lost, 0.5);
+                fault_injector.occurs(FaultKind::SamplesLost, 0.5);
             }
-            let sorts = [
-                FaultKind::Unplugged,
-                FaultKind::Noisy(0),
-                FaultKind::Noisy(1),
-                FaultKind::Refused,
+            let kinds = [
+                FaultKind::CpusOffline,
+                FaultKind::Neighbour(0),
+                FaultKind::Neighbour(1),
+                FaultKind::RequestsRejected,
             ];
-            sorts.map(|sort| fault_injector.around(sort, 1_000_000))
+            kinds.map(|kind| fault_injector.around(kind, 1_000_000))
         };
         assert_eq!(draw(0), draw(100));
         let times = std::collections::BTreeSet::from(draw(0));
@@ -191,15 +173,22 @@ mod tests {
 
     #[test]
     fn faults_are_parsed_and_invalid_ones_are_rejected() {
-        let some = Faults::parse("lost=0.5, noisy=2,unplugged=3s").expect("valid");
-        let expected =
-            Faults { lost: 0.5, noisy: 2, unplugged: Nanos::from_secs(3), ..Faults::default() };
+        let some = Faults::parse("samples-lost=0.5, neighbours=2,cpus-offline=3s").expect("valid");
+        let expected = Faults {
+            samples_lost: 0.5,
+            neighbours: 2,
+            cpus_offline: Nanos::from_secs(3),
+            ..Faults::default()
+        };
         assert_eq!(some, expected);
-        let error = |text| Faults::parse(text).expect_err("the text is invalid").to_string();
-        assert_eq!(error("lost=2"), "lost cannot be \"2\": write a share from 0 to 1");
+        let error = |text: &str| Faults::parse(text).expect_err("the text is invalid").to_string();
+        assert_eq!(
+            error("samples-lost=2"),
+            "samples-lost cannot be \"2\": write a share from 0 to 1"
+        );
         assert_eq!(
             error("fire=1"),
-            "\"fire=1\" is not a fault: write KEY=VALUE with one of lost, starved, refused, busy, noisy, unplugged"
+            "\"fire=1\" is not a fault: write KEY=VALUE with one of samples-lost, counters-absent, requests-rejected, pages-busy, neighbours, cpus-offline"
         );
     }
 }

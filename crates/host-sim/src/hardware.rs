@@ -292,8 +292,8 @@ impl Hardware {
         self.paths = vec![NodePath::default(); n_nodes * n_nodes];
         for from in 0..n_nodes {
             for to in 0..n_nodes {
-                let way = self.find_path(machine, from, to);
-                self.paths[from * n_nodes + to] = way;
+                let path = self.find_path(machine, from, to);
+                self.paths[from * n_nodes + to] = path;
             }
         }
         let mut n_first = vec![0; n_nodes];

@@ -90,19 +90,12 @@ impl Default for SimOptions {
 
 /// The error of a machine and a workload that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum SimError {
-    /// A job cannot be simulated.
     #[error(transparent)]
     Script(#[from] ScriptError),
-    /// The machine file names a kernel without a model.
     #[error("there is no model of the kernel {found:?}: write {known}")]
-    Kernel {
-        /// As in the file.
-        found: String,
-        /// The modelled kernels.
-        known: String,
-    },
-    /// The kernel does not have the requested feature.
+    Kernel { found: String, known: String },
     #[error("{0} cannot balance between nodes (kernels since 3.13 can): remove numa_balancing")]
     NoNumaBalancing(&'static str),
 }
@@ -306,8 +299,8 @@ impl SimHost {
     }
 
     fn handle_notices(&mut self) {
-        for (_, news) in self.fluid.take_notices() {
-            match news {
+        for (_, notice) in self.fluid.take_notices() {
+            match notice {
                 HostNotice::JobEnded { job, out_of_memory } if job < self.slots.len() => {
                     self.job_ended(job, out_of_memory);
                 }

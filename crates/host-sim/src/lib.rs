@@ -18,7 +18,6 @@ pub mod fluid;
 pub mod hardware;
 mod host;
 pub mod kernel;
-pub mod oracle;
 pub mod physics;
 pub mod predict;
 pub mod script;

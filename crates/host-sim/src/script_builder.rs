@@ -81,11 +81,11 @@ pub fn build_scripts(jobs: &[Job], hardware: &Hardware) -> Result<Vec<Arc<Script
     Ok(scripts)
 }
 
-/// The longest run without a time limit: 100 days.
-const LONGEST: Nanos = Nanos::from_secs(100 * 86_400);
+/// Maximum simulated run time without a time limit: 100 days.
+const RUN_TIME_MAX_UNLIMITED: Nanos = Nanos::from_secs(100 * 86_400);
 
-/// The longest run at all: 100 years.
-const LONGEST_EVER: Nanos = Nanos::from_secs(36_525 * 86_400);
+/// Maximum simulated run time: 100 years.
+const RUN_TIME_MAX: Nanos = Nanos::from_secs(36_525 * 86_400);
 
 /// Checks that each job ends in an acceptable time. With a time limit, only run times that cannot be computed with
 /// are rejected.
@@ -102,8 +102,8 @@ pub fn check_lengths(
         let ns = script.solo_ns(hardware) + job.start.0 as f64;
         let is_cut = limit.is_some() || job.ending != Ending::Exit;
         let is_below = |most: Nanos| ns < most.0 as f64;
-        if !is_below(if is_cut { LONGEST_EVER } else { LONGEST }) {
-            let or = if is_below(LONGEST_EVER) { OR_LIMIT } else { "" };
+        if !is_below(if is_cut { RUN_TIME_MAX } else { RUN_TIME_MAX_UNLIMITED }) {
+            let or = if is_below(RUN_TIME_MAX) { OR_LIMIT } else { "" };
             return Err(ScriptProblem::TooLong { takes: in_years(ns), or }.of(job));
         }
     }

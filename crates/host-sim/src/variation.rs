@@ -5,7 +5,7 @@
 //! | `start` | the delay of a job's start, up to this time | 10ms | measured: the first job of a run runs after 7.1 ms (6.1 to 19.5), `xtask bench start` |
 //! | `placement` | the CPU that jobs are started from | on | measured: `xtask bench kernel` prints the CPUs of first jobs |
 //! | `idle` | the choice among equally good idle CPUs | on | as `placement`: it depends on which CPU became idle last |
-//! | `length` | the length of a program's phase, relative | 0.005 | measured: `xtask bench chance` |
+//! | `length` | the length of a program's phase, relative | 0.005 | measured: `xtask bench variation` |
 //! | `sleep` | the duration of a sleep, relative | 0.1 | between the values for timers and for a disk of the same benchmark |
 //! | `counters` | the increments of counters, relative | 0.01 | V. M. Weaver, S. A. McKee, "Can Hardware Performance Counters Be Trusted?", IISWC 2008: runs differ by up to 1.07 % |
 //! | `pages` | the share of each node that is in use at the start, up to this share | off | measured: 2 to 26 % of the nodes of 1 GiB of a guest, `xtask bench kernel` |
@@ -13,7 +13,7 @@
 //! The values of a job depend on the seed, its number and its thread only, not on the policy. So runs of several
 //! policies can be compared seed by seed. A key with the value `off` (or 0) disables its variation.
 
-use base::{Nanos, Rng};
+use base::{KeyValue, KeyValueError, Nanos, Rng, key_values};
 
 /// The amount of each variation; see the table of the module.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +34,8 @@ pub struct Variation {
     pub pages: f64,
 }
 
+/// Maximum start delay.
+const START_MAX: Nanos = Nanos::from_secs(60);
 /// The keys.
 pub const KEYS: &[&str] = &["start", "placement", "idle", "length", "sleep", "counters", "pages"];
 
@@ -51,24 +53,6 @@ impl Default for Variation {
     }
 }
 
-/// The error of a text that is not a variation.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VariationError {
-    /// No equals sign, or an unknown key.
-    #[error("{0:?} is not a variation: write off, or KEY=VALUE with one of {keys}", keys = KEYS.join(", "))]
-    Key(String),
-    /// A value that the key does not accept.
-    #[error("{key} cannot be {found:?}: write {takes}")]
-    Value {
-        /// The key.
-        key: String,
-        /// As written.
-        found: String,
-        /// Accepted values.
-        takes: &'static str,
-    },
-}
-
 impl Variation {
     /// No variation.
     pub const OFF: Variation = Variation {
@@ -82,50 +66,38 @@ impl Variation {
     };
 
     /// The default, changed by `off`, `on` and `KEY=VALUE` pairs, separated by commas.
-    pub fn parse(text: &str) -> Result<Self, VariationError> {
+    ///
+    /// # Errors
+    /// An unknown key, or a value that it does not accept.
+    pub fn parse(text: &str) -> Result<Self, KeyValueError> {
         let mut variation = Variation::default();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            match part.split_once('=') {
-                None if part == "off" => variation = Variation::OFF,
-                None if part == "on" => variation = Variation::default(),
-                None => return Err(VariationError::Key(part.to_owned())),
-                Some((key, value)) => variation.set(key.trim(), value.trim())?,
+        let switch = |pair: &KeyValue<'_>| {
+            let on_or_off = |word: &String| ["on", "off"].contains(&word.as_str());
+            pair.parse("on or off", on_or_off).map(|word| word == "on")
+        };
+        let share = |pair: &KeyValue<'_>| match pair.value {
+            "off" => Ok(0.0),
+            _ => pair.parse("off, or a share from 0 to 0.5", |share| (0.0..=0.5).contains(share)),
+        };
+        for pair in key_values(text) {
+            match pair.key {
+                "off" if pair.text == "off" => variation = Variation::OFF,
+                "on" if pair.text == "on" => variation = Variation::default(),
+                "start" if pair.value == "off" => variation.start = Nanos::ZERO,
+                "start" => {
+                    let accepted = "off, or a time up to 60s";
+                    variation.start = pair.parse(accepted, |time| *time <= START_MAX)?;
+                }
+                "placement" => variation.placement = switch(&pair)?,
+                "idle" => variation.idle = switch(&pair)?,
+                "length" => variation.length = share(&pair)?,
+                "sleep" => variation.sleep = share(&pair)?,
+                "counters" => variation.counters = share(&pair)?,
+                "pages" => variation.pages = share(&pair)?,
+                _ => return Err(pair.unknown("a variation", "off, or ", KEYS)),
             }
         }
         Ok(variation)
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<(), VariationError> {
-        let reject =
-            |takes| VariationError::Value { key: key.to_owned(), found: value.to_owned(), takes };
-        let switch = || match value {
-            "on" => Ok(true),
-            "off" => Ok(false),
-            _ => Err(reject("on or off")),
-        };
-        let share = || match value {
-            "off" => Ok(0.0),
-            _ => value
-                .parse()
-                .ok()
-                .filter(|share| (0.0..=0.5).contains(share))
-                .ok_or_else(|| reject("off, or a share from 0 to 0.5")),
-        };
-        match key {
-            "start" if value == "off" => self.start = Nanos::ZERO,
-            "start" => {
-                let time = value.parse().ok().filter(|time| *time <= Nanos::from_secs(60));
-                self.start = time.ok_or_else(|| reject("off, or a time up to 60s"))?;
-            }
-            "placement" => self.placement = switch()?,
-            "idle" => self.idle = switch()?,
-            "length" => self.length = share()?,
-            "sleep" => self.sleep = share()?,
-            "counters" => self.counters = share()?,
-            "pages" => self.pages = share()?,
-            _ => return Err(VariationError::Key(format!("{key}={value}"))),
-        }
-        Ok(())
     }
 
     /// The random streams of a seed.
@@ -149,8 +121,8 @@ pub struct VariationStreams {
 }
 
 /// A separate stream for each use, so that an additional draw of one use does not change the others.
-fn stream(seed: u64, of: u64) -> Rng {
-    Rng::new(mix(seed, of))
+fn stream(seed: u64, purpose: u64) -> Rng {
+    Rng::new(mix(seed, purpose))
 }
 
 /// Mixes two numbers into one (the finalizer of SplitMix64).
@@ -199,7 +171,7 @@ impl VariationStreams {
     }
 
     /// The share of a node's memory that is in use at the start of the run.
-    pub(crate) fn held(&self, node: usize) -> f64 {
+    pub(crate) fn used_share(&self, node: usize) -> f64 {
         if self.variation.pages == 0.0 {
             return 0.0;
         }
@@ -236,7 +208,8 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_rejected_with_the_known_ones() {
-        let error = |text| Variation::parse(text).expect_err("the text is invalid").to_string();
+        let error =
+            |text: &str| Variation::parse(text).expect_err("the text is invalid").to_string();
         assert_eq!(
             error("luck=1"),
             "\"luck=1\" is not a variation: write off, or KEY=VALUE with one of start, placement, idle, length, sleep, counters, pages"

@@ -96,7 +96,7 @@ fn the_folder_of_another_comparison_is_not_changed() {
     for (words, what) in [
         ("small.toml -p linux,spread --seeds 3", "other seeds"),
         ("small.toml -p linux,dfs --seeds 2", "other policies"),
-        ("small.toml -p linux,spread --seeds 2 --chance off", "other options"),
+        ("small.toml -p linux,spread --seeds 2 --variation off", "other options"),
         ("small.toml -p linux,spread --seeds 2 --interleave", "other options"),
     ] {
         let line =

@@ -82,10 +82,15 @@ fn predict(args: &Args) -> anyhow::Result<PredictOutput<'_>> {
     let programs: Vec<PlaceableProgram> =
         args.names.iter().map(|name| find(name, &set, &setup)).collect::<Result<_, _>>()?;
     let mut notes: Vec<String> = set.notes.iter().chain(&setup.notes).cloned().collect();
-    notes.extend(setup.sites.iter().filter_map(|site| slower_cores_note(site, programs.len())));
+    notes.extend(
+        setup
+            .llc_domains
+            .iter()
+            .filter_map(|llc_domain| slower_cores_note(llc_domain, programs.len())),
+    );
     let slowdowns = on_first(args, &programs, &setup, &mut notes)?;
     let split = match args.domains {
-        Some(_) => Some(best_placement(&programs, &setup.sites, &setup.domains)?),
+        Some(_) => Some(best_placement(&programs, &setup.llc_domains, &setup.domains)?),
         None => None,
     };
     Ok(PredictOutput { names: &args.names, setup, slowdowns, split, notes })
@@ -113,12 +118,12 @@ fn find(name: &str, set: &ProgramSet, setup: &PredictionSetup) -> anyhow::Result
 }
 
 /// A note if some of the programs would run on slower cores.
-fn slower_cores_note(site: &LlcDomain, n_programs: usize) -> Option<String> {
-    let (n_fast, n_cores) = (site.n_fast, site.n_cores);
+fn slower_cores_note(llc_domain: &LlcDomain, n_programs: usize) -> Option<String> {
+    let (n_fast, n_cores) = (llc_domain.n_fast, llc_domain.n_cores);
     (n_fast < n_programs.min(n_cores)).then(|| {
         format!(
             "of the {n_cores} cores of LLC domain {} {n_fast} are the fastest: all are assumed to be as fast",
-            site.llc.0
+            llc_domain.llc.0
         )
     })
 }
@@ -130,23 +135,24 @@ fn on_first(
     setup: &PredictionSetup,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Prediction>> {
-    let (Some(site), Some(domain)) = (setup.sites.first(), setup.domains.first()) else {
+    let (Some(llc_domain), Some(domain)) = (setup.llc_domains.first(), setup.domains.first())
+    else {
         return Ok(Vec::new());
     };
     let n = programs.len();
-    let cpus = counted_noun(site.n_cpus, "CPU");
+    let cpus = counted_noun(llc_domain.n_cpus, "CPU");
     let crowded = format!("{n} programs are more than the {cpus} of the first LLC domain");
-    if site.n_cpus < n && args.domains.is_none() {
+    if llc_domain.n_cpus < n && args.domains.is_none() {
         bail!("{crowded}; leave some out, or give more domains with --domains");
     }
-    if site.n_cpus < n {
+    if llc_domain.n_cpus < n {
         notes.push(format!("{crowded}: slowdowns are only printed for the split"));
         return Ok(Vec::new());
     }
-    if site.n_cores < n {
+    if llc_domain.n_cores < n {
         notes.push(format!(
             "{n} programs are more than the {} of the first LLC domain: contention between SMT siblings is not included",
-            counted_noun(site.n_cores, "core")
+            counted_noun(llc_domain.n_cores, "core")
         ));
     }
     let programs: Vec<&CpiModel> = programs.iter().filter_map(PlaceableProgram::on_first).collect();

@@ -26,14 +26,14 @@ pub(super) fn text(output: &PredictOutput<'_>) -> String {
 }
 
 fn push_slowdowns(text: &mut String, output: &PredictOutput<'_>) {
-    let Some(site) = output.setup.sites.first() else { return };
+    let Some(llc_domain) = output.setup.llc_domains.first() else { return };
     let _ = writeln!(
         text,
         "side by side on LLC domain {}: {:.2} MiB, {}, {:.2} GB/s at the peak\n",
-        site.llc.0,
-        site.cache / MIB,
-        counted_noun(site.n_cpus, "CPU"),
-        site.peak
+        llc_domain.llc.0,
+        llc_domain.cache / MIB,
+        counted_noun(llc_domain.n_cpus, "CPU"),
+        llc_domain.peak
     );
     let width = width(output);
     let _ = writeln!(text, "  {:<width$}   slowdown  cache MiB  memory GB/s", "program");
@@ -50,7 +50,7 @@ fn push_slowdowns(text: &mut String, output: &PredictOutput<'_>) {
 }
 
 fn push_split(text: &mut String, output: &PredictOutput<'_>, split: &ProgramPlacement) {
-    let n = output.setup.sites.len();
+    let n = output.setup.llc_domains.len();
     let _ = writeln!(
         text,
         "best split over {} ({}):\n",
@@ -106,7 +106,8 @@ pub(super) fn json(output: &PredictOutput<'_>) -> serde_json::Result<String> {
         let each = each.map(|(name, (slowdown, domain))| {
             json!({ "program": name, "slowdown": slowdown, "domain": domain })
         });
-        object["split"] = json!((0..output.setup.sites.len()).map(names_in).collect::<Vec<_>>());
+        object["split"] =
+            json!((0..output.setup.llc_domains.len()).map(names_in).collect::<Vec<_>>());
         object["split_slowdowns"] = json!(each.collect::<Vec<Value>>());
         object["mean_slowdown"] = json!(split.mean);
         object["split_found_by"] = json!(match split.method {

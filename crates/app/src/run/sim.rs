@@ -45,10 +45,10 @@ pub struct SimArgs {
     pub interleave: bool,
     /// Set random variation: off, or KEY=VALUE separated by commas, with the keys start, placement, idle, length,
     /// sleep, counters, pages
-    #[arg(long, value_name = "KEYS", value_parser = chance, default_value = "on", help_heading = "With --host sim")]
-    pub chance: Variation,
-    /// Inject faults: KEY=VALUE separated by commas, with the keys lost, starved, refused, busy, noisy, unplugged
-    /// (default: none)
+    #[arg(long, value_name = "KEYS", value_parser = variation, default_value = "on", help_heading = "With --host sim")]
+    pub variation: Variation,
+    /// Inject faults: KEY=VALUE separated by commas, with the keys samples-lost, counters-absent,
+    /// requests-rejected, pages-busy, neighbours, cpus-offline (default: none)
     #[arg(long, value_name = "KEYS", value_parser = faults, default_value = "", hide_default_value = true, help_heading = "With --host sim")]
     pub faults: Faults,
     /// Disable contention for caches and memory; programs share only CPU time
@@ -82,7 +82,7 @@ fn kernel(text: &str) -> Result<KernelVersion, String> {
     KernelVersion::of_name(text).ok_or_else(|| format!("write one of {}", known()))
 }
 
-fn chance(text: &str) -> Result<Variation, String> {
+fn variation(text: &str) -> Result<Variation, String> {
     Variation::parse(text).map_err(|error| error.to_string())
 }
 
@@ -97,7 +97,7 @@ impl SimArgs {
         SimOptions {
             interval,
             seed,
-            variation: self.chance,
+            variation: self.variation,
             kernel: self.kernel,
             numa_balancing: self.numa_balancing.map(|switch| switch == Switch::On),
             contention: !self.no_contention,
@@ -122,8 +122,8 @@ impl SimArgs {
         if self.interleave {
             add("interleave", "yes".to_owned());
         }
-        if self.chance != Variation::default() {
-            add("chance", format!("{:?}", self.chance));
+        if self.variation != Variation::default() {
+            add("variation", format!("{:?}", self.variation));
         }
         if self.no_contention {
             add("contention", "off".to_owned());
@@ -141,7 +141,7 @@ impl SimArgs {
             ("--kernel", self.kernel.is_some()),
             ("--numa-balancing", self.numa_balancing.is_some()),
             ("--interleave", self.interleave),
-            ("--chance", self.chance != Variation::default()),
+            ("--variation", self.variation != Variation::default()),
             ("--faults", !self.faults.is_none()),
             ("--no-contention", self.no_contention),
             ("--readable", self.readable != SimSignals::All),

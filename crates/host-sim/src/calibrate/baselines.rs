@@ -46,51 +46,57 @@ pub fn baselines() -> [(&'static str, Baseline); 6] {
 
 impl Baseline {
     /// Fits the constants by least squares, and the service rate by the smallest mean absolute error.
-    pub fn fit(&self, truth: &CoRunData) -> Baseline {
+    pub fn fit(&self, measurements: &CoRunData) -> Baseline {
         match self {
             Baseline::One => Baseline::One,
             Baseline::FixedPoint => Baseline::FixedPoint,
-            Baseline::Sum(_) => Baseline::Sum(self.least_squares(truth)),
-            Baseline::TwoTerms(_) => Baseline::TwoTerms(self.least_squares(truth)),
-            Baseline::Product(_) => Baseline::Product(self.least_squares(truth)),
-            Baseline::ServiceTime(_) => best_rate(truth),
+            Baseline::Sum(_) => Baseline::Sum(self.least_squares(measurements)),
+            Baseline::TwoTerms(_) => Baseline::TwoTerms(self.least_squares(measurements)),
+            Baseline::Product(_) => Baseline::Product(self.least_squares(measurements)),
+            Baseline::ServiceTime(_) => best_rate(measurements),
         }
     }
 
     /// The slowdowns of a pair.
-    pub fn pair(&self, truth: &CoRunData, pair: &MeasuredPair) -> [f64; 2] {
-        let [a, b] = pair.programs.map(|idx| &truth.programs[idx]);
+    pub fn pair(&self, measurements: &CoRunData, pair: &MeasuredPair) -> [f64; 2] {
+        let [a, b] = pair.programs.map(|idx| &measurements.programs[idx]);
         let each = |constants: &[f64]| {
             [(a, b), (b, a)].map(|(own, other)| {
-                let terms = self.terms(truth, own, other);
+                let terms = self.terms(measurements, own, other);
                 constants.iter().zip(&terms).map(|(by, term)| by * term).sum()
             })
         };
         match self {
             Baseline::One => [1.0, 1.0],
             Baseline::Sum(by) | Baseline::TwoTerms(by) | Baseline::Product(by) => each(by),
-            Baseline::FixedPoint => queued(truth, [a, b], truth.machine.peak),
-            Baseline::ServiceTime(rate) => queued(truth, [a, b], *rate),
+            Baseline::FixedPoint => queued(measurements, [a, b], measurements.machine.peak),
+            Baseline::ServiceTime(rate) => queued(measurements, [a, b], *rate),
         }
     }
 
-    fn terms(&self, truth: &CoRunData, own: &TableProgram, other: &TableProgram) -> Vec<f64> {
-        let cache = truth.machine.cache;
-        let (mine, its) = (own.miss_curve.at(cache).misses, other.miss_curve.at(cache).misses);
+    fn terms(
+        &self,
+        measurements: &CoRunData,
+        own: &TableProgram,
+        other: &TableProgram,
+    ) -> Vec<f64> {
+        let cache = measurements.machine.cache;
+        let (own_misses, other_misses) =
+            (own.miss_curve.at(cache).misses, other.miss_curve.at(cache).misses);
         match self {
-            Baseline::Sum(_) => vec![1.0, mine + its],
-            Baseline::TwoTerms(_) => vec![1.0, mine, its],
-            Baseline::Product(_) => vec![1.0, mine * bandwidth(truth, other)],
+            Baseline::Sum(_) => vec![1.0, own_misses + other_misses],
+            Baseline::TwoTerms(_) => vec![1.0, own_misses, other_misses],
+            Baseline::Product(_) => vec![1.0, own_misses * bandwidth(measurements, other)],
             _ => Vec::new(),
         }
     }
 
-    fn least_squares(&self, truth: &CoRunData) -> Vec<f64> {
+    fn least_squares(&self, measurements: &CoRunData) -> Vec<f64> {
         let mut rows = Vec::new();
-        for pair in &truth.pairs {
-            let [a, b] = pair.programs.map(|idx| &truth.programs[idx]);
+        for pair in &measurements.pairs {
+            let [a, b] = pair.programs.map(|idx| &measurements.programs[idx]);
             for (own, other, slowdown) in [(a, b, pair.slowdowns[0]), (b, a, pair.slowdowns[1])] {
-                rows.push((self.terms(truth, own, other), slowdown));
+                rows.push((self.terms(measurements, own, other), slowdown));
             }
         }
         solve(&rows)
@@ -98,10 +104,10 @@ impl Baseline {
 }
 
 /// Bandwidth alone in bytes per nanosecond.
-fn bandwidth(truth: &CoRunData, known: &TableProgram) -> f64 {
-    let row = known.miss_curve.at(truth.machine.cache);
+fn bandwidth(measurements: &CoRunData, known: &TableProgram) -> f64 {
+    let row = known.miss_curve.at(measurements.machine.cache);
     let cycles = row.cycles.unwrap_or(1.0);
-    64.0 * (row.reads + row.writes) / 1000.0 / cycles * truth.machine.ghz
+    64.0 * (row.reads + row.writes) / 1000.0 / cycles * measurements.machine.ghz
 }
 
 /// Solves the normal equations of least squares by elimination.
@@ -130,18 +136,18 @@ fn solve(rows: &[(Vec<f64>, f64)]) -> Vec<f64> {
 }
 
 /// Tries service rates in steps of a fiftieth of the peak.
-fn best_rate(truth: &CoRunData) -> Baseline {
+fn best_rate(measurements: &CoRunData) -> Baseline {
     let off = |rate: f64| {
         let model = Baseline::ServiceTime(rate);
-        let each = truth.pairs.iter().flat_map(|pair| {
-            let predicted = model.pair(truth, pair);
+        let each = measurements.pairs.iter().flat_map(|pair| {
+            let predicted = model.pair(measurements, pair);
             [0, 1].map(|idx| (predicted[idx] - pair.slowdowns[idx]).abs())
         });
         super::mean(each)
     };
-    let rates = (5..=50).map(|idx| truth.machine.peak * f64::from(idx) / 50.0);
+    let rates = (5..=50).map(|idx| measurements.machine.peak * f64::from(idx) / 50.0);
     let best = rates.map(|rate| (rate, off(rate))).min_by(|one, other| one.1.total_cmp(&other.1));
-    Baseline::ServiceTime(best.map_or(truth.machine.peak, |(rate, _)| rate))
+    Baseline::ServiceTime(best.map_or(measurements.machine.peak, |(rate, _)| rate))
 }
 
 /// Utilization above which the queueing formula is not used. Chosen for the best result of this baseline.
@@ -154,29 +160,31 @@ const REST_MIN: f64 = 0.25;
 const N_ROUNDS: usize = 100;
 
 /// Solves the fixed point.
-fn queued(truth: &CoRunData, programs: [&TableProgram; 2], rate: f64) -> [f64; 2] {
-    let line_cycles = 64.0 / rate * truth.machine.ghz;
-    let cache = truth.machine.cache;
-    let priced = programs.map(|its| FixedPointProgram::new(truth, its));
+fn queued(measurements: &CoRunData, programs: [&TableProgram; 2], rate: f64) -> [f64; 2] {
+    let line_cycles = 64.0 / rate * measurements.machine.ghz;
+    let cache = measurements.machine.cache;
+    let programs = programs.map(|program| FixedPointProgram::new(measurements, program));
     let latency_factor = |lines_per_cycle: f64| {
         let in_use = (lines_per_cycle * line_cycles).min(USE_MAX);
         let wait = line_cycles * in_use / (2.0 * (1.0 - in_use));
-        1.0 + wait / (truth.machine.unloaded_ns * truth.machine.ghz)
+        1.0 + wait / (measurements.machine.unloaded_ns * measurements.machine.ghz)
     };
-    let own = [0, 1].map(|idx| latency_factor(priced[idx].lines(cache) / priced[idx].alone));
-    let mut cycles = priced.clone().map(|its| its.alone);
-    let mut held = [cache / 2.0; 2];
+    let own = [0, 1].map(|idx| latency_factor(programs[idx].lines(cache) / programs[idx].alone));
+    let mut cycles = programs.clone().map(|program| program.alone);
+    let mut occupancies = [cache / 2.0; 2];
     for _ in 0..N_ROUNDS {
-        let fast = [0, 1].map(|idx| priced[idx].misses(held[idx]).max(1e-9) / cycles[idx]);
-        held = [0, 1].map(|idx| (held[idx] + cache * fast[idx] / (fast[0] + fast[1])) / 2.0);
-        let lines = [0, 1].map(|idx| priced[idx].lines(held[idx]) / cycles[idx]);
+        let fast = [0, 1].map(|idx| programs[idx].misses(occupancies[idx]).max(1e-9) / cycles[idx]);
+        occupancies =
+            [0, 1].map(|idx| (occupancies[idx] + cache * fast[idx] / (fast[0] + fast[1])) / 2.0);
+        let lines = [0, 1].map(|idx| programs[idx].lines(occupancies[idx]) / cycles[idx]);
         let now = latency_factor(lines[0] + lines[1]);
         cycles = [0, 1].map(|idx| {
-            let waits = priced[idx].misses(held[idx]) * priced[idx].price * now / own[idx];
-            (cycles[idx] + priced[idx].rest + waits) / 2.0
+            let waits =
+                programs[idx].misses(occupancies[idx]) * programs[idx].price * now / own[idx];
+            (cycles[idx] + programs[idx].rest + waits) / 2.0
         });
     }
-    [0, 1].map(|idx| cycles[idx] / priced[idx].alone)
+    [0, 1].map(|idx| cycles[idx] / programs[idx].alone)
 }
 
 /// A program in the fixed point.
@@ -192,10 +200,10 @@ struct FixedPointProgram<'a> {
 }
 
 impl<'a> FixedPointProgram<'a> {
-    fn new(truth: &CoRunData, known: &'a TableProgram) -> Self {
-        let here = known.miss_curve.at(truth.machine.cache);
+    fn new(measurements: &CoRunData, known: &'a TableProgram) -> Self {
+        let here = known.miss_curve.at(measurements.machine.cache);
         let alone = here.cycles.unwrap_or(1.0);
-        let price = price(known).unwrap_or_else(|| usual_price(truth));
+        let price = price(known).unwrap_or_else(|| usual_price(measurements));
         let price = price.min((alone - REST_MIN) / here.misses.max(1e-9)).max(0.0);
         FixedPointProgram { known, alone, rest: alone - price * here.misses, price }
     }
@@ -232,8 +240,8 @@ fn price(known: &TableProgram) -> Option<f64> {
 }
 
 /// The median of the known costs.
-fn usual_price(truth: &CoRunData) -> f64 {
-    let mut known: Vec<f64> = truth.programs.iter().filter_map(price).collect();
+fn usual_price(measurements: &CoRunData) -> f64 {
+    let mut known: Vec<f64> = measurements.programs.iter().filter_map(price).collect();
     known.sort_by(f64::total_cmp);
     match (known.len(), known.get(known.len() / 2)) {
         (n, Some(upper)) if n % 2 == 0 => (known[n / 2 - 1] + upper) / 2.0,

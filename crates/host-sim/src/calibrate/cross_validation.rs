@@ -36,40 +36,40 @@ pub struct PredictionErrors {
 }
 
 /// Cross-validates the physics.
-pub fn cross_validate(truth: &CoRunData) -> CrossValidation {
-    cross_validate_from(truth, &BEGIN)
+pub fn cross_validate(measurements: &CoRunData) -> CrossValidation {
+    cross_validate_from(measurements, &BEGIN)
 }
 
 /// The same with other initial parameters of the fits.
-pub fn cross_validate_from(truth: &CoRunData, begin: &Calibration) -> CrossValidation {
-    left_out(truth, |rest| physics_predictor(truth, &fit_from(rest, begin)))
+pub fn cross_validate_from(measurements: &CoRunData, begin: &Calibration) -> CrossValidation {
+    left_out(measurements, |rest| physics_predictor(measurements, &fit_from(rest, begin)))
 }
 
 /// Cross-validates a baseline predictor.
-pub fn cross_validate_baseline(truth: &CoRunData, begin: &Baseline) -> CrossValidation {
-    left_out(truth, |rest| {
+pub fn cross_validate_baseline(measurements: &CoRunData, begin: &Baseline) -> CrossValidation {
+    left_out(measurements, |rest| {
         let fitted = begin.fit(rest);
-        move |pair| fitted.pair(truth, pair)
+        move |pair| fitted.pair(measurements, pair)
     })
 }
 
 /// A predictor: the physics with given parameters.
 pub fn physics_predictor(
-    truth: &CoRunData,
+    measurements: &CoRunData,
     fitted: &Calibration,
 ) -> impl Fn(&super::MeasuredPair) -> [f64; 2] + use<> {
-    let predictor = Predictor::new(truth, fitted);
+    let predictor = Predictor::new(measurements, fitted);
     move |pair| predictor.pair(pair)
 }
 
 fn left_out<M: Fn(&super::MeasuredPair) -> [f64; 2]>(
-    truth: &CoRunData,
+    measurements: &CoRunData,
     fit: impl Fn(&CoRunData) -> M,
 ) -> CrossValidation {
     let mut rows = Vec::new();
-    for left_out in 0..truth.programs.len() {
-        let model = fit(&truth.without(left_out));
-        for pair in truth.pairs_of(left_out) {
+    for left_out in 0..measurements.programs.len() {
+        let model = fit(&measurements.without(left_out));
+        for pair in measurements.pairs_of(left_out) {
             rows.extend(both(pair, model(pair)).map(|row| PredictedSlowdown { left_out, ..row }));
         }
     }
@@ -78,10 +78,10 @@ fn left_out<M: Fn(&super::MeasuredPair) -> [f64; 2]>(
 
 /// Predictions of a model for the data of its own fit.
 pub fn in_sample(
-    truth: &CoRunData,
+    measurements: &CoRunData,
     model: impl Fn(&super::MeasuredPair) -> [f64; 2],
 ) -> CrossValidation {
-    let rows = truth.pairs.iter().flat_map(|pair| both(pair, model(pair)));
+    let rows = measurements.pairs.iter().flat_map(|pair| both(pair, model(pair)));
     CrossValidation { rows: rows.collect() }
 }
 

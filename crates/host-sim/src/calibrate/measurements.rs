@@ -1,7 +1,7 @@
 //! Measured slowdowns: pairs of programs on one cache, and programs alone with remote memory.
 
 use super::CoRunMachine;
-use crate::csv_table::{CsvError, CsvTable};
+use crate::csv_table::{CsvError, CsvRow, CsvTable};
 use crate::predict::program_table::{ProgramTableError, TableProgram, from_csv};
 
 /// The measurements on one machine.
@@ -37,11 +37,10 @@ pub struct MeasuredRemote {
 
 /// The error of invalid data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum DataError {
-    /// In the table of programs alone.
     #[error(transparent)]
     Known(#[from] ProgramTableError),
-    /// In a table of slowdowns.
     #[error(transparent)]
     Sheet(#[from] CsvError),
 }
@@ -58,46 +57,39 @@ impl CoRunData {
         remote: (&str, &str),
     ) -> Result<Self, DataError> {
         let programs = from_csv(solo.0, solo.1)?.programs;
-        let mut truth = CoRunData { machine, programs, pairs: Vec::new(), remote: Vec::new() };
-        truth.read_pairs(&CsvTable::read(pairs.0, pairs.1)?)?;
-        truth.read_remote(&CsvTable::read(remote.0, remote.1)?)?;
-        Ok(truth)
+        let mut measurements =
+            CoRunData { machine, programs, pairs: Vec::new(), remote: Vec::new() };
+        measurements.read_pairs(&CsvTable::read(pairs.0, pairs.1)?)?;
+        measurements.read_remote(&CsvTable::read(remote.0, remote.1)?)?;
+        Ok(measurements)
     }
 
-    fn read_pairs(&mut self, sheet: &CsvTable<'_>) -> Result<(), CsvError> {
-        let [a, b] = [sheet.column("a")?, sheet.column("b")?];
-        let slow = [sheet.column("slowdown_a")?, sheet.column("slowdown_b")?];
-        for line in sheet.rows() {
-            let find = |column| self.find(sheet, line, column);
-            let programs = [find(a)?, find(b)?];
-            let slowdowns =
-                [sheet.require_number(line, slow[0])?, sheet.require_number(line, slow[1])?];
+    fn read_pairs(&mut self, table: &CsvTable<'_>) -> Result<(), CsvError> {
+        table.require_columns(&["a", "b", "slowdown_a", "slowdown_b"])?;
+        for row in table.rows() {
+            let programs = [self.find(row, "a")?, self.find(row, "b")?];
+            let slowdowns = [row.require_number("slowdown_a")?, row.require_number("slowdown_b")?];
             self.pairs.push(MeasuredPair { programs, slowdowns });
         }
         Ok(())
     }
 
-    fn read_remote(&mut self, sheet: &CsvTable<'_>) -> Result<(), CsvError> {
-        let (name, slow) = (sheet.column("program")?, sheet.column("slowdown_remote60")?);
-        for line in sheet.rows() {
-            let program = self.find(sheet, line, name)?;
-            self.remote
-                .push(MeasuredRemote { program, slowdown: sheet.require_number(line, slow)? });
+    fn read_remote(&mut self, table: &CsvTable<'_>) -> Result<(), CsvError> {
+        table.require_columns(&["program", "slowdown_remote60"])?;
+        for row in table.rows() {
+            let program = self.find(row, "program")?;
+            let slowdown = row.require_number("slowdown_remote60")?;
+            self.remote.push(MeasuredRemote { program, slowdown });
         }
         Ok(())
     }
 
-    fn find(
-        &self,
-        sheet: &CsvTable<'_>,
-        line: &crate::csv_table::CsvRow,
-        column: usize,
-    ) -> Result<usize, CsvError> {
-        let name = sheet.text(line, column);
+    fn find(&self, row: CsvRow<'_>, column: &str) -> Result<usize, CsvError> {
+        let name = row.text(column)?;
         let found = self.programs.iter().position(|known| known.name == name);
         let what =
             || format!("there is no row for \"{name}\" alone; add it to the table of programs");
-        found.ok_or_else(|| sheet.error_at(line, column, what()))
+        found.ok_or_else(|| row.error(column, what()))
     }
 
     /// The data without a program: without its pairs and its remote memory.

@@ -48,8 +48,8 @@ pub struct CoRunMachine {
 
 impl CoRunMachine {
     /// From the LLC domain of a machine file.
-    pub fn of(site: &LlcDomain, farther_ns: f64) -> Self {
-        let LlcDomain { cache, unloaded_ns, peak, ghz, .. } = *site;
+    pub fn of(llc_domain: &LlcDomain, farther_ns: f64) -> Self {
+        let LlcDomain { cache, unloaded_ns, peak, ghz, .. } = *llc_domain;
         CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: farther_ns }
     }
 }
@@ -72,19 +72,20 @@ const PRIOR_WEIGHT: f64 = 0.0002;
 
 /// The parameters with the best predictions. The capacity is not searched for: it is the largest bandwidth of any program
 /// alone.
-pub fn fit(truth: &CoRunData) -> Calibration {
-    fit_from(truth, &BEGIN)
+pub fn fit(measurements: &CoRunData) -> Calibration {
+    fit_from(measurements, &BEGIN)
 }
 
 /// The same with other initial parameters.
-pub fn fit_from(truth: &CoRunData, begin: &Calibration) -> Calibration {
-    let CoRunMachine { peak, ghz, .. } = truth.machine;
-    let moved = truth.programs.iter().map(|its| its.max_bandwidth(ghz));
+pub fn fit_from(measurements: &CoRunData, begin: &Calibration) -> Calibration {
+    let CoRunMachine { peak, ghz, .. } = measurements.machine;
+    let moved = measurements.programs.iter().map(|program| program.max_bandwidth(ghz));
     let cap = (moved.fold(0.0, f64::max) / peak).min(1.0);
     let begin = logarithms(begin);
     let costs = |numbers: &[f64]| {
         let far = numbers.iter().zip(&begin).map(|(one, other)| (one - other) * (one - other));
-        mean_squared_log_error(truth, &fitted(numbers, cap)) + PRIOR_WEIGHT * far.sum::<f64>()
+        mean_squared_log_error(measurements, &fitted(numbers, cap))
+            + PRIOR_WEIGHT * far.sum::<f64>()
     };
     let mut numbers = begin.clone();
     for _ in 0..N_BEGINS {
@@ -105,17 +106,20 @@ fn fitted(numbers: &[f64], cap: f64) -> Calibration {
 }
 
 /// The mean of ln(predicted ÷ measured)² over slowdowns: errors by a factor count the same in both directions.
-fn mean_squared_log_error(truth: &CoRunData, fitted: &Calibration) -> f64 {
+fn mean_squared_log_error(measurements: &CoRunData, fitted: &Calibration) -> f64 {
     if 1.0 < fitted.late || fitted.overlap < 1.0 || fitted.overlap_max < fitted.overlap {
         return f64::INFINITY;
     }
-    let predictor = Predictor::new(truth, fitted);
+    let predictor = Predictor::new(measurements, fitted);
     let off = |predicted: f64, measured: f64| libm::pow(libm::log(predicted / measured), 2.0);
-    let pairs = truth.pairs.iter().flat_map(|pair| {
+    let pairs = measurements.pairs.iter().flat_map(|pair| {
         let both = predictor.pair(pair);
         [0, 1].map(|idx| off(both[idx], pair.slowdowns[idx]))
     });
-    let remote = truth.remote.iter().map(|its| off(predictor.remote(its.program), its.slowdown));
+    let remote = measurements
+        .remote
+        .iter()
+        .map(|remote| off(predictor.remote(remote.program), remote.slowdown));
     mean(pairs) + REMOTE_WEIGHT * mean(remote)
 }
 
@@ -127,23 +131,23 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 /// The physics with given parameters.
 pub struct Predictor {
     domain: CacheDomain,
-    behaviours: Vec<CpiModel>,
+    models: Vec<CpiModel>,
     farther_ns: f64,
 }
 
 impl Predictor {
     /// For the programs and the machine of a data set.
-    pub fn new(truth: &CoRunData, fitted: &Calibration) -> Self {
+    pub fn new(measurements: &CoRunData, fitted: &Calibration) -> Self {
         let CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: farther_ns } =
-            truth.machine;
+            measurements.machine;
         let channel = fitted.channel(unloaded_ns, peak);
-        let moved = truth.programs.iter().map(|its| its.max_bandwidth(ghz));
+        let moved = measurements.programs.iter().map(|program| program.max_bandwidth(ghz));
         let channel = channel.with_capacity_of(moved.fold(0.0, f64::max));
         let parameters = fitted.parameters(ghz);
         let of =
             |known: &TableProgram| CpiModel::of(&known.miss_curve, cache, &channel, parameters);
-        let behaviours = truth.programs.iter().filter_map(of).collect();
-        Predictor { domain: CacheDomain { cache, channel }, behaviours, farther_ns }
+        let models = measurements.programs.iter().filter_map(of).collect();
+        Predictor { domain: CacheDomain { cache, channel }, models, farther_ns }
     }
 
     /// The machine's channel.
@@ -154,20 +158,20 @@ impl Predictor {
     /// The slowdowns of a pair.
     pub fn pair(&self, pair: &MeasuredPair) -> [f64; 2] {
         let predicted = self.predict(&pair.programs);
-        [0, 1].map(|idx| predicted.get(idx).map_or(1.0, |its| its.slowdown))
+        [0, 1].map(|idx| predicted.get(idx).map_or(1.0, |prediction| prediction.slowdown))
     }
 
     /// The predictions for several programs together.
     pub fn predict(&self, programs: &[usize]) -> Vec<Prediction> {
         let programs: Vec<&CpiModel> =
-            programs.iter().filter_map(|idx| self.behaviours.get(*idx)).collect();
+            programs.iter().filter_map(|idx| self.models.get(*idx)).collect();
         predict_together(&programs, &self.domain)
     }
 
     /// The slowdown of a program alone with remote memory.
     pub fn remote(&self, program: usize) -> f64 {
-        let Some(its) = self.behaviours.get(program) else { return 1.0 };
-        let near = its.demand(self.domain.cache);
+        let Some(model) = self.models.get(program) else { return 1.0 };
+        let near = model.demand(self.domain.cache);
         let takes = |demand: Demand| {
             let loaded = self.domain.channel.load(&[demand]);
             loaded.each_ns.first().copied().unwrap_or(1.0)

@@ -20,12 +20,12 @@ pub struct PairingResult {
 
 /// Evaluates all combinations with measurements of every pair.
 pub fn evaluate_pairings(
-    truth: &CoRunData,
+    measurements: &CoRunData,
     model: impl Fn(&MeasuredPair) -> [f64; 2],
 ) -> PairingResult {
     let mut all = PairingResult { n: 0, n_best: 0, chosen: 0.0, best: 0.0, blind: 0.0 };
-    for four in fours(truth.programs.len()) {
-        let Some(ways) = pairings_of(truth, four) else { continue };
+    for four in fours(measurements.programs.len()) {
+        let Some(ways) = pairings_of(measurements, four) else { continue };
         let measured = ways.map(|two| two.map(|pair| pair.slowdowns).concat());
         let measured = measured.map(|each| each.iter().sum::<f64>() / 4.0);
         let predicted = ways.map(|two| two.map(&model).concat().iter().sum::<f64>());
@@ -53,11 +53,14 @@ fn fours(n: usize) -> Vec<[usize; 4]> {
 }
 
 /// The three pairings, two pairs each.
-fn pairings_of(truth: &CoRunData, [a, b, c, d]: [usize; 4]) -> Option<[[&MeasuredPair; 2]; 3]> {
+fn pairings_of(
+    measurements: &CoRunData,
+    [a, b, c, d]: [usize; 4],
+) -> Option<[[&MeasuredPair; 2]; 3]> {
     let find = |one: usize, other: usize| {
         let both =
             |pair: &&MeasuredPair| pair.programs == [one, other] || pair.programs == [other, one];
-        truth.pairs.iter().find(both)
+        measurements.pairs.iter().find(both)
     };
     Some([[find(a, b)?, find(c, d)?], [find(a, c)?, find(b, d)?], [find(a, d)?, find(b, c)?]])
 }

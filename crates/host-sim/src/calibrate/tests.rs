@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use super::*;
 
-fn truth() -> CoRunData {
+fn measurements() -> CoRunData {
     let text = include_str!("../../../../workloads/machines/corun-pair.toml");
     let machine = topology::file::parse_toml(text, "corun-pair.toml").unwrap();
     let sites = crate::predict::llc_domains(&machine, None).unwrap();
@@ -19,16 +19,16 @@ fn truth() -> CoRunData {
 /// Computed once, because the fits are slow.
 fn left_out() -> &'static CrossValidation {
     static JUDGED: OnceLock<CrossValidation> = OnceLock::new();
-    JUDGED.get_or_init(|| cross_validate(&truth()))
+    JUDGED.get_or_init(|| cross_validate(&measurements()))
 }
 
-fn stream(truth: &CoRunData) -> usize {
-    truth.programs.iter().position(|its| its.name == "stream").unwrap()
+fn stream(measurements: &CoRunData) -> usize {
+    measurements.programs.iter().position(|program| program.name == "stream").unwrap()
 }
 
 #[test]
 fn the_shipped_constants_are_the_fit_to_all_data() {
-    let (fitted, ships) = (fit(&truth()), Calibration::default());
+    let (fitted, ships) = (fit(&measurements()), Calibration::default());
     let two = [
         (fitted.slope, ships.slope),
         (fitted.cap, ships.cap),
@@ -43,12 +43,12 @@ fn the_shipped_constants_are_the_fit_to_all_data() {
 
 #[test]
 fn in_cross_validation_the_error_is_below_that_of_every_baseline() {
-    let truth = truth();
-    let stream = stream(&truth);
+    let measurements = measurements();
+    let stream = stream(&measurements);
     let (own, without_stream) = (left_out().errors(), left_out().errors_without(stream));
     assert!(own.mean < 0.045 && without_stream.mean < 0.025, "{own:?} {without_stream:?}");
     for (name, begin) in baselines() {
-        let judged = cross_validate_baseline(&truth, &begin);
+        let judged = cross_validate_baseline(&measurements, &begin);
         assert!(own.mean < 0.7 * judged.errors().mean, "{name}: {:?}", judged.errors());
         let without = judged.errors_without(stream);
         assert!(without_stream.mean < 0.7 * without.mean, "{name} without stream: {without:?}");
@@ -65,11 +65,11 @@ fn slowdowns_outside_the_fit_have_the_right_order() {
 fn the_baselines_reproduce_the_errors_published_with_the_data() {
     // Mean errors on the pairs of the fit, from the README of the data. The last two baselines are not described in
     // every detail; their errors must not be larger.
-    let truth = truth();
+    let measurements = measurements();
     let published = [0.255, 0.200, 0.107, 0.258, 0.210, 0.073];
     for (idx, ((name, begin), published)) in baselines().into_iter().zip(published).enumerate() {
-        let fitted = begin.fit(&truth);
-        let mean = in_sample(&truth, |pair| fitted.pair(&truth, pair)).errors().mean;
+        let fitted = begin.fit(&measurements);
+        let mean = in_sample(&measurements, |pair| fitted.pair(&measurements, pair)).errors().mean;
         let same = if idx < 4 { (mean - published).abs() < 0.001 } else { mean < published };
         assert!(same, "{name}: {mean} {published}");
     }
@@ -77,37 +77,39 @@ fn the_baselines_reproduce_the_errors_published_with_the_data() {
 
 #[test]
 fn the_slowdown_of_remote_memory_is_predicted_within_eight_percent() {
-    let truth = truth();
-    let predictor = Predictor::new(&truth, &Calibration::default());
-    for its in &truth.remote {
-        let (name, predicted) = (&truth.programs[its.program].name, predictor.remote(its.program));
+    let measurements = measurements();
+    let predictor = Predictor::new(&measurements, &Calibration::default());
+    for remote in &measurements.remote {
+        let (name, predicted) =
+            (&measurements.programs[remote.program].name, predictor.remote(remote.program));
         assert!(
-            (predicted / its.slowdown - 1.0).abs() < 0.08,
+            (predicted / remote.slowdown - 1.0).abs() < 0.08,
             "{name}: {predicted} {}",
-            its.slowdown
+            remote.slowdown
         );
     }
 }
 
 #[test]
 fn the_bandwidth_of_four_programs_does_not_exceed_the_capacity() {
-    let truth = truth();
-    let predictor = Predictor::new(&truth, &Calibration::default());
+    let measurements = measurements();
+    let predictor = Predictor::new(&measurements, &Calibration::default());
     for out in 0..6 {
         let mix: Vec<usize> = (0..6).filter(|idx| *idx != out && *idx != (out + 1) % 6).collect();
         let each = predictor.predict(&mix);
-        let held: f64 = each.iter().map(|its| its.cache).sum();
-        assert!((held / truth.machine.cache - 1.0).abs() < 1e-6, "{each:?}");
-        assert!(each.iter().all(|its| (0.99..8.0).contains(&its.slowdown)), "{mix:?} {each:?}");
-        let moved: f64 = each.iter().map(|its| its.bytes_per_ns).sum();
+        let occupied: f64 = each.iter().map(|one| one.cache).sum();
+        assert!((occupied / measurements.machine.cache - 1.0).abs() < 1e-6, "{each:?}");
+        assert!(each.iter().all(|one| (0.99..8.0).contains(&one.slowdown)), "{mix:?} {each:?}");
+        let moved: f64 = each.iter().map(|one| one.bytes_per_ns).sum();
         assert!(moved <= predictor.channel().capacity * (1.0 + 1e-6), "{moved} {each:?}");
     }
 }
 
 #[test]
 fn the_best_pairing_of_four_programs_is_usually_found() {
-    let truth = truth();
-    let found = evaluate_pairings(&truth, physics_predictor(&truth, &Calibration::default()));
+    let measurements = measurements();
+    let found =
+        evaluate_pairings(&measurements, physics_predictor(&measurements, &Calibration::default()));
     assert!(found.n == 15 && 13 <= found.n_best, "{found:?}");
     assert!(found.chosen - found.best < 0.01, "{found:?}");
 }

@@ -295,9 +295,9 @@ impl Fluid {
     }
 
     /// Handles the end of a sleep.
-    pub(super) fn wakes(&mut self, idx: usize, life: u64) {
+    pub(super) fn wakes(&mut self, idx: usize, generation: u64) {
         let task = &self.tasks[idx];
-        if task.generation != life || task.state != TaskState::Sleeping {
+        if task.generation != generation || task.state != TaskState::Sleeping {
             return;
         }
         let (before, allowed) = (task.cpu, task.allowed.clone());
@@ -403,10 +403,10 @@ impl Fluid {
                 self.migrate(idx, to);
             }
         }
-        let is_unfinished = 0 < self.busy_balancing[domain].attempts_left
+        let continues = 0 < self.busy_balancing[domain].attempts_left
             && self.kernel.has_shared_cpu(domain, &self.load);
-        self.busy_balancing[domain].is_due = is_unfinished;
-        if is_unfinished {
+        self.busy_balancing[domain].is_due = continues;
+        if continues {
             let at = self.now + self.kernel.period_ns(domain);
             self.events.add(at, Event::BalanceBusy(domain));
         }
@@ -446,8 +446,9 @@ impl Fluid {
     fn return_to_affinity(&mut self, cpu: usize) {
         for other in 0..self.cpus.len() {
             for idx in self.cpus[other].tasks.clone() {
-                let strays = |allowed: &std::sync::Arc<Vec<bool>>| !allowed[other] && allowed[cpu];
-                if self.tasks[idx].allowed.as_ref().is_some_and(strays) {
+                let may_return =
+                    |allowed: &std::sync::Arc<Vec<bool>>| !allowed[other] && allowed[cpu];
+                if self.tasks[idx].allowed.as_ref().is_some_and(may_return) {
                     self.migrate(idx, cpu);
                 }
             }

@@ -26,7 +26,7 @@ pub struct JobStart {
 #[derive(Clone, Debug)]
 pub(super) struct JobState {
     pub tasks: Vec<usize>,
-    pub n_alive: usize,
+    pub n_running: usize,
     pub memory: MemoryPlacement,
     pub generation: u64,
     /// The footprint of its current phase in bytes.
@@ -49,12 +49,12 @@ impl Fluid {
     /// The set of allowed CPUs must not be empty.
     pub fn start(&mut self, start: JobStart) -> u32 {
         let first_tid = self.next_tid;
-        let life = u64::from(first_tid);
+        let generation = u64::from(first_tid);
         let state = JobState {
             tasks: Vec::new(),
-            n_alive: start.script.n_threads as usize,
+            n_running: start.script.n_threads as usize,
             memory: start.memory.clone(),
-            generation: life,
+            generation: generation,
             footprint: 0,
             scan: NumaScanState::default(),
         };
@@ -79,7 +79,7 @@ impl Fluid {
             }
             parent = cpu;
         }
-        self.begin_scans(start.job, life, &start.memory);
+        self.begin_scans(start.job, generation, &start.memory);
         first_tid
     }
 
@@ -150,14 +150,14 @@ impl Fluid {
     /// Records the end of one thread; returns whether it was the last.
     pub(super) fn thread_exited(&mut self, job: usize) -> bool {
         let Some(state) = self.jobs.get_mut(job) else { return false };
-        state.n_alive -= 1;
-        state.n_alive == 0
+        state.n_running -= 1;
+        state.n_running == 0
     }
 
     /// Kills a job at once.
     pub fn kill(&mut self, job: usize) {
         let Some(state) = self.jobs.get_mut(job) else { return };
-        state.n_alive = 0;
+        state.n_running = 0;
         for idx in state.tasks.clone() {
             let was = self.tasks[idx].state;
             let cpu = self.tasks[idx].cpu;
@@ -174,7 +174,7 @@ impl Fluid {
     /// Frees the memory and the tasks of an ended job, after its counters were read.
     pub fn forget(&mut self, job: usize) {
         self.pages.end(job);
-        self.oom_killed = self.oom_killed.filter(|dying| *dying != job);
+        self.oom_killed = self.oom_killed.filter(|killed| *killed != job);
         let Some(state) = self.jobs.remove(job) else { return };
         for idx in state.tasks {
             self.tasks[idx].generation = 0;
@@ -198,8 +198,8 @@ impl Fluid {
 
     /// Sets the affinity of one thread by its id.
     pub fn bind_tid(&mut self, tid: u32, allowed: Option<Arc<Vec<bool>>>) -> u32 {
-        let alive = |task: &Task| task.tid == tid && task.generation != 0;
-        match self.tasks.iter().position(alive) {
+        let is_running = |task: &Task| task.tid == tid && task.generation != 0;
+        match self.tasks.iter().position(is_running) {
             Some(idx) => self.bind_task(idx, allowed),
             None => 0,
         }

@@ -106,7 +106,7 @@ pub struct Fluid {
     balance_left: u32,
     /// Number of changes to run queues and affinities.
     n_changes: u64,
-    /// That number and the kernel's count of failure changes when an attempt found nothing.
+    /// Number of changes, and of changes to the kernel's failure counters, at the last balancing attempt without a migration.
     balanced_at: Option<(u64, u64)>,
     busy_balancing: Vec<BusyBalancing>,
     /// The instant since which a task waits although a CPU that it may use is idle.
@@ -149,7 +149,7 @@ impl Fluid {
         Fluid {
             load: RunQueueLoads::new(&hardware),
             cpus: vec![CpuState::default(); hardware.cpus.len()],
-            pages: MemoryState::new(&hardware, |node| variation.held(node)),
+            pages: MemoryState::new(&hardware, |node| variation.used_share(node)),
             events: EventQueue::new(hardware.cpus.len()),
             solver: Solver::new(&hardware),
             fork_cpu_stream: variation.first_placement(),
@@ -207,7 +207,7 @@ impl Fluid {
         self.advance_some(until, u64::MAX);
     }
 
-    /// The same, but stops after `n_instants` instants with events, too.
+    /// As [`Fluid::advance`], but stops also after `n_instants` instants with events.
     pub fn advance_some(&mut self, until: u64, mut n_instants: u64) {
         while let Some(at) = self.next_event().filter(|&at| at <= until) {
             if self.has_notices() || n_instants == 0 {
@@ -238,18 +238,18 @@ impl Fluid {
             self.counts.events += 1;
             match event {
                 events::Event::Cpu(cpu) => self.segment_ends(cpu),
-                events::Event::Wake(task, life) => self.wakes(task, life),
+                events::Event::Wake(task, generation) => self.wakes(task, generation),
                 events::Event::Balance => self.balance(),
                 events::Event::BalanceBusy(domain) => self.balance_busy(domain),
-                events::Event::NumaScan(job, life) => self.handle_numa_scan(job, life),
+                events::Event::NumaScan(job, generation) => self.handle_numa_scan(job, generation),
                 events::Event::PagesMoved => self.batch_moved(),
             }
             self.oom_kill();
         }
     }
 
-    fn notify(&mut self, news: HostNotice) {
-        self.notices.push((self.now, news));
+    fn notify(&mut self, notice: HostNotice) {
+        self.notices.push((self.now, notice));
     }
 }
 

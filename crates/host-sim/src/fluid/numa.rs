@@ -92,17 +92,19 @@ fn period_bounds(bytes: u64) -> (u64, u64) {
 
 impl Fluid {
     /// Schedules the first scan of a job's memory.
-    pub(super) fn begin_scans(&mut self, job: usize, life: u64, memory: &MemoryPlacement) {
+    pub(super) fn begin_scans(&mut self, job: usize, generation: u64, memory: &MemoryPlacement) {
         let balances = self.settings.numa_balancing && self.settings.kernel.can_balance_numa();
         if balances && *memory == MemoryPlacement::FirstTouch {
-            self.events.add(self.now + SCAN_NS_MIN, Event::NumaScan(job, life));
+            self.events.add(self.now + SCAN_NS_MIN, Event::NumaScan(job, generation));
         }
     }
 
     /// Handles a scan event of a job.
-    pub(super) fn handle_numa_scan(&mut self, job: usize, life: u64) {
-        let Some(state) =
-            self.jobs.get(job).filter(|its| its.generation == life && 0 < its.n_alive)
+    pub(super) fn handle_numa_scan(&mut self, job: usize, generation: u64) {
+        let Some(state) = self
+            .jobs
+            .get(job)
+            .filter(|state| state.generation == generation && 0 < state.n_running)
         else {
             return;
         };
@@ -120,7 +122,7 @@ impl Fluid {
         if let Some(state) = self.jobs.get_mut(job) {
             state.scan = scan;
         }
-        self.events.add(self.now + next, Event::NumaScan(job, life));
+        self.events.add(self.now + next, Event::NumaScan(job, generation));
     }
 
     /// CPU time in nanoseconds until the next chunk is due; `None` if it is due now.
@@ -237,9 +239,9 @@ impl Fluid {
             (Some(cpu), Some((_, both))) if both <= gain => self.migrate(idx, cpu),
             (_, Some((other, _))) => {
                 // Both at once, so that no CPU becomes idle and pulls another task in between.
-                let (cpu, its) = (self.tasks[idx].cpu, self.tasks[other].cpu);
+                let (cpu, other_cpu) = (self.tasks[idx].cpu, self.tasks[other].cpu);
                 [idx, other].into_iter().for_each(|one| self.dequeue(one));
-                for (one, to) in [(idx, its), (other, cpu)] {
+                for (one, to) in [(idx, other_cpu), (other, cpu)] {
                     self.enqueue(one, to);
                     self.count_migration(one);
                 }
@@ -258,12 +260,12 @@ impl Fluid {
         let cpus = self.hardware.nodes[home].cpus.iter().filter(|&&cpu| may(task, cpu));
         let others = cpus.flat_map(|&cpu| self.cpus[cpu].tasks.iter().copied());
         let others = others.filter(|&other| {
-            let its = &self.tasks[other];
-            its.job != task.job && may(its, task.cpu)
+            let candidate = &self.tasks[other];
+            candidate.job != task.job && may(candidate, task.cpu)
         });
         let gains = others.map(|other| {
-            let its = self.tasks[other].job;
-            (other, gain + self.part_on(its, here) - self.part_on(its, home))
+            let other_job = self.tasks[other].job;
+            (other, gain + self.part_on(other_job, here) - self.part_on(other_job, home))
         });
         let worth = gains.filter(|(_, both)| SWAP_GAIN_MIN <= *both);
         worth.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
@@ -273,28 +275,34 @@ impl Fluid {
     fn migrate_memory(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) -> u64 {
         let is_young = self.settings.kernel == KernelVersion::V6_18 && scan.n_scans < YOUNG_SCANS;
         let nodes = self.nodes_of(running);
-        let again = running.iter().zip(&nodes).filter(|&(&idx, node)| {
+        let accessed_twice = running.iter().zip(&nodes).filter(|&(&idx, node)| {
             is_young || self.tasks[idx].used_from.is_none_or(|before| before == *node)
         });
-        let fetching: Vec<usize> = again.map(|(_, node)| *node).collect();
+        let fetching: Vec<usize> = accessed_twice.map(|(_, node)| *node).collect();
         let shares = shares(&nodes);
         let total = self.pages.total(job);
         let target_bytes = |node: usize| part_of(total, &shares, node);
-        let away = self.remote_bytes(job, running);
-        let mut budget = away.div_ceil(scan.n_left);
+        let remote_bytes = self.remote_bytes(job, running);
+        let mut budget = remote_bytes.div_ceil(scan.n_left);
         let mut all = 0;
         for (node, _) in shares.iter().filter(|(node, _)| fetching.contains(node)) {
             loop {
                 let on = self.memory_of(job).to_vec();
-                let short = target_bytes(*node).saturating_sub(on[*node]).min(budget);
-                let more = |other: &usize| {
+                let missing_bytes = target_bytes(*node).saturating_sub(on[*node]).min(budget);
+                let has_excess = |other: &usize| {
                     other != node && target_bytes(*other) + (PAGE as u64) < on[*other]
                 };
-                let Some(from) = (0..on.len()).find(more).filter(|_| PAGE as u64 <= short) else {
+                let Some(from) =
+                    (0..on.len()).find(has_excess).filter(|_| PAGE as u64 <= missing_bytes)
+                else {
                     break;
                 };
-                let moved =
-                    self.move_now(job, from, *node, short.min(on[from] - target_bytes(from)));
+                let moved = self.move_now(
+                    job,
+                    from,
+                    *node,
+                    missing_bytes.min(on[from] - target_bytes(from)),
+                );
                 if moved == 0 {
                     scan.target_was_full = true;
                     break;
@@ -331,7 +339,7 @@ fn next_period(every_ns: u64, tenths: i64) -> u64 {
 
 /// Bytes of the total that the threads on a node use.
 fn part_of(total: u64, shares: &[(usize, f64)], node: usize) -> u64 {
-    let share = shares.iter().find(|(n, _)| *n == node).map_or(0.0, |its| its.1);
+    let share = shares.iter().find(|(n, _)| *n == node).map_or(0.0, |(_, share)| *share);
     (total as f64 * share) as u64
 }
 

@@ -42,7 +42,7 @@ pub struct PageMove {
     pub from: Option<usize>,
     /// The target node.
     pub to: usize,
-    /// Most bytes to move.
+    /// Maximum number of bytes to move.
     pub limit: u64,
     /// Bytes attempted, within the limit.
     pub requested: u64,
@@ -77,7 +77,7 @@ pub(super) struct MemoryState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FailedAllocation {
     job: usize,
-    life: u64,
+    generation: u64,
     /// The node of the CPU, and the missing bytes.
     node: usize,
     bytes: u64,
@@ -111,14 +111,15 @@ impl JobPageCounts {
 }
 
 impl MemoryState {
-    /// The memory of a machine; `held` returns the share of a node in use at the start.
-    pub fn new(hardware: &Hardware, held: impl Fn(usize) -> f64) -> Self {
+    /// The memory of a machine; `used_share` returns the share of a node that is in use at the start.
+    pub fn new(hardware: &Hardware, used_share: impl Fn(usize) -> f64) -> Self {
         let size: Vec<u64> =
             hardware.nodes.iter().map(|node| node.memory.0 / PAGE * PAGE).collect();
-        let part = |(node, size): (usize, &u64)| (*size as f64 * held(node)) as u64 / PAGE * PAGE;
-        let held: Vec<u64> = size.iter().enumerate().map(part).collect();
-        let free = size.iter().zip(&held).map(|(size, held)| size - held).collect();
-        MemoryState { free, reclaimable: held, size, ..MemoryState::default() }
+        let part =
+            |(node, size): (usize, &u64)| (*size as f64 * used_share(node)) as u64 / PAGE * PAGE;
+        let used: Vec<u64> = size.iter().enumerate().map(part).collect();
+        let free = size.iter().zip(&used).map(|(size, used)| size - used).collect();
+        MemoryState { free, reclaimable: used, size, ..MemoryState::default() }
     }
 
     /// Frees up to `bytes` on a node by reclaim.
@@ -202,10 +203,10 @@ impl Fluid {
     pub fn check_pages(&self) -> Result<(), String> {
         for (node, size) in self.pages.size.iter().enumerate() {
             let jobs: u64 = self.pages.jobs.values().map(|pages| pages.on[node]).sum();
-            let (held, free) = (jobs + self.pages.reclaimable[node], self.pages.free[node]);
-            if held + free != *size {
+            let (used, free) = (jobs + self.pages.reclaimable[node], self.pages.free[node]);
+            if used + free != *size {
                 return Err(format!(
-                    "node {node}: {held} bytes held and {free} free are not {size}"
+                    "node {node}: {used} bytes used and {free} free are not {size}"
                 ));
             }
         }
@@ -233,11 +234,11 @@ impl Fluid {
             return;
         }
         let left = self.allocate(job, cpu_node, whole);
-        let alive = self.jobs.get(job).filter(|state| 0 < state.n_alive);
-        if let Some(life) = alive.map(|state| state.generation).filter(|_| 0 < left) {
+        let running = self.jobs.get(job).filter(|state| 0 < state.n_running);
+        if let Some(generation) = running.map(|state| state.generation).filter(|_| 0 < left) {
             self.failed_allocations.push(FailedAllocation {
                 job,
-                life,
+                generation,
                 node: cpu_node,
                 bytes: left,
             });
@@ -250,9 +251,13 @@ impl Fluid {
     pub(super) fn oom_kill(&mut self) -> bool {
         let mut has_changed = false;
         while self.oom_killed.is_none() && !self.failed_allocations.is_empty() {
-            let FailedAllocation { job, life, node, bytes } = self.failed_allocations.remove(0);
-            let alive = self.jobs.get(job).filter(|its| its.generation == life && 0 < its.n_alive);
-            if alive.is_none() {
+            let FailedAllocation { job, generation, node, bytes } =
+                self.failed_allocations.remove(0);
+            let running = self
+                .jobs
+                .get(job)
+                .filter(|state| state.generation == generation && 0 < state.n_running);
+            if running.is_none() {
                 continue;
             }
             has_changed = true;
@@ -307,9 +312,9 @@ impl Fluid {
             let order: Vec<usize> = std::iter::once(node).chain(others).collect();
             let mut rest = bytes;
             // Free memory on any node is used before reclaim.
-            for takes_back in [false, true] {
+            for by_reclaim in [false, true] {
                 for &node in &order {
-                    if takes_back {
+                    if by_reclaim {
                         self.pages.reclaim(node, rest);
                     }
                     rest -= self.allocate_on(job, node, rest);

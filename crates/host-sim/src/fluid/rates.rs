@@ -14,7 +14,7 @@
 use super::tasks::{Activity, TOUCH_RATE, TaskCounts, queue_full};
 use super::virtual_time::SoloSpeed;
 use super::{Fluid, TaskState};
-use crate::hardware::Hardware;
+use crate::hardware::{Cpu, Hardware};
 use crate::physics::{
     Channel, ClientDemand, FillTable, LoadedChannel, compute_occupancies, update_latency,
 };
@@ -23,11 +23,11 @@ use crate::physics::{
 const CLOSE: f64 = 1e-3;
 /// A cache is solved again when the speed of a task has changed by more than this share.
 const SPEED_CHANGE_MIN: f64 = 4e-3;
-/// Most iterations between occupancies and speeds.
+/// Maximum number of iterations between occupancies and speeds.
 const N_ROUNDS: usize = 24;
 /// Relaxation factor of the iteration once it oscillates.
 const DAMPING: f64 = 0.5;
-/// Most sweeps over caches and controllers; far more than any machine needed so far.
+/// Maximum number of sweeps over caches and controllers. No tested machine needs that many.
 const N_SWEEPS: usize = 64;
 /// Hit latency of the shared cache in nanoseconds: 40 cycles at 2.4 GHz.
 pub const HIT_NS: f64 = 40.0 / 2.4;
@@ -47,7 +47,7 @@ pub(super) struct Solver {
     pub stale_cpus: Vec<usize>,
     /// Tasks with a changed speed; their counts per instruction are to be recomputed.
     pub changed: Vec<usize>,
-    held: Vec<f64>,
+    occupancies: Vec<f64>,
     visits: Vec<ClientDemand>,
     uses: Vec<(usize, f64)>,
     /// Without contention: tasks that arrived on a CPU or started a phase, and CPUs with SMT siblings that may have become busy
@@ -216,8 +216,8 @@ impl Fluid {
     fn solve_occupancies(&mut self, hardware: &Hardware, cache: usize, members: &[(usize, f64)]) {
         let bytes = hardware.caches[cache].bytes;
         let kind = hardware.cache_size_index(cache);
-        let mut held = std::mem::take(&mut self.solver.held);
-        held.resize(members.len(), 0.0);
+        let mut occupancies = std::mem::take(&mut self.solver.occupancies);
+        occupancies.resize(members.len(), 0.0);
         let (mut takes, mut moved_before) = (1.0, f64::INFINITY);
         for _ in 0..N_ROUNDS {
             let filling: Vec<(&FillTable, f64)> = members
@@ -227,9 +227,9 @@ impl Fluid {
                     (&self.phase_of(idx).fills[kind], demand.ns / demand.client.duty)
                 })
                 .collect();
-            compute_occupancies(&filling, bytes, &mut held);
+            compute_occupancies(&filling, bytes, &mut occupancies);
             let mut moved = 0.0f64;
-            for (&(idx, smt), fit) in members.iter().zip(&held) {
+            for (&(idx, smt), fit) in members.iter().zip(&occupancies) {
                 let now = self.tasks[idx].occupancy + takes * (fit - self.tasks[idx].occupancy);
                 let ns = self.speed_at(idx, smt, now);
                 let task = &mut self.tasks[idx];
@@ -245,13 +245,13 @@ impl Fluid {
             }
             moved_before = moved;
         }
-        self.solver.held = held;
+        self.solver.occupancies = occupancies;
     }
 
     /// Computes the demand of a task with this occupancy; returns nanoseconds per 1000 instructions.
-    pub(super) fn speed_at(&mut self, idx: usize, smt: f64, held: f64) -> f64 {
+    pub(super) fn speed_at(&mut self, idx: usize, smt: f64, occupancy: f64) -> f64 {
         let behaviour = &self.phase_of(idx).behaviour;
-        let demand = behaviour.demand(held);
+        let demand = behaviour.demand(occupancy);
         let ghz = behaviour.ghz() / self.hardware.cpus[self.tasks[idx].cpu].ghz;
         let user = &mut self.tasks[idx].demand.client;
         user.core_ns = demand.core_ns * ghz / smt;
@@ -297,9 +297,9 @@ impl Fluid {
         }
         // Summed again, so that rounding errors do not accumulate.
         let of = |idx: &usize| {
-            let bandwidths =
+            let on_channel =
                 self.tasks[*idx].demand.bandwidths.iter().filter(|(other, _)| *other == place);
-            bandwidths.map(|(_, bytes)| bytes).sum::<f64>()
+            on_channel.map(|(_, bytes)| bytes).sum::<f64>()
         };
         let used = users.iter().map(of).sum::<f64>();
         let state = &mut self.solver.channels[place];
@@ -440,11 +440,11 @@ impl Fluid {
 
     /// The speed of a CPU beside its SMT siblings, relative to alone.
     pub(super) fn smt_speed(&self, cpu: usize) -> f64 {
-        let its = &self.hardware.cpus[cpu];
-        let siblings = &self.hardware.cores[its.core];
+        let Cpu { core, smt_speed, .. } = self.hardware.cpus[cpu];
+        let siblings = &self.hardware.cores[core];
         let is_beside =
             siblings.iter().any(|&other| other != cpu && !self.cpus[other].tasks.is_empty());
-        if is_beside { its.smt_speed } else { 1.0 }
+        if is_beside { smt_speed } else { 1.0 }
     }
 
     /// Recomputes the counts per instruction of tasks with a changed speed.
@@ -499,9 +499,9 @@ impl Fluid {
             return;
         }
         let behaviour = &self.phase_of(idx).behaviour;
-        let held = task.occupancy.min(self.hardware.caches[cache].bytes);
-        let later = behaviour.miss_curve().at(held).misses;
-        let step = held / f64::from(COLD_STEPS);
+        let occupied = task.occupancy.min(self.hardware.caches[cache].bytes);
+        let later = behaviour.miss_curve().at(occupied).misses;
+        let step = occupied / f64::from(COLD_STEPS);
         let more = (0..COLD_STEPS).map(|at| {
             let now = behaviour.miss_curve().at((f64::from(at) + 0.5) * step).misses;
             if 0.0 < now { step / 64.0 * (1.0 - later / now).max(0.0) } else { 0.0 }

@@ -71,7 +71,7 @@ pub(super) struct TaskDemand {
     pub bandwidths: Vec<(usize, f64)>,
     /// Nanoseconds per 1000 instructions.
     pub ns: f64,
-    /// The same when its cache was last solved.
+    /// Nanoseconds per 1000 instructions at the last solution of its cache.
     pub ns_shared: f64,
     /// Whether it is among the users of its channels.
     pub is_on_channels: bool,

@@ -58,8 +58,8 @@ fn ends(fluid: &mut Fluid) -> Vec<(usize, u64)> {
     let mut ends = Vec::new();
     while let Some(at) = fluid.next_event() {
         fluid.advance(at);
-        for (when, news) in fluid.take_notices() {
-            if let HostNotice::JobEnded { job, .. } = news {
+        for (when, notice) in fluid.take_notices() {
+            if let HostNotice::JobEnded { job, .. } = notice {
                 ends.push((job, when / 1_000_000));
             }
         }
@@ -189,10 +189,10 @@ fn a_full_node_falls_back_to_the_next_and_a_full_machine_oom_kills() {
     assert_eq!(fluid.memory_of(0), [64 * MIB, 32 * MIB]);
     start(&mut fluid, 1, &work, Some(1));
     fluid.advance(200_000_000);
-    let news = fluid.take_notices();
+    let notice = fluid.take_notices();
     assert!(
-        matches!(news[..], [(_, HostNotice::JobEnded { job: 1, out_of_memory: true })]),
-        "{news:?}"
+        matches!(notice[..], [(_, HostNotice::JobEnded { job: 1, out_of_memory: true })]),
+        "{notice:?}"
     );
     fluid.forget(1);
     fluid.check_pages().expect("its memory is free");
@@ -206,10 +206,10 @@ fn a_job_is_oom_killed_if_its_memory_is_allocated_by_another_first() {
     start(&mut fluid, 0, &work, Some(0));
     fluid.advance(12_000_000);
     bind(&mut fluid, 0, 1);
-    let news = fluid.take_notices();
+    let notice = fluid.take_notices();
     assert!(
-        matches!(news[..], [(_, HostNotice::JobEnded { job: 0, out_of_memory: true })]),
-        "{news:?}"
+        matches!(notice[..], [(_, HostNotice::JobEnded { job: 0, out_of_memory: true })]),
+        "{notice:?}"
     );
     fluid.check_affinities().expect("no ended task is on a CPU");
     fluid.forget(0);
@@ -227,8 +227,8 @@ fn no_more_jobs_are_oom_killed_than_necessary() {
         fluid.advance(sample * 200_000);
         fluid.update_all();
         fluid.next_event();
-        for (_, news) in fluid.take_notices() {
-            let HostNotice::JobEnded { job, out_of_memory } = news else { continue };
+        for (_, notice) in fluid.take_notices() {
+            let HostNotice::JobEnded { job, out_of_memory } = notice else { continue };
             killed.extend(out_of_memory.then_some(job));
             fluid.forget(job);
         }
@@ -337,8 +337,8 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
             let due = waiting.peek().map(|&job| work[job].0 as u64);
             let Some(at) = event.into_iter().chain(due).min() else { break };
             fluid.advance(at);
-            for (when, news) in fluid.take_notices() {
-                let HostNotice::JobEnded { job, .. } = news else { continue };
+            for (when, notice) in fluid.take_notices() {
+                let HostNotice::JobEnded { job, .. } = notice else { continue };
                 found[job] = when as f64;
                 given[job] = fluid.tasks_of(job).map(|task| task.cpu_ns).sum();
                 fluid.forget(job);
@@ -373,16 +373,16 @@ fn tasks_beside_an_oom_killed_one_lose_no_cpu_time() {
         let mut fluid = machine("nodes=1 cores=1 mem=64M");
         fluid.settings.contention = contention;
         let greedy = script(&fluid, 1e9, 0.0, 96);
-        let calm = script(&fluid, 5e7, 0.0, 0);
+        let light = script(&fluid, 5e7, 0.0, 0);
         start(&mut fluid, 0, &greedy, Some(0));
-        start(&mut fluid, 1, &calm, Some(0));
-        start(&mut fluid, 2, &calm, Some(0));
+        start(&mut fluid, 1, &light, Some(0));
+        start(&mut fluid, 2, &light, Some(0));
         let mut given = [0.0; 3];
         let mut ends = Vec::new();
         while let Some(at) = fluid.next_event() {
             fluid.advance(at);
-            for (when, news) in fluid.take_notices() {
-                let HostNotice::JobEnded { job, out_of_memory } = news else { continue };
+            for (when, notice) in fluid.take_notices() {
+                let HostNotice::JobEnded { job, out_of_memory } = notice else { continue };
                 assert_eq!(out_of_memory, job == 0);
                 given[job] = fluid.tasks_of(job).map(|task| task.cpu_ns).sum();
                 ends.push(when as f64);
@@ -403,34 +403,35 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
     let mut fluid = machine("nodes=2 llcs=1 cores=2 smt=2 mem=1G llc=8M");
     fluid.settings.contention = false;
     let n_cpus = fluid.hardware().cpus.len();
-    let mut values = Vec::new();
+    let mut results = Vec::new();
     let mut left = 24;
     let mut job = 0;
-    let mut alive: Vec<usize> = Vec::new();
+    let mut running: Vec<usize> = Vec::new();
     loop {
         let until = fluid.now() + 1_000_000 * (1 + rng.below(400));
         while let Some(at) = fluid.next_event().filter(|&at| at <= until) {
             fluid.advance(at);
-            for (when, news) in fluid.take_notices() {
-                let HostNotice::JobEnded { job, .. } = news else { continue };
-                values.push(when as f64);
+            for (when, notice) in fluid.take_notices() {
+                let HostNotice::JobEnded { job, .. } = notice else { continue };
+                results.push(when as f64);
                 let tasks: Vec<&Task> = fluid.tasks_of(job).collect();
-                values.push(tasks.iter().map(|task| task.cpu_ns).sum());
-                values.push(tasks.iter().map(|task| task.wait_ns).sum());
-                values.push(tasks.iter().map(|task| task.counts.reads).sum());
+                results.push(tasks.iter().map(|task| task.cpu_ns).sum());
+                results.push(tasks.iter().map(|task| task.wait_ns).sum());
+                results.push(tasks.iter().map(|task| task.counts.reads).sum());
                 fluid.forget(job);
-                alive.retain(|other| *other != job);
+                running.retain(|other| *other != job);
             }
             if is_updated {
                 fluid.update_all();
             }
         }
         fluid.advance(until);
-        if left == 0 && alive.is_empty() {
-            return values;
+        if left == 0 && running.is_empty() {
+            return results;
         }
-        let some =
-            |rng: &mut base::Rng| alive.get(rng.below(alive.len().max(1) as u64) as usize).copied();
+        let some = |rng: &mut base::Rng| {
+            running.get(rng.below(running.len().max(1) as u64) as usize).copied()
+        };
         match rng.below(if left == 0 { 3 } else { 8 }) {
             0 => {
                 if let Some(job) = some(&mut rng) {
@@ -452,7 +453,7 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
                     work.phases[0].sleeps = Some((2e7, 30_000_000));
                 }
                 start(&mut fluid, job, &Arc::new(work), Some(rng.below(n_cpus as u64) as usize));
-                alive.push(job);
+                running.push(job);
                 job += 1;
                 left -= 1;
             }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use super::tasks::{Activity, QueuedTask, TaskCounts};
 use super::{Fluid, Task, TaskState};
+use crate::hardware::Cpu;
 use crate::physics::CpiModel;
 
 /// The queued and unqueued tasks of a CPU.
@@ -40,7 +41,7 @@ pub(super) struct VirtualTimeQueue {
 }
 
 /// Stale entries are not swept below this number of entries.
-const LEAST_SWEPT: usize = 64;
+const SWEPT_ENTRIES_MIN: usize = 64;
 
 /// The solution for a program alone on a CPU, with the values it depends on.
 #[derive(Clone, Debug)]
@@ -54,8 +55,8 @@ pub(super) struct SoloSpeed {
 }
 
 const N_KEYS: usize = 6;
-/// Size of the cache of solutions: more than programs and kinds of CPUs usually run together.
-const N_ALONE: usize = 64;
+/// Capacity of the solution cache. Larger than the usual number of (program, CPU kind) pairs.
+const SOLO_SPEEDS_MAX: usize = 64;
 
 impl VirtualTimeQueue {
     /// Nanoseconds until the first end.
@@ -68,12 +69,12 @@ impl VirtualTimeQueue {
     fn drop_stale(&mut self, (cpu, n_here): (usize, usize), tasks: &[Task]) {
         let holds = |&(end, idx): &(u64, usize)| {
             let task = &tasks[idx];
-            task.cpu == cpu && task.queued.is_some_and(|calm| calm.end.to_bits() == end)
+            task.cpu == cpu && task.queued.is_some_and(|queued| queued.end.to_bits() == end)
         };
         while self.by_end.peek().is_some_and(|Reverse(first)| !holds(first)) {
             self.by_end.pop();
         }
-        if LEAST_SWEPT.max(2 * n_here) < self.by_end.len() {
+        if SWEPT_ENTRIES_MIN.max(2 * n_here) < self.by_end.len() {
             self.by_end.retain(|Reverse(one)| holds(one));
         }
     }
@@ -106,11 +107,11 @@ impl Fluid {
     /// Updates a queued task. Its CPU must be updated.
     fn update_queued(&mut self, idx: usize) {
         let task = &self.tasks[idx];
-        let Some(calm) = task.queued else { return };
+        let Some(queued) = task.queued else { return };
         let served = self.cpus[task.cpu].virtual_time.served;
-        let passed = (self.now - calm.at) as f64;
-        let cpu_ns = ((served - calm.from) * task.weight).min(passed);
-        self.tasks[idx].queued = Some(QueuedTask { from: served, at: self.now, ..calm });
+        let passed = (self.now - queued.at) as f64;
+        let cpu_ns = ((served - queued.from) * task.weight).min(passed);
+        self.tasks[idx].queued = Some(QueuedTask { from: served, at: self.now, ..queued });
         if 0.0 < cpu_ns {
             self.update_task(idx, cpu_ns, passed - cpu_ns);
         }
@@ -146,9 +147,8 @@ impl Fluid {
             return;
         }
         let (now, tasks) = (self.now, &mut self.tasks);
-        let VirtualTimeQueue { served, by_end, unqueued: restless, .. } =
-            &mut self.cpus[cpu].virtual_time;
-        restless.retain(|&idx| {
+        let VirtualTimeQueue { served, by_end, unqueued, .. } = &mut self.cpus[cpu].virtual_time;
+        unqueued.retain(|&idx| {
             let task = &mut tasks[idx];
             if task.activity() != Activity::Running || task.speed <= 0.0 {
                 return true;
@@ -224,11 +224,11 @@ impl Fluid {
             self.solver.stale_cpus.push(cpu);
         }
         let place = self.solo_speed(idx, cpu);
-        let its = &self.hardware.cpus[cpu];
+        let Cpu { cache, .. } = self.hardware.cpus[cpu];
         let SoloSpeed { ns, miss_ns, each, .. } = self.solver.solo_speeds[place];
         let task = &mut self.tasks[idx];
-        task.occupancy = self.hardware.caches[its.cache].bytes;
-        task.warm_in = Some(its.cache);
+        task.occupancy = self.hardware.caches[cache].bytes;
+        task.warm_in = Some(cache);
         task.demand.ns = ns;
         task.demand.ns_shared = ns;
         task.speed = 1000.0 / ns;
@@ -238,12 +238,12 @@ impl Fluid {
 
     /// The solution for a task alone on a CPU. It is computed once per program and kind of CPU.
     fn solo_speed(&mut self, idx: usize, cpu: usize) -> usize {
-        let its = &self.hardware.cpus[cpu];
-        let bytes = self.hardware.caches[its.cache].bytes;
-        let fixed_ns = self.hardware.nodes[its.node].channel.unloaded_ns;
+        let Cpu { cache, node, ghz, .. } = self.hardware.cpus[cpu];
+        let bytes = self.hardware.caches[cache].bytes;
+        let fixed_ns = self.hardware.nodes[node].channel.unloaded_ns;
         let smt = self.smt_speed(cpu);
         let phase = self.phase_of(idx);
-        let key = [bytes, fixed_ns, smt, its.ghz, phase.references, phase.l1_misses];
+        let key = [bytes, fixed_ns, smt, ghz, phase.references, phase.l1_misses];
         let key = key.map(f64::to_bits);
         let is_it =
             |known: &SoloSpeed| Arc::ptr_eq(&known.behaviour, &phase.behaviour) && known.key == key;
@@ -257,7 +257,7 @@ impl Fluid {
         self.update_counts_of(idx);
         let task = &self.tasks[idx];
         let (ns, miss_ns, each) = (task.demand.ns, task.miss_ns, task.per_instruction);
-        if self.solver.solo_speeds.len() == N_ALONE {
+        if self.solver.solo_speeds.len() == SOLO_SPEEDS_MAX {
             self.solver.solo_speeds.clear();
         }
         self.solver.solo_speeds.push(SoloSpeed { behaviour, key, ns, miss_ns, each });

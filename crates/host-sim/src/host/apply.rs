@@ -119,7 +119,7 @@ impl SimHost {
                     return reject(RejectCause::NodesUnusable, "the node does not exist");
                 };
                 let from = from.and_then(index);
-                let busy_permille = (1000.0 * self.fault_injector.faults.busy) as u64;
+                let busy_permille = (1000.0 * self.fault_injector.faults.pages_busy) as u64;
                 let limit = limit.0;
                 let page_move =
                     PageMove { job: idx, from, to, limit, busy_permille, ..PageMove::default() };
@@ -127,7 +127,10 @@ impl SimHost {
                 return OutcomeResult::InProgress;
             }
         };
-        if self.fault_injector.occurs(FaultKind::Refused, self.fault_injector.faults.refused) {
+        if self
+            .fault_injector
+            .occurs(FaultKind::RequestsRejected, self.fault_injector.faults.requests_rejected)
+        {
             return reject(RejectCause::Unsupported, "injected fault of this run");
         }
         let n = match target {
@@ -144,7 +147,7 @@ impl SimHost {
                 matches!(slot.state, JobRunState::Running(_)).then_some(job.index())
             }
             Target::Task(task) => (0..self.slots.len())
-                .find(|&idx| self.fluid.tasks_of(idx).any(|its| its.tid == task.tid)),
+                .find(|&idx| self.fluid.tasks_of(idx).any(|thread| thread.tid == task.tid)),
         }
     }
 

@@ -30,15 +30,15 @@ pub(crate) struct FaultSchedule {
 impl SimHost {
     pub(super) fn schedule_faults(&mut self) {
         let faults = self.fault_injector.faults;
-        if faults.unplugged.0 != 0 {
+        if faults.cpus_offline.0 != 0 {
             self.fault_schedule.unplug_at =
-                Some(self.fault_injector.around(FaultKind::Unplugged, faults.unplugged.0));
+                Some(self.fault_injector.around(FaultKind::CpusOffline, faults.cpus_offline.0));
         }
-        for nth in 0..faults.noisy {
-            let at = self.fault_injector.around(FaultKind::Noisy(nth), NOISE_NS);
+        for nth in 0..faults.neighbours {
+            let at = self.fault_injector.around(FaultKind::Neighbour(nth), NOISE_NS);
             self.fault_schedule.neighbours.push((at, false));
         }
-        if 0 < faults.noisy {
+        if 0 < faults.neighbours {
             self.fault_schedule.neighbour_script = Some(Arc::new(self.build_neighbour_script()));
         }
     }
@@ -66,9 +66,9 @@ impl SimHost {
         }
         if self.fault_schedule.unplug_at.is_some_and(|at| at <= now) {
             changed |= self.unplug();
-            let every = self.fault_injector.faults.unplugged.0;
+            let every = self.fault_injector.faults.cpus_offline.0;
             self.fault_schedule.unplug_at =
-                Some(now + self.fault_injector.around(FaultKind::Unplugged, every));
+                Some(now + self.fault_injector.around(FaultKind::CpusOffline, every));
         }
         if changed {
             self.pending.usable_cpus = Some(self.usable());
@@ -82,13 +82,13 @@ impl SimHost {
     /// Takes a CPU offline, except the last one of the machine.
     fn unplug(&mut self) -> bool {
         let n_cpus = self.fluid.hardware().cpus.len();
-        let cpu = self.fault_injector.one_of(FaultKind::Unplugged, n_cpus);
+        let cpu = self.fault_injector.one_of(FaultKind::CpusOffline, n_cpus);
         let is_away = self.fault_schedule.offline.iter().any(|(_, away)| *away == cpu);
         if is_away || n_cpus <= self.fault_schedule.offline.len() + 1 {
             return false;
         }
         self.fluid.set_online(cpu, false);
-        let back = self.fluid.now() + self.fault_injector.around(FaultKind::Unplugged, AWAY_NS);
+        let back = self.fluid.now() + self.fault_injector.around(FaultKind::CpusOffline, AWAY_NS);
         self.fault_schedule.offline.push((back, cpu));
         true
     }
@@ -118,8 +118,10 @@ impl SimHost {
         } else {
             self.fluid.start(JobStart::new(job, script));
         }
-        self.fault_schedule.neighbours[nth] =
-            (now + self.fault_injector.around(FaultKind::Noisy(nth as u32), NOISE_NS), !is_there);
+        self.fault_schedule.neighbours[nth] = (
+            now + self.fault_injector.around(FaultKind::Neighbour(nth as u32), NOISE_NS),
+            !is_there,
+        );
     }
 
     /// A script that reads memory and never ends.

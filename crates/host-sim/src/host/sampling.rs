@@ -71,17 +71,17 @@ pub(super) fn counters_of(task: &Task) -> Counters {
     as_counters(&task.counts, task)
 }
 
-fn as_counters(tally: &TaskCounts, task: &Task) -> Counters {
+fn as_counters(counts: &TaskCounts, task: &Task) -> Counters {
     let count = |value: f64| CounterReading::unmultiplexed(value as u64);
     Counters::NONE
-        .with(CounterEvent::Cycles, count(tally.cycles))
-        .with(CounterEvent::Instructions, count(tally.instructions))
-        .with(CounterEvent::LlcReferences, count(tally.references))
-        .with(CounterEvent::LlcMisses, count(tally.misses))
-        .with(CounterEvent::LlcPrefetchMisses, count(tally.prefetches))
-        .with(CounterEvent::L1dMisses, count(tally.l1_misses))
-        .with(CounterEvent::MemoryStalls, count(tally.stalls))
-        .with(CounterEvent::QueueFull, count(tally.queue_full))
+        .with(CounterEvent::Cycles, count(counts.cycles))
+        .with(CounterEvent::Instructions, count(counts.instructions))
+        .with(CounterEvent::LlcReferences, count(counts.references))
+        .with(CounterEvent::LlcMisses, count(counts.misses))
+        .with(CounterEvent::LlcPrefetchMisses, count(counts.prefetches))
+        .with(CounterEvent::L1dMisses, count(counts.l1_misses))
+        .with(CounterEvent::MemoryStalls, count(counts.stalls))
+        .with(CounterEvent::QueueFull, count(counts.queue_full))
         .with(CounterEvent::TaskClock, count(task.cpu_ns))
         .with(CounterEvent::CpuMigrations, CounterReading::unmultiplexed(task.n_migrations))
 }
@@ -100,7 +100,9 @@ impl SimHost {
     /// Samples everything for an interval turn.
     pub(super) fn sample_all(&mut self, sample: &mut Sample) {
         self.fluid.update_all();
-        let is_lost = self.fault_injector.occurs(FaultKind::Lost, self.fault_injector.faults.lost);
+        let is_lost = self
+            .fault_injector
+            .occurs(FaultKind::SamplesLost, self.fault_injector.faults.samples_lost);
         for idx in 0..self.slots.len() {
             if matches!(self.slots[idx].state, JobRunState::Running(_)) && !is_lost {
                 self.sample_job(idx, sample);
@@ -120,16 +122,17 @@ impl SimHost {
             if task.state == TaskState::Ended && !self.last_reported.tasks.contains_key(&id) {
                 continue;
             }
-            let shown = self.last_reported.tasks.entry(id).or_default();
+            let reported = self.last_reported.tasks.entry(id).or_default();
             let (cpu_time, wait) = (task.cpu_ns as u64, task.wait_ns as u64);
-            if shown.cpu_time == cpu_time && shown.wait == wait && 0 < cpu_time {
+            if reported.cpu_time == cpu_time && reported.wait == wait && 0 < cpu_time {
                 continue;
             }
-            (shown.cpu_time, shown.wait) = (cpu_time, wait);
-            let is_starved =
-                self.fault_injector.occurs(FaultKind::Starved, self.fault_injector.faults.starved);
-            let counters = match self.options.capabilities.counters && !is_starved {
-                true => add_noise(shown, task, &mut self.variation_streams),
+            (reported.cpu_time, reported.wait) = (cpu_time, wait);
+            let is_absent = self
+                .fault_injector
+                .occurs(FaultKind::CountersAbsent, self.fault_injector.faults.counters_absent);
+            let counters = match self.options.capabilities.counters && !is_absent {
+                true => add_noise(reported, task, &mut self.variation_streams),
                 false => Counters::NONE,
             };
             sample.tasks.push(TaskSample {
@@ -186,7 +189,7 @@ impl SimHost {
                 node: id,
                 memory_free: Some(Bytes(self.fluid.memory_free(node))),
                 memory_reclaimable: Some(Bytes(self.fluid.memory_reclaimable(node)))
-                    .filter(|held| held.0 != 0),
+                    .filter(|bytes| bytes.0 != 0),
                 controller_ops: count(self.last_reported.reported_nodes[node]),
                 counter_bits: COUNTER_BITS,
                 read_bytes: count(lines[0] * 64.0),
@@ -198,16 +201,16 @@ impl SimHost {
 
 /// The counters of a task with the noise of all samples so far: every increment has a relative error.
 fn add_noise(
-    shown: &mut ReportedCounts,
+    reported: &mut ReportedCounts,
     task: &Task,
     variation: &mut crate::variation::VariationStreams,
 ) -> Counters {
     let grown = |now: f64, before: f64| now - before;
-    let (now, before) = (&task.counts, &shown.actual);
-    let mut add = |shown: &mut f64, now: f64, before: f64| {
-        *shown += variation.counted(grown(now, before));
+    let (now, before) = (&task.counts, &reported.actual);
+    let mut add = |reported: &mut f64, now: f64, before: f64| {
+        *reported += variation.counted(grown(now, before));
     };
-    let to = &mut shown.reported;
+    let to = &mut reported.reported;
     add(&mut to.instructions, now.instructions, before.instructions);
     add(&mut to.cycles, now.cycles, before.cycles);
     add(&mut to.references, now.references, before.references);
@@ -216,6 +219,6 @@ fn add_noise(
     add(&mut to.l1_misses, now.l1_misses, before.l1_misses);
     add(&mut to.queue_full, now.queue_full, before.queue_full);
     add(&mut to.stalls, now.stalls, before.stalls);
-    shown.actual = task.counts;
-    as_counters(&shown.reported, task)
+    reported.actual = task.counts;
+    as_counters(&reported.reported, task)
 }

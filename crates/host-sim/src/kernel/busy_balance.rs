@@ -48,8 +48,8 @@ pub(super) fn domains(hardware: &Hardware) -> Vec<BusyDomain> {
     let caches = (0..hardware.caches.len())
         .map(|cache| of_cache(cache).into_iter().map(|cpu| vec![cpu]).collect());
     let nodes = (0..hardware.nodes.len()).map(|node| {
-        let its = (0..hardware.caches.len()).filter(|&cache| node_of(cache) == Some(node));
-        its.map(of_cache).collect()
+        let own_caches = (0..hardware.caches.len()).filter(|&cache| node_of(cache) == Some(node));
+        own_caches.map(of_cache).collect()
     });
     let machine = hardware.nodes.iter().map(|node| node.cpus.clone()).collect();
     let all = caches.chain(nodes).chain([machine]);

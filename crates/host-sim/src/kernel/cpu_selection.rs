@@ -177,9 +177,9 @@ pub(super) fn numa_imbalance(difference: u32, running: u32, limit: u32) -> u32 {
 
 /// Number of tasks of a node below which small imbalances are tolerated.
 pub(super) fn numa_imbalance_limit(hardware: &Hardware, node: usize) -> u32 {
-    let its = &hardware.nodes[node];
-    match its.caches.len() as u32 {
+    let node = &hardware.nodes[node];
+    match node.caches.len() as u32 {
         n_caches @ 2.. => n_caches,
-        _ => (its.cpus.len() as u32 / NUMA_PART).max(1),
+        _ => (node.cpus.len() as u32 / NUMA_PART).max(1),
     }
 }

@@ -27,8 +27,8 @@ pub struct TaskPull {
 }
 
 impl KernelModel {
-    /// The pull of an idle CPU from the nearest domain with waiting tasks. `takes(from)` returns whether a waiting task of
-    /// that CPU may run on it.
+    /// The pull of the CPU `idle` from the nearest domain with waiting tasks. `takes(from)`: a waiting task of CPU `from`
+    /// may run on `idle`.
     pub fn pull_idle(
         &self,
         hardware: &Hardware,
@@ -36,11 +36,11 @@ impl KernelModel {
         idle: usize,
         takes: &dyn Fn(usize) -> bool,
     ) -> Option<TaskPull> {
-        let its = &hardware.cpus[idle];
+        let idle_cpu = &hardware.cpus[idle];
         // Domains with waiting tasks, nearest first.
-        let cache = &hardware.caches[its.cache].cpus;
-        let own_node = &hardware.nodes[its.node].cpus;
-        let near = [(cache, load.caches[its.cache]), (own_node, load.nodes[its.node])];
+        let cache = &hardware.caches[idle_cpu.cache].cpus;
+        let own_node = &hardware.nodes[idle_cpu.node].cpus;
+        let near = [(cache, load.caches[idle_cpu.cache]), (own_node, load.nodes[idle_cpu.node])];
         let far = hardware.nodes.iter().map(|node| &node.cpus).zip(load.nodes.iter().copied());
         let levels =
             near.into_iter().chain(far).filter(|(_, sum)| sum.cpus - sum.idle < sum.running);
@@ -140,7 +140,7 @@ impl KernelModel {
             (per_cpu, std::cmp::Reverse(cache))
         })?;
         let (busy, own) = (caches[busiest], caches[here]);
-        // Tasks are spread over siblings: half of the difference (`SD_PREFER_SIBLING`).
+        // With `SD_PREFER_SIBLING`, the kernel migrates half of the difference in running tasks to the sibling domain.
         if own.idle == 0 || busy.running.saturating_sub(own.running) / 2 == 0 {
             return None;
         }

@@ -31,7 +31,7 @@ mod tests;
 
 use base::Rng;
 
-use crate::hardware::Hardware;
+use crate::hardware::{Cpu, Hardware};
 
 pub use load_balance::TaskPull;
 
@@ -105,10 +105,10 @@ impl RunQueueLoads {
     /// Adds a task to a CPU.
     pub fn add(&mut self, hardware: &Hardware, cpu: usize) {
         self.running[cpu] += 1;
-        let its = &hardware.cpus[cpu];
+        let Cpu { core, cache, node, .. } = hardware.cpus[cpu];
         let fell_busy = u32::from(self.running[cpu] == 1);
-        self.cores_busy[its.core] += fell_busy;
-        for sum in [&mut self.caches[its.cache], &mut self.nodes[its.node]] {
+        self.cores_busy[core] += fell_busy;
+        for sum in [&mut self.caches[cache], &mut self.nodes[node]] {
             sum.running += 1;
             sum.idle -= fell_busy;
         }
@@ -117,10 +117,10 @@ impl RunQueueLoads {
     /// Removes a task from a CPU.
     pub fn remove(&mut self, hardware: &Hardware, cpu: usize) {
         self.running[cpu] -= 1;
-        let its = &hardware.cpus[cpu];
+        let Cpu { core, cache, node, .. } = hardware.cpus[cpu];
         let fell_idle = u32::from(self.running[cpu] == 0);
-        self.cores_busy[its.core] -= fell_idle;
-        for sum in [&mut self.caches[its.cache], &mut self.nodes[its.node]] {
+        self.cores_busy[core] -= fell_idle;
+        for sum in [&mut self.caches[cache], &mut self.nodes[node]] {
             sum.running -= 1;
             sum.idle += fell_idle;
         }
@@ -128,8 +128,8 @@ impl RunQueueLoads {
 
     /// Takes a CPU without tasks offline, or online.
     pub fn set_online(&mut self, hardware: &Hardware, cpu: usize, online: bool) {
-        let its = &hardware.cpus[cpu];
-        for sum in [&mut self.caches[its.cache], &mut self.nodes[its.node]] {
+        let Cpu { cache, node, .. } = hardware.cpus[cpu];
+        for sum in [&mut self.caches[cache], &mut self.nodes[node]] {
             let change = |n: &mut u32| if online { *n += 1 } else { *n -= 1 };
             change(&mut sum.idle);
             change(&mut sum.cpus);
@@ -192,7 +192,7 @@ impl KernelModel {
         key: impl Fn(usize) -> K,
     ) -> Option<usize> {
         let best = among.clone().map(&key).min()?;
-        let mut candidates = among.filter(|&it| key(it) == best);
+        let mut candidates = among.filter(|&candidate| key(candidate) == best);
         match &mut self.tie_breaker {
             None => candidates.next(),
             Some(rng) => {

@@ -1,7 +1,7 @@
 //! Occupancy of a shared cache by each program.
 //!
-//! A program inserts lines into the cache at the rate of its misses, and misses less the more it occupies. In an LRU
-//! cache, all lines have the same residence time `T`. So each program occupies what it can fill in that time, starting
+//! A program inserts lines into the cache at the rate of its misses. Its miss rate falls as its occupancy grows. In an
+//! LRU cache, all lines have the same residence time `T`. So each program occupies what it can fill in that time, starting
 //! from nothing, and `T` is the time at which all programs together fill the cache:
 //!
 //! ```text
@@ -107,23 +107,23 @@ impl FillTable {
 /// The occupancy of each program in bytes. A program is given by its filling of a cache of at least `bytes` and its
 /// time per instruction, in a common unit. A program that does not run (infinite time) occupies nothing.
 pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
-    let mut held = vec![0.0; programs.len()];
-    compute_occupancies(programs, bytes, &mut held);
-    held
+    let mut occupancies = vec![0.0; programs.len()];
+    compute_occupancies(programs, bytes, &mut occupancies);
+    occupancies
 }
 
 /// The same as [`occupancies`], written into a slice of the same length.
-pub fn compute_occupancies(programs: &[(&FillTable, f64)], bytes: f64, held: &mut [f64]) {
+pub fn compute_occupancies(programs: &[(&FillTable, f64)], bytes: f64, occupancies: &mut [f64]) {
     // The total filling is concave in time. So Newton's method from the left never overshoots and reaches the step in
     // which the cache is full.
     let mut time = 0.0;
     let n_steps = programs.iter().map(|(table, _)| table.steps.len()).sum::<usize>();
     for _ in 0..n_steps.max(N_STEPS) {
         let (mut sum, mut slope) = (0.0, 0.0);
-        for ((table, takes), held) in programs.iter().zip(held.iter_mut()) {
+        for ((table, takes), occupancy) in programs.iter().zip(occupancies.iter_mut()) {
             let (full, grows) = table.after(time / takes);
-            *held = full.min(bytes);
-            sum += *held;
+            *occupancy = full.min(bytes);
+            sum += *occupancy;
             slope += if full < bytes { grows / takes } else { 0.0 };
         }
         if slope <= 0.0 || bytes - sum <= bytes * EMPTY {
@@ -159,16 +159,16 @@ mod tests {
     #[test]
     fn two_programs_without_hits_occupy_by_their_miss_rates() {
         let (one, other) = (table(&[20.0]), table(&[10.0]));
-        let held = occupancies(&[(&one, 1.0), (&other, 2.0)], MIB);
-        assert!((held[0] / held[1] - 4.0).abs() < 1e-6, "{held:?}");
-        assert!((held.iter().sum::<f64>() - MIB).abs() < 1.0, "{held:?}");
+        let filled = occupancies(&[(&one, 1.0), (&other, 2.0)], MIB);
+        assert!((filled[0] / filled[1] - 4.0).abs() < 1e-6, "{filled:?}");
+        assert!((filled.iter().sum::<f64>() - MIB).abs() < 1.0, "{filled:?}");
     }
 
     #[test]
     fn a_program_that_does_not_run_occupies_nothing() {
         let one = table(&[20.0]);
-        let held = occupancies(&[(&one, 1.0), (&one, f64::INFINITY)], MIB);
-        assert!((held[0] - MIB).abs() < 1.0 && held[1] == 0.0, "{held:?}");
+        let filled = occupancies(&[(&one, 1.0), (&one, f64::INFINITY)], MIB);
+        assert!((filled[0] - MIB).abs() < 1.0 && filled[1] == 0.0, "{filled:?}");
         assert_eq!(occupancies(&[(&one, f64::INFINITY)], MIB), [0.0]);
     }
 
@@ -176,8 +176,8 @@ mod tests {
     fn a_small_working_set_stays_resident_beside_a_streaming_program() {
         // No misses from 512 KiB on.
         let (small, stream) = (table(&[30.0, 0.0, 0.0]), table(&[30.0]));
-        let held = occupancies(&[(&small, 1.0), (&stream, 1.0)], MIB);
-        assert!(0.2 * MIB < held[0] && held[0] < 0.5 * MIB, "{held:?}");
+        let filled = occupancies(&[(&small, 1.0), (&stream, 1.0)], MIB);
+        assert!(0.2 * MIB < filled[0] && filled[0] < 0.5 * MIB, "{filled:?}");
     }
 
     #[test]
@@ -188,17 +188,17 @@ mod tests {
         let stream =
             MissCurve::new(vec![row(MIB, 30.0)], MissPoint::default()).expect("a valid curve");
         for mib in [8.0, 32.0, 64.0, 1024.0] {
-            let [small, stream] = [&all, &stream].map(|its| FillTable::new(its, mib * MIB));
-            let held = occupancies(&[(&small, 1.0), (&stream, 1.0)], mib * MIB);
-            assert!(MIB / 8.0 * 0.95 < held[0] && held[0] < MIB / 4.0, "{mib} MiB: {held:?}");
-            assert!((held[0] + held[1] - mib * MIB).abs() < 1.0, "{mib} MiB: {held:?}");
+            let [small, stream] = [&all, &stream].map(|curve| FillTable::new(curve, mib * MIB));
+            let filled = occupancies(&[(&small, 1.0), (&stream, 1.0)], mib * MIB);
+            assert!(MIB / 8.0 * 0.95 < filled[0] && filled[0] < MIB / 4.0, "{mib} MiB: {filled:?}");
+            assert!((filled[0] + filled[1] - mib * MIB).abs() < 1.0, "{mib} MiB: {filled:?}");
         }
     }
 
     #[test]
     fn a_cache_that_no_program_fills_is_shared_equally() {
         let quiet = table(&[0.0]);
-        let held = occupancies(&[(&quiet, 1.0), (&quiet, 1.0)], MIB);
-        assert!((held[0] - MIB / 2.0).abs() < 1.0 && held[0] == held[1], "{held:?}");
+        let filled = occupancies(&[(&quiet, 1.0), (&quiet, 1.0)], MIB);
+        assert!((filled[0] - MIB / 2.0).abs() < 1.0 && filled[0] == filled[1], "{filled:?}");
     }
 }

@@ -49,7 +49,7 @@ pub struct ChannelLoad {
     pub each_ns: Vec<f64>,
 }
 
-/// Most bisection steps.
+/// Maximum number of bisection steps.
 const N_HALVINGS: usize = 60;
 /// Relative precision of the latency.
 const EXACT: f64 = 1e-10;

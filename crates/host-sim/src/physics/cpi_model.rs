@@ -262,10 +262,10 @@ mod tests {
     #[test]
     fn core_cycles_and_overlap_of_a_steep_curve_are_recovered() {
         let (channel, parameters) = machine();
-        let its =
+        let model =
             CpiModel::of(&made(&[2.0, 5.0, 12.0], 0.6, 2.5), MIB, &channel, parameters).unwrap();
-        assert!((its.overlap() - 2.5).abs() < 0.05, "{}", its.overlap());
-        assert!((its.demand(MIB).core_ns - 150.0).abs() < 2.0, "{:?}", its.demand(MIB));
+        assert!((model.overlap() - 2.5).abs() < 0.05, "{}", model.overlap());
+        assert!((model.demand(MIB).core_ns - 150.0).abs() < 2.0, "{:?}", model.demand(MIB));
     }
 
     #[test]
@@ -285,17 +285,17 @@ mod tests {
     #[test]
     fn a_flat_curve_gives_the_default_overlap() {
         let (channel, parameters) = machine();
-        let its =
+        let model =
             CpiModel::of(&made(&[5.0, 5.0, 5.0], 1.2, 2.5), MIB, &channel, parameters).unwrap();
-        assert!((its.overlap() / parameters.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
+        assert!((model.overlap() / parameters.overlap - 1.0).abs() < 1e-6, "{}", model.overlap());
     }
 
     #[test]
     fn the_measured_speed_alone_is_reproduced() {
         let (channel, parameters) = machine();
         let character = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
-        let its = CpiModel::of(&character, MIB, &channel, parameters).unwrap();
-        let predicted = channel.load(&[its.demand(MIB)]).each_ns[0] * 4.0 / 1000.0;
+        let model = CpiModel::of(&character, MIB, &channel, parameters).unwrap();
+        let predicted = channel.load(&[model.demand(MIB)]).each_ns[0] * 4.0 / 1000.0;
         let measured = character.at(MIB).cycles.unwrap();
         assert!((predicted / measured - 1.0).abs() < 1e-6, "{predicted} {measured}");
     }
@@ -312,9 +312,9 @@ mod tests {
             writes: 32.0,
         };
         let character = MissCurve::new(vec![row], MissPoint::default()).unwrap();
-        let its = CpiModel::of(&character, MIB, &channel, parameters).unwrap();
-        assert!((its.overlap() - parameters.overlap_max).abs() < 1e-9, "{}", its.overlap());
-        assert!((its.demand(MIB).core_ns - 75.0).abs() < 1e-9, "{:?}", its.demand(MIB));
+        let model = CpiModel::of(&character, MIB, &channel, parameters).unwrap();
+        assert!((model.overlap() - parameters.overlap_max).abs() < 1e-9, "{}", model.overlap());
+        assert!((model.demand(MIB).core_ns - 75.0).abs() < 1e-9, "{:?}", model.demand(MIB));
     }
 
     #[test]
@@ -329,7 +329,8 @@ mod tests {
             cycles: None,
         };
         let none = MissPoint { demand_misses: 9.0, misses: 12.0, ..row };
-        let its = CpiModel::known(&MissCurve::new(vec![row], none).unwrap(), 0.5, 2.0, parameters);
+        let model =
+            CpiModel::known(&MissCurve::new(vec![row], none).unwrap(), 0.5, 2.0, parameters);
         let expected = EventsPer1000 {
             accesses: 9.0,
             demand_misses: 3.0,
@@ -337,7 +338,7 @@ mod tests {
             reads: 4.0,
             writes: 1.0,
         };
-        assert_eq!(its.counts(MIB), expected);
+        assert_eq!(model.counts(MIB), expected);
     }
 
     #[test]

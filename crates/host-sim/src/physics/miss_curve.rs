@@ -49,33 +49,18 @@ pub struct MissCurve {
 
 /// The error of points that are not a curve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum MissCurveError {
-    /// No points.
     #[error("it has no values for any cache size")]
     Empty,
-    /// An invalid value.
     #[error(
         "{what} at {kib} KiB is {value}; values must be finite and not negative, and cycles above 0"
     )]
-    Odd {
-        /// The name of the value.
-        what: &'static str,
-        /// The cache size in KiB.
-        kib: u64,
-        /// The value as text.
-        value: String,
-    },
-    /// Two points of one size.
+    Odd { what: &'static str, kib: u64, value: String },
     #[error("{0} KiB is defined twice")]
     Twice(u64),
-    /// More misses with more cache.
     #[error("misses rise from {less_kib} KiB to {more_kib} KiB of cache")]
-    Rises {
-        /// The smaller size in KiB.
-        less_kib: u64,
-        /// The larger size in KiB.
-        more_kib: u64,
-    },
+    Rises { less_kib: u64, more_kib: u64 },
 }
 
 impl MissCurve {

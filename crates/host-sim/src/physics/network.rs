@@ -73,9 +73,9 @@ impl MemoryClient {
 
 /// The latency of a channel that is consistent with its demand, and the demand over the capacity (at least 1). The
 /// latter is a slowdown that also applies to programs that never wait for memory. `before` is the initial value.
-pub fn update_latency(visits: &[ClientDemand], place: &LoadedChannel, before: f64) -> (f64, f64) {
-    let latency = solve_latency(&client_loads(visits, before), place, before);
-    let used = in_use(&client_loads(visits, latency), place, latency, latency);
+pub fn update_latency(visits: &[ClientDemand], loaded: &LoadedChannel, before: f64) -> (f64, f64) {
+    let latency = solve_latency(&client_loads(visits, before), loaded, before);
+    let used = in_use(&client_loads(visits, latency), loaded, latency, latency);
     (latency, used.max(1.0))
 }
 
@@ -97,7 +97,7 @@ struct ClientLoad {
 
 /// The demands of the users with misses on the channel.
 fn client_loads(visits: &[ClientDemand], latency: f64) -> Vec<ClientLoad> {
-    let client_demand = |visit: &ClientDemand| {
+    let client_load = |visit: &ClientDemand| {
         let ClientDemand { core_ns, exposed, bytes, duty, elsewhere_ns, part } = *visit;
         let takes_ns = core_ns + exposed * (elsewhere_ns + part * latency);
         ClientLoad {
@@ -109,25 +109,25 @@ fn client_loads(visits: &[ClientDemand], latency: f64) -> Vec<ClientLoad> {
             moves: duty * part * bytes,
         }
     };
-    visits.iter().filter(|visit| 0.0 < visit.part).map(client_demand).collect()
+    visits.iter().filter(|visit| 0.0 < visit.part).map(client_load).collect()
 }
 
 /// The latency at which utilization and demand are consistent.
-fn solve_latency(here: &[ClientLoad], place: &LoadedChannel, before: f64) -> f64 {
-    let channel = &place.channel;
-    let used = |latency: f64| in_use(here, place, before, latency);
+fn solve_latency(loads: &[ClientLoad], loaded: &LoadedChannel, before: f64) -> f64 {
+    let channel = &loaded.channel;
+    let used = |latency: f64| in_use(loads, loaded, before, latency);
     let fits = |latency: f64| {
         let used = used(latency);
         used <= 1.0 && channel.latency_ns(used) <= latency
     };
     let low = channel.latency_ns(0.0);
-    if here.is_empty() {
-        return channel.latency_ns(place.background / channel.capacity);
+    if loads.is_empty() {
+        return channel.latency_ns(loaded.background / channel.capacity);
     }
     // At this upper bound, all programs together move less than the capacity.
-    let slowest = here
+    let slowest = loads
         .iter()
-        .map(|client| client.demands / channel.capacity / client.waits.max(1e-12) / client.part);
+        .map(|load| load.demands / channel.capacity / load.waits.max(1e-12) / load.part);
     let bound = slowest.filter(|ns| ns.is_finite()).sum::<f64>().min(1e9);
     let most = channel.latency_ns(1.0).max(bound);
     // The latency is usually close to the initial value, so a narrow range around it is tried first.
@@ -174,13 +174,13 @@ fn narrow(low: f64, high: f64, before: f64, fits: impl Fn(f64) -> bool) -> (f64,
     }
 }
 
-fn in_use(here: &[ClientLoad], place: &LoadedChannel, before: f64, latency: f64) -> f64 {
-    let mut moved = place.background;
-    for client in here {
-        let takes = client.takes_ns + client.exposed * (latency - before);
-        moved += client.moves / takes.max(1e-9);
+fn in_use(loads: &[ClientLoad], loaded: &LoadedChannel, before: f64, latency: f64) -> f64 {
+    let mut moved = loaded.background;
+    for load in loads {
+        let takes = load.takes_ns + load.exposed * (latency - before);
+        moved += load.moves / takes.max(1e-9);
     }
-    moved / place.channel.capacity
+    moved / loaded.channel.capacity
 }
 
 #[cfg(test)]
@@ -196,11 +196,11 @@ mod tests {
     }
 
     /// The latencies of all channels after a fixed number of iterations.
-    fn settled(users: &[MemoryClient], besides: &[f64]) -> Vec<f64> {
+    fn converged_latencies(users: &[MemoryClient], besides: &[f64]) -> Vec<f64> {
         let mut latencies = vec![45.0; besides.len()];
         for _ in 0..50 {
             for place in 0..besides.len() {
-                let seen = |user: &MemoryClient| {
+                let demand_of = |user: &MemoryClient| {
                     let part = |at: usize| user.uses.iter().filter(move |(p, _)| *p == at);
                     let here = part(place).map(|(_, part)| part).sum();
                     let others = (0..besides.len()).filter(|&other| other != place);
@@ -208,7 +208,7 @@ mod tests {
                     let fixed_ns = user.fixed_ns + elsewhere.sum::<f64>();
                     user.demand_on(here, fixed_ns)
                 };
-                let here: Vec<ClientDemand> = users.iter().map(seen).collect();
+                let here: Vec<ClientDemand> = users.iter().map(demand_of).collect();
                 let loaded = LoadedChannel { channel: CHANNEL, background: besides[place] };
                 latencies[place] = update_latency(&here, &loaded, latencies[place]).0;
             }
@@ -224,7 +224,7 @@ mod tests {
             .map(|u| Demand { core_ns: u.core_ns, exposed: u.exposed, bytes: u.bytes })
             .collect();
         let alone = CHANNEL.load(&demands);
-        let latencies = settled(&users, &[0.0]);
+        let latencies = converged_latencies(&users, &[0.0]);
         assert!((latencies[0] / alone.latency_ns - 1.0).abs() < 1e-6, "{latencies:?} {alone:?}");
     }
 
@@ -234,7 +234,7 @@ mod tests {
         let both = user(250.0, 640.0, &[(0, 0.5), (1, 0.5)]);
         let far = user(250.0, 640.0, &[(1, 1.0)]);
         let all: Vec<MemoryClient> = hogs.into_iter().chain([both, far]).collect();
-        let latencies = settled(&all, &[0.0, 0.0]);
+        let latencies = converged_latencies(&all, &[0.0, 0.0]);
         assert!(1.5 * latencies[1] < latencies[0], "{latencies:?}");
         let slow = |user: &MemoryClient| user.takes_ns(&latencies);
         assert!(slow(&all[5]) < slow(&all[4]));
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn background_traffic_raises_the_latency() {
         let users = [user(250.0, 640.0, &[(0, 1.0)])];
-        let at = |besides| settled(&users, &[besides])[0];
+        let at = |besides| converged_latencies(&users, &[besides])[0];
         assert!(at(0.0) + 10.0 < at(4.0));
     }
 }

@@ -18,22 +18,14 @@ use super::{Channel, CpiModel, CpiParameters, MissCurve, MissCurveError, MissPoi
 
 /// The error of a profile without a CPI model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ProfileError {
-    /// No cycles per instruction.
     #[error("it has neither core_cycles_per_instruction nor cycles_per_instruction; set one")]
     NoCycles,
-    /// Fewer cycles per instruction than any core needs.
     #[error("its {key} is {found}: no core needs fewer than {CYCLES_MIN} cycles per instruction")]
-    TooFast {
-        /// The key of the value.
-        key: &'static str,
-        /// The value as text.
-        found: String,
-    },
-    /// No miss-ratio curve.
+    TooFast { key: &'static str, found: String },
     #[error("it has no curve of misses by cache size; set curve")]
     NoCurve,
-    /// An invalid miss-ratio curve.
     #[error(transparent)]
     Character(#[from] MissCurveError),
 }
@@ -189,27 +181,29 @@ mod tests {
     #[test]
     fn core_cycles_and_overlap_are_taken_from_the_profile() {
         let keys = "core_cycles_per_instruction = 0.8\noverlap = 3\n";
-        let its = model_of(&format!("[[phase]]\nshare = 1\n{keys}{CURVE}")).unwrap();
-        let demand = its.demand(MIB);
-        assert!((its.overlap() - 3.0).abs() < 1e-9 && (demand.core_ns - 200.0).abs() < 1e-9);
+        let model = model_of(&format!("[[phase]]\nshare = 1\n{keys}{CURVE}")).unwrap();
+        let demand = model.demand(MIB);
+        assert!((model.overlap() - 3.0).abs() < 1e-9 && (demand.core_ns - 200.0).abs() < 1e-9);
         assert!((demand.bytes - 256.0).abs() < 1e-9, "3 misses and a prefetch: {demand:?}");
     }
 
     #[test]
     fn without_core_cycles_the_core_is_the_rest_of_the_stalls() {
-        let its = model_of(&format!("[[phase]]\nshare = 1\ncycles_per_instruction = 1.5\n{CURVE}"))
-            .unwrap();
+        let model =
+            model_of(&format!("[[phase]]\nshare = 1\ncycles_per_instruction = 1.5\n{CURVE}"))
+                .unwrap();
         let parameters = Calibration::default().parameters(4.0);
-        assert!((its.overlap() / parameters.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
-        let alone = Calibration::default().channel(45.0, 12.8).load(&[its.demand(MIB)]).each_ns[0];
+        assert!((model.overlap() / parameters.overlap - 1.0).abs() < 1e-6, "{}", model.overlap());
+        let alone =
+            Calibration::default().channel(45.0, 12.8).load(&[model.demand(MIB)]).each_ns[0];
         assert!((alone - 375.0).abs() < 1e-6, "{alone}");
     }
 
     #[test]
     fn a_given_overlap_is_used_together_with_cycles() {
         let keys = "cycles_per_instruction = 1.5\noverlap = 2\n";
-        let its = model_of(&format!("[[phase]]\nshare = 1\n{keys}{CURVE}")).unwrap();
-        assert!((its.overlap() - 2.0).abs() < 1e-9, "{}", its.overlap());
+        let model = model_of(&format!("[[phase]]\nshare = 1\n{keys}{CURVE}")).unwrap();
+        assert!((model.overlap() - 2.0).abs() < 1e-9, "{}", model.overlap());
     }
 
     #[test]
@@ -217,8 +211,8 @@ mod tests {
         let phase = |share: f64, core: f64| {
             format!("[[phase]]\nshare = {share}\ncore_cycles_per_instruction = {core}\n{CURVE}\n")
         };
-        let its = model_of(&(phase(0.25, 1.0) + &phase(0.75, 2.0))).unwrap();
-        assert!((its.demand(MIB).core_ns - 437.5).abs() < 1e-9, "{:?}", its.demand(MIB));
+        let model = model_of(&(phase(0.25, 1.0) + &phase(0.75, 2.0))).unwrap();
+        assert!((model.demand(MIB).core_ns - 437.5).abs() < 1e-9, "{:?}", model.demand(MIB));
     }
 
     #[test]

@@ -47,8 +47,15 @@ pub struct LlcDomain {
 impl LlcDomain {
     /// Whether a program alone has the same speed on both.
     pub fn is_equal_to(&self, other: &LlcDomain) -> bool {
-        let values =
-            |site: &LlcDomain| (site.cache, site.unloaded_ns, site.peak, site.ghz, site.hit_ns);
+        let values = |llc_domain: &LlcDomain| {
+            (
+                llc_domain.cache,
+                llc_domain.unloaded_ns,
+                llc_domain.peak,
+                llc_domain.ghz,
+                llc_domain.hit_ns,
+            )
+        };
         values(self) == values(other)
     }
 }
@@ -64,28 +71,20 @@ pub struct LlcDomains {
 
 /// The error of a machine file without a required value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum LlcDomainError {
-    /// No last-level cache.
     #[error(
         "the machine has no last-level cache; write llcs = [{{ id = 0, cpus = \"0-1\", node = 0, size_bytes = 1048576 }}]"
     )]
     NoCache,
-    /// A cache without size.
     #[error("the last-level cache {0} has no size; write size_bytes")]
     NoSize(u32),
-    /// A cache without allowed CPUs.
     #[error("the last-level cache {0} has no allowed CPU; remove it")]
     NoCpu(u32),
-    /// A memory without bandwidth.
     #[error(
         "the machine has no bandwidth for the memory of the last-level cache {llc}; write accesses = [{{ from_node = {node}, to_node = {node}, bandwidth = {{ bytes_per_s = 12800000000, source = \"assumed\" }} }}]"
     )]
-    NoBandwidth {
-        /// The cache.
-        llc: u32,
-        /// Its node.
-        node: u32,
-    },
+    NoBandwidth { llc: u32, node: u32 },
 }
 
 /// All LLC domains of a machine. `ghz` is the frequency derived from the programs' values, for machines without one.
@@ -94,14 +93,14 @@ pub enum LlcDomainError {
 /// A cache, its size or the bandwidth of its memory is missing.
 pub fn llc_domains(machine: &Machine, ghz: Option<f64>) -> Result<LlcDomains, LlcDomainError> {
     let mut notes = Vec::new();
-    let all = machine.llcs().iter().map(|llc| site(machine, llc, ghz, &mut notes));
+    let all = machine.llcs().iter().map(|llc| llc_domain(machine, llc, ghz, &mut notes));
     let all: Vec<LlcDomain> = all.collect::<Result<_, _>>()?;
     let mut seen = BTreeSet::new();
     notes.retain(|note: &String| seen.insert(note.clone()));
     if all.is_empty() { Err(LlcDomainError::NoCache) } else { Ok(LlcDomains { all, notes }) }
 }
 
-fn site(
+fn llc_domain(
     machine: &Machine,
     llc: &Llc,
     ghz: Option<f64>,

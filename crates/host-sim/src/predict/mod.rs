@@ -36,13 +36,13 @@ pub struct CacheDomain {
 
 impl CacheDomain {
     /// Nanoseconds per 1000 instructions of a program that has the domain to itself.
-    pub fn alone_ns(&self, its: &CpiModel) -> f64 {
-        alone_ns(its, self.cache, &self.channel)
+    pub fn alone_ns(&self, model: &CpiModel) -> f64 {
+        alone_ns(model, self.cache, &self.channel)
     }
 }
 
-fn alone_ns(its: &CpiModel, bytes: f64, channel: &Channel) -> f64 {
-    channel.load(&[its.demand(bytes)]).each_ns.first().copied().unwrap_or(1.0)
+fn alone_ns(model: &CpiModel, bytes: f64, channel: &Channel) -> f64 {
+    channel.load(&[model.demand(bytes)]).each_ns.first().copied().unwrap_or(1.0)
 }
 
 /// The prediction for one program.
@@ -58,7 +58,7 @@ pub struct Prediction {
     pub bytes_per_ns: f64,
 }
 
-/// Most iterations between occupancies and speeds. Half of each change is applied, to avoid oscillation.
+/// Maximum number of iterations between occupancies and speeds. Half of each change is applied, to avoid oscillation.
 const N_ROUNDS: usize = 48;
 /// Relative change of an occupancy below which it counts as converged.
 const CONVERGED: f64 = 1e-7;
@@ -102,14 +102,23 @@ struct SharedCache<'a> {
     /// Nanoseconds per 1000 instructions alone and together, and occupancies in bytes, in the order of the programs.
     alone: Vec<f64>,
     each_ns: Vec<f64>,
-    held: Vec<f64>,
+    occupancies: Vec<f64>,
 }
 
 impl<'a> SharedCache<'a> {
     fn new(programs: &'a [&'a CpiModel], bytes: f64, channel: &Channel) -> Self {
-        let alone: Vec<f64> = programs.iter().map(|its| alone_ns(its, bytes, channel)).collect();
-        let tables = programs.iter().map(|its| FillTable::new(its.miss_curve(), bytes)).collect();
-        SharedCache { programs, bytes, tables, each_ns: alone.clone(), alone, held: Vec::new() }
+        let alone: Vec<f64> =
+            programs.iter().map(|model| alone_ns(model, bytes, channel)).collect();
+        let tables =
+            programs.iter().map(|model| FillTable::new(model.miss_curve(), bytes)).collect();
+        SharedCache {
+            programs,
+            bytes,
+            tables,
+            each_ns: alone.clone(),
+            alone,
+            occupancies: Vec::new(),
+        }
     }
 
     /// Updates the occupancies for the present speeds; returns whether they have converged.
@@ -117,20 +126,20 @@ impl<'a> SharedCache<'a> {
         let fast: Vec<_> = self.tables.iter().zip(self.each_ns.iter().copied()).collect();
         let mut fits = vec![0.0; fast.len()];
         compute_occupancies(&fast, self.bytes, &mut fits);
-        if self.held.is_empty() {
-            self.held = fits;
-            return self.held.len() < 2;
+        if self.occupancies.is_empty() {
+            self.occupancies = fits;
+            return self.occupancies.len() < 2;
         }
         let mut has_converged = true;
-        for (held, fit) in self.held.iter_mut().zip(&fits) {
-            has_converged &= (*held - fit).abs() <= CONVERGED * self.bytes;
-            *held = (*held + fit) / 2.0;
+        for (occupancy, fit) in self.occupancies.iter_mut().zip(&fits) {
+            has_converged &= (*occupancy - fit).abs() <= CONVERGED * self.bytes;
+            *occupancy = (*occupancy + fit) / 2.0;
         }
         has_converged
     }
 
     fn demands(&self) -> impl Iterator<Item = Demand> {
-        self.programs.iter().zip(&self.held).map(|(its, bytes)| its.demand(*bytes))
+        self.programs.iter().zip(&self.occupancies).map(|(model, bytes)| model.demand(*bytes))
     }
 
     fn run(&mut self, each_ns: &mut impl Iterator<Item = f64>) {
@@ -138,12 +147,12 @@ impl<'a> SharedCache<'a> {
     }
 
     fn predictions(&self) -> Vec<Prediction> {
-        let each = self.programs.iter().zip(&self.alone).zip(&self.each_ns).zip(&self.held);
-        each.map(|(((its, alone), ns), held)| Prediction {
+        let each = self.programs.iter().zip(&self.alone).zip(&self.each_ns).zip(&self.occupancies);
+        each.map(|(((model, alone), ns), occupancy)| Prediction {
             slowdown: ns / alone,
             ns_per_1000: *ns,
-            cache: *held,
-            bytes_per_ns: its.demand(*held).bytes / ns,
+            cache: *occupancy,
+            bytes_per_ns: model.demand(*occupancy).bytes / ns,
         })
         .collect()
     }

@@ -29,7 +29,7 @@ pub struct PlaceableProgram {
 impl PlaceableProgram {
     /// From its model on each domain; `None` without domains.
     pub fn new(on: Vec<Arc<CpiModel>>, domains: &[CacheDomain]) -> Option<Self> {
-        let alone = on.iter().zip(domains).map(|(its, domain)| domain.alone_ns(its));
+        let alone = on.iter().zip(domains).map(|(model, domain)| domain.alone_ns(model));
         let alone_ns = alone.reduce(f64::min)?;
         Some(PlaceableProgram { on, alone_ns })
     }
@@ -64,66 +64,59 @@ pub enum SearchMethod {
 
 /// The error of programs that cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum PlacementError {
-    /// More programs than CPUs.
     #[error(
         "{n_programs} programs are more than the {} of {}",
         counted_noun(*n_cpus, "CPU"),
         counted_noun(*n_domains, "LLC domain")
     )]
-    Crowded {
-        /// Programs.
-        n_programs: usize,
-        /// CPUs of all domains.
-        n_cpus: usize,
-        /// Domains.
-        n_domains: usize,
-    },
+    Crowded { n_programs: usize, n_cpus: usize, n_domains: usize },
 }
 
 /// Up to this number, all placements are predicted.
 const N_ASSIGNMENTS_MAX: usize = 20_000;
 
-/// The best placement of programs on domains. `sites` has the CPUs and nodes of the domains. Domains without a node have
+/// The best placement of programs on domains. `llc_domains` has the CPUs and nodes of the domains. Domains without a node have
 /// their own channel.
 ///
 /// # Errors
 /// There are more programs than CPUs.
 pub fn best_placement(
     programs: &[PlaceableProgram],
-    sites: &[LlcDomain],
+    llc_domains: &[LlcDomain],
     domains: &[CacheDomain],
 ) -> Result<ProgramPlacement, PlacementError> {
-    let n_cpus = sites.iter().map(|site| site.n_cpus).sum();
+    let n_cpus = llc_domains.iter().map(|llc_domain| llc_domain.n_cpus).sum();
     if n_cpus < programs.len() {
-        let (n_programs, n_domains) = (programs.len(), sites.len());
+        let (n_programs, n_domains) = (programs.len(), llc_domains.len());
         return Err(PlacementError::Crowded { n_programs, n_cpus, n_domains });
     }
-    let mut board = PlacementSearch::new(programs, sites, domains);
+    let mut search = PlacementSearch::new(programs, llc_domains, domains);
     let mut all = Vec::new();
-    let way = match board.collect(&mut Vec::new(), &mut all) {
+    let method = match search.collect(&mut Vec::new(), &mut all) {
         true => SearchMethod::Exhaustive,
         false => SearchMethod::Heuristic,
     };
-    let best = match way {
-        SearchMethod::Exhaustive => board.least(all),
-        SearchMethod::Heuristic => board.search(),
+    let best = match method {
+        SearchMethod::Exhaustive => search.least(all),
+        SearchMethod::Heuristic => search.search(),
     };
-    let slowdowns = board.slowdowns(&best);
+    let slowdowns = search.slowdowns(&best);
     let mean = slowdowns.iter().sum::<f64>() / slowdowns.len().max(1) as f64;
-    Ok(ProgramPlacement { domains: best, slowdowns, mean, method: way })
+    Ok(ProgramPlacement { domains: best, slowdowns, mean, method })
 }
 
 struct PlacementSearch<'a> {
     programs: &'a [PlaceableProgram],
-    sites: &'a [LlcDomain],
+    llc_domains: &'a [LlcDomain],
     domains: &'a [CacheDomain],
     /// The domains of each channel.
     channels: Vec<Vec<usize>>,
     /// The channel of each domain.
     channel_of: Vec<usize>,
     /// For each domain the first equal one, and for each channel the first with equal domains.
-    site_like: Vec<usize>,
+    domain_like: Vec<usize>,
     channel_like: Vec<usize>,
     /// Slowdowns on one channel, by its domains and their programs.
     known: BTreeMap<Crew, Vec<(usize, f64)>>,
@@ -135,14 +128,16 @@ type Crew = Vec<(usize, Vec<usize>)>;
 impl<'a> PlacementSearch<'a> {
     fn new(
         programs: &'a [PlaceableProgram],
-        sites: &'a [LlcDomain],
+        llc_domains: &'a [LlcDomain],
         domains: &'a [CacheDomain],
     ) -> Self {
         let mut channels: Vec<Vec<usize>> = Vec::new();
         let mut channel_of = Vec::new();
-        for (domain, site) in sites.iter().enumerate() {
+        for (domain, llc_domain) in llc_domains.iter().enumerate() {
             let near = |of: &Vec<usize>| {
-                of.first().is_some_and(|at| site.node.is_some() && sites[*at].node == site.node)
+                of.first().is_some_and(|at| {
+                    llc_domain.node.is_some() && llc_domains[*at].node == llc_domain.node
+                })
             };
             let channel = channels.iter().position(near).unwrap_or(channels.len());
             match channels.get_mut(channel) {
@@ -151,20 +146,21 @@ impl<'a> PlacementSearch<'a> {
             }
             channel_of.push(channel);
         }
-        let site_like =
-            first_like(sites, |one, other| one.n_cpus == other.n_cpus && one.is_equal_to(other));
+        let domain_like = first_like(llc_domains, |one, other| {
+            one.n_cpus == other.n_cpus && one.is_equal_to(other)
+        });
         let channel_like = first_like(&channels, |one, other| {
-            let like = |domain: &usize| site_like[*domain];
+            let like = |domain: &usize| domain_like[*domain];
             one.iter().map(like).eq(other.iter().map(like))
         });
         let known = BTreeMap::new();
         PlacementSearch {
             programs,
-            sites,
+            llc_domains,
             domains,
             channels,
             channel_of,
-            site_like,
+            domain_like,
             channel_like,
             known,
         }
@@ -190,7 +186,7 @@ impl<'a> PlacementSearch<'a> {
     /// Domains with a free CPU; of equal empty ones only the first. Domains are equal on one channel, or on equal idle
     /// channels.
     fn choices(&self, begun: &[usize]) -> Vec<usize> {
-        let mut n_in = vec![0; self.sites.len()];
+        let mut n_in = vec![0; self.llc_domains.len()];
         let mut busy = vec![false; self.channels.len()];
         for domain in begun {
             n_in[*domain] += 1;
@@ -198,15 +194,15 @@ impl<'a> PlacementSearch<'a> {
         }
         let mut tried = BTreeSet::new();
         let mut is_new = |domain: usize| {
-            let (like, channel) = (self.site_like[domain], self.channel_of[domain]);
+            let (like, channel) = (self.domain_like[domain], self.channel_of[domain]);
             let here = tried.insert((like, false, channel));
             here & (busy[channel] || tried.insert((like, true, self.channel_like[channel])))
         };
         let open = |domain: &usize| match n_in[*domain] {
             0 => is_new(*domain),
-            n => n < self.sites[*domain].n_cpus,
+            n => n < self.llc_domains[*domain].n_cpus,
         };
-        (0..self.sites.len()).filter(open).collect()
+        (0..self.llc_domains.len()).filter(open).collect()
     }
 
     fn least(&mut self, all: Vec<Vec<usize>>) -> Vec<usize> {
@@ -298,7 +294,7 @@ impl<'a> PlacementSearch<'a> {
         let slow = |(program, takes_ns): (usize, f64)| {
             (program, takes_ns / self.programs[program].alone_ns)
         };
-        let takes = predictions.iter().flatten().map(|its| its.ns_per_1000);
+        let takes = predictions.iter().flatten().map(|prediction| prediction.ns_per_1000);
         let both: Vec<(usize, f64)> = flat.zip(takes).map(slow).collect();
         self.known.insert(key, both.clone());
         both
@@ -325,9 +321,9 @@ const GAIN_MIN: f64 = 1e-9;
 #[cfg(test)]
 pub(super) fn testing<'a>(
     programs: &'a [PlaceableProgram],
-    sites: &'a [LlcDomain],
+    llc_domains: &'a [LlcDomain],
     domains: &'a [CacheDomain],
 ) -> impl FnMut(&[usize]) -> Vec<f64> + 'a {
-    let mut board = PlacementSearch::new(programs, sites, domains);
-    move |assignment| board.slowdowns(assignment)
+    let mut search = PlacementSearch::new(programs, llc_domains, domains);
+    move |assignment| search.slowdowns(assignment)
 }

@@ -35,30 +35,14 @@ enum ProgramSource {
 
 /// The error of programs that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ProgramSetError {
-    /// An error in a table.
     #[error(transparent)]
     Known(#[from] ProgramTableError),
-    /// Two files have the same program.
     #[error("program {name} is in {one} and in {other}; remove one of them")]
-    Twice {
-        /// The program.
-        name: String,
-        /// One file.
-        one: String,
-        /// The other.
-        other: String,
-    },
-    /// A profile lacks values.
+    Twice { name: String, one: String, other: String },
     #[error("{file}: program {name}")]
-    Profile {
-        /// The file.
-        file: String,
-        /// The program.
-        name: String,
-        /// The error.
-        source: ProfileError,
-    },
+    Profile { file: String, name: String, source: ProfileError },
 }
 
 impl ProgramSet {
@@ -116,7 +100,7 @@ impl ProgramSet {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictionSetup {
     /// The domains of the machine.
-    pub sites: Vec<LlcDomain>,
+    pub llc_domains: Vec<LlcDomain>,
     /// The same for the physics.
     pub domains: Vec<CacheDomain>,
     /// The assumptions, one sentence each.
@@ -137,54 +121,58 @@ impl PredictionSetup {
         programs: &ProgramSet,
         fitted: Calibration,
     ) -> Self {
-        let LlcDomains { all: mut sites, mut notes } = known;
-        let n_there = sites.len();
-        sites.truncate(n_domains);
-        if let (Some(first), true) = (sites.first().cloned(), n_there < n_domains) {
+        let LlcDomains { all: mut llc_domains, mut notes } = known;
+        let n_there = llc_domains.len();
+        llc_domains.truncate(n_domains);
+        if let (Some(first), true) = (llc_domains.first().cloned(), n_there < n_domains) {
             notes.push(format!(
                 "the machine has {n_there} of {n_domains} LLC domains: the others are assumed to equal the first, each with its own memory"
             ));
             let copy = LlcDomain { node: None, ..first };
-            sites.resize(n_domains, copy);
+            llc_domains.resize(n_domains, copy);
         }
-        notes.extend(shared_memory_notes(&sites));
-        if sites.iter().skip(1).any(|site| !sites[0].is_equal_to(site)) {
+        notes.extend(shared_memory_notes(&llc_domains));
+        if llc_domains.iter().skip(1).any(|llc_domain| !llc_domains[0].is_equal_to(llc_domain)) {
             notes.push(DOMAINS_DIFFER.to_owned());
         }
-        let mut setup = PredictionSetup { sites, domains: Vec::new(), notes, fitted };
-        setup.domains = setup.sites.iter().map(|site| setup.domain(site)).collect();
+        let mut setup = PredictionSetup { llc_domains, domains: Vec::new(), notes, fitted };
+        setup.domains =
+            setup.llc_domains.iter().map(|llc_domain| setup.domain(llc_domain)).collect();
         setup.raise_capacity(programs);
         setup
     }
 
-    fn domain(&self, site: &LlcDomain) -> CacheDomain {
-        CacheDomain { cache: site.cache, channel: self.fitted.channel(site.unloaded_ns, site.peak) }
+    fn domain(&self, llc_domain: &LlcDomain) -> CacheDomain {
+        CacheDomain {
+            cache: llc_domain.cache,
+            channel: self.fitted.channel(llc_domain.unloaded_ns, llc_domain.peak),
+        }
     }
 
     /// Raises the capacity of the channels to the largest bandwidth that a program of the tables reached alone, up to the peak.
     fn raise_capacity(&mut self, programs: &ProgramSet) {
-        let Some(site) = self.sites.first() else { return };
+        let Some(llc_domain) = self.llc_domains.first() else { return };
         let moved = |member: &ProgramEntry| match &member.source {
             ProgramSource::Table(known) => {
-                Some((known.max_bandwidth(site.ghz), member.name.clone()))
+                Some((known.max_bandwidth(llc_domain.ghz), member.name.clone()))
             }
             ProgramSource::Profile(_) => None,
         };
         let most = programs.members.iter().filter_map(moved).max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((moved, name)) = most else { return };
-        let both = || self.sites.iter().zip(&self.domains);
+        let both = || self.llc_domains.iter().zip(&self.domains);
         let slow = both().min_by(|a, b| a.1.channel.capacity.total_cmp(&b.1.channel.capacity));
-        if let Some((site, domain)) =
-            slow.filter(|(_, its)| its.channel.capacity * REPORTED_FACTOR < moved)
+        if let Some((llc_domain, domain)) =
+            slow.filter(|(_, domain)| domain.channel.capacity * REPORTED_FACTOR < moved)
         {
-            let (cap, peak) = (domain.channel.capacity, site.peak);
+            let (cap, peak) = (domain.channel.capacity, llc_domain.peak);
             self.notes.push(format!(
                 "{name} alone moves {moved:.2} GB/s, more than the {cap:.2} GB/s derived from a peak of {peak:.2} GB/s: assumed {:.2} GB/s",
                 moved.min(peak)
             ));
         }
-        for (site, domain) in self.sites.iter().zip(&mut self.domains) {
-            domain.channel = domain.channel.with_capacity_of(moved.min(site.peak));
+        for (llc_domain, domain) in self.llc_domains.iter().zip(&mut self.domains) {
+            domain.channel = domain.channel.with_capacity_of(moved.min(llc_domain.peak));
         }
     }
 
@@ -201,33 +189,33 @@ impl PredictionSetup {
             return Ok(None);
         };
         let mut on: Vec<Arc<CpiModel>> = Vec::new();
-        for (idx, site) in self.sites.iter().enumerate() {
+        for (idx, llc_domain) in self.llc_domains.iter().enumerate() {
             // Many domains equal a previous one, and the model is then shared.
-            let known = (0..idx).find(|other| self.sites[*other].is_equal_to(site));
-            let Some(behaviour) = (match known.and_then(|other| on.get(other)) {
+            let known = (0..idx).find(|other| self.llc_domains[*other].is_equal_to(llc_domain));
+            let Some(model_on) = (match known.and_then(|other| on.get(other)) {
                 Some(known) => Some(Arc::clone(known)),
-                None => self.behaviour(member, idx)?.map(Arc::new),
+                None => self.model_on(member, idx)?.map(Arc::new),
             }) else {
                 return Ok(None);
             };
-            on.push(behaviour);
+            on.push(model_on);
         }
         Ok(PlaceableProgram::new(on, &self.domains))
     }
 
     /// The model of a program on a domain. Its cycles are those of the first domain's cores and memory.
-    fn behaviour(
+    fn model_on(
         &self,
         member: &ProgramEntry,
         at: usize,
     ) -> Result<Option<CpiModel>, ProgramSetError> {
-        let both = |idx: usize| self.sites.get(idx).zip(self.domains.get(idx));
-        let (Some((first, domain)), Some((site, there))) = (both(0), both(at)) else {
+        let both = |idx: usize| self.llc_domains.get(idx).zip(self.domains.get(idx));
+        let (Some((first, domain)), Some((llc_domain, there))) = (both(0), both(at)) else {
             return Ok(None);
         };
         let mut parameters = self.fitted.parameters(first.ghz);
         // The hit latency in nanoseconds does not depend on the frequency.
-        parameters.hit_ns = site.hit_ns.unwrap_or(0.0) * (site.ghz / first.ghz);
+        parameters.hit_ns = llc_domain.hit_ns.unwrap_or(0.0) * (llc_domain.ghz / first.ghz);
         let model = match &member.source {
             ProgramSource::Table(known) => {
                 let curve = known.miss_curve_for(first.ghz, first.peak);
@@ -242,19 +230,20 @@ impl PredictionSetup {
                 })?)
             }
         };
-        Ok(model.map(|its| its.clocked(site.ghz)))
+        Ok(model.map(|model| model.clocked(llc_domain.ghz)))
     }
 }
 
 /// Notes on domains that share one memory.
-fn shared_memory_notes(sites: &[LlcDomain]) -> Vec<String> {
+fn shared_memory_notes(llc_domains: &[LlcDomain]) -> Vec<String> {
     let mut notes = Vec::new();
-    for (idx, site) in sites.iter().enumerate() {
-        let Some(node) = site.node else { continue };
+    for (idx, llc_domain) in llc_domains.iter().enumerate() {
+        let Some(node) = llc_domain.node else { continue };
         let same = |other: &&LlcDomain| other.node == Some(node);
-        let first = sites.iter().position(|other| other.node == Some(node)) == Some(idx);
-        if first && 1 < sites.iter().filter(same).count() {
-            let ids = sites.iter().filter(same).map(|site| site.llc.0.to_string());
+        let first = llc_domains.iter().position(|other| other.node == Some(node)) == Some(idx);
+        if first && 1 < llc_domains.iter().filter(same).count() {
+            let ids =
+                llc_domains.iter().filter(same).map(|llc_domain| llc_domain.llc.0.to_string());
             let ids = ids.collect::<Vec<_>>().join(", ");
             notes.push(format!(
                 "LLC domains {ids} share the memory of node {}: the traffic of one slows down the others",

@@ -18,14 +18,14 @@ fn domain(cache: f64) -> CacheDomain {
 fn shipped() -> Vec<(String, CpiModel)> {
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
     let parameters = Calibration::default().parameters(4.0);
-    let of = |its: program_table::TableProgram| {
-        let model = CpiModel::of(&its.miss_curve, MIB, &domain(MIB).channel, parameters);
-        (its.name, model.unwrap())
+    let of = |program: program_table::TableProgram| {
+        let model = CpiModel::of(&program.miss_curve, MIB, &domain(MIB).channel, parameters);
+        (program.name, model.unwrap())
     };
     from_csv(solo, "solo.csv").unwrap().programs.into_iter().map(of).collect()
 }
 
-fn site(id: u32, node: u32, n_cpus: usize) -> LlcDomain {
+fn llc_domain(id: u32, node: u32, n_cpus: usize) -> LlcDomain {
     LlcDomain {
         llc: LlcId(id),
         node: Some(NodeId(node)),
@@ -41,26 +41,27 @@ fn site(id: u32, node: u32, n_cpus: usize) -> LlcDomain {
 }
 
 /// Programs with the same model on all domains.
-fn guests(programs: &[&CpiModel], domains: &[CacheDomain]) -> Vec<PlaceableProgram> {
-    let on = |its: &&CpiModel| {
-        let its = Arc::new((*its).clone());
-        domains.iter().map(|_| Arc::clone(&its)).collect()
+fn placeable_programs(programs: &[&CpiModel], domains: &[CacheDomain]) -> Vec<PlaceableProgram> {
+    let on = |model: &&CpiModel| {
+        let model = Arc::new((*model).clone());
+        domains.iter().map(|_| Arc::clone(&model)).collect()
     };
-    programs.iter().map(|its| PlaceableProgram::new(on(its), domains).unwrap()).collect()
+    programs.iter().map(|model| PlaceableProgram::new(on(model), domains).unwrap()).collect()
 }
 
 /// The names on each domain of the best placement, and the search method.
-fn split(names: &[&str], sites: &[LlcDomain]) -> String {
+fn split(names: &[&str], llc_domains: &[LlcDomain]) -> String {
     let all = shipped();
     let chosen: Vec<&CpiModel> =
         names.iter().map(|name| &all.iter().find(|(known, _)| known == name).unwrap().1).collect();
-    let domains: Vec<CacheDomain> = sites.iter().map(|_| domain(MIB)).collect();
-    let split = best_placement(&guests(&chosen, &domains), sites, &domains).unwrap();
+    let domains: Vec<CacheDomain> = llc_domains.iter().map(|_| domain(MIB)).collect();
+    let split =
+        best_placement(&placeable_programs(&chosen, &domains), llc_domains, &domains).unwrap();
     let members = |idx: usize| {
         let there = names.iter().zip(&split.domains).filter(|(_, at)| **at == idx);
         there.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
     };
-    let groups: Vec<String> = (0..sites.len()).map(members).collect();
+    let groups: Vec<String> = (0..llc_domains.len()).map(members).collect();
     format!("{} ({:?})", groups.join(" | "), split.method)
 }
 
@@ -68,28 +69,29 @@ fn split(names: &[&str], sites: &[LlcDomain]) -> String {
 fn of_four_programs_the_pairs_with_the_smallest_mean_are_found() {
     // Measured slowdowns of the three pairings of these four programs, from pairs.csv:
     // stream+bzip2 1.508, 1.055, xz+hmmsim 1.142, 1.210; much more if xz or hmmsim runs beside stream.
-    let sites = [site(0, 0, 2), site(1, 1, 2)];
+    let llc_domains = [llc_domain(0, 0, 2), llc_domain(1, 1, 2)];
     assert_eq!(
-        split(&["xz", "hmmsim", "bzip2", "stream"], &sites),
+        split(&["xz", "hmmsim", "bzip2", "stream"], &llc_domains),
         "xz hmmsim | bzip2 stream (Exhaustive)"
     );
     assert_eq!(
-        split(&["stream", "perl", "bwaindex", "xz"], &sites),
+        split(&["stream", "perl", "bwaindex", "xz"], &llc_domains),
         "stream perl | bwaindex xz (Exhaustive)"
     );
 }
 
 #[test]
 fn a_domain_never_gets_more_programs_than_it_has_cpus() {
-    let sites = [site(0, 0, 1), site(1, 1, 3)];
+    let llc_domains = [llc_domain(0, 0, 1), llc_domain(1, 1, 3)];
     assert_eq!(
-        split(&["xz", "hmmsim", "bzip2", "stream"], &sites),
+        split(&["xz", "hmmsim", "bzip2", "stream"], &llc_domains),
         "stream | xz hmmsim bzip2 (Exhaustive)"
     );
     let four: Vec<_> = shipped();
-    let four: Vec<&CpiModel> = four.iter().map(|(_, its)| its).collect();
+    let four: Vec<&CpiModel> = four.iter().map(|(_, model)| model).collect();
     let domains = [domain(MIB); 2];
-    let error = best_placement(&guests(&four, &domains), &sites, &domains).unwrap_err();
+    let error =
+        best_placement(&placeable_programs(&four, &domains), &llc_domains, &domains).unwrap_err();
     assert_eq!(error.to_string(), "6 programs are more than the 4 CPUs of 2 LLC domains");
 }
 
@@ -97,15 +99,15 @@ fn a_domain_never_gets_more_programs_than_it_has_cpus() {
 fn a_heuristic_search_is_at_least_as_good_as_a_round_robin_placement() {
     let all = shipped();
     let many: Vec<&CpiModel> = (0..20).map(|idx| &all[idx % all.len()].1).collect();
-    let sites: Vec<LlcDomain> = (0..4).map(|idx| site(idx, idx, 5)).collect();
+    let llc_domains: Vec<LlcDomain> = (0..4).map(|idx| llc_domain(idx, idx, 5)).collect();
     let domains = [domain(MIB); 4];
-    let many = guests(&many, &domains);
-    let found = best_placement(&many, &sites, &domains).unwrap();
+    let many = placeable_programs(&many, &domains);
+    let found = best_placement(&many, &llc_domains, &domains).unwrap();
     assert_eq!(found.method, SearchMethod::Heuristic);
     // The placement of the policy `spread`.
-    let mut board = placement::testing(&many, &sites, &domains);
+    let mut slowdowns = placement::testing(&many, &llc_domains, &domains);
     let in_turn: Vec<usize> = (0..20).map(|idx| idx % 4).collect();
-    let spread = board(&in_turn).iter().sum::<f64>() / 20.0;
+    let spread = slowdowns(&in_turn).iter().sum::<f64>() / 20.0;
     assert!(found.mean < spread, "{} {spread}", found.mean);
 }
 
@@ -114,9 +116,10 @@ fn many_equal_empty_domains_are_not_tried_one_by_one() {
     // Without this rule, 1024 domains took minutes.
     let all = shipped();
     let many: Vec<&CpiModel> = (0..16).map(|idx| &all[idx % all.len()].1).collect();
-    let sites: Vec<LlcDomain> = (0..1024).map(|idx| site(idx, idx, 8)).collect();
+    let llc_domains: Vec<LlcDomain> = (0..1024).map(|idx| llc_domain(idx, idx, 8)).collect();
     let domains = [domain(MIB); 1024];
-    let found = best_placement(&guests(&many, &domains), &sites, &domains).unwrap();
+    let found =
+        best_placement(&placeable_programs(&many, &domains), &llc_domains, &domains).unwrap();
     assert_eq!(found.slowdowns, [1.0; 16]);
 }
 
@@ -124,9 +127,12 @@ fn many_equal_empty_domains_are_not_tried_one_by_one() {
 fn domains_of_one_node_slow_each_other_down() {
     let all = shipped();
     let of = |name: &str| &all.iter().find(|(known, _)| known == name).unwrap().1;
-    let two = guests(&[of("bwaindex"), of("stream")], &[domain(MIB); 2]);
-    let apart = best_placement(&two, &[site(0, 0, 2), site(1, 1, 2)], &[domain(MIB); 2]).unwrap();
-    let near = best_placement(&two, &[site(0, 0, 2), site(1, 0, 2)], &[domain(MIB); 2]).unwrap();
+    let two = placeable_programs(&[of("bwaindex"), of("stream")], &[domain(MIB); 2]);
+    let apart =
+        best_placement(&two, &[llc_domain(0, 0, 2), llc_domain(1, 1, 2)], &[domain(MIB); 2])
+            .unwrap();
+    let near = best_placement(&two, &[llc_domain(0, 0, 2), llc_domain(1, 0, 2)], &[domain(MIB); 2])
+        .unwrap();
     assert!((apart.mean - 1.0).abs() < 1e-9, "{apart:?}");
     assert!(1.5 < near.mean, "{near:?}");
 }
@@ -139,9 +145,9 @@ fn place_on(machine: &str, names: &[&str]) -> (ProgramPlacement, Vec<String>) {
     let machine = topology::file::parse_toml(machine, "machine.toml").unwrap();
     let there = llc_domains(&machine, programs.ghz).unwrap();
     let setup = PredictionSetup::new(there, 2, &programs, Calibration::default());
-    let guest = |name: &&str| setup.placeable(&programs, name).unwrap().unwrap();
-    let guests: Vec<PlaceableProgram> = names.iter().map(guest).collect();
-    (best_placement(&guests, &setup.sites, &setup.domains).unwrap(), setup.notes)
+    let placeable_program = |name: &&str| setup.placeable(&programs, name).unwrap().unwrap();
+    let placeable_programs: Vec<PlaceableProgram> = names.iter().map(placeable_program).collect();
+    (best_placement(&placeable_programs, &setup.llc_domains, &setup.domains).unwrap(), setup.notes)
 }
 
 /// Two domains with separate memories: cache sizes in MiB, and further keys of their cores.
@@ -234,10 +240,10 @@ fn beside_a_hog_a_larger_cache_slows_no_program_down() {
         let both = [of(idx), of(5)];
         predict_together(&[&both[0], &both[1]], &domain(kib * 1024.0))[0].ns_per_1000
     };
-    for (idx, its) in predicted.programs.iter().enumerate().take(5) {
+    for (idx, program) in predicted.programs.iter().enumerate().take(5) {
         for kib in [128.0, 256.0, 512.0, 1024.0] {
             let grown = takes(2.0 * kib, idx) / takes(kib, idx);
-            assert!(grown < 1.02, "{}: {grown} with twice {kib} KiB", its.name);
+            assert!(grown < 1.02, "{}: {grown} with twice {kib} KiB", program.name);
         }
     }
 }
@@ -274,10 +280,10 @@ fn behaviour() -> impl Strategy<Value = CpiModel> {
 
 /// A program that waits for all its traffic, with known core cycles and overlap.
 fn waiting() -> impl Strategy<Value = CpiModel> {
-    (behaviour(), 0.2..2.0f64, 1.0..6.0f64).prop_map(|(its, core, overlap)| {
+    (behaviour(), 0.2..2.0f64, 1.0..6.0f64).prop_map(|(model, core, overlap)| {
         let waits = |row: &MissPoint| MissPoint::of_demand(row.bytes, row.misses);
-        let rows = its.miss_curve().points().iter().map(waits).collect();
-        let character = MissCurve::new(rows, waits(its.miss_curve().uncached())).unwrap();
+        let rows = model.miss_curve().points().iter().map(waits).collect();
+        let character = MissCurve::new(rows, waits(model.miss_curve().uncached())).unwrap();
         CpiModel::known(&character, core, overlap, Calibration::default().parameters(4.0))
     })
 }
@@ -289,11 +295,11 @@ proptest! {
     ) {
         let programs: Vec<&CpiModel> = programs.iter().collect();
         let predicted = predict_together(&programs, &domain(MIB));
-        let held: f64 = predicted.iter().map(|its| its.cache).sum();
-        prop_assert!((held / MIB - 1.0).abs() < 1e-6, "{predicted:?}");
+        let occupied: f64 = predicted.iter().map(|one| one.cache).sum();
+        prop_assert!((occupied / MIB - 1.0).abs() < 1e-6, "{predicted:?}");
         // Write-backs fall with the cache, too; rounding alone may make a smaller occupancy cheaper.
-        prop_assert!(predicted.iter().all(|its| 1.0 - 1e-6 <= its.slowdown), "{predicted:?}");
-        let moved: f64 = predicted.iter().map(|its| its.bytes_per_ns).sum();
+        prop_assert!(predicted.iter().all(|one| 1.0 - 1e-6 <= one.slowdown), "{predicted:?}");
+        let moved: f64 = predicted.iter().map(|one| one.bytes_per_ns).sum();
         prop_assert!(moved <= domain(MIB).channel.capacity * (1.0 + 1e-6), "{moved}");
     }
 
@@ -310,8 +316,8 @@ proptest! {
     }
 
     #[test]
-    fn copies_of_one_program_have_equal_predictions(its in behaviour(), n in 2usize..5) {
-        let predicted = predict_together(&vec![&its; n], &domain(MIB));
+    fn copies_of_one_program_have_equal_predictions(model in behaviour(), n in 2usize..5) {
+        let predicted = predict_together(&vec![&model; n], &domain(MIB));
         for one in &predicted {
             prop_assert!((one.slowdown / predicted[0].slowdown - 1.0).abs() < 1e-9, "{predicted:?}");
             prop_assert!((one.cache * n as f64 / MIB - 1.0).abs() < 1e-6, "{predicted:?}");
@@ -326,7 +332,7 @@ proptest! {
         let few: Vec<&CpiModel> = programs.iter().collect();
         let many: Vec<&CpiModel> = programs.iter().chain([&more]).collect();
         let (few, many) = (predict_together(&few, &domain(MIB)), predict_together(&many, &domain(MIB)));
-        let sum = |predicted: &[Prediction]| predicted.iter().map(|its| its.slowdown).sum::<f64>();
+        let sum = |predicted: &[Prediction]| predicted.iter().map(|one| one.slowdown).sum::<f64>();
         prop_assert!(sum(&few) <= sum(&many[..few.len()]) * (1.0 + 1e-3), "{few:?} {many:?}");
     }
 
@@ -336,7 +342,7 @@ proptest! {
         mib in 0.25..4.0f64,
         more in 1.0..4.0f64,
     ) {
-        let fill = |(its, _): &(CpiModel, f64)| FillTable::new(its.miss_curve(), mib * more * MIB);
+        let fill = |(model, _): &(CpiModel, f64)| FillTable::new(model.miss_curve(), mib * more * MIB);
         let tables: Vec<FillTable> = programs.iter().map(fill).collect();
         let speeds = programs.iter().map(|(_, ns)| *ns);
         let both: Vec<(&FillTable, f64)> = tables.iter().zip(speeds).collect();
@@ -404,9 +410,9 @@ fn a_program_that_accelerates_in_a_larger_cache_can_take_more_than_the_added_cac
     }
     assert!(before[0].ns_per_1000 * 1.005 < after[0].ns_per_1000, "{before:?} {after:?}");
     // Without the acceleration, no program loses.
-    let tables = programs.iter().map(|its| FillTable::new(its.miss_curve(), large));
+    let tables = programs.iter().map(|model| FillTable::new(model.miss_curve(), large));
     let tables: Vec<FillTable> = tables.collect();
-    let speeds = before.iter().map(|its| its.ns_per_1000);
+    let speeds = before.iter().map(|one| one.ns_per_1000);
     let constant = occupancies(&tables.iter().zip(speeds).collect::<Vec<_>>(), large);
     for (before, constant) in before.iter().zip(constant) {
         assert!(before.cache <= constant, "{before:?} {constant}");

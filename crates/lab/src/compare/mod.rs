@@ -14,6 +14,7 @@
 
 mod column;
 mod metrics;
+mod momentary_placement;
 mod oracle_search;
 mod plan;
 mod runner;

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A *domain* is a last-level cache, or a node if all CPUs share one cache. A placement assigns each job to a domain for
-//! its whole life. Placements that differ only in the order of interchangeable domains are simulated once. The hill climb
-//! moves one job, or swaps two, beginning with the job that ends last, as long as the run gets shorter.
+//! its whole run time. Placements that differ only in the order of interchangeable domains are simulated once. The hill climb
+//! moves one job, or swaps two, beginning with the job that ends last, while the makespan decreases.
 //!
 //! Runs are ordered by makespan, then by the sum of the times of all jobs.
 
@@ -22,10 +22,10 @@ use std::io;
 use base::{CpuSet, Nanos, StopFlag};
 use engine::{Sink, TurnRecord};
 use host_sim::hardware::{Cpu, Hardware};
-use host_sim::oracle::Oracle;
 use program::Job;
 use sched::{Action, Policy, Reason, Target};
 
+use super::momentary_placement::MomentaryPlacement;
 use super::{Column, Completion, OracleSearch, RunMetrics, SimBench, SimRunError};
 use crate::oracle::{FixedPlacement, ORACLE_CHOSE, OracleError, RenamedPolicy, n_runs_max};
 
@@ -139,7 +139,7 @@ impl Candidate {
             Candidate::EveryMoment => {
                 let scripts = bench.workloads()[workload].scripts();
                 let contention = bench.setting().options.contention;
-                Box::new(Oracle::new(bench.hardware().clone(), scripts, contention))
+                Box::new(MomentaryPlacement::new(bench.hardware().clone(), scripts, contention))
             }
             Candidate::Fixed(placement) => {
                 let cpus = placement.iter().map(|domain| domain.map(|idx| domains[idx].clone()));
@@ -387,7 +387,7 @@ fn score(metrics: &RunMetrics) -> Score {
 
 /// Every placement; `None` if there are more than `most`. Of interchangeable domains the first job uses the first, and
 /// each other job at most the one after the last used.
-fn all_placements(
+pub(super) fn all_placements(
     choices: &[Vec<usize>],
     interchangeable: bool,
     most: usize,

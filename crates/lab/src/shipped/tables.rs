@@ -21,7 +21,7 @@ const VALID: &str = "a shipped table is valid";
 
 /// Published values of a program alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Counted {
+pub(super) struct MeasuredProgram {
     /// Instructions per cycle.
     pub ipc: Option<f64>,
     /// Misses of a last-level cache of 20 MiB per 1000 instructions.
@@ -56,8 +56,8 @@ pub struct Range {
 }
 
 /// Published values by program, without the folder of the suite (`network/dijkstra`).
-pub(super) fn counted() -> &'static BTreeMap<String, Counted> {
-    static TABLE: LazyLock<BTreeMap<String, Counted>> =
+pub(super) fn counted() -> &'static BTreeMap<String, MeasuredProgram> {
+    static TABLE: LazyLock<BTreeMap<String, MeasuredProgram>> =
         LazyLock::new(|| read_counted(include_str!("../../../../workloads/data/benchmarks.csv")));
     &TABLE
 }
@@ -94,26 +94,23 @@ pub(super) fn traced(program: &str) -> Option<Profile> {
     Some(profile.unwrap_or_else(|error| panic!("a shipped trace: {error}")))
 }
 
-fn read_counted(text: &str) -> BTreeMap<String, Counted> {
+fn read_counted(text: &str) -> BTreeMap<String, MeasuredProgram> {
     let table = CsvTable::read(text, "benchmarks.csv").expect(VALID);
-    let name_column = table.column("benchmark").expect(VALID);
-    let mut inputs: BTreeMap<&str, Vec<&CsvRow>> = BTreeMap::new();
+    let mut inputs: BTreeMap<&str, Vec<CsvRow<'_>>> = BTreeMap::new();
     for row in table.rows() {
-        let path = table.text(row, name_column);
+        let path = row.text("benchmark").expect(VALID);
         inputs.entry(path.rsplit('/').next().unwrap_or(path)).or_default().push(row);
     }
-    let of = |(name, rows): (&str, Vec<&CsvRow>)| (name.to_owned(), mean_of_inputs(&table, &rows));
-    inputs.into_iter().map(of).collect()
+    inputs.into_iter().map(|(name, rows)| (name.to_owned(), mean_of_inputs(&rows))).collect()
 }
 
-fn mean_of_inputs(table: &CsvTable<'_>, rows: &[&CsvRow]) -> Counted {
+fn mean_of_inputs(rows: &[CsvRow<'_>]) -> MeasuredProgram {
     let mean = |column: &str| {
-        let column = table.column(column).expect(VALID);
-        let values = rows.iter().filter_map(|row| table.number(row, column).expect(VALID));
+        let values = rows.iter().filter_map(|row| row.number(column).expect(VALID));
         let values: Vec<f64> = values.collect();
         (!values.is_empty()).then(|| crate::stats::mean(&values))
     };
-    Counted {
+    MeasuredProgram {
         ipc: mean("ipc_alone"),
         mpki: mean("llc_mpki"),
         apki: mean("llc_apki"),
@@ -126,10 +123,9 @@ fn mean_of_inputs(table: &CsvTable<'_>, rows: &[&CsvRow]) -> Counted {
 
 fn read_ranges(text: &str) -> Vec<Range> {
     let table = CsvTable::read(text, "profiles.csv").expect(VALID);
-    let column = |name| table.column(name).expect(VALID);
-    let range = |row: &CsvRow| {
-        let text = |name| table.text(row, column(name)).to_owned();
-        let number = |name| table.require_number(row, column(name)).expect(VALID);
+    let range = |row: CsvRow<'_>| {
+        let text = |column| row.text(column).expect(VALID).to_owned();
+        let number = |column| row.require_number(column).expect(VALID);
         Range {
             program: text("program"),
             quantity: text("quantity"),
@@ -139,7 +135,7 @@ fn read_ranges(text: &str) -> Vec<Range> {
             reason: text("reason"),
         }
     };
-    table.rows().iter().map(range).collect()
+    table.rows().map(range).collect()
 }
 
 #[cfg(test)]
@@ -151,7 +147,7 @@ mod tests {
         let soplex = counted()["450.soplex"];
         assert_eq!(soplex.mpki.map(|mpki| format!("{mpki:.3}")).as_deref(), Some("12.498"));
         assert_eq!((soplex.runtime_s, soplex.c_over_s), (Some(133.0), Some(1.0)));
-        assert_eq!(counted()["lu.B"], Counted::default());
+        assert_eq!(counted()["lu.B"], MeasuredProgram::default());
         assert!(counted().contains_key("dijkstra"), "without the folder of its suite");
     }
 }

@@ -17,7 +17,7 @@ use anyhow::{Context, bail};
 
 use crate::evenkeel;
 
-/// Options of `bench chance`.
+/// Options of `bench variation`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Set the number of runs per program

@@ -14,9 +14,9 @@
 //! The model is separate from the physics of this crate, which needs more values than the table has. The
 //! constants are those of the machine that was measured, as far as they are known.
 
-mod table;
+use std::collections::BTreeMap;
 
-pub use table::{Benchmark, parse_benchmarks};
+use crate::csv_table::{CsvError, CsvRow, CsvTable};
 
 /// Last-level cache of the machine in MiB. Guessed; publications give 20 to 25.
 pub const CACHE_MIB: f64 = 20.0;
@@ -173,21 +173,86 @@ impl CopyFit {
 
 /// Fits every program with a slowdown at 8 copies and validates it at 2 and 4.
 pub fn validate(programs: &[Benchmark]) -> Vec<CopyFit> {
-    let judged = |its: &Benchmark| {
-        let copied = CopyModel::new(its.alone);
-        let s = copied.fit(8, its.slowdown(8)?);
-        let row = |n: u32| Some((n, its.slowdown(n)?, copied.slowdown(n, s)));
+    let fit = |benchmark: &Benchmark| {
+        let model = CopyModel::new(benchmark.alone);
+        let s = model.fit(8, benchmark.slowdown(8)?);
+        let row = |n: u32| Some((n, benchmark.slowdown(n)?, model.slowdown(n, s)));
         let rows = [2, 4].into_iter().filter_map(row).collect();
-        Some(CopyFit { program: its.program.clone(), s, rows })
+        Some(CopyFit { program: benchmark.program.clone(), s, rows })
     };
-    programs.iter().filter_map(judged).collect()
+    programs.iter().filter_map(fit).collect()
+}
+
+/// A program of the table of published values, `workloads/data/benchmarks.csv`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Benchmark {
+    /// Its name.
+    pub program: String,
+    /// The mean over its inputs.
+    pub alone: SoloCounters,
+    slowdowns: BTreeMap<u32, f64>,
+}
+
+impl Benchmark {
+    /// Run time relative to alone with `n_copies` copies, if measured.
+    pub fn slowdown(&self, n_copies: u32) -> Option<f64> {
+        self.slowdowns.get(&n_copies).copied()
+    }
+}
+
+/// The programs with all values of [`SoloCounters`], in the order of the table, which has one row per program and input.
+///
+/// # Errors
+/// A column is missing, or a cell is not a number.
+pub fn parse_benchmarks(text: &str, file: &str) -> Result<Vec<Benchmark>, CsvError> {
+    let table = CsvTable::read(text, file)?;
+    let mut groups: Vec<(&str, Vec<CsvRow<'_>>)> = Vec::new();
+    for row in table.rows() {
+        let name = row.text("benchmark")?;
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((name, vec![row])),
+        }
+    }
+    let mut programs = Vec::new();
+    for (program, rows) in groups {
+        let Some(alone) = solo_counters(&rows)? else { continue };
+        let mut slowdowns = BTreeMap::new();
+        for n_copies in [2, 4, 8] {
+            let mean = mean_of_inputs(&rows, &format!("slowdown_{n_copies}_copies"))?;
+            slowdowns.extend(mean.map(|mean| (n_copies, mean)));
+        }
+        programs.push(Benchmark { program: program.to_owned(), alone, slowdowns });
+    }
+    Ok(programs)
+}
+
+fn solo_counters(rows: &[CsvRow<'_>]) -> Result<Option<SoloCounters>, CsvError> {
+    let columns = ["ipc_alone", "llc_mpki", "llc_apki", "mem_bw_mb_s", "l2_stall_frac"];
+    let means = columns.map(|column| mean_of_inputs(rows, column));
+    let means = means.into_iter().collect::<Result<Vec<Option<f64>>, _>>()?;
+    let means: Option<Vec<f64>> = means.into_iter().collect();
+    Ok(means.map(|means| SoloCounters {
+        ipc: means[0],
+        mpki: means[1],
+        apki: means[2],
+        bandwidth: means[3] * 1e6,
+        stall_share: means[4],
+    }))
+}
+
+/// The mean over the inputs that have a value.
+fn mean_of_inputs(rows: &[CsvRow<'_>], column: &str) -> Result<Option<f64>, CsvError> {
+    let values = rows.iter().filter_map(|row| row.number(column).transpose());
+    let values = values.collect::<Result<Vec<f64>, _>>()?;
+    Ok((!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TABLE: &str = include_str!("../../../../workloads/data/benchmarks.csv");
+    const TABLE: &str = include_str!("../../../workloads/data/benchmarks.csv");
 
     fn all() -> Vec<Benchmark> {
         parse_benchmarks(TABLE, "benchmarks.csv").expect("the table is valid")
@@ -195,35 +260,35 @@ mod tests {
 
     #[test]
     fn a_fit_to_eight_copies_predicts_two_and_four_for_nineteen_of_twenty_four() {
-        let judged = validate(&all());
-        let n_right = judged.iter().filter(|its| its.max_error() <= 0.10).count();
-        assert_eq!((n_right, judged.len()), (19, 24), "{judged:#?}");
+        let fits = validate(&all());
+        let n_right = fits.iter().filter(|fit| fit.max_error() <= 0.10).count();
+        assert_eq!((n_right, fits.len()), (19, 24), "{fits:#?}");
     }
 
     #[test]
     fn the_programs_with_large_errors_are_those_of_the_published_check() {
         let off: Vec<_> =
-            validate(&all()).into_iter().filter(|its| 0.10 < its.max_error()).collect();
-        let off: Vec<&str> = off.iter().map(|its| its.program.as_str()).collect();
+            validate(&all()).into_iter().filter(|fit| 0.10 < fit.max_error()).collect();
+        let off: Vec<&str> = off.iter().map(|fit| fit.program.as_str()).collect();
         let known = ["433.milc", "459.GemsFDTD", "462.libquantum", "471.omnetpp", "483.xalancbmk"];
         assert_eq!(off, known);
     }
 
     #[test]
     fn one_copy_has_no_slowdown() {
-        for its in all() {
-            let slowdown = CopyModel::new(its.alone).slowdown(1, 5.0);
+        for benchmark in all() {
+            let slowdown = CopyModel::new(benchmark.alone).slowdown(1, 5.0);
             // The lower bound of core cycles can exceed the measured cycles slightly.
-            assert!((slowdown - 1.0).abs() < 0.02, "{}: {slowdown}", its.program);
+            assert!((slowdown - 1.0).abs() < 0.02, "{}: {slowdown}", benchmark.program);
         }
     }
 
     #[test]
     fn more_copies_are_never_faster() {
-        for its in all() {
-            let copied = CopyModel::new(its.alone);
+        for benchmark in all() {
+            let model = CopyModel::new(benchmark.alone);
             for s in [0.5, 2.0, 10.0, 40.0] {
-                let each = [1, 2, 4, 8].map(|n| copied.slowdown(n, s));
+                let each = [1, 2, 4, 8].map(|n| model.slowdown(n, s));
                 assert!(each.windows(2).all(|two| two[0] <= two[1] + 1e-9), "{each:?}");
             }
         }

@@ -19,8 +19,6 @@ use host_sim::script::{Script, ScriptPhase};
 use host_sim::variation::Variation;
 use sched::{Action, Cause, JobView, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
 
-use super::oracle_search::all_placements;
-
 /// Up to this number, all assignments are evaluated; above it, a heuristic search is used.
 const ASSIGNMENTS_MAX: usize = 4096;
 /// A change must reduce the sum of slowdowns by this share. Below it, the inexactness of the solver would move
@@ -30,6 +28,9 @@ const GAIN_MIN: f64 = 0.005;
 const SWEEPS_MAX: usize = 8;
 /// Instructions that no run completes.
 const ENDLESS: f64 = 1e18;
+
+/// The domain of each job; `None`: its affinity leaves no choice.
+pub(super) type Placement = Vec<Option<usize>>;
 
 /// The policy for the jobs of one workload.
 #[derive(Debug)]
@@ -211,6 +212,37 @@ impl MomentaryPlacement {
         }
         caches
     }
+}
+
+/// Every placement; `None` if there are more than `max`. Of interchangeable domains the first job uses the first, and
+/// each other job at most the one after the last used.
+pub(super) fn all_placements(
+    choices: &[Vec<usize>],
+    interchangeable: bool,
+    max: usize,
+) -> Option<Vec<Placement>> {
+    let n_domains = choices.iter().flatten().max().map_or(0, |last| last + 1);
+    let interchangeable =
+        interchangeable && choices.iter().all(|domains| domains.len() == n_domains);
+    let mut all: Vec<Placement> = vec![Vec::new()];
+    for domains in choices {
+        let mut next = Vec::new();
+        for placement in &all {
+            let used = placement.iter().flatten().max().map_or(0, |last| last + 1);
+            match domains.len() {
+                0 | 1 => next.push([placement.as_slice(), &[None]].concat()),
+                _ => next.extend(
+                    (domains.iter().filter(|domain| !interchangeable || **domain <= used))
+                        .map(|domain| [placement.as_slice(), &[Some(*domain)]].concat()),
+                ),
+            }
+        }
+        if max < next.len() {
+            return None;
+        }
+        all = next;
+    }
+    Some(all)
 }
 
 reasons! {

@@ -25,15 +25,12 @@ use host_sim::hardware::{Cpu, Hardware};
 use program::Job;
 use sched::{Action, Policy, Reason, Target};
 
-use super::momentary_placement::MomentaryPlacement;
+use super::momentary_placement::{MomentaryPlacement, Placement, all_placements};
 use super::{Column, Completion, OracleSearch, RunMetrics, SimBench, SimRunError};
 use crate::oracle::{FixedPlacement, ORACLE_CHOSE, OracleError, RenamedPolicy, n_runs_max};
 
 /// Domains that are tried for a job in one step of the hill climb.
 const N_DOMAINS_TRIED: usize = 3;
-
-/// The domain of each job; `None`: its affinity leaves no choice.
-type Placement = Vec<Option<usize>>;
 
 /// A column, and the indexes of workload and seed.
 type Run<'a> = (&'a Column, usize, u64);
@@ -383,37 +380,6 @@ fn n_kinds_of_paths(hardware: &Hardware, nodes: &BTreeSet<usize>) -> usize {
 fn score(metrics: &RunMetrics) -> Score {
     let times = metrics.jobs.iter().filter_map(|job| Some(job.end?.saturating_sub(job.start?).0));
     (metrics.status != Completion::Finished, metrics.makespan, Nanos(times.sum()))
-}
-
-/// Every placement; `None` if there are more than `most`. Of interchangeable domains the first job uses the first, and
-/// each other job at most the one after the last used.
-pub(super) fn all_placements(
-    choices: &[Vec<usize>],
-    interchangeable: bool,
-    most: usize,
-) -> Option<Vec<Placement>> {
-    let n_domains = choices.iter().flatten().max().map_or(0, |last| last + 1);
-    let interchangeable =
-        interchangeable && choices.iter().all(|domains| domains.len() == n_domains);
-    let mut all: Vec<Placement> = vec![Vec::new()];
-    for domains in choices {
-        let mut next = Vec::new();
-        for placement in &all {
-            let used = placement.iter().flatten().max().map_or(0, |last| last + 1);
-            match domains.len() {
-                0 | 1 => next.push([placement.as_slice(), &[None]].concat()),
-                _ => next.extend(
-                    (domains.iter().filter(|domain| !interchangeable || **domain <= used))
-                        .map(|domain| [placement.as_slice(), &[Some(*domain)]].concat()),
-                ),
-            }
-        }
-        if most < next.len() {
-            return None;
-        }
-        all = next;
-    }
-    Some(all)
 }
 
 /// The first placement of each job of a run.

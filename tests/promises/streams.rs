@@ -181,13 +181,13 @@ fn a_stream_replays_to_the_same_bytes_every_time() {
 
 /// Replays a stream to its end or first error. Returns the number of turns.
 fn replay_file(path: &Path) -> Result<usize, stream::StreamError> {
-    let mut recorded = stream::read(path)?;
+    let recorded = stream::read(path)?;
     let machine = recorded.machine.clone();
     let jobs = recorded.header.jobs.iter().map(|job| job.pid).zip((0..).map(JobId)).collect();
-    let mut collectors = StreamCollectors::open(&mut recorded, &machine, jobs);
+    let mut collectors = StreamCollectors::open(recorded, &machine, jobs);
     let mut n_turns = 0;
-    while recorded.next_turn()?.is_some() {
-        collectors.sample(&mut recorded, n_turns == 0);
+    while collectors.source().next_turn()?.is_some() {
+        collectors.sample();
         n_turns += 1;
     }
     Ok(n_turns)

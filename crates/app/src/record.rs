@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use base::{JobId, Nanos};
 use linux::collectors::StreamCollectors;
-use linux::source::{Live, Source};
+use linux::source::Live;
 use linux::stream::{Header, JobLine, Tee, VERSION};
 use topology::Machine;
 
@@ -106,10 +106,10 @@ fn record(
         interval_ns: args.interval.0,
         jobs: processes.iter().map(|(pid, job)| job_line(*pid, *job)).collect(),
     };
-    let mut live = Live::new("/".as_ref());
-    let mut tee = Tee::new(&header, &mut live, to)?;
+    let mut live = Live::default();
+    let tee = Tee::new(&header, &mut live, to)?;
     let start = Instant::now();
-    let mut collectors = StreamCollectors::open(&mut tee, machine, processes);
+    let mut collectors = StreamCollectors::open(tee, machine, processes);
     let length = match (args.length, &child) {
         (Some(length), _) => Some(Duration::from_nanos(length.0)),
         (None, Some(_)) => None,
@@ -118,8 +118,8 @@ fn record(
     let mut n_turns = 0;
     loop {
         let at = start.elapsed();
-        tee.turn(n_turns, u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))?;
-        let has_processes = collectors.sample(&mut tee, n_turns == 0).is_some();
+        collectors.source().turn(n_turns, u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))?;
+        let has_processes = collectors.sample().is_some();
         n_turns += 1;
         let next = start + Duration::from_nanos(args.interval.0).saturating_mul(n_turns as u32);
         let next = length.map_or(next, |length| next.min(start + length));
@@ -128,8 +128,7 @@ fn record(
             break;
         }
     }
-    collectors.close(&mut tee as &mut dyn Source);
-    tee.finish()?;
+    collectors.source().finish()?;
     Ok(n_turns)
 }
 

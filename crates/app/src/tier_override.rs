@@ -33,7 +33,6 @@ pub(crate) fn check_readable(
     let (mut collectors, notes) = SystemCollectors::open(&mut source, machine);
     let mut sample = Sample::default();
     collectors.sample_traffic(&mut source, &mut sample);
-    collectors.close(&mut source);
     if !domains.is_empty()
         && domains.iter().all(|(_, d)| is_counted(&sample, domains.level(), d.number))
     {

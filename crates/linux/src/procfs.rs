@@ -191,7 +191,7 @@ pub(crate) fn not_found_if_exited(error: io::Error) -> io::Error {
     }
 }
 
-fn malformed() -> io::Error {
+pub(crate) fn malformed() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "unexpected content")
 }
 

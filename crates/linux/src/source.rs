@@ -10,29 +10,20 @@
 //! ```
 //!
 //! Paths are relative to the root, without a leading slash. Errors have the kernel's error number, also in
-//! recordings.
+//! recordings. The caller owns opened groups and closes them by dropping them.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use crate::perf::{Group, GroupSpec};
+use crate::perf::{Group, GroupBuffer, GroupSpec};
 use crate::{fault, procfs};
 
 /// Upper bound of the size of a file.
 const FILE_BYTES_MAX: usize = 8 << 20;
 /// Files that stay open.
 const KEPT_MAX: usize = 64;
-
-/// An open group of counters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
-    /// Number by which the group is read.
-    pub nr: u32,
-    /// Ids of the counters in a read, in the order of the specification.
-    pub ids: Vec<u64>,
-}
 
 /// A source of raw values.
 pub trait Source {
@@ -41,11 +32,9 @@ pub trait Source {
     /// Content of a file.
     fn file(&mut self, path: &str) -> io::Result<Vec<u8>>;
     /// Opens a group of counters.
-    fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened>;
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<Group>;
     /// The bytes of one read() of a group.
-    fn group(&mut self, nr: u32) -> io::Result<Vec<u8>>;
-    /// Closes a group.
-    fn close(&mut self, nr: u32);
+    fn group<'a>(&mut self, group: &Group, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]>;
 }
 
 /// Content of a file without surrounding white space.
@@ -57,8 +46,8 @@ pub fn text(source: &mut dyn Source, path: &str) -> io::Result<String> {
 #[derive(Debug)]
 pub struct Live {
     root: PathBuf,
-    groups: BTreeMap<u32, Group>,
-    next: u32,
+    /// Number of opened groups.
+    n_groups: u32,
     kept: BTreeMap<String, OwnedFd>,
     buffer: Vec<u8>,
 }
@@ -68,8 +57,7 @@ impl Live {
     pub fn new(root: &Path) -> Self {
         Live {
             root: root.to_owned(),
-            groups: BTreeMap::new(),
-            next: 0,
+            n_groups: 0,
             kept: BTreeMap::new(),
             buffer: vec![0; 4096],
         }
@@ -102,6 +90,13 @@ impl Live {
     }
 }
 
+impl Default for Live {
+    /// This machine.
+    fn default() -> Self {
+        Live::new(Path::new("/"))
+    }
+}
+
 impl Source for Live {
     fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
         let path = self.root.join(folder);
@@ -130,24 +125,60 @@ impl Source for Live {
         fault::retry("read", || std::fs::read(&path))
     }
 
-    fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<Group> {
         if !self.is_this_machine() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let group = Group::open(spec)?;
-        let (nr, ids) = (self.next, group.ids().to_vec());
-        self.next += 1;
-        self.groups.insert(nr, group);
-        Ok(Opened { nr, ids })
+        let group = Group::open(spec, self.n_groups)?;
+        self.n_groups += 1;
+        Ok(group)
     }
 
-    fn group(&mut self, nr: u32) -> io::Result<Vec<u8>> {
-        let group = self.groups.get(&nr).ok_or(io::ErrorKind::NotFound)?;
-        let mut buffer = [0; Group::BYTES_MAX];
-        Ok(group.read(&mut buffer)?.to_vec())
+    fn group<'a>(&mut self, group: &Group, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
+        group.read(buffer)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// Files in memory, and groups that always open and cannot be read.
+    #[derive(Debug, Default)]
+    pub(crate) struct FakeSource {
+        pub(crate) files: BTreeMap<String, String>,
+        /// Number of events of each group that was opened.
+        pub(crate) n_events: Vec<usize>,
     }
 
-    fn close(&mut self, nr: u32) {
-        self.groups.remove(&nr);
+    impl FakeSource {
+        pub(crate) fn write(&mut self, path: impl Into<String>, text: impl Into<String>) {
+            self.files.insert(path.into(), text.into());
+        }
+    }
+
+    impl Source for FakeSource {
+        fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
+            let below = self.files.keys().filter_map(|path| path.strip_prefix(folder));
+            let names = below.filter_map(|rest| rest.strip_prefix('/')?.split('/').next());
+            let mut names: Vec<String> = names.map(str::to_owned).collect();
+            names.dedup();
+            if names.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(names) }
+        }
+
+        fn file(&mut self, path: &str) -> io::Result<Vec<u8>> {
+            let text = self.files.get(path).ok_or(io::ErrorKind::NotFound)?;
+            Ok(text.clone().into_bytes())
+        }
+
+        fn open(&mut self, spec: &GroupSpec) -> io::Result<Group> {
+            self.n_events.push(spec.events.len());
+            let ids = (0..spec.events.len() as u64).collect();
+            Ok(Group::recorded(self.n_events.len() as u32, ids))
+        }
+
+        fn group<'a>(&mut self, _: &Group, _: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
     }
 }

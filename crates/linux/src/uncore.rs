@@ -19,9 +19,9 @@ use std::io;
 
 use base::{CpuId, CpuSet, NodeId};
 use sched::CounterReading;
-use topology::Machine;
+use topology::{Machine, Node};
 
-use crate::perf::{Attr, CounterTarget, Flags, GroupSpec, read_group};
+use crate::perf::{Attr, CounterTarget, Flags, GROUP_BUFFER, Group, GroupSpec, read_group};
 use crate::pmu::{DEVICES, encode, format_of};
 use crate::source::{Source, text};
 
@@ -31,7 +31,7 @@ const LINE_BYTES: u64 = 64;
 /// The open controllers of a machine.
 #[derive(Debug, Default)]
 pub struct Uncore {
-    units: Vec<Unit>,
+    devices: Vec<ControllerDevice>,
     nodes: BTreeMap<NodeId, NodeTraffic>,
     /// The counted devices: `6 units, uncore_imc_0 to uncore_imc_5`.
     pub description: String,
@@ -39,9 +39,9 @@ pub struct Uncore {
 
 /// One controller of one package.
 #[derive(Debug)]
-struct Unit {
+struct ControllerDevice {
     node: NodeId,
-    nr: u32,
+    group: Group,
     /// Id and direction of each counter.
     counters: Vec<(u64, Direction)>,
 }
@@ -186,18 +186,13 @@ impl Uncore {
             let mut uncore = Uncore::default();
             let mut names = Vec::new();
             for device in devices.iter().filter(|name| kind.has(name)) {
-                match uncore.open_device(source, device, kind, machine) {
-                    Ok(true) => names.push(device.clone()),
-                    Ok(false) => {}
-                    Err(error) => {
-                        uncore.close(source);
-                        return Err(error);
-                    }
+                if uncore.open_device(source, device, kind, machine)? {
+                    names.push(device.clone());
                 }
             }
-            if !uncore.units.is_empty() {
+            if !uncore.devices.is_empty() {
                 uncore.description = describe(names);
-                return uncore.checked(source, machine);
+                return uncore.checked(machine);
             }
         }
         let is_unsupported = |name: &String| UNSUPPORTED.iter().any(|s| name.starts_with(s));
@@ -231,43 +226,35 @@ impl Uncore {
                 })?;
                 let directions = group.iter().map(|(direction, _)| *direction);
                 let counters = opened.ids.iter().copied().zip(directions).collect();
-                self.units.push(Unit { node, nr: opened.nr, counters });
+                self.devices.push(ControllerDevice { node, group: opened, counters });
             }
         }
         Ok(true)
     }
 
-    /// Closes the controllers and fails if a node with CPUs has no controllers.
-    fn checked(mut self, source: &mut dyn Source, machine: &Machine) -> Result<Self, UncoreError> {
-        let counted = |node: NodeId| self.units.iter().any(|unit| unit.node == node);
-        let lone = machine.nodes().iter().find(|node| !node.cpus.is_empty() && !counted(node.id));
-        match lone.and_then(|node| node.cpus.first()) {
+    /// Fails if a node with CPUs has no controllers.
+    fn checked(self, machine: &Machine) -> Result<Self, UncoreError> {
+        let is_counted = |node: NodeId| self.devices.iter().any(|device| device.node == node);
+        let is_missing = |node: &&Node| !node.cpus.is_empty() && !is_counted(node.id);
+        match machine.nodes().iter().find(is_missing).and_then(|node| node.cpus.first()) {
             None => Ok(self),
-            Some(cpu) => {
-                self.close(source);
-                Err(UncoreError::SubNuma { cpu })
-            }
+            Some(cpu) => Err(UncoreError::SubNuma { cpu }),
         }
-    }
-
-    /// Closes the counters.
-    pub fn close(&mut self, source: &mut dyn Source) {
-        self.units.drain(..).for_each(|unit| source.close(unit.nr));
     }
 
     /// Reads all controllers; a node is absent if one of its controllers cannot be read.
     pub fn read(&mut self, source: &mut dyn Source) -> &BTreeMap<NodeId, NodeTraffic> {
         self.nodes.clear();
         let mut lost = Vec::new();
-        for unit in &mut self.units {
-            match unit.read(source) {
+        for device in &self.devices {
+            match device.read(source) {
                 Some(traffic) => {
-                    let sum = self.nodes.entry(unit.node).or_default();
+                    let sum = self.nodes.entry(device.node).or_default();
                     sum.ops = plus(sum.ops, traffic.ops);
                     sum.read_bytes = plus(sum.read_bytes, traffic.read_bytes);
                     sum.written_bytes = plus(sum.written_bytes, traffic.written_bytes);
                 }
-                None => lost.push(unit.node),
+                None => lost.push(device.node),
             }
         }
         for node in lost {
@@ -333,11 +320,11 @@ fn terms(source: &mut dyn Source, folder: &str, names: &[&str]) -> Option<String
     })
 }
 
-impl Unit {
-    /// The sums of its counters; `None` if one of them cannot be read.
-    fn read(&mut self, source: &mut dyn Source) -> Option<NodeTraffic> {
-        let bytes = source.group(self.nr).ok()?;
-        let group = read_group(&bytes).ok()?;
+impl ControllerDevice {
+    /// Sums of the counters of a controller; `None` if one of them cannot be read.
+    fn read(&self, source: &mut dyn Source) -> Option<NodeTraffic> {
+        let mut buffer = GROUP_BUFFER;
+        let group = read_group(source.group(&self.group, &mut buffer).ok()?).ok()?;
         let mut traffic = NodeTraffic::default();
         for (place, (id, direction)) in self.counters.iter().enumerate() {
             let lines = group.counter(*id, place).filter(|lines| !lines.never_ran())?;
@@ -369,59 +356,17 @@ fn describe(mut names: Vec<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Opened;
+    use crate::source::testing::FakeSource;
 
-    /// Files in memory, and counters that always open.
-    struct Tree {
-        files: BTreeMap<String, String>,
-        n_events: Vec<usize>,
-        n_open: usize,
-    }
-
-    impl Tree {
-        /// Devices with these CPUs and files.
-        fn new(units: &[&str], cpumask: &str, more: &[(&str, &str)]) -> Self {
-            let mut files = BTreeMap::new();
-            for unit in units {
-                let all = [("type", "14"), ("cpumask", cpumask)];
-                for (name, text) in all.iter().chain(more) {
-                    files.insert(format!("{DEVICES}/{unit}/{name}"), (*text).to_owned());
-                }
+    /// Controllers with these CPUs and files.
+    fn controllers(devices: &[&str], cpumask: &str, more: &[(&str, &str)]) -> FakeSource {
+        let mut source = FakeSource::default();
+        for device in devices {
+            for (name, text) in [("type", "14"), ("cpumask", cpumask)].iter().chain(more) {
+                source.write(format!("{DEVICES}/{device}/{name}"), *text);
             }
-            Tree { files, n_events: Vec::new(), n_open: 0 }
         }
-    }
-
-    impl Source for Tree {
-        fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
-            let below = self.files.keys().filter_map(|path| path.strip_prefix(folder));
-            let names = below.filter_map(|rest| rest.strip_prefix('/')?.split('/').next());
-            Ok(names
-                .map(str::to_owned)
-                .collect::<std::collections::BTreeSet<_>>()
-                .into_iter()
-                .collect())
-        }
-
-        fn file(&mut self, path: &str) -> io::Result<Vec<u8>> {
-            let text = self.files.get(path).ok_or(io::ErrorKind::NotFound)?;
-            Ok(text.clone().into_bytes())
-        }
-
-        fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
-            self.n_events.push(spec.events.len());
-            self.n_open += 1;
-            let nr = self.n_events.len() as u32;
-            Ok(Opened { nr, ids: (0..spec.events.len() as u64).collect() })
-        }
-
-        fn group(&mut self, _nr: u32) -> io::Result<Vec<u8>> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-
-        fn close(&mut self, _nr: u32) {
-            self.n_open -= 1;
-        }
+        source
     }
 
     const IMC: &[(&str, &str)] = &[
@@ -431,9 +376,9 @@ mod tests {
         ("events/cas_count_write", "event=0x04,umask=0x0c"),
     ];
 
-    fn open(tree: &mut Tree) -> Result<String, String> {
+    fn open(source: &mut FakeSource) -> Result<String, String> {
         let machine = Machine::synthetic("nodes=2 llcs=1 cores=2").expect("two nodes");
-        match Uncore::open(tree, &machine) {
+        match Uncore::open(source, &machine) {
             Ok(uncore) => Ok(uncore.description.clone()),
             Err(error) => Err(error.to_string()),
         }
@@ -441,26 +386,25 @@ mod tests {
 
     #[test]
     fn controllers_are_counted_on_a_cpu_of_their_node() {
-        let mut tree = Tree::new(&["uncore_imc_0", "uncore_imc_1"], "0,2", IMC);
-        assert_eq!(open(&mut tree), Ok("2 units, uncore_imc_0 to uncore_imc_1".to_owned()));
-        assert_eq!(tree.n_events, [2; 4]);
+        let mut source = controllers(&["uncore_imc_0", "uncore_imc_1"], "0,2", IMC);
+        assert_eq!(open(&mut source), Ok("2 units, uncore_imc_0 to uncore_imc_1".to_owned()));
+        assert_eq!(source.n_events, [2; 4]);
     }
 
     #[test]
-    fn controllers_of_several_nodes_on_one_cpu_are_not_counted_and_nothing_stays_open() {
-        let mut tree = Tree::new(&["uncore_imc_0"], "0", IMC);
-        assert!(open(&mut tree).is_err_and(|error| error.contains("sub-NUMA clustering")));
-        assert_eq!((tree.n_events.len(), tree.n_open), (1, 0));
+    fn controllers_of_several_nodes_on_one_cpu_are_not_counted() {
+        let mut source = controllers(&["uncore_imc_0"], "0", IMC);
+        assert!(open(&mut source).is_err_and(|error| error.contains("sub-NUMA clustering")));
+        assert_eq!(source.n_events.len(), 1);
     }
 
     #[test]
     fn channels_of_a_data_fabric_are_multiplexed_and_those_of_zen_4_are_unsupported() {
         let with = |umask| [("format/event", "config:0-7,32-35,59-60"), ("format/umask", umask)];
-        let mut tree = Tree::new(&["amd_df"], "0,2", &with("config:8-15"));
-        assert_eq!(open(&mut tree), Ok("amd_df".to_owned()));
-        assert_eq!(tree.n_events, [1; 16]);
-        let mut tree = Tree::new(&["amd_df"], "0,2", &with("config:8-15,24-27"));
-        assert!(open(&mut tree).is_err_and(|error| error.contains("Zen 4")));
-        assert_eq!(tree.n_open, 0);
+        let mut source = controllers(&["amd_df"], "0,2", &with("config:8-15"));
+        assert_eq!(open(&mut source), Ok("amd_df".to_owned()));
+        assert_eq!(source.n_events, [1; 16]);
+        let mut source = controllers(&["amd_df"], "0,2", &with("config:8-15,24-27"));
+        assert!(open(&mut source).is_err_and(|error| error.contains("Zen 4")));
     }
 }

@@ -42,8 +42,7 @@ pub fn main(path: &Path, options: (&str, u64, TierOverride), json: bool) -> Comm
 
 /// Replay of a stream.
 struct StreamReplay {
-    recorded: stream::Recorded,
-    collectors: StreamCollectors,
+    collectors: StreamCollectors<stream::Recorded>,
     engine: Engine,
     snapshot: Rc<RefCell<Option<ReplayTurn>>>,
     /// Whether the policy is skipped: the first sample is only the base of the deltas.
@@ -92,7 +91,7 @@ impl Policy for RecordingPolicy {
 }
 
 impl StreamReplay {
-    fn new(mut recorded: stream::Recorded, policy: Box<dyn Policy>, signals: TierOverride) -> Self {
+    fn new(recorded: stream::Recorded, policy: Box<dyn Policy>, signals: TierOverride) -> Self {
         let snapshot = Rc::new(RefCell::new(None));
         let interval = Nanos(recorded.header.interval_ns);
         let is_base = Rc::new(Cell::new(false));
@@ -103,14 +102,14 @@ impl StreamReplay {
         let jobs = jobs.map(|(job, id)| job_of(id, &job.name)).collect();
         let machine = recorded.machine.clone();
         let engine = Engine::new(machine.clone(), jobs, Box::new(recorder)).with_signals(signals);
-        let collectors = StreamCollectors::open(&mut recorded, &machine, ids);
-        StreamReplay { recorded, collectors, engine, snapshot, is_base, is_first: true }
+        let collectors = StreamCollectors::open(recorded, &machine, ids);
+        StreamReplay { collectors, engine, snapshot, is_base, is_first: true }
     }
 
     fn next_turn(&mut self) -> Result<Option<ReplayTurn>, stream::StreamError> {
-        let Some((number, at_ns)) = self.recorded.next_turn()? else { return Ok(None) };
+        let Some((number, at_ns)) = self.collectors.source().next_turn()? else { return Ok(None) };
         let is_first = std::mem::take(&mut self.is_first);
-        let sample = self.collectors.sample(&mut self.recorded, is_first).unwrap_or_default();
+        let sample = self.collectors.sample().unwrap_or_default();
         let at = Nanos(at_ns);
         if is_first {
             self.start_all(&sample, at);
@@ -134,10 +133,11 @@ impl StreamReplay {
 
     /// Marks the recorded processes as started, because they ran before the recording.
     fn start_all(&mut self, first: &Sample, at: Nanos) {
-        let ids = (0..self.recorded.header.jobs.len() as u32).map(JobId);
+        let recorded = self.collectors.source();
+        let ids = (0..recorded.header.jobs.len() as u32).map(JobId);
         let due = Sample {
             jobs: ids.clone().map(JobEvent::Due).collect(),
-            usable_cpus: Some(self.recorded.machine.allowed().clone()),
+            usable_cpus: Some(recorded.machine.allowed().clone()),
             numa_settings: first.numa_settings,
             ..Sample::default()
         };

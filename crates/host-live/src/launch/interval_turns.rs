@@ -211,7 +211,7 @@ impl Overflow {
                 continue;
             }
             let none_left = || io::Error::from_raw_os_error(libc::EMFILE);
-            let held = tasks.descriptors.reserve(attrs.len()).ok_or_else(none_left)?;
+            let held = tasks.files.descriptors.reserve(attrs.len()).ok_or_else(none_left)?;
             match self.counters.add(attrs, CounterTarget::Task(id.tid)) {
                 Err(error) if error.raw_os_error() == Some(perf::TASK_EXITED) => {}
                 added => {

@@ -319,7 +319,7 @@ impl LaunchHost {
     }
 
     fn warn(&mut self) {
-        let descriptors = &self.session.tasks.descriptors;
+        let descriptors = &self.session.tasks.files.descriptors;
         if descriptors.ran_out {
             let n_all = descriptors.n_all;
             self.session.warn_once(format!(

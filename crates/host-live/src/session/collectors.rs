@@ -70,10 +70,7 @@ impl Collectors {
 
     /// Warnings about tasks without counters, once each.
     pub(crate) fn counter_warnings(&mut self, counting: &mut TaskCounters) -> Vec<String> {
-        let Some(system) = &mut self.system else { return Vec::new() };
-        let refused = counting.refused.take();
-        let is_shut_out = std::mem::take(&mut counting.is_shut_out);
-        system.notes(refused.as_ref(), is_shut_out)
+        self.system.as_mut().map(|system| system.notes(counting)).unwrap_or_default()
     }
 }
 

@@ -31,6 +31,7 @@ use std::time::Instant;
 use base::{CpuSet, JobId, Nanos, TaskId};
 use linux::cgroup::Cgroup;
 use linux::system::DescriptorLimit;
+use linux::source::Live;
 use linux::tasks::{
     CounterMode, DescriptorBudget, KeptFile, SampleTime, SampledTasks, TaskCounters, TaskReader,
 };
@@ -130,7 +131,7 @@ impl Session {
             true => TaskCounters::of_watch(groups, counters),
             false => TaskCounters::of_run(groups, counters),
         };
-        let mut tasks = TaskReader::new(descriptors, counters, run.clone());
+        let mut tasks = TaskReader::new(Live::default(), descriptors, counters, run.clone());
         tasks.follows_children = !is_attached;
         let own = Arc::new(own_cpus);
         let pending = Sample { degraded: warnings, ..Sample::default() };
@@ -355,7 +356,7 @@ impl Session {
 
     /// Wakes the loop at the exit of a process. `None` if no descriptor is left for that.
     pub(crate) fn watch_exit(&mut self, pid: u32) -> Option<KeptFile> {
-        let pidfd = self.tasks.descriptors.keep_pidfd(pid).ok().flatten();
+        let pidfd = self.tasks.files.descriptors.keep_pidfd(pid).ok().flatten();
         pidfd.filter(|file| self.wakeups.watch(file, pid).is_ok())
     }
 

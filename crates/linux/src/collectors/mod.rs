@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   SystemCollectors   memory controllers, LLC domains, PSI, CPUs    ─┐
-//!   StreamTasks        CPU time, wait time and counters of tasks     ─┴─► sched::Sample
+//!   TaskReader         CPU time, wait time and counters of tasks     ─┴─► sched::Sample
 //! ```
 //!
 //! Sources that the machine does not have are detected once, reported once, and cost nothing afterwards. The same
@@ -10,11 +10,9 @@
 
 mod live;
 mod stream;
-mod tasks;
 
 pub use live::LiveCollectors;
 pub use stream::{StreamCollectors, choice, counting_rights, identity_of};
-pub use tasks::{SHUT_OUT, StreamTasks};
 
 use base::Bytes;
 use sched::{LlcSample, NodeSample, Sample};
@@ -23,8 +21,10 @@ use topology::Machine;
 use crate::memory::parse_node_meminfo;
 use crate::resctrl::MonitoredDomains;
 use crate::source::Source;
+use crate::tasks::TaskCounters;
 use crate::uncore::{Uncore, UncoreError};
 use crate::{perf, pressure, schedstat};
+use stream::paranoid;
 
 /// Collectors of system-wide metrics.
 #[derive(Debug, Default)]
@@ -100,12 +100,33 @@ impl SystemCollectors {
             of_node.written_bytes = traffic.written_bytes;
         }
     }
+}
 
-    /// Closes the counters.
-    pub fn close(&mut self, source: &mut dyn Source) {
-        if let Some(mut uncore) = self.uncore.take() {
-            uncore.close(source);
+/// Notes about tasks that are not counted, once each.
+#[derive(Debug, Default)]
+struct CounterNotes {
+    has_reported_rejection: bool,
+    has_reported_occupied: bool,
+}
+
+/// The note for a group that was enabled and never running.
+const OCCUPIED: &str = "another profiler occupies the hardware counters: the metrics that need them are absent; \
+    stop the profiler, or free one counter with sysctl kernel.nmi_watchdog=0";
+
+impl CounterNotes {
+    /// The notes that were not returned yet.
+    fn take(&mut self, source: &mut dyn Source, counters: &mut TaskCounters) -> Vec<String> {
+        let mut notes = Vec::new();
+        let is_new = |reported: &mut bool| !std::mem::replace(reported, true);
+        let rejected = counters.rejected.take();
+        if let Some(error) = rejected.filter(|_| is_new(&mut self.has_reported_rejection)) {
+            let why = perf::explain_refusal(&error, paranoid(source), perf::CounterScope::Task);
+            notes.push(format!("some tasks are not counted: {why}"));
         }
+        if std::mem::take(&mut counters.is_occupied) && is_new(&mut self.has_reported_occupied) {
+            notes.push(OCCUPIED.to_owned());
+        }
+        notes
     }
 }
 
@@ -129,10 +150,9 @@ fn of_node(sample: &mut Sample, node: base::NodeId) -> &mut NodeSample {
 
 /// The note for memory controllers that are not counted, with the remedy.
 fn not_counted(source: &mut dyn Source, error: &UncoreError) -> String {
-    let UncoreError::Open { unit, cpu, source: refused } = error else {
+    let UncoreError::Open { unit, cpu, source: rejected } = error else {
         return format!("memory controllers are not counted: {error}");
     };
-    let paranoid = stream::paranoid(source);
-    let why = perf::explain_refusal(refused, paranoid, perf::CounterScope::Cpu);
+    let why = perf::explain_refusal(rejected, paranoid(source), perf::CounterScope::Cpu);
     format!("memory controllers are not counted ({unit} on cpu {cpu}): {why}")
 }

@@ -1,36 +1,51 @@
 //! Samples of a machine and some processes for recordings and their replay.
 
-use base::JobId;
+use base::{JobId, Nanos};
 use sched::{NumaSettings, Sample};
 use topology::Machine;
 
-use super::{StreamTasks, SystemCollectors};
+use super::{CounterNotes, SystemCollectors};
 use crate::perf::{
     self, CounterScope, CounterTarget, Flags, GroupSpec, PmuGroups, named, software,
 };
 use crate::pmu::{CpuIdentity, EventChoice, choose, identity};
 use crate::source::{Source, text};
+use crate::tasks::{CounterMode, DescriptorBudget, SampledTasks, TaskCounters, TaskReader};
 
 /// Collectors of a recording.
 #[derive(Debug)]
-pub struct StreamCollectors {
+pub struct StreamCollectors<S> {
     system: SystemCollectors,
-    tasks: StreamTasks,
+    tasks: TaskReader<S>,
+    processes: Vec<(u32, JobId)>,
     notes: Vec<String>,
+    counter_notes: CounterNotes,
+    n_samples: u64,
 }
 
-impl StreamCollectors {
+impl<S: Source> StreamCollectors<S> {
     /// Opens the available sources. The first sample contains the notes about others.
-    pub fn open(source: &mut dyn Source, machine: &Machine, processes: Vec<(u32, JobId)>) -> Self {
-        let (system, mut notes) = SystemCollectors::open(source, machine);
-        let events = task_events(source, &mut notes);
-        StreamCollectors { system, tasks: StreamTasks::new(processes, events), notes }
+    pub fn open(mut source: S, machine: &Machine, processes: Vec<(u32, JobId)>) -> Self {
+        let (system, mut notes) = SystemCollectors::open(&mut source, machine);
+        let events = task_events(&mut source, &mut notes);
+        let counters = TaskCounters::of_run(events, CounterMode::All);
+        let descriptors = DescriptorBudget::for_recording();
+        let mut tasks = TaskReader::new(source, descriptors, counters, String::new());
+        tasks.follows_children = false;
+        let counter_notes = CounterNotes::default();
+        StreamCollectors { system, tasks, processes, notes, counter_notes, n_samples: 0 }
+    }
+
+    /// The source of the samples.
+    pub fn source(&mut self) -> &mut S {
+        &mut self.tasks.files.source
     }
 
     /// Samples everything; `None` if no process is left.
-    pub fn sample(&mut self, source: &mut dyn Source, is_first: bool) -> Option<Sample> {
+    pub fn sample(&mut self) -> Option<Sample> {
         let mut sample = Sample { degraded: std::mem::take(&mut self.notes), ..Sample::default() };
-        if is_first {
+        let source = &mut self.tasks.files.source;
+        if self.n_samples == 0 {
             let balancing = text(source, "proc/sys/kernel/numa_balancing");
             let numa_balancing = balancing.is_ok_and(|text| text != "0");
             sample.numa_settings = Some(NumaSettings { numa_balancing, interleaves: false });
@@ -39,15 +54,22 @@ impl StreamCollectors {
         self.system.sample_pressure(source, &mut sample);
         self.system.free_memory(source, &mut sample);
         sample.nodes.sort_by_key(|node| node.node);
-        let any_left = self.tasks.sample(source, &mut sample);
-        sample.tasks.sort_by_key(|task| (task.job, task.task));
-        any_left.then_some(sample)
+        self.sample_tasks(&mut sample);
+        self.tasks.all_processes().next().is_some().then_some(sample)
     }
 
-    /// Closes the counters.
-    pub fn close(&mut self, source: &mut dyn Source) {
-        self.system.close(source);
-        self.tasks.close(source);
+    fn sample_tasks(&mut self, sample: &mut Sample) {
+        for (pid, job) in std::mem::take(&mut self.processes) {
+            self.tasks.adopt(job, pid, &std::sync::Arc::default());
+        }
+        let mut sampled = SampledTasks::default();
+        // One interval per sample: every thread is due.
+        self.tasks.sample_all(Nanos(self.n_samples), &mut sampled);
+        self.n_samples += 1;
+        (sample.tasks, sample.exited) = (sampled.tasks, sampled.exited);
+        sample.tasks.sort_by_key(|task| (task.job, task.task));
+        let notes = self.counter_notes.take(&mut self.tasks.files.source, &mut self.tasks.counters);
+        sample.degraded.extend(notes);
     }
 }
 
@@ -85,19 +107,16 @@ pub fn identity_of(source: &mut dyn Source) -> CpuIdentity {
 /// # Errors
 /// Neither is permitted: the cause and the remedy.
 pub fn counting_rights(source: &mut dyn Source) -> Result<Flags, String> {
-    let mut refused = None;
+    let mut rejected = None;
     for flags in [Flags::default(), Flags { user_only: true, ..Flags::default() }] {
         let events = named(&software(flags).groups.concat());
         match source.open(&GroupSpec { target: CounterTarget::Task(0), events }) {
-            Ok(opened) => {
-                source.close(opened.nr);
-                return Ok(flags);
-            }
-            Err(error) => drop(refused.get_or_insert(error)),
+            Ok(_) => return Ok(flags),
+            Err(error) => drop(rejected.get_or_insert(error)),
         }
     }
-    let refused = refused.expect("two attempts");
-    Err(perf::explain_refusal(&refused, paranoid(source), CounterScope::Task))
+    let rejected = rejected.expect("two attempts");
+    Err(perf::explain_refusal(&rejected, paranoid(source), CounterScope::Task))
 }
 
 /// The events of the processor, regardless of permissions.

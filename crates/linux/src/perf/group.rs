@@ -3,8 +3,8 @@
 //! ```text
 //!   GroupSpec   one group of a task or CPU                                   value
 //!   PmuGroups   the groups of a PMU that are opened for each task            value
-//!   Group       open descriptors of a group; a read returns bytes            live
-//!   TaskGroups  all groups of a task; a read returns `sched::Counters`       live
+//!   Group       an open group of a source; a read returns bytes              live or recorded
+//!   TaskGroups  all groups of a task; a read returns `sched::Counters`       live or recorded
 //! ```
 //!
 //! **Hybrid processors.** A PMU counts on its own core type only; time of the task on the other type is enabled
@@ -23,6 +23,7 @@ use sched::{CounterEvent, CounterReading, Counters};
 use super::attr::{self, Attr, CounterTarget, Flags};
 use super::group_read::{COUNTERS_MAX, read_group};
 use crate::fault;
+use crate::source::Source;
 
 /// A group of counters of one task or CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,24 +80,35 @@ pub fn named(group: &[(CounterEvent, Attr)]) -> Vec<(String, Attr)> {
     group.iter().map(|(event, attr)| (event.name().to_owned(), *attr)).collect()
 }
 
-/// An open group.
+/// Buffer for a read of the largest group.
+pub type GroupBuffer = [u8; 24 + 16 * COUNTERS_MAX];
+
+/// An empty buffer.
+pub const GROUP_BUFFER: GroupBuffer = [0; 24 + 16 * COUNTERS_MAX];
+
+/// An open group. The descriptors are closed when it is dropped; a recorded group has none.
 #[derive(Debug)]
 pub struct Group {
+    /// Number of the group in its source.
+    pub nr: u32,
+    /// Ids of the counters in a read, in the order of the specification.
+    pub ids: Vec<u64>,
     /// The leader first.
     counters: Vec<OwnedFd>,
-    ids: Vec<u64>,
 }
 
 impl Group {
-    /// Size of the read of the largest group.
-    pub const BYTES_MAX: usize = 24 + 16 * COUNTERS_MAX;
+    /// A group of a recording.
+    pub fn recorded(nr: u32, ids: Vec<u64>) -> Self {
+        Group { nr, ids, counters: Vec::new() }
+    }
 
-    /// Opens a group as a whole or not at all.
+    /// Opens a group of this machine as a whole or not at all.
     ///
     /// # Errors
     /// The kernel rejects a counter.
-    pub fn open(spec: &GroupSpec) -> io::Result<Self> {
-        let mut group = Group { counters: Vec::new(), ids: Vec::new() };
+    pub fn open(spec: &GroupSpec, nr: u32) -> io::Result<Self> {
+        let mut group = Group::recorded(nr, Vec::new());
         for (_, attr) in &spec.events {
             let leader = group.counters.first().map(OwnedFd::as_fd);
             let counter = attr::open(attr, spec.target, leader)?;
@@ -106,18 +118,8 @@ impl Group {
         if group.counters.is_empty() { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(group) }
     }
 
-    /// Ids of the counters in a read, in the order of the specification.
-    pub fn ids(&self) -> &[u64] {
-        &self.ids
-    }
-
-    /// Number of descriptors.
-    pub fn n_descriptors(&self) -> usize {
-        self.counters.len()
-    }
-
     /// Reads all counters with one system call.
-    pub fn read<'a>(&self, buffer: &'a mut [u8; Self::BYTES_MAX]) -> io::Result<&'a [u8]> {
+    pub fn read<'a>(&self, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
         fault::refuse("read")?;
         let leader = self.counters.first().ok_or(io::ErrorKind::NotFound)?;
         let n_read = rustix::io::read(leader, &mut buffer[..])?;
@@ -163,42 +165,43 @@ impl TaskGroups {
     /// Opens groups for a task. A group that is too large for the PMU is split in two. Groups that the kernel
     /// rejects are left out; the first error is returned with the open groups.
     pub fn open<'a>(
+        source: &mut (impl Source + ?Sized),
         tid: u32,
         chosen: impl IntoIterator<Item = &'a PmuGroups>,
         inherit: bool,
     ) -> (Self, Option<io::Error>) {
-        let mut all = TaskGroups::default();
-        let mut refused = None;
+        let mut opened = TaskGroups::default();
+        let mut rejected = None;
         for group in chosen.into_iter().flat_map(|chosen| &chosen.groups) {
-            all.open_group(tid, group, inherit, &mut refused);
+            opened.open_group(source, (tid, inherit), group, &mut rejected);
         }
-        (all, refused)
+        (opened, rejected)
     }
 
     fn open_group(
         &mut self,
-        tid: u32,
+        source: &mut (impl Source + ?Sized),
+        (tid, inherit): (u32, bool),
         group: &[(CounterEvent, Attr)],
-        inherit: bool,
-        refused: &mut Option<io::Error>,
+        rejected: &mut Option<io::Error>,
     ) {
         let inherited = |(event, attr): &(CounterEvent, Attr)| {
             (*event, Attr { flags: Flags { inherit, ..attr.flags }, ..*attr })
         };
         let events = named(&group.iter().map(inherited).collect::<Vec<_>>());
-        match Group::open(&GroupSpec { target: CounterTarget::Task(tid), events }) {
-            Ok(open) => {
+        match source.open(&GroupSpec { target: CounterTarget::Task(tid), events }) {
+            Ok(opened) => {
                 let events = group.iter().map(|(event, _)| *event);
-                let events = events.zip(open.ids().iter().copied()).collect();
-                self.groups.push((open, events));
+                let events = events.zip(opened.ids.iter().copied()).collect();
+                self.groups.push((opened, events));
             }
             // More events than the PMU can count at once.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && 1 < group.len() => {
-                let (one, other) = group.split_at(group.len() / 2);
-                self.open_group(tid, one, inherit, refused);
-                self.open_group(tid, other, inherit, refused);
+                let (first, second) = group.split_at(group.len() / 2);
+                self.open_group(source, (tid, inherit), first, rejected);
+                self.open_group(source, (tid, inherit), second, rejected);
             }
-            Err(error) => drop(refused.get_or_insert(error)),
+            Err(error) => drop(rejected.get_or_insert(error)),
         }
     }
 
@@ -207,17 +210,12 @@ impl TaskGroups {
         self.groups.is_empty()
     }
 
-    /// Number of descriptors.
-    pub fn n_descriptors(&self) -> usize {
-        self.groups.iter().map(|(group, _)| group.n_descriptors()).sum()
-    }
-
     /// Reads all groups, one system call each. Events of a group that cannot be read are absent.
-    pub fn read(&self) -> Counters {
-        let mut buffer = [0; Group::BYTES_MAX];
+    pub fn read(&self, source: &mut (impl Source + ?Sized)) -> Counters {
+        let mut buffer = GROUP_BUFFER;
         let mut counters = Counters::NONE;
         for (group, events) in &self.groups {
-            if let Ok(bytes) = group.read(&mut buffer) {
+            if let Ok(bytes) = source.group(group, &mut buffer) {
                 let _ = add_group(&mut counters, bytes, events); // A kernel returns no other bytes.
             }
         }
@@ -229,6 +227,7 @@ impl TaskGroups {
 mod tests {
     use super::*;
     use crate::isolated_test::{n_open, run_isolated};
+    use crate::source::Live;
 
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
@@ -261,18 +260,18 @@ mod tests {
 
     #[test]
     fn this_thread_is_counted_if_permitted() {
-        let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], true);
-        if let Some(error) = refused {
+        let source = &mut Live::default();
+        let (groups, rejected) = TaskGroups::open(source, 0, [&software(Flags::default())], true);
+        if let Some(error) = rejected {
             println!("not run: {error}");
             return;
         }
-        assert_eq!(groups.n_descriptors(), 4);
-        let before = groups.read();
+        let before = groups.read(source);
         // Large enough that it is a new mapping.
         let mut memory = vec![0u8; 64 << 20];
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
         std::hint::black_box(&memory);
-        let after = groups.read();
+        let after = groups.read(source);
         for event in [CounterEvent::TaskClock, CounterEvent::PageFaults] {
             let value = |counters: &Counters| counters.get(event).expect("counted").value;
             assert!(value(&before) < value(&after), "{}", event.name());
@@ -280,8 +279,8 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_group_is_an_outcome_and_leaves_no_descriptor_open() {
-        let test = "a_refused_group_is_an_outcome_and_leaves_no_descriptor_open";
+    fn a_rejected_group_is_an_outcome_and_leaves_no_descriptor_open() {
+        let test = "a_rejected_group_is_an_outcome_and_leaves_no_descriptor_open";
         run_isolated(module_path!(), test, || {
             open_and_read(0);
             let before = n_open();
@@ -292,9 +291,11 @@ mod tests {
 
     fn open_and_read(seed: u64) {
         fault::with_errors(fault::FaultPlan { seed, permille: 300 }, || {
-            let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], false);
-            assert!(refused.is_some() || !groups.is_empty());
-            let _ = groups.read();
+            let source = &mut Live::default();
+            let software = [&software(Flags::default())];
+            let (groups, rejected) = TaskGroups::open(source, 0, software, false);
+            assert!(rejected.is_some() || !groups.is_empty());
+            let _ = groups.read(source);
         });
     }
 }

@@ -24,7 +24,7 @@ mod ring;
 pub use attr::{Attr, CounterTarget, Flags, open};
 pub(crate) use attr::{disable, open_addresses};
 pub use group::{
-    Group, GroupSpec, PmuGroups, TaskGroups, add_group, named, software, software_event,
+    GROUP_BUFFER, Group, GroupBuffer, GroupSpec, PmuGroups, TaskGroups, add_group, named, software, software_event,
 };
 pub use group_read::{GroupReading, ValuesError, read_group};
 pub use overflow::OverflowCounters;

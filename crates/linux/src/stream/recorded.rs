@@ -9,8 +9,8 @@ use topology::Machine;
 
 use super::lines::{EventLine, Header, Line, VERSION, from_hex};
 use crate::fault;
-use crate::perf::{CounterTarget, GroupSpec};
-use crate::source::{Opened, Source};
+use crate::perf::{CounterTarget, Group, GroupBuffer, GroupSpec};
+use crate::source::Source;
 
 /// Upper bound of the length of a line: ten times `/proc/schedstat` with a thousand CPUs.
 const LINE_BYTES_MAX: u64 = 16 << 20;
@@ -41,6 +41,9 @@ pub enum StreamError {
 /// Content, or the recorded error number.
 type Answer<T> = Result<T, i32>;
 
+/// Number of a group, and the ids of its counters.
+type OpenedGroup = (u32, Vec<u64>);
+
 /// All reads of the setup or of one turn.
 #[derive(Clone, Debug, Default)]
 struct Reads {
@@ -59,7 +62,7 @@ pub struct Recorded {
     setup: Reads,
     now: Reads,
     /// Groups in the order in which they were opened.
-    opened: Vec<(GroupSpec, Answer<Opened>)>,
+    opened: Vec<(GroupSpec, Answer<OpenedGroup>)>,
     /// Number and time of the next turn, whose line has been read.
     next: Option<(u64, u64)>,
     lines: Lines,
@@ -192,7 +195,7 @@ impl Recorded {
         let of = |event: &EventLine| (event.name.clone(), event.attr());
         let spec = GroupSpec { target, events: events.iter().map(of).collect() };
         let ids = events.iter().map(|event| event.number).collect();
-        self.opened.push((spec, errno.map_or(Ok(Opened { nr, ids }), Err)));
+        self.opened.push((spec, errno.map_or(Ok((nr, ids)), Err)));
     }
 }
 
@@ -220,15 +223,12 @@ fn counts(spec: &GroupSpec) -> Vec<(u32, [u64; 3])> {
 /// The events as a part of a larger group that was opened.
 fn among(
     known: &GroupSpec,
-    answer: &Answer<Opened>,
+    answer: &Answer<OpenedGroup>,
     requested: &[(u32, [u64; 3])],
-) -> Option<Opened> {
-    let (counted, opened) = (counts(known), answer.as_ref().ok()?);
-    let number = |event| {
-        let at = counted.iter().position(|counted| counted == event)?;
-        opened.ids.get(at).copied()
-    };
-    Some(Opened { nr: opened.nr, ids: requested.iter().map(number).collect::<Option<_>>()? })
+) -> Option<Group> {
+    let (counted, (nr, ids)) = (counts(known), answer.as_ref().ok()?);
+    let id = |event| ids.get(counted.iter().position(|counted| counted == event)?).copied();
+    Some(Group::recorded(*nr, requested.iter().map(id).collect::<Option<_>>()?))
 }
 
 fn found<T: Clone>(now: Option<&Answer<T>>, setup: Option<&Answer<T>>) -> io::Result<T> {
@@ -250,12 +250,12 @@ impl Source for Recorded {
     ///
     /// Events of a task may be a part of a larger group. If they are in several groups the result is EINVAL,
     /// as for a group that is too large: the caller splits it, which leads to the recorded groups.
-    fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<Group> {
         let requested = counts(spec);
         let known: Vec<_> =
             self.opened.iter().rev().filter(|(known, _)| known.target == spec.target).collect();
         if let Some((_, answer)) = known.iter().find(|(known, _)| counts(known) == requested) {
-            return found(Some(answer), None);
+            return found(Some(answer), None).map(|(nr, ids)| Group::recorded(nr, ids));
         }
         if !matches!(spec.target, CounterTarget::Task(_)) {
             return Err(io::Error::from_raw_os_error(libc::ENOENT));
@@ -271,11 +271,12 @@ impl Source for Recorded {
         Err(io::Error::from_raw_os_error(errno))
     }
 
-    fn group(&mut self, nr: u32) -> io::Result<Vec<u8>> {
-        found(self.now.groups.get(&nr), None)
+    fn group<'a>(&mut self, group: &Group, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
+        let bytes = found(self.now.groups.get(&group.nr), None)?;
+        let read = buffer.get_mut(..bytes.len()).ok_or(io::ErrorKind::InvalidData)?;
+        read.copy_from_slice(&bytes);
+        Ok(read)
     }
-
-    fn close(&mut self, _: u32) {}
 }
 
 impl Lines {

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::lines::{Header, Line, to_hex};
-use crate::perf::GroupSpec;
-use crate::source::{Opened, Source};
+use crate::perf::{Group, GroupBuffer, GroupSpec};
+use crate::source::Source;
 
 /// Records every read of a source as a stream.
 pub struct Tee<'a> {
@@ -85,10 +85,10 @@ impl Source for Tee<'_> {
         read
     }
 
-    fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<Group> {
         let opened = self.from.open(spec);
         match &opened {
-            Ok(Opened { nr, ids }) => self.write(&Line::opened(spec, *nr, ids, None)),
+            Ok(group) => self.write(&Line::opened(spec, group.nr, &group.ids, None)),
             Err(error) => {
                 self.write(&Line::opened(spec, self.next_failed, &[], errno(error)));
                 self.next_failed += 1;
@@ -97,14 +97,11 @@ impl Source for Tee<'_> {
         opened
     }
 
-    fn group(&mut self, nr: u32) -> io::Result<Vec<u8>> {
-        let read = self.from.group(nr);
+    fn group<'a>(&mut self, group: &Group, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
+        let read = self.from.group(group, buffer);
         let hex = read.as_ref().ok().map(|bytes| to_hex(bytes));
-        self.write(&Line::Group { group: nr, hex, errno: read.as_ref().err().and_then(errno) });
+        let errno = read.as_ref().err().and_then(errno);
+        self.write(&Line::Group { group: group.nr, hex, errno });
         read
-    }
-
-    fn close(&mut self, nr: u32) {
-        self.from.close(nr);
     }
 }

@@ -15,8 +15,9 @@ use base::{JobId, TaskId};
 use sched::Counters;
 
 use super::descriptors::DescriptorReservation;
-use super::{DescriptorBudget, SampledTasks, TaskReader};
+use super::{SampledTasks, TaskFiles, TaskReader};
 use crate::perf::{PmuGroups, TaskGroups};
+use crate::source::Source;
 
 /// Which counters of tasks are opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,9 +47,9 @@ pub struct TaskCounters {
     /// Sums over the threads that exited, of jobs without inherited counters.
     past: BTreeMap<JobId, Counters>,
     /// The first error of perf_event_open(2) that was not reported yet.
-    pub refused: Option<io::Error>,
-    /// A group was enabled and never running: its counters are occupied.
-    pub is_shut_out: bool,
+    pub rejected: Option<io::Error>,
+    /// A group was enabled and never running: another program occupies its counters.
+    pub is_occupied: bool,
 }
 
 /// The thread of a job whose counters are inherited.
@@ -89,19 +90,20 @@ impl TaskCounters {
         &mut self,
         job: JobId,
         id: TaskId,
-        descriptors: &mut DescriptorBudget,
+        files: &mut TaskFiles<impl Source>,
     ) -> Option<Box<ThreadCounters>> {
         let is_first = self.inherits && !self.first_threads.contains_key(&job);
         if self.events.is_empty() || self.only_totals && self.inherits && !is_first {
             return None;
         }
-        let n_required = self.events.iter().flat_map(|pmu| &pmu.groups).map(Vec::len).sum();
-        let reservation = descriptors.reserve(n_required)?;
-        let (groups, refused) = TaskGroups::open(id.tid, &self.events, is_first);
-        if let Some(error) = refused {
-            descriptors.note_shortage(&error);
-            if error.raw_os_error() != Some(crate::perf::TASK_EXITED) && self.refused.is_none() {
-                self.refused = Some(error);
+        let n_counters = self.events.iter().flat_map(|pmu| &pmu.groups).map(Vec::len).sum();
+        let reservation = files.descriptors.reserve(n_counters)?;
+        let (groups, rejected) =
+            TaskGroups::open(&mut files.source, id.tid, &self.events, is_first);
+        if let Some(error) = rejected {
+            files.descriptors.note_shortage(&error);
+            if error.raw_os_error() != Some(crate::perf::TASK_EXITED) && self.rejected.is_none() {
+                self.rejected = Some(error);
             }
         }
         if groups.is_empty() {
@@ -120,10 +122,15 @@ impl TaskCounters {
     }
 
     /// Keeps the counters of a thread that has exited.
-    pub(super) fn retire(&mut self, job: JobId, id: TaskId, mut counters: Box<ThreadCounters>) {
+    pub(super) fn retire(
+        &mut self,
+        source: &mut impl Source,
+        (job, id): (JobId, TaskId),
+        mut counters: Box<ThreadCounters>,
+    ) {
         if !self.inherits {
             let past = self.past.entry(job).or_default();
-            *past = past.plus(&counters.total());
+            *past = past.plus(&counters.total(source));
         } else if let Some(first) = self.first_threads.get_mut(&job).filter(|t| t.task == id) {
             first.exited = Some(counters);
         }
@@ -138,11 +145,11 @@ impl TaskCounters {
 
 impl ThreadCounters {
     /// Reads the groups, unless only totals are needed. Returns whether one of them never ran.
-    pub(super) fn sample(&mut self) -> bool {
+    pub(super) fn sample(&mut self, source: &mut impl Source) -> bool {
         if self.only_totals {
             return false;
         }
-        self.read();
+        self.read(source);
         self.last.iter().any(|(_, reading)| reading.never_ran())
     }
 
@@ -152,20 +159,20 @@ impl ThreadCounters {
     }
 
     /// The counters at the end of the thread. The groups can be read as long as they are open.
-    fn total(&mut self) -> Counters {
+    fn total(&mut self, source: &mut impl Source) -> Counters {
         if self.only_totals {
-            self.read();
+            self.read(source);
         }
         self.last
     }
 
     /// Reads the groups, one system call each. A group that cannot be read keeps its last reading.
-    fn read(&mut self) {
-        self.last = self.groups.read().or(&self.last);
+    fn read(&mut self, source: &mut impl Source) {
+        self.last = self.groups.read(source).or(&self.last);
     }
 }
 
-impl TaskReader {
+impl<S: Source> TaskReader<S> {
     /// Reads the first thread of a job once more: it may have slept while its descendants ran.
     pub(super) fn sample_first_thread(&mut self, job: JobId, sampled: &mut SampledTasks) {
         let Some(first) = self.counters.first_threads.get(&job).map(|first| first.task) else {
@@ -173,14 +180,14 @@ impl TaskReader {
         };
         let only_totals = self.counters.only_totals;
         if !only_totals && sampled.tasks.iter().any(|sample| sample.task == first) {
-            return; // It was just read.
+            return; // The first thread was just read.
         }
         for (&(_, pid), process) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
             let unseen = process.unseen.credited();
             let Some(thread) = process.threads.iter_mut().find(|t| t.id == first) else { continue };
             let Some(counters) = &mut thread.counters else { return };
             let before = counters.last;
-            counters.read();
+            counters.read(&mut self.files.source);
             if counters.last != before && !only_totals {
                 sampled.tasks.push(thread.sample(job, pid, unseen));
             }
@@ -192,7 +199,7 @@ impl TaskReader {
     pub(super) fn inherited_counters_of(&mut self, job: JobId) -> Counters {
         let Some(first) = self.counters.first_threads.get_mut(&job) else { return Counters::NONE };
         if let Some(counters) = &mut first.exited {
-            counters.read();
+            counters.read(&mut self.files.source);
             return counters.last;
         }
         let task = first.task;
@@ -205,9 +212,10 @@ impl TaskReader {
     pub fn take_counters_of(&mut self, job: JobId) -> Counters {
         let past = self.counters.past.get(&job).copied().unwrap_or_default();
         self.counters.forget(job);
-        let threads = self.threads_of(job).filter_map(|(_, thread)| thread.counters.as_mut());
-        threads.fold(past, |sum, counters| {
-            counters.read();
+        let processes = self.processes.range_mut((job, 0)..=(job, u32::MAX));
+        let threads = processes.flat_map(|(_, process)| &mut process.threads);
+        threads.filter_map(|thread| thread.counters.as_mut()).fold(past, |sum, counters| {
+            counters.read(&mut self.files.source);
             sum.plus(&counters.last)
         })
     }

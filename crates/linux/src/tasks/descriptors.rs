@@ -23,10 +23,12 @@ const STRAGGLERS: u64 = 16;
 pub struct DescriptorBudget {
     free: Arc<AtomicU64>,
     free_for_ends: Arc<AtomicU64>,
-    /// Whether a request failed since none was free.
+    /// Whether a request failed because no descriptor was free.
     pub ran_out: bool,
     /// Initial number.
     pub n_all: u64,
+    /// Whether files stay open. Otherwise the descriptors are for counters only.
+    keeps_files: bool,
 }
 
 /// A file that stays open.
@@ -47,7 +49,15 @@ impl DescriptorBudget {
         };
         let count = |n: u64| Arc::new(AtomicU64::new(n));
         let free_for_ends = count(if n_all == 0 { 0 } else { for_ends });
-        DescriptorBudget { free: count(n_all), free_for_ends, ran_out: false, n_all }
+        let free = count(n_all);
+        DescriptorBudget { free, free_for_ends, ran_out: false, n_all, keeps_files: true }
+    }
+
+    /// No limit for counters. No file stays open, because a recording contains each read by its path.
+    pub fn for_recording() -> Self {
+        let free = Arc::new(AtomicU64::new(u64::MAX));
+        let free_for_ends = Arc::default();
+        DescriptorBudget { free, free_for_ends, ran_out: false, n_all: 0, keeps_files: false }
     }
 
     /// A pidfd, which becomes readable when the process exits. `Ok(None)` if no descriptor is free.
@@ -66,6 +76,9 @@ impl DescriptorBudget {
 
     /// Opens a file that stays open. `Ok(None)` if no descriptor is free.
     pub fn keep(&mut self, path: &Path) -> io::Result<Option<KeptFile>> {
+        if !self.keeps_files {
+            return Ok(None);
+        }
         if self.free.load(Ordering::Relaxed) == 0 {
             self.ran_out = true;
             return Ok(None);
@@ -151,10 +164,10 @@ mod tests {
     fn a_closed_descriptor_is_free_again_and_a_shortage_is_recorded() {
         let mut descriptors = DescriptorBudget::new(RESERVE + 4, 0);
         let path = Path::new("/proc/self/stat");
-        let first = descriptors.keep(path).expect("our own").expect("one of two");
-        let second = descriptors.keep(path).expect("our own").expect("two of two");
-        assert!(descriptors.keep(path).expect("our own").is_none() && descriptors.ran_out);
+        let first = descriptors.keep(path).expect("readable").expect("one of two");
+        let second = descriptors.keep(path).expect("readable").expect("two of two");
+        assert!(descriptors.keep(path).expect("readable").is_none() && descriptors.ran_out);
         drop((first, second));
-        assert!(descriptors.keep(path).expect("our own").is_some());
+        assert!(descriptors.keep(path).expect("readable").is_some());
     }
 }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use crate::environ::{Environ, environ};
 use crate::proc_stat::ProcStat;
 use crate::procfs;
+use crate::source::Source;
 use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
 use base::{CpuSet, JobId, Nanos, TaskId};
 
 use super::unseen_children::UnseenChildren;
-use super::{Process, TaskReader, TaskTotals, Thread};
+use super::{KeptFile, Process, TaskFiles, TaskReader, TaskTotals, Thread};
 
 /// Size of the buffer for a `children` file; longer files are read without a kept descriptor.
 const CHILDREN_BYTES: usize = 4096;
@@ -27,7 +28,7 @@ pub enum OrphanOwner {
     Unknown,
 }
 
-impl TaskReader {
+impl<S: Source> TaskReader<S> {
     /// All known processes: PID and start time.
     pub fn all_processes(&self) -> impl Iterator<Item = (u32, u64)> {
         self.processes.iter().map(|(&(_, pid), process)| (pid, process.start_time_ticks))
@@ -48,7 +49,7 @@ impl TaskReader {
         if stat.state == 'Z' {
             return OrphanOwner::Unknown; // A zombie has no environment.
         }
-        match environ(root(), pid) {
+        match environ(Path::new("/"), pid) {
             Ok(Environ::InExec) => OrphanOwner::InExec,
             Ok(environ) if environ.variable(RUN_VARIABLE) == Some(&self.run) => {
                 let job = environ.variable(JOB_VARIABLE).and_then(|name| self.names.get(name));
@@ -67,7 +68,7 @@ impl TaskReader {
             if self.job_of.contains_key(&pid) {
                 continue;
             }
-            let stat = ok_or_note(procfs::stat(root(), pid), &mut self.has_unreadable);
+            let stat = ok_or_note(self.files.stat(pid, pid), &mut self.has_unreadable);
             let Some(stat) = stat else { continue };
             self.add_process(job, pid, &stat);
             fresh.push(pid);
@@ -75,7 +76,7 @@ impl TaskReader {
                 if !self.follows_children {
                     continue;
                 }
-                let children = procfs::children(root(), pid, tid);
+                let children = self.files.children(pid, tid);
                 let children = ok_or_note(children, &mut self.has_unreadable);
                 to_do.extend(children.unwrap_or_default());
             }
@@ -93,28 +94,38 @@ impl TaskReader {
 
     /// Adds threads of a process that are not known yet. Returns their TIDs.
     pub(super) fn list_threads(&mut self, job: JobId, pid: u32, mask: &Arc<CpuSet>) -> Vec<u32> {
+        self.add_threads(job, pid, mask, |thread, files| thread.is_running(pid, files))
+    }
+
+    /// Adds the threads of a process that are not known. `is_same` returns whether a known thread still has its
+    /// TID.
+    pub(super) fn add_threads(
+        &mut self,
+        job: JobId,
+        pid: u32,
+        mask: &Arc<CpuSet>,
+        is_same: impl Fn(&Thread, &mut TaskFiles<S>) -> bool,
+    ) -> Vec<u32> {
         let Some(process) = self.processes.get_mut(&(job, pid)) else { return Vec::new() };
-        let is_known =
-            |tid| process.threads.iter().any(|thread| thread.id.tid == tid && thread.is_alive());
         let mut fresh = Vec::new();
-        let tids = ok_or_note(procfs::threads(root(), pid), &mut self.has_unreadable);
+        let tids = ok_or_note(self.files.threads(pid), &mut self.has_unreadable);
         for tid in tids.unwrap_or_default() {
-            if !is_known(tid) {
-                let stat = procfs::thread_stat(root(), pid, tid);
-                let stat = ok_or_note(stat, &mut self.has_unreadable);
+            let mut known = process.threads.iter().filter(|thread| thread.id.tid == tid);
+            if !known.any(|thread| is_same(thread, &mut self.files)) {
+                let stat = ok_or_note(self.files.stat(pid, tid), &mut self.has_unreadable);
                 fresh.extend(stat.map(|stat| (tid, stat)));
             }
         }
-        // A PID is not reused while its process lives: if it is the same process now, it was before.
-        if fresh.is_empty() || !process.is_still(pid, &mut self.has_unreadable) {
+        // A PID is not reused while its process is running: if it is the same process now, it was before.
+        if fresh.is_empty() || !process.is_still(pid, &mut self.files, &mut self.has_unreadable) {
             return Vec::new();
         }
         let n_known = process.threads.len();
         for (tid, stat) in fresh {
             let id = TaskId { tid, start_time_ticks: stat.start_time_ticks };
             let mut thread = Thread::new(id, Arc::clone(mask));
-            thread.keep_schedstat(pid, &mut self.descriptors);
-            thread.counters = self.counters.open(job, id, &mut self.descriptors);
+            thread.keep_schedstat(pid, &mut self.files);
+            thread.counters = self.counters.open(job, id, &mut self.files);
             process.threads.push(thread);
         }
         process.sample_at = Nanos::ZERO;
@@ -148,7 +159,7 @@ impl TaskReader {
         let mut unknown = Vec::new();
         for thread in process.threads.iter_mut().filter(|thread| is_selected(thread)) {
             let job_of = &self.job_of;
-            let children = thread.children(pid, &mut self.descriptors, |child| {
+            let children = thread.children(pid, &mut self.files, |child| {
                 if !job_of.contains_key(&child) {
                     unknown.push(child);
                 }
@@ -156,7 +167,7 @@ impl TaskReader {
             ok_or_note(children, &mut self.has_unreadable);
         }
         // The PID may have been reused, so that the children are of another process.
-        if unknown.is_empty() || !process.is_still(pid, &mut self.has_unreadable) {
+        if unknown.is_empty() || !process.is_still(pid, &mut self.files, &mut self.has_unreadable) {
             return false;
         }
         unknown.into_iter().map(|child| self.adopt(job, child, mask).len()).sum::<usize>() != 0
@@ -177,32 +188,44 @@ impl Process {
     }
 
     /// Whether the process with this PID is still the same one.
-    fn is_still(&self, pid: u32, has_unreadable: &mut bool) -> bool {
-        ok_or_note(procfs::stat(root(), pid), has_unreadable)
+    fn is_still(
+        &self,
+        pid: u32,
+        files: &mut TaskFiles<impl Source>,
+        has_unreadable: &mut bool,
+    ) -> bool {
+        ok_or_note(files.stat(pid, pid), has_unreadable)
             .is_some_and(|stat| stat.start_time_ticks == self.start_time_ticks)
     }
 }
 
 impl Thread {
-    pub(super) fn keep_schedstat(&mut self, pid: u32, descriptors: &mut super::DescriptorBudget) {
+    pub(super) fn keep_schedstat(&mut self, pid: u32, files: &mut TaskFiles<impl Source>) {
         if self.schedstat.is_none() {
-            self.schedstat = descriptors.keep(&self.path(pid, "schedstat")).unwrap_or_default();
+            self.schedstat = self.keep(pid, "schedstat", files);
         }
     }
 
-    pub(super) fn path(&self, pid: u32, file: &str) -> std::path::PathBuf {
-        format!("/proc/{pid}/task/{}/{file}", self.id.tid).into()
+    /// Opens a file of the thread that stays open.
+    pub(super) fn keep(
+        &self,
+        pid: u32,
+        file: &str,
+        files: &mut TaskFiles<impl Source>,
+    ) -> Option<KeptFile> {
+        let path = format!("/proc/{pid}/task/{}/{file}", self.id.tid);
+        files.descriptors.keep(path.as_ref()).unwrap_or_default()
     }
 
     /// Calls `child` for each child that this thread has started and that has not been reaped.
     fn children(
         &mut self,
         pid: u32,
-        descriptors: &mut super::DescriptorBudget,
+        files: &mut TaskFiles<impl Source>,
         mut child: impl FnMut(u32),
     ) -> io::Result<()> {
         if self.children.is_none() {
-            self.children = descriptors.keep(&self.path(pid, "children")).unwrap_or_default();
+            self.children = self.keep(pid, "children", files);
         }
         let mut buffer = [0; CHILDREN_BYTES];
         let text = self.children.as_ref().and_then(|file| file.read(&mut buffer).ok());
@@ -210,10 +233,7 @@ impl Thread {
             Some(text) if text.len() < CHILDREN_BYTES => {
                 procfs::parse_children(text).for_each(child);
             }
-            _ => {
-                let all = procfs::children(root(), pid, self.id.tid)?;
-                all.into_iter().for_each(&mut child);
-            }
+            _ => files.children(pid, self.id.tid)?.into_iter().for_each(&mut child),
         }
         Ok(())
     }
@@ -224,8 +244,4 @@ fn ok_or_note<T>(result: io::Result<T>, has_unreadable: &mut bool) -> Option<T> 
     let failed = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
     *has_unreadable |= result.as_ref().is_err_and(failed);
     result.ok()
-}
-
-fn root() -> &'static Path {
-    Path::new("/")
 }

@@ -7,6 +7,10 @@
 //! Sampling runs all the time and must be cheap: files stay open as long as there are descriptors, only
 //! threads that have run are read in detail, and sleeping threads are sampled at increasing intervals, at
 //! least every two seconds.
+//!
+//! The same reader serves live runs, `evenkeel record` and `evenkeel replay`: files and counters come from a
+//! [`Source`]. A recording contains every thread in every turn ([`TaskReader::sample_all`]); no file stays open,
+//! because its reads are found by path.
 
 mod counters;
 mod descriptors;
@@ -21,6 +25,9 @@ use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
 use sched::TaskSample;
 
 use crate::affinity::is_same;
+use crate::proc_stat::{ProcStat, parse_stat};
+use crate::procfs::{malformed, not_found_if_exited};
+use crate::source::{Live, Source};
 
 pub use counters::{CounterMode, TaskCounters};
 pub use descriptors::{DescriptorBudget, DescriptorReservation, KeptFile};
@@ -29,11 +36,11 @@ pub use sampling::SampleTime;
 
 /// Processes and threads of all jobs.
 #[derive(Debug)]
-pub struct TaskReader {
+pub struct TaskReader<S = Live> {
     processes: BTreeMap<(JobId, u32), Process>,
     job_of: BTreeMap<u32, JobId>,
-    /// Descriptors that may stay open between samples.
-    pub descriptors: DescriptorBudget,
+    /// Access to the files of tasks.
+    pub files: TaskFiles<S>,
     /// Whether children of a process of a job belong to the job.
     pub follows_children: bool,
     /// Counters of the threads, and the events that they count.
@@ -50,6 +57,39 @@ pub struct TaskReader {
     has_unreadable: bool,
 }
 
+/// Files and counters of tasks.
+#[derive(Debug)]
+pub struct TaskFiles<S> {
+    /// The kernel or a recording.
+    pub source: S,
+    /// Descriptors that may stay open between samples.
+    pub descriptors: DescriptorBudget,
+}
+
+impl<S: Source> TaskFiles<S> {
+    /// Content of a file of a thread. The error has the kind `NotFound` if the thread has exited.
+    fn read(&mut self, pid: u32, tid: u32, file: &str) -> std::io::Result<Vec<u8>> {
+        self.source.file(&format!("proc/{pid}/task/{tid}/{file}")).map_err(not_found_if_exited)
+    }
+
+    fn stat(&mut self, pid: u32, tid: u32) -> std::io::Result<ProcStat> {
+        parse_stat(&self.read(pid, tid, "stat")?).ok_or_else(malformed)
+    }
+
+    /// TIDs of a process, ascending. The first thread comes first, because the counters of a job are inherited
+    /// from it.
+    fn threads(&mut self, pid: u32) -> std::io::Result<Vec<u32>> {
+        let names = self.source.list(&format!("proc/{pid}/task")).map_err(not_found_if_exited)?;
+        let mut tids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        tids.sort_unstable_by_key(|&tid| (tid != pid, tid));
+        Ok(tids)
+    }
+
+    fn children(&mut self, pid: u32, tid: u32) -> std::io::Result<Vec<u32>> {
+        Ok(crate::procfs::parse_children(&self.read(pid, tid, "children")?).collect())
+    }
+}
+
 /// Result of a sample.
 #[derive(Debug, Default)]
 pub struct SampledTasks {
@@ -64,7 +104,7 @@ pub struct SampledTasks {
     /// Counters of threads that exited.
     retired: Vec<(JobId, TaskId, Box<counters::ThreadCounters>)>,
     /// A group was enabled and never running.
-    is_shut_out: bool,
+    is_occupied: bool,
     /// Processes that have run or lost a thread.
     active: Vec<(JobId, u32)>,
 }
@@ -160,15 +200,20 @@ fn known(value: u64, of_ns: u64, used: Nanos) -> Option<u64> {
     (unknown <= UNKNOWN_MAX.0.max(used.0 / 10)).then_some(value)
 }
 
-impl TaskReader {
+impl<S: Source> TaskReader<S> {
     /// An empty table. `run` is the value of the environment variable that marks jobs of this run.
-    pub fn new(descriptors: DescriptorBudget, counting: TaskCounters, run: String) -> Self {
+    pub fn new(
+        source: S,
+        descriptors: DescriptorBudget,
+        counters: TaskCounters,
+        run: String,
+    ) -> Self {
         TaskReader {
             processes: BTreeMap::new(),
             job_of: BTreeMap::new(),
-            descriptors,
+            files: TaskFiles { source, descriptors },
             follows_children: true,
-            counters: counting,
+            counters,
             next_sample: None,
             run,
             names: BTreeMap::new(),
@@ -267,15 +312,14 @@ impl Thread {
         std::iter::once(&self.mask).chain(older).any(|ours| is_same(ours, mask, usable))
     }
 
-    /// Whether the thread is still the same one. An open descriptor refers to one thread; without one the
-    /// start time identifies it.
-    pub fn is_alive(&self) -> bool {
+    /// Whether the thread has not exited. An open descriptor refers to one thread; without one the start
+    /// time identifies the thread. An unreadable thread is not treated as exited.
+    fn is_running(&self, pid: u32, files: &mut TaskFiles<impl Source>) -> bool {
         let mut buffer = [0; 8];
         let is_read = self.schedstat.as_ref().is_some_and(|file| file.read(&mut buffer).is_ok());
         is_read
-            || match crate::procfs::stat(std::path::Path::new("/"), self.id.tid) {
+            || match files.stat(pid, self.id.tid) {
                 Ok(stat) => stat.start_time_ticks == self.id.start_time_ticks,
-                // An unreadable thread is not treated as exited.
                 Err(error) => error.kind() != std::io::ErrorKind::NotFound,
             }
     }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::fault;
 use crate::proc_stat::{ProcStat, parse_stat};
-use crate::procfs::{self, Schedstat, may_live};
+use crate::procfs::{self, Schedstat};
+use crate::source::Source;
 use base::{CpuId, CpuSet, JobId, Nanos};
 use sched::{Counters, TaskSample};
 
-use super::{DescriptorBudget, Process, SampledTasks, TaskReader, TaskTotals, Thread};
+use super::{Process, SampledTasks, TaskFiles, TaskReader, TaskTotals, Thread};
 
 /// Idle samples after which a thread is sampled at longer intervals.
 const IDLE_SAMPLES: u32 = 3;
@@ -58,7 +58,7 @@ impl SampleTime {
     }
 }
 
-impl TaskReader {
+impl<S: Source> TaskReader<S> {
     /// Samples every thread that is due. `mask` returns the affinity that new processes of a job inherit.
     pub fn sample(
         &mut self,
@@ -66,11 +66,34 @@ impl TaskReader {
         mask: impl Fn(JobId) -> Arc<CpuSet>,
         sampled: &mut SampledTasks,
     ) {
+        self.sample_due(when, false, sampled);
+        for (job, pid) in std::mem::take(&mut sampled.active) {
+            if self.follows_children {
+                self.credit_unseen((job, pid), sampled);
+            }
+            self.find_new((job, pid), &mask(job), sampled);
+        }
+    }
+
+    /// Samples every thread of every process, also idle ones and new ones, for a recording. `at` is larger than in
+    /// the previous call.
+    pub fn sample_all(&mut self, at: Nanos, sampled: &mut SampledTasks) {
+        let when = SampleTime { at, interval: Nanos(1), rest_max: Nanos::ZERO };
+        self.sample_due(when, true, sampled);
+        let processes: Vec<(JobId, u32)> = self.processes.keys().copied().collect();
+        for (job, pid) in processes {
+            // Each known thread was identified by its start time.
+            self.add_threads(job, pid, &Arc::default(), |_, _| true);
+        }
+        self.sample_due(when, true, sampled);
+    }
+
+    fn sample_due(&mut self, when: SampleTime, with_idle: bool, sampled: &mut SampledTasks) {
         let mut empty: Vec<u32> = Vec::new();
         self.next_sample = None;
         for (&(job, pid), process) in &mut self.processes {
             if when.is_due(process.sample_at) {
-                process.sample((job, pid), when, &mut self.descriptors, sampled);
+                process.sample((job, pid), when, with_idle, &mut self.files, sampled);
             }
             if process.threads.is_empty() {
                 empty.push(pid);
@@ -80,18 +103,12 @@ impl TaskReader {
         }
         empty.into_iter().for_each(|pid| self.remove_exited(pid));
         self.retire_counters(sampled);
-        for (job, pid) in std::mem::take(&mut sampled.active) {
-            if self.follows_children {
-                self.credit_unseen((job, pid), sampled);
-            }
-            self.find_new((job, pid), &mask(job), sampled);
-        }
     }
 
     fn retire_counters(&mut self, sampled: &mut SampledTasks) {
-        self.counters.is_shut_out |= sampled.is_shut_out;
+        self.counters.is_occupied |= sampled.is_occupied;
         for (job, task, counters) in std::mem::take(&mut sampled.retired) {
-            self.counters.retire(job, task, counters);
+            self.counters.retire(&mut self.files.source, (job, task), counters);
         }
     }
 
@@ -111,7 +128,7 @@ impl TaskReader {
         if !process.is_checked_for_new() {
             return;
         }
-        let has_other_threads = process.has_other_threads(pid, &mut self.descriptors);
+        let has_other_threads = process.has_other_threads(pid, &mut self.files);
         let grew = has_other_threads && !self.list_threads(job, pid, mask).is_empty();
         let ran = |thread: &Thread| thread.n_samples_idle == 0;
         if self.find_children(job, pid, mask, ran) || grew {
@@ -131,8 +148,9 @@ impl TaskReader {
         for (&(_, pid), process) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
             process.sample_at = Nanos::ZERO;
             process.threads.iter_mut().for_each(|thread| thread.sample_at = Nanos::ZERO);
-            process.sample((job, pid), when, &mut self.descriptors, sampled);
-            process.threads.iter_mut().for_each(Thread::read_migrations);
+            process.sample((job, pid), when, false, &mut self.files, sampled);
+            let threads = process.threads.iter_mut();
+            threads.for_each(|thread| thread.read_migrations(pid, &mut self.files));
             totals.add(process.totals());
         }
         self.sample_first_thread(job, sampled);
@@ -148,7 +166,8 @@ impl Process {
         &mut self,
         (job, pid): (JobId, u32),
         when: SampleTime,
-        descriptors: &mut DescriptorBudget,
+        with_idle: bool,
+        files: &mut TaskFiles<impl Source>,
         sampled: &mut SampledTasks,
     ) {
         let n_before = (sampled.tasks.len(), sampled.exited.len());
@@ -157,8 +176,8 @@ impl Process {
             if !when.is_due(thread.sample_at) {
                 return true;
             }
-            let Some(times) = thread.read_times(pid, descriptors) else {
-                if may_live(thread.id) {
+            let Some(times) = thread.read_times(pid, files) else {
+                if thread.may_be_running(pid, files) {
                     return true; // The read failed this time.
                 }
                 sampled.exited.push(thread.id);
@@ -168,9 +187,10 @@ impl Process {
                 return false;
             };
             let previous_sample_at = when.previous(thread.sampled_at);
-            if thread.record(times, when) {
-                thread.read_cpu(pid, descriptors);
-                sampled.is_shut_out |= thread.read_counters();
+            if thread.record(times, when) || with_idle {
+                // Recordings contain no totals, which need the migrations.
+                thread.read_cpu(pid, !with_idle, files);
+                sampled.is_occupied |= thread.read_counters(&mut files.source);
                 let sample = thread.sample(job, pid, unseen);
                 sampled.tasks.push(TaskSample { previous_sample_at, ..sample });
                 if thread.n_samples_ran % MASKS_EVERY == 1 {
@@ -200,10 +220,10 @@ impl Process {
     }
 
     /// Whether the number of threads differs from the known ones.
-    fn has_other_threads(&mut self, pid: u32, descriptors: &mut DescriptorBudget) -> bool {
+    fn has_other_threads(&mut self, pid: u32, files: &mut TaskFiles<impl Source>) -> bool {
         if self.folder.is_none() {
             let path = format!("/proc/{pid}/task");
-            self.folder = descriptors.keep(path.as_ref()).unwrap_or_default();
+            self.folder = files.descriptors.keep(path.as_ref()).unwrap_or_default();
         }
         let counted = self.folder.as_ref().map(|folder| folder.count_threads());
         !matches!(counted, Some(Ok(n_threads)) if n_threads as usize == self.threads.len())
@@ -220,17 +240,27 @@ impl Process {
 
 impl Thread {
     /// CPU times now; `None` if the thread has exited.
-    fn read_times(&mut self, pid: u32, descriptors: &mut DescriptorBudget) -> Option<Schedstat> {
-        self.keep_schedstat(pid, descriptors);
+    fn read_times(&mut self, pid: u32, files: &mut TaskFiles<impl Source>) -> Option<Schedstat> {
+        self.keep_schedstat(pid, files);
         let mut buffer = [0; 96];
         if let Some(file) = &self.schedstat {
             return procfs::parse_schedstat(file.read(&mut buffer).ok()?);
         }
-        let text = fault::retry("read", || std::fs::read(self.path(pid, "schedstat"))).ok()?;
-        let times = procfs::parse_schedstat(&text)?;
-        // CPU time never decreases, except if the TID is reused.
-        let is_same = self.times.is_none_or(|known| known.run_ns <= times.run_ns);
-        is_same.then_some(times)
+        // A path does not identify the thread: its TID may be reused.
+        let stat = files.stat(pid, self.id.tid).ok()?;
+        if stat.start_time_ticks != self.id.start_time_ticks {
+            return None;
+        }
+        self.last_cpu = Some(CpuId(stat.last_cpu));
+        procfs::parse_schedstat(&files.read(pid, self.id.tid, "schedstat").ok()?)
+    }
+
+    /// Whether the thread may be running: it has not exited, or its state cannot be read.
+    fn may_be_running(&self, pid: u32, files: &mut TaskFiles<impl Source>) -> bool {
+        match files.stat(pid, self.id.tid) {
+            Ok(stat) => stat.start_time_ticks == self.id.start_time_ticks && stat.state != 'Z',
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        }
     }
 
     /// Records CPU times. Returns whether the thread has run.
@@ -246,15 +276,17 @@ impl Thread {
 
     /// Reads the CPU of a thread with several CPUs, and sometimes its migrations. A thread with one CPU is
     /// there, unless another process changed its mask, which the verification of masks detects.
-    fn read_cpu(&mut self, pid: u32, descriptors: &mut DescriptorBudget) {
+    fn read_cpu(&mut self, pid: u32, with_migrations: bool, files: &mut TaskFiles<impl Source>) {
         if self.mask.len() == 1 && !self.is_foreign {
             self.last_cpu = self.mask.first();
             return;
         }
-        let stat = self.read_stat(pid, 1 < self.n_samples_ran, descriptors);
-        self.last_cpu = stat.map(|stat| CpuId(stat.last_cpu));
-        if self.n_samples_ran.is_multiple_of(MIGRATIONS_EVERY) {
-            self.read_migrations();
+        if self.schedstat.is_some() {
+            let stat = self.read_stat(pid, 1 < self.n_samples_ran, files);
+            self.last_cpu = stat.map(|stat| CpuId(stat.last_cpu));
+        } // Otherwise the CPU was read with the times.
+        if with_migrations && self.n_samples_ran.is_multiple_of(MIGRATIONS_EVERY) {
+            self.read_migrations(pid, files);
         }
     }
 
@@ -263,30 +295,27 @@ impl Thread {
         &mut self,
         pid: u32,
         keep: bool,
-        descriptors: &mut DescriptorBudget,
+        files: &mut TaskFiles<impl Source>,
     ) -> Option<ProcStat> {
         if self.stat.is_none() && keep {
-            self.stat = descriptors.keep(&self.path(pid, "stat")).unwrap_or_default();
+            self.stat = self.keep(pid, "stat", files);
         }
         let mut buffer = [0; 1024];
         match &self.stat {
             Some(file) => parse_stat(file.read(&mut buffer).ok()?),
-            None => {
-                let read = || std::fs::read(self.path(pid, "stat"));
-                parse_stat(&fault::retry("read", read).ok()?)
-            }
+            None => files.stat(pid, self.id.tid).ok(),
         }
     }
 
     /// Reads the counters. Returns whether one of them never ran.
-    fn read_counters(&mut self) -> bool {
-        self.counters.as_mut().is_some_and(|counters| counters.sample())
+    fn read_counters(&mut self, source: &mut impl Source) -> bool {
+        self.counters.as_mut().is_some_and(|counters| counters.sample(source))
     }
 
-    fn read_migrations(&mut self) {
-        if let Some(n) = procfs::migrations(std::path::Path::new("/"), self.id.tid) {
-            self.migrations = Some((n, self.used()));
-        }
+    fn read_migrations(&mut self, pid: u32, files: &mut TaskFiles<impl Source>) {
+        let text = files.read(pid, self.id.tid, "sched").ok();
+        let n = text.and_then(|text| procfs::parse_migrations(&String::from_utf8_lossy(&text)));
+        self.migrations = n.map(|n| (n, self.used())).or(self.migrations);
     }
 
     /// CPU time of the last sample, in nanoseconds.
@@ -319,14 +348,59 @@ impl Thread {
             wait: Some(Nanos(times.wait_ns)),
             last_cpu: self.last_cpu,
             counters: self.counters.as_ref().map_or(Counters::NONE, |counters| counters.sampled()),
-            includes_children: self.counters.as_ref().is_some_and(|its| its.includes_children),
+            includes_children: self.counters.as_ref().is_some_and(|of_task| of_task.includes_children),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use base::TaskId;
+
     use super::*;
+    use crate::perf::{Flags, software};
+    use crate::source::testing::FakeSource;
+    use crate::tasks::{CounterMode, DescriptorBudget, TaskCounters};
+
+    /// Replaces the threads of process 7 by these: TID and start time.
+    fn set_threads(source: &mut FakeSource, threads: &[(u32, u64)]) {
+        source.files.clear();
+        for (tid, start) in threads {
+            let stat = format!(
+                "{tid} (a) R 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0"
+            );
+            source.write(format!("proc/7/task/{tid}/stat"), stat);
+            source.write(format!("proc/7/task/{tid}/schedstat"), "1000 0 1");
+        }
+    }
+
+    #[test]
+    fn a_task_whose_tid_is_reused_is_reported_as_exited_and_its_counters_are_closed() {
+        let counters =
+            TaskCounters::of_run(vec![software(Flags::default())], CounterMode::All);
+        let descriptors = DescriptorBudget::for_recording();
+        let mut reader =
+            TaskReader::new(FakeSource::default(), descriptors, counters, String::new());
+        let task = |tid, start_time_ticks| TaskId { tid, start_time_ticks };
+        let mut at = 0;
+        let mut sample = |reader: &mut TaskReader<FakeSource>, threads: &[(u32, u64)]| {
+            set_threads(&mut reader.files.source, threads);
+            if at == 0 {
+                reader.adopt(JobId(0), 7, &Arc::default());
+            }
+            let mut sampled = SampledTasks::default();
+            reader.sample_all(Nanos(at), &mut sampled);
+            at += 1;
+            let n_counted = reader.threads_of(JobId(0)).filter(|(_, t)| t.counters.is_some());
+            (sampled.tasks.len(), sampled.exited, n_counted.count())
+        };
+        assert_eq!(sample(&mut reader, &[(7, 70), (8, 80)]), (2, vec![], 2));
+        assert_eq!(sample(&mut reader, &[(7, 70), (8, 81)]), (2, vec![task(8, 80)], 2));
+        // The PID is reused: no thread of the other process is sampled.
+        let both = vec![task(7, 70), task(8, 81)];
+        assert_eq!(sample(&mut reader, &[(7, 71), (8, 82)]), (0, both, 0));
+        assert_eq!(reader.all_processes().count(), 0);
+    }
 
     fn at_ms(at: u64) -> SampleTime {
         let ms = Nanos::from_millis;

@@ -7,6 +7,7 @@
 use base::{JobId, Nanos};
 
 use super::{SampledTasks, TaskReader, TaskTotals};
+use crate::source::Source;
 
 /// Interval of polling a process without children for reaped ones, in samples.
 const POLL_EVERY: u32 = 8;
@@ -62,7 +63,7 @@ impl UnseenChildren {
     }
 }
 
-impl TaskReader {
+impl<S: Source> TaskReader<S> {
     /// Adds to the sample the CPU time of children that were never sampled.
     pub(super) fn credit_unseen(&mut self, (job, pid): (JobId, u32), sampled: &mut SampledTasks) {
         let more = self.poll_reaped_children(job, pid).unwrap_or_default();
@@ -76,7 +77,7 @@ impl TaskReader {
         if !process.unseen.is_polled() {
             return None;
         }
-        let stat = process.threads.first_mut()?.read_stat(pid, true, &mut self.descriptors)?;
+        let stat = process.threads.first_mut()?.read_stat(pid, true, &mut self.files)?;
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let reaped_ns = stat.reaped_children_ticks.checked_mul(tick_ns)?;
         if reaped_ns == process.unseen.reaped_ns {
@@ -91,10 +92,11 @@ impl TaskReader {
     /// Accounts children of a process that have exited since their last sample.
     fn account_exited_children(&mut self, job: JobId, parent: u32) {
         let mut exited_ns = 0u64;
-        for (_, child) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
+        for (&(_, pid), child) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
             let is_child = child.parent == Some(parent);
-            if is_child && !child.threads.iter().any(|thread| thread.is_alive()) {
-                child.parent = None; // It is accounted for.
+            let mut threads = child.threads.iter();
+            if is_child && !threads.any(|thread| thread.is_running(pid, &mut self.files)) {
+                child.parent = None; // The child is accounted for.
                 exited_ns = exited_ns.saturating_add(child.totals().used_ns);
             }
         }

@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::bail;
@@ -29,14 +28,14 @@ use crate::counter_phases::CounterTotals;
 /// # Errors
 /// The reason why instructions of tasks cannot be counted.
 pub fn choose() -> Result<Vec<PmuGroups>, String> {
-    let mut source = Live::new(Path::new("/"));
+    let mut source = Live::default();
     let flags = collectors::counting_rights(&mut source)?;
     let identity = collectors::identity_of(&mut source);
     let choice = linux::pmu::choose(&mut source, &identity, flags);
-    let (groups, refused) = TaskGroups::open(0, &choice.chosen, false);
+    let (groups, refused) = TaskGroups::open(&mut source, 0, &choice.chosen, false);
     // A counter is only scheduled while the task runs.
     std::hint::black_box((0..100_000u64).fold(0, |sum, nr| sum ^ std::hint::black_box(nr)));
-    if groups.read().get(CounterEvent::Instructions).is_some_and(|read| !read.never_ran()) {
+    if groups.read(&mut source).get(CounterEvent::Instructions).is_some_and(|read| !read.never_ran()) {
         let software = perf::software(flags);
         return Ok(choice.chosen.into_iter().chain([software]).collect());
     }
@@ -72,6 +71,7 @@ pub fn run(
 #[derive(Default)]
 struct CounterSampler {
     chosen: Vec<PmuGroups>,
+    source: Live,
     groups: TaskGroups,
     last: Counters,
     sums: BTreeMap<CounterEvent, u64>,
@@ -80,7 +80,7 @@ struct CounterSampler {
 
 impl Observer for CounterSampler {
     fn start(&mut self, pid: u32) -> anyhow::Result<()> {
-        let (groups, refused) = TaskGroups::open(pid, &self.chosen, true);
+        let (groups, refused) = TaskGroups::open(&mut self.source, pid, &self.chosen, true);
         self.groups = groups;
         match refused.filter(|_| self.groups.is_empty()) {
             Some(error) => {
@@ -97,7 +97,7 @@ impl Observer for CounterSampler {
     }
 
     fn sample(&mut self) {
-        let now = self.groups.read().or(&self.last);
+        let now = self.groups.read(&mut self.source).or(&self.last);
         // Event groups are multiplexed: an interval ends when each group has been scheduled.
         if !engine::deltas_between(&now, &self.last).missed().is_empty() {
             return;
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn counters_include_children_and_start_with_the_first_instruction() {
-        let mut source = Live::new(Path::new("/"));
+        let mut source = Live::default();
         let Ok(flags) = collectors::counting_rights(&mut source) else {
             println!("skipped: perf_event_open is not permitted");
             return;

@@ -137,40 +137,30 @@ const UNSUPPORTED: &[&str] = &["arm_dmc620", "arm_cmn", "hisi_sccl", "ampere_mcu
 
 /// Why memory controllers are not counted.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum UncoreError {
-    /// The kernel has no known device.
     #[error("the kernel has no PMU driver for memory controllers")]
     None,
-    /// The kernel has a device without known events.
     #[error(
         "the events of {0} are not supported; the traffic of LLC domains needs a mounted resctrl"
     )]
     Unsupported(String),
-    /// The controllers of several nodes are read on one CPU.
     #[error(
         "the controllers of a package with several nodes (sub-NUMA clustering) are read on one CPU, {cpu}: they \
          are not counted"
     )]
     SubNuma {
-        /// A CPU of a node without controllers.
         cpu: CpuId,
     },
-    /// The kernel rejects a counter.
     #[error("cannot count {unit} on cpu {cpu}")]
     Open {
-        /// The device.
         unit: String,
-        /// The CPU.
         cpu: u32,
-        /// The error.
         source: io::Error,
     },
-    /// A device has an unknown format.
     #[error("{unit}: {what}")]
     Format {
-        /// The device.
         unit: String,
-        /// The fault.
         what: String,
     },
 }

@@ -33,26 +33,20 @@ const HEAD_BYTES: usize = 24;
 
 /// Why bytes are no read of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ValuesError {
-    /// Shorter or longer than its number of counters requires.
     #[error("{found} bytes of a group instead of {required}: the recording is damaged")]
     Length {
-        /// Number of bytes.
         found: usize,
-        /// Required number of bytes.
         required: usize,
     },
-    /// More counters than a group has.
     #[error(
         "{0} counters in a group, at most {COUNTERS_MAX} are possible: the recording is damaged"
     )]
     TooMany(u64),
-    /// Time running exceeds time enabled.
     #[error("a group was running for {running_ns} ns of {enabled_ns} ns: the recording is damaged")]
     Times {
-        /// Time enabled.
         enabled_ns: u64,
-        /// Time running.
         running_ns: u64,
     },
 }

@@ -26,41 +26,28 @@ struct Place {
 
 /// Why an event cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum FormatError {
-    /// A file of the `format` folder is malformed.
     #[error("unknown format {text:?} of the term {term}: update evenkeel for this kernel")]
     Line {
-        /// The term.
         term: String,
-        /// Content of the file.
         text: String,
     },
-    /// The PMU has no such term.
     #[error("the PMU has no term {term}, which the event {event:?} needs")]
     NoTerm {
-        /// The term.
         term: String,
-        /// The event.
         event: String,
     },
-    /// The value needs more bits.
     #[error("{value} does not fit the term {term} in {event:?}")]
     TooLarge {
-        /// The value.
         value: String,
-        /// The term.
         term: String,
-        /// The event.
         event: String,
     },
-    /// The value is not a number.
     #[error("the value {value:?} of the term {term} in {event:?} is not a number")]
     NoNumber {
-        /// The value.
         value: String,
-        /// The term.
         term: String,
-        /// The event.
         event: String,
     },
 }

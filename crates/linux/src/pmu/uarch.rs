@@ -68,24 +68,18 @@ pub struct UarchEvent {
 
 /// Why an event file is invalid.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum UarchError {
-    /// No TOML, or another format, with its position.
     #[error("{0}")]
     Parse(String),
-    /// An unknown name of an event.
     #[error("events/{file}.toml: {name:?} is no hardware event: see `evenkeel machine`")]
     UnknownEvent {
-        /// The file.
         file: String,
-        /// The name.
         name: String,
     },
-    /// An event without an entry.
     #[error("events/{file}.toml: {name} has neither an event nor a reason in [absent]")]
     Missing {
-        /// The file.
         file: String,
-        /// The event.
         name: &'static str,
     },
 }

@@ -17,23 +17,17 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// Why a stream cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum StreamError {
-    /// The file cannot be read.
     #[error("cannot read the stream {path}: name a file of evenkeel record", path = .path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// The error.
         source: io::Error,
     },
-    /// A line is invalid.
     #[error("{path}:{line}: {what}", path = .path.display())]
     Line {
-        /// The file.
         path: PathBuf,
-        /// The line, from 1.
         line: u64,
-        /// The fault.
         what: String,
     },
 }

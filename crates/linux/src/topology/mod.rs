@@ -36,30 +36,23 @@ use crate::fault;
 
 /// Why a machine cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum TopologyError {
-    /// The root does not exist or is not a folder.
     #[error("{0} is not a folder; name one that contains sys and proc of a machine")]
     NoFolder(PathBuf),
-    /// The folder cannot be read, or no descriptor is free.
     #[error("cannot read the machine below {root}")]
     Unreadable {
-        /// The folder.
         root: PathBuf,
-        /// The error.
         source: std::io::Error,
     },
-    /// No source of CPUs exists.
     #[error(
         "{0} has neither sys/devices/system/cpu nor proc/cpuinfo; \
          name a folder that contains sys and proc of a machine"
     )]
     NoMachine(PathBuf),
-    /// The data are contradictory.
     #[error("{root}")]
     Contradiction {
-        /// The folder.
         root: PathBuf,
-        /// The contradiction.
         source: MachineError,
     },
 }

@@ -1,7 +1,6 @@
-//! Small trees for every known special case, and random trees.
+//! Small trees for every known special case (`cases/topology.txt`), and random trees.
 
-mod corrections;
-
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
@@ -11,8 +10,10 @@ use proptest::prelude::*;
 
 use super::*;
 
+const CPUS: &str = "sys/devices/system/cpu";
+
 /// A tree of small files in a temporary folder.
-fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+fn tree(files: &BTreeMap<String, String>) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
     for (path, text) in files {
         let path = root.path().join(path);
@@ -22,317 +23,87 @@ fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     root
 }
 
-/// `n` CPUs and other files; paths are below `cpu/` unless they start with `sys` or `proc`.
-fn cpus(n: u32, files: &[(&str, &str)]) -> tempfile::TempDir {
-    let online = format!("0-{}\n", n - 1);
-    let mut all = vec![("sys/devices/system/cpu/online".to_owned(), online)];
-    all.extend(
-        (0..n).map(|cpu| (format!("sys/devices/system/cpu/cpu{cpu}/online"), "1".to_owned())),
-    );
-    all.extend(files.iter().map(|(path, text)| {
-        let is_cpu = path.starts_with("cpu");
-        let start = if is_cpu { "sys/devices/system/cpu/" } else { "" };
-        (format!("{start}{path}"), (*text).to_owned())
-    }));
-    let all: Vec<(&str, &str)> =
-        all.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    tree(&all)
+/// The machine of a list of files, in the language of `cases/topology.txt`: cores with kinds, caches, nodes, allowed
+/// CPUs and nodes, and warnings, one line each.
+fn machine_of(files: &str) -> String {
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    for line in files.lines() {
+        if let Some(n) = line.strip_prefix("cpus ") {
+            let n: u32 = n.parse().expect("a number");
+            all.insert(format!("{CPUS}/online"), format!("0-{}\n", n - 1));
+            all.extend((0..n).map(|cpu| (format!("{CPUS}/cpu{cpu}/online"), "1".to_owned())));
+        } else if line == "nodes" {
+            for (node, cpus, distances) in [(0, "3", "10 21"), (4, "c", "21 10")] {
+                let path = |file: &str| format!("sys/devices/system/node/node{node}/{file}");
+                all.insert(path("cpumap"), cpus.to_owned());
+                all.insert(path("distance"), distances.to_owned());
+                all.insert(path("meminfo"), format!("Node {node} MemTotal: 8 kB\n"));
+            }
+        } else {
+            let (path, text) = line.split_once(" =").expect("PATH = TEXT");
+            let path = if path.starts_with("cpu") { format!("{CPUS}/{path}") } else { path.into() };
+            match text.trim_start() {
+                "(removed)" => drop(all.remove(&path).expect("a file")),
+                text => drop(all.insert(path, text.replace("\\n", "\n").replace("\\t", "\t"))),
+            }
+        }
+    }
+    let root = tree(&all);
+    describe(root.path())
 }
 
-/// Cores with kinds, caches, nodes, allowed CPUs and nodes, and warnings, one line each.
-fn check(root: &tempfile::TempDir, expected: expect_test::Expect) {
-    let machine = match read(root.path()) {
+fn describe(root: &Path) -> String {
+    let machine = match read(root) {
         Ok(machine) => machine,
         Err(error) => {
             let cause = error.source().map_or(String::new(), |cause| format!(": {cause}"));
-            let message = format!("{error}{cause}\n");
-            return expected.assert_eq(&message.replace(&root.path().display().to_string(), "DIR"));
+            return format!("{error}{cause}").replace(&root.display().to_string(), "DIR");
         }
     };
-    let mut lines: Vec<String> = Vec::new();
-    for core in machine.cores() {
-        lines.push(format!("{} {} {} {}", core.id, core.cpus, core.kind, core.capacity));
-    }
-    lines
-        .extend(machine.llcs().iter().map(|llc| format!("{} {} L{}", llc.id, llc.cpus, llc.level)));
-    for node in machine.nodes() {
-        lines.push(format!("{} {} {:?}", node.id, node.cpus, node.distances.values()));
-    }
-    lines.push(format!("may use {} and {}", machine.allowed(), machine.nodes_allowed()));
-    lines.extend(machine.warnings().iter().map(|warning| format!("warning: {warning}")));
-    expected.assert_eq(&(lines.join("\n") + "\n"));
+    let cores = machine.cores().iter();
+    let cores = cores.map(|core| format!("{} {} {} {}", core.id, core.cpus, core.kind, core.capacity));
+    let llcs = machine.llcs().iter().map(|llc| format!("{} {} L{}", llc.id, llc.cpus, llc.level));
+    let nodes = machine.nodes().iter();
+    let nodes = nodes.map(|node| format!("{} {} {:?}", node.id, node.cpus, node.distances.values()));
+    let allowed = format!("may use {} and {}", machine.allowed(), machine.nodes_allowed());
+    let warnings = machine.warnings().iter().map(|warning| format!("warning: {warning}"));
+    let lines: Vec<String> = cores.chain(llcs).chain(nodes).chain([allowed]).chain(warnings).collect();
+    lines.join("\n")
 }
 
 #[test]
-fn siblings_are_cpus_that_list_each_other() {
-    let root = cpus(
-        4,
-        &[
-            ("cpu0/topology/thread_siblings", "3"),
-            ("cpu1/topology/thread_siblings", "3"),
-            ("cpu2/topology/thread_siblings", "c"),
-            ("cpu3/topology/thread_siblings", "8"),
-        ],
-    );
-    check(
-        &root,
-        expect_test::expect![[r#"
-        core0 0-1 uniform 1024
-        core1 2 uniform 1024
-        core2 3 uniform 1024
-        node0 0-3 []
-        may use 0-3 and 0
-        warning: CPUs 2 disagree with others about their SMT siblings; CPUs that list each other are siblings
-    "#]],
-    );
+fn every_tree_gives_its_machine() {
+    let recorded = include_str!("../../cases/topology.txt");
+    expect_test::expect_file!["../../cases/topology.txt"]
+        .assert_eq(&base::transcript(recorded, machine_of));
 }
 
 #[test]
-fn the_new_file_of_siblings_is_preferred() {
-    let root = cpus(
-        2,
-        &[
-            ("cpu0/topology/core_cpus", "1"),
-            ("cpu0/topology/thread_siblings", "3"),
-            ("cpu1/topology/core_cpus_list", "1"),
-        ],
-    );
-    check(
-        &root,
-        expect_test::expect![[r#"
-        core0 0 uniform 1024
-        core1 1 uniform 1024
-        node0 0-1 []
-        may use 0-1 and 0
-    "#]],
-    );
-}
-
-#[test]
-fn the_last_level_is_the_highest_that_covers_a_cpu_and_has_a_size() {
-    let root = cpus(
-        3,
-        &[
-            ("cpu0/cache/index0/level", "1"),
-            ("cpu0/cache/index0/shared_cpu_map", "1"),
-            ("cpu0/cache/index3/level", "3"),
-            ("cpu0/cache/index3/size", "8192K"),
-            ("cpu0/cache/index3/shared_cpu_map", "3"),
-            ("cpu1/cache/index3/level", "3"),
-            ("cpu1/cache/index3/size", "8192K"),
-            ("cpu1/cache/index3/shared_cpu_map", "3"),
-            ("cpu2/cache/index2/level", "2"),
-            ("cpu2/cache/index2/size", "1024K"),
-            ("cpu2/cache/index2/shared_cpu_map", "4"),
-            ("cpu2/cache/index3/level", "3"),
-            ("cpu2/cache/index3/size", "0K"),
-            ("cpu2/cache/index3/shared_cpu_map", "7"),
-        ],
-    );
-    check(
-        &root,
-        expect_test::expect![[r#"
-        core0 0 uniform 1024
-        core1 1 uniform 1024
-        core2 2 uniform 1024
-        llc0 0-1 L3
-        llc1 2 L2
-        node0 0-2 []
-        may use 0-2 and 0
-    "#]],
-    );
-}
-
-#[test]
-fn core_types_come_from_pmus_and_capacities_from_the_firmware() {
-    let root = cpus(
-        3,
-        &[
-            ("sys/devices/cpu_core/cpus", "0"),
-            ("sys/devices/cpu_atom/cpus", "1-2"),
-            ("cpu0/acpi_cppc/highest_perf", "60"),
-            ("cpu1/acpi_cppc/highest_perf", "36"),
-            ("cpu2/acpi_cppc/highest_perf", "36"),
-        ],
-    );
-    check(
-        &root,
-        expect_test::expect![[r#"
-        core0 0 performance 1024
-        core1 1 efficiency 614
-        core2 2 efficiency 614
-        node0 0-2 []
-        may use 0-2 and 0
-    "#]],
-    );
-}
-
-#[test]
-fn a_favoured_core_is_of_the_same_kind() {
-    let root = cpus(
-        2,
-        &[
-            ("cpu0/cpufreq/cpuinfo_max_freq", "5100000"),
-            ("cpu1/cpufreq/cpuinfo_max_freq", "4900000"),
-        ],
-    );
-    check(
-        &root,
-        expect_test::expect![[r#"
-        core0 0 uniform 1024
-        core1 1 uniform 1024
-        node0 0-1 []
-        may use 0-1 and 0
-    "#]],
-    );
-}
-
-#[test]
-fn an_amd_module_has_two_cores() {
-    let root = cpus(
-        2,
-        &[
-            ("proc/cpuinfo", "vendor_id : AuthenticAMD\ncpu family : 21\n"),
-            ("cpu0/topology/thread_siblings", "3"),
-            ("cpu0/topology/core_id", "0"),
-            ("cpu1/topology/thread_siblings", "3"),
-            ("cpu1/topology/core_id", "1"),
-        ],
-    );
-    check(
-        &root,
-        expect_test::expect![[r#"
-        core0 0 uniform 1024
-        core1 1 uniform 1024
-        node0 0-1 []
-        may use 0-1 and 0
-    "#]],
-    );
-}
-
-const NODES: [(&str, &str); 6] = [
-    ("sys/devices/system/node/node0/cpumap", "3"),
-    ("sys/devices/system/node/node0/distance", "10 21"),
-    ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 8 kB\n"),
-    ("sys/devices/system/node/node4/cpumap", "c"),
-    ("sys/devices/system/node/node4/distance", "21 10"),
-    ("sys/devices/system/node/node4/meminfo", "Node 4 MemTotal: 8 kB\n"),
-];
-
-#[test]
-fn a_v2_cpuset_applies_to_descendant_cgroups() {
-    let mut files = NODES.to_vec();
-    files.extend([
-        ("proc/self/cgroup", "0::/a/b/c\n"),
-        ("proc/self/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"),
-        ("sys/fs/cgroup/a/cpuset.cpus.effective", "0-2\n"),
-        ("sys/fs/cgroup/a/cpuset.mems.effective", "0\n"),
-        ("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n"),
-    ]);
-    check(
-        &cpus(4, &files),
-        expect_test::expect![[r#"
-        core0 0 uniform 1024
-        core1 1 uniform 1024
-        core2 2 uniform 1024
-        core3 3 uniform 1024
-        node0 0-1 [10, 21]
-        node4 2-3 [21, 10]
-        may use 0-2 and 0
-    "#]],
-    );
-}
-
-#[test]
-fn a_v1_cpuset_and_an_affinity_both_apply() {
-    let mut files = NODES.to_vec();
-    files.extend([
-        ("proc/self/cgroup", "4:memory:/x\n3:cpuset,cpu:/group one\n0::/y\n"),
-        (
-            "proc/mounts",
-            "c /mnt/my\\040sets cgroup rw,cpuset,cpu 0 0\nc2 /sys/fs/cgroup cgroup2 rw 0 0\n",
-        ),
-        ("mnt/my sets/group one/cpuset.cpus", "1-3"),
-        ("mnt/my sets/group one/cpuset.mems", "4"),
-        ("proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-2\nMems_allowed_list:\t0,4\n"),
-    ]);
-    check(
-        &cpus(4, &files),
-        expect_test::expect![[r#"
-        core0 0 uniform 1024
-        core1 1 uniform 1024
-        core2 2 uniform 1024
-        core3 3 uniform 1024
-        node0 0-1 [10, 21]
-        node4 2-3 [21, 10]
-        may use 1-2 and 4
-    "#]],
-    );
-}
-
-#[test]
-fn a_recording_does_not_lead_out_of_its_folder() {
-    let root = cpus(
-        2,
-        &[
-            ("proc/self/cgroup", "0::/../../../../sys/fs/cgroup\n"),
-            ("proc/self/mounts", "c /../.. cgroup2 rw 0 0\n"),
-        ],
-    );
-    check(
-        &root,
-        expect_test::expect![[r#"
-        core0 0 uniform 1024
-        core1 1 uniform 1024
-        node0 0-1 []
-        may use 0-1 and 0
-    "#]],
-    );
-}
-
-#[test]
-fn without_topology_in_sysfs_cpuinfo_is_used() {
-    let root = tree(&[(
-        "proc/cpuinfo",
-        "processor : 0\nphysical id : 0\ncore id : 0\n\nprocessor : 1\nphysical id : 0\ncore id : 0\n\n\
-         processor : 2\nphysical id : 1\ncore id : 0\n",
-    )]);
-    check(
-        &root,
-        expect_test::expect![[r#"
-        core0 0-1 uniform 1024
-        core1 2 uniform 1024
-        node0 0-2 []
-        may use 0-2 and 0
-    "#]],
-    );
-}
-
-#[test]
-fn a_tree_without_a_machine_is_an_error() {
-    check(
-        &tree(&[("etc/passwd", "")]),
-        expect_test::expect![[r#"
-        DIR has neither sys/devices/system/cpu nor proc/cpuinfo; name a folder that contains sys and proc of a machine
-    "#]],
-    );
-    check(
-        &tree(&[("sys/devices/system/cpu/online", "")]),
-        expect_test::expect![[r#"
-        DIR: the machine has no CPU online
-    "#]],
-    );
+fn a_missing_folder_is_an_error() {
     let error = read(Path::new("/nowhere/at/all")).expect_err("not there").to_string();
-    assert_eq!(
-        error,
-        "/nowhere/at/all is not a folder; name one that contains sys and proc of a machine"
-    );
+    assert_eq!(error, "/nowhere/at/all is not a folder; name one that contains sys and proc of a machine");
+}
+
+#[test]
+fn a_folder_without_permission_is_an_error() {
+    use std::os::unix::fs::PermissionsExt;
+    if rustix::process::geteuid().is_root() {
+        eprintln!("not run: root may read every folder");
+        return;
+    }
+    let root = tree(&BTreeMap::new());
+    let set = |mode| fs::set_permissions(root.path(), fs::Permissions::from_mode(mode)).expect("set");
+    set(0o000);
+    let error = "cannot read the machine below DIR: Permission denied (os error 13)";
+    assert_eq!(describe(root.path()), error);
+    set(0o700);
 }
 
 #[test]
 fn a_named_pipe_in_place_of_a_file_does_not_block() {
-    let root = cpus(2, &[("cpu0/topology/core_id", "0")]);
-    let pipe = root.path().join("sys/devices/system/cpu/cpu0/topology/thread_siblings");
+    let files = [("online", "0-1"), ("cpu0/topology/core_id", "0")];
+    let root = tree(&files.map(|(path, text)| (format!("{CPUS}/{path}"), text.to_owned())).into());
+    let pipe = root.path().join(CPUS).join("cpu0/topology/thread_siblings");
     rustix::fs::mknodat(
         rustix::fs::CWD,
         &pipe,

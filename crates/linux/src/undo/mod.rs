@@ -41,40 +41,29 @@ pub const JOB_VARIABLE: &str = "EVENKEEL_JOB";
 
 /// Why there is no undo record.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum UndoError {
-    /// The folder for records cannot be made or opened.
     #[error("cannot use {path} for undo records: set {STATE_VARIABLE} to a folder of yours")]
     Folder {
-        /// The folder.
         path: PathBuf,
-        /// The error of the system call.
         source: io::Error,
     },
-    /// The variable contains a relative path.
     #[error("{STATE_VARIABLE} is {path}: give the whole path, from / on")]
     Relative {
-        /// Its value.
         path: PathBuf,
     },
-    /// Another user could write to the folder.
     #[error(
         "{path} is not safe for undo records ({problem}): remove it, or set {STATE_VARIABLE} to a folder of yours"
     )]
     Unsafe {
-        /// The folder.
         path: PathBuf,
-        /// The fault.
         problem: &'static str,
     },
-    /// The record itself cannot be written.
     #[error("cannot write the undo record {path}")]
     Write {
-        /// The file.
         path: PathBuf,
-        /// The error of the system call.
         source: io::Error,
     },
-    /// The boot id or the PID namespace cannot be read.
     #[error("cannot read the boot id and the PID namespace")]
     System(#[source] io::Error),
 }

@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(send(child.id(), start - 1, Signal::KILL), SignalResult::Done);
         assert_eq!(send(child.id(), start, Signal::TERM), SignalResult::Done);
         // SIGKILL would have terminated it first.
-        assert_eq!(child.wait().expect("our child").signal(), Some(15));
+        assert_eq!(child.wait().expect("a child of the test").signal(), Some(15));
         assert_eq!(send(child.id(), start, Signal::TERM), SignalResult::Done);
     }
 }

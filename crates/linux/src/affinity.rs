@@ -14,7 +14,7 @@ const WORDS: usize = 128;
 
 /// Affinity mask of a thread; 0 is the calling thread.
 pub fn get(tid: u32) -> io::Result<CpuSet> {
-    fault::refuse("sched_getaffinity")?;
+    fault::inject("sched_getaffinity")?;
     let mut words = [0u64; WORDS];
     // SAFETY: the kernel writes at most the given number of bytes, the size of `words`.
     let n_bytes = unsafe {
@@ -30,7 +30,7 @@ pub fn get(tid: u32) -> io::Result<CpuSet> {
 /// Sets the affinity mask of a thread; 0 is the calling thread. Does not allocate, so that a child may call it
 /// between fork and exec.
 pub fn set(tid: u32, cpus: &CpuSet) -> io::Result<()> {
-    fault::refuse("sched_setaffinity")?;
+    fault::inject("sched_setaffinity")?;
     let mut words = [0u64; WORDS];
     words.iter_mut().zip(cpus.words()).for_each(|(word, its)| *word = its);
     // SAFETY: the kernel reads the given number of bytes, the size of `words`, which outlives the call.

@@ -101,7 +101,7 @@ pub fn reap(pid: u32) -> io::Result<Option<ChildExit>> {
 /// The next child that was stopped by a signal since the last call, with the signal. One call for all children;
 /// exited ones are left to [`try_reap`].
 pub fn next_stopped() -> Option<(u32, i32)> {
-    fault::refuse("waitid").ok()?; // The next turn calls again.
+    fault::inject("waitid").ok()?; // The next turn calls again.
     // SAFETY: all bits zero is a valid siginfo_t, which consists of integers.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WSTOPPED | libc::WNOHANG;

@@ -95,7 +95,7 @@ impl Connector {
     }
 
     fn bind(&self) -> io::Result<()> {
-        fault::refuse("bind")?;
+        fault::inject("bind")?;
         // SAFETY: all bytes zero is a valid sockaddr_nl.
         let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
         address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
@@ -125,7 +125,7 @@ impl Connector {
 }
 
 fn socket() -> io::Result<OwnedFd> {
-    fault::refuse("socket")?;
+    fault::inject("socket")?;
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointers.
     let raw = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_CONNECTOR) };
@@ -262,7 +262,7 @@ mod tests {
         };
         let mut child = std::process::Command::new("true").spawn().expect("true");
         let pid = child.id();
-        child.wait().expect("our child");
+        child.wait().expect("a child of the test");
         let mut all = Vec::new();
         connector.drain(|event| all.push(event)).expect("a socket");
         assert!(

@@ -28,7 +28,7 @@ pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
     // Without the controller in a group, the values of the nearest ancestor apply.
     let is_visible = |folder: &&Path| folder.starts_with(&place.mount);
     let above = place.folder.ancestors().take_while(is_visible).take(DEPTH_MAX);
-    fault::refuse("open").ok()?;
+    fault::inject("open").ok()?;
     let read = |folder: &Path| {
         let below_root = folder.strip_prefix("/").unwrap_or(folder);
         std::fs::read_to_string(root.join(below_root).join(file)).ok()
@@ -51,8 +51,9 @@ mod tests {
         let world = tempfile::tempdir().expect("a folder");
         for (path, text) in files {
             let path = world.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("ours");
-            std::fs::write(path, text).expect("ours");
+            std::fs::create_dir_all(path.parent().expect("a folder"))
+                .expect("a resource of the test");
+            std::fs::write(path, text).expect("a resource of the test");
         }
         let expected = expected.map(|cpus| cpus.parse().expect("a list"));
         assert_eq!(effective_cpus(world.path(), 7), expected, "{files:?}");

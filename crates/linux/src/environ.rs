@@ -59,8 +59,8 @@ mod tests {
                     found => break found,
                 }
             };
-            child.kill().expect("our child");
-            child.wait().expect("our child");
+            child.kill().expect("a child of the test");
+            child.wait().expect("a child of the test");
             assert!(accept(&found), "{found:?}");
         };
         let mut empty = Command::new("sleep");

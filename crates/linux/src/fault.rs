@@ -4,7 +4,7 @@
 //! test increases N from 1 until a run ends normally, which covers every point. Other values
 //! (`no-descriptors`) inject rare conditions.
 //!
-//! System calls can fail too: every function of this crate that makes one begins with [`refuse`], or makes the
+//! System calls can fail too: every function of this crate that makes one begins with [`inject`], or makes the
 //! call through [`retry`] (`cargo xtask tidy` checks it). `EVENKEEL_FAULT=errors:SEED:PERMILLE` makes this
 //! share of the calls fail with an error that the kernel could return. The same seed and sequence of calls give
 //! the same errors. A test in the same process uses [`with_errors`] for its thread; a helper thread takes the
@@ -57,20 +57,20 @@ pub const ERRORS: [i32; 6] =
 
 /// Returns an injected error in place of the call that follows.
 #[cfg(debug_assertions)]
-pub fn refuse(call: &'static str) -> io::Result<()> {
-    chance::refuse(call)
+pub fn inject(call: &'static str) -> io::Result<()> {
+    chance::inject(call)
 }
 
 /// No faults in release builds.
 #[cfg(not(debug_assertions))]
-pub fn refuse(_call: &'static str) -> io::Result<()> {
+pub fn inject(_call: &'static str) -> io::Result<()> {
     Ok(())
 }
 
 /// Makes a call, and repeats it while it is interrupted by a signal (EINTR).
 pub fn retry<T>(name: &'static str, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
-        match refuse(name).and_then(|()| call()) {
+        match inject(name).and_then(|()| call()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             done => return done,
         }
@@ -138,7 +138,7 @@ mod chance {
         N_CALLS.set(0);
     }
 
-    pub fn refuse(call: &'static str) -> io::Result<()> {
+    pub fn inject(call: &'static str) -> io::Result<()> {
         let FaultPlan { seed, permille } = plan();
         if permille == 0 {
             return Ok(());
@@ -168,7 +168,7 @@ mod tests {
 
     fn errors(seed: u64, permille: u16) -> Vec<Option<i32>> {
         with_errors(FaultPlan { seed, permille }, || {
-            let call = |_| refuse("a call").err().and_then(|error| error.raw_os_error());
+            let call = |_| inject("a call").err().and_then(|error| error.raw_os_error());
             (0..1000).map(call).collect()
         })
     }
@@ -177,8 +177,8 @@ mod tests {
     fn a_seed_determines_the_failing_calls_and_permille_their_share() {
         assert_eq!(errors(7, 100), errors(7, 100));
         assert_ne!(errors(7, 100), errors(8, 100));
-        let n_refused = errors(7, 100).into_iter().flatten().count();
-        assert!((60..140).contains(&n_refused), "{n_refused} of 1000 instead of about 100");
+        let n_failed = errors(7, 100).into_iter().flatten().count();
+        assert!((60..140).contains(&n_failed), "{n_failed} of 1000 instead of about 100");
         assert_eq!(errors(7, 0).into_iter().flatten().count(), 0);
         for error in ERRORS {
             assert!(errors(7, 500).contains(&Some(error)), "never {error}");

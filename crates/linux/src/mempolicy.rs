@@ -41,7 +41,7 @@ impl Prepared {
 
     /// Sets the policy of the calling thread and of its future children. Does not allocate.
     pub fn apply(&self) -> io::Result<()> {
-        fault::refuse("set_mempolicy")?;
+        fault::inject("set_mempolicy")?;
         // The kernel reads one bit less than `maxnode`.
         let n_bits = self.nodes.len() * 64 + 1;
         // SAFETY: the kernel reads n_bits - 1 bits, which is all of `nodes`.
@@ -60,7 +60,7 @@ pub fn has_weighted(root: &Path) -> bool {
 
 /// Whether the policy of the calling thread interleaves, and its nodes.
 pub fn own() -> io::Result<(bool, NodeSet)> {
-    fault::refuse("get_mempolicy")?;
+    fault::inject("get_mempolicy")?;
     let mut mode: i32 = 0;
     let mut nodes = [0u64; WORDS];
     // SAFETY: the kernel writes one int and at most the given number of bits, the size of `nodes`.

@@ -175,7 +175,7 @@ fn task_answer(
             (Availability::Yes, why)
         }
         Err(error) => {
-            (Availability::No, perf::explain_refusal(&error, paranoid, CounterScope::Task))
+            (Availability::No, perf::explain_open_error(&error, paranoid, CounterScope::Task))
         }
     }
 }
@@ -223,7 +223,7 @@ impl Place<'_> {
             Ok(()) => (Availability::Yes, units),
             Err(error) => (
                 Availability::No,
-                perf::explain_refusal(&error, self.paranoid(), CounterScope::Cpu),
+                perf::explain_open_error(&error, self.paranoid(), CounterScope::Cpu),
             ),
         }
     }

@@ -19,7 +19,7 @@ const MPOL_MF_MOVE: i32 = 1 << 1;
 pub fn query(pid: u32, pages: &[u64], status: &mut Vec<i32>) -> io::Result<()> {
     status.clear();
     status.resize(pages.len(), UNWRITTEN);
-    fault::refuse("move_pages")?;
+    fault::inject("move_pages")?;
     // SAFETY: the kernel reads and writes `pages.len()` elements, the size of both lists. The addresses are
     // of another process and are not dereferenced here.
     let done = unsafe {
@@ -41,7 +41,7 @@ pub fn query(pid: u32, pages: &[u64], status: &mut Vec<i32>) -> io::Result<()> {
 pub fn request(pid: u32, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io::Result<()> {
     status.clear();
     status.resize(pages.len(), UNWRITTEN);
-    fault::refuse("move_pages")?;
+    fault::inject("move_pages")?;
     let nodes = vec![to.0 as i32; pages.len()];
     // SAFETY: as in `query`; the kernel also reads `pages.len()` nodes.
     let done = unsafe {
@@ -61,7 +61,7 @@ pub fn request(pid: u32, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io
 /// Moves all pages of a process from one node to another, in one call that cannot be interrupted. With
 /// `CAP_SYS_NICE` it also moves pages that other processes map ([`drop_cap_sys_nice`]).
 pub fn migrate_all(pid: u32, from: NodeId, to: NodeId) -> io::Result<()> {
-    fault::refuse("migrate_pages")?;
+    fault::inject("migrate_pages")?;
     let bit = |node: NodeId| {
         let mut words = vec![0u64; node.index() / 64 + 1];
         words[node.index() / 64] |= 1 << (node.0 % 64);
@@ -90,7 +90,7 @@ pub fn drop_cap_sys_nice() -> io::Result<()> {
         pid: i32,
     }
     const VERSION_3: u32 = 0x2008_0522;
-    fault::refuse("capset")?;
+    fault::inject("capset")?;
     let mut head = Head { version: VERSION_3, pid: 0 };
     let mut sets = [[0u32; 3]; 2]; // Effective, permitted, inheritable; low word, high word.
     // SAFETY: version 3 writes two such triples, the size of `sets`.

@@ -86,7 +86,7 @@ impl Pagemap {
         const IS_ZERO: u64 = 1 << 5; // The shared zero page.
         /// `_IOWR('f', 16, struct pm_scan_arg)`
         const PAGEMAP_SCAN: u64 = 0xc060_6610;
-        fault::refuse("ioctl")?;
+        fault::inject("ioctl")?;
         let mut region = PageRegion::default();
         let mut arg = ScanArg {
             size: size_of::<ScanArg>() as u64,

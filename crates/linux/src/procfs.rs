@@ -139,7 +139,7 @@ pub fn environ(root: &Path, pid: u32) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// `/proc/TID/stat` cannot be read, so that the state of the task is unknown.
-pub fn is_alive(id: TaskId) -> io::Result<bool> {
+pub fn is_running(id: TaskId) -> io::Result<bool> {
     match stat(Path::new("/"), id.tid) {
         Ok(stat) => Ok(stat.start_time_ticks == id.start_time_ticks && stat.state != 'Z'),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -148,13 +148,13 @@ pub fn is_alive(id: TaskId) -> io::Result<bool> {
 }
 
 /// Whether a task is certainly running. False if its state is unknown.
-pub fn lives(id: TaskId) -> bool {
-    is_alive(id).unwrap_or(false)
+pub fn is_known_running(id: TaskId) -> bool {
+    is_running(id).unwrap_or(false)
 }
 
 /// Whether a task may be running. True if its state is unknown.
-pub fn may_live(id: TaskId) -> bool {
-    is_alive(id).unwrap_or(true)
+pub fn may_be_running(id: TaskId) -> bool {
+    is_running(id).unwrap_or(true)
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -178,7 +178,7 @@ pub fn read_again(file: impl AsFd, buffer: &mut [u8]) -> io::Result<&[u8]> {
 /// Number of threads of the process whose `task` folder was opened: the folder has one link per thread and
 /// two for itself. Much cheaper than listing it.
 pub fn count_threads(task_folder: impl AsFd) -> io::Result<u32> {
-    fault::refuse("fstat")?;
+    fault::inject("fstat")?;
     let links = rustix::fs::fstat(task_folder).map_err(|e| not_found_if_exited(e.into()))?.st_nlink;
     u32::try_from(links).ok().and_then(|links| links.checked_sub(2)).ok_or_else(malformed)
 }
@@ -222,15 +222,18 @@ mod tests {
         assert!(threads.contains(&pid));
         let folder = open(&root.join(format!("proc/{pid}/task"))).expect("own folder");
         assert!(1 <= count_threads(folder).expect("a count"));
-        assert_eq!(owner(root, pid).expect("ours"), rustix::process::geteuid().as_raw());
+        assert_eq!(
+            owner(root, pid).expect("a resource of the test"),
+            rustix::process::geteuid().as_raw()
+        );
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
         let kept = open(Path::new(&format!("/proc/{}/schedstat", child.id()))).expect("its file");
         let mut buffer = [0; 128];
         assert!(parse_schedstat(read_again(&kept, &mut buffer).expect("alive")).is_some());
         let start = stat(root, child.id()).expect("the child's line").start_time_ticks;
         assert!(own.start_time_ticks <= start);
-        child.kill().expect("our child");
-        child.wait().expect("our child");
+        child.kill().expect("a child of the test");
+        child.wait().expect("a child of the test");
         let errors = [stat(root, child.id()).map(drop), read_again(&kept, &mut buffer).map(drop)];
         for error in errors {
             assert_eq!(error.expect_err("it has exited").kind(), io::ErrorKind::NotFound);
@@ -244,14 +247,15 @@ mod tests {
             let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
             let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
             sender.send((own, child.id())).expect("the receiver exists");
-            child.wait().expect("our child");
+            child.wait().expect("a child of the test");
         });
         let (tid, child) = receiver.recv().expect("a child");
         let (root, pid) = (Path::new("/"), std::process::id());
-        assert!(all_children(root, pid).expect("ours").contains(&child));
+        assert!(all_children(root, pid).expect("a resource of the test").contains(&child));
         assert!(children(root, pid, tid).expect("its own").contains(&child));
         let child = rustix::process::Pid::from_raw(child.cast_signed()).expect("a number");
-        rustix::process::kill_process(child, rustix::process::Signal::KILL).expect("our child");
+        rustix::process::kill_process(child, rustix::process::Signal::KILL)
+            .expect("a child of the test");
         starter.join().expect("the thread");
         let missing = all_children(root, u32::MAX).expect_err("no such PID");
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);

@@ -150,7 +150,7 @@ impl MonGroupFolder {
 
     /// Creates the group. The caller has written it to the undo record before.
     pub fn create(self, root: &Path) -> GroupCreation {
-        let done = fault::refuse("mkdir").and_then(|()| std::fs::create_dir(self.path(root)));
+        let done = fault::inject("mkdir").and_then(|()| std::fs::create_dir(self.path(root)));
         match done {
             Ok(()) => GroupCreation::Created(self),
             // EBUSY: freed RMIDs that still tag cache lines.
@@ -183,7 +183,7 @@ impl MonGroupFolder {
     /// The kernel removes the files of a group with its folder. With another root than `/` they are removed
     /// here.
     pub fn remove(&self, root: &Path) -> io::Result<()> {
-        fault::refuse("rmdir")?;
+        fault::inject("rmdir")?;
         let path = self.path(root);
         let is_kernel = root == Path::new("/");
         let done =

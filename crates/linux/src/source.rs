@@ -55,12 +55,7 @@ pub struct Live {
 impl Live {
     /// The machine below a root; `/` is this machine.
     pub fn new(root: &Path) -> Self {
-        Live {
-            root: root.to_owned(),
-            n_groups: 0,
-            kept: BTreeMap::new(),
-            buffer: vec![0; 4096],
-        }
+        Live { root: root.to_owned(), n_groups: 0, kept: BTreeMap::new(), buffer: vec![0; 4096] }
     }
 
     /// Closes kept files below a folder that is about to be removed. A new folder with the same name has other

@@ -175,7 +175,7 @@ const REPORT_BYTES: usize = 12;
 impl SpawnBatch {
     /// A batch without children.
     pub fn new() -> io::Result<Self> {
-        fault::refuse("pipe2")?;
+        fault::inject("pipe2")?;
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         Ok(SpawnBatch { reader, writer, n_forked: 0 })
     }
@@ -187,7 +187,7 @@ impl SpawnBatch {
         let env = pointers(&start.env);
         let report = self.writer.as_raw_fd();
         let parent = rustix::process::getpid();
-        fault::refuse("fork")?;
+        fault::inject("fork")?;
         // SAFETY: the child only makes system calls on values that were prepared above, and ends in exec or
         // _exit; it takes no lock and does not allocate.
         let forked = unsafe { libc::fork() };
@@ -464,7 +464,10 @@ mod tests {
         let mut batch = SpawnBatch::new().expect("a pipe");
         let pid = batch.fork(&start).expect("a child");
         assert!(finish(batch).is_empty());
-        assert_eq!(reap(pid).expect("our child").expect("it ended").status, ChildStatus::Exited(0));
+        assert_eq!(
+            reap(pid).expect("a child of the test").expect("it ended").status,
+            ChildStatus::Exited(0)
+        );
         assert_eq!(output(&mut out), format!("/\nhello\n99\nCpus_allowed_list:\t{one}\n"));
     }
 
@@ -480,7 +483,10 @@ mod tests {
         assert_eq!((its.group, its.session), (pid, ours.session));
         // SAFETY: no pointers; the child was not reaped.
         unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
-        assert_eq!(reap(pid).expect("our child").expect("it ended").status, ChildStatus::Killed(9));
+        assert_eq!(
+            reap(pid).expect("a child of the test").expect("it ended").status,
+            ChildStatus::Killed(9)
+        );
     }
 
     #[test]
@@ -494,7 +500,7 @@ mod tests {
             let pid = batch.fork(&start).expect("a child");
             let failures = finish(batch);
             assert_eq!(
-                reap(fine).expect("our child").expect("it ended").status,
+                reap(fine).expect("a child of the test").expect("it ended").status,
                 ChildStatus::Exited(3)
             );
             assert_eq!(failures.iter().map(|f| f.pid).collect::<Vec<_>>(), [pid]);
@@ -519,7 +525,10 @@ mod tests {
         assert!(result.failures.is_empty(), "{result:?}");
         let outside = result.not_in_cgroup.iter().map(|(pid, error)| (*pid, error.raw_os_error()));
         assert_eq!(outside.collect::<Vec<_>>(), [(pid, Some(libc::EBADF))]);
-        assert_eq!(reap(pid).expect("our child").expect("it ended").status, ChildStatus::Exited(0));
+        assert_eq!(
+            reap(pid).expect("a child of the test").expect("it ended").status,
+            ChildStatus::Exited(0)
+        );
         assert_eq!(output(&mut out), "here\n");
     }
 }

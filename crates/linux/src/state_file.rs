@@ -149,7 +149,7 @@ mod tests {
         file.write("two").expect("a write");
         let found = read_all(&places);
         assert_eq!(found.len(), 1, "no unfinished file is left");
-        assert_eq!(found[0].1.as_deref().expect("ours"), "two");
+        assert_eq!(found[0].1.as_deref().expect("a resource of the test"), "two");
         drop(file);
         assert!(read_all(&places).is_empty());
     }
@@ -163,14 +163,14 @@ mod tests {
             let plan = fault::FaultPlan { seed, permille: 300 };
             let _ = fault::with_errors(plan, || file.write("text"));
             for (_, text) in read_all(&places) {
-                assert_eq!(text.expect("ours"), "text");
+                assert_eq!(text.expect("a resource of the test"), "text");
             }
         }
-        let n_files = || std::fs::read_dir(&places[0]).expect("ours").count();
+        let n_files = || std::fs::read_dir(&places[0]).expect("a resource of the test").count();
         file.write("text").expect("a write");
         assert_eq!((n_files(), read_all(&places).len()), (1, 1));
         file.write("text").expect("a write");
-        std::fs::write(places[0].join(file.fresh()), "half").expect("ours"); // A failed removal.
+        std::fs::write(places[0].join(file.fresh()), "half").expect("a resource of the test"); // A failed removal.
         drop(file);
         assert_eq!(n_files(), 0);
     }

@@ -27,7 +27,7 @@ pub fn random_id(root: &Path) -> io::Result<String> {
 
 /// Online CPUs as far as this machine or container shows them.
 pub fn online_cpus(root: &Path) -> io::Result<CpuSet> {
-    fault::refuse("open")?;
+    fault::inject("open")?;
     let text = fs::read_to_string(root.join("sys/devices/system/cpu/online"))?;
     text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
@@ -90,7 +90,7 @@ pub struct DescriptorLimit {
 pub fn raise_descriptors(enough: u64) -> DescriptorLimit {
     let inherited = getrlimit(Resource::Nofile);
     let set =
-        |limit| fault::refuse("setrlimit").is_ok() && setrlimit(Resource::Nofile, limit).is_ok();
+        |limit| fault::inject("setrlimit").is_ok() && setrlimit(Resource::Nofile, limit).is_ok();
     let have = inherited.current.unwrap_or(u64::MAX);
     let target = inherited.maximum.unwrap_or(u64::MAX).min(enough).max(have);
     let raised = Rlimit { current: Some(target), maximum: inherited.maximum };
@@ -113,7 +113,7 @@ pub fn own_nice() -> i32 {
 
 /// Sets the nice value of the calling thread. Lowering it needs `CAP_SYS_NICE`.
 pub fn set_own_nice(nice: i32) -> io::Result<()> {
-    fault::refuse("setpriority")?;
+    fault::inject("setpriority")?;
     // SAFETY: no pointers.
     match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } {
         0 => Ok(()),
@@ -126,7 +126,7 @@ pub fn set_own_nice(nice: i32) -> io::Result<()> {
 /// # Errors
 /// The thread has exited.
 pub fn scheduling_class(tid: u32) -> io::Result<u32> {
-    fault::refuse("sched_getscheduler")?;
+    fault::inject("sched_getscheduler")?;
     // SAFETY: no pointers.
     let class = unsafe { libc::sched_getscheduler(tid.cast_signed()) };
     // The flag SCHED_RESET_ON_FORK is in the same number.

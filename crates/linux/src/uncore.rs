@@ -149,20 +149,11 @@ pub enum UncoreError {
         "the controllers of a package with several nodes (sub-NUMA clustering) are read on one CPU, {cpu}: they \
          are not counted"
     )]
-    SubNuma {
-        cpu: CpuId,
-    },
+    SubNuma { cpu: CpuId },
     #[error("cannot count {unit} on cpu {cpu}")]
-    Open {
-        unit: String,
-        cpu: u32,
-        source: io::Error,
-    },
+    Open { unit: String, cpu: u32, source: io::Error },
     #[error("{unit}: {what}")]
-    Format {
-        unit: String,
-        what: String,
-    },
+    Format { unit: String, what: String },
 }
 
 impl Uncore {

@@ -1,7 +1,7 @@
 //! Every system call of the crate `linux` can be made to fail by a test.
 //!
 //! Tests let a share of all calls fail (`linux::fault`) and verify that nothing breaks. This covers only
-//! functions that contain `fault::refuse("name")` or `fault::retry("name", …)`. A function without them
+//! functions that contain `fault::inject("name")` or `fault::retry("name", …)`. A function without them
 //! needs a comment with the reason:
 //!
 //! ```text
@@ -22,7 +22,7 @@ const CRATE: &str = "crates/linux/src/";
 
 /// Marks of a fault point; a function with system calls contains one. A child between fork and exec uses `check`.
 const FAULT_POINTS: &[&str] =
-    &["fault::refuse(", "fault::retry(", "check(\"", "// No fault injection: "];
+    &["fault::inject(", "fault::retry(", "check(\"", "// No fault injection: "];
 
 /// Files for tests only, and files that implement the faults.
 const EXEMPT: &[&str] = &["fault.rs", "isolated_test.rs", "pages/fault_tests.rs"];
@@ -68,7 +68,7 @@ pub fn check(file: &str, text: &str) -> Vec<Fault> {
         let call = body.iter().position(|line| is_call(line));
         if let Some(call) = call.filter(|_| !has_fault_point(body)) {
             faults.push(format!(
-                "{file}:{}: a call that cannot be made to fail: begin with fault::refuse, or add \
+                "{file}:{}: a call that cannot be made to fail: begin with fault::inject, or add \
                  `// No fault injection: reason`",
                 idx + call + 1
             ));
@@ -123,7 +123,7 @@ mod tests {
             (1, "std::fs::read(path)"),
             (1, "flock(file, how)?;"),
             (1, "path.is_dir()"),
-            (0, "fault::refuse(\"read\")?;\n        std::fs::read(path)"),
+            (0, "fault::inject(\"read\")?;\n        std::fs::read(path)"),
             (0, "fault::retry(\"read\", || std::fs::read(path))"),
             (0, "// No fault injection: reason.\n        std::fs::read(path)"),
             (0, "let uid = rustix::process::geteuid();"),
@@ -140,7 +140,7 @@ mod tests {
         let of = |file: &str, text: &str| check(file, &format!("//! x\n{text}")).len();
         let call = "fn f() {\n    fs::read(path)\n}\n";
         let tests = "#[cfg(test)]\nmod tests {\n    fn f() {\n        fs::read(path)\n    }\n}\n";
-        let refused = "pub(super) fn f() {\n    fault::refuse(\"read\")?;\n    fs::read(path)\n}\n";
+        let refused = "pub(super) fn f() {\n    fault::inject(\"read\")?;\n    fs::read(path)\n}\n";
         assert_eq!(of("crates/linux/src/x.rs", call), 1);
         assert_eq!(of("crates/app/src/x.rs", call), 0);
         assert_eq!(of("crates/linux/src/x.rs", tests), 0);

@@ -212,9 +212,10 @@ mod tests {
     fn the_processes_of_a_cgroup_include_those_of_its_descendants() {
         let world = tempfile::tempdir().expect("a folder");
         let below = world.path().join("a/b");
-        std::fs::create_dir_all(&below).expect("ours");
-        std::fs::write(world.path().join("a/cgroup.procs"), "7\n3\n").expect("ours");
-        std::fs::write(below.join("cgroup.procs"), "9\n3\n").expect("ours");
+        std::fs::create_dir_all(&below).expect("a resource of the test");
+        std::fs::write(world.path().join("a/cgroup.procs"), "7\n3\n")
+            .expect("a resource of the test");
+        std::fs::write(below.join("cgroup.procs"), "9\n3\n").expect("a resource of the test");
         assert_eq!(members(&[world.path().join("a")]).expect("lists"), [3, 7, 9]);
         assert!(members(&[world.path().join("removed")]).expect("no process").is_empty());
         // A list that cannot be read is not an empty list.

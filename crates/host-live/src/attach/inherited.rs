@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, TaskId};
 use linux::proc_stat::ProcStat;
-use linux::procfs::may_live;
+use linux::procfs::may_be_running;
 use linux::{affinity, fork_latency, procfs};
 
 use super::jobs::AttachedJobs;
@@ -84,7 +84,7 @@ impl AncestorMasks {
     /// Restores descendants that were not discovered yet. Returns whether any could not be restored. Jobs
     /// are left as they are.
     fn release_descendants(&self, session: &Session) -> bool {
-        if !may_live(self.process) {
+        if !may_be_running(self.process) {
             return false; // Its children have been reparented.
         }
         let mut any_left = false;
@@ -172,8 +172,8 @@ impl InheritedMasks {
             let process = task_id(pid, start_time_ticks);
             let mut masks = AncestorMasks { process, ..ancestor.clone() };
             masks.masks.push(mask);
-            if may_live(process) {
-                any_left |= !masks.release_process(pid) && may_live(process);
+            if may_be_running(process) {
+                any_left |= !masks.release_process(pid) && may_be_running(process);
                 any_left |= masks.release_descendants(session);
                 self.late.push((until, masks));
             }

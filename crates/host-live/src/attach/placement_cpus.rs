@@ -217,24 +217,24 @@ mod tests {
     fn lists_are_read_again_within_ten_seconds() {
         let world = tempfile::tempdir().expect("a folder");
         let cpu = world.path().join("sys/devices/system/cpu");
-        std::fs::create_dir_all(&cpu).expect("ours");
+        std::fs::create_dir_all(&cpu).expect("a resource of the test");
         let proc = ProcFolder::open("/".as_ref()).expect("proc");
         let own = affinity::get(0).expect("own");
         let online = own.or(&affinity::get(1).unwrap_or_default());
-        std::fs::write(cpu.join("online"), online.to_string()).expect("ours");
+        std::fs::write(cpu.join("online"), online.to_string()).expect("a resource of the test");
         let mut cpus = PlacementCpus::new(world.path(), &proc, own.clone(), NodeSet::new());
         assert_eq!(cpus.targets(), own);
         let mut update = |secs| cpus.update(world.path(), &proc, Nanos::from_secs(secs));
         assert_eq!(update(1), None);
         let last: CpuSet = own.last().into_iter().collect();
-        std::fs::write(cpu.join("isolated"), last.to_string()).expect("ours");
+        std::fs::write(cpu.join("isolated"), last.to_string()).expect("a resource of the test");
         assert_eq!(update(10), None, "the next read is at 11 s");
         let warning = format!("the CPUs {last} are isolated: nothing is placed on them");
         assert_eq!(update(11), Some(vec![warning]));
         assert_eq!(update(30), None, "it is reported once");
         // A value that cannot be read stays as it was.
-        std::fs::remove_file(cpu.join("isolated")).expect("ours");
-        std::fs::create_dir(cpu.join("isolated")).expect("ours");
+        std::fs::remove_file(cpu.join("isolated")).expect("a resource of the test");
+        std::fs::create_dir(cpu.join("isolated")).expect("a resource of the test");
         assert_eq!(update(50), None);
         assert_eq!(cpus.targets(), own.minus(&last));
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{CpuSet, JobId, Nanos};
 use linux::connector::ProcessEvent;
 use linux::proc_stat::{ProcStat, comm_text};
-use linux::procfs::lives;
+use linux::procfs::is_known_running;
 use program::Class;
 use sched::{Cause, DetachCause, JobEvent, PageMoveEnd};
 
@@ -321,7 +321,7 @@ impl Tracker {
         self.inherited.remove(pid);
         let Some(known) = self.table.get(pid) else { return };
         if let Some(job) = known.job() {
-            if lives(task_id(pid, known.start_time_ticks)) {
+            if is_known_running(task_id(pid, known.start_time_ticks)) {
                 return; // The PID was reused, or only the first thread has exited.
             }
             self.detach(session, job, DetachCause::Ended);
@@ -333,7 +333,7 @@ impl Tracker {
     fn has_left_selection(&mut self, session: &mut Session, pid: u32) {
         let Some(known) = self.table.remove(pid) else { return };
         if let Some(job) = known.job() {
-            let is_running = lives(task_id(pid, known.start_time_ticks));
+            let is_running = is_known_running(task_id(pid, known.start_time_ticks));
             let cause = if is_running { DetachCause::Excluded } else { DetachCause::Ended };
             self.detach(session, job, cause);
         }

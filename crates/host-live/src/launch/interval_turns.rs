@@ -171,7 +171,7 @@ impl Overflow {
     /// An error with what to do. An error without a number describes itself.
     fn explain(&self, error: &io::Error, scope: CounterScope) -> String {
         match error.raw_os_error() {
-            Some(_) => perf::explain_refusal(error, self.paranoid, scope),
+            Some(_) => perf::explain_open_error(error, self.paranoid, scope),
             None => error.to_string(),
         }
     }

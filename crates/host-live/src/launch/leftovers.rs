@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos};
 use linux::proc_stat::ProcStat;
-use linux::procfs::may_live;
+use linux::procfs::may_be_running;
 use linux::tasks::{KeptFile, OrphanOwner};
-use linux::undo::Seen;
+use linux::undo::MaskOrigin;
 use linux::{affinity, child_exit, procfs};
 use rustix::process::Signal;
 use sched::Cause;
@@ -224,7 +224,7 @@ impl Leftovers {
         let pids: Vec<u32> = self.processes.iter().filter_map(without).collect();
         let mut any_left = false;
         for pid in pids {
-            match self.processes.get(&pid).is_some_and(|leftover| leftover.may_live(pid)) {
+            match self.processes.get(&pid).is_some_and(|leftover| leftover.may_be_running(pid)) {
                 true => any_left = true,
                 false => self.exited(parts, pid),
             }
@@ -363,7 +363,7 @@ impl Leftovers {
             let id = task_id(pid, start_time_ticks);
             // A process of another user is left as it is, which has been reported.
             let restore = || restore_threads(pid, |tid| mask_before(session, tid, job));
-            any_left |= may_live(id) && !restore() && may_live(id);
+            any_left |= may_be_running(id) && !restore() && may_be_running(id);
         }
         if any_left {
             session.undo.keep();
@@ -372,8 +372,8 @@ impl Leftovers {
 }
 
 impl Leftover {
-    fn may_live(&self, pid: u32) -> bool {
-        may_live(task_id(pid, self.start_time_ticks))
+    fn may_be_running(&self, pid: u32) -> bool {
+        may_be_running(task_id(pid, self.start_time_ticks))
     }
 
     fn signal(&self, pid: u32, signal: Signal) -> SignalResult {
@@ -391,9 +391,9 @@ fn mask_before(session: &Session, tid: u32, job: Option<&str>) -> io::Result<Opt
     let mask = affinity::get(tid)?;
     let id = task_id(tid, procfs::stat("/".as_ref(), tid)?.start_time_ticks);
     Ok(match job {
-        Some(job) => match records.judge(id, job, &mask, own) {
-            Seen::Ours(before) => Some(before),
-            Seen::AsBefore | Seen::Foreign => None,
+        Some(job) => match records.classify_mask(id, job, &mask, own) {
+            MaskOrigin::Evenkeel(before) => Some(before),
+            MaskOrigin::Original | MaskOrigin::OtherProgram => None,
         },
         None => records.has_mask(&mask, own).then(|| (**own).clone()),
     })

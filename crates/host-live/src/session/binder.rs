@@ -13,9 +13,9 @@ use std::sync::Arc;
 use base::{CpuSet, TaskId};
 use linux::affinity::is_same;
 use linux::proc_stat::ProcStat;
-use linux::procfs::{is_alive, lives, may_live};
+use linux::procfs::{is_known_running, is_running, may_be_running};
 use linux::tasks::{TaskReader, Thread};
-use linux::undo::Seen;
+use linux::undo::MaskOrigin;
 use linux::{affinity, fault, procfs, system};
 use sched::{JobEvent, RejectCause, UnmanagedCause};
 
@@ -60,7 +60,8 @@ impl Binder<'_> {
                 n => n_bound += n,
             }
         }
-        let is_running = self.tasks.threads_of(state.job).any(|(_, thread)| lives(thread.id));
+        let is_running =
+            self.tasks.threads_of(state.job).any(|(_, thread)| is_known_running(thread.id));
         if is_running { Ok(n_bound) } else { Err(exited()) }
     }
 
@@ -150,7 +151,7 @@ impl Binder<'_> {
         for &(tid, start_time_ticks, _) in tasks {
             let id = TaskId { tid, start_time_ticks };
             let Some((_, thread)) = self.tasks.thread(state.job, id) else { continue };
-            if !lives(id) {
+            if !is_known_running(id) {
                 continue;
             }
             match affinity::set(tid, target) {
@@ -273,11 +274,11 @@ impl Binder<'_> {
     /// contains that it was bound, and the processes that it started.
     fn was_never_read(&self, state: &AffinityState) -> bool {
         let is_known = self.tasks.processes_of(state.job).any(|(pid, _)| pid == state.pid);
-        let lives = || match procfs::stat("/".as_ref(), state.pid) {
+        let is_known_running = || match procfs::stat("/".as_ref(), state.pid) {
             Ok(stat) => stat.state != 'Z',
             Err(error) => error.kind() != std::io::ErrorKind::NotFound,
         };
-        !is_known && lives()
+        !is_known && is_known_running()
     }
 
     /// Restores threads that are on record and that are no longer known here, because they could not be read. Returns
@@ -288,12 +289,13 @@ impl Binder<'_> {
         let Some(records) = self.undo.records() else { return false };
         let recorded = self.undo.tasks_of(&state.name).into_iter();
         let mut any_of_ours = false;
-        for id in recorded.filter(|id| !known.contains(id) && may_live(*id)) {
+        for id in recorded.filter(|id| !known.contains(id) && may_be_running(*id)) {
             let mask = affinity::get(id.tid);
-            let judge = |mask| records.judge(id, &state.name, &mask, &self.cpus.compared);
-            let seen = mask.map(judge);
-            any_of_ours |= !matches!(seen, Ok(Seen::AsBefore | Seen::Foreign));
-            if let Ok(Seen::Ours(before)) = seen {
+            let classify_mask =
+                |mask| records.classify_mask(id, &state.name, &mask, &self.cpus.compared);
+            let seen = mask.map(classify_mask);
+            any_of_ours |= !matches!(seen, Ok(MaskOrigin::Original | MaskOrigin::OtherProgram));
+            if let Ok(MaskOrigin::Evenkeel(before)) = seen {
                 // If it fails, the record is kept and contains it.
                 let _ = affinity::set(id.tid, &before);
             }
@@ -315,7 +317,7 @@ impl Binder<'_> {
                             && thread.may_have(&mask, &state.masks, &self.cpus.compared)
                     }
                 };
-                match is_assigned && is_alive(thread.id)? {
+                match is_assigned && is_running(thread.id)? {
                     true => affinity::set(tid, &state.base).map(|()| true),
                     false => Ok(false),
                 }
@@ -328,7 +330,7 @@ impl Binder<'_> {
                     thread.has(&state.base);
                 }
                 Ok(false) => {}
-                Err(_) => any_left |= may_live(thread.id),
+                Err(_) => any_left |= may_be_running(thread.id),
             }
         }
         (n_restored, any_left)

@@ -30,8 +30,8 @@ use std::time::Instant;
 
 use base::{CpuSet, JobId, Nanos, TaskId};
 use linux::cgroup::Cgroup;
-use linux::system::DescriptorLimit;
 use linux::source::Live;
+use linux::system::DescriptorLimit;
 use linux::tasks::{
     CounterMode, DescriptorBudget, KeptFile, SampleTime, SampledTasks, TaskCounters, TaskReader,
 };

@@ -64,9 +64,9 @@ impl Wakeups {
     pub(crate) fn new(takes_signals: bool) -> Result<Self, LiveError> {
         let refuse = |what| move |source: rustix::io::Errno| events_error(what, source.into());
         let begin = |what| move |source: io::Error| events_error(what, source);
-        fault::refuse("epoll_create1").map_err(begin("epoll"))?;
+        fault::inject("epoll_create1").map_err(begin("epoll"))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refuse("epoll"))?;
-        fault::refuse("timerfd_create").map_err(begin("timer"))?;
+        fault::inject("timerfd_create").map_err(begin("timer"))?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(refuse("timer"))?;
         // Edge-triggered: arming the timer again clears the expiration, so it is never read.
@@ -89,7 +89,7 @@ impl Wakeups {
 
     /// Wakes the loop once, when a process exits.
     pub(crate) fn watch(&self, process: impl AsFd, pid: u32) -> io::Result<()> {
-        fault::refuse("epoll_ctl")?;
+        fault::inject("epoll_ctl")?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         Ok(add(&self.epoll, process, u64::from(pid), flags)?)
     }

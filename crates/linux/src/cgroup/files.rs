@@ -25,7 +25,7 @@ pub(super) fn exists(path: &Path) -> io::Result<bool> {
 
 /// Creates a folder. Returns false if it exists already.
 pub(super) fn mkdir(path: &Path) -> io::Result<bool> {
-    fault::refuse("mkdir")?;
+    fault::inject("mkdir")?;
     match fs::create_dir(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -35,7 +35,7 @@ pub(super) fn mkdir(path: &Path) -> io::Result<bool> {
 
 /// Removes a cgroup; a missing one is no error.
 pub(super) fn rmdir(root: &Path, path: &Path) -> io::Result<()> {
-    fault::refuse("rmdir")?;
+    fault::inject("rmdir")?;
     let is_kernel = root == Path::new("/");
     let done = if is_kernel { fs::remove_dir(path) } else { fs::remove_dir_all(path) };
     match done {
@@ -46,7 +46,7 @@ pub(super) fn rmdir(root: &Path, path: &Path) -> io::Result<()> {
 
 /// Names of the children of a cgroup, sorted.
 pub(super) fn groups_in(path: &Path) -> io::Result<Vec<String>> {
-    fault::refuse("getdents64")?;
+    fault::inject("getdents64")?;
     let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?.into_iter();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut names: Vec<String> =

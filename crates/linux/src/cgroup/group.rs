@@ -57,7 +57,7 @@ impl Cgroup {
 
     /// Opens `cgroup.procs`. A child that writes `0` to it joins the cgroup with its future children.
     pub fn open_procs(&self) -> io::Result<OwnedFd> {
-        fault::refuse("openat")?;
+        fault::inject("openat")?;
         let file = OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))?;
         Ok(file.into())
     }

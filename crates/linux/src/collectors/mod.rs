@@ -120,7 +120,7 @@ impl CounterNotes {
         let is_new = |reported: &mut bool| !std::mem::replace(reported, true);
         let rejected = counters.rejected.take();
         if let Some(error) = rejected.filter(|_| is_new(&mut self.has_reported_rejection)) {
-            let why = perf::explain_refusal(&error, paranoid(source), perf::CounterScope::Task);
+            let why = perf::explain_open_error(&error, paranoid(source), perf::CounterScope::Task);
             notes.push(format!("some tasks are not counted: {why}"));
         }
         if std::mem::take(&mut counters.is_occupied) && is_new(&mut self.has_reported_occupied) {
@@ -153,6 +153,6 @@ fn not_counted(source: &mut dyn Source, error: &UncoreError) -> String {
     let UncoreError::Open { unit, cpu, source: rejected } = error else {
         return format!("memory controllers are not counted: {error}");
     };
-    let why = perf::explain_refusal(rejected, paranoid(source), perf::CounterScope::Cpu);
+    let why = perf::explain_open_error(rejected, paranoid(source), perf::CounterScope::Cpu);
     format!("memory controllers are not counted ({unit} on cpu {cpu}): {why}")
 }

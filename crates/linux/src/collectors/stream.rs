@@ -116,7 +116,7 @@ pub fn counting_rights(source: &mut dyn Source) -> Result<Flags, String> {
         }
     }
     let rejected = rejected.expect("two attempts");
-    Err(perf::explain_refusal(&rejected, paranoid(source), CounterScope::Task))
+    Err(perf::explain_open_error(&rejected, paranoid(source), CounterScope::Task))
 }
 
 /// The events of the processor, regardless of permissions.

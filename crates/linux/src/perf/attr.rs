@@ -133,7 +133,7 @@ pub(crate) fn open_addresses(
 }
 
 fn call(raw: &Raw, target: CounterTarget, group: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
-    fault::refuse("perf_event_open")?;
+    fault::inject("perf_event_open")?;
     let (pid, cpu) = match target {
         CounterTarget::Task(tid) => (tid.cast_signed(), -1),
         CounterTarget::Cpu(cpu) => (-1, cpu.cast_signed()),
@@ -153,7 +153,7 @@ fn call(raw: &Raw, target: CounterTarget, group: Option<BorrowedFd<'_>>) -> io::
 
 /// Id of a counter in the reads of its group (`PERF_EVENT_IOC_ID`).
 pub(super) fn id(counter: BorrowedFd<'_>) -> io::Result<u64> {
-    fault::refuse("ioctl")?;
+    fault::inject("ioctl")?;
     let mut id = 0u64;
     /// `_IOR('$', 7, __u64 *)`: it contains the size of a pointer.
     const PERF_EVENT_IOC_ID: u64 = 0x8000_2407 | ((size_of::<usize>() as u64) << 16);
@@ -166,7 +166,7 @@ pub(super) fn id(counter: BorrowedFd<'_>) -> io::Result<u64> {
 /// Disables a counter (`PERF_EVENT_IOC_DISABLE`), which flushes buffered samples of the processor to the ring
 /// buffer.
 pub(crate) fn disable(counter: BorrowedFd<'_>) -> io::Result<()> {
-    fault::refuse("ioctl")?;
+    fault::inject("ioctl")?;
     /// `_IO('$', 1)`; with argument 0 other counters of the group continue.
     const PERF_EVENT_IOC_DISABLE: libc::Ioctl = 0x2401;
     // SAFETY: no pointers.

@@ -120,7 +120,7 @@ impl Group {
 
     /// Reads all counters with one system call.
     pub fn read<'a>(&self, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
-        fault::refuse("read")?;
+        fault::inject("read")?;
         let leader = self.counters.first().ok_or(io::ErrorKind::NotFound)?;
         let n_read = rustix::io::read(leader, &mut buffer[..])?;
         Ok(&buffer[..n_read])

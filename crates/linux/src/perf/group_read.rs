@@ -36,19 +36,13 @@ const HEAD_BYTES: usize = 24;
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ValuesError {
     #[error("{found} bytes of a group instead of {required}: the recording is damaged")]
-    Length {
-        found: usize,
-        required: usize,
-    },
+    Length { found: usize, required: usize },
     #[error(
         "{0} counters in a group, at most {COUNTERS_MAX} are possible: the recording is damaged"
     )]
     TooMany(u64),
     #[error("a group was running for {running_ns} ns of {enabled_ns} ns: the recording is damaged")]
-    Times {
-        enabled_ns: u64,
-        running_ns: u64,
-    },
+    Times { enabled_ns: u64, running_ns: u64 },
 }
 
 /// Decodes the bytes of a group.

@@ -17,16 +17,17 @@
 mod attr;
 mod group;
 mod group_read;
+mod open_error;
 mod overflow;
-mod refusal;
 mod ring;
 
 pub use attr::{Attr, CounterTarget, Flags, open};
 pub(crate) use attr::{disable, open_addresses};
 pub use group::{
-    GROUP_BUFFER, Group, GroupBuffer, GroupSpec, PmuGroups, TaskGroups, add_group, named, software, software_event,
+    GROUP_BUFFER, Group, GroupBuffer, GroupSpec, PmuGroups, TaskGroups, add_group, named, software,
+    software_event,
 };
 pub use group_read::{GroupReading, ValuesError, read_group};
+pub use open_error::{CounterScope, TASK_EXITED, explain_open_error, user_mode_only};
 pub use overflow::OverflowCounters;
-pub use refusal::{CounterScope, TASK_EXITED, explain_refusal, user_mode_only};
 pub(crate) use ring::Ring;

@@ -45,7 +45,7 @@ impl OverflowCounters {
     /// # Errors
     /// No descriptor is free.
     pub fn new(every: u64) -> io::Result<Self> {
-        fault::refuse("epoll_create1")?;
+        fault::inject("epoll_create1")?;
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(OverflowCounters { every, set, counters: BTreeMap::new() })
     }
@@ -81,7 +81,7 @@ impl OverflowCounters {
     fn open(&self, attr: &Attr, target: CounterTarget) -> io::Result<Counter> {
         let file = attr::open_sampling(attr, target, self.every)?;
         let counter = Counter { ring: Ring::map(file.as_fd(), 1)?, file };
-        fault::refuse("epoll_ctl")?;
+        fault::inject("epoll_ctl")?;
         // Edge-triggered: the counter of an exited task stays in the state "hung up".
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&self.set, &counter.file, epoll::EventData::new_u64(0), flags)?;
@@ -131,7 +131,7 @@ impl OverflowCounters {
         loop {
             events.clear();
             let spare = rustix::buffer::spare_capacity(&mut events);
-            let waited = fault::refuse("epoll_wait")
+            let waited = fault::inject("epoll_wait")
                 .and_then(|()| Ok(epoll::wait(&self.set, spare, Some(&at_once))?));
             match waited {
                 Ok(_) if events.len() == events.capacity() => {}
@@ -151,7 +151,7 @@ impl AsFd for OverflowCounters {
 impl Counter {
     /// Counts until the next overflow.
     fn arm(&self) -> io::Result<()> {
-        fault::refuse("ioctl")?;
+        fault::inject("ioctl")?;
         /// `_IO('$', 2)`: the number of overflows until it stops.
         const PERF_EVENT_IOC_REFRESH: u64 = 0x2402;
         let once: libc::c_ulong = 1;

@@ -28,7 +28,7 @@ const DATA_TAIL: usize = 1032;
 impl Ring {
     /// Maps the ring buffer of a counter, with a power of two of data pages.
     pub fn map(counter: BorrowedFd<'_>, n_data_pages: usize) -> io::Result<Self> {
-        fault::refuse("mmap")?;
+        fault::inject("mmap")?;
         debug_assert!(n_data_pages.is_power_of_two());
         let page_bytes = rustix::param::page_size();
         let access = libc::PROT_READ | libc::PROT_WRITE;

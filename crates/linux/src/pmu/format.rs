@@ -29,27 +29,13 @@ struct Place {
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum FormatError {
     #[error("unknown format {text:?} of the term {term}: update evenkeel for this kernel")]
-    Line {
-        term: String,
-        text: String,
-    },
+    Line { term: String, text: String },
     #[error("the PMU has no term {term}, which the event {event:?} needs")]
-    NoTerm {
-        term: String,
-        event: String,
-    },
+    NoTerm { term: String, event: String },
     #[error("{value} does not fit the term {term} in {event:?}")]
-    TooLarge {
-        value: String,
-        term: String,
-        event: String,
-    },
+    TooLarge { value: String, term: String, event: String },
     #[error("the value {value:?} of the term {term} in {event:?} is not a number")]
-    NoNumber {
-        value: String,
-        term: String,
-        event: String,
-    },
+    NoNumber { value: String, term: String, event: String },
 }
 
 impl Format {

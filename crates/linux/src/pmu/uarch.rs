@@ -73,15 +73,9 @@ pub enum UarchError {
     #[error("{0}")]
     Parse(String),
     #[error("events/{file}.toml: {name:?} is no hardware event: see `evenkeel machine`")]
-    UnknownEvent {
-        file: String,
-        name: String,
-    },
+    UnknownEvent { file: String, name: String },
     #[error("events/{file}.toml: {name} has neither an event nor a reason in [absent]")]
-    Missing {
-        file: String,
-        name: &'static str,
-    },
+    Missing { file: String, name: &'static str },
 }
 
 #[derive(Debug, Deserialize)]

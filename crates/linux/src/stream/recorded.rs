@@ -20,16 +20,9 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum StreamError {
     #[error("cannot read the stream {path}: name a file of evenkeel record", path = .path.display())]
-    Read {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error("{path}:{line}: {what}", path = .path.display())]
-    Line {
-        path: PathBuf,
-        line: u64,
-        what: String,
-    },
+    Line { path: PathBuf, line: u64, what: String },
 }
 
 /// Content, or the recorded error number.

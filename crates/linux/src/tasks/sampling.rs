@@ -348,7 +348,10 @@ impl Thread {
             wait: Some(Nanos(times.wait_ns)),
             last_cpu: self.last_cpu,
             counters: self.counters.as_ref().map_or(Counters::NONE, |counters| counters.sampled()),
-            includes_children: self.counters.as_ref().is_some_and(|of_task| of_task.includes_children),
+            includes_children: self
+                .counters
+                .as_ref()
+                .is_some_and(|of_task| of_task.includes_children),
         }
     }
 }
@@ -376,8 +379,7 @@ mod tests {
 
     #[test]
     fn a_task_whose_tid_is_reused_is_reported_as_exited_and_its_counters_are_closed() {
-        let counters =
-            TaskCounters::of_run(vec![software(Flags::default())], CounterMode::All);
+        let counters = TaskCounters::of_run(vec![software(Flags::default())], CounterMode::All);
         let descriptors = DescriptorBudget::for_recording();
         let mut reader =
             TaskReader::new(FakeSource::default(), descriptors, counters, String::new());

@@ -41,20 +41,14 @@ pub enum TopologyError {
     #[error("{0} is not a folder; name one that contains sys and proc of a machine")]
     NoFolder(PathBuf),
     #[error("cannot read the machine below {root}")]
-    Unreadable {
-        root: PathBuf,
-        source: std::io::Error,
-    },
+    Unreadable { root: PathBuf, source: std::io::Error },
     #[error(
         "{0} has neither sys/devices/system/cpu nor proc/cpuinfo; \
          name a folder that contains sys and proc of a machine"
     )]
     NoMachine(PathBuf),
     #[error("{root}")]
-    Contradiction {
-        root: PathBuf,
-        source: MachineError,
-    },
+    Contradiction { root: PathBuf, source: MachineError },
 }
 /// Reads the machine below a root; `/` is this machine.
 pub fn read(root: &Path) -> Result<Machine, TopologyError> {

@@ -61,13 +61,16 @@ fn describe(root: &Path) -> String {
         }
     };
     let cores = machine.cores().iter();
-    let cores = cores.map(|core| format!("{} {} {} {}", core.id, core.cpus, core.kind, core.capacity));
+    let cores =
+        cores.map(|core| format!("{} {} {} {}", core.id, core.cpus, core.kind, core.capacity));
     let llcs = machine.llcs().iter().map(|llc| format!("{} {} L{}", llc.id, llc.cpus, llc.level));
     let nodes = machine.nodes().iter();
-    let nodes = nodes.map(|node| format!("{} {} {:?}", node.id, node.cpus, node.distances.values()));
+    let nodes =
+        nodes.map(|node| format!("{} {} {:?}", node.id, node.cpus, node.distances.values()));
     let allowed = format!("may use {} and {}", machine.allowed(), machine.nodes_allowed());
     let warnings = machine.warnings().iter().map(|warning| format!("warning: {warning}"));
-    let lines: Vec<String> = cores.chain(llcs).chain(nodes).chain([allowed]).chain(warnings).collect();
+    let lines: Vec<String> =
+        cores.chain(llcs).chain(nodes).chain([allowed]).chain(warnings).collect();
     lines.join("\n")
 }
 
@@ -81,7 +84,10 @@ fn every_tree_gives_its_machine() {
 #[test]
 fn a_missing_folder_is_an_error() {
     let error = read(Path::new("/nowhere/at/all")).expect_err("not there").to_string();
-    assert_eq!(error, "/nowhere/at/all is not a folder; name one that contains sys and proc of a machine");
+    assert_eq!(
+        error,
+        "/nowhere/at/all is not a folder; name one that contains sys and proc of a machine"
+    );
 }
 
 #[test]
@@ -92,7 +98,8 @@ fn a_folder_without_permission_is_an_error() {
         return;
     }
     let root = tree(&BTreeMap::new());
-    let set = |mode| fs::set_permissions(root.path(), fs::Permissions::from_mode(mode)).expect("set");
+    let set =
+        |mode| fs::set_permissions(root.path(), fs::Permissions::from_mode(mode)).expect("set");
     set(0o000);
     let error = "cannot read the machine below DIR: Permission denied (os error 13)";
     assert_eq!(describe(root.path()), error);

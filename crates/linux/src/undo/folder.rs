@@ -2,7 +2,7 @@
 //!
 //! As root `/run/evenkeel`; otherwise `$XDG_RUNTIME_DIR/evenkeel`, or `/run/user/UID/evenkeel` if that
 //! variable is not set, or a private folder in `/tmp`. Owner and mode are checked, because another user
-//! could have made the folder. All of these folders are empty after a boot, like the records that they hold.
+//! could have made the folder. All of these folders are empty after a boot, like the records in them.
 
 use std::ffi::OsString;
 use std::io;
@@ -58,9 +58,9 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<Path
 
 impl Folder {
     /// The first usable folder, made if it does not exist.
-    pub(crate) fn for_writing(places: &[PathBuf]) -> Result<Self, UndoError> {
+    pub(crate) fn for_writing(directories: &[PathBuf]) -> Result<Self, UndoError> {
         let mut first_error = None;
-        for path in places {
+        for path in directories {
             let mkdir = || match rustix::fs::mkdir(path, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => Ok(()),
                 Err(error) => Err(error.into()),
@@ -132,14 +132,19 @@ mod tests {
     #[test]
     fn a_folder_with_access_for_others_and_a_symbolic_link_are_rejected() {
         let world = tempfile::tempdir().expect("a folder");
-        let place = |name: &str| world.path().join(name);
-        let open = |name: &str| Folder::open(&place(name)).map(|_| ()).map_err(|e| e.to_string());
-        Folder::for_writing(&[place("new")]).expect("a fresh folder");
-        assert_eq!(fs::metadata(place("new")).expect("made").permissions().mode() & 0o777, 0o700);
-        fs::create_dir(place("wide")).expect("a folder");
-        fs::set_permissions(place("wide"), fs::Permissions::from_mode(0o755)).expect("ours");
+        let directory = |name: &str| world.path().join(name);
+        let open =
+            |name: &str| Folder::open(&directory(name)).map(|_| ()).map_err(|e| e.to_string());
+        Folder::for_writing(&[directory("new")]).expect("a fresh folder");
+        assert_eq!(
+            fs::metadata(directory("new")).expect("made").permissions().mode() & 0o777,
+            0o700
+        );
+        fs::create_dir(directory("wide")).expect("a folder");
+        fs::set_permissions(directory("wide"), fs::Permissions::from_mode(0o755))
+            .expect("from_evenkeel");
         assert!(open("wide").expect_err("access for others").contains("0700"));
-        symlink(place("new"), place("link")).expect("a link");
+        symlink(directory("new"), directory("link")).expect("a link");
         assert!(open("link").is_err());
         assert!(open("absent").expect_err("it does not exist").contains(STATE_VARIABLE));
     }

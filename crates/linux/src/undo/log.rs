@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::UndoError;
 use super::folder::{Folder, folders};
-use super::record::{Header, Line, Records, Whose};
+use super::record::{RecordedTask, Records, UndoHeader, UndoLine};
 use crate::cgroup::DelegatedCgroup;
 use crate::{fault, procfs, system};
 
@@ -28,7 +28,7 @@ pub struct Log {
     folder: Folder,
     file: OwnedFd,
     name: String,
-    header: Header,
+    header: UndoHeader,
     records: Records,
     n_bytes: u64,
     n_bytes_rewritten: u64,
@@ -45,30 +45,30 @@ impl Log {
     }
 
     /// A new record in the first usable folder of these.
-    pub fn create_in(places: &[PathBuf]) -> Result<Self, UndoError> {
+    pub fn create_in(directories: &[PathBuf]) -> Result<Self, UndoError> {
         let run = system::random_id(Path::new("/")).map_err(UndoError::System)?;
-        Log::create_for(run, places)
+        Log::create_for(run, directories)
     }
 
     /// A new record of the run with this unique id.
-    pub fn create_for(run: String, places: &[PathBuf]) -> Result<Self, UndoError> {
-        Log::create_with(run, places, false)
+    pub fn create_for(run: String, directories: &[PathBuf]) -> Result<Self, UndoError> {
+        Log::create_with(run, directories, false)
     }
 
     /// The same for processes that evenkeel did not start.
-    pub fn create_watching(run: String, places: &[PathBuf]) -> Result<Self, UndoError> {
-        Log::create_with(run, places, true)
+    pub fn create_watching(run: String, directories: &[PathBuf]) -> Result<Self, UndoError> {
+        Log::create_with(run, directories, true)
     }
 
-    fn create_with(run: String, places: &[PathBuf], watches: bool) -> Result<Self, UndoError> {
+    fn create_with(run: String, directories: &[PathBuf], watches: bool) -> Result<Self, UndoError> {
         let root = Path::new("/");
-        let folder = Folder::for_writing(places)?;
+        let folder = Folder::for_writing(directories)?;
         let uid = rustix::process::geteuid().as_raw();
         let boot = system::boot_id(root).map_err(UndoError::System)?;
         let namespace = system::pid_namespace(root).map_err(UndoError::System)?;
         let pid = std::process::id();
         let start_time_ticks = procfs::stat(root, pid).map_err(UndoError::System)?.start_time_ticks;
-        let mut header = Header::new(boot, namespace, uid, run, pid);
+        let mut header = UndoHeader::new(boot, namespace, uid, run, pid);
         (header.start_time_ticks, header.watches) = (start_time_ticks, watches);
         let (name, file) = create_locked(&folder, &header.run)?;
         let mut log = Log {
@@ -105,13 +105,13 @@ impl Log {
     /// Before a fork: a child of this job sets its own affinity. Returns the number of the change.
     pub fn announce(&mut self, job: &str, old: &CpuSet, new: &CpuSet) -> Result<u64, UndoError> {
         let nr = self.next_nr();
-        self.write(Line::Bind { nr, job: job.to_owned(), old: old.clone(), new: new.clone() })?;
+        self.write(UndoLine::Bind { nr, job: job.to_owned(), old: old.clone(), new: new.clone() })?;
         Ok(nr)
     }
 
     /// After the fork: the child.
-    pub fn name_child(&mut self, nr: u64, child: Whose) -> Result<(), UndoError> {
-        self.write(Line::Forked { nr, task: child })
+    pub fn name_child(&mut self, nr: u64, child: RecordedTask) -> Result<(), UndoError> {
+        self.write(UndoLine::Forked { nr, task: child })
     }
 
     /// Before masks of running threads are changed from `now` to `new`; `restore` sets `old`.
@@ -120,46 +120,46 @@ impl Log {
         &mut self,
         job: &str,
         [old, now, new]: [&CpuSet; 3],
-        tasks: Vec<Whose>,
+        tasks: Vec<RecordedTask>,
     ) -> Result<u64, UndoError> {
         let nr = self.next_nr();
         let [old, now, new] = [old.clone(), now.clone(), new.clone()];
-        self.write(Line::Set { nr, job: job.to_owned(), old, now, new, tasks })?;
+        self.write(UndoLine::Set { nr, job: job.to_owned(), old, now, new, tasks })?;
         Ok(nr)
     }
 
     /// Confirms a change that was made or aborted.
     pub fn done(&mut self, nr: u64) -> Result<(), UndoError> {
-        self.write(Line::Done { nr })
+        self.write(UndoLine::Done { nr })
     }
 
     /// Nothing of this job has to be restored any more. No line is written for an unknown job.
     pub fn free(&mut self, job: &str) -> Result<(), UndoError> {
-        match self.records.knows_job(job) {
-            true => self.write(Line::Free { job: job.to_owned() }),
+        match self.records.contains_job(job) {
+            true => self.write(UndoLine::Free { job: job.to_owned() }),
             false => Ok(()),
         }
     }
 
     /// Before a monitoring group of resctrl is created.
     pub fn announce_mon_group(&mut self, name: &str) -> Result<(), UndoError> {
-        self.write(Line::MonGroup { name: name.to_owned() })
+        self.write(UndoLine::MonGroup { name: name.to_owned() })
     }
 
     /// A monitoring group is removed, or was not created.
     pub fn mon_group_removed(&mut self, name: &str) -> Result<(), UndoError> {
-        self.write(Line::MonGroupRemoved { name: name.to_owned() })
+        self.write(UndoLine::MonGroupRemoved { name: name.to_owned() })
     }
 
     /// Before the cgroup of the run is created.
     pub fn announce_cgroup(&mut self, home: &DelegatedCgroup) -> Result<(), UndoError> {
         let DelegatedCgroup { version, ref folder, enables, .. } = *home;
-        self.write(Line::Cgroup { version, home: folder.clone(), enables })
+        self.write(UndoLine::Cgroup { version, home: folder.clone(), enables })
     }
 
     /// The cgroup of the run is removed, or was not created.
     pub fn cgroup_removed(&mut self) -> Result<(), UndoError> {
-        self.write(Line::CgroupRemoved)
+        self.write(UndoLine::CgroupRemoved)
     }
 
     /// Everything that has to be restored now.
@@ -194,7 +194,7 @@ impl Log {
         self.last_nr
     }
 
-    fn write(&mut self, line: Line) -> Result<(), UndoError> {
+    fn write(&mut self, line: UndoLine) -> Result<(), UndoError> {
         self.append(&json(&line))?;
         self.records.apply(&line);
         if REWRITE_BYTES.max(2 * self.n_bytes_rewritten) < self.n_bytes {
@@ -248,7 +248,7 @@ impl Log {
         let _ = unlink(&self.folder, &fresh_name);
         let fresh = create(&self.folder, &fresh_name)?;
         if !lock(&fresh)? {
-            return Err(io::ErrorKind::ResourceBusy.into()); // `restore` takes it for a leftover.
+            return Err(io::ErrorKind::ResourceBusy.into()); // `restore` may treat the file as the record of a killed run.
         }
         let n_written = fault::retry("write", || Ok(rustix::io::write(&fresh, text.as_bytes())?))?;
         if n_written != text.len() {
@@ -268,20 +268,20 @@ impl Log {
     }
 }
 
-/// Makes and locks a file. `restore` may find it before it is locked, take it for a leftover and remove
-/// it; then another name is tried.
+/// Creates and locks a file. Before the file is locked, `restore` may treat it as the record of a killed run and
+/// remove it; then another name is tried.
 fn create_locked(folder: &Folder, run: &str) -> Result<(String, OwnedFd), UndoError> {
     for attempt in 0..100 {
         let name = format!("{run}-{attempt}{SUFFIX}");
-        let refuse = |source| UndoError::Write { path: folder.path.join(&name), source };
-        let file = create(folder, &name).map_err(refuse)?;
+        let cannot_write = |source| UndoError::Write { path: folder.path.join(&name), source };
+        let file = create(folder, &name).map_err(cannot_write)?;
         let is_owned = lock(&file).and_then(|is_locked| Ok(is_locked && is_linked(&file)?));
         match is_owned {
             Ok(true) => return Ok((name, file)),
             Ok(false) => {}
             Err(error) => {
                 let _ = unlink(folder, &name); // It is empty, and `restore` removes it.
-                return Err(refuse(error));
+                return Err(cannot_write(error));
             }
         }
     }
@@ -334,18 +334,18 @@ mod tests {
         log.announce("kept", &set("0-3"), &set("1")).expect("a line");
         // A folder has the name of the new file, and cannot be removed as a file.
         let in_the_way = world.path().join("state").join(log.fresh_name());
-        std::fs::create_dir(&in_the_way).expect("ours");
+        std::fs::create_dir(&in_the_way).expect("from_evenkeel");
         log.n_bytes = REWRITE_BYTES + 1;
         log.announce("a", &set("0-3"), &set("1")).expect("a line");
         let bytes_before = log.n_bytes;
         assert!(REWRITE_BYTES < bytes_before, "it is the old file");
-        std::fs::remove_dir(&in_the_way).expect("ours");
+        std::fs::remove_dir(&in_the_way).expect("from_evenkeel");
         // A file that a failed attempt left is replaced.
-        std::fs::write(&in_the_way, "half").expect("ours");
+        std::fs::write(&in_the_way, "half").expect("from_evenkeel");
         log.n_bytes_rewritten = 0;
         log.announce("b", &set("0-3"), &set("1")).expect("a line");
         assert!(log.n_bytes < 1000 && !in_the_way.exists(), "it was rewritten");
-        let text = std::fs::read_to_string(log.path()).expect("ours");
+        let text = std::fs::read_to_string(log.path()).expect("from_evenkeel");
         assert_eq!(["kept", "\"a\"", "\"b\""].map(|job| text.matches(job).count()), [1, 1, 1]);
     }
 }

@@ -6,7 +6,7 @@
 //!      └── killed at any point ──►         the next evenkeel: restore, remove the file
 //! ```
 //!
-//! Each run has one file, which is locked (flock) while the run lives; the kernel drops the lock with the
+//! Each run has one file, which is locked (flock) while the run may_exist; the kernel drops the lock with the
 //! process. A line contains the mask that a thread had, the mask that evenkeel set, and the job. The first
 //! line contains the boot, the PID namespace and the user: elsewhere the same PIDs are other processes.
 //!
@@ -28,7 +28,7 @@ use std::path::PathBuf;
 pub(crate) use folder::Folder;
 pub use folder::{STATE_VARIABLE, check_variable, folders};
 pub use log::Log;
-pub use record::{Header, Held, Line, Records, Seen};
+pub use record::{MaskOrigin, Records, ThreadChange, UndoHeader, UndoLine};
 pub use restore::{
     Entry, FileReport, GroupEntry, GroupKind, GroupRestoreAction, RestoreAction, RestoreVerdict,
     Restored, restore, restore_below,
@@ -43,27 +43,18 @@ pub const JOB_VARIABLE: &str = "EVENKEEL_JOB";
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum UndoError {
-    #[error("cannot use {path} for undo records: set {STATE_VARIABLE} to a folder of yours")]
-    Folder {
-        path: PathBuf,
-        source: io::Error,
-    },
-    #[error("{STATE_VARIABLE} is {path}: give the whole path, from / on")]
-    Relative {
-        path: PathBuf,
-    },
     #[error(
-        "{path} is not safe for undo records ({problem}): remove it, or set {STATE_VARIABLE} to a folder of yours"
+        "cannot use {path} for undo records: set {STATE_VARIABLE} to a directory that this user owns"
     )]
-    Unsafe {
-        path: PathBuf,
-        problem: &'static str,
-    },
+    Folder { path: PathBuf, source: io::Error },
+    #[error("{STATE_VARIABLE} is {path}: set it to an absolute path")]
+    Relative { path: PathBuf },
+    #[error(
+        "{path} is not safe for undo records ({problem}): remove it, or set {STATE_VARIABLE} to a directory that this user owns"
+    )]
+    Unsafe { path: PathBuf, problem: &'static str },
     #[error("cannot write the undo record {path}")]
-    Write {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     #[error("cannot read the boot id and the PID namespace")]
     System(#[source] io::Error),
 }

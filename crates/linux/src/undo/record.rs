@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 /// The first line: boot, namespace, user and run of the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Header {
+pub struct UndoHeader {
     /// Version of the format.
     evenkeel_undo: u32,
     /// Boot id that PIDs and start times belong to.
@@ -40,10 +40,10 @@ pub struct Header {
     pub watches: bool,
 }
 
-impl Header {
+impl UndoHeader {
     /// The header of a new record.
     pub fn new(boot: String, pid_namespace: String, uid: u32, run: String, pid: u32) -> Self {
-        Header {
+        UndoHeader {
             evenkeel_undo: VERSION,
             boot,
             pid_namespace,
@@ -62,12 +62,12 @@ impl Header {
 }
 
 /// A thread: TID, start time in clock ticks since boot, PID.
-pub type Whose = (u32, u64, u32);
+pub type RecordedTask = (u32, u64, u32);
 
 /// A line after the first. CPUs are written as Linux list text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Line {
+pub enum UndoLine {
     /// A child of this job is about to be forked, and sets its own affinity.
     Bind {
         /// Number of the change.
@@ -84,10 +84,10 @@ pub enum Line {
     /// That child was forked.
     #[serde(rename = "born")]
     Forked {
-        /// Number of its [`Line::Bind`].
+        /// Number of its [`UndoLine::Bind`].
         nr: u64,
         /// The child.
-        task: Whose,
+        task: RecordedTask,
     },
     /// Masks of running threads are about to be changed.
     Set {
@@ -105,7 +105,7 @@ pub enum Line {
         #[serde(with = "list_text")]
         new: CpuSet,
         /// The threads.
-        tasks: Vec<Whose>,
+        tasks: Vec<RecordedTask>,
     },
     /// A change was made or aborted: the previous mask no longer counts.
     Done {
@@ -122,7 +122,7 @@ pub enum Line {
         /// Name of its folder.
         name: String,
     },
-    /// It is removed, or was not created.
+    /// The monitoring group is removed, or was not created.
     #[serde(rename = "mon-gone")]
     MonGroupRemoved {
         /// Name of its folder.
@@ -138,14 +138,14 @@ pub enum Line {
         /// The parent has to enable the controller for its children, and does not do so yet.
         enables: bool,
     },
-    /// It is removed with its children, or was not created.
+    /// The cgroup of this run is removed with its children, or was not created.
     #[serde(rename = "groups-gone")]
     CgroupRemoved,
 }
 
 /// The change of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct ThreadChange {
     /// Its job.
     pub job: String,
     /// Its process.
@@ -171,95 +171,96 @@ struct Announced {
 /// Everything that has to be restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {
-    tasks: BTreeMap<TaskId, Held>,
+    tasks: BTreeMap<TaskId, ThreadChange>,
     announced: Vec<Announced>,
     mon_groups: BTreeSet<String>,
-    groups: Option<(Version, PathBuf, bool)>,
+    cgroup: Option<(Version, PathBuf, bool)>,
 }
 
-/// How the current mask of a thread relates to the record.
+/// The program that set the current mask of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// It was set by evenkeel. Contains the mask before.
-    Ours(CpuSet),
-    /// It is the mask before the first change.
-    AsBefore,
-    /// Another program set it.
-    Foreign,
+pub enum MaskOrigin {
+    /// evenkeel set the mask. Contains the original mask.
+    Evenkeel(CpuSet),
+    /// The mask is the original one.
+    Original,
+    /// Another program set the mask.
+    OtherProgram,
 }
 
 impl Records {
     /// Applies a line.
-    pub fn apply(&mut self, line: &Line) {
+    pub fn apply(&mut self, line: &UndoLine) {
         match line {
-            Line::Bind { nr, job, old, new } => self.announced.push(Announced {
+            UndoLine::Bind { nr, job, old, new } => self.announced.push(Announced {
                 nr: *nr,
                 job: job.clone(),
                 old: old.clone(),
                 new: new.clone(),
             }),
-            Line::Forked { nr, task } => self.name_child(*nr, *task),
-            Line::Set { nr, job, old, now, new, tasks } => {
-                for &whose in tasks {
-                    self.hold(whose, job, [old, new], Some(now.clone()), *nr);
+            UndoLine::Forked { nr, task } => self.name_child(*nr, *task),
+            UndoLine::Set { nr, job, old, now, new, tasks } => {
+                for &task in tasks {
+                    self.insert_change(task, job, [old, new], Some(now.clone()), *nr);
                 }
             }
-            Line::Done { nr } => {
+            UndoLine::Done { nr } => {
                 self.announced.retain(|announced| announced.nr != *nr);
-                let changed = self.tasks.values_mut().filter(|held| held.nr == *nr);
-                changed.for_each(|held| held.before = None);
+                let changed = self.tasks.values_mut().filter(|change| change.nr == *nr);
+                changed.for_each(|change| change.before = None);
             }
-            Line::Free { job } => {
+            UndoLine::Free { job } => {
                 self.announced.retain(|announced| announced.job != *job);
-                self.tasks.retain(|_, held| held.job != *job);
+                self.tasks.retain(|_, change| change.job != *job);
             }
-            Line::MonGroup { name } => drop(self.mon_groups.insert(name.clone())),
-            Line::MonGroupRemoved { name } => drop(self.mon_groups.remove(name)),
-            Line::Cgroup { version, home, enables } => {
-                self.groups = Some((*version, home.clone(), *enables));
+            UndoLine::MonGroup { name } => drop(self.mon_groups.insert(name.clone())),
+            UndoLine::MonGroupRemoved { name } => drop(self.mon_groups.remove(name)),
+            UndoLine::Cgroup { version, home, enables } => {
+                self.cgroup = Some((*version, home.clone(), *enables));
             }
-            Line::CgroupRemoved => self.groups = None,
+            UndoLine::CgroupRemoved => self.cgroup = None,
         }
     }
 
-    fn name_child(&mut self, nr: u64, whose: Whose) {
+    fn name_child(&mut self, nr: u64, task: RecordedTask) {
         let Some(idx) = self.announced.iter().position(|announced| announced.nr == nr) else {
             return; // The line that announced it was damaged.
         };
         let Announced { job, old, new, .. } = self.announced.remove(idx);
-        self.hold(whose, &job, [&old, &new], None, nr);
+        self.insert_change(task, &job, [&old, &new], None, nr);
     }
 
-    fn hold(
+    fn insert_change(
         &mut self,
-        whose: Whose,
+        task: RecordedTask,
         job: &str,
         [old, new]: [&CpuSet; 2],
         before: Option<CpuSet>,
         nr: u64,
     ) {
-        let (tid, start_time_ticks, process) = whose;
+        let (tid, start_time_ticks, process) = task;
         let id = TaskId { tid, start_time_ticks };
         // The mask before the first change is restored, no matter what later lines contain.
-        let old = self.tasks.get(&id).map_or_else(|| old.clone(), |held| held.old.clone());
-        let held = Held { job: job.to_owned(), process, old, new: new.clone(), before, nr };
-        self.tasks.insert(id, held);
+        let old = self.tasks.get(&id).map_or_else(|| old.clone(), |change| change.old.clone());
+        let change =
+            ThreadChange { job: job.to_owned(), process, old, new: new.clone(), before, nr };
+        self.tasks.insert(id, change);
     }
 
     /// Whether nothing has to be restored.
     pub fn is_empty(&self) -> bool {
         let no_masks = self.tasks.is_empty() && self.announced.is_empty();
-        no_masks && self.mon_groups.is_empty() && self.groups.is_none()
+        no_masks && self.mon_groups.is_empty() && self.cgroup.is_none()
     }
 
     /// The change of a thread.
-    pub fn of_task(&self, id: TaskId) -> Option<&Held> {
+    pub fn of_task(&self, id: TaskId) -> Option<&ThreadChange> {
         self.tasks.get(&id)
     }
 
     /// All threads with changes.
-    pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &Held)> {
-        self.tasks.iter().map(|(&id, held)| (id, held))
+    pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &ThreadChange)> {
+        self.tasks.iter().map(|(&id, change)| (id, change))
     }
 
     /// The resctrl monitoring groups that exist, or were about to be created.
@@ -269,79 +270,91 @@ impl Records {
 
     /// The parent of the cgroup that exists, or was about to be created.
     pub fn cgroup_home(&self) -> Option<DelegatedCgroup> {
-        let (version, folder, enables) = self.groups.clone()?;
+        let (version, folder, enables) = self.cgroup.clone()?;
         // Where processes have to move follows from the existing folders.
         Some(DelegatedCgroup { version, folder, enables, moves_in: false })
     }
 
     /// Whether the record contains this job.
-    pub fn knows_job(&self, job: &str) -> bool {
+    pub fn contains_job(&self, job: &str) -> bool {
         self.announced.iter().any(|announced| announced.job == job)
-            || self.tasks.values().any(|held| held.job == job)
+            || self.tasks.values().any(|change| change.job == job)
     }
 
     /// Compares the current mask of a thread with the record. Masks are compared among the online CPUs,
     /// because the kernel does not report the others.
-    pub fn judge(&self, id: TaskId, job: &str, mask: &CpuSet, online: &CpuSet) -> Seen {
-        let shown = |set: &CpuSet| set == mask || (set.and(online) == *mask && !mask.is_empty());
-        if let Some(held) = self.tasks.get(&id) {
-            return if shown(&held.old) {
-                Seen::AsBefore
-            } else if shown(&held.new) || held.before.as_ref().is_some_and(shown) {
-                Seen::Ours(held.old.clone())
+    pub fn classify_mask(
+        &self,
+        id: TaskId,
+        job: &str,
+        mask: &CpuSet,
+        online: &CpuSet,
+    ) -> MaskOrigin {
+        let matches = |set: &CpuSet| set == mask || (set.and(online) == *mask && !mask.is_empty());
+        if let Some(change) = self.tasks.get(&id) {
+            return if matches(&change.old) {
+                MaskOrigin::Original
+            } else if matches(&change.new) || change.before.as_ref().is_some_and(matches) {
+                MaskOrigin::Evenkeel(change.old.clone())
             } else {
-                Seen::Foreign
+                MaskOrigin::OtherProgram
             };
         }
-        // It was forked later, and has inherited one of the masks of the job's tasks.
-        let mut verdict = Seen::Foreign;
+        // The thread was forked later, and has inherited one of the masks of the job's tasks.
+        let mut origin = MaskOrigin::OtherProgram;
         for (old, new, before) in self.masks_of(job) {
-            if shown(old) {
-                return Seen::AsBefore;
+            if matches(old) {
+                return MaskOrigin::Original;
             }
-            if shown(new) || before.is_some_and(shown) {
-                verdict = Seen::Ours(old.clone());
+            if matches(new) || before.is_some_and(matches) {
+                origin = MaskOrigin::Evenkeel(old.clone());
             }
         }
-        verdict
+        origin
     }
 
     /// Whether any task may have this mask from evenkeel.
     pub fn has_mask(&self, mask: &CpuSet, online: &CpuSet) -> bool {
         let announced = self.announced.iter().map(|announced| &announced.new);
-        let held = self.tasks.values().flat_map(|held| [Some(&held.new), held.before.as_ref()]);
-        announced.chain(held.flatten()).any(|ours| ours == mask || ours.and(online) == *mask)
+        let change =
+            self.tasks.values().flat_map(|change| [Some(&change.new), change.before.as_ref()]);
+        announced
+            .chain(change.flatten())
+            .any(|from_evenkeel| from_evenkeel == mask || from_evenkeel.and(online) == *mask)
     }
 
-    /// The masks of a job's tasks: before the first change, set, and previous ones that are unconfirmed.
+    /// For each task of a job: the original mask, the mask that evenkeel set, and the previous mask if the change is
+    /// unconfirmed.
     fn masks_of(&self, job: &str) -> impl Iterator<Item = (&CpuSet, &CpuSet, Option<&CpuSet>)> {
         let announced = self.announced.iter().filter(move |announced| announced.job == job);
-        let tasks = self.tasks.values().filter(move |held| held.job == job);
+        let tasks = self.tasks.values().filter(move |change| change.job == job);
         announced
             .map(|announced| (&announced.old, &announced.new, None))
-            .chain(tasks.map(|held| (&held.old, &held.new, held.before.as_ref())))
+            .chain(tasks.map(|change| (&change.old, &change.new, change.before.as_ref())))
     }
 
     /// The lines of a rewritten file, which lead to the same state.
-    pub fn lines(&self) -> Vec<Line> {
-        let announced = self.announced.iter().map(|a| Line::Bind {
+    pub fn lines(&self) -> Vec<UndoLine> {
+        let announced = self.announced.iter().map(|a| UndoLine::Bind {
             nr: a.nr,
             job: a.job.clone(),
             old: a.old.clone(),
             new: a.new.clone(),
         });
-        let tasks = self.tasks.iter().map(|(id, held)| Line::Set {
-            nr: held.nr,
-            job: held.job.clone(),
-            old: held.old.clone(),
+        let tasks = self.tasks.iter().map(|(id, change)| UndoLine::Set {
+            nr: change.nr,
+            job: change.job.clone(),
+            old: change.old.clone(),
             // A change that is confirmed leaves only the new mask.
-            now: held.before.clone().unwrap_or_else(|| held.new.clone()),
-            new: held.new.clone(),
-            tasks: vec![(id.tid, id.start_time_ticks, held.process)],
+            now: change.before.clone().unwrap_or_else(|| change.new.clone()),
+            new: change.new.clone(),
+            tasks: vec![(id.tid, id.start_time_ticks, change.process)],
         });
-        let mon_groups = self.mon_groups.iter().map(|name| Line::MonGroup { name: name.clone() });
-        let groups = self.groups.clone();
-        let groups = groups.map(|(version, home, enables)| Line::Cgroup { version, home, enables });
+        let mon_groups =
+            self.mon_groups.iter().map(|name| UndoLine::MonGroup { name: name.clone() });
+        let groups = self.cgroup.clone();
+        let groups =
+            groups.map(|(version, home, enables)| UndoLine::Cgroup { version, home, enables });
         announced.chain(tasks).chain(mon_groups).chain(groups).collect()
     }
 }
@@ -369,16 +382,20 @@ mod tests {
     }
 
     /// Applies lines and judges the mask of a thread. Thread 7 was named, 9 was forked later.
-    fn check(lines: &str, tid: u32, mask: &str, expected: &Seen) {
+    fn check(lines: &str, tid: u32, mask: &str, expected: &MaskOrigin) {
         let mut records = Records::default();
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
             records.apply(&serde_json::from_str(line).expect(line));
         }
         let id = TaskId { tid, start_time_ticks: 100 };
-        assert_eq!(&records.judge(id, "a", &set(mask), &set("0-7")), expected, "{lines}");
+        assert_eq!(&records.classify_mask(id, "a", &set(mask), &set("0-7")), expected, "{lines}");
         let mut again = Records::default();
         records.lines().iter().for_each(|line| again.apply(line));
-        assert_eq!(&again.judge(id, "a", &set(mask), &set("0-7")), expected, "rewritten: {lines}");
+        assert_eq!(
+            &again.classify_mask(id, "a", &set(mask), &set("0-7")),
+            expected,
+            "rewritten: {lines}"
+        );
     }
 
     const BOUND: &str = r#"
@@ -389,31 +406,31 @@ mod tests {
         {"born":{"nr":1,"task":[7,100,7]}}
         {"set":{"nr":2,"job":"a","old":"0-3","now":"1","new":"2","tasks":[[7,100,7]]}}"#;
 
-    fn ours() -> Seen {
-        Seen::Ours(set("0-3"))
+    fn from_evenkeel() -> MaskOrigin {
+        MaskOrigin::Evenkeel(set("0-3"))
     }
 
     #[test]
     fn only_a_recorded_mask_was_set_by_evenkeel() {
-        check(BOUND, 7, "1", &ours());
-        check(BOUND, 7, "2", &Seen::Foreign);
-        check(BOUND, 7, "0-3", &Seen::AsBefore);
+        check(BOUND, 7, "1", &from_evenkeel());
+        check(BOUND, 7, "2", &MaskOrigin::OtherProgram);
+        check(BOUND, 7, "0-3", &MaskOrigin::Original);
     }
 
     #[test]
     fn a_child_is_recorded_from_its_announcement() {
         let announced = r#"{"bind":{"nr":1,"job":"a","old":"0-3","new":"1"}}"#;
-        check(announced, 9, "1", &ours());
-        check(announced, 9, "0", &Seen::Foreign);
+        check(announced, 9, "1", &from_evenkeel());
+        check(announced, 9, "0", &MaskOrigin::OtherProgram);
     }
 
     #[test]
     fn both_masks_of_an_unconfirmed_change_were_set_by_evenkeel() {
-        check(MOVING, 7, "1", &ours());
-        check(MOVING, 7, "2", &ours());
+        check(MOVING, 7, "1", &from_evenkeel());
+        check(MOVING, 7, "2", &from_evenkeel());
         let done = format!("{MOVING}\n{}", r#"{"done":{"nr":2}}"#);
-        check(&done, 7, "1", &Seen::Foreign);
-        check(&done, 7, "2", &ours());
+        check(&done, 7, "1", &MaskOrigin::OtherProgram);
+        check(&done, 7, "2", &from_evenkeel());
     }
 
     #[test]
@@ -422,28 +439,28 @@ mod tests {
             "{BOUND}\n{}",
             r#"{"set":{"nr":2,"job":"a","old":"0-3","now":"1","new":"2","tasks":[[9,100,9]]}}"#
         );
-        check(&found, 9, "1", &ours());
-        check(&found, 9, "2", &ours());
-        check(&found, 9, "3", &Seen::Foreign);
+        check(&found, 9, "1", &from_evenkeel());
+        check(&found, 9, "2", &from_evenkeel());
+        check(&found, 9, "3", &MaskOrigin::OtherProgram);
     }
 
     #[test]
     fn descendants_are_changed_only_with_a_mask_of_their_job() {
-        check(BOUND, 9, "1", &ours());
-        check(BOUND, 9, "0-3", &Seen::AsBefore);
-        check(BOUND, 9, "3", &Seen::Foreign);
+        check(BOUND, 9, "1", &from_evenkeel());
+        check(BOUND, 9, "0-3", &MaskOrigin::Original);
+        check(BOUND, 9, "3", &MaskOrigin::OtherProgram);
     }
 
     #[test]
     fn cpus_that_went_offline_do_not_hide_a_mask() {
         let wide = r#"{"bind":{"nr":1,"job":"a","old":"0-3","new":"7-9"}}"#;
-        check(wide, 9, "7", &ours());
+        check(wide, 9, "7", &from_evenkeel());
     }
 
     #[test]
     fn a_monitoring_group_is_recorded_from_its_announcement_to_its_removal() {
         let mut records = Records::default();
-        let line = |text: &str| serde_json::from_str::<Line>(text).expect(text);
+        let line = |text: &str| serde_json::from_str::<UndoLine>(text).expect(text);
         records.apply(&line(r#"{"mon-group":{"name":"evenkeel-r-0-a"}}"#));
         records.apply(&line(r#"{"mon-group":{"name":"evenkeel-r-1-b"}}"#));
         records.apply(&line(r#"{"mon-gone":{"name":"evenkeel-r-0-a"}}"#));
@@ -458,9 +475,9 @@ mod tests {
     #[test]
     fn a_record_of_an_earlier_release_is_read() {
         let header = r#"{"evenkeel_undo":1,"boot":"b","pid_namespace":"p","uid":0,"run":"r","pid":7,"born_ticks":5}"#;
-        let header: Header = serde_json::from_str(header).expect("a header");
+        let header: UndoHeader = serde_json::from_str(header).expect("a header");
         assert!(header.is_known() && header.start_time_ticks == 5 && !header.watches);
-        check(BOUND, 7, "1", &ours());
+        check(BOUND, 7, "1", &from_evenkeel());
         let groups = r#"{"groups":{"version":"v2","home":"/sys/fs/cgroup","enables":true}}"#;
         let mut records = Records::default();
         records.apply(&serde_json::from_str(groups).expect("a line"));
@@ -472,6 +489,6 @@ mod tests {
     #[test]
     fn a_job_that_was_freed_has_nothing_to_restore() {
         let freed = format!("{BOUND}\n{}", r#"{"free":{"job":"a"}}"#);
-        check(&freed, 7, "1", &Seen::Foreign);
+        check(&freed, 7, "1", &MaskOrigin::OtherProgram);
     }
 }

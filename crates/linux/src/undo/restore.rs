@@ -1,9 +1,9 @@
-//! Restores what a killed evenkeel left changed.
+//! Restores settings that a killed evenkeel did not restore.
 //!
 //! A file is handled if it is not locked and was written in this boot, in this PID namespace and by this
-//! user. Every thread on record and every descendant is inspected: a thread that has exactly the recorded
-//! mask gets its former mask back, and any other one is left, with a reason. The file is removed when all
-//! of it is settled. If a call was refused or a process could not be read, the file stays for another
+//! user. Every thread on record and every descendant is inspected. The original mask of a thread is restored if
+//! the thread has exactly the recorded mask; any other mask stays, with a reason. The file is removed when
+//! everything is restored. If a call failed or a process could not be read, the file stays for another
 //! attempt.
 
 mod groups;
@@ -22,13 +22,13 @@ pub use groups::{GroupEntry, GroupKind, GroupRestoreAction};
 
 use super::folder::Folder;
 use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock, unlink};
-use super::record::{Header, Line, Records, Seen};
+use super::record::{MaskOrigin, Records, UndoHeader, UndoLine};
 use crate::proc_stat::ProcStat;
 use crate::procfs;
 use crate::{affinity, fault, fork_latency, system};
-use members::{Doubts, Search, lives};
+use members::{Search, UnreadableProcesses, may_exist};
 
-/// Attempts to take a lock: a child between fork and exec shares the lock of its dead parent.
+/// Attempts to take a lock: a child between fork and exec shares the lock of its exited parent.
 const LOCK_STEPS: u32 = 200;
 /// Attempts to read an environment: during an exec a child has none yet.
 const EXEC_STEPS: u32 = 50;
@@ -63,11 +63,11 @@ pub struct FileReport {
 /// Result for a record as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestoreVerdict {
-    /// Every setting is restored or obsolete. The file is removed (in a dry run: would be).
+    /// Everything is restored and the file is removed (in a dry run: would be).
     Complete,
-    /// A setting could not be restored. The file is kept for another attempt.
+    /// Something could not be restored. The file stays for another attempt.
     Kept,
-    /// The run of the record is active.
+    /// The run of this record is active.
     InUse,
     /// The record was written before the last boot: nothing has to be restored, and the file is removed.
     OtherBoot,
@@ -75,7 +75,7 @@ pub enum RestoreVerdict {
     OtherNamespace,
     /// The record belongs to another user.
     OtherUser,
-    /// The format of the record is not supported.
+    /// The format is not supported.
     Unknown,
 }
 
@@ -97,40 +97,40 @@ pub struct Entry {
 /// The result for a thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RestoreAction {
-    /// The threads had the recorded mask. The former mask is restored (in a dry run: would be).
+    /// The thread had the recorded mask, and its original mask is restored (in a dry run: would be).
     Restored {
         /// The recorded mask.
         from: CpuSet,
-        /// The former mask.
+        /// The original mask.
         to: CpuSet,
     },
-    /// Another program set this mask later: it is kept.
+    /// Another program has set this mask, so it stays.
     ChangedByOther(CpuSet),
-    /// The threads have their former mask already.
+    /// The thread has its original mask.
     AlreadyOriginal(CpuSet),
-    /// The kernel rejected the restoration with this error.
+    /// A call failed with this error.
     Failed(String),
 }
 
 /// Options of a restore.
 #[derive(Clone, Copy)]
-struct How<'a> {
+struct RestoreOptions<'a> {
     groups_root: &'a Path,
     dry_run: bool,
 }
 
 /// Restores all records in these folders. With `dry_run` nothing is changed.
-pub fn restore(places: &[PathBuf], dry_run: bool) -> Restored {
-    restore_below(Path::new("/"), places, dry_run)
+pub fn restore(directories: &[PathBuf], dry_run: bool) -> Restored {
+    restore_below(Path::new("/"), directories, dry_run)
 }
 
 /// The same with resctrl and cgroups below another root, for tests.
-pub fn restore_below(groups_root: &Path, places: &[PathBuf], dry_run: bool) -> Restored {
-    let how = How { groups_root, dry_run };
+pub fn restore_below(groups_root: &Path, directories: &[PathBuf], dry_run: bool) -> Restored {
+    let options = RestoreOptions { groups_root, dry_run };
     let mut restored = Restored::default();
-    for place in places {
-        match Folder::open(place) {
-            Ok(folder) => restore_folder(&folder, how, &mut restored),
+    for directory in directories {
+        match Folder::open(directory) {
+            Ok(folder) => restore_folder(&folder, options, &mut restored),
             Err(super::UndoError::Folder { source, .. })
                 if source.kind() == io::ErrorKind::NotFound => {}
             Err(error) => restored.problems.push(error.to_string()),
@@ -139,17 +139,17 @@ pub fn restore_below(groups_root: &Path, places: &[PathBuf], dry_run: bool) -> R
     restored
 }
 
-fn restore_folder(folder: &Folder, how: How<'_>, restored: &mut Restored) {
+fn restore_folder(folder: &Folder, options: RestoreOptions<'_>, restored: &mut Restored) {
     let names = names_in(folder).unwrap_or_else(|error| {
         restored.problems.push(format!("{}: {error}", folder.path.display()));
         Vec::new()
     });
     for name in names {
         if name.ends_with(FRESH_SUFFIX) {
-            remove_unfinished(folder, &name, how.dry_run);
+            remove_unfinished(folder, &name, options.dry_run);
         } else if name.ends_with(SUFFIX) {
             let mut problems = Vec::new();
-            match restore_file(folder, &name, how, &mut problems) {
+            match restore_file(folder, &name, options, &mut problems) {
                 Ok(report) => restored.files.extend(report),
                 Err(error) => problems.push(error.to_string()),
             }
@@ -181,7 +181,7 @@ fn remove_unfinished(folder: &Folder, name: &str, dry_run: bool) {
 fn restore_file(
     folder: &Folder,
     name: &str,
-    how: How<'_>,
+    options: RestoreOptions<'_>,
     problems: &mut Vec<String>,
 ) -> io::Result<Option<FileReport>> {
     let file = match open(folder, name) {
@@ -189,7 +189,7 @@ fn restore_file(
         other => other?,
     };
     let path = folder.path.join(name);
-    if let Some(verdict) = lock_patiently(&file)? {
+    if let Some(verdict) = lock_with_timeout(&file)? {
         return Ok(Some(FileReport::new(path, verdict)));
     }
     if !is_linked(&file)? {
@@ -206,10 +206,10 @@ fn restore_file(
         Some(header) => belongs(header)?,
     };
     if let (RestoreVerdict::Complete, Some(header)) = (&report.verdict, &header) {
-        problems.extend(report.restore(header, &records, how));
+        problems.extend(report.restore(header, &records, options));
     }
     if matches!(report.verdict, RestoreVerdict::Complete | RestoreVerdict::OtherBoot)
-        && !how.dry_run
+        && !options.dry_run
         && let Err(error) = unlink(folder, name)
     {
         problems.push(format!("it cannot be removed: {error}"));
@@ -224,31 +224,37 @@ impl FileReport {
         FileReport { path, verdict, entries, groups, n_damaged: 0, first_damaged: 0 }
     }
 
-    /// Restores tasks and groups of a record, and keeps the record if anything is left. Returns the doubts.
-    fn restore(&mut self, header: &Header, records: &Records, how: How<'_>) -> Doubts {
-        let mut doubts = Doubts::new();
+    /// Restores tasks and groups of a record, and keeps the record if anything is left. Returns the
+    /// unreadable processes.
+    fn restore(
+        &mut self,
+        header: &UndoHeader,
+        records: &Records,
+        options: RestoreOptions<'_>,
+    ) -> UnreadableProcesses {
+        let mut unreadable = UnreadableProcesses::new();
         let root = Path::new("/");
         match system::online(root) {
             Ok(online) => {
                 let search = Search { root, header, records, online: &online };
-                self.entries = restore_tasks(search, how.dry_run, &mut doubts);
+                self.entries = restore_tasks(search, options.dry_run, &mut unreadable);
             }
             // Without it, a recorded mask could be taken for one of another program.
             Err(error) => {
-                doubts.insert(format!("cannot read which CPUs are online: {error}"));
+                unreadable.insert(format!("cannot read which CPUs are online: {error}"));
             }
         }
-        self.groups = groups::remove(how.groups_root, header, records, how.dry_run);
-        let cgroup = groups::remove_cgroup(how.groups_root, header, records, how.dry_run);
+        self.groups = groups::remove(options.groups_root, header, records, options.dry_run);
+        let cgroup = groups::remove_cgroup(options.groups_root, header, records, options.dry_run);
         self.groups.extend(cgroup);
-        let is_refused = |entry: &Entry| matches!(entry.action, RestoreAction::Failed(_));
+        let is_failed = |entry: &Entry| matches!(entry.action, RestoreAction::Failed(_));
         let is_left = |entry: &GroupEntry| matches!(entry.action, GroupRestoreAction::Failed(_));
         // The change of a malformed line may still be in effect.
-        let has_rest = 0 < self.n_damaged || !doubts.is_empty();
-        if has_rest || self.entries.iter().any(is_refused) || self.groups.iter().any(is_left) {
+        let has_rest = 0 < self.n_damaged || !unreadable.is_empty();
+        if has_rest || self.entries.iter().any(is_failed) || self.groups.iter().any(is_left) {
             self.verdict = RestoreVerdict::Kept;
         }
-        doubts
+        unreadable
     }
 }
 
@@ -258,24 +264,26 @@ fn open(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
     fault::retry("openat", open)
 }
 
-/// Locks a file; otherwise returns why it is left alone. If the owner is dead, only a child before its
+/// Locks a file; otherwise returns why it is skipped. If the owner has exited, only a child before its
 /// exec can hold the lock, so the call waits for a short time.
-fn lock_patiently(file: &OwnedFd) -> io::Result<Option<RestoreVerdict>> {
+fn lock_with_timeout(file: &OwnedFd) -> io::Result<Option<RestoreVerdict>> {
     for _ in 0..LOCK_STEPS {
         if lock(file)? {
             return Ok(None);
         }
         let (Some(header), ..) = parse(&read_all(file)?) else { break };
         match belongs(&header)? {
-            RestoreVerdict::Complete if !owner_lives(&header) => std::thread::sleep(WAIT_STEP),
+            RestoreVerdict::Complete if !owner_may_be_running(&header) => {
+                std::thread::sleep(WAIT_STEP)
+            }
             RestoreVerdict::Complete => break,
-            other => return Ok(Some(other)), // Its PIDs have no meaning here.
+            other => return Ok(Some(other)), // The PIDs of the record are of another namespace or boot.
         }
     }
     Ok(Some(RestoreVerdict::InUse))
 }
 
-fn owner_lives(header: &Header) -> bool {
+fn owner_may_be_running(header: &UndoHeader) -> bool {
     let is_owner = |stat: &ProcStat| {
         header.start_time_ticks == 0 || stat.start_time_ticks == header.start_time_ticks
     };
@@ -300,16 +308,16 @@ fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
 
 /// The header, the state after all lines, and the numbers of malformed lines from 1. An incomplete last
 /// line does not count: its writer was killed, and the change was not made.
-fn parse(bytes: &[u8]) -> (Option<Header>, Records, Vec<usize>) {
+fn parse(bytes: &[u8]) -> (Option<UndoHeader>, Records, Vec<usize>) {
     let mut lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
     lines.pop();
     let mut records = Records::default();
     let mut damaged = Vec::new();
     let Some((first, rest)) = lines.split_first() else { return (None, records, damaged) };
-    let header = serde_json::from_slice::<Header>(first).ok().filter(Header::is_known);
+    let header = serde_json::from_slice::<UndoHeader>(first).ok().filter(UndoHeader::is_known);
     damaged.extend(header.is_none().then_some(1));
     for (idx, line) in rest.iter().enumerate() {
-        match serde_json::from_slice::<Line>(line) {
+        match serde_json::from_slice::<UndoLine>(line) {
             Ok(line) => records.apply(&line),
             Err(_) => damaged.push(idx + 2),
         }
@@ -317,7 +325,7 @@ fn parse(bytes: &[u8]) -> (Option<Header>, Records, Vec<usize>) {
     (header, records, damaged)
 }
 
-fn belongs(header: &Header) -> io::Result<RestoreVerdict> {
+fn belongs(header: &UndoHeader) -> io::Result<RestoreVerdict> {
     let root = Path::new("/");
     Ok(if header.uid != rustix::process::geteuid().as_raw() {
         RestoreVerdict::OtherUser
@@ -331,19 +339,23 @@ fn belongs(header: &Header) -> io::Result<RestoreVerdict> {
 }
 
 /// Restores all threads that have the recorded masks. Processes keep running and forking meanwhile, so
-/// they are listed again until there are no new ones and no process in an exec may be one of ours.
-fn restore_tasks(search: Search<'_>, dry_run: bool, doubts: &mut Doubts) -> Vec<Entry> {
-    let mut seen: BTreeSet<u32> = BTreeSet::new();
+/// they are listed again until there are no new ones and no process that is calling execve may belong to a job.
+fn restore_tasks(
+    search: Search<'_>,
+    dry_run: bool,
+    unreadable: &mut UnreadableProcesses,
+) -> Vec<Entry> {
+    let mut inspected: BTreeSet<u32> = BTreeSet::new();
     let mut counted: BTreeMap<(String, u32, String, RestoreAction), u32> = BTreeMap::new();
     let mut n_waits = 0;
-    // A fork that was under way when its parent was restored becomes visible later.
+    // A fork that was in progress when its parent was restored becomes visible later.
     let mut forks_until = Instant::now();
     loop {
-        let n_seen = seen.len();
-        let (members, has_undecided) = search.members(doubts);
+        let n_before = inspected.len();
+        let (members, has_undecided) = search.members(unreadable);
         for (process, (job, comm)) in members {
-            for tid in threads(search.root, process, doubts) {
-                if !seen.insert(tid) {
+            for tid in threads(search.root, process, unreadable) {
+                if !inspected.insert(tid) {
                     continue;
                 }
                 if let Some(action) = restore_thread(search, tid, &job, dry_run) {
@@ -355,9 +367,9 @@ fn restore_tasks(search: Search<'_>, dry_run: bool, doubts: &mut Doubts) -> Vec<
                 }
             }
         }
-        if seen.len() == n_seen {
-            let is_settled = !has_undecided || EXEC_STEPS <= n_waits;
-            if is_settled && forks_until <= Instant::now() {
+        if inspected.len() == n_before {
+            let is_complete = !has_undecided || EXEC_STEPS <= n_waits;
+            if is_complete && forks_until <= Instant::now() {
                 break;
             }
             n_waits += u32::from(has_undecided);
@@ -369,10 +381,10 @@ fn restore_tasks(search: Search<'_>, dry_run: bool, doubts: &mut Doubts) -> Vec<
     counted.into_iter().map(entry).collect()
 }
 
-fn threads(root: &Path, process: u32, doubts: &mut Doubts) -> Vec<u32> {
+fn threads(root: &Path, process: u32, unreadable: &mut UnreadableProcesses) -> Vec<u32> {
     procfs::threads(root, process).unwrap_or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {
-            doubts.insert(format!("threads of process {process} cannot be listed: {error}"));
+            unreadable.insert(format!("threads of process {process} cannot be listed: {error}"));
         }
         Vec::new()
     })
@@ -382,7 +394,7 @@ fn threads(root: &Path, process: u32, doubts: &mut Doubts) -> Vec<u32> {
 fn restore_thread(search: Search<'_>, tid: u32, job: &str, dry_run: bool) -> Option<RestoreAction> {
     let Search { root, records, online, .. } = search;
     let has_exited = |error: &io::Error| match error.raw_os_error() {
-        Some(libc::ESRCH) => !lives(root, tid),
+        Some(libc::ESRCH) => !may_exist(root, tid),
         _ => error.kind() == io::ErrorKind::NotFound,
     };
     let unless_exited = |what: &str, error: io::Error| match has_exited(&error) {
@@ -398,17 +410,18 @@ fn restore_thread(search: Search<'_>, tid: u32, job: &str, dry_run: bool) -> Opt
         Err(error) => return unless_exited("cannot read its affinity", error),
     };
     let set = |cpus: &CpuSet| if dry_run { Ok(()) } else { affinity::set(tid, cpus) };
-    match records.judge(id, job, &mask, online) {
-        Seen::Foreign => {
+    match records.classify_mask(id, job, &mask, online) {
+        MaskOrigin::OtherProgram => {
             // The mask of its cpuset stays. Only the requested mask below it is restored.
-            let held = records.of_task(id).filter(|_| is_below_a_cpuset(root, id, records, &mask));
-            match held.map_or(Ok(()), |held| set(&held.old)) {
+            let change =
+                records.of_task(id).filter(|_| is_below_a_cpuset(root, id, records, &mask));
+            match change.map_or(Ok(()), |change| set(&change.old)) {
                 Ok(()) => Some(RestoreAction::ChangedByOther(mask)),
                 Err(error) => unless_exited("cannot restore the mask below its cpuset", error),
             }
         }
-        Seen::AsBefore => Some(RestoreAction::AlreadyOriginal(mask)),
-        Seen::Ours(to) => match set(&to) {
+        MaskOrigin::Original => Some(RestoreAction::AlreadyOriginal(mask)),
+        MaskOrigin::Evenkeel(to) => match set(&to) {
             Ok(()) => Some(RestoreAction::Restored { from: mask, to }),
             Err(error) => unless_exited(&format!("cannot give it CPUs {to}"), error),
         },
@@ -418,8 +431,8 @@ fn restore_thread(search: Search<'_>, tid: u32, job: &str, dry_run: bool) -> Opt
 /// Whether a thread on record was moved to a cpuset with exactly this mask: the kernel keeps the
 /// requested mask, which applies again when the thread is moved back.
 fn is_below_a_cpuset(root: &Path, id: TaskId, records: &Records, mask: &CpuSet) -> bool {
-    let held = records.of_task(id);
-    held.is_some_and(|held| crate::cpuset::hides(root, id.tid, mask, &held.old))
+    let change = records.of_task(id);
+    change.is_some_and(|change| crate::cpuset::hides(root, id.tid, mask, &change.old))
 }
 
 #[cfg(test)]

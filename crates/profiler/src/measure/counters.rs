@@ -40,7 +40,7 @@ pub fn choose() -> Result<Vec<PmuGroups>, String> {
         return Ok(choice.chosen.into_iter().chain([software]).collect());
     }
     let absent = choice.absent.get(&CounterEvent::Instructions).cloned();
-    let refused = refused.map(|error| perf::explain_refusal(&error, None, CounterScope::Task));
+    let refused = refused.map(|error| perf::explain_open_error(&error, None, CounterScope::Task));
     Err(refused.or(absent).unwrap_or_else(|| "instructions are not counted".to_owned()))
 }
 
@@ -86,7 +86,7 @@ impl Observer for CounterSampler {
             Some(error) => {
                 bail!(
                     "counters cannot be opened: {}",
-                    perf::explain_refusal(&error, None, CounterScope::Task)
+                    perf::explain_open_error(&error, None, CounterScope::Task)
                 )
             }
             None => {

@@ -86,7 +86,7 @@ fn page_faults_lead_to_turns_and_without_them_there_is_one_turn_in_two_seconds()
 #[test]
 fn after_a_refused_call_one_warning_is_reported_and_turns_are_taken_in_every_interval() {
     let wakeups = Wakeups::new(false).expect("an epoll instance");
-    let cpus = linux::affinity::get(0).expect("ours");
+    let cpus = linux::affinity::get(0).expect("a resource of the test");
     let wake = Wake::Overflow { event: CounterEvent::PageFaults, every: 1000 };
     let mut n_refused = 0;
     for seed in 0..100 {

@@ -163,13 +163,13 @@ pub(crate) struct JobMemory {
 
 impl Helper {
     fn start(wakeups: &Wakeups, config: MemoryConfig) -> std::io::Result<Helper> {
-        fault::refuse("eventfd2")?;
+        fault::inject("eventfd2")?;
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         wakeups.watch_helper(&*bell)?;
         let (requests, to_helper) = channel();
         let (from_helper, results) = channel();
         let faults = fault::plan();
-        fault::refuse("clone3")?;
+        fault::inject("clone3")?;
         let thread = std::thread::Builder::new().name("memory".to_owned()).spawn(move || {
             fault::set_plan(faults);
             if let Some(nice) = config.nice {

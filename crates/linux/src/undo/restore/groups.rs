@@ -1,11 +1,11 @@
-//! Removes groups that a killed run left: resctrl monitoring groups, and the cgroup of the run.
+//! Removes the resctrl monitoring groups and the cgroup of a killed run.
 //!
 //! A group is removed if it is on record under a name that this run uses. No other group is searched or
 //! removed. Processes in a cgroup are moved to the parent of the cgroup of the run first.
 
 use std::path::Path;
 
-use super::super::record::{Header, Records};
+use super::super::record::{Records, UndoHeader};
 use crate::cgroup::{RunCgroups, run_folder};
 use crate::resctrl::MonGroupFolder;
 
@@ -21,7 +21,7 @@ pub enum GroupKind {
 /// The result for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupEntry {
-    /// Its kind.
+    /// Kind of the group.
     pub kind: GroupKind,
     /// Name of its folder.
     pub name: String,
@@ -32,20 +32,20 @@ pub struct GroupEntry {
 /// The result for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupRestoreAction {
-    /// The group was removed (in a dry run: would be).
+    /// The group is removed (in a dry run: would be).
     Removed,
     /// The group does not exist.
     Absent,
-    /// The name is not one of the run: the group is kept.
+    /// The run does not use this name: it is left.
     NotCreatedByEvenkeel,
-    /// The kernel rejected the removal with this error.
+    /// A call failed with this error.
     Failed(String),
 }
 
 /// Removes the monitoring groups of a record. `root` is `/` outside of tests.
 pub(super) fn remove(
     root: &Path,
-    header: &Header,
+    header: &UndoHeader,
     records: &Records,
     dry_run: bool,
 ) -> Vec<GroupEntry> {
@@ -69,7 +69,7 @@ pub(super) fn remove(
 /// Removes the cgroup of a record with its children.
 pub(super) fn remove_cgroup(
     root: &Path,
-    header: &Header,
+    header: &UndoHeader,
     records: &Records,
     dry_run: bool,
 ) -> Option<GroupEntry> {

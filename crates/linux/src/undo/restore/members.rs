@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   named in the record ─┐
-//!   our run in its environment ─┤► jobs ─► their process groups ─► their children, and theirs
+//!   this run in its environment ─┤► jobs ─► their process groups ─► their children, and theirs
 //! ```
 //!
-//! A process that cannot be read may belong to a job and be changed. Each such process is a doubt, and with
-//! doubts a record is not settled. Unreadable processes of other users are no doubt, because evenkeel
-//! could not have changed them.
+//! A process that cannot be read may belong to a job and be changed. Each such process is listed as unreadable. A
+//! record with unreadable processes is kept. Unreadable processes of other users are ignored, because
+//! evenkeel had no permission to change them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,31 +19,31 @@ use crate::affinity;
 use crate::environ::{Environ, environ};
 use crate::proc_stat::ProcStat;
 use crate::procfs;
-use crate::undo::record::{Header, Records};
+use crate::undo::record::{Records, UndoHeader};
 use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
 
 /// Processes with their jobs and names.
 pub(super) type Members = BTreeMap<u32, (String, String)>;
 
 /// Processes that could not be read, with reasons, one line each.
-pub(super) type Doubts = BTreeSet<String>;
+pub(super) type UnreadableProcesses = BTreeSet<String>;
 
 /// Input of a search.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
     pub(super) root: &'a Path,
-    pub(super) header: &'a Header,
+    pub(super) header: &'a UndoHeader,
     pub(super) records: &'a Records,
     pub(super) online: &'a CpuSet,
 }
 
 impl Search<'_> {
-    /// All processes of the jobs of this run, and whether there are others whose job is not known yet.
-    pub(super) fn members(&self, doubts: &mut Doubts) -> (Members, bool) {
-        let mut all = self.processes(doubts);
-        let (mut job_of, groups) = self.named(&all, doubts);
+    /// All processes of the jobs of this run, and whether the job of other processes is not known yet.
+    pub(super) fn members(&self, unreadable: &mut UnreadableProcesses) -> (Members, bool) {
+        let mut all = self.processes(unreadable);
+        let (mut job_of, groups) = self.named(&all, unreadable);
         if !self.header.watches {
-            self.mark_by_environment(&all, &mut job_of, doubts);
+            self.mark_by_environment(&all, &mut job_of, unreadable);
         }
         for (&pid, stat) in &all {
             if let Some(job) = groups.get(&stat.group) {
@@ -53,25 +53,25 @@ impl Search<'_> {
         // A child that is older than the watch was forked before its parent was placed.
         let since = if self.header.watches { self.header.start_time_ticks } else { 0 };
         all.retain(|pid, stat| since <= stat.start_time_ticks || job_of.contains_key(pid));
-        self.follow_parents(&all, &mut job_of, doubts);
+        self.follow_parents(&all, &mut job_of, unreadable);
         let has_undecided = !self.header.watches
             && all
                 .iter()
                 .filter(|(pid, _)| !job_of.contains_key(pid))
-                .any(|process| self.is_undecided(process, doubts));
+                .any(|process| self.is_undecided(process, unreadable));
         let named = |(pid, job)| Some((pid, (job, all.get(&pid)?.comm_text())));
         (job_of.into_iter().filter_map(named).collect(), has_undecided)
     }
 
     /// Every running process.
-    fn processes(&self, doubts: &mut Doubts) -> BTreeMap<u32, ProcStat> {
+    fn processes(&self, unreadable: &mut UnreadableProcesses) -> BTreeMap<u32, ProcStat> {
         let pids = procfs::processes(self.root).unwrap_or_else(|error| {
-            doubts.insert(format!("processes cannot be listed: {error}"));
+            unreadable.insert(format!("processes cannot be listed: {error}"));
             Vec::new()
         });
         let mut all = BTreeMap::new();
         for pid in pids {
-            let stat = self.ok_or_doubt(pid, procfs::stat(self.root, pid), doubts);
+            let stat = self.ok_or_unreadable(pid, procfs::stat(self.root, pid), unreadable);
             all.extend(stat.filter(|stat| stat.state != 'Z').map(|stat| (pid, stat)));
         }
         all
@@ -81,18 +81,18 @@ impl Search<'_> {
     fn named(
         &self,
         all: &BTreeMap<u32, ProcStat>,
-        doubts: &mut Doubts,
+        unreadable: &mut UnreadableProcesses,
     ) -> (BTreeMap<u32, String>, BTreeMap<u32, String>) {
         let (mut job_of, mut groups) = (BTreeMap::new(), BTreeMap::new());
-        for (id, held) in self.records.tasks() {
-            let stat = self.ok_or_doubt(id.tid, procfs::stat(self.root, id.tid), doubts);
+        for (id, change) in self.records.tasks() {
+            let stat = self.ok_or_unreadable(id.tid, procfs::stat(self.root, id.tid), unreadable);
             if stat.is_none_or(|stat| stat.start_time_ticks != id.start_time_ticks) {
                 continue;
             }
-            job_of.insert(held.process, held.job.clone());
-            let leads = all.get(&held.process).is_some_and(|stat| stat.group == held.process);
+            job_of.insert(change.process, change.job.clone());
+            let leads = all.get(&change.process).is_some_and(|stat| stat.group == change.process);
             if leads && !self.header.watches {
-                groups.insert(held.process, held.job.clone());
+                groups.insert(change.process, change.job.clone());
             }
         }
         (job_of, groups)
@@ -103,7 +103,7 @@ impl Search<'_> {
         &self,
         all: &BTreeMap<u32, ProcStat>,
         job_of: &mut BTreeMap<u32, String>,
-        doubts: &mut Doubts,
+        unreadable: &mut UnreadableProcesses,
     ) {
         for (&pid, stat) in all {
             if stat.is_kernel_thread || job_of.contains_key(&pid) {
@@ -112,15 +112,16 @@ impl Search<'_> {
             let environ = match procfs::environ(self.root, pid) {
                 Ok(environ) => environ,
                 Err(error) => {
-                    if self.may_be_changed((&pid, stat), doubts) {
-                        self.ok_or_doubt::<()>(pid, Err(error), doubts);
+                    if self.may_be_changed((&pid, stat), unreadable) {
+                        self.ok_or_unreadable::<()>(pid, Err(error), unreadable);
                     }
                     continue;
                 }
             };
             let variable = |name| procfs::parse_environ(&environ, name);
             if variable(RUN_VARIABLE) == Some(&self.header.run)
-                && let Some(job) = variable(JOB_VARIABLE).filter(|job| self.records.knows_job(job))
+                && let Some(job) =
+                    variable(JOB_VARIABLE).filter(|job| self.records.contains_job(job))
             {
                 job_of.insert(pid, job.to_owned());
             }
@@ -132,7 +133,7 @@ impl Search<'_> {
         &self,
         all: &BTreeMap<u32, ProcStat>,
         job_of: &mut BTreeMap<u32, String>,
-        doubts: &mut Doubts,
+        unreadable: &mut UnreadableProcesses,
     ) {
         let mut checked = BTreeSet::new();
         loop {
@@ -140,7 +141,7 @@ impl Search<'_> {
             for (&pid, stat) in all.iter().filter(|(pid, _)| !job_of.contains_key(pid)) {
                 if let Some(job) = job_of.get(&stat.parent)
                     && checked.insert(pid)
-                    && self.is_of_no_other_run(pid, doubts)
+                    && self.is_of_no_other_run(pid, unreadable)
                 {
                     found.push((pid, job.clone()));
                 }
@@ -152,45 +153,60 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the environment of a child contains no other run. False in case of doubt.
-    fn is_of_no_other_run(&self, pid: u32, doubts: &mut Doubts) -> bool {
-        let n_doubts = doubts.len();
-        let environ =
-            self.ok_or_doubt(pid, procfs::environ(self.root, pid), doubts).unwrap_or_default();
+    /// Whether the environment of a child contains no other run. False if it cannot be read.
+    fn is_of_no_other_run(&self, pid: u32, unreadable: &mut UnreadableProcesses) -> bool {
+        let n_unreadable = unreadable.len();
+        let environ = self
+            .ok_or_unreadable(pid, procfs::environ(self.root, pid), unreadable)
+            .unwrap_or_default();
         let run = procfs::parse_environ(&environ, RUN_VARIABLE);
-        doubts.len() == n_doubts && run.is_none_or(|run| run == self.header.run)
+        unreadable.len() == n_unreadable && run.is_none_or(|run| run == self.header.run)
     }
 
     /// Whether a process may belong to the run and is in an exec, so that its environment is not readable.
-    pub(super) fn is_undecided(&self, process: (&u32, &ProcStat), doubts: &mut Doubts) -> bool {
+    pub(super) fn is_undecided(
+        &self,
+        process: (&u32, &ProcStat),
+        unreadable: &mut UnreadableProcesses,
+    ) -> bool {
         let pid = *process.0;
-        self.may_be_changed(process, doubts)
-            && self.ok_or_doubt(pid, environ(self.root, pid), doubts) == Some(Environ::InExec)
+        self.may_be_changed(process, unreadable)
+            && self.ok_or_unreadable(pid, environ(self.root, pid), unreadable)
+                == Some(Environ::InExec)
     }
 
     /// Whether evenkeel may have changed an unknown process. An older process cannot belong to the run, and
     /// another mask was set by another program.
-    fn may_be_changed(&self, (&pid, stat): (&u32, &ProcStat), doubts: &mut Doubts) -> bool {
+    fn may_be_changed(
+        &self,
+        (&pid, stat): (&u32, &ProcStat),
+        unreadable: &mut UnreadableProcesses,
+    ) -> bool {
         if stat.start_time_ticks < self.header.start_time_ticks {
             return false;
         }
-        let mask = self.ok_or_doubt(pid, affinity::get(pid), doubts);
+        let mask = self.ok_or_unreadable(pid, affinity::get(pid), unreadable);
         mask.is_some_and(|mask| self.records.has_mask(&mask, self.online))
     }
 
-    /// The result of a read; `None` if the process has exited, belongs to another user, or is a doubt now.
-    fn ok_or_doubt<T>(&self, pid: u32, result: io::Result<T>, doubts: &mut Doubts) -> Option<T> {
+    /// The result of a read; `None` if the process has exited, belongs to another user, or is unreadable.
+    fn ok_or_unreadable<T>(
+        &self,
+        pid: u32,
+        result: io::Result<T>,
+        unreadable: &mut UnreadableProcesses,
+    ) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
             Err(error) => error,
         };
         let has_exited = match error.raw_os_error() {
-            Some(libc::ESRCH) => !lives(self.root, pid),
+            Some(libc::ESRCH) => !may_exist(self.root, pid),
             _ => error.kind() == io::ErrorKind::NotFound,
         };
         let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
         if !(has_exited || is_denied && self.is_of_another_user(pid)) {
-            doubts.insert(format!("process {pid} cannot be read: {error}"));
+            unreadable.insert(format!("process {pid} cannot be read: {error}"));
         }
         None
     }
@@ -202,6 +218,6 @@ impl Search<'_> {
 }
 
 /// Whether a process or thread with this number may exist.
-pub(super) fn lives(root: &Path, tid: u32) -> bool {
+pub(super) fn may_exist(root: &Path, tid: u32) -> bool {
     !procfs::stat(root, tid).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

@@ -6,7 +6,7 @@ use crate::undo::{JOB_VARIABLE, Log, RUN_VARIABLE};
 use proptest::prelude::*;
 use std::process::{Child, Command, Stdio};
 
-/// A process of ours that sleeps until it is dropped.
+/// A process of this test that sleeps until it is dropped.
 struct Sleeper(Child);
 
 impl Sleeper {
@@ -18,10 +18,10 @@ impl Sleeper {
         Self::new(Command::new("sleep").arg("600"))
     }
 
-    fn whose(&self) -> (u32, u64, u32) {
+    fn task(&self) -> (u32, u64, u32) {
         let pid = self.0.id();
-        let start_ticks = procfs::stat(Path::new("/"), pid).expect("alive").start_time_ticks;
-        (pid, start_ticks, pid)
+        let start_time_ticks = procfs::stat(Path::new("/"), pid).expect("alive").start_time_ticks;
+        (pid, start_time_ticks, pid)
     }
 
     fn mask(&self) -> CpuSet {
@@ -36,7 +36,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// All CPUs of ours, the first of them and the last of them; `None` on a machine with one CPU.
+/// All CPUs of this process, the first of them and the last of them; `None` on a machine with one CPU.
 fn masks() -> Option<(CpuSet, CpuSet, CpuSet)> {
     let all = affinity::get(0).expect("own mask");
     if all.len() < 2 {
@@ -57,15 +57,15 @@ impl World {
         World { folder: tempfile::tempdir().expect("a folder") }
     }
 
-    fn places(&self) -> Vec<PathBuf> {
+    fn directories(&self) -> Vec<PathBuf> {
         vec![self.folder.path().join("state")]
     }
 
     fn log(&self) -> Log {
-        Log::create_in(&self.places()).expect("a record")
+        Log::create_in(&self.directories()).expect("a record")
     }
 
-    /// Restores and returns the report, or `None` without a file. The lock of this process may live longer than
+    /// Restores and returns the report, or `None` without a file. The lock of this process may outlast
     /// the record: a child of any test shares it until its exec.
     fn restore(&self) -> Option<FileReport> {
         loop {
@@ -78,14 +78,14 @@ impl World {
     }
 
     fn restore_once(&self) -> Option<FileReport> {
-        let restored = restore(&self.places(), false);
+        let restored = restore(&self.directories(), false);
         assert_eq!(restored.problems, Vec::<String>::new());
         assert!(restored.files.len() <= 1);
         restored.files.into_iter().next()
     }
 
     fn n_files(&self) -> usize {
-        std::fs::read_dir(&self.places()[0]).expect("the folder").count()
+        std::fs::read_dir(&self.directories()[0]).expect("the folder").count()
     }
 }
 
@@ -94,8 +94,8 @@ fn an_unchanged_mask_of_ours_is_restored_and_the_file_is_removed() {
     let Some((all, first, _)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
     let mut log = world.log();
-    let nr = log.set("a", [&all, &all, &first], vec![sleeper.whose()]).expect("a record");
-    affinity::set(sleeper.0.id(), &first).expect("ours");
+    let nr = log.set("a", [&all, &all, &first], vec![sleeper.task()]).expect("a record");
+    affinity::set(sleeper.0.id(), &first).expect("from_evenkeel");
     log.done(nr).expect("a record");
     drop(log);
     let report = world.restore().expect("a record");
@@ -110,8 +110,8 @@ fn a_mask_that_another_program_set_stays() {
     let Some((all, first, last)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
     let mut log = world.log();
-    log.set("a", [&all, &all, &first], vec![sleeper.whose()]).expect("a record");
-    affinity::set(sleeper.0.id(), &last).expect("ours");
+    log.set("a", [&all, &all, &first], vec![sleeper.task()]).expect("a record");
+    affinity::set(sleeper.0.id(), &last).expect("from_evenkeel");
     drop(log);
     let report = world.restore().expect("a record");
     assert_eq!(report.entries[0].action, RestoreAction::ChangedByOther(last.clone()));
@@ -123,10 +123,11 @@ fn a_mask_that_another_program_set_stays() {
 fn a_reused_tid_is_left_alone() {
     let Some((all, first, _)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
-    affinity::set(sleeper.0.id(), &first).expect("ours");
-    let (tid, start_ticks, process) = sleeper.whose();
+    affinity::set(sleeper.0.id(), &first).expect("from_evenkeel");
+    let (tid, start_time_ticks, process) = sleeper.task();
     let mut log = world.log();
-    log.set("a", [&all, &all, &first], vec![(tid, start_ticks - 1, process)]).expect("a record");
+    log.set("a", [&all, &all, &first], vec![(tid, start_time_ticks - 1, process)])
+        .expect("a record");
     drop(log);
     assert_eq!(world.restore().expect("a record").entries, []);
     assert_eq!(sleeper.mask(), first);
@@ -143,7 +144,7 @@ fn a_child_that_was_only_announced_is_found_by_its_environment() {
     let sleeper = Sleeper::new(&mut command);
     let other_run = Sleeper::new(command.env(RUN_VARIABLE, "another run"));
     for pid in [&sleeper, &other_run] {
-        affinity::set(pid.0.id(), &first).expect("ours");
+        affinity::set(pid.0.id(), &first).expect("from_evenkeel");
     }
     drop(log);
     assert_eq!(world.restore().expect("a record").entries.len(), 1);
@@ -175,12 +176,12 @@ fn descendants_with_our_mask_are_restored_and_others_stay() {
     let (plain, bound) = (next(), next());
     let shell = Sleeper(child);
     // The first may have been forked before its parent was bound: bind it as if it were after.
-    affinity::set(plain, &first).expect("ours");
+    affinity::set(plain, &first).expect("from_evenkeel");
     while affinity::get(bound).expect("alive") != last {
         std::thread::yield_now();
     }
     let mut log = world.log();
-    log.set("a", [&all, &all, &first], vec![shell.whose()]).expect("a record");
+    log.set("a", [&all, &all, &first], vec![shell.task()]).expect("a record");
     drop(log);
     let report = world.restore().expect("a record");
     assert_eq!(report.entries.len(), 3, "{report:?}");
@@ -207,11 +208,11 @@ fn a_dry_run_changes_nothing() {
     let Some((all, first, _)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
     let mut log = world.log();
-    log.set("a", [&all, &all, &first], vec![sleeper.whose()]).expect("a record");
-    affinity::set(sleeper.0.id(), &first).expect("ours");
+    log.set("a", [&all, &all, &first], vec![sleeper.task()]).expect("a record");
+    affinity::set(sleeper.0.id(), &first).expect("from_evenkeel");
     drop(log);
     let restored = loop {
-        let restored = restore(&world.places(), true);
+        let restored = restore(&world.directories(), true);
         if restored.files[0].verdict != RestoreVerdict::InUse {
             break restored;
         }
@@ -223,13 +224,13 @@ fn a_dry_run_changes_nothing() {
 fn check_file(text: &str, expected: &RestoreVerdict, n_damaged: usize) {
     let world = World::new();
     let path = world.log().path();
-    std::fs::write(&path, text).expect("ours");
+    std::fs::write(&path, text).expect("from_evenkeel");
     let report = world.restore().expect("a record");
     assert_eq!((&report.verdict, report.n_damaged), (expected, n_damaged), "{text}");
 }
 
 fn header(boot: &str, uid: u32, namespace: &str) -> String {
-    let header = Header::new(boot.into(), namespace.into(), uid, "r".into(), 1);
+    let header = UndoHeader::new(boot.into(), namespace.into(), uid, "r".into(), 1);
     serde_json::to_string(&header).expect("a header") + "\n"
 }
 
@@ -275,20 +276,20 @@ fn a_program_without_an_environment_causes_no_delay() {
     let mut log = world.log();
     log.announce("a", &all, &first).expect("a record");
     let sleeper = Sleeper::new(Command::new("sleep").arg("600").env_clear());
-    affinity::set(sleeper.0.id(), &first).expect("ours");
+    affinity::set(sleeper.0.id(), &first).expect("from_evenkeel");
     let root = Path::new("/");
     while environ(root, sleeper.0.id()).expect("alive") == Environ::InExec {
         std::thread::yield_now();
     }
     // It has a recorded mask and started after the record. Its empty environment shows that it is no job.
-    let header = Header::new("boot".into(), "namespace".into(), 0, log.run().into(), 1);
+    let header = UndoHeader::new("boot".into(), "namespace".into(), 0, log.run().into(), 1);
     let pids =
         BTreeMap::from([(sleeper.0.id(), procfs::stat(root, sleeper.0.id()).expect("alive"))]);
     let online = system::online(root).expect("a list");
     let search = Search { root, header: &header, records: log.records(), online: &online };
-    let mut doubts = Doubts::new();
-    assert!(!search.is_undecided(pids.iter().next().expect("one"), &mut doubts));
-    assert!(doubts.is_empty(), "{doubts:?}");
+    let mut unreadable = UnreadableProcesses::new();
+    assert!(!search.is_undecided(pids.iter().next().expect("one"), &mut unreadable));
+    assert!(unreadable.is_empty(), "{unreadable:?}");
     assert_eq!(sleeper.mask(), first);
 }
 
@@ -300,7 +301,7 @@ fn a_locked_record_of_another_namespace_is_not_waited_for() {
     let uid = rustix::process::geteuid().as_raw();
     // PID 0 of the owner exists nowhere, so the owner seems to have exited.
     std::fs::write(log.path(), header(&boot, uid, "pid:[1]").replace("\"pid\":1", "\"pid\":0"))
-        .expect("ours");
+        .expect("from_evenkeel");
     assert_eq!(world.restore_once().expect("a record").verdict, RestoreVerdict::OtherNamespace);
 }
 
@@ -317,12 +318,12 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
     }
     let unnamed = format!("evenkeel-{run}-7-z");
     for name in [named[0].name(), "theirs", "evenkeel-another-0-a", &unnamed] {
-        std::fs::create_dir_all(at.join(name)).expect("ours");
-        std::fs::write(at.join(name).join("tasks"), "1\n").expect("ours");
+        std::fs::create_dir_all(at.join(name)).expect("from_evenkeel");
+        std::fs::write(at.join(name).join("tasks"), "1\n").expect("from_evenkeel");
     }
     drop(log); // As if killed.
     let actions = |dry_run| -> Vec<String> {
-        let restored = restore_below(root.path(), &world.places(), dry_run);
+        let restored = restore_below(root.path(), &world.directories(), dry_run);
         let groups = restored.files.into_iter().flat_map(|file| file.groups);
         let short = |name: &str| name.replace(&run, "RUN");
         groups.map(|group| format!("{} {:?}", short(&group.name), group.action)).collect()
@@ -351,7 +352,7 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
 /// affinity of a fourth one.
 struct Left {
     world: World,
-    ours: [Sleeper; 2],
+    from_evenkeel: [Sleeper; 2],
     child: u32,
     foreign: Sleeper,
 }
@@ -377,15 +378,15 @@ fn left([all, first, last]: [&CpuSet; 3]) -> Left {
     let (parent, foreign) = (Sleeper(parent), Sleeper::plain());
     let mut announced = Command::new("sleep");
     announced.arg("600").env(RUN_VARIABLE, log.run()).env(JOB_VARIABLE, "b");
-    log.set("a", [all, all, first], vec![parent.whose()]).expect("a record");
-    log.set("c", [all, all, first], vec![foreign.whose()]).expect("a record");
+    log.set("a", [all, all, first], vec![parent.task()]).expect("a record");
+    log.set("c", [all, all, first], vec![foreign.task()]).expect("a record");
     log.announce("b", all, first).expect("a record");
     let announced = Sleeper::new(&mut announced);
     for tid in [parent.0.id(), child, announced.0.id()] {
-        affinity::set(tid, first).expect("ours");
+        affinity::set(tid, first).expect("from_evenkeel");
     }
-    affinity::set(foreign.0.id(), last).expect("ours");
-    Left { world, ours: [parent, announced], child, foreign }
+    affinity::set(foreign.0.id(), last).expect("from_evenkeel");
+    Left { world, from_evenkeel: [parent, announced], child, foreign }
 }
 
 #[test]
@@ -395,14 +396,14 @@ fn after_an_injected_error_a_record_is_kept_until_all_of_it_is_restored() {
     let (mut n_kept, mut n_settled) = (0, 0);
     for seed in 0..seeds {
         let left = left([&all, &first, &last]);
-        let Left { world, ours, child, foreign } = &left;
+        let Left { world, from_evenkeel, child, foreign } = &left;
         let permille = [1, 5, 20, 100][seed as usize % 4];
         let mut nr = 0;
         while world.n_files() != 0 {
             // The last attempts have no injected errors.
             let permille = if nr < 3 { permille } else { 0 };
             let plan = fault::FaultPlan { seed: seed * 10 + nr, permille };
-            let restored = fault::with_errors(plan, || restore(&world.places(), false));
+            let restored = fault::with_errors(plan, || restore(&world.directories(), false));
             assert!(restored.problems.iter().all(|problem| !problem.contains('\n')));
             let verdict = restored.files.first().map(|file| &file.verdict);
             if verdict == Some(&RestoreVerdict::InUse) {
@@ -418,7 +419,7 @@ fn after_an_injected_error_a_record_is_kept_until_all_of_it_is_restored() {
             nr += 1;
         }
         n_settled += 1;
-        let has = [&ours[0], &ours[1]].map(Sleeper::mask);
+        let has = [&from_evenkeel[0], &from_evenkeel[1]].map(Sleeper::mask);
         assert_eq!(has, [all.clone(), all.clone()], "seed {seed}");
         assert_eq!(affinity::get(*child).expect("alive"), all, "seed {seed}");
         assert_eq!(foreign.mask(), last, "seed {seed}");

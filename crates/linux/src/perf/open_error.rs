@@ -46,7 +46,7 @@ pub fn user_mode_only(paranoid: Option<i32>) -> String {
 }
 
 /// Why a counter cannot be opened, and the remedy.
-pub fn explain_refusal(error: &io::Error, paranoid: Option<i32>, need: CounterScope) -> String {
+pub fn explain_open_error(error: &io::Error, paranoid: Option<i32>, need: CounterScope) -> String {
     let enough = need.paranoid_max();
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) => {
@@ -75,11 +75,11 @@ mod tests {
     #[test]
     fn a_rejected_counter_has_the_value_or_capability_that_would_permit_it() {
         let refused = io::Error::from_raw_os_error(libc::EACCES);
-        let own = explain_refusal(&refused, Some(3), CounterScope::Task);
+        let own = explain_open_error(&refused, Some(3), CounterScope::Task);
         assert_eq!(own, "perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON");
-        let cpu = explain_refusal(&refused, Some(2), CounterScope::Cpu);
+        let cpu = explain_open_error(&refused, Some(2), CounterScope::Cpu);
         assert_eq!(cpu, "perf_event_paranoid is 2: set it to 0 or less, or give CAP_PERFMON");
-        assert!(explain_refusal(&refused, Some(1), CounterScope::Task).contains("filter"));
+        assert!(explain_open_error(&refused, Some(1), CounterScope::Task).contains("filter"));
         assert_eq!(
             user_mode_only(Some(2)),
             "in user mode only; to count kernel mode too: perf_event_paranoid is 2, set it to 1 or \
@@ -87,6 +87,8 @@ mod tests {
         );
         assert!(user_mode_only(Some(1)).ends_with("too: give CAP_PERFMON"));
         let absent = io::Error::from_raw_os_error(libc::ENOENT);
-        assert!(explain_refusal(&absent, Some(2), CounterScope::Task).contains("no such counter"));
+        assert!(
+            explain_open_error(&absent, Some(2), CounterScope::Task).contains("no such counter")
+        );
     }
 }

@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Context;
-use linux::perf::{CounterTarget, Flags, Group, GroupSpec, TaskGroups, software};
-
+use linux::perf::{CounterTarget, Flags, GROUP_BUFFER, Group, GroupSpec, TaskGroups, software};
+use linux::source::Live;
 use sched::Counters;
 
 use crate::stats::MedianRange;
@@ -18,8 +18,10 @@ const ROUNDS: usize = 11;
 const READS: u32 = 20_000;
 
 pub fn main() -> anyhow::Result<()> {
-    let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], false);
-    if let Some(error) = refused {
+    let mut source = Live::default();
+    let software_events = [&software(Flags::default())];
+    let (groups, rejected) = TaskGroups::open(&mut source, 0, software_events, false);
+    if let Some(error) = rejected {
         println!("skipped: cannot open software events of a task ({error})");
         return Ok(());
     }
@@ -30,12 +32,12 @@ pub fn main() -> anyhow::Result<()> {
     let (mut files, mut last) = (Vec::new(), Counters::NONE);
     for _ in 0..ROUNDS {
         samples.push(ns_each(|| {
-            let now = groups.read();
+            let now = groups.read(&mut source);
             black_box(engine::deltas_between(&now, &last));
             last = now;
         }));
         reads.push(ns_each(|| {
-            let mut buffer = [0; Group::BYTES_MAX];
+            let mut buffer = GROUP_BUFFER;
             let _ = black_box(bare.read(&mut buffer).map(<[u8]>::len));
         }));
         calls.push(ns_each(|| _ = black_box(rustix::process::getppid())));
@@ -62,7 +64,7 @@ pub fn main() -> anyhow::Result<()> {
 fn bare() -> anyhow::Result<Group> {
     let events = software(Flags::default()).groups.concat().into_iter();
     let named = events.map(|(event, attr)| (event.name().to_owned(), attr)).collect();
-    Group::open(&GroupSpec { target: CounterTarget::Task(0), events: named })
+    Group::open(&GroupSpec { target: CounterTarget::Task(0), events: named }, 0)
         .context("cannot open the group")
 }
 

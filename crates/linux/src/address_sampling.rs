@@ -13,13 +13,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::time::Duration;
 
 use crate::perf::{self, Attr, CounterTarget, Flags, Ring};
 use crate::pmu::{DEVICES, encode, format_of};
 use crate::procfs;
-use crate::source::{Live, Source, text};
+use crate::source::{Source, text};
 
 /// The sampling events of this machine, one for each core type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,10 +48,9 @@ const RANGES_MAX: usize = 1024;
 
 impl AddressSampling {
     /// Detects the sampling events of this machine, or of the tree below another root.
-    pub fn find(root: &Path) -> Self {
-        let mut source = Live::new(root);
+    pub fn find(source: &mut dyn Source) -> Self {
         let devices = source.list(DEVICES).unwrap_or_default();
-        AddressSampling(devices.iter().filter_map(|device| event_of(&mut source, device)).collect())
+        AddressSampling(devices.iter().filter_map(|device| event_of(source, device)).collect())
     }
 
     /// Whether the machine has no sampling events.
@@ -180,6 +178,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::source::testing::FakeSource;
 
     fn record(kind: u32, body: &[u64]) -> Vec<u8> {
         let size = (HEADER_BYTES + 8 * body.len()) as u16;
@@ -190,14 +189,10 @@ mod tests {
         bytes
     }
 
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().expect("a folder");
-        for (path, text) in files {
-            let path = root.path().join(DEVICES).join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-            std::fs::write(path, text).expect("written");
-        }
-        root
+    fn find(files: &[(&str, &str)]) -> AddressSampling {
+        let mut source = FakeSource::default();
+        files.iter().for_each(|(path, text)| source.write(format!("{DEVICES}/{path}"), *text));
+        AddressSampling::find(&mut source)
     }
 
     #[test]
@@ -217,7 +212,7 @@ mod tests {
 
     #[test]
     fn sampling_events_are_found_by_their_names_in_sysfs() {
-        let intel = tree(&[
+        let intel = find(&[
             ("cpu_core/type", "4\n"),
             ("cpu_core/format/event", "config:0-7\n"),
             ("cpu_core/format/umask", "config:8-15\n"),
@@ -227,17 +222,16 @@ mod tests {
             ("cpu_atom/type", "8\n"),
             ("uncore_imc_0/type", "20\n"),
         ]);
-        let found = AddressSampling::find(intel.path());
         let own_code = Flags { user_only: true, ..Flags::default() };
         let leader = Attr { kind: 4, config: [0x8203, 0, 0], flags: own_code };
         let attr = Attr { kind: 4, config: [0x1cd, 3, 0], flags: own_code };
         let event = Event { attr, leader: Some(leader), every: LOADS, precise: 2 };
-        assert_eq!(found, AddressSampling(vec![event]));
-        let amd = tree(&[("ibs_op/type", "11\n"), ("ibs_op/format/cnt_ctl", "config:19\n")]);
+        assert_eq!(intel, AddressSampling(vec![event]));
+        let amd = find(&[("ibs_op/type", "11\n"), ("ibs_op/format/cnt_ctl", "config:19\n")]);
         let attr = Attr { kind: 11, config: [1 << 19, 0, 0], flags: Flags::default() };
         let event = Event { attr, leader: None, every: OPERATIONS, precise: 0 };
-        assert_eq!(AddressSampling::find(amd.path()), AddressSampling(vec![event]));
-        assert!(AddressSampling::find(tree(&[("cpu/type", "4\n")]).path()).is_unknown());
+        assert_eq!(amd, AddressSampling(vec![event]));
+        assert!(find(&[("cpu/type", "4\n")]).is_unknown());
     }
 
     /// The software event of page faults has addresses too, so this works on every machine.

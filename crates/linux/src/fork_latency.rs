@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   fork:  affinity copied ── page tables copied (some 10 ms per GiB of small pages) ── listed in /proc
-//!                   ▲                                                        with the affinity of before
+//!                   ▲                                                        with the old affinity
 //!                   └─ the affinity of its parent changes here
 //! ```
 //!
@@ -17,10 +17,10 @@ use crate::memory;
 /// Interval between two polls for children.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// For a small process, which may have to wait for a CPU in the middle of fork. Guessed.
-const LEAST: Duration = Duration::from_millis(50);
+const LATENCY_MIN: Duration = Duration::from_millis(50);
 /// Per GiB of the parent: ten times the 10 ms of current kernels (guessed).
-const EACH_GIB: Duration = Duration::from_millis(100);
-const MOST: Duration = Duration::from_secs(5);
+const LATENCY_PER_GIB: Duration = Duration::from_millis(100);
+const LATENCY_MAX: Duration = Duration::from_secs(5);
 
 /// The longest fork latency of these processes. An exited process has none; a process that cannot be
 /// read counts as small.
@@ -34,7 +34,7 @@ pub fn max_fork_latency(root: &Path, processes: impl IntoIterator<Item = u32>) -
 
 fn of(resident: u64) -> Duration {
     let gib = resident as f64 / f64::from(1 << 30);
-    (LEAST + EACH_GIB.mul_f64(gib)).min(MOST)
+    (LATENCY_MIN + LATENCY_PER_GIB.mul_f64(gib)).min(LATENCY_MAX)
 }
 
 #[cfg(test)]
@@ -43,10 +43,10 @@ mod tests {
 
     #[test]
     fn fork_latency_grows_with_resident_memory_up_to_a_limit() {
-        assert_eq!(of(0), LEAST);
+        assert_eq!(of(0), LATENCY_MIN);
         assert_eq!(of(20 << 30), Duration::from_millis(2050));
-        assert_eq!(of(u64::MAX), MOST);
+        assert_eq!(of(u64::MAX), LATENCY_MAX);
         assert_eq!(max_fork_latency(Path::new("/"), []), Duration::ZERO);
-        assert!(LEAST <= max_fork_latency(Path::new("/"), [std::process::id()]));
+        assert!(LATENCY_MIN <= max_fork_latency(Path::new("/"), [std::process::id()]));
     }
 }

@@ -117,7 +117,7 @@ impl WalkCost {
     }
 
     /// Small processes are ignored: their cost is that of opening the files.
-    fn learn(&mut self, n_pages: u64, duration: Nanos) {
+    fn update(&mut self, n_pages: u64, duration: Nanos) {
         if 25_000 <= n_pages {
             let measured = duration.0.saturating_mul(1000) / n_pages;
             self.page_ps = (self.page_ps / 2 + measured / 2).clamp(1_000, 10_000_000);
@@ -170,7 +170,7 @@ pub fn sample_process(
     (sample.resident, sample.is_sampled) = (resident.all, !is_walked);
     sample.duration = system::thread_cpu_time().saturating_sub(began);
     match (is_walked, sample.permille) {
-        (true, 1000) => cost.learn(n_pages, sample.duration),
+        (true, 1000) => cost.update(n_pages, sample.duration),
         (true, _) => {} // A file was cut: the walk was incomplete.
         (false, _) if effort.is_check || WALK_MAX < resident.all => {}
         (false, _) => cost.forget(),
@@ -442,13 +442,13 @@ Node 1 HugePages_Free:      3
             };
             (0..).take_while(is_sampled).count()
         };
-        cost.learn(90_000, Nanos::from_millis(60));
+        cost.update(90_000, Nanos::from_millis(60));
         assert_eq!(n_sampled(&mut cost, 90_000), 18);
-        cost.learn(90_000, Nanos::from_millis(2));
+        cost.update(90_000, Nanos::from_millis(2));
         assert!(cost.of(90_000) < time);
         // The estimate does not fall to zero meanwhile.
         let (mut cost, n_pages) = (WalkCost::default(), 1 << 20);
-        (0..10).for_each(|_| cost.learn(n_pages, Nanos::from_millis(80)));
+        (0..10).for_each(|_| cost.update(n_pages, Nanos::from_millis(80)));
         assert_eq!(n_sampled(&mut cost, n_pages), 178, "about 90 minutes");
     }
 

@@ -8,17 +8,17 @@
 //! ```
 //!
 //! The first, second and last are the signal tiers of a decision, best first; the accounting of the kernel is used
-//! with every tier. On this machine availability is determined by trying. Of a recorded tree it is known
-//! only as far as files show it.
+//! with every tier. On a live machine each metric is opened once. On a recording, availability is known only for
+//! metrics that are files.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::fault;
 use crate::perf::{self, Attr, CounterScope, CounterTarget, Flags};
 use crate::pmu::{Uarch, uarch_of};
+use crate::source::{Live, Source, text};
+use crate::uncore;
 
 /// Tier of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,9 +79,9 @@ pub struct EventMapping {
 
 /// The microarchitecture of the machine below a root, and its hardware events, regardless of permissions.
 pub fn events(root: &Path) -> (&'static Uarch, Vec<EventMapping>) {
-    let mut source = crate::source::Live::new(root);
+    let mut source = Live::new(root);
     let uarch = uarch_of(&crate::collectors::identity_of(&mut source));
-    let is_hardware = |q: &&sched::CounterEvent| q.source() == sched::EventKind::Hardware;
+    let is_hardware = |event: &&sched::CounterEvent| event.source() == sched::EventKind::Hardware;
     let mapping = |&counter_event: &sched::CounterEvent| {
         let event = match uarch.why_absent(counter_event) {
             Some(why) => Err(why),
@@ -107,25 +107,32 @@ fn names_and_terms(uarch: &Uarch, counter_event: sched::CounterEvent) -> (String
 
 /// All metrics of the machine below a root, best tier first.
 pub fn read(root: &Path) -> Vec<MetricSource> {
-    let place = Place { root, is_live: root == Path::new("/") };
-    let counters = |name, event| signal(SourceTier::Counters, name, place.task_counter(event));
+    inspect(&mut Live::new(root), root == Path::new("/"))
+}
+
+fn inspect(source: &mut dyn Source, is_live: bool) -> Vec<MetricSource> {
+    let mut machine = Inspection { source, is_live };
     vec![
-        counters("last-level cache misses of a task", Event::CacheMisses),
-        counters("cycles and instructions of a task", Event::Instructions),
-        signal(SourceTier::Bandwidth, "memory controller traffic of a node", place.controllers()),
-        signal(SourceTier::Bandwidth, "memory traffic of an LLC domain", place.resctrl()),
+        signal(
+            SourceTier::Counters,
+            "last-level cache misses of a task",
+            machine.task_counter(Event::CacheMisses),
+        ),
+        signal(
+            SourceTier::Counters,
+            "cycles and instructions of a task",
+            machine.task_counter(Event::Instructions),
+        ),
+        signal(SourceTier::Bandwidth, "memory controller traffic of a node", machine.controllers()),
+        signal(SourceTier::Bandwidth, "memory traffic of an LLC domain", machine.resctrl()),
         signal(
             SourceTier::Kernel,
             "page faults and migrations of a task",
-            place.task_counter(Event::Faults),
+            machine.task_counter(Event::Faults),
         ),
-        signal(SourceTier::Kernel, "wait time of a task", place.schedstat()),
-        signal(SourceTier::Kernel, "pressure on CPUs and memory", place.pressure()),
-        signal(
-            SourceTier::Declared,
-            "class or profile × CPU time of a job",
-            (Availability::Yes, DECLARED.to_owned()),
-        ),
+        signal(SourceTier::Kernel, "wait time of a task", machine.schedstat()),
+        signal(SourceTier::Kernel, "pressure on CPUs and memory", machine.pressure()),
+        signal(SourceTier::Declared, "class or profile × CPU time of a job", yes(DECLARED)),
     ]
 }
 
@@ -136,6 +143,18 @@ fn signal(tier: SourceTier, name: &'static str, (readable, why): Answer) -> Metr
 }
 
 type Answer = (Availability, String);
+
+fn yes(why: impl Into<String>) -> Answer {
+    (Availability::Yes, why.into())
+}
+
+fn no(why: impl Into<String>) -> Answer {
+    (Availability::No, why.into())
+}
+
+fn unknown(why: impl Into<String>) -> Answer {
+    (Availability::Unknown, why.into())
+}
 
 /// A perf event that is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,18 +184,16 @@ fn task_answer(
     open: impl Fn(bool) -> io::Result<()>,
 ) -> Answer {
     if open(false).is_ok() {
-        return (Availability::Yes, "perf_event_open".to_owned());
+        return yes("perf_event_open");
     }
     match open(true) {
         Ok(()) => {
             // Migrations happen in kernel mode.
             let less = if event == Event::Faults { "page faults only, " } else { "" };
             let why = format!("perf_event_open, {less}{}", perf::user_mode_only(paranoid));
-            (Availability::Yes, why)
+            yes(why)
         }
-        Err(error) => {
-            (Availability::No, perf::explain_open_error(&error, paranoid, CounterScope::Task))
-        }
+        Err(error) => no(perf::explain_open_error(&error, paranoid, CounterScope::Task)),
     }
 }
 
@@ -185,14 +202,14 @@ fn first_cpu() -> u32 {
     cpus.first().map_or(0, |cpu| cpu.0)
 }
 
-/// The inspected tree.
-struct Place<'a> {
-    root: &'a Path,
+/// The inspected machine.
+struct Inspection<'a> {
+    source: &'a mut dyn Source,
     is_live: bool,
 }
 
-impl Place<'_> {
-    fn task_counter(&self, event: Event) -> Answer {
+impl Inspection<'_> {
+    fn task_counter(&mut self, event: Event) -> Answer {
         let paranoid = self.paranoid();
         if !self.is_live {
             return (Availability::Unknown, only_on_machine(paranoid));
@@ -202,115 +219,69 @@ impl Place<'_> {
 
     /// Counters outside the cores belong to no task: they need the permission to count a CPU, which is tried
     /// with an event that every machine has.
-    fn controllers(&self) -> Answer {
-        let units = self.controller_units();
+    fn controllers(&mut self) -> Answer {
+        let units = uncore::describe_devices(self.source);
         if units.is_empty() && !self.is_live && !self.has("sys/bus/event_source") {
-            return (Availability::Unknown, ONLY_ON_MACHINE.to_owned());
+            return unknown(ONLY_ON_MACHINE);
         }
         if units.is_empty() {
-            return (
-                Availability::No,
-                "the kernel has no PMU driver for memory controllers".to_owned(),
-            );
+            return no("the kernel has no PMU driver for memory controllers");
         }
         if !self.is_live {
-            return (
-                Availability::Unknown,
-                format!("{units}; {}", only_on_machine(self.paranoid())),
-            );
+            return unknown(format!("{units}; {}", only_on_machine(self.paranoid())));
         }
         match try_open(Event::CpuClock, CounterTarget::Cpu(first_cpu()), false) {
-            Ok(()) => (Availability::Yes, units),
-            Err(error) => (
-                Availability::No,
-                perf::explain_open_error(&error, self.paranoid(), CounterScope::Cpu),
-            ),
+            Ok(()) => yes(units),
+            Err(error) => no(perf::explain_open_error(&error, self.paranoid(), CounterScope::Cpu)),
         }
     }
 
-    /// Devices of memory controllers by their names in sysfs: Intel, AMD, Arm, Huawei, Ampere, NVIDIA.
-    fn controller_units(&self) -> String {
-        const NAMES: [&str; 8] = [
-            "uncore_imc",
-            "amd_umc",
-            "amd_df",
-            "arm_dmc620",
-            "arm_cmn",
-            "hisi_sccl",
-            "ampere_mcu",
-            "nvidia_scf",
-        ];
-        let folder = self.root.join("sys/bus/event_source/devices");
-        let entries = fault::retry("getdents64", || fs::read_dir(&folder));
-        let entries = entries.into_iter().flatten().flatten();
-        let mut units: Vec<String> = entries
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|unit| NAMES.iter().any(|name| unit.starts_with(name)))
-            .filter(|unit| !unit.starts_with("hisi_sccl") || unit.contains("ddrc"))
-            .collect();
-        units.sort_unstable_by_key(|unit| (unit.len(), unit.clone())); // imc_2 before imc_10
-        match units.as_slice() {
-            [] => String::new(),
-            [one] => one.clone(),
-            [first, .., last] => format!("{} units, {first} to {last}", units.len()),
-        }
-    }
-
-    fn resctrl(&self) -> Answer {
+    fn resctrl(&mut self) -> Answer {
         let features = self.text("sys/fs/resctrl/info/L3_MON/mon_features");
         let is_known = self.text("proc/filesystems").is_ok_and(|text| text.contains("resctrl"));
         match features {
-            Ok(features) if features.contains("mbm_total_bytes") => {
-                (Availability::Yes, "resctrl".to_owned())
+            Ok(features) if features.contains("mbm_total_bytes") => yes("resctrl"),
+            Ok(_) => no("resctrl of this processor has no memory traffic"),
+            Err(_) if self.has("sys/fs/resctrl/schemata") => {
+                no("resctrl is mounted, but this processor has no monitoring")
             }
-            Ok(_) => {
-                (Availability::No, "resctrl of this processor has no memory traffic".to_owned())
+            Err(_) if is_known => {
+                no("resctrl is not mounted: mount -t resctrl resctrl /sys/fs/resctrl")
             }
-            Err(_) if self.has("sys/fs/resctrl/schemata") => (
-                Availability::No,
-                "resctrl is mounted, but this processor has no monitoring".to_owned(),
-            ),
-            Err(_) if is_known => (
-                Availability::No,
-                "resctrl is not mounted: mount -t resctrl resctrl /sys/fs/resctrl".to_owned(),
-            ),
-            Err(_) if !self.is_live && !self.has("proc/filesystems") => {
-                (Availability::Unknown, ONLY_ON_MACHINE.to_owned())
-            }
-            Err(_) => (Availability::No, "the kernel has no resctrl for this processor".to_owned()),
+            Err(_) if !self.is_live && !self.has("proc/filesystems") => unknown(ONLY_ON_MACHINE),
+            Err(_) => no("the kernel has no resctrl for this processor"),
         }
     }
 
-    fn schedstat(&self) -> Answer {
+    fn schedstat(&mut self) -> Answer {
         match self.text("proc/self/schedstat") {
-            Ok(_) => (Availability::Yes, "/proc/PID/schedstat".to_owned()),
-            Err(_) if !self.is_live => (Availability::Unknown, ONLY_ON_MACHINE.to_owned()),
-            Err(_) => (Availability::No, "the kernel was built without SCHED_INFO".to_owned()),
+            Ok(_) => yes("/proc/PID/schedstat"),
+            Err(_) if !self.is_live => unknown(ONLY_ON_MACHINE),
+            Err(_) => no("the kernel was built without SCHED_INFO"),
         }
     }
 
-    fn pressure(&self) -> Answer {
+    fn pressure(&mut self) -> Answer {
         match self.text("proc/pressure/memory") {
-            Ok(_) => (Availability::Yes, "/proc/pressure".to_owned()),
-            Err(_) if !self.is_live => (Availability::Unknown, ONLY_ON_MACHINE.to_owned()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (
-                Availability::No,
-                "the kernel has no PSI (since Linux 4.20, CONFIG_PSI)".to_owned(),
-            ),
-            Err(_) => (Availability::No, "PSI is disabled: boot the kernel with psi=1".to_owned()),
+            Ok(_) => yes("/proc/pressure"),
+            Err(_) if !self.is_live => unknown(ONLY_ON_MACHINE),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                no("the kernel has no PSI (since Linux 4.20, CONFIG_PSI)")
+            }
+            Err(_) => no("PSI is disabled: boot the kernel with psi=1"),
         }
     }
 
-    fn paranoid(&self) -> Option<i32> {
-        self.text("proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
+    fn paranoid(&mut self) -> Option<i32> {
+        crate::collectors::paranoid(self.source)
     }
 
-    fn has(&self, path: &str) -> bool {
-        fault::retry("stat", || self.root.join(path).try_exists()).unwrap_or(false)
+    fn has(&mut self, path: &str) -> bool {
+        self.source.file(path).is_ok() || self.source.list(path).is_ok()
     }
 
-    fn text(&self, path: &str) -> io::Result<String> {
-        fault::retry("read", || fs::read_to_string(self.root.join(path)))
+    fn text(&mut self, path: &str) -> io::Result<String> {
+        text(self.source, path)
     }
 }
 
@@ -327,15 +298,12 @@ fn only_on_machine(paranoid: Option<i32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::testing::FakeSource;
 
     fn check(files: &[(&str, &str)], expected: expect_test::Expect) {
-        let root = tempfile::tempdir().expect("a folder");
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-            fs::write(path, text).expect("written");
-        }
-        let lines = read(root.path()).into_iter().map(|signal| {
+        let mut source = FakeSource::default();
+        files.iter().for_each(|(path, text)| source.write(*path, *text));
+        let lines = inspect(&mut source, false).into_iter().map(|signal| {
             format!("{:9} {:?}: {}: {}\n", signal.tier, signal.readable, signal.name, signal.why)
         });
         expected.assert_eq(&lines.collect::<String>());
@@ -360,10 +328,10 @@ mod tests {
 
     #[test]
     fn a_restriction_to_user_mode_is_reported_with_its_remedy() {
-        let refused = || Err(io::Error::from_raw_os_error(libc::EACCES));
+        let denied = || Err(io::Error::from_raw_os_error(libc::EACCES));
         let answer = |event, paranoid, whole: bool, own: bool| {
             let (readable, why) = task_answer(event, Some(paranoid), |user_only| {
-                if if user_only { own } else { whole } { Ok(()) } else { refused() }
+                if if user_only { own } else { whole } { Ok(()) } else { denied() }
             });
             format!("{readable:?}: {why}")
         };
@@ -383,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_units_resctrl_and_kernel_accounting_are_found() {
+    fn recorded_controllers_resctrl_and_kernel_accounting_are_found() {
         check(
             &[
                 ("sys/bus/event_source/devices/uncore_imc_0/type", "14"),

@@ -4,6 +4,7 @@
 //! instead of 2 to 4 µs for open, read and close. A descriptor of `/proc/TID/…` refers to one thread: after
 //! the thread has exited, reads fail, also if its TID is in use again.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -86,6 +87,26 @@ pub fn threads(root: &Path, pid: u32) -> io::Result<Vec<u32>> {
 /// PIDs of all processes, ascending.
 pub fn processes(root: &Path) -> io::Result<Vec<u32>> {
     numbered(&root.join("proc"))
+}
+
+/// All processes that have not exited, by PID. `unreadable` gets the error of each process, or of the list.
+pub fn running_processes(
+    root: &Path,
+    mut unreadable: impl FnMut(Option<u32>, io::Error),
+) -> BTreeMap<u32, ProcStat> {
+    let pids = processes(root).unwrap_or_else(|error| {
+        unreadable(None, error);
+        Vec::new()
+    });
+    let mut running = BTreeMap::new();
+    for pid in pids {
+        match stat(root, pid) {
+            Ok(stat) if stat.state == 'Z' => {}
+            Ok(stat) => drop(running.insert(pid, stat)),
+            Err(error) => unreadable(Some(pid), error),
+        }
+    }
+    running
 }
 
 fn numbered(folder: &Path) -> io::Result<Vec<u32>> {

@@ -91,16 +91,16 @@ pub fn raise_descriptors(enough: u64) -> DescriptorLimit {
     let inherited = getrlimit(Resource::Nofile);
     let set =
         |limit| fault::inject("setrlimit").is_ok() && setrlimit(Resource::Nofile, limit).is_ok();
-    let have = inherited.current.unwrap_or(u64::MAX);
-    let target = inherited.maximum.unwrap_or(u64::MAX).min(enough).max(have);
+    let soft = inherited.current.unwrap_or(u64::MAX);
+    let target = inherited.maximum.unwrap_or(u64::MAX).min(enough).max(soft);
     let raised = Rlimit { current: Some(target), maximum: inherited.maximum };
-    let now = if have < target && set(raised) { target } else { have };
+    let now = if soft < target && set(raised) { target } else { soft };
     DescriptorLimit { inherited, now }
 }
 
 /// Restores the soft limit of before.
 pub fn lower_descriptors(limit: DescriptorLimit) {
-    // No fault injection: lowering a limit cannot fail, and a failure would have no effect.
+    // No fault injection: lowering a limit cannot fail, and a failure would soft no effect.
     let _ = setrlimit(Resource::Nofile, limit.inherited);
 }
 

@@ -325,6 +325,18 @@ fn plus(one: Option<CounterReading>, other: Option<CounterReading>) -> Option<Co
     one.map_or(other, |one| Some(other.map_or(one, |other| one.plus(other))))
 }
 
+/// The devices of memory controllers, also those without known events: `6 units, uncore_imc_0 to uncore_imc_5`. Empty
+/// if there are none.
+pub fn describe_devices(source: &mut dyn Source) -> String {
+    let known = CONTROLLER_TYPES.iter().map(|kind| kind.device.trim_end_matches('_'));
+    let prefixes: Vec<&str> = known.chain(UNSUPPORTED.iter().copied()).collect();
+    let mut names = source.list(DEVICES).unwrap_or_default();
+    names.retain(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)));
+    // Only the DDR controllers of this interconnect access memory.
+    names.retain(|name| !name.starts_with("hisi_sccl") || name.contains("ddrc"));
+    describe(names)
+}
+
 fn describe(mut names: Vec<String>) -> String {
     names.sort_unstable_by_key(|name| (name.len(), name.clone())); // imc_2 before imc_10
     match names.as_slice() {

@@ -130,15 +130,13 @@ pub fn supervise(run: &str, mut lines: impl BufRead) {
     }
 }
 
-/// All running processes, and those with our run in their environment.
+/// All running processes, and those with this run in their environment.
 fn running_processes(run: &str) -> (BTreeMap<u32, ProcStat>, BTreeSet<u32>) {
     let root = Path::new("/");
     let own = std::process::id();
-    let pids = procfs::processes(root).unwrap_or_default();
-    let stats = pids.into_iter().filter_map(|pid| Some((pid, procfs::stat(root, pid).ok()?)));
-    let is_running =
-        |(pid, stat): &(u32, ProcStat)| *pid != own && stat.state != 'Z' && !stat.is_kernel_thread;
-    let all: BTreeMap<u32, ProcStat> = stats.filter(is_running).collect();
+    // A process that cannot be read has exited or belongs to another user.
+    let mut all = procfs::running_processes(root, |_, _| ());
+    all.retain(|&pid, stat| pid != own && !stat.is_kernel_thread);
     let is_marked =
         |pid: &u32| environ(root, *pid).is_ok_and(|it| it.variable(RUN_VARIABLE) == Some(run));
     let marked = all.keys().copied().filter(is_marked).collect();

@@ -1,6 +1,6 @@
-//! Decides whether evenkeel may create cgroups in its own one.
+//! Decides whether evenkeel may create cgroups in the cgroup in which it was started.
 //!
-//! Every cgroup has one writer. It is evenkeel if
+//! A cgroup has a single writer (systemd, "Control Group APIs and Delegation"). evenkeel is the writer if
 //!
 //! 1. systemd has delegated the unit (`Delegate=yes`, which sets the extended attribute `user.delegate` or
 //!    `trusted.delegate`), or

@@ -12,6 +12,7 @@ mod live;
 mod stream;
 
 pub use live::LiveCollectors;
+pub(crate) use stream::paranoid;
 pub use stream::{StreamCollectors, choice, counting_rights, identity_of};
 
 use base::Bytes;
@@ -24,7 +25,6 @@ use crate::source::Source;
 use crate::tasks::TaskCounters;
 use crate::uncore::{Uncore, UncoreError};
 use crate::{perf, pressure, schedstat};
-use stream::paranoid;
 
 /// Collectors of system-wide metrics.
 #[derive(Debug, Default)]

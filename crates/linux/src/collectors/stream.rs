@@ -90,7 +90,7 @@ pub(super) fn task_events(source: &mut dyn Source, notes: &mut Vec<String>) -> V
 }
 
 /// Value of `perf_event_paranoid`.
-pub(super) fn paranoid(source: &mut dyn Source) -> Option<i32> {
+pub(crate) fn paranoid(source: &mut dyn Source) -> Option<i32> {
     text(source, "proc/sys/kernel/perf_event_paranoid").ok()?.parse().ok()
 }
 

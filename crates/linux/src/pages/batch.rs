@@ -2,7 +2,7 @@
 //!
 //! While pages migrate, accesses to them wait, and so do mmap(2) and munmap(2) of the process. The duration is
 //! the CPU time of the call. Wait time for a CPU is not counted: on a busy machine it is most of the
-//! elapsed time, does not depend on the number of pages, and would shrink the batches to nothing.
+//! elapsed time, does not depend on the number of pages, and would shrink the batches to their lower bound.
 //!
 //! ```text
 //!   256 pages ── 2 ms ──► 512 ── 5 ms ──► 1024 ── 21 ms ──► 975 ──► …       grows at most by a factor of 2,
@@ -11,24 +11,24 @@
 //!
 //! A whole process may migrate in one call (migrate_pages(2)) if that takes no longer: up to 16 MiB resident
 //! before the first call (4.9 µs per page of 4 KiB, about three times the cost on current machines; guessed),
-//! then as much as the last call suggests, at most 64 MiB, since a call that moved huge pages predicts little
-//! about small ones.
+//! then the size that fits 20 ms at the measured cost per page, at most 64 MiB: the cost of huge pages does not
+//! predict the cost of base pages.
 
 use base::Nanos;
 
 /// Target duration of a call.
 pub const CALL: Nanos = Nanos::from_millis(20);
 /// First call: 1 MiB of base pages.
-const FIRST: usize = 256;
+const PAGES_FIRST: usize = 256;
 /// Lower bound, for example one huge page.
-const LEAST: usize = 16;
+const PAGES_MIN: usize = 16;
 /// Upper bound: 256 MiB of base pages.
-const MOST: usize = 1 << 16;
+const PAGES_MAX: usize = 1 << 16;
 
 /// Size of a process that may migrate in one call before the first measurement.
-const FIRST_WHOLE: usize = 4096;
+const SINGLE_CALL_PAGES_FIRST: usize = 4096;
 /// Largest process that migrates in one call.
-const MOST_WHOLE: usize = 4 * FIRST_WHOLE;
+const SINGLE_CALL_PAGES_MAX: usize = 4 * SINGLE_CALL_PAGES_FIRST;
 
 /// Size of the next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct BatchSize {
 
 impl Default for BatchSize {
     fn default() -> Self {
-        BatchSize { n_pages: FIRST, fits: None }
+        BatchSize { n_pages: PAGES_FIRST, fits: None }
     }
 }
 
@@ -51,24 +51,24 @@ impl BatchSize {
     }
 
     /// Largest process, in base pages including files, that may migrate in one call.
-    pub fn n_whole(self) -> usize {
-        self.fits.unwrap_or(FIRST_WHOLE).min(MOST_WHOLE)
+    pub fn n_pages_single_call(self) -> usize {
+        self.fits.unwrap_or(SINGLE_CALL_PAGES_FIRST).min(SINGLE_CALL_PAGES_MAX)
     }
 
     /// Initial value for the next process: the cost of a page is known, the sizes of its pages are not.
     pub fn for_next(self) -> Self {
-        BatchSize { n_pages: FIRST, ..self }
+        BatchSize { n_pages: PAGES_FIRST, ..self }
     }
 
     /// Updates the size after a call that moved `n_pages` in `duration`.
-    pub fn learn(&mut self, n_pages: usize, duration: Nanos) {
+    pub fn update(&mut self, n_pages: usize, duration: Nanos) {
         if n_pages == 0 {
             return;
         }
         let fits = n_pages as u128 * u128::from(CALL.0) / u128::from(duration.0.max(1));
-        let fits = usize::try_from(fits).unwrap_or(MOST);
+        let fits = usize::try_from(fits).unwrap_or(PAGES_MAX);
         self.fits = Some(fits);
-        self.n_pages = fits.clamp(self.n_pages / 4, self.n_pages * 2).clamp(LEAST, MOST);
+        self.n_pages = fits.clamp(self.n_pages / 4, self.n_pages * 2).clamp(PAGES_MIN, PAGES_MAX);
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
         let sizes: Vec<usize> = [2u64, 5, 21, 400, 400, 1]
             .into_iter()
             .map(|millis| {
-                batch.learn(batch.n_pages(), Nanos::from_millis(millis));
+                batch.update(batch.n_pages(), Nanos::from_millis(millis));
                 batch.n_pages()
             })
             .collect();
@@ -92,20 +92,23 @@ mod tests {
     #[test]
     fn the_last_call_limits_the_size_of_a_whole_process() {
         let mut batch = BatchSize::default();
-        assert_eq!(batch.n_whole(), 4096);
-        batch.learn(256, Nanos::from_millis(4));
-        assert_eq!((batch.n_whole(), batch.n_pages()), (1280, 512));
-        assert_eq!((batch.for_next().n_whole(), batch.for_next().n_pages()), (1280, 256));
-        batch.learn(512, Nanos(1));
-        assert_eq!(batch.n_whole(), 16_384);
+        assert_eq!(batch.n_pages_single_call(), 4096);
+        batch.update(256, Nanos::from_millis(4));
+        assert_eq!((batch.n_pages_single_call(), batch.n_pages()), (1280, 512));
+        assert_eq!(
+            (batch.for_next().n_pages_single_call(), batch.for_next().n_pages()),
+            (1280, 256)
+        );
+        batch.update(512, Nanos(1));
+        assert_eq!(batch.n_pages_single_call(), 16_384);
     }
 
     #[test]
     fn a_batch_stays_within_bounds_for_every_measurement() {
         let mut batch = BatchSize::default();
-        (0..40).for_each(|_| batch.learn(batch.n_pages(), Nanos(0)));
-        assert_eq!(batch.n_pages(), MOST);
-        (0..40).for_each(|_| batch.learn(1, Nanos(u64::MAX)));
-        assert_eq!(batch.n_pages(), LEAST);
+        (0..40).for_each(|_| batch.update(batch.n_pages(), Nanos(0)));
+        assert_eq!(batch.n_pages(), PAGES_MAX);
+        (0..40).for_each(|_| batch.update(1, Nanos(u64::MAX)));
+        assert_eq!(batch.n_pages(), PAGES_MIN);
     }
 }

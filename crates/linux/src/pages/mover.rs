@@ -11,7 +11,7 @@
 //! consists of base pages, and the rest of it is requested too. If the first address failed, the whole block
 //! counts as failed: a part of a huge page is never requested.
 //!
-//! A small process ([`BatchSize::n_whole`]) without a limit migrates as a whole: one migrate_pages(2) call for
+//! A small process ([`BatchSize::n_pages_single_call`]) without a limit migrates as a whole: one migrate_pages(2) call for
 //! each source node. The call also moves unshared pages of files, so these count for the size. Pages that are
 //! not on the target afterwards are requested individually, which returns the cause of the failure.
 
@@ -130,7 +130,7 @@ pub struct MoveTotals {
 
 /// A page, or a block that may be a huge page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Unit {
+struct PageBlock {
     addr: u64,
     bytes: u64,
     /// Whether it may consist of base pages.
@@ -146,10 +146,10 @@ pub struct Mover<M> {
     range_idx: usize,
     cursor: u64,
     /// Found and not requested yet.
-    found: Vec<Unit>,
+    found: Vec<PageBlock>,
     batch: BatchSize,
     /// Whether one migrate_pages(2) call may move all of it; `None` before the first step.
-    may_go_whole: Option<bool>,
+    may_use_migrate_pages: Option<bool>,
     /// Nodes of the found pages.
     sources: BTreeSet<NodeId>,
     n_errors: u32,
@@ -178,7 +178,7 @@ impl<M: MovableMemory> Mover<M> {
             cursor,
             found: Vec::new(),
             batch: BatchSize::default(),
-            may_go_whole: None,
+            may_use_migrate_pages: None,
             sources: BTreeSet::new(),
             n_errors: 0,
             moved: 0,
@@ -203,7 +203,7 @@ impl<M: MovableMemory> Mover<M> {
 
     /// Estimate of the bytes that are left to move.
     pub fn remaining(&self) -> u64 {
-        let found: u64 = self.found.iter().map(|unit| unit.bytes).sum();
+        let found: u64 = self.found.iter().map(|block| block.bytes).sum();
         let ranges = self.ranges.get(self.range_idx..).unwrap_or_default();
         let mut rest: u64 = ranges.iter().skip(1).map(|range| range.to_move).sum();
         if let Some(now) = ranges.first() {
@@ -255,7 +255,7 @@ impl<M: MovableMemory> Mover<M> {
         if !self.memory.is_same()? {
             return Ok(Some(MoveStop::Exited));
         }
-        let is_whole = self.may_go_whole();
+        let is_whole = self.may_use_migrate_pages();
         self.find()?;
         let is_over = self.ranges.len() <= self.range_idx;
         if self.found.is_empty() {
@@ -263,49 +263,49 @@ impl<M: MovableMemory> Mover<M> {
         }
         if is_whole && !is_over {
             // Decided once all pages are found; in batches if there are more than `resident` reported.
-            self.may_go_whole = Some(self.n_found() < self.whole_max());
+            self.may_use_migrate_pages = Some(self.n_found() < self.single_call_max());
             return Ok(None);
         }
-        let units = self.take_batch();
-        if units.is_empty() {
+        let blocks = self.take_batch();
+        if blocks.is_empty() {
             return Ok(Some(MoveStop::Limit));
         }
-        let bytes: u64 = units.iter().map(|unit| unit.bytes).sum();
+        let bytes: u64 = blocks.iter().map(|block| block.bytes).sum();
         if self.memory.available(self.request.to).is_some_and(|available| available < bytes) {
-            self.unshift(&units);
+            self.unshift(&blocks);
             // A batch may fit where the whole process does not.
-            let was_whole = self.may_go_whole.replace(false) == Some(true);
+            let was_whole = self.may_use_migrate_pages.replace(false) == Some(true);
             return Ok((!was_whole).then_some(MoveStop::Full));
         }
         let no_memory_before = self.failed.no_memory;
-        self.move_units(units)?;
+        self.move_blocks(blocks)?;
         let is_full = no_memory_before != self.failed.no_memory;
         Ok(is_full.then_some(MoveStop::Full))
     }
 
     fn n_found(&self) -> u64 {
-        self.found.iter().map(|unit| unit.bytes).sum()
+        self.found.iter().map(|block| block.bytes).sum()
     }
 
     /// Largest process that may migrate in one call, in bytes.
-    fn whole_max(&self) -> u64 {
-        self.batch.n_whole() as u64 * self.memory.page_sizes().0
+    fn single_call_max(&self) -> u64 {
+        self.batch.n_pages_single_call() as u64 * self.memory.page_sizes().0
     }
 
     /// Decided before the first call, and final after it.
-    fn may_go_whole(&mut self) -> bool {
-        if let Some(known) = self.may_go_whole {
+    fn may_use_migrate_pages(&mut self) -> bool {
+        if let Some(known) = self.may_use_migrate_pages {
             return known;
         }
         let resident = self.memory.resident();
-        let is_small = resident.is_some_and(|resident| resident <= self.whole_max());
-        *self.may_go_whole.insert(is_small && self.request.limit == u64::MAX)
+        let is_small = resident.is_some_and(|resident| resident <= self.single_call_max());
+        *self.may_use_migrate_pages.insert(is_small && self.request.limit == u64::MAX)
     }
 
     /// Target size of a batch in bytes.
     fn batch_bytes(&self) -> u64 {
-        match self.may_go_whole {
-            Some(true) => self.whole_max(),
+        match self.may_use_migrate_pages {
+            Some(true) => self.single_call_max(),
             _ => self.batch.n_pages() as u64 * self.memory.page_sizes().0,
         }
     }
@@ -358,61 +358,61 @@ impl<M: MovableMemory> Mover<M> {
             let is_block = range.may_be_huge && 1 < n_of_block && pages[at].is_multiple_of(huge);
             let is_whole = |block: &[i32]| block.iter().all(|&status| status == block[0]);
             if is_block && block.is_some_and(|block| is_whole(block) && to_move(block[0])) {
-                self.found.push(Unit { addr: pages[at], bytes: huge, may_be_split: true });
+                self.found.push(PageBlock { addr: pages[at], bytes: huge, may_be_split: true });
                 at += n_of_block;
                 continue;
             }
             if to_move(self.status[at]) {
                 let (addr, bytes) = (pages[at], range.page_size);
-                self.found.push(Unit { addr, bytes, may_be_split: false });
+                self.found.push(PageBlock { addr, bytes, may_be_split: false });
             }
             at += 1;
         }
     }
 
     /// The next batch within the limit. A huge page above the limit ends the migration: it is not split.
-    fn take_batch(&mut self) -> Vec<Unit> {
+    fn take_batch(&mut self) -> Vec<PageBlock> {
         let enough = self.batch_bytes();
         let allowed = self.request.limit.saturating_sub(self.attempted());
-        let (mut sum, mut n_units) = (0u64, 0);
-        for unit in &self.found {
-            if allowed < sum + unit.bytes || (n_units != 0 && enough < sum + unit.bytes) {
+        let (mut sum, mut n_blocks) = (0u64, 0);
+        for block in &self.found {
+            if allowed < sum + block.bytes || (n_blocks != 0 && enough < sum + block.bytes) {
                 break;
             }
-            sum += unit.bytes;
-            n_units += 1;
+            sum += block.bytes;
+            n_blocks += 1;
         }
-        self.found.drain(..n_units).collect()
+        self.found.drain(..n_blocks).collect()
     }
 
-    fn unshift(&mut self, units: &[Unit]) {
-        self.found.splice(0..0, units.iter().copied());
+    fn unshift(&mut self, blocks: &[PageBlock]) {
+        self.found.splice(0..0, blocks.iter().copied());
     }
 
     /// Requests a batch and counts its results.
-    fn move_units(&mut self, units: Vec<Unit>) -> io::Result<()> {
+    fn move_blocks(&mut self, blocks: Vec<PageBlock>) -> io::Result<()> {
         let start = self.memory.cpu_time();
-        let is_whole = self.may_go_whole.replace(false) == Some(true);
-        let answers = if is_whole { self.migrate_all(&units) } else { self.request(&units) };
+        let is_whole = self.may_use_migrate_pages.replace(false) == Some(true);
+        let answers = if is_whole { self.migrate_all(&blocks) } else { self.request(&blocks) };
         let answers = match answers {
             Ok(answers) => answers,
             Err(error) => {
-                self.unshift(&units);
+                self.unshift(&blocks);
                 return Err(error);
             }
         };
-        let n_bytes: u64 = units.iter().map(|unit| unit.bytes).sum();
+        let n_bytes: u64 = blocks.iter().map(|block| block.bytes).sum();
         let duration = self.memory.cpu_time().saturating_sub(start);
         let (page, _) = self.memory.page_sizes();
-        self.batch.learn((n_bytes / page) as usize, duration);
+        self.batch.update((n_bytes / page) as usize, duration);
         // Blocks that turned out to be base pages come next.
-        let split = self.count(&units, &answers);
+        let split = self.count(&blocks, &answers);
         self.unshift(&split);
         Ok(())
     }
 
     /// One migrate_pages(2) call per source node, then a request for the pages that are not on the target.
-    fn migrate_all(&mut self, units: &[Unit]) -> io::Result<Vec<i32>> {
+    fn migrate_all(&mut self, blocks: &[PageBlock]) -> io::Result<Vec<i32>> {
         for from in std::mem::take(&mut self.sources) {
             let start = self.memory.now();
             if self.memory.migrate_all(from, self.request.to).is_err() {
@@ -421,15 +421,15 @@ impl<M: MovableMemory> Mover<M> {
             self.count_call(start);
         }
         let target = self.request.to.0 as i32;
-        let nodes = self.nodes_of(&units.iter().map(|unit| unit.addr).collect::<Vec<_>>());
+        let nodes = self.nodes_of(&blocks.iter().map(|block| block.addr).collect::<Vec<_>>());
         let open: Vec<usize> =
-            (0..units.len()).filter(|&idx| nodes.get(idx) != Some(&target)).collect();
-        let rest: Vec<Unit> = open.iter().map(|&idx| units[idx]).collect();
-        let mut answers = vec![target; units.len()];
+            (0..blocks.len()).filter(|&idx| nodes.get(idx) != Some(&target)).collect();
+        let rest: Vec<PageBlock> = open.iter().map(|&idx| blocks[idx]).collect();
+        let mut answers = vec![target; blocks.len()];
         match self.request(&rest) {
             Ok(of_rest) => open.iter().zip(of_rest).for_each(|(&idx, one)| answers[idx] = one),
             // Some pages have moved and are counted.
-            Err(_) if rest.len() < units.len() => {
+            Err(_) if rest.len() < blocks.len() => {
                 open.iter().for_each(|&idx| answers[idx] = UNWRITTEN);
             }
             Err(error) => return Err(error),
@@ -444,63 +444,64 @@ impl<M: MovableMemory> Mover<M> {
         self.n_calls += 1;
     }
 
-    /// The status of each unit, from a second call for units that the first did not process.
-    fn request(&mut self, units: &[Unit]) -> io::Result<Vec<i32>> {
-        let mut answers = vec![UNWRITTEN; units.len()];
+    /// The status of each block, from a second call for blocks that the first did not process.
+    fn request(&mut self, blocks: &[PageBlock]) -> io::Result<Vec<i32>> {
+        let mut answers = vec![UNWRITTEN; blocks.len()];
         for _ in 0..2 {
             let open: Vec<usize> =
-                (0..units.len()).filter(|&idx| answers[idx] == UNWRITTEN).collect();
+                (0..blocks.len()).filter(|&idx| answers[idx] == UNWRITTEN).collect();
             if open.is_empty() {
                 break;
             }
-            let pages: Vec<u64> = open.iter().map(|&idx| units[idx].addr).collect();
+            let pages: Vec<u64> = open.iter().map(|&idx| blocks[idx].addr).collect();
             let start = self.memory.now();
             let result = self.memory.request(&pages, self.request.to, &mut self.status);
             self.count_call(start);
             match result {
                 Ok(()) => open.iter().zip(&self.status).for_each(|(&i, &s)| answers[i] = s),
                 // The first call may have moved pages, which are counted.
-                Err(_) if open.len() < units.len() => break,
+                Err(_) if open.len() < blocks.len() => break,
                 Err(error) => return Err(error),
             }
         }
         Ok(answers)
     }
 
-    /// Queries the nodes of the units and counts moved and failed bytes. Returns the rest of the blocks that
+    /// Queries the nodes of the blocks and counts moved and failed bytes. Returns the rest of the blocks that
     /// turned out to be base pages, without their first page.
-    fn count(&mut self, units: &[Unit], answers: &[i32]) -> Vec<Unit> {
+    fn count(&mut self, blocks: &[PageBlock], answers: &[i32]) -> Vec<PageBlock> {
         let (page, _) = self.memory.page_sizes();
         let target = Some(self.request.to.0 as i32);
-        let mut pages: Vec<u64> = units.iter().map(|unit| unit.addr).collect();
-        let seconds = units.iter().filter(|unit| unit.may_be_split).map(|unit| unit.addr + page);
+        let mut pages: Vec<u64> = blocks.iter().map(|block| block.addr).collect();
+        let seconds =
+            blocks.iter().filter(|block| block.may_be_split).map(|block| block.addr + page);
         pages.extend(seconds);
         let nodes = self.nodes_of(&pages);
-        let is_tight = self.is_tight(units, answers);
-        let mut second = nodes.get(units.len()..).unwrap_or_default().iter();
+        let is_tight = self.is_tight(blocks, answers);
+        let mut second = nodes.get(blocks.len()..).unwrap_or_default().iter();
         let mut split = Vec::new();
-        for (idx, (unit, &answer)) in units.iter().zip(answers).enumerate() {
+        for (idx, (block, &answer)) in blocks.iter().zip(answers).enumerate() {
             let node = nodes.get(idx).copied();
-            let next = if unit.may_be_split { second.next().copied() } else { node };
-            if unit.may_be_split && node == target && next != target {
-                let rest = (unit.addr + page..unit.addr + unit.bytes).step_by(page as usize);
-                split.extend(rest.map(|addr| Unit { addr, bytes: page, may_be_split: false }));
+            let next = if block.may_be_split { second.next().copied() } else { node };
+            if block.may_be_split && node == target && next != target {
+                let rest = (block.addr + page..block.addr + block.bytes).step_by(page as usize);
+                split.extend(rest.map(|addr| PageBlock { addr, bytes: page, may_be_split: false }));
                 self.moved += page;
             } else if node == target {
-                self.moved += unit.bytes;
+                self.moved += block.bytes;
             } else {
                 let answer = if is_tight && answer == UNWRITTEN { -libc::ENOMEM } else { answer };
-                *cause(&mut self.failed, node, answer, self.request.to) += unit.bytes;
+                *cause(&mut self.failed, node, answer, self.request.to) += block.bytes;
             }
         }
         split
     }
 
-    /// Whether the target has too little memory for the unprocessed units: then that is the cause, which the kernel
+    /// Whether the target has too little memory for the unprocessed blocks: then that is the cause, which the kernel
     /// does not return.
-    fn is_tight(&mut self, units: &[Unit], answers: &[i32]) -> bool {
-        let unprocessed = units.iter().zip(answers).filter(|(_, answer)| **answer == UNWRITTEN);
-        let bytes: u64 = unprocessed.map(|(unit, _)| unit.bytes).sum();
+    fn is_tight(&mut self, blocks: &[PageBlock], answers: &[i32]) -> bool {
+        let unprocessed = blocks.iter().zip(answers).filter(|(_, answer)| **answer == UNWRITTEN);
+        let bytes: u64 = unprocessed.map(|(block, _)| block.bytes).sum();
         bytes != 0
             && self.memory.available(self.request.to).is_some_and(|available| available < bytes)
     }

@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 
 /// The terms of a PMU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Format(BTreeMap<String, Place>);
+pub struct Format(BTreeMap<String, BitRanges>);
 
 /// The bits of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct BitRanges {
     /// Index among `config`, `config1`, `config2`.
     word: usize,
     /// First and last bit of each range.
@@ -56,7 +56,7 @@ impl Format {
     }
 }
 
-fn place(text: &str) -> Option<Place> {
+fn place(text: &str) -> Option<BitRanges> {
     let (word, ranges) = text.split_once(':')?;
     let word = ["config", "config1", "config2"].iter().position(|known| *known == word)?;
     let range = |text: &str| {
@@ -65,7 +65,7 @@ fn place(text: &str) -> Option<Place> {
         (first <= last && last < 64).then_some((first, last))
     };
     let ranges: Option<Vec<(u8, u8)>> = ranges.split(',').map(range).collect();
-    Some(Place { word, ranges: ranges? })
+    Some(BitRanges { word, ranges: ranges? })
 }
 
 /// The config words of an event.

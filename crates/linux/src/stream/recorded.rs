@@ -65,12 +65,12 @@ struct Lines {
 /// Whether a file begins like a stream; false if it cannot be read.
 pub fn is_stream(path: &Path) -> bool {
     #[derive(Deserialize)]
-    struct Peek {
+    struct VersionLine {
         #[serde(rename = "evenkeel_stream")]
         _version: u32,
     }
     let first = Lines::open(path).and_then(|mut lines| lines.next());
-    matches!(first, Ok(Some(line)) if serde_json::from_str::<Peek>(&line).is_ok())
+    matches!(first, Ok(Some(line)) if serde_json::from_str::<VersionLine>(&line).is_ok())
 }
 
 /// Opens a stream and reads its setup.

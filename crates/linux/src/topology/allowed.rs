@@ -52,11 +52,11 @@ fn status_list<T: SetId>(status: &str, key: &str) -> Option<IdSet<T>> {
 struct Cpuset {
     mount: String,
     group: String,
-    style: Style,
+    version: HierarchyVersion,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Style {
+enum HierarchyVersion {
     V2,
     V1,
     NoPrefix,
@@ -65,10 +65,10 @@ enum Style {
 impl Cpuset {
     /// `cpus` or `mems` of the cgroup, or of its nearest ancestor with the file.
     fn list<T: SetId>(&self, tree: &Tree, resource: &str) -> Option<IdSet<T>> {
-        let file = match self.style {
-            Style::V2 => format!("cpuset.{resource}.effective"),
-            Style::V1 => format!("cpuset.{resource}"),
-            Style::NoPrefix => resource.to_owned(),
+        let file = match self.version {
+            HierarchyVersion::V2 => format!("cpuset.{resource}.effective"),
+            HierarchyVersion::V1 => format!("cpuset.{resource}"),
+            HierarchyVersion::NoPrefix => resource.to_owned(),
         };
         let mut group = self.group.as_str();
         loop {
@@ -90,40 +90,40 @@ fn cpusets(tree: &Tree) -> Vec<Cpuset> {
     let old = tree.text("proc/self/cpuset").map(|path| relative(&path));
     let v2 = group_of(&groups, |controllers| controllers.is_empty()).or(old.clone());
     let v1 = group_of(&groups, |controllers| controllers.split(',').any(|c| c == "cpuset")).or(old);
-    let place = |(mount, style): (String, Style)| {
-        let group = if style == Style::V2 { v2.clone() } else { v1.clone() };
-        Some(Cpuset { mount, group: group?, style })
+    let place = |(mount, version): (String, HierarchyVersion)| {
+        let group = if version == HierarchyVersion::V2 { v2.clone() } else { v1.clone() };
+        Some(Cpuset { mount, group: group?, version })
     };
     mounts(tree).into_iter().filter_map(place).collect()
 }
 
 /// Mounted hierarchies; the usual mount points if mounts were not recorded.
-fn mounts(tree: &Tree) -> Vec<(String, Style)> {
+fn mounts(tree: &Tree) -> Vec<(String, HierarchyVersion)> {
     let text = tree.text("proc/self/mounts").or_else(|| tree.text("proc/mounts"));
     let found: Vec<_> = text.unwrap_or_default().lines().filter_map(mount).collect();
     if !found.is_empty() {
         return found;
     }
     let usual = [
-        ("sys/fs/cgroup", Style::V2),
-        ("sys/fs/cgroup/cpuset", Style::V1),
-        ("dev/cpuset", Style::NoPrefix),
+        ("sys/fs/cgroup", HierarchyVersion::V2),
+        ("sys/fs/cgroup/cpuset", HierarchyVersion::V1),
+        ("dev/cpuset", HierarchyVersion::NoPrefix),
     ];
-    usual.map(|(mount, style)| (mount.to_owned(), style)).to_vec()
+    usual.map(|(mount, version)| (mount.to_owned(), version)).to_vec()
 }
 
-fn mount(line: &str) -> Option<(String, Style)> {
+fn mount(line: &str) -> Option<(String, HierarchyVersion)> {
     let mut words = line.split(' ').skip(1);
     let (path, kind, options) = (words.next()?, words.next()?, words.next()?);
     let has = |is_match: &str| options.split(',').any(|option| option == is_match);
-    let style = match kind {
-        "cgroup2" => Style::V2,
-        "cpuset" => Style::NoPrefix,
-        "cgroup" if has("cpuset") && has("noprefix") => Style::NoPrefix,
-        "cgroup" if has("cpuset") => Style::V1,
+    let version = match kind {
+        "cgroup2" => HierarchyVersion::V2,
+        "cpuset" => HierarchyVersion::NoPrefix,
+        "cgroup" if has("cpuset") && has("noprefix") => HierarchyVersion::NoPrefix,
+        "cgroup" if has("cpuset") => HierarchyVersion::V1,
         _ => return None,
     };
-    Some((relative(&path.replace("\\040", " ")), style))
+    Some((relative(&path.replace("\\040", " ")), version))
 }
 
 /// The path in the line of `/proc/self/cgroup` whose controllers match.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use ::topology::{Llc, Node};
 use base::{Bytes, CpuId, CpuSet, LlcId, NodeId};
 
-use super::cores::{Groups, group};
+use super::cpus::{Groups, group};
 use super::tree::Tree;
 
 /// The last level according to one CPU.

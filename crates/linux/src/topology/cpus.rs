@@ -1,8 +1,15 @@
-//! Present and online CPUs.
+//! Present and online CPUs, and SMT siblings: the CPUs of each core.
+//!
+//! Each CPU lists its siblings, so a core is described once per CPU. If the descriptions differ, two CPUs are
+//! siblings if each lists the other.
 
-use base::{CpuId, CpuSet};
+use std::collections::BTreeMap;
+
+use ::topology::{Core, Node};
+use base::{CoreId, CpuId, CpuSet};
 
 use super::cpuinfo::CpuInfo;
+use super::kinds::Kinds;
 use super::tree::Tree;
 
 /// The CPUs of a machine.
@@ -12,8 +19,9 @@ pub(super) struct Cpus {
     pub(super) online: CpuSet,
 }
 
-/// Present are the CPUs with a folder (otherwise `cpu/present`, otherwise `/proc/cpuinfo`). Online are those in
-/// `cpu/online` (otherwise according to the file of each CPU; one without a file cannot go offline).
+/// A CPU is present if sysfs has its directory; without directories, if `cpu/present` or `/proc/cpuinfo` lists it.
+/// A CPU is online if `cpu/online` lists it; without that list, the file of each CPU is read, and a CPU without
+/// the file cannot go offline.
 pub(super) fn read(tree: &Tree, info: &CpuInfo, warnings: &mut Vec<String>) -> Cpus {
     let folders = tree.numbered("sys/devices/system/cpu", "cpu");
     let mut present: CpuSet = folders.into_iter().map(CpuId).collect();
@@ -46,4 +54,118 @@ fn one_by_one(tree: &Tree, present: &CpuSet) -> CpuSet {
         tree.number(&format!("sys/devices/system/cpu/cpu{}/online", cpu.0)) != Some(0)
     };
     present.iter().filter(is_online).collect()
+}
+
+/// A partition of the CPUs, sorted by the lowest CPU of each group.
+pub(super) type Groups = Vec<CpuSet>;
+
+/// The cores as sets of online CPUs, sorted by their lowest CPU.
+pub(super) fn siblings(
+    tree: &Tree,
+    info: &CpuInfo,
+    online: &CpuSet,
+    warnings: &mut Vec<String>,
+) -> Groups {
+    let listed = listed_siblings(tree, info, online);
+    let listed = if listed.is_empty() { from_cpuinfo(info) } else { listed };
+    let siblings = |cpu: CpuId| listed.get(&cpu).cloned().unwrap_or_default();
+    let (cores, doubted) = group(online, siblings);
+    if !doubted.is_empty() {
+        warnings.push(format!(
+            "CPUs {doubted} disagree with others about their SMT siblings; \
+             CPUs that list each other are siblings"
+        ));
+    }
+    cores
+}
+
+/// Splits cores that are on several nodes: as in the kernel (`topology_sane`), CPUs on different nodes are not
+/// siblings.
+pub(super) fn within_nodes(siblings: Groups, nodes: &[Node], warnings: &mut Vec<String>) -> Groups {
+    let mut cores = Groups::new();
+    for core in siblings {
+        let mut parts: Vec<CpuSet> = nodes.iter().map(|node| core.and(&node.cpus)).collect();
+        parts.retain(|part| !part.is_empty());
+        if parts.len() < 2 {
+            cores.push(core);
+            continue;
+        }
+        warnings.push(format!(
+            "CPUs {core} are SMT siblings on several nodes; \
+             those of each node are one core"
+        ));
+        let placed = parts.iter().fold(CpuSet::new(), |all, part| all.or(part));
+        cores.extend(parts);
+        cores.extend(Some(core.minus(&placed)).filter(|rest| !rest.is_empty()));
+    }
+    cores.sort_by_key(CpuSet::first);
+    cores
+}
+
+/// Numbers the cores and sets their kinds.
+pub(super) fn number(siblings: &Groups, kinds: &Kinds) -> Vec<Core> {
+    let numbered = siblings.iter().enumerate().map(|(idx, cpus)| {
+        let (kind, capacity) = kinds.of(cpus);
+        Core { id: CoreId(idx as u32), cpus: cpus.clone(), kind, capacity }
+    });
+    numbered.collect()
+}
+
+/// Partitions CPUs: two are in one group if each lists the other. Also returns the CPUs whose list was not
+/// followed.
+pub(super) fn group(online: &CpuSet, listed_by: impl Fn(CpuId) -> CpuSet) -> (Groups, CpuSet) {
+    let listed: BTreeMap<CpuId, CpuSet> =
+        online.iter().map(|cpu| (cpu, listed_by(cpu).and(online))).collect();
+    let mut left = online.clone();
+    let (mut groups, mut doubted) = (Vec::new(), CpuSet::new());
+    while let Some(first) = left.first() {
+        let lists_first = |cpu: &CpuId| listed[cpu].contains(first);
+        let mut cpus: CpuSet = listed[&first].and(&left).iter().filter(lists_first).collect();
+        cpus.insert(first);
+        // An empty list, or one without the CPU itself, is no disagreement.
+        doubted.extend(cpus.iter().filter(|cpu| !listed[cpu].is_subset(&cpus)));
+        left = left.minus(&cpus);
+        groups.push(cpus);
+    }
+    (groups, doubted)
+}
+
+/// The current name of the file since Linux 5.4, and the old one.
+const NAMES: [&str; 2] = ["core_cpus", "thread_siblings"];
+
+fn listed_siblings(tree: &Tree, info: &CpuInfo, online: &CpuSet) -> BTreeMap<CpuId, CpuSet> {
+    let mut names = NAMES;
+    let mut listed = BTreeMap::new();
+    for cpu in online.iter() {
+        let read = |name: &str| {
+            let path = format!("sys/devices/system/cpu/cpu{}/topology/{name}", cpu.0);
+            tree.mask_or_list(&path, &format!("{path}_list"))
+        };
+        let found = names.iter().enumerate().find_map(|(idx, name)| Some((idx, read(name)?)));
+        let Some((idx, cpus)) = found else { continue };
+        listed.insert(cpu, cpus);
+        names.swap(0, idx); // The next CPU has the same file.
+    }
+    if info.has_amd_modules {
+        listed.iter_mut().for_each(|(&cpu, cpus)| *cpus = same_core_id(tree, cpu, cpus));
+    }
+    listed
+}
+
+/// The two cores of an AMD module share a front end and list each other as siblings, but have separate core ids and
+/// integer units: they are cores.
+fn same_core_id(tree: &Tree, cpu: CpuId, siblings: &CpuSet) -> CpuSet {
+    let core_id =
+        |cpu: CpuId| tree.number(&format!("sys/devices/system/cpu/cpu{}/topology/core_id", cpu.0));
+    let own = core_id(cpu);
+    siblings.iter().filter(|&other| core_id(other) == own).collect()
+}
+
+/// CPUs with the same package and core id.
+fn from_cpuinfo(info: &CpuInfo) -> BTreeMap<CpuId, CpuSet> {
+    let mut by_place: BTreeMap<(u64, u64), CpuSet> = BTreeMap::new();
+    for (&cpu, &place) in &info.places {
+        by_place.entry(place).or_default().insert(cpu);
+    }
+    info.places.iter().map(|(&cpu, place)| (cpu, by_place[place].clone())).collect()
 }

@@ -19,7 +19,8 @@ use base::{CpuId, CpuSet};
 
 use super::tree::Tree;
 
-/// From hwloc, which found that favoured cores are below it and other core types are not.
+/// Source: hwloc (`topology-linux.c`, adjustment of maximum frequencies). The frequencies of favoured cores
+/// differ by less, those of core types by more.
 const TURBO_SPREAD_PERCENT: u64 = 10;
 /// With three kinds and more, those above this capacity are performance cores. Guessed: the slow cores of known
 /// hybrids are between 250 and 750 of 1024, the fast ones above 850.

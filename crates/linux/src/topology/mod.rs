@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   cpu/online, cpu/cpuN         present and online CPUs                     cpus
-//!   cpu/cpuN/topology            SMT siblings: cores                         cores
+//!   cpu/cpuN/topology            SMT siblings: cores                         cpus
 //!   cpu/cpuN/cache/indexM        CPUs that share the last level: LLC domains caches
 //!   cpu_capacity, cpufreq, …     core kinds                                  kinds
 //!   node/nodeN                   memory, CPUs, distances                     nodes
@@ -16,7 +16,6 @@
 
 mod allowed;
 mod caches;
-mod cores;
 mod cpuinfo;
 mod cpus;
 pub mod files;
@@ -72,9 +71,9 @@ pub fn read(root: &Path) -> Result<Machine, TopologyError> {
 fn parts(tree: &Tree, info: &CpuInfo) -> MachineParts {
     let mut warnings = Vec::new();
     let cpus = cpus::read(tree, info, &mut warnings);
-    let siblings = cores::siblings(tree, info, &cpus.online, &mut warnings);
+    let siblings = cpus::siblings(tree, info, &cpus.online, &mut warnings);
     let nodes = nodes::read(tree, &cpus.online, &mut warnings);
-    let siblings = cores::within_nodes(siblings, &nodes.list, &mut warnings);
+    let siblings = cpus::within_nodes(siblings, &nodes.list, &mut warnings);
     let (allowed, nodes_allowed) = allowed::read(tree, &cpus.online, &nodes.list);
     let llcs = caches::read(tree, &siblings, &nodes.list, &cpus.online, &mut warnings);
     let kinds = kinds::read(tree, &cpus.online);
@@ -87,7 +86,7 @@ fn parts(tree: &Tree, info: &CpuInfo) -> MachineParts {
     MachineParts {
         name: info.model.clone().unwrap_or_else(|| "unnamed machine".to_owned()),
         cpus: listed.collect(),
-        cores: cores::number(&siblings, &kinds),
+        cores: cpus::number(&siblings, &kinds),
         nodes: nodes.list,
         llcs,
         nodes_allowed,

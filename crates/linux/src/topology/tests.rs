@@ -108,7 +108,7 @@ fn a_folder_without_permission_is_an_error() {
 
 #[test]
 fn a_named_pipe_in_place_of_a_file_does_not_block() {
-    let files = [("online", "0-1"), ("cpu0/topology/core_id", "0")];
+    let files = [("online", "0-1"), ("cpu0/topology/core_id", "0"), ("cpu1/online", "1")];
     let root = tree(&files.map(|(path, text)| (format!("{CPUS}/{path}"), text.to_owned())).into());
     let pipe = root.path().join(CPUS).join("cpu0/topology/thread_siblings");
     rustix::fs::mknodat(

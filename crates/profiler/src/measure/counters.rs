@@ -35,7 +35,11 @@ pub fn choose() -> Result<Vec<PmuGroups>, String> {
     let (groups, refused) = TaskGroups::open(&mut source, 0, &choice.chosen, false);
     // A counter is only scheduled while the task runs.
     std::hint::black_box((0..100_000u64).fold(0, |sum, nr| sum ^ std::hint::black_box(nr)));
-    if groups.read(&mut source).get(CounterEvent::Instructions).is_some_and(|read| !read.never_ran()) {
+    if groups
+        .read(&mut source)
+        .get(CounterEvent::Instructions)
+        .is_some_and(|read| !read.never_ran())
+    {
         let software = perf::software(flags);
         return Ok(choice.chosen.into_iter().chain([software]).collect());
     }

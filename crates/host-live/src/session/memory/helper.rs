@@ -98,7 +98,7 @@ pub(super) fn run(requests: &Receiver<HelperRequest>, results: ResultSender, con
         samples: VecDeque::new(),
         is_sampling: false,
         pace: WalkCost::default(),
-        heat: AddressSampling::find(Path::new("/")),
+        heat: AddressSampling::find(&mut linux::source::Live::default()),
         move_at: Nanos::ZERO,
         sample_at: Nanos::ZERO,
     };

@@ -243,12 +243,12 @@ fn pages_that_stay_behind_after_one_call_have_a_cause() {
 #[test]
 fn the_size_for_one_call_is_learned_across_processes() {
     let mut slow = BatchSize::default();
-    slow.learn(256, base::Nanos::from_millis(20));
+    slow.update(256, base::Nanos::from_millis(20));
     let fake = Fake::default().range(1, 1000, 0, false);
     let mut mover = Mover::new(fake, request(u64::MAX), &[]).expect("ranges").with_batch(slow);
     let totals = (0..100).find_map(|_| mover.step()).expect("it ends");
     assert_eq!((totals.moved, mover.memory.n_whole), (1000 * PAGE, 0));
-    assert!(1000 < mover.batch().n_whole(), "a page of this process takes a microsecond");
+    assert!(1000 < mover.batch().n_pages_single_call(), "a page of this process takes a microsecond");
 }
 
 #[test]

@@ -65,16 +65,10 @@ impl Search<'_> {
 
     /// Every running process.
     fn processes(&self, unreadable: &mut UnreadableProcesses) -> BTreeMap<u32, ProcStat> {
-        let pids = procfs::processes(self.root).unwrap_or_else(|error| {
-            unreadable.insert(format!("processes cannot be listed: {error}"));
-            Vec::new()
-        });
-        let mut all = BTreeMap::new();
-        for pid in pids {
-            let stat = self.ok_or_unreadable(pid, procfs::stat(self.root, pid), unreadable);
-            all.extend(stat.filter(|stat| stat.state != 'Z').map(|stat| (pid, stat)));
-        }
-        all
+        procfs::running_processes(self.root, |pid, error| match pid {
+            Some(pid) => drop(self.ok_or_unreadable::<()>(pid, Err(error), unreadable)),
+            None => drop(unreadable.insert(format!("processes cannot be listed: {error}"))),
+        })
     }
 
     /// The jobs of the processes and process groups on record.

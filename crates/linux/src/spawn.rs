@@ -506,7 +506,7 @@ mod tests {
             assert_eq!(failures.iter().map(|f| f.pid).collect::<Vec<_>>(), [pid]);
             (failures[0].stage, failures[0].error.raw_os_error())
         };
-        let nowhere = || text("/nonexistent");
+        let nowhere = || text("/proc/nonexistent");
         assert_eq!(fails(&|s| s.program = nowhere()), (SpawnStage::Exec, Some(libc::ENOENT)));
         assert_eq!(fails(&|s| s.dir = nowhere()), (SpawnStage::Dir, Some(libc::ENOENT)));
         let no_cpu = Some(CpuSet::new());

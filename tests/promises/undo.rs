@@ -298,6 +298,9 @@ fn a_relative_state_folder_is_an_error() {
     for args in [&["restore"][..], &["run", "none.toml"]] {
         let mut command = crate::tool::command(args);
         let stderr = crate::tool::rejection(command.env(undo::STATE_VARIABLE, "state"));
-        assert!(stderr.contains(undo::STATE_VARIABLE) && stderr.contains("absolute path"), "{stderr}");
+        assert!(
+            stderr.contains(undo::STATE_VARIABLE) && stderr.contains("absolute path"),
+            "{stderr}"
+        );
     }
 }

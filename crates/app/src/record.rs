@@ -14,7 +14,7 @@ use anyhow::{Context, anyhow};
 use base::{JobId, Nanos};
 use linux::collectors::StreamCollectors;
 use linux::source::Live;
-use linux::stream::{Header, JobLine, Tee, VERSION};
+use linux::stream::{JobLine, StreamHeader, Tee, VERSION};
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
@@ -99,7 +99,7 @@ fn record(
 ) -> std::io::Result<u64> {
     let pids = args.pid.iter().copied().chain(child.as_ref().map(|child| child.pid));
     let processes: Vec<(u32, JobId)> = pids.zip((0..).map(JobId)).collect();
-    let header = Header {
+    let header = StreamHeader {
         evenkeel_stream: VERSION,
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         machine: topology::file::to_toml(machine),

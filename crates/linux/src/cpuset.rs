@@ -24,10 +24,10 @@ pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
     // A controller belongs to one hierarchy at a time, its own one (v1) or the unified one (v2).
     let kinds = [(Version::V1, "cpuset.effective_cpus"), (Version::V2, "cpuset.cpus.effective")];
     let find = |(version, file)| Some((of_thread(root, tid, version).ok()?, file));
-    let (place, file) = kinds.into_iter().find_map(find)?;
+    let (cgroup, file) = kinds.into_iter().find_map(find)?;
     // Without the controller in a group, the values of the nearest ancestor apply.
-    let is_visible = |folder: &&Path| folder.starts_with(&place.mount);
-    let above = place.folder.ancestors().take_while(is_visible).take(DEPTH_MAX);
+    let is_visible = |folder: &&Path| folder.starts_with(&cgroup.mount);
+    let above = cgroup.folder.ancestors().take_while(is_visible).take(DEPTH_MAX);
     fault::inject("open").ok()?;
     let read = |folder: &Path| {
         let below_root = folder.strip_prefix("/").unwrap_or(folder);

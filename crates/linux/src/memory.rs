@@ -87,7 +87,7 @@ pub struct NumaSample {
     pub duration: Nanos,
 }
 
-/// Cost of walking a page, learned from sample to sample.
+/// Estimated cost of walking a page, updated by each sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkCost {
     /// Picoseconds per page, for both files.
@@ -109,7 +109,7 @@ impl WalkCost {
     }
 
     /// A process was sampled, so nothing was measured. The estimate decreases, so that a walk is tried again
-    /// after some samples: one slow walk must not decide for ever. It stays above a quarter of the
+    /// after some samples: a single slow walk must not prevent all later walks. It stays above a quarter of the
     /// measured cost, so that a tried walk takes at most about four times the limit.
     fn forget(&mut self) {
         self.measured_ps -= self.measured_ps / 256;

@@ -47,7 +47,7 @@ pub enum Availability {
 /// A metric and its availability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricSource {
-    /// Its tier.
+    /// Signal tier.
     pub tier: SourceTier,
     /// The metric and its scope.
     pub name: &'static str,

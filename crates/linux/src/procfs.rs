@@ -168,7 +168,7 @@ pub fn is_running(id: TaskId) -> io::Result<bool> {
     }
 }
 
-/// Whether a task is certainly running. False if its state is unknown.
+/// Whether a task is known to be running. False if its state is unknown.
 pub fn is_known_running(id: TaskId) -> bool {
     is_running(id).unwrap_or(false)
 }

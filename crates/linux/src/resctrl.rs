@@ -34,7 +34,7 @@ pub struct MonitoredDomains {
 /// Result of creating a monitoring group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupCreation {
-    /// It was created.
+    /// The group was created.
     Created(MonGroupFolder),
     /// No RMID is free.
     NoFreeRmid,

@@ -82,7 +82,8 @@ impl SpawnRequest {
 
 /// The environment of this process without some variables, `NAME=value` each.
 pub fn environment(without: &[&str]) -> Vec<CString> {
-    let selected = std::env::vars_os().filter(|(name, _)| without.iter().all(|its| name != its));
+    let selected =
+        std::env::vars_os().filter(|(name, _)| without.iter().all(|excluded| name != excluded));
     let variable = |(mut variable, value): (OsString, OsString)| {
         variable.push("=");
         variable.push(value);
@@ -94,7 +95,7 @@ pub fn environment(without: &[&str]) -> Vec<CString> {
 /// Converts an argument to a C string.
 ///
 /// # Errors
-/// It contains a zero byte.
+/// The text contains a zero byte.
 pub fn text(word: impl Into<OsString>) -> io::Result<CString> {
     CString::new(word.into().into_vec()).map_err(|_| {
         io::Error::new(io::ErrorKind::InvalidInput, "the command contains a zero byte")
@@ -478,9 +479,9 @@ mod tests {
         let pid = batch.fork(&shell("exec sleep 60", &out)).expect("a child");
         assert!(finish(batch).is_empty());
         let root = std::path::Path::new("/");
-        let its = crate::procfs::stat(root, pid).expect("alive");
-        let ours = crate::procfs::stat(root, std::process::id()).expect("alive");
-        assert_eq!((its.group, its.session), (pid, ours.session));
+        let child = crate::procfs::stat(root, pid).expect("alive");
+        let parent = crate::procfs::stat(root, std::process::id()).expect("alive");
+        assert_eq!((child.group, child.session), (pid, parent.session));
         // SAFETY: no pointers; the child was not reaped.
         unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
         assert_eq!(

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::OFlags;
 
 use crate::fault;
 use crate::undo::{Folder, UndoError};
@@ -27,9 +27,9 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// Prepares the state file of a run in the first usable folder of `places`.
-    pub fn create(run: &str, places: &[PathBuf]) -> Result<Self, UndoError> {
-        Ok(StateFile { folder: Folder::for_writing(places)?, name: format!("{run}{SUFFIX}") })
+    /// Prepares the state file of a run in the first usable folder of `directories`.
+    pub fn create(run: &str, directories: &[PathBuf]) -> Result<Self, UndoError> {
+        Ok(StateFile { folder: Folder::for_writing(directories)?, name: format!("{run}{SUFFIX}") })
     }
 
     /// Replaces the content.
@@ -43,18 +43,13 @@ impl StateFile {
 
     fn replace(&self, text: &str) -> io::Result<()> {
         let fresh = self.fresh();
-        let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC;
-        let flags = flags | OFlags::NOFOLLOW;
-        let at = &self.folder.file;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let open = || Ok(rustix::fs::openat(at, &fresh, flags, mode)?);
-        let file = fault::retry("openat", open)?;
+        let file = self.folder.create(&fresh, OFlags::TRUNC)?;
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
             let n_written = fault::retry("write", || Ok(rustix::io::write(&file, rest)?))?;
             rest = &rest[n_written..];
         }
-        fault::retry("renameat", || Ok(rustix::fs::renameat(at, &fresh, at, &self.name)?))
+        self.folder.rename(&fresh, &self.name)
     }
 
     fn fresh(&self) -> String {
@@ -63,8 +58,7 @@ impl StateFile {
 
     /// A file that cannot be removed is stale: its writer has exited.
     fn remove(&self, name: &str) {
-        let unlink = || Ok(rustix::fs::unlinkat(&self.folder.file, name, AtFlags::empty())?);
-        let _ = fault::retry("unlinkat", unlink);
+        let _ = self.folder.unlink(name);
     }
 
     /// Path of the file.
@@ -80,40 +74,33 @@ impl Drop for StateFile {
     }
 }
 
-/// The reasons why folders of `places` cannot be searched: not a folder, or writable by other users. A missing
+/// The reasons why folders of `directories` cannot be searched: not a folder, or writable by other users. A missing
 /// folder is no problem.
-pub fn unusable(places: &[PathBuf]) -> Vec<String> {
-    let problem = |place: &PathBuf| match Folder::open(place) {
+pub fn unusable(directories: &[PathBuf]) -> Vec<String> {
+    let problem = |directory: &PathBuf| match Folder::open(directory) {
         Ok(_) => None,
         Err(UndoError::Folder { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
         Err(error) => Some(error.to_string()),
     };
-    places.iter().filter_map(problem).collect()
+    directories.iter().filter_map(problem).collect()
 }
 
 /// All state files in these folders: path and text. A folder that cannot be listed is an entry with its
 /// error.
-pub fn read_all(places: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
+pub fn read_all(directories: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
     let mut found = Vec::new();
-    for place in places {
+    for directory in directories {
         // State files in a folder that other users may write to are not trusted ([`unusable`]).
-        let Ok(folder) = Folder::open(place) else { continue };
-        let list = || std::fs::read_dir(&folder.path)?.collect::<io::Result<Vec<_>>>();
-        let entries = match fault::retry("getdents64", list) {
-            Ok(entries) => entries,
-            Err(error) => {
-                found.push((folder.path, Err(error)));
-                continue;
+        let Ok(folder) = Folder::open(directory) else { continue };
+        match folder.names() {
+            Ok(names) => {
+                let paths = names.iter().filter(|name| name.ends_with(SUFFIX));
+                let paths = paths.map(|name| folder.path.join(name));
+                found
+                    .extend(paths.map(|path| (read(&path), path)).map(|(text, path)| (path, text)));
             }
-        };
-        let is_state = |path: &PathBuf| path.to_string_lossy().ends_with(SUFFIX);
-        let mut paths: Vec<PathBuf> =
-            entries.into_iter().map(|entry| entry.path()).filter(is_state).collect();
-        paths.sort();
-        found.extend(paths.into_iter().map(|path| {
-            let text = read(&path);
-            (path, text)
-        }));
+            Err(error) => found.push((folder.path, Err(error))),
+        }
     }
     found
 }
@@ -143,34 +130,35 @@ mod tests {
     #[test]
     fn a_state_file_is_replaced_in_one_step_and_removed_by_its_owner() {
         let world = tempfile::tempdir().expect("a folder");
-        let places = vec![world.path().join("state")];
-        let file = StateFile::create("r", &places).expect("a place");
+        let directories = vec![world.path().join("state")];
+        let file = StateFile::create("r", &directories).expect("a folder");
         file.write("one").expect("a write");
         file.write("two").expect("a write");
-        let found = read_all(&places);
+        let found = read_all(&directories);
         assert_eq!(found.len(), 1, "no unfinished file is left");
         assert_eq!(found[0].1.as_deref().expect("a resource of the test"), "two");
         drop(file);
-        assert!(read_all(&places).is_empty());
+        assert!(read_all(&directories).is_empty());
     }
 
     #[test]
     fn a_failed_write_neither_shows_nor_leaves_an_unfinished_file() {
         let world = tempfile::tempdir().expect("a folder");
-        let places = vec![world.path().join("state")];
-        let file = StateFile::create("r", &places).expect("a place");
+        let directories = vec![world.path().join("state")];
+        let file = StateFile::create("r", &directories).expect("a folder");
         for seed in 0..100 {
             let plan = fault::FaultPlan { seed, permille: 300 };
             let _ = fault::with_errors(plan, || file.write("text"));
-            for (_, text) in read_all(&places) {
+            for (_, text) in read_all(&directories) {
                 assert_eq!(text.expect("a resource of the test"), "text");
             }
         }
-        let n_files = || std::fs::read_dir(&places[0]).expect("a resource of the test").count();
+        let n_files =
+            || std::fs::read_dir(&directories[0]).expect("a resource of the test").count();
         file.write("text").expect("a write");
-        assert_eq!((n_files(), read_all(&places).len()), (1, 1));
+        assert_eq!((n_files(), read_all(&directories).len()), (1, 1));
         file.write("text").expect("a write");
-        std::fs::write(places[0].join(file.fresh()), "half").expect("a resource of the test"); // A failed removal.
+        std::fs::write(directories[0].join(file.fresh()), "half").expect("a resource of the test"); // A failed removal.
         drop(file);
         assert_eq!(n_files(), 0);
     }

@@ -34,7 +34,7 @@ impl StopSignals {
         StopSignals::block_all(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])
     }
 
-    /// The same for these signals.
+    /// Blocks these signals.
     ///
     /// # Errors
     /// As of [`StopSignals::block`].

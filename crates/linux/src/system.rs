@@ -25,7 +25,7 @@ pub fn random_id(root: &Path) -> io::Result<String> {
     text(root, "proc/sys/kernel/random/uuid")
 }
 
-/// Online CPUs as far as this machine or container shows them.
+/// Online CPUs of this machine or container.
 pub fn online_cpus(root: &Path) -> io::Result<CpuSet> {
     fault::inject("open")?;
     let text = fs::read_to_string(root.join("sys/devices/system/cpu/online"))?;
@@ -98,9 +98,9 @@ pub fn raise_descriptors(enough: u64) -> DescriptorLimit {
     DescriptorLimit { inherited, now }
 }
 
-/// Restores the soft limit of before.
+/// Restores the inherited limits.
 pub fn lower_descriptors(limit: DescriptorLimit) {
-    // No fault injection: lowering a limit cannot fail, and a failure would soft no effect.
+    // No fault injection: lowering a limit cannot fail, and a failure would have no effect.
     let _ = setrlimit(Resource::Nofile, limit.inherited);
 }
 

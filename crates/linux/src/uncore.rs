@@ -10,7 +10,7 @@
 //! A device represents the controllers of that number in every package. A counter is assigned to the node of
 //! the CPU on which it is opened. **Several nodes per package** (sub-NUMA clustering, NPS 2 or 4): all
 //! controllers of the package are read on one CPU, and their node is unknown. On such a machine no controllers
-//! are counted, since the values of the nodes would be wrong.
+//! are counted, because the values of the nodes would be wrong.
 //!
 //! The kernel extends the 48 bits of the hardware to 64, so the values wrap at 64 bits.
 
@@ -307,8 +307,8 @@ impl ControllerDevice {
         let mut buffer = GROUP_BUFFER;
         let group = read_group(source.group(&self.group, &mut buffer).ok()?).ok()?;
         let mut traffic = NodeTraffic::default();
-        for (place, (id, direction)) in self.counters.iter().enumerate() {
-            let lines = group.counter(*id, place).filter(|lines| !lines.never_ran())?;
+        for (idx, (id, direction)) in self.counters.iter().enumerate() {
+            let lines = group.counter(*id, idx).filter(|lines| !lines.never_ran())?;
             let bytes = CounterReading { value: lines.value.wrapping_mul(LINE_BYTES), ..lines };
             traffic.ops = plus(traffic.ops, Some(lines));
             match direction {

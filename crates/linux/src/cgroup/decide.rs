@@ -114,7 +114,7 @@ pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
 fn check_kind(state: &CgroupState) -> Result<(), String> {
     let why = match &*state.kind {
         "domain" => return Ok(()),
-        // The kernel calls a cgroup so that has processes and enables threaded controllers.
+        // "domain threaded": the cgroup has processes and enables threaded controllers.
         "domain threaded" if !state.enabled.is_empty() => {
             format!("has processes and enables {} for threads", state.enabled)
         }
@@ -201,7 +201,7 @@ fn foreign(root: &Path, folder: &Path) -> Vec<(u32, String)> {
 
 /// Whether a process is `ancestor` or its descendant. True for a process that has exited meanwhile.
 pub(super) fn is_descendant(root: &Path, mut pid: u32, ancestor: u32) -> bool {
-    // Bounded, since reused PIDs could form a cycle.
+    // Bounded, because reused PIDs could form a cycle.
     for depth in 0..1000 {
         if pid == ancestor {
             return true;

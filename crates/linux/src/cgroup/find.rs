@@ -18,11 +18,11 @@ use super::files;
 pub struct CgroupPath {
     /// Version of its hierarchy.
     pub version: Version,
-    /// Its path from `/`.
+    /// Path of the cgroup from `/`.
     pub folder: PathBuf,
     /// Mount point of its hierarchy, the topmost visible folder.
     pub mount: PathBuf,
-    /// It is the topmost visible cgroup.
+    /// Whether this is the topmost visible cgroup.
     pub is_top: bool,
 }
 
@@ -43,7 +43,7 @@ fn of(root: &Path, task: &str, version: Version) -> Result<CgroupPath, String> {
     find(version, &text(&format!("proc/{task}/cgroup"))?, &text("proc/self/mountinfo")?)
 }
 
-/// The same, from the content of the two files.
+/// The cgroup of a task, from the content of the two files.
 pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<CgroupPath, String> {
     let group = cgroup.lines().find_map(|line| group_of(version, line));
     let group = group.ok_or_else(|| absent(version))?;
@@ -84,9 +84,9 @@ fn group_of(version: Version, line: &str) -> Option<PathBuf> {
 /// Root and mount point of a mount of this version:
 /// `31 23 0:28 ROOT MOUNT_POINT options… - cgroup source superoptions`.
 fn mount_of(version: Version, line: &str) -> Option<(PathBuf, PathBuf)> {
-    let (place, kind) = line.split_once(" - ")?;
-    let mut place = place.split(' ').skip(3);
-    let (top, at) = (place.next()?, place.next()?);
+    let (mount, kind) = line.split_once(" - ")?;
+    let mut mount = mount.split(' ').skip(3);
+    let (top, at) = (mount.next()?, mount.next()?);
     let mut kind = kind.split(' ');
     let (name, options) = (kind.next()?, kind.nth(1)?);
     let matches = match version {

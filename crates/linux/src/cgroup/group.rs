@@ -19,7 +19,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Its path.
+    /// Path of the cgroup.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -30,7 +30,7 @@ impl Cgroup {
     }
 
     /// Binds new memory to these nodes. The kernel migrates existing memory before this returns, which may
-    /// take long: in v2 always, in v1 with `moves`.
+    /// take long. v2 always migrates, v1 with `moves`.
     ///
     /// # Errors
     /// The kernel rejects the nodes, or the effective nodes differ (a node may be offline).

@@ -58,13 +58,13 @@ pub enum CgroupMode {
 /// The cgroup that evenkeel was started in and may create children in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelegatedCgroup {
-    /// Its version.
+    /// Version of the hierarchy.
     pub version: Version,
-    /// Its path from `/`.
+    /// Path from `/`.
     pub folder: PathBuf,
-    /// The controller has to be enabled for its children (v2).
+    /// Whether the controller has to be enabled for the children (v2).
     pub enables: bool,
-    /// Its processes have to be moved to a child first (v2, except in the root cgroup).
+    /// Whether the processes have to be moved to a child first (v2, except in the root cgroup).
     pub moves_in: bool,
 }
 

@@ -87,7 +87,7 @@ impl RunCgroups {
         self.prepare_made()
     }
 
-    /// The same after the folder was created.
+    /// Prepares the cgroup after the folder was created.
     pub(super) fn prepare_made(&self) -> Result<(), String> {
         match self.home.version {
             Version::V2 => self.prepare_v2(),
@@ -119,7 +119,7 @@ impl RunCgroups {
             .map_err(|error| cannot("enable the controller cpuset in", &self.folder, &error))
     }
 
-    /// Rejects a cgroup that can have threads only: the home became threaded since `decide`. No process was
+    /// Rejects a cgroup that can have threads only: the home became threaded after `decide`. No process was
     /// moved yet.
     fn check_kind(&self) -> Result<(), String> {
         match files::read(&self.folder.join("cgroup.type")) {
@@ -166,7 +166,7 @@ impl RunCgroups {
             _ => Ok(()),
         };
         limited.and_then(|()| group.set_nodes(nodes, false)).map_err(|error| {
-            // It has no processes yet.
+            // The cgroup has no processes yet.
             let _ = made.then(|| group.remove());
             format!("{} cannot use nodes {nodes}: {error}", group.path.display())
         })?;
@@ -289,7 +289,7 @@ fn move_to(root: &Path, group: &Path, pid: u32) -> io::Result<()> {
     let masks: BTreeMap<u32, CpuSet> =
         threads.into_iter().filter_map(|tid| Some((tid, affinity::get(tid).ok()?))).collect();
     match files::write(&group.join("cgroup.procs"), &pid.to_string()) {
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()), // It has exited.
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()), // The process has exited.
         done => done?,
     }
     for (tid, mask) in masks {

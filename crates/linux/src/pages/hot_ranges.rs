@@ -37,7 +37,7 @@ impl MoveRange {
     }
 }
 
-/// The same addresses with the hot ones first, in the order of `hot`. Hot ranges are extended to whole pages,
+/// The ranges with the hot addresses first, in the order of `hot`. Hot ranges are extended to whole pages,
 /// and to blocks of `block` bytes if the range may contain huge pages, so that these are not split.
 pub fn hot_first(ranges: &[MoveRange], hot: &[(u64, u64)], block: u64) -> Vec<MoveRange> {
     let mut rest: Vec<MoveRange> =

@@ -10,7 +10,7 @@
 //! A page counts as moved if it is on the target node afterwards; the status that the kernel returns is used
 //! for the cause of a failure only. For every migration `requested` = `moved` + failed + `not_attempted`.
 //!
-//! Only private anonymous memory migrates. Shared memory and pages of files stay, since other processes may
+//! Only private anonymous memory migrates. Shared memory and pages of files stay, because other processes may
 //! use them from other nodes. A huge page is requested by its first address and migrates as a whole.
 
 mod batch;

@@ -44,9 +44,9 @@ pub struct MoveRequest {
 
 /// A process whose memory migrates.
 pub trait MovableMemory {
-    /// Its private memory, with an estimate of the bytes to move of each range.
+    /// Private memory of the process, with an estimate of the bytes to move of each range.
     fn ranges(&mut self, request: &MoveRequest) -> io::Result<Vec<MoveRange>>;
-    /// Estimate of the bytes to move that are in none of the ranges, since the list of mappings was cut.
+    /// Estimate of the bytes to move that are in none of the ranges, because the list of mappings was cut.
     fn unlisted(&self) -> u64;
     /// Whether it is the same process with the same program.
     fn is_same(&mut self) -> io::Result<bool>;

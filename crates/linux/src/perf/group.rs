@@ -138,8 +138,8 @@ pub fn add_group(
     events: &[(CounterEvent, u64)],
 ) -> Result<(), super::ValuesError> {
     let group = read_group(bytes)?;
-    for (place, (event, id)) in events.iter().enumerate() {
-        if let Some(reading) = group.counter(*id, place) {
+    for (idx, (event, id)) in events.iter().enumerate() {
+        if let Some(reading) = group.counter(*id, idx) {
             let known = counters.get(*event);
             counters.set(*event, known.map_or(reading, |known| on_both_pmus(known, reading)));
         }

@@ -78,9 +78,9 @@ impl GroupReading<'_> {
         self.pairs.iter().map(|pair| (word(pair, 0), word(pair, 1)))
     }
 
-    /// The counter with this id; `place` is its usual position, which is tried first.
-    pub fn counter(&self, id: u64, place: usize) -> Option<CounterReading> {
-        let usual = self.pairs.get(place).filter(|pair| word(&pair[..], 1) == id);
+    /// The counter with this id; `idx` is its usual position, which is tried first.
+    pub fn counter(&self, id: u64, idx: usize) -> Option<CounterReading> {
+        let usual = self.pairs.get(idx).filter(|pair| word(&pair[..], 1) == id);
         let pair = usual.or_else(|| self.pairs.iter().find(|pair| word(&pair[..], 1) == id))?;
         let (enabled_ns, running_ns) = (self.enabled_ns, self.running_ns);
         Some(CounterReading { value: word(pair, 0), enabled_ns, running_ns })

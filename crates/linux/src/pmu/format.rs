@@ -44,9 +44,9 @@ impl Format {
     /// # Errors
     /// The content is malformed.
     pub fn add(&mut self, term: &str, text: &str) -> Result<(), FormatError> {
-        let place = place(text.trim());
+        let bit_ranges = bit_ranges(text.trim());
         let wrong = || FormatError::Line { term: term.to_owned(), text: text.trim().to_owned() };
-        self.0.insert(term.to_owned(), place.ok_or_else(wrong)?);
+        self.0.insert(term.to_owned(), bit_ranges.ok_or_else(wrong)?);
         Ok(())
     }
 
@@ -56,7 +56,7 @@ impl Format {
     }
 }
 
-fn place(text: &str) -> Option<BitRanges> {
+fn bit_ranges(text: &str) -> Option<BitRanges> {
     let (word, ranges) = text.split_once(':')?;
     let word = ["config", "config1", "config2"].iter().position(|known| *known == word)?;
     let range = |text: &str| {
@@ -100,13 +100,13 @@ fn put(
         config[word] |= value;
         return Ok(());
     }
-    let Some(place) = format.0.get(term) else {
+    let Some(bit_ranges) = format.0.get(term) else {
         return Err(FormatError::NoTerm { term: term.to_owned(), event });
     };
-    for (first, last) in &place.ranges {
+    for (first, last) in &bit_ranges.ranges {
         let n_bits = u32::from(last - first) + 1;
         let mask = if n_bits == 64 { u64::MAX } else { (1 << n_bits) - 1 };
-        config[place.word] |= (value & mask) << first;
+        config[bit_ranges.word] |= (value & mask) << first;
         value = value.checked_shr(n_bits).unwrap_or(0);
     }
     if value != 0 {

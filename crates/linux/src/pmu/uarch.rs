@@ -35,7 +35,7 @@ pub struct Uarch {
     pub name: String,
     /// Source of its events.
     pub source: String,
-    /// Its PMUs.
+    /// PMUs, one for each core type.
     pub pmus: Vec<Pmu>,
     /// Events that are not counted, with the reason.
     pub absent: BTreeMap<CounterEvent, String>,

@@ -9,7 +9,7 @@ pub const VERSION: u32 = 1;
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+pub struct StreamHeader {
     /// Version of the format, whose key identifies a stream.
     pub evenkeel_stream: u32,
     /// Name and version of the program that wrote it.
@@ -34,7 +34,7 @@ pub struct JobLine {
 /// A line after the first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub enum Line {
+pub enum StreamLine {
     /// Begin of a turn.
     Turn {
         /// Number, from 0.
@@ -57,10 +57,10 @@ pub enum Line {
     File {
         /// The path.
         file: String,
-        /// Its content, if it is UTF-8.
+        /// Content of the file, if it is UTF-8.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         text: Option<String>,
-        /// Its content otherwise.
+        /// Content of the file in hexadecimal digits, if it is not UTF-8.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         hex: Option<String>,
         /// The error, instead of content.
@@ -118,7 +118,7 @@ pub struct EventLine {
     pub number: u64,
 }
 
-impl Line {
+impl StreamLine {
     /// The line of a group that was opened, or failed to open.
     pub fn opened(spec: &GroupSpec, nr: u32, ids: &[u64], errno: Option<i32>) -> Self {
         let number = |idx: usize| ids.get(idx).copied().unwrap_or(0);
@@ -135,7 +135,7 @@ impl Line {
             CounterTarget::Cpu(cpu) => (None, Some(cpu)),
         };
         let events = spec.events.iter().enumerate().map(event).collect();
-        Line::Open { open: nr, task, cpu, events, errno }
+        StreamLine::Open { open: nr, task, cpu, events, errno }
     }
 }
 

@@ -24,6 +24,6 @@ mod lines;
 mod recorded;
 mod tee;
 
-pub use lines::{Header, JobLine, Line, VERSION};
+pub use lines::{JobLine, StreamHeader, StreamLine, VERSION};
 pub use recorded::{Recorded, StreamError, is_stream, read};
 pub use tee::Tee;

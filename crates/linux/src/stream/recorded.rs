@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use topology::Machine;
 
-use super::lines::{EventLine, Header, Line, VERSION, from_hex};
+use super::lines::{EventLine, StreamHeader, StreamLine, VERSION, from_hex};
 use crate::fault;
 use crate::perf::{CounterTarget, Group, GroupBuffer, GroupSpec};
 use crate::source::Source;
@@ -43,7 +43,7 @@ struct Reads {
 #[derive(Debug)]
 pub struct Recorded {
     /// The first line.
-    pub header: Header,
+    pub header: StreamHeader,
     /// The recorded machine.
     pub machine: Machine,
     setup: Reads,
@@ -83,7 +83,7 @@ pub fn read(path: &Path) -> Result<Recorded, StreamError> {
         return Err(lines.wrong("the file is empty: name a file of evenkeel record"));
     };
     check_version(&first).map_err(|newer| lines.wrong(newer))?;
-    let header: Header = lines.parse(&first)?;
+    let header: StreamHeader = lines.parse(&first)?;
     let machine = topology::file::parse_toml(&header.machine, "machine");
     let machine = machine.map_err(|error| lines.wrong(format!("the machine: {error}")))?;
     let mut recorded = Recorded {
@@ -133,8 +133,8 @@ impl Recorded {
     /// Reads lines up to the next turn or the end.
     fn read_turn(&mut self) -> Result<(), StreamError> {
         while let Some(text) = self.lines.next()? {
-            let line: Line = self.lines.parse(&text)?;
-            if let Line::Turn { turn, at_ns } = line {
+            let line: StreamLine = self.lines.parse(&text)?;
+            if let StreamLine::Turn { turn, at_ns } = line {
                 self.next = Some((turn, at_ns));
                 return Ok(());
             }
@@ -143,13 +143,13 @@ impl Recorded {
         Ok(())
     }
 
-    fn add(&mut self, line: Line) -> Result<(), String> {
+    fn add(&mut self, line: StreamLine) -> Result<(), String> {
         match line {
-            Line::Turn { .. } => {}
-            Line::List { list, names, errno } => {
+            StreamLine::Turn { .. } => {}
+            StreamLine::List { list, names, errno } => {
                 self.now.lists.insert(list, answer(names, errno)?);
             }
-            Line::File { file, text, hex, errno } => {
+            StreamLine::File { file, text, hex, errno } => {
                 let bytes = match (text, hex) {
                     (Some(text), None) => Some(text.into_bytes()),
                     (None, Some(hex)) => {
@@ -160,10 +160,10 @@ impl Recorded {
                 };
                 self.now.files.insert(file, answer(bytes, errno)?);
             }
-            Line::Open { open, task, cpu, events, errno } => {
+            StreamLine::Open { open, task, cpu, events, errno } => {
                 self.add_group(open, target(task, cpu)?, &events, errno);
             }
-            Line::Group { group, hex, errno } => {
+            StreamLine::Group { group, hex, errno } => {
                 let hex =
                     hex.map(|hex| from_hex(&hex).ok_or("hex has no pairs of hexadecimal digits"));
                 self.now.groups.insert(group, answer(hex.transpose()?, errno)?);
@@ -232,7 +232,7 @@ impl Source for Recorded {
         found(self.now.files.get(path), self.setup.files.get(path))
     }
 
-    /// Finds the group by target and events; of several the last one, since TIDs are reused. The mode of counting
+    /// Finds the group by target and events; of several the last one, because TIDs are reused. The mode of counting
     /// is ignored: the recorder used the permitted one.
     ///
     /// Events of a task may be a part of a larger group. If they are in several groups the result is EINVAL,

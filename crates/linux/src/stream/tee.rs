@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::lines::{Header, Line, to_hex};
+use super::lines::{StreamHeader, StreamLine, to_hex};
 use crate::perf::{Group, GroupBuffer, GroupSpec};
 use crate::source::Source;
 
@@ -19,9 +19,9 @@ impl<'a> Tee<'a> {
     /// Writes the header.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The header cannot be written.
     pub fn new(
-        header: &Header,
+        header: &StreamHeader,
         from: &'a mut dyn Source,
         to: &'a mut dyn Write,
     ) -> io::Result<Self> {
@@ -36,7 +36,7 @@ impl<'a> Tee<'a> {
     /// # Errors
     /// A line could not be written.
     pub fn turn(&mut self, turn: u64, at_ns: u64) -> io::Result<()> {
-        self.write(&Line::Turn { turn, at_ns });
+        self.write(&StreamLine::Turn { turn, at_ns });
         self.finish()
     }
 
@@ -51,7 +51,7 @@ impl<'a> Tee<'a> {
         }
     }
 
-    fn write(&mut self, line: &Line) {
+    fn write(&mut self, line: &StreamLine) {
         if self.failed.is_none() {
             let written = serde_json::to_writer(&mut *self.to, line).map_err(io::Error::from);
             self.failed = written.and_then(|()| self.to.write_all(b"\n")).err();
@@ -67,7 +67,7 @@ fn errno(error: &io::Error) -> Option<i32> {
 impl Source for Tee<'_> {
     fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
         let listed = self.from.list(folder);
-        self.write(&Line::List {
+        self.write(&StreamLine::List {
             list: folder.to_owned(),
             names: listed.as_ref().ok().cloned(),
             errno: listed.as_ref().err().and_then(errno),
@@ -81,16 +81,16 @@ impl Source for Tee<'_> {
         let text = bytes.and_then(|bytes| String::from_utf8(bytes.clone()).ok());
         let hex = if text.is_some() { None } else { bytes.map(|bytes| to_hex(bytes)) };
         let errno = read.as_ref().err().and_then(errno);
-        self.write(&Line::File { file: path.to_owned(), text, hex, errno });
+        self.write(&StreamLine::File { file: path.to_owned(), text, hex, errno });
         read
     }
 
     fn open(&mut self, spec: &GroupSpec) -> io::Result<Group> {
         let opened = self.from.open(spec);
         match &opened {
-            Ok(group) => self.write(&Line::opened(spec, group.nr, &group.ids, None)),
+            Ok(group) => self.write(&StreamLine::opened(spec, group.nr, &group.ids, None)),
             Err(error) => {
-                self.write(&Line::opened(spec, self.next_failed, &[], errno(error)));
+                self.write(&StreamLine::opened(spec, self.next_failed, &[], errno(error)));
                 self.next_failed += 1;
             }
         }
@@ -101,7 +101,7 @@ impl Source for Tee<'_> {
         let read = self.from.group(group, buffer);
         let hex = read.as_ref().ok().map(|bytes| to_hex(bytes));
         let errno = read.as_ref().err().and_then(errno);
-        self.write(&Line::Group { group: group.nr, hex, errno });
+        self.write(&StreamLine::Group { group: group.nr, hex, errno });
         read
     }
 }

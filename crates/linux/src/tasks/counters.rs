@@ -56,7 +56,7 @@ pub struct TaskCounters {
 #[derive(Debug)]
 struct FirstThread {
     task: TaskId,
-    /// Its counters, once it has exited. They continue to count its descendants.
+    /// The counters of the thread after its exit. These continue to count its descendants.
     exited: Option<Box<ThreadCounters>>,
 }
 

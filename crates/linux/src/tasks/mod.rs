@@ -1,7 +1,7 @@
 //! Processes and threads of jobs: discovery, identification and sampling.
 //!
 //! A job is its first process and all descendants. Children are read from `/proc/TID/children`, only for threads
-//! that have run since the last read, since other threads cannot have started a process. Orphans are
+//! that have run since the last read, because other threads cannot have started a process. Orphans are
 //! reparented to evenkeel, their nearest subreaper; their process group or environment identifies the job.
 //!
 //! Sampling runs all the time and must be cheap: files stay open as long as there are descriptors, only

@@ -90,11 +90,11 @@ fn cpusets(tree: &Tree) -> Vec<Cpuset> {
     let old = tree.text("proc/self/cpuset").map(|path| relative(&path));
     let v2 = group_of(&groups, |controllers| controllers.is_empty()).or(old.clone());
     let v1 = group_of(&groups, |controllers| controllers.split(',').any(|c| c == "cpuset")).or(old);
-    let place = |(mount, version): (String, HierarchyVersion)| {
+    let cpuset = |(mount, version): (String, HierarchyVersion)| {
         let group = if version == HierarchyVersion::V2 { v2.clone() } else { v1.clone() };
         Some(Cpuset { mount, group: group?, version })
     };
-    mounts(tree).into_iter().filter_map(place).collect()
+    mounts(tree).into_iter().filter_map(cpuset).collect()
 }
 
 /// Mounted hierarchies; the usual mount points if mounts were not recorded.

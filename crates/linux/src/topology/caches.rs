@@ -72,12 +72,13 @@ fn whole_cores(mut groups: Groups, cores: &Groups, warnings: &mut Vec<String>) -
 /// previous CPU is tried first, which saves most of the reads.
 fn cpu_caches(tree: &Tree, cores: &Groups, online: &CpuSet) -> BTreeMap<CpuId, CpuCache> {
     let mut caches = BTreeMap::new();
-    let mut place = None;
+    let mut level_and_index = None;
     for cpu in online.iter() {
-        let at_place = place.and_then(|place| as_before(tree, cpu, place));
-        let Some((level, index)) = at_place.or_else(|| search(tree, cpu)) else { continue };
+        let from_previous =
+            level_and_index.and_then(|level_and_index| at_same_level(tree, cpu, level_and_index));
+        let Some((level, index)) = from_previous.or_else(|| search(tree, cpu)) else { continue };
         let Some(cpus) = sharers(tree, cores, cpu, index) else { continue };
-        place = Some((level, index));
+        level_and_index = Some((level, index));
         caches.insert(cpu, CpuCache { level, index, cpus });
     }
     caches
@@ -116,12 +117,12 @@ fn folder(cpu: CpuId, index: u32) -> String {
 }
 
 /// Level and index of a CPU's last level, if they are those of the previous CPU.
-fn as_before(tree: &Tree, cpu: CpuId, place: (u32, u32)) -> Option<(u32, u32)> {
-    let (before, index) = place;
+fn at_same_level(tree: &Tree, cpu: CpuId, level_and_index: (u32, u32)) -> Option<(u32, u32)> {
+    let (before, index) = level_and_index;
     let follows = level(tree, &folder(cpu, index + 1)).is_some();
     let here = folder(cpu, index);
     let is_there = || level(tree, &here) == Some(before) && size(tree, &here) != NO_CACHE;
-    (!follows && is_there()).then_some(place)
+    (!follows && is_there()).then_some(level_and_index)
 }
 
 /// The highest level with data and a size; of several caches of one level the last.

@@ -15,7 +15,7 @@ pub(super) struct CpuInfo {
     /// The listed CPUs.
     pub(super) cpus: BTreeSet<CpuId>,
     /// Package and core id of a CPU, if both are listed.
-    pub(super) places: BTreeMap<CpuId, (u64, u64)>,
+    pub(super) core_ids: BTreeMap<CpuId, (u64, u64)>,
     /// Name of the processor.
     pub(super) model: Option<String>,
     /// Vendor.
@@ -84,7 +84,7 @@ impl Block {
 
     fn add_to(&self, info: &mut CpuInfo) {
         if let (Some(cpu), Some(package), Some(core)) = (self.cpu, self.package, self.core) {
-            info.places.insert(cpu, (package, core));
+            info.core_ids.insert(cpu, (package, core));
         }
     }
 }
@@ -102,7 +102,7 @@ mod tests {
         let x86 = "processor\t: 0\nmodel name\t: Some  CPU\nphysical id\t: 0\ncore id\t\t: 3\n\n\
                    processor\t: 5\nmodel name\t: Some  CPU\nphysical id\t: 1\ncore id\t\t: 3\n";
         let info = CpuInfo::parse(x86);
-        assert_eq!(info.places, BTreeMap::from([(CpuId(0), (0, 3)), (CpuId(5), (1, 3))]));
+        assert_eq!(info.core_ids, BTreeMap::from([(CpuId(0), (0, 3)), (CpuId(5), (1, 3))]));
         assert_eq!(info.model.as_deref(), Some("Some CPU"));
 
         let s390 =

@@ -163,9 +163,9 @@ fn same_core_id(tree: &Tree, cpu: CpuId, siblings: &CpuSet) -> CpuSet {
 
 /// CPUs with the same package and core id.
 fn from_cpuinfo(info: &CpuInfo) -> BTreeMap<CpuId, CpuSet> {
-    let mut by_place: BTreeMap<(u64, u64), CpuSet> = BTreeMap::new();
-    for (&cpu, &place) in &info.places {
-        by_place.entry(place).or_default().insert(cpu);
+    let mut cpus_of_core: BTreeMap<(u64, u64), CpuSet> = BTreeMap::new();
+    for (&cpu, &core) in &info.core_ids {
+        cpus_of_core.entry(core).or_default().insert(cpu);
     }
-    info.places.iter().map(|(&cpu, place)| (cpu, by_place[place].clone())).collect()
+    info.core_ids.iter().map(|(&cpu, core)| (cpu, cpus_of_core[core].clone())).collect()
 }

@@ -92,7 +92,7 @@ fn whole_mhz(khz: u64) -> u64 {
 /// CPUs of each Intel core type: each has a PMU with a folder, and some kernels list types.
 fn core_types(tree: &Tree) -> Vec<(CoreType, CpuSet)> {
     let types = "sys/devices/system/cpu/types";
-    let places = [
+    let pmus = [
         (CoreType::Performance, "sys/devices/cpu_core/cpus", format!("{types}/intel_core")),
         (CoreType::Efficiency, "sys/devices/cpu_atom/cpus", format!("{types}/intel_atom")),
         (CoreType::LowPower, "sys/devices/cpu_lowpower/cpus", format!("{types}/intel_lowpower")),
@@ -101,7 +101,7 @@ fn core_types(tree: &Tree) -> Vec<(CoreType, CpuSet)> {
         let typed = || tree.mask_or_list(&format!("{kind}/cpumap"), &format!("{kind}/cpulist"));
         Some((core_type, tree.list(pmu).or_else(typed)?))
     };
-    places.into_iter().filter_map(read).collect()
+    pmus.into_iter().filter_map(read).collect()
 }
 
 /// Equalizes maximum frequencies of CPUs with the same core type and base frequency if they differ by a little, and

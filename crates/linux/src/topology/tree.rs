@@ -30,7 +30,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Opens a root. Fails if it cannot be read or no descriptor is free, since every file would seem to be
+    /// Opens a root. Fails if it cannot be read or no descriptor is free, because every file would seem to be
     /// missing.
     pub(super) fn new(root: &Path) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -2,14 +2,14 @@
 //!
 //! As root `/run/evenkeel`; otherwise `$XDG_RUNTIME_DIR/evenkeel`, or `/run/user/UID/evenkeel` if that
 //! variable is not set, or a private folder in `/tmp`. Owner and mode are checked, because another user
-//! could have made the folder. All of these folders are empty after a boot, like the records in them.
+//! could have created the folder. All of these folders are empty after a boot, like the records in them.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::UndoError;
@@ -57,7 +57,7 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<Path
 }
 
 impl Folder {
-    /// The first usable folder, made if it does not exist.
+    /// The first usable folder, created if it does not exist.
     pub(crate) fn for_writing(directories: &[PathBuf]) -> Result<Self, UndoError> {
         let mut first_error = None;
         for path in directories {
@@ -96,6 +96,37 @@ impl Folder {
             Some(problem) => Err(UndoError::Unsafe { path: path.to_owned(), problem }),
             None => Ok(Folder { path: path.to_owned(), file }),
         }
+    }
+}
+
+impl Folder {
+    /// Names in the folder, sorted.
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        let list = || std::fs::read_dir(&self.path)?.collect::<io::Result<Vec<_>>>();
+        let entries = fault::retry("getdents64", list)?;
+        let names = entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Creates a file that only its owner can read. The descriptor closes on exec, so that jobs do not hold a
+    /// lock of the file.
+    pub(crate) fn create(&self, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mode = Mode::RUSR | Mode::WUSR;
+        fault::retry("openat", || Ok(rustix::fs::openat(&self.file, name, flags, mode)?))
+    }
+
+    /// Renames a file, and replaces the file that has the new name.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let at = &self.file;
+        fault::retry("renameat", || Ok(rustix::fs::renameat(at, from, at, to)?))
+    }
+
+    /// Removes a file.
+    pub(crate) fn unlink(&self, name: &str) -> io::Result<()> {
+        fault::retry("unlinkat", || Ok(rustix::fs::unlinkat(&self.file, name, AtFlags::empty())?))
     }
 }
 
@@ -150,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn if_the_first_folder_cannot_be_made_the_next_one_is_used() {
+    fn if_the_first_folder_cannot_be_created_the_next_one_is_used() {
         let world = tempfile::tempdir().expect("a folder");
         let (no, yes) = (world.path().join("no/such/parent"), world.path().join("yes"));
         assert_eq!(Folder::for_writing(&[no, yes.clone()]).expect("the second").path, yes);

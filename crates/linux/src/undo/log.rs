@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use base::CpuSet;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use super::UndoError;
@@ -16,6 +16,9 @@ use crate::{fault, procfs, system};
 
 /// A file is rewritten when it is larger than this and than twice its size after the last rewrite.
 const REWRITE_BYTES: u64 = 4 << 20;
+
+/// A record is a new file, to which lines are appended.
+const EXCLUSIVE: OFlags = OFlags::EXCL.union(OFlags::APPEND);
 
 /// Suffix of record files.
 pub(super) const SUFFIX: &str = ".undo";
@@ -55,7 +58,7 @@ impl Log {
         Log::create_with(run, directories, false)
     }
 
-    /// The same for processes that evenkeel did not start.
+    /// A new record for processes that evenkeel did not start.
     pub fn create_watching(run: String, directories: &[PathBuf]) -> Result<Self, UndoError> {
         Log::create_with(run, directories, true)
     }
@@ -85,8 +88,8 @@ impl Log {
         };
         let first = json(&log.header);
         if let Err(error) = log.append(&first) {
-            // It is empty. If it cannot be removed, `restore` removes it.
-            let _ = unlink(&log.folder, &log.name);
+            // The file is empty. If it cannot be removed, `restore` removes it.
+            let _ = log.folder.unlink(&log.name);
             return Err(error);
         }
         Ok(log)
@@ -184,7 +187,7 @@ impl Log {
             return Ok(());
         }
         fault::point();
-        unlink(&self.folder, &self.name).map_err(|error| self.cannot_write(error))?;
+        self.folder.unlink(&self.name).map_err(|error| self.cannot_write(error))?;
         fault::point();
         Ok(())
     }
@@ -201,7 +204,7 @@ impl Log {
             // The line is written in any case. Without space for another file, this one grows until it
             // has doubled again.
             if self.rewrite().is_err() {
-                let _ = unlink(&self.folder, &self.fresh_name());
+                let _ = self.folder.unlink(&self.fresh_name());
                 self.n_bytes_rewritten = self.n_bytes;
             }
         }
@@ -243,10 +246,10 @@ impl Log {
     fn rewrite(&mut self) -> io::Result<()> {
         let lines: Vec<String> = self.records.lines().iter().map(json).collect();
         let text = json(&self.header) + &lines.concat();
-        let (at, fresh_name) = (&self.folder.file, self.fresh_name());
+        let fresh_name = self.fresh_name();
         // An earlier attempt may have left a file.
-        let _ = unlink(&self.folder, &fresh_name);
-        let fresh = create(&self.folder, &fresh_name)?;
+        let _ = self.folder.unlink(&fresh_name);
+        let fresh = self.folder.create(&fresh_name, EXCLUSIVE)?;
         if !lock(&fresh)? {
             return Err(io::ErrorKind::ResourceBusy.into()); // `restore` may treat the file as the record of a killed run.
         }
@@ -255,7 +258,7 @@ impl Log {
             return Err(io::ErrorKind::StorageFull.into());
         }
         fault::point();
-        fault::retry("renameat", || Ok(rustix::fs::renameat(at, &fresh_name, at, &self.name)?))?;
+        self.folder.rename(&fresh_name, &self.name)?;
         fault::point();
         self.file = fresh;
         self.n_bytes = n_written as u64;
@@ -274,32 +277,19 @@ fn create_locked(folder: &Folder, run: &str) -> Result<(String, OwnedFd), UndoEr
     for attempt in 0..100 {
         let name = format!("{run}-{attempt}{SUFFIX}");
         let cannot_write = |source| UndoError::Write { path: folder.path.join(&name), source };
-        let file = create(folder, &name).map_err(cannot_write)?;
+        let file = folder.create(&name, EXCLUSIVE).map_err(cannot_write)?;
         let is_owned = lock(&file).and_then(|is_locked| Ok(is_locked && is_linked(&file)?));
         match is_owned {
             Ok(true) => return Ok((name, file)),
             Ok(false) => {}
             Err(error) => {
-                let _ = unlink(folder, &name); // It is empty, and `restore` removes it.
+                let _ = folder.unlink(&name); // The file is empty, and `restore` removes it.
                 return Err(cannot_write(error));
             }
         }
     }
     let source = io::Error::from(io::ErrorKind::ResourceBusy);
     Err(UndoError::Write { path: folder.path.clone(), source })
-}
-
-fn create(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
-    // The descriptor closes on exec, so that jobs do not hold the lock.
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::APPEND;
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let mode = Mode::RUSR | Mode::WUSR;
-    fault::retry("openat", || Ok(rustix::fs::openat(&folder.file, name, flags, mode)?))
-}
-
-/// Removes a file of the folder.
-pub(super) fn unlink(folder: &Folder, name: &str) -> io::Result<()> {
-    fault::retry("unlinkat", || Ok(rustix::fs::unlinkat(&folder.file, name, AtFlags::empty())?))
 }
 
 /// Locks a file. False if another process has locked it.

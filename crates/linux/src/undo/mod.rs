@@ -10,7 +10,7 @@
 //! process. A line contains the mask that a thread had, the mask that evenkeel set, and the job. The first
 //! line contains the boot, the PID namespace and the user: elsewhere the same PIDs are other processes.
 //!
-//! Only what is exactly as evenkeel left it is restored. A mask that another program set since then stays,
+//! Only a setting that is unchanged since evenkeel set it is restored. A mask that another program set stays,
 //! and so does everything of a run whose file is locked.
 //!
 //! A child is announced before the fork and named after it. In between it can only be found by its

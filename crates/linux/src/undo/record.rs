@@ -146,9 +146,9 @@ pub enum UndoLine {
 /// The change of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadChange {
-    /// Its job.
+    /// Name of the job.
     pub job: String,
-    /// Its process.
+    /// PID of the process.
     pub process: u32,
     /// The mask to restore.
     pub old: CpuSet,

@@ -21,7 +21,7 @@ use rustix::fs::{Mode, OFlags};
 pub use groups::{GroupEntry, GroupKind, GroupRestoreAction};
 
 use super::folder::Folder;
-use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock, unlink};
+use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock};
 use super::record::{MaskOrigin, Records, UndoHeader, UndoLine};
 use crate::proc_stat::ProcStat;
 use crate::procfs;
@@ -52,7 +52,7 @@ pub struct FileReport {
     pub verdict: RestoreVerdict,
     /// Results per process.
     pub entries: Vec<Entry>,
-    /// Its resctrl monitoring groups by name, and its cgroup.
+    /// Results for the resctrl monitoring groups and the cgroup of the run.
     pub groups: Vec<GroupEntry>,
     /// Malformed lines. An incomplete last line does not count.
     pub n_damaged: usize,
@@ -82,11 +82,11 @@ pub enum RestoreVerdict {
 /// The result for threads of one process that had the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its job.
+    /// Name of the job.
     pub job: String,
-    /// Its process.
+    /// PID of the process.
     pub process: u32,
-    /// Its name.
+    /// Name of the process.
     pub comm: String,
     /// Number of threads.
     pub n_threads: u32,
@@ -124,7 +124,7 @@ pub fn restore(directories: &[PathBuf], dry_run: bool) -> Restored {
     restore_below(Path::new("/"), directories, dry_run)
 }
 
-/// The same with resctrl and cgroups below another root, for tests.
+/// Restores all records with resctrl and cgroups below another root, for tests.
 pub fn restore_below(groups_root: &Path, directories: &[PathBuf], dry_run: bool) -> Restored {
     let options = RestoreOptions { groups_root, dry_run };
     let mut restored = Restored::default();
@@ -140,7 +140,7 @@ pub fn restore_below(groups_root: &Path, directories: &[PathBuf], dry_run: bool)
 }
 
 fn restore_folder(folder: &Folder, options: RestoreOptions<'_>, restored: &mut Restored) {
-    let names = names_in(folder).unwrap_or_else(|error| {
+    let names = folder.names().unwrap_or_else(|error| {
         restored.problems.push(format!("{}: {error}", folder.path.display()));
         Vec::new()
     });
@@ -158,21 +158,11 @@ fn restore_folder(folder: &Folder, options: RestoreOptions<'_>, restored: &mut R
     }
 }
 
-/// The names in a folder, sorted.
-fn names_in(folder: &Folder) -> io::Result<Vec<String>> {
-    let list = || std::fs::read_dir(&folder.path)?.collect::<io::Result<Vec<_>>>();
-    let entries = fault::retry("getdents64", list)?;
-    let names = entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    Ok(names)
-}
-
 /// Removes a rewritten file that a killed evenkeel did not rename. Its record is complete.
 fn remove_unfinished(folder: &Folder, name: &str, dry_run: bool) {
     let Ok(file) = open(folder, name) else { return };
     if lock(&file).unwrap_or(false) && !dry_run {
-        let _ = unlink(folder, name); // The next restore tries again.
+        let _ = folder.unlink(name); // The next restore tries again.
     }
     drop(file); // The lock is held until here, so that a new file of this name is not affected.
 }
@@ -210,7 +200,7 @@ fn restore_file(
     }
     if matches!(report.verdict, RestoreVerdict::Complete | RestoreVerdict::OtherBoot)
         && !options.dry_run
-        && let Err(error) = unlink(folder, name)
+        && let Err(error) = folder.unlink(name)
     {
         problems.push(format!("it cannot be removed: {error}"));
         report.verdict = RestoreVerdict::Kept;

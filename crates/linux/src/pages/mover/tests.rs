@@ -248,7 +248,10 @@ fn the_size_for_one_call_is_learned_across_processes() {
     let mut mover = Mover::new(fake, request(u64::MAX), &[]).expect("ranges").with_batch(slow);
     let totals = (0..100).find_map(|_| mover.step()).expect("it ends");
     assert_eq!((totals.moved, mover.memory.n_whole), (1000 * PAGE, 0));
-    assert!(1000 < mover.batch().n_pages_single_call(), "a page of this process takes a microsecond");
+    assert!(
+        1000 < mover.batch().n_pages_single_call(),
+        "a page of this process takes a microsecond"
+    );
 }
 
 #[test]

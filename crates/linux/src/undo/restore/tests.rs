@@ -331,8 +331,8 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
     let mut expected = vec![
         "evenkeel-RUN-0-a Removed",
         "evenkeel-RUN-1-missing Absent",
-        "evenkeel-another-0-a ForeignName",
-        "theirs ForeignName",
+        "evenkeel-another-0-a NotCreatedByEvenkeel",
+        "theirs NotCreatedByEvenkeel",
     ];
     expected.sort_unstable();
     for dry_run in [true, false] {

@@ -1,4 +1,4 @@
-//! `evenkeel reproduce`: published results beside the results of the simulator.
+//! `evenkeel reproduce`: published results next to the results of the simulator.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! The oracle: a policy for simulated runs that repeats the best run found by simulation.
 //!
-//! It uses knowledge of the simulated machine that no counter provides, the random draws included, so that it is only
-//! available for simulated runs. The best run is an upper bound for the other policies with their defaults. The search is
-//! that of `compare::oracle_search`; here are the name, the parameter, and the policies that repeat a run.
+//! The oracle uses properties of the simulated machine that no counter provides, and the random draws, so it is only
+//! available for simulated runs. The best run is an upper bound for the other policies with their defaults.
+//! `compare::oracle_search` is the search; this module has the name, the parameter, and the policies that repeat a run.
 
 use base::{CpuId, CpuSet, Nanos};
 use policy::{Param, Params, PolicyError, PolicyInfo, Values};
@@ -11,15 +11,15 @@ use sched::{Action, JobState, Plan, Policy, Reason, ReasonCode, Snapshot, reason
 /// Its name in `--policy`.
 pub const NAME: &str = "oracle";
 
-/// More runs would take days.
+/// Limit of the parameter `runs`: more simulated runs would take days.
 const N_RUNS_MAX: usize = 1_000_000;
 
 /// Its declaration for `evenkeel policies`.
 pub const INFO: PolicyInfo = PolicyInfo {
     name: NAME,
-    summary: "Does the best that was found in many simulated runs of the same workload: an upper bound for the other \
+    summary: "Repeats the best of many simulated runs of the same workload: an upper bound for the other \
               policies, only for simulated runs (--host sim, compare).",
-    source: "our choice: all placements if these are few enough, else a search, with a lower bound of the makespan",
+    source: "evenkeel: exhaustive search up to `runs` placements, else hill climbing; with a lower bound of the makespan",
     signals: &[],
     params: &[Param::new(
         "runs",
@@ -39,16 +39,14 @@ reasons! {
 
 /// Invalid use of the oracle. Each message states what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum OracleError {
-    /// The text names another policy, which does not exist.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// An unknown parameter, or an invalid value.
     #[error(
         "oracle has one parameter: write oracle, or oracle[runs=128] with a number from 1 to {N_RUNS_MAX}"
     )]
     Parameter,
-    /// A live host.
     #[error(
         "the oracle is only available for simulated runs: write --host sim, or name another policy"
     )]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use lab::compare::Plan;
+use lab::compare::ComparePlan;
 use report::comparison::Comparison;
 
 /// Limit of the search for a free number.
@@ -78,12 +78,12 @@ pub(super) fn write(
 }
 
 /// Path of the report of a simulated run, relative to the folder.
-pub(super) fn timeline(plan: &Plan, number: usize) -> String {
+pub(super) fn timeline(plan: &ComparePlan, number: usize) -> String {
     format!("timelines/{}.html", name(plan, number))
 }
 
 /// Path of a live run, relative to the folder.
-pub(super) fn live_run(plan: &Plan, number: usize) -> String {
+pub(super) fn live_run(plan: &ComparePlan, number: usize) -> String {
     format!("runs/{}", name(plan, number))
 }
 
@@ -93,7 +93,7 @@ pub(super) fn live_alone(workload: &str, job: &str) -> String {
 }
 
 /// The number makes the name of a run unique.
-fn name(plan: &Plan, number: usize) -> String {
+fn name(plan: &ComparePlan, number: usize) -> String {
     let key = plan.key(number);
     let (column, seed) = (&plan.columns[key.column].text, plan.seeds[key.seed]);
     plain(&format!("{number:05}-{}-{column}-seed-{seed}", plan.workloads[key.workload]))

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base::Nanos;
-use lab::compare::{Identity, Plan, RunStore, SummaryContext, columns, seeds, summarize};
+use lab::compare::{ComparePlan, Identity, RunStore, SummaryContext, columns, seeds, summarize};
 use program::{Job, Workload};
 use report::comparison::Comparison;
 use topology::Machine;
@@ -108,9 +108,9 @@ enum Timelines {
     None,
 }
 
-/// Plan and workloads of the command.
+/// ComparePlan and workloads of the command.
 struct Inputs {
-    plan: Plan,
+    plan: ComparePlan,
     workloads: Vec<Workload>,
     /// Notes to print after all checks have passed.
     notes: Vec<String>,
@@ -118,7 +118,7 @@ struct Inputs {
 
 /// Inputs that have passed all checks.
 struct Checked {
-    plan: Plan,
+    plan: ComparePlan,
     machine: Machine,
     workloads: Vec<Workload>,
     notes: Vec<String>,
@@ -184,7 +184,8 @@ fn plan(args: &Args) -> Result<Inputs, CommandError> {
         workloads.push(workload);
     }
     let names = workloads.iter().map(|workload| workload.name.clone()).collect();
-    let plan = Plan::new(columns, args.baseline.as_deref(), names, seeds).or_usage_error()?;
+    let plan =
+        ComparePlan::new(columns, args.baseline.as_deref(), names, seeds).or_usage_error()?;
     notes.sort();
     notes.dedup();
     Ok(Inputs { plan, workloads, notes })

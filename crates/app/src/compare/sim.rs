@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use base::StopFlag;
 use lab::compare::{
-    Plan, RunEvent, RunMetrics, RunStore, SimBench, SimSetting, median_runs, run_all,
+    ComparePlan, RunEvent, RunMetrics, RunStore, SimBench, SimSetting, median_runs, run_all,
 };
 
 use super::progress::Progress;
@@ -67,7 +67,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
 fn run_remaining(
     args: &Args,
     bench: &SimBench,
-    plan: &Plan,
+    plan: &ComparePlan,
     store: &mut RunStore,
     signals: &mut StopSignals,
 ) -> anyhow::Result<()> {
@@ -100,7 +100,7 @@ fn run_remaining(
 fn timelines(
     args: &Args,
     bench: &SimBench,
-    (plan, done): (&Plan, &BTreeMap<usize, RunMetrics>),
+    (plan, done): (&ComparePlan, &BTreeMap<usize, RunMetrics>),
     folder: &Path,
     signals: &mut StopSignals,
 ) -> anyhow::Result<BTreeMap<usize, String>> {

@@ -33,25 +33,16 @@ pub struct Column {
 
 /// An invalid column. Each message states what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ColumnError {
-    /// No such policy, or invalid parameters.
     #[error(transparent)]
     Policy(#[from] OracleError),
-    /// No such variant.
     #[error("{column:?}: there is no variant {found:?}: write {known}", known = VARIANTS.map(|(name, _)| name).join(", "))]
-    Variant {
-        /// The column.
-        column: String,
-        /// The text after the `@`.
-        found: String,
-    },
-    /// Contradicting variants, or one twice.
+    Variant { column: String, found: String },
     #[error("{0:?}: its variants contradict each other, or one occurs twice: keep one")]
     Twice(String),
-    /// The same column twice.
     #[error("policy {0} is given twice: every column of a comparison must differ from the others")]
     Again(String),
-    /// An empty list.
     #[error("there is no policy to compare: name two or more, as in --policies linux,dfs")]
     None,
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   columns (policy@variant) ─┐
-//!   workloads ────────────────┼─► Plan ─► runs in order ─► threads ─► RunMetrics of each ─► runs.jsonl
+//!   workloads ────────────────┼─► ComparePlan ─► runs in order ─► threads ─► RunMetrics of each ─► runs.jsonl
 //!   seeds ────────────────────┘            A B C A B C …                   │ (a later start resumes)
 //!                                                                          ▼
 //!                                                    summary: stats ─► report::comparison
@@ -27,7 +27,7 @@ pub use column::{Column, ColumnError, Variant, columns};
 pub use metrics::{
     Completion, ControllerTraffic, JobTimes, MetricsRecorder, OracleSearch, RunMetrics,
 };
-pub use plan::{Key, Plan, PlanError, seeds};
+pub use plan::{ComparePlan, PlanError, RunKey, seeds};
 pub use runner::{RunEvent, run_all};
 pub use simulate::{PreparedWorkload, SimBench, SimRunError, SimSetting};
 pub use store::{Identity, RunStore, RunStoreError};

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A *domain* is a last-level cache, or a node if all CPUs share one cache. A placement assigns each job to a domain for
-//! its whole run time. Placements that differ only in the order of interchangeable domains are simulated once. The hill climb
-//! moves one job, or swaps two, beginning with the job that ends last, while the makespan decreases.
+//! its whole run time. Placements that differ only in the order of interchangeable domains are simulated once. The hill
+//! climb moves one job, or swaps two, beginning with the job that ends last, while the makespan decreases.
 //!
 //! Runs are ordered by makespan, then by the sum of the times of all jobs.
 
@@ -29,7 +29,7 @@ use super::momentary_placement::{MomentaryPlacement, Placement, all_placements};
 use super::{Column, Completion, OracleSearch, RunMetrics, SimBench, SimRunError};
 use crate::oracle::{FixedPlacement, ORACLE_CHOSE, OracleError, RenamedPolicy, n_runs_max};
 
-/// Domains that are tried for a job in one step of the hill climb.
+/// Limit of the domains that are tried for a job in one step of the hill climb.
 const N_DOMAINS_TRIED: usize = 3;
 
 /// A column, and the indexes of workload and seed.
@@ -116,7 +116,7 @@ impl Best {
 }
 
 impl Candidate {
-    fn words(&self) -> String {
+    fn description(&self) -> String {
         match self {
             Candidate::Policy(name) => format!("policy {name}"),
             Candidate::EveryMoment => "the best placement at every moment".to_owned(),
@@ -162,7 +162,7 @@ fn best(
     };
     let (makespan, bound) = (metrics.makespan.as_secs_f64(), bench.bound(run.1).as_secs_f64());
     metrics.oracle = Some(OracleSearch {
-        way: candidate.words(),
+        way: candidate.description(),
         n_placements: n_placements as u64,
         is_all,
         above_bound: (0.0 < bound).then(|| makespan / bound - 1.0),
@@ -176,7 +176,7 @@ fn domains(hardware: &Hardware) -> Vec<CpuSet> {
     let caches: Vec<CpuSet> = hardware.caches.iter().map(|cache| ids(&cache.cpus)).collect();
     let nodes = hardware.nodes.iter().filter(|node| !node.cpus.is_empty());
     let nodes: Vec<CpuSet> = nodes.map(|node| ids(&node.cpus)).collect();
-    // Jobs share no private cache, but they share the memory controller of a node.
+    // Jobs of one node share no private cache, but its memory controller.
     let is_private = caches.iter().all(|cpus| cpus.len() == 1);
     match (caches.len(), nodes.len()) {
         (2.., 2..) if is_private => nodes,
@@ -292,7 +292,7 @@ impl Search<'_> {
         };
         self.n_runs += 1;
         let score = score(&metrics);
-        if self.best.as_ref().is_none_or(|(least, _, _)| score < *least) {
+        if self.best.as_ref().is_none_or(|(best, _, _)| score < *best) {
             self.best = Some((score, metrics.clone(), candidate));
         }
         Ok(Some((score, metrics)))
@@ -356,12 +356,12 @@ fn are_interchangeable(hardware: &Hardware, domains: &[CpuSet]) -> bool {
 
 /// Whether two CPUs have equal speed, cache and memory.
 fn are_equal(hardware: &Hardware, one: &Cpu, other: &Cpu) -> bool {
-    let (own, its) = (&hardware.nodes[one.node], &hardware.nodes[other.node]);
+    let (one_node, other_node) = (&hardware.nodes[one.node], &hardware.nodes[other.node]);
     one.ghz == other.ghz
         && one.smt_speed == other.smt_speed
         && hardware.caches[one.cache].bytes == hardware.caches[other.cache].bytes
-        && own.memory == its.memory
-        && own.channel == its.channel
+        && one_node.memory == other_node.memory
+        && one_node.channel == other_node.channel
 }
 
 /// Number of different latencies and bandwidths between two nodes.

@@ -6,7 +6,7 @@ use super::Column;
 
 /// Policies, workloads and seeds of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ComparePlan {
     /// The policies.
     pub columns: Vec<Column>,
     /// Index of the policy that the others are compared with.
@@ -19,7 +19,7 @@ pub struct Plan {
 
 /// One run of a plan, as indexes into its lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct RunKey {
     /// Index of the seed.
     pub seed: usize,
     /// Index of the workload.
@@ -30,31 +30,18 @@ pub struct Key {
 
 /// An invalid plan. Each message states what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum PlanError {
-    /// Only one policy.
     #[error(
         "there is nothing to compare {0} with: name two policies or more, as in --policies linux,dfs"
     )]
     OneColumn(String),
-    /// The baseline is not one of the policies.
     #[error("the baseline {found} is not among the policies: write one of {known}")]
-    Baseline {
-        /// The baseline.
-        found: String,
-        /// All policies.
-        known: String,
-    },
-    /// Two workloads with one name.
+    Baseline { found: String, known: String },
     #[error("two workloads have the name {0:?}: rename one of them with the key `name`")]
     SameName(String),
-    /// An invalid number or list of seeds.
     #[error("--seeds {found}: {what}; write a number of seeds (20) or a list (1-20 or 3,7,11)")]
-    Seeds {
-        /// The text.
-        found: String,
-        /// The error.
-        what: &'static str,
-    },
+    Seeds { found: String, what: &'static str },
 }
 
 /// Guessed: more seeds do not change a verdict.
@@ -92,7 +79,7 @@ pub fn seeds(text: &str) -> Result<Vec<u64>, PlanError> {
     if different.len() < seeds.len() { Err(wrong("a seed occurs twice")) } else { Ok(seeds) }
 }
 
-impl Plan {
+impl ComparePlan {
     /// A consistent plan. The default baseline is `linux` if it is a column, otherwise the first column.
     ///
     /// # Errors
@@ -121,7 +108,7 @@ impl Plan {
         if let Some(again) = workloads.iter().find(|name| !names.insert(name.as_str())) {
             return Err(PlanError::SameName(again.clone()));
         }
-        Ok(Plan { columns, baseline, workloads, seeds })
+        Ok(ComparePlan { columns, baseline, workloads, seeds })
     }
 
     /// Number of runs.
@@ -130,9 +117,9 @@ impl Plan {
     }
 
     /// The run with a number. The column changes fastest, the seed slowest.
-    pub fn key(&self, number: usize) -> Key {
+    pub fn key(&self, number: usize) -> RunKey {
         let (rest, column) = (number / self.columns.len(), number % self.columns.len());
-        Key { seed: rest / self.workloads.len(), workload: rest % self.workloads.len(), column }
+        RunKey { seed: rest / self.workloads.len(), workload: rest % self.workloads.len(), column }
     }
 }
 
@@ -165,7 +152,7 @@ mod tests {
     fn policies_alternate_and_seeds_change_slowest() {
         let columns = columns(["linux,dfs"]).expect("sound");
         let workloads = vec!["a".to_owned(), "b".to_owned()];
-        let plan = Plan::new(columns, None, workloads, vec![1, 2]).expect("sound");
+        let plan = ComparePlan::new(columns, None, workloads, vec![1, 2]).expect("sound");
         let order: Vec<String> = (0..plan.n_runs())
             .map(|number| plan.key(number))
             .map(|key| format!("{}{}{}", key.seed, plan.workloads[key.workload], key.column))
@@ -177,7 +164,7 @@ mod tests {
     fn the_baseline_is_the_named_column_or_linux_or_the_first() {
         let plan = |lists: &str, baseline| {
             let columns = columns([lists]).expect("sound");
-            let plan = Plan::new(columns, baseline, vec!["w".to_owned()], vec![1]);
+            let plan = ComparePlan::new(columns, baseline, vec!["w".to_owned()], vec![1]);
             plan.map(|plan| plan.columns[plan.baseline].text.clone()).map_err(|e| e.to_string())
         };
         assert_eq!(plan("dfs,linux", None).as_deref(), Ok("linux"));
@@ -194,7 +181,8 @@ mod tests {
     fn workloads_with_the_same_name_are_rejected() {
         let columns = columns(["linux,dfs"]).expect("sound");
         let names = vec!["w".to_owned(), "w".to_owned()];
-        let message = Plan::new(columns, None, names, vec![1]).expect_err("the same").to_string();
+        let message =
+            ComparePlan::new(columns, None, names, vec![1]).expect_err("the same").to_string();
         assert!(message.contains("two workloads have the name \"w\""), "{message}");
     }
 }

@@ -253,14 +253,12 @@ impl SimBench {
 
 /// Why a run could not start.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum SimRunError {
-    /// The policy cannot be built.
     #[error(transparent)]
     Policy(#[from] policy::PolicyError),
-    /// Invalid parameters of the oracle.
     #[error(transparent)]
     Oracle(#[from] OracleError),
-    /// The machine cannot be simulated.
     #[error(transparent)]
     Sim(#[from] SimError),
 }

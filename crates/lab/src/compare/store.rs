@@ -21,7 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use topology::{Machine, MachineParts};
 
-use super::{Completion, ControllerTraffic, JobTimes, OracleSearch, Plan, RunMetrics};
+use super::{ComparePlan, Completion, ControllerTraffic, JobTimes, OracleSearch, RunMetrics};
 
 /// Name of the file in the folder of a comparison.
 const NAME: &str = "runs.jsonl";
@@ -47,7 +47,7 @@ impl Identity {
     /// Of a plan on a machine. `jobs` are those of its workloads, in order; `options` is everything else that affects the
     /// metrics.
     pub fn new(
-        plan: &Plan,
+        plan: &ComparePlan,
         machine: &Machine,
         jobs: &[Vec<Job>],
         options: BTreeMap<String, String>,
@@ -102,38 +102,20 @@ fn fingerprint(value: &impl Debug) -> String {
 
 /// Why a folder cannot be used. Each message states what to do.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum RunStoreError {
-    /// The file cannot be read or written.
     #[error("cannot write {path}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error of the kernel.
-        source: io::Error,
-    },
-    /// The folder of another comparison.
+    Io { path: PathBuf, source: io::Error },
     #[error("{folder} holds another comparison ({what}): choose another folder with --out")]
-    Other {
-        /// The folder.
-        folder: PathBuf,
-        /// The first difference.
-        what: &'static str,
-    },
-    /// Another process holds the lock.
+    Other { folder: PathBuf, what: &'static str },
     #[error(
         "another evenkeel runs the comparison in {0}: wait for it, or choose another folder with --out"
     )]
     Busy(PathBuf),
-    /// An invalid line.
     #[error(
         "{path}:{line}: not a run of this comparison: remove the line, or choose another folder with --out"
     )]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// Line number, from 1.
-        line: usize,
-    },
+    Line { path: PathBuf, line: usize },
 }
 
 /// The finished runs of a comparison, in memory and in its file.
@@ -152,7 +134,11 @@ impl RunStore {
     ///
     /// # Errors
     /// The folder holds another comparison, or cannot be written.
-    pub fn open(folder: &Path, identity: &Identity, plan: &Plan) -> Result<Self, RunStoreError> {
+    pub fn open(
+        folder: &Path,
+        identity: &Identity,
+        plan: &ComparePlan,
+    ) -> Result<Self, RunStoreError> {
         let path = folder.join(NAME);
         let io = |source| RunStoreError::Io { path: path.clone(), source };
         let mut options = OpenOptions::new();
@@ -202,7 +188,7 @@ impl RunStore {
         mine.differs(&there).map_or(Ok(()), |what| Err(other(what)))
     }
 
-    fn take(&mut self, line: Line, plan: &Plan) -> Option<()> {
+    fn take(&mut self, line: Line, plan: &ComparePlan) -> Option<()> {
         match line {
             Line::Run(run) if run.run < plan.n_runs() => {
                 self.done.insert(run.run, run.metrics());
@@ -224,7 +210,7 @@ impl RunStore {
         &mut self,
         number: usize,
         metrics: RunMetrics,
-        plan: &Plan,
+        plan: &ComparePlan,
     ) -> Result<(), RunStoreError> {
         self.write(&RunLine::new(number, &metrics, plan))?;
         self.done.insert(number, metrics);
@@ -247,7 +233,7 @@ impl RunStore {
     }
 
     /// Numbers of the runs that are not finished, in order.
-    pub fn left(&self, plan: &Plan) -> Vec<usize> {
+    pub fn left(&self, plan: &ComparePlan) -> Vec<usize> {
         (0..plan.n_runs()).filter(|number| !self.done.contains_key(number)).collect()
     }
 
@@ -303,7 +289,7 @@ const STATUSES: [(Completion, &str); 3] = [
 ];
 
 impl RunLine {
-    fn new(number: usize, metrics: &RunMetrics, plan: &Plan) -> Self {
+    fn new(number: usize, metrics: &RunMetrics, plan: &ComparePlan) -> Self {
         let key = plan.key(number);
         let status = STATUSES.iter().find(|(status, _)| *status == metrics.status);
         let nanos = |time: Option<Nanos>| time.map(|time| time.0);
@@ -359,12 +345,12 @@ mod tests {
     use super::*;
     use crate::compare::columns;
 
-    fn plan(seeds: &[u64]) -> Plan {
+    fn plan(seeds: &[u64]) -> ComparePlan {
         let columns = columns(["linux,dfs"]).expect("sound");
-        Plan::new(columns, None, vec!["w".to_owned()], seeds.to_vec()).expect("sound")
+        ComparePlan::new(columns, None, vec!["w".to_owned()], seeds.to_vec()).expect("sound")
     }
 
-    fn identity(plan: &Plan, machine: &str) -> Identity {
+    fn identity(plan: &ComparePlan, machine: &str) -> Identity {
         let machine = Machine::synthetic(machine).expect("a machine");
         Identity::new(plan, &machine, &[Vec::new()], BTreeMap::new())
     }
@@ -434,7 +420,7 @@ mod tests {
         let first = plan(&[1, 2]);
         drop(RunStore::open(folder.path(), &identity(&first, "cores=2"), &first).expect("new"));
         let before = std::fs::read(folder.path().join(NAME)).expect("there");
-        let message = |plan: &Plan, machine: &str| {
+        let message = |plan: &ComparePlan, machine: &str| {
             let opened = RunStore::open(folder.path(), &identity(plan, machine), plan);
             let message = opened.expect_err("another").to_string();
             message.replace(&folder.path().display().to_string(), "DIR")

@@ -8,8 +8,6 @@
 //! Over all workloads a seed counts if the policy and the baseline finished all of them. Seeds are resampled and tested as
 //! blocks, since the runs of one seed on several workloads are not independent.
 
-mod cells;
-mod notes;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -23,11 +21,10 @@ use report::comparison::{
 };
 use topology::Machine;
 
-use super::{Plan, RunMetrics};
+use super::{Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics};
 use crate::stats::{Verdict, holm, interval, mean, pairs_needed, signed_rank};
-use cells::{Cells, Pairs};
 
-/// Context of a comparison, beside its runs.
+/// Context of the runs of a comparison.
 #[derive(Clone, Debug)]
 pub struct SummaryContext<'a> {
     /// `sim` or `live`.
@@ -46,7 +43,7 @@ pub struct SummaryContext<'a> {
 
 /// The report of the finished runs.
 pub fn summarize(
-    plan: &Plan,
+    plan: &ComparePlan,
     done: &BTreeMap<usize, RunMetrics>,
     about: &SummaryContext<'_>,
 ) -> Comparison {
@@ -57,7 +54,7 @@ pub fn summarize(
         format: FORMAT,
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         setting: setting(plan, done.len(), about),
-        notes: notes::notes(&cells, &summary, about),
+        notes: notes(&cells, &summary, about),
         runs: rows::runs(&cells, about),
         policies,
         summary,
@@ -66,7 +63,7 @@ pub fn summarize(
 
 /// Index of the seed with the median makespan of a policy on a workload.
 pub(super) fn median_seed_of(
-    plan: &Plan,
+    plan: &ComparePlan,
     done: &BTreeMap<usize, RunMetrics>,
     column: usize,
     workload: usize,
@@ -74,7 +71,7 @@ pub(super) fn median_seed_of(
     rows::median_seed(&Cells::new(plan, done).of(column, workload))
 }
 
-fn setting(plan: &Plan, n_done: usize, about: &SummaryContext<'_>) -> Setting {
+fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Setting {
     let option =
         |(name, value): (&String, &String)| OptionRow { name: name.clone(), value: value.clone() };
     Setting {
@@ -106,7 +103,7 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
     let row = |(column, pairs): (usize, &Vec<Pairs>)| {
         let n_seeds = pairs.first().map_or(0, |pairs| pairs.len());
         let is_baseline = column == plan.baseline;
-        let of = |places: &[usize]| geometric_mean(pairs, places);
+        let of = |indices: &[usize]| geometric_mean(pairs, indices);
         let all: Vec<usize> = (0..n_seeds).collect();
         let ratio = (0 < n_seeds).then(|| of(&all));
         let within = if is_baseline { None } else { interval(n_seeds, of) };
@@ -150,8 +147,192 @@ fn mean_logs(workloads: &[Pairs]) -> Vec<f64> {
 }
 
 /// Geometric mean over the workloads of the ratios of the mean times of some seeds.
-fn geometric_mean(workloads: &[Pairs], places: &[usize]) -> f64 {
+fn geometric_mean(workloads: &[Pairs], indices: &[usize]) -> f64 {
     let logs: Vec<f64> =
-        workloads.iter().map(|pairs| libm::log(pairs.ratio_of_means(places))).collect();
+        workloads.iter().map(|pairs| libm::log(pairs.ratio_of_means(indices))).collect();
     libm::exp(mean(&logs))
+}
+
+/// All finished runs.
+struct Cells<'a> {
+    pub plan: &'a ComparePlan,
+    by_key: BTreeMap<RunKey, (usize, &'a RunMetrics)>,
+}
+
+/// Makespans of a policy and of the baseline on the seeds that both finished, in nanoseconds.
+struct Pairs(Vec<(f64, f64)>);
+
+impl<'a> Cells<'a> {
+    pub fn new(plan: &'a ComparePlan, done: &'a BTreeMap<usize, RunMetrics>) -> Self {
+        let keyed = done.iter().map(|(number, metrics)| (plan.key(*number), (*number, metrics)));
+        Cells { plan, by_key: keyed.collect() }
+    }
+
+    /// Every run with its number, in order.
+    pub fn all(&self) -> impl Iterator<Item = (RunKey, usize, &'a RunMetrics)> {
+        self.by_key.iter().map(|(key, (number, metrics))| (*key, *number, *metrics))
+    }
+
+    /// The run with this key, with any status.
+    pub fn at(&self, key: RunKey) -> Option<(usize, &'a RunMetrics)> {
+        self.by_key.get(&key).copied()
+    }
+
+    /// Finished runs of a policy on a workload, with the indexes of their seeds.
+    pub fn of(&self, column: usize, workload: usize) -> Vec<(usize, &'a RunMetrics)> {
+        let finished = |seed| {
+            let (_, metrics) = self.at(RunKey { seed, workload, column })?;
+            (metrics.status == Completion::Finished).then_some((seed, metrics))
+        };
+        (0..self.plan.seeds.len()).filter_map(finished).collect()
+    }
+
+    /// Number of failed and stopped runs.
+    pub fn n_excluded(&self, column: usize, workload: usize) -> usize {
+        let seeds = 0..self.plan.seeds.len();
+        let n_done =
+            seeds.filter(|&seed| self.at(RunKey { seed, workload, column }).is_some()).count();
+        n_done - self.of(column, workload).len()
+    }
+
+    /// The pairs of a policy with another on a workload.
+    pub fn pairs(&self, column: usize, other: usize, workload: usize) -> Pairs {
+        let others: BTreeMap<usize, &RunMetrics> = self.of(other, workload).into_iter().collect();
+        let pair = |(seed, metrics): (usize, &RunMetrics)| {
+            Some((metrics.makespan.0 as f64, others.get(&seed)?.makespan.0 as f64))
+        };
+        Pairs(self.of(column, workload).into_iter().filter_map(pair).collect())
+    }
+
+    /// The pairs of a policy with the baseline on each workload, of the seeds that have all of them.
+    pub fn in_all(&self, column: usize) -> Vec<Pairs> {
+        let time = |seed, workload, column| {
+            let (_, metrics) = self.at(RunKey { seed, workload, column })?;
+            (metrics.status == Completion::Finished).then_some(metrics.makespan.0 as f64)
+        };
+        let workloads = 0..self.plan.workloads.len();
+        let of_seed = |seed| -> Option<Vec<(f64, f64)>> {
+            let pair = |workload| {
+                Some((time(seed, workload, column)?, time(seed, workload, self.plan.baseline)?))
+            };
+            workloads.clone().map(pair).collect()
+        };
+        let seeds: Vec<Vec<(f64, f64)>> = (0..self.plan.seeds.len()).filter_map(of_seed).collect();
+        workloads.clone().map(|nr| Pairs(seeds.iter().map(|seed| seed[nr]).collect())).collect()
+    }
+}
+
+impl Pairs {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Negative if the policy took less time.
+    pub fn log_ratio(&self, idx: usize) -> f64 {
+        let (one, other) = self.0[idx];
+        libm::log(one / other)
+    }
+
+    pub fn log_ratios(&self) -> Vec<f64> {
+        (0..self.len()).map(|idx| self.log_ratio(idx)).collect()
+    }
+
+    /// The ratio of the mean times of some pairs.
+    pub fn ratio_of_means(&self, indices: &[usize]) -> f64 {
+        let mean_of = |side: fn(&(f64, f64)) -> f64| {
+            mean(&indices.iter().map(|idx| side(&self.0[*idx])).collect::<Vec<_>>())
+        };
+        mean_of(|pair| pair.0) / mean_of(|pair| pair.1)
+    }
+}
+
+/// Restrictions on how the metrics of a comparison may be read.
+fn notes(cells: &Cells<'_>, summary: &[SummaryRow], about: &SummaryContext<'_>) -> Vec<String> {
+    let parts = [
+        unfinished(cells),
+        too_few_seeds(cells),
+        excluded(cells),
+        unequal_seeds(summary),
+        no_slowdowns(about),
+        oracle_searches(cells),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+fn unfinished(cells: &Cells<'_>) -> Option<String> {
+    let (n, n_done) = (cells.plan.n_runs(), cells.all().count());
+    (n_done < n).then(|| {
+        format!("Interrupted: {n_done} of {n} runs are done; the same command with the same folder resumes.")
+    })
+}
+
+fn too_few_seeds(cells: &Cells<'_>) -> Option<String> {
+    let n_compared = cells.plan.columns.len() - 1;
+    let (needed, n_seeds) = (pairs_needed(n_compared), cells.plan.seeds.len());
+    (n_seeds < needed).then(|| {
+        let policies = match n_compared {
+            1 => "one policy".to_owned(),
+            n => format!("{n} policies"),
+        };
+        format!(
+            "{n_seeds} {} too few for a verdict: all of them can have the same sign by chance. With {policies} besides the baseline use {needed} or more.",
+            if n_seeds == 1 { "seed is" } else { "seeds are" }
+        )
+    })
+}
+
+fn excluded(cells: &Cells<'_>) -> Option<String> {
+    let mut excluded = cells.all().filter(|(_, _, metrics)| metrics.status != Completion::Finished);
+    let (key, _, metrics) = excluded.next()?;
+    let n = 1 + excluded.count();
+    let plan = cells.plan;
+    let cause = match (metrics.status, &metrics.error) {
+        (_, Some(error)) => error.clone(),
+        (Completion::Stopped, None) => "the time limit expired".to_owned(),
+        _ => "it failed".to_owned(),
+    };
+    Some(format!(
+        "{n} {} excluded from all metrics; the first is {} on {} with seed {}: {cause}.",
+        if n == 1 { "run is" } else { "runs are" },
+        plan.columns[key.column],
+        plan.workloads[key.workload],
+        plan.seeds[key.seed],
+    ))
+}
+
+/// The mean and the ratio of a row may include different seeds.
+fn unequal_seeds(summary: &[SummaryRow]) -> Option<String> {
+    let differs = |row: &&SummaryRow| row.n_pairs < row.n_runs;
+    let n = summary.iter().filter(differs).count();
+    (0 < n).then(|| {
+        "Some ratios include fewer runs than the means: only seeds that the baseline finished too are paired.".to_owned()
+    })
+}
+
+fn no_slowdowns(about: &SummaryContext<'_>) -> Option<String> {
+    (about.alone.is_empty() && about.host == "live")
+        .then(|| "No slowdowns: no job was measured alone; use --solo.".to_owned())
+}
+
+/// How complete the oracle's search was, by workload.
+fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
+    let plan = cells.plan;
+    let column = plan.columns.iter().position(Column::is_oracle)?;
+    let of = |workload: usize| {
+        let runs = cells.of(column, workload);
+        let found: Vec<&OracleSearch> =
+            runs.iter().filter_map(|(_, run)| run.oracle.as_ref()).collect();
+        let n_max = found.iter().map(|found| found.n_placements).max()?;
+        let above = found.iter().filter_map(|found| found.above_bound).max_by(f64::total_cmp);
+        let how = match found.iter().all(|found| found.is_all) {
+            true => format!("all {n_max} placements were simulated"),
+            false => format!("{n_max} placements were simulated"),
+        };
+        let above = above.map(|above| format!(", at most {:.1} % above the bound", above * 100.0));
+        Some(format!("{}: {how}{}", plan.workloads[workload], above.unwrap_or_default()))
+    };
+    let searches: Vec<String> = (0..plan.workloads.len()).filter_map(of).collect();
+    (!searches.is_empty()).then(|| {
+        format!("For each run the oracle selected the best of all policies with their defaults and of placements for the whole run ({}).", searches.join("; "))
+    })
 }

@@ -13,19 +13,19 @@ use report::{Report, ReportBuilder};
 use crate::oracle;
 
 use super::simulate::SimRunError;
-use super::{Completion, Key, Plan, RunMetrics, SimBench};
+use super::{ComparePlan, Completion, RunKey, RunMetrics, SimBench};
 use crate::compare::summary::median_seed_of;
 
 /// Numbers of the finished runs with the median makespan of each policy on each workload.
-pub fn median_runs(plan: &Plan, done: &BTreeMap<usize, RunMetrics>) -> Vec<usize> {
-    let number = |key: Key| {
+pub fn median_runs(plan: &ComparePlan, done: &BTreeMap<usize, RunMetrics>) -> Vec<usize> {
+    let number = |key: RunKey| {
         (key.seed * plan.workloads.len() + key.workload) * plan.columns.len() + key.column
     };
     let cells = (0..plan.workloads.len())
         .flat_map(|workload| (0..plan.columns.len()).map(move |column| (workload, column)));
     let median = |(workload, column)| {
         let seed = median_seed_of(plan, done, column, workload)?;
-        Some(number(Key { seed, workload, column }))
+        Some(number(RunKey { seed, workload, column }))
     };
     let mut numbers: Vec<usize> = cells.filter_map(median).collect();
     numbers.sort_unstable();
@@ -39,7 +39,7 @@ impl SimBench {
     /// As [`SimBench::run`].
     pub fn report(
         &self,
-        plan: &Plan,
+        plan: &ComparePlan,
         number: usize,
         stop: &StopFlag,
     ) -> Result<Option<Report>, SimRunError> {
@@ -71,7 +71,7 @@ impl SimBench {
         Ok(Some(report))
     }
 
-    fn header(&self, plan: &Plan, key: Key) -> Result<Header, SimRunError> {
+    fn header(&self, plan: &ComparePlan, key: RunKey) -> Result<Header, SimRunError> {
         let (column, seed) = (&plan.columns[key.column], plan.seeds[key.seed]);
         let workload = plan.workloads[key.workload].clone();
         Ok(Header {

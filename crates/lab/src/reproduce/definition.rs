@@ -15,7 +15,7 @@
 //! for = [[{ reading = "paper", policy = "dfs[reading=paper]" }, { reading = "ours", policy = "dfs" }]]
 //! [[experiment.verdicts.claim]]
 //! claim = "every gain between -1 and +5 %"
-//! test = ["-1 <= least", "most <= 5"]
+//! test = ["-1 <= min", "max <= 5"]
 //! found = "{gains}"
 //! ```
 //!
@@ -26,11 +26,15 @@
 //! |---|---|
 //! | `policy`, `on` | the policy, and the testbed as [`super::Testbed::parse`] takes it |
 //! | `baseline`, `baseline_on` | the same of the baseline; `linux` on the same testbed by default |
-//! | `workloads` | names with a comma between them; `wl1..5` is a range |
+//! | `workloads` | names with a comma and a blank between them; `wl1..5` is a range, `multisets 2,2,2` every mix of these group sizes |
 //! | `statistic` | `time-saved` (default), `speedup`, `group-end`, `slowdown` or `worst-slowdown` |
 //! | `group` | with `speedup` and `group-end`: only jobs of this published group |
 //! | `vary` | `ratio: 1.5|2.0`: one value for each of these values of the binding `ratio` |
 //! | `per` | with `vary`: `workload` takes one value for each workload, too |
+//! | `part` | `whole` run (default), or `steady`: from 20 s to the end of the first job |
+//! | `job` | only these jobs, by index, separated by blanks |
+//! | `quantity` | the value of which `ratios`, `ratio_min` and `n_below` compare policy and baseline |
+//! | `digits` | number of decimals of a value |
 //! | `minus_…` | the same measure with these bindings replaced is subtracted, seed by seed |
 //! | `show` | the value of a cell, `gain` by default; [`super::evaluate`] lists them |
 //!
@@ -39,6 +43,8 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+
+use super::published_groups::multisets;
 
 /// Names with their values.
 pub(super) type Bindings = BTreeMap<String, String>;
@@ -65,7 +71,8 @@ pub(super) struct ExperimentFile {
     pub machines: Vec<String>,
     /// Why a part of the experiment is a function.
     pub code: Option<String>,
-    /// Only the first seeds; in draws the seeds 1 to this instead of the number of the draw.
+    /// Limit of the number of seeds. In experiments with draws: run each draw with the seeds 1 to this number, not with
+    /// the number of the draw as seed.
     pub seeds: Option<usize>,
     #[serde(default)]
     pub notes: Vec<String>,
@@ -155,7 +162,7 @@ pub(super) fn combinations(base: &Bindings, loops: &[Vec<Bindings>]) -> Vec<Bind
     })
 }
 
-/// A text with `{name}` replaced by bindings, theirs too. Unknown names stay.
+/// Replaces `{name}` by the value of the binding, recursively. Unknown names are not replaced.
 pub(super) fn filled(text: &str, bindings: &Bindings) -> String {
     let mut text = text.to_owned();
     // A binding may contain another one; no file nests more than three.
@@ -170,9 +177,15 @@ pub(super) fn filled(text: &str, bindings: &Bindings) -> String {
     text
 }
 
-/// The names of a list such as `wl1..5, any 1..2, basic01..02-x3`.
+/// The names of a list such as `wl1..5, any 1..2, basic01..02-x3, multisets 2,2,2`.
 pub(super) fn names(list: &str) -> Vec<String> {
-    list.split(", ").map(str::trim).filter(|name| !name.is_empty()).flat_map(range).collect()
+    let names = list.split(", ").map(str::trim).filter(|name| !name.is_empty());
+    names
+        .flat_map(|name| match name.strip_prefix("multisets ") {
+            Some(sizes) => multisets(sizes),
+            None => range(name),
+        })
+        .collect()
 }
 
 /// `PREFIXa..bSUFFIX` as one name for each number, as wide as the first.

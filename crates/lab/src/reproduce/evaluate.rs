@@ -4,42 +4,52 @@
 //!   bindings ─► runs of the policy and of the baseline ─► gains ─► values ─► cells, conditions, texts
 //! ```
 //!
-//! A measure has one gain for each workload (or for each value of `vary`). Its values:
+//! A measure has one gain for each workload, or for each value of `vary`. A `show` or `found` with braces is a
+//! template, such as `{n_above} of {n}`. The values of a measure:
 //!
 //! | value | meaning |
 //! |---|---|
 //! | `gain`, `percent` | mean over all gains, in %, with its interval, or with two decimals |
 //! | `low`, `high` | ends of the 95 % confidence interval of that mean |
 //! | `gains`, `gain.0` | every gain; the first one |
-//! | `least`, `most`, `largest` | smallest, largest gain; the one with the largest absolute value |
-//! | `abs`, `abs_most` | absolute value of the mean; of the `largest` |
-//! | `n`, `n_above`, `n_sure` | number of gains; of those above 0; of those whose interval is above 0 |
+//! | `min`, `max`, `largest` | smallest, largest gain; the one with the largest absolute value |
+//! | `abs`, `abs_max` | absolute value of the mean; of the `largest` |
+//! | `n`, `n_above`, `n_significant` | number of gains; of those above 0; of those whose interval is above 0 |
+//! | `n_within`, `range` | number of gains within the binding `within`, such as `3 to 10`; range of 90 % of the gains |
 //! | `n_same_sign` | gains for which every seed has the sign of the mean |
 //! | `same_sign` | of one gain: the number of seeds with the sign of the mean |
 //! | `best` | the workload with the largest gain |
 //! | `seconds`, `moves`, `response`, `gib` | means over the runs: makespan, placements of running jobs, seconds of a job, GiB migrated |
 //! | `deviation`, `variation` | over the seeds, of each job's time: mean standard deviation in s, median coefficient of variation in %; `base_…` of the baseline |
-//! | `n_jobs`, `n_steadier`, `n_less_varied` | jobs; those with a smaller standard deviation, or coefficient of variation, than with the baseline |
+//! | `n_jobs`, `n_smaller_deviation`, `n_smaller_variation` | jobs; those with a smaller standard deviation, or coefficient of variation, than with the baseline |
+//! | `n_runs`, `n_placed`, `n_requested` | finished runs; in all of them: placements of running jobs, requests to migrate pages |
+//! | `placed_per_min`, `undamped_per_min` | means over the runs: placements of running jobs; migrations between caches if ranks were assigned by the rates of the last interval alone |
+//! | `requested_per_h`, `started_per_h`, `gib_per_h` | means over the runs: requests to migrate pages, started page migrations, GiB migrated |
+//! | `n_periods`, `n_on_both`, `percent_on_both` | periods after the end of Group 2 in which Group 1 runs; those in which it runs on several nodes |
+//! | `n_rates`, `queue_full_variation`, `reference_variation` | periods of all tasks; largest coefficient of variation of a run over its periods |
+//! | `ratios`, `ratio_min`, `n_below` | with `quantity`, one of the values above: policy over baseline for each value of `vary`; the smallest; number of values of `vary` for which the policy is below the baseline |
 //!
 //! An experiment is evaluated twice: once to collect the runs that it needs, so that they run in one batch for each
 //! testbed, and once to read them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use report::study::{RuleReading, StudyCell, StudyClaim, StudyValue, StudyVerdict};
 
 use super::definition::{Bindings, ClaimFile, ExperimentFile, filled, merged, names};
 use super::divided::thresholds;
-use super::finding::{claim, judged, mean_of, with_values};
+use super::experiment::summary;
+use super::finding::{claim, judged, mean_of, number, with_values};
+use super::observation;
 use super::published_groups::published_group;
 use super::testbed::Part;
 use super::{Gain, ReproduceError, RunPool, RunResults, Testbed, program_sets};
 use crate::stats::{deviation, mean, median, variation};
 
 /// A run that an experiment needs: testbed, policy, workload.
-type Request = (String, String, String);
+type RunRequest = (String, String, String);
 
 /// Reads the runs of one experiment, of all seeds or of one draw.
 pub(super) struct Evaluator<'a> {
@@ -47,7 +57,7 @@ pub(super) struct Evaluator<'a> {
     seeds: Vec<u64>,
     draw: Option<u64>,
     testbeds: RefCell<BTreeMap<String, Rc<Testbed>>>,
-    requests: RefCell<Vec<Request>>,
+    requests: RefCell<BTreeSet<RunRequest>>,
     is_collecting: Cell<bool>,
 }
 
@@ -73,9 +83,6 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Evaluates with all runs of `work` done in one batch for each testbed.
-    ///
-    /// # Errors
-    /// As [`RunPool::run`].
     pub fn evaluate<T>(
         &self,
         work: impl Fn(&Self) -> Result<T, ReproduceError>,
@@ -83,12 +90,9 @@ impl<'a> Evaluator<'a> {
         self.is_collecting.set(true);
         work(self)?;
         self.is_collecting.set(false);
-        let mut by_testbed: Vec<(String, Vec<(String, String)>)> = Vec::new();
+        let mut by_testbed: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
         for (on, policy, workload) in self.requests.borrow().iter().cloned() {
-            match by_testbed.iter_mut().find(|(known, _)| *known == on) {
-                Some((_, pairs)) => pairs.push((policy, workload)),
-                None => by_testbed.push((on, vec![(policy, workload)])),
-            }
+            by_testbed.entry(on).or_default().push((policy, workload));
         }
         for (on, pairs) in &by_testbed {
             self.pool.prepare(&*self.testbed(on)?, pairs, &self.seeds)?;
@@ -97,9 +101,6 @@ impl<'a> Evaluator<'a> {
     }
 
     /// A sentence for each policy and workload with runs that failed.
-    ///
-    /// # Errors
-    /// As [`RunPool::run`].
     pub fn failures(&self) -> Result<Vec<String>, ReproduceError> {
         let mut all: Vec<String> = Vec::new();
         for (on, policy, workload) in self.requests.borrow().iter() {
@@ -119,8 +120,9 @@ impl<'a> Evaluator<'a> {
         let testbed = Testbed::parse(on)?;
         let mut testbed = self.draw.into_iter().fold(testbed, Testbed::drawn);
         if on.contains("penalty=declared") {
-            let sets =
-                ["any", "mixed", "hungry"].iter().flat_map(|sort| program_sets::names(sort, 4));
+            let sets = ["any", "mixed", "memory-hungry"]
+                .iter()
+                .flat_map(|kind| program_sets::names(kind, 4));
             let programs: Result<Vec<_>, _> = sets.map(|set| testbed.programs(&set)).collect();
             let mut programs = programs?.concat();
             programs.sort();
@@ -133,17 +135,22 @@ impl<'a> Evaluator<'a> {
         Ok(testbed)
     }
 
-    /// A text with bindings, and with `{limits}` of its testbed.
-    ///
-    /// # Errors
-    /// The testbed does not exist.
+    /// A text with bindings, and with `{limits}` and `{turtles}` of its testbed.
     pub fn filled(&self, text: &str, bindings: &Bindings) -> Result<String, ReproduceError> {
-        let text = filled(text, bindings);
-        if !text.contains("{limits}") {
-            return Ok(text);
+        let mut text = filled(text, bindings);
+        for name in ["{limits}", "{turtles}"] {
+            if !text.contains(name) {
+                continue;
+            }
+            let testbed = self.testbed(&filled("{on}", bindings))?;
+            let (machine, draw) = (&testbed.machine, testbed.draw);
+            let value = match name {
+                "{limits}" => thresholds(machine, draw)?,
+                _ => program_sets::always_turtles(machine, draw)?.join(", "),
+            };
+            text = text.replace(name, &value);
         }
-        let testbed = self.testbed(&filled("{on}", bindings))?;
-        Ok(text.replace("{limits}", &thresholds(&testbed.machine, testbed.draw)?))
+        Ok(text)
     }
 
     fn bound(&self, bindings: &Bindings, name: &str) -> Result<Option<String>, ReproduceError> {
@@ -176,10 +183,7 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Option<RunResults>, ReproduceError> {
         if self.is_collecting.get() {
             let request = (on.to_owned(), policy.to_owned(), workload.to_owned());
-            let mut requests = self.requests.borrow_mut();
-            if !requests.contains(&request) {
-                requests.push(request);
-            }
+            self.requests.borrow_mut().insert(request);
             return Ok(None);
         }
         let testbed = self.testbed(on)?;
@@ -316,9 +320,9 @@ impl<'a> Evaluator<'a> {
         Ok(all)
     }
 
-    /// Times of one job (`job`) or of all jobs, with the policy and with the baseline.
+    /// Times of some jobs (`job`) or of all, with the policy and with the baseline.
     fn job_times(&self, bindings: &Bindings) -> Result<JobTimesByRun, ReproduceError> {
-        let only = bindings.get("job").and_then(|job| job.parse::<usize>().ok());
+        let selected = jobs(bindings);
         let mut all = Vec::new();
         for workload in self.workloads(bindings)? {
             let policy = self.results(bindings, false, &workload)?;
@@ -328,16 +332,13 @@ impl<'a> Evaluator<'a> {
             let known =
                 |runs: &RunResults, job| runs.job_s(0, 0, job).into_iter().flatten().collect();
             let jobs = 0..base.run(0, 0, 0).jobs.len();
-            let jobs = jobs.filter(|job| only.is_none_or(|only| only == *job));
+            let jobs = jobs.filter(|job| selected.is_empty() || selected.contains(job));
             all.extend(jobs.map(|job| (known(&policy, job), known(&base, job))));
         }
         Ok(all)
     }
 
     /// A value of a measure as a number; gains in percent. `None` if it is unknown.
-    ///
-    /// # Errors
-    /// As [`RunPool::run`].
     pub fn number(&self, bindings: &Bindings, value: &str) -> Result<Option<f64>, ReproduceError> {
         Ok(match value {
             "seconds" => {
@@ -362,16 +363,55 @@ impl<'a> Evaluator<'a> {
                 };
                 mean_of(&self.all_runs(bindings, of)?)
             }
-            "n_jobs" | "n_steadier" | "n_less_varied" | "deviation" | "base_deviation"
-            | "variation" | "base_variation" => job_statistic(&self.job_times(bindings)?, value),
+            "n_jobs"
+            | "n_smaller_deviation"
+            | "n_smaller_variation"
+            | "deviation"
+            | "base_deviation"
+            | "variation"
+            | "base_variation" => job_statistic(&self.job_times(bindings)?, value),
+            "ratio_min" | "n_below" => {
+                let pairs = self.quantities(bindings)?.into_iter();
+                let pairs: Option<Vec<(f64, f64)>> =
+                    pairs.map(|(own, base)| own.zip(base)).collect();
+                let Some(pairs) = pairs else { return Ok(None) };
+                match value {
+                    "n_below" => Some(pairs.iter().filter(|(own, base)| own < base).count() as f64),
+                    _ => pairs.iter().filter_map(|(own, base)| ratio(*own, *base)).reduce(f64::min),
+                }
+            }
+            "n_within" => {
+                let (low, high) = bindings["within"].split_once(" to ").expect("LOW to HIGH");
+                let range = low.parse::<f64>().ok().zip(high.parse::<f64>().ok());
+                let (low, high) = range.expect("within has two numbers");
+                let gains = self.gains(bindings)?;
+                Some(gains.iter().filter(|gain| gain.is_within(low, high)).count() as f64)
+            }
+            _ if observation::VALUES.contains(&value) => {
+                let runs = self.all_runs(bindings, RunResults::observations)?;
+                let is_steady = bindings.get("part").is_some_and(|part| part == "steady");
+                observation::value(value, &runs, is_steady, &jobs(bindings))
+            }
             _ => gain_value(&self.gains(bindings)?, value),
         })
     }
 
+    /// The value `quantity` of the policy and of the baseline for each value of `vary`.
+    fn quantities(
+        &self,
+        bindings: &Bindings,
+    ) -> Result<Vec<(Option<f64>, Option<f64>)>, ReproduceError> {
+        let (name, values) = bindings["vary"].split_once(": ").expect("vary = \"NAME: VALUES\"");
+        let pair = |value: &str| {
+            let own = merged(bindings, &Bindings::from([(name.to_owned(), value.to_owned())]));
+            let policy = Bindings::from([("policy".to_owned(), bindings["baseline"].clone())]);
+            let quantity = &bindings["quantity"];
+            Ok((self.number(&own, quantity)?, self.number(&merged(&own, &policy), quantity)?))
+        };
+        values.split('|').map(pair).collect()
+    }
+
     /// A value of a measure as text with its unrounded values.
-    ///
-    /// # Errors
-    /// As [`RunPool::run`].
     pub fn cell(
         &self,
         bindings: &Bindings,
@@ -418,8 +458,45 @@ impl<'a> Evaluator<'a> {
                     gain.each.iter().filter(|one| (0.0 < **one) == (0.0 < gain.mean)).count();
                 format!("{same} of {}", gain.each.len()).into()
             }
+            "range" => {
+                let gains = self.gains(bindings)?;
+                let known = gains.iter().filter(|gain| !gain.is_empty());
+                summary(&known.map(|gain| gain.mean * 100.0).collect::<Vec<f64>>(), name).into()
+            }
+            "ratios" => {
+                let pairs = self.quantities(bindings)?.into_iter();
+                let text = |(own, base): (Option<f64>, Option<f64>)| {
+                    let ratio = own.zip(base).and_then(|(own, base)| ratio(own, base));
+                    if ratio == Some(f64::INFINITY) { "∞".to_owned() } else { number(ratio, 1) }
+                };
+                StudyCell::new(pairs.map(text).collect::<Vec<String>>().join(", "), Vec::new())
+            }
+            _ if value.contains('{') => self.text(&BTreeMap::new(), bindings, (value, unit))?,
             _ => self.number_cell(bindings, name, unit)?,
         })
+    }
+
+    /// A template with the values of a measure, or of the named measures of a claim.
+    fn text(
+        &self,
+        measures: &BTreeMap<String, Bindings>,
+        bindings: &Bindings,
+        (template, unit): (&str, &str),
+    ) -> Result<StudyCell, ReproduceError> {
+        let (mut text, mut values) = (String::new(), Vec::new());
+        for (idx, part) in self.filled(template, bindings)?.split(['{', '}']).enumerate() {
+            if idx % 2 == 0 {
+                text.push_str(part);
+                continue;
+            }
+            let (bindings, value) = measure(measures, bindings, part);
+            let cell = self.cell(&bindings, value, unit)?;
+            text.push_str(&cell.text);
+            // A total is part of the count before it.
+            let is_total = ["n", "n_jobs", "n_periods"].contains(&value);
+            values.extend(cell.values.into_iter().filter(|_| !is_total));
+        }
+        Ok(StudyCell::new(text, values))
     }
 
     /// A number, or a count with its total.
@@ -431,19 +508,28 @@ impl<'a> Evaluator<'a> {
     ) -> Result<StudyCell, ReproduceError> {
         let number = self.number(bindings, name)?;
         let total = match name {
-            "n_above" | "n_sure" => self.number(bindings, "n")?,
-            "n_steadier" | "n_less_varied" => self.number(bindings, "n_jobs")?,
+            "n_above" | "n_significant" => self.number(bindings, "n")?,
+            "n_smaller_deviation" | "n_smaller_variation" => self.number(bindings, "n_jobs")?,
+            "n_on_both" => self.number(bindings, "n_periods")?,
             _ => None,
         };
-        let unit = if name.starts_with('n') { "count" } else { unit };
+        let unit = match name {
+            "gib_per_h" => "GiB/h",
+            _ if name.starts_with('n') => "count",
+            _ if name.ends_with("_per_h") => "1/h",
+            _ if name.ends_with("_per_min") => "1/min",
+            _ => unit,
+        };
         let value = |number| match total {
             Some(total) => StudyValue::count(number as usize, total as usize),
             None => StudyValue::of(number, unit),
         };
-        Ok(StudyCell::new(formatted(name, number), number.map(value).into_iter().collect()))
+        let digits = bindings.get("digits").and_then(|digits| digits.parse().ok());
+        let text = formatted(name, number, digits);
+        Ok(StudyCell::new(text, number.map(value).into_iter().collect()))
     }
 
-    /// A value that may name one of the measures of a claim.
+    /// The product of the factors of an operand; a factor is a number, or a value of the claim or of one of its measures.
     fn operand(
         &self,
         claim: &ClaimFile,
@@ -455,7 +541,7 @@ impl<'a> Evaluator<'a> {
             let value = match factor.parse::<f64>() {
                 Ok(number) => Some(number),
                 Err(_) => {
-                    let (bindings, value) = measure(claim, bindings, factor);
+                    let (bindings, value) = measure(&claim.measure, bindings, factor);
                     self.number(&bindings, value)?
                 }
             };
@@ -464,10 +550,7 @@ impl<'a> Evaluator<'a> {
         Ok(product)
     }
 
-    /// Whether all conditions of a claim hold; unknown if a value is, and without any condition.
-    ///
-    /// # Errors
-    /// As [`RunPool::run`].
+    /// Whether all conditions of a claim are true; `None` if a value is unknown or there is no condition.
     pub fn holds(
         &self,
         claim: &ClaimFile,
@@ -491,34 +574,19 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The verdict of a claim.
-    ///
-    /// # Errors
-    /// As [`RunPool::run`].
     pub fn claim(
         &self,
         file: &ClaimFile,
         bindings: &Bindings,
     ) -> Result<StudyClaim, ReproduceError> {
         let text = self.filled(&file.claim, bindings)?;
-        let (mut found, mut values) = (String::new(), Vec::new());
-        let template = self.filled(&file.found, bindings)?;
-        for (idx, part) in template.split(['{', '}']).enumerate() {
-            if idx % 2 == 0 {
-                found.push_str(part);
-                continue;
-            }
-            let (bindings, value) = measure(file, bindings, part);
-            let cell = self.cell(&bindings, value, &file.unit)?;
-            found.push_str(&cell.text);
-            // A total is part of the count before it.
-            values.extend(cell.values.into_iter().filter(|_| !["n", "n_jobs"].contains(&value)));
-        }
+        let found = self.text(&file.measure, bindings, (&file.found, &file.unit))?;
         let reading = reading(bindings);
         if file.test.is_empty() {
-            return Ok(claim(&text, reading, found, StudyVerdict::NotJudged));
+            return Ok(claim(&text, reading, found.text, StudyVerdict::NotJudged));
         }
         let is_true = self.holds(file, bindings)?;
-        Ok(with_values(judged(&text, reading, found, is_true), values))
+        Ok(with_values(judged(&text, reading, found.text, is_true), found.values))
     }
 }
 
@@ -531,9 +599,13 @@ pub(super) fn reading(bindings: &Bindings) -> RuleReading {
     }
 }
 
-/// The bindings and the name of a value such as `far.gain.0`, where `far` is a measure of the claim.
-fn measure<'t>(claim: &ClaimFile, bindings: &Bindings, text: &'t str) -> (Bindings, &'t str) {
-    match text.split_once('.').and_then(|(name, value)| Some((claim.measure.get(name)?, value))) {
+/// The bindings and name of a value such as `far.gain.0`, where `far` is a measure of the claim.
+fn measure<'t>(
+    measures: &BTreeMap<String, Bindings>,
+    bindings: &Bindings,
+    text: &'t str,
+) -> (Bindings, &'t str) {
+    match text.split_once('.').and_then(|(name, value)| Some((measures.get(name)?, value))) {
         Some((over, value)) => (merged(bindings, over), value),
         None => (bindings.clone(), text),
     }
@@ -589,7 +661,7 @@ fn largest(gains: &[Gain]) -> Option<Gain> {
     gains.iter().max_by(by_size).filter(|_| is_known).cloned()
 }
 
-/// A value of gains in percent, or a count of them; unknown if a gain that it depends on is.
+/// A value of gains in percent, or a count of them; `None` if a gain that it depends on is unknown.
 fn gain_value(gains: &[Gain], value: &str) -> Option<f64> {
     let means: Option<Vec<f64>> =
         gains.iter().map(|gain| (!gain.is_empty()).then_some(gain.mean * 100.0)).collect();
@@ -600,14 +672,14 @@ fn gain_value(gains: &[Gain], value: &str) -> Option<f64> {
         "abs" => mean().map(|gain| gain.mean.abs() * 100.0),
         "low" => Some(Gain::over(gains).interval?.low * 100.0),
         "high" => Some(Gain::over(gains).interval?.high * 100.0),
-        "least" => means?.into_iter().reduce(f64::min),
-        "most" => means?.into_iter().reduce(f64::max),
-        "abs_most" => largest(gains).map(|gain| gain.mean.abs() * 100.0),
+        "min" => means?.into_iter().reduce(f64::min),
+        "max" => means?.into_iter().reduce(f64::max),
+        "abs_max" => largest(gains).map(|gain| gain.mean.abs() * 100.0),
         "n" => Some(count(gains.len())),
         "n_above" => Some(count(means?.iter().filter(|mean| 0.0 < **mean).count())),
-        "n_sure" => {
-            let sure: Option<Vec<bool>> = gains.iter().map(Gain::is_surely_above).collect();
-            Some(count(sure?.iter().filter(|sure| **sure).count()))
+        "n_significant" => {
+            let significant: Option<Vec<bool>> = gains.iter().map(Gain::is_significant).collect();
+            Some(count(significant?.iter().filter(|is| **is).count()))
         }
         "n_same_sign" => {
             let is_same =
@@ -631,8 +703,8 @@ fn job_statistic(times: &JobTimesByRun, value: &str) -> Option<f64> {
     }
     Some(match value {
         "n_jobs" => policy.len() as f64,
-        "n_steadier" => n_smaller(deviation) as f64,
-        "n_less_varied" => n_smaller(variation) as f64,
+        "n_smaller_deviation" => n_smaller(deviation) as f64,
+        "n_smaller_variation" => n_smaller(variation) as f64,
         "deviation" => mean(&policy),
         "base_deviation" => mean(&base),
         "variation" => median(&policy) * 100.0,
@@ -640,16 +712,32 @@ fn job_statistic(times: &JobTimesByRun, value: &str) -> Option<f64> {
     })
 }
 
-/// The text of a number, by the name of its value.
-fn formatted(name: &str, number: Option<f64>) -> String {
-    let Some(number) = number else { return "–".to_owned() };
+/// The indexes of `job`, with blanks between them; empty: all jobs.
+fn jobs(bindings: &Bindings) -> Vec<usize> {
+    let words = bindings.get("job").into_iter().flat_map(|jobs| jobs.split(' '));
+    words.filter_map(|job| job.parse().ok()).collect()
+}
+
+/// `None` of 0 over 0.
+fn ratio(own: f64, base: f64) -> Option<f64> {
+    (own != 0.0 || base != 0.0).then(|| own / base)
+}
+
+/// The text of a number, by the name of its value; with other decimals if `digits` is given.
+fn formatted(name: &str, value: Option<f64>, digits: Option<usize>) -> String {
+    let Some(known) = value else { return "–".to_owned() };
+    let decimals = |default| number(value, digits.unwrap_or(default));
     match name {
-        "seconds" => format!("{number:.2} s"),
-        "low" | "high" => format!("{number:+.2}"),
-        "variation" | "base_variation" => format!("{number:.2}"),
-        "moves" | "response" | "gib" | "deviation" | "base_deviation" => format!("{number:.1}"),
-        _ if name.starts_with("n_") || name == "n" => format!("{number:.0}"),
-        _ => format!("{number:+.1}"),
+        "seconds" => format!("{known:.2} s"),
+        "low" | "high" => format!("{known:+.2}"),
+        "variation" | "base_variation" => decimals(2),
+        "queue_full_variation" | "reference_variation" => decimals(3),
+        "moves" | "response" | "gib" | "deviation" | "base_deviation" | "percent_on_both" => {
+            decimals(1)
+        }
+        _ if name.contains("_per_") => decimals(1),
+        _ if name.starts_with("n_") || name == "n" => decimals(0),
+        _ => format!("{known:+.1}"),
     }
 }
 

@@ -344,8 +344,8 @@ fn rows(file: &TableFile, bindings: &Bindings) -> Vec<Bindings> {
     all
 }
 
-/// Values of all draws in a cell: the median, or the range of 90 % of them.
-fn summary(values: &[f64], show: &str) -> String {
+/// Several values in a cell: the median, or the range of 90 % of them.
+pub(super) fn summary(values: &[f64], show: &str) -> String {
     match show {
         _ if values.is_empty() => "–".to_owned(),
         "median" => format!("{:+.1}", quantile(values, 0.5)),

@@ -132,8 +132,8 @@ pub(super) fn with_values(
     StudyClaim { values: values.into_iter().collect(), ..claim }
 }
 
-/// A claim reproduces if it is true in at least 95 % of the draws, and does not if it is true in at most 5 %.
-/// Chosen here.
+/// A claim reproduces if it is true in at least 95 % of the draws, and does not if it is true in at most 5 %:
+/// limits chosen by evenkeel before the first run.
 pub(super) fn verdict_of_draws(n_true: usize, n_draws: usize) -> StudyVerdict {
     match n_draws {
         0 => StudyVerdict::NotJudged,

@@ -103,7 +103,7 @@ impl Gain {
     }
 
     /// Whether the interval is above 0; unknown of fewer than two pairs.
-    pub fn is_surely_above(&self) -> Option<bool> {
+    pub fn is_significant(&self) -> Option<bool> {
         self.interval.map(|within| 0.0 < within.low)
     }
 

@@ -1,4 +1,4 @@
-//! Published results beside the results of this simulator.
+//! Published results next to the results of this simulator.
 //!
 //! ```text
 //!   workloads/papers/*/experiments.toml ─► Study ─► Experiment ─► runs (RunPool on Testbeds)
@@ -7,10 +7,10 @@
 //!                                                 tables · claims with verdicts · notes
 //! ```
 //!
-//! An experiment is data: testbeds, policies, workloads, tables and claims ([`definition`]). A function is used
-//! where a result is not a comparison of runs; the file states why. Limits of verdicts were fixed before the first
-//! run. Where the published rules of a policy contain errors, both readings run: `paper`, as printed, and `ours`, as
-//! corrected. Program values that are ranges are drawn `--draws` times, and the verdict depends on the share of draws
+//! An experiment is data: testbeds, policies, workloads, tables and claims ([`definition`]). An
+//! experiment that is not a comparison of runs is a function; its file states the reason. Limits of verdicts were chosen
+//! before the first run. If the published rules of a policy contain errors, both readings run: as published (`paper`) and
+//! as corrected. Program values that are ranges are drawn `--draws` times, and the verdict depends on the share of draws
 //! in which a claim is true.
 
 mod contention;
@@ -21,6 +21,7 @@ mod evaluate;
 mod experiment;
 mod finding;
 mod gain;
+mod observation;
 mod output;
 mod program_sets;
 mod published_groups;
@@ -32,39 +33,30 @@ mod tests;
 use base::Nanos;
 
 pub use experiment::{Experiment, STUDIES, Study, StudyRun};
-pub use finding::{Finding, Table};
-pub use gain::Gain;
 pub use output::{list, text};
-pub use run_pool::{RunPool, RunResults};
-pub use testbed::Testbed;
+pub use run_pool::RunPool;
 
 use crate::compare::SimRunError;
 use crate::shipped::NotShipped;
+use finding::{Finding, Table};
+use gain::Gain;
+use run_pool::RunResults;
+use testbed::Testbed;
 
 /// Why an experiment failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ReproduceError {
-    /// A machine, workload or profile does not ship.
     #[error(transparent)]
     NotShipped(#[from] NotShipped),
-    /// A policy does not exist.
     #[error(transparent)]
     Column(#[from] crate::compare::ColumnError),
-    /// A machine or job cannot be simulated.
     #[error(transparent)]
     Sim(#[from] host_sim::SimError),
-    /// A run could not start.
     #[error(transparent)]
     Run(#[from] SimRunError),
-    /// A run that is observed while it runs did not finish.
     #[error("{run} failed: {cause}")]
-    Failed {
-        /// Policy, workload and seed.
-        run: String,
-        /// The error of the run.
-        cause: String,
-    },
-    /// The user stopped the study.
+    Failed { run: String, cause: String },
     #[error("stopped: unfinished experiments are left out")]
     Stopped,
 }

@@ -57,7 +57,7 @@ fn write_experiment(text: &mut String, experiment: &StudyExperiment) {
     experiment.notes.iter().for_each(|note| wrap(text, "note:", note));
 }
 
-/// A label and a text beside it.
+/// A label, and a text in the column right of it.
 fn wrap(text: &mut String, label: &str, words: &str) {
     let mut label = label;
     for line in folded(words, WIDTH - INDENT) {

@@ -3,12 +3,12 @@
 //! The workloads of the papers on contention are not published in full. These are drawn from all SPEC CPU2006
 //! programs with a shipped profile, each at most once in a set; no draw was selected by its result.
 //!
-//! | sort | drawn from |
+//! | kind | drawn from |
 //! |---|---|
 //! | any | all programs |
 //! | mixed | half of the set devils, half turtles, alternating |
-//! | hungry | devils alone |
-//! | calm | programs that are turtles with half of an equal share of the cache too |
+//! | memory-hungry | devils only |
+//! | always-turtle | programs that are turtles also with half of an equal share of the cache |
 //!
 //! *Devil* and *turtle* are the terms of Blagodurov, Zhuravlev, Dashti and Fedorova, "A Case for NUMA-aware
 //! Contention Management on Multicore Systems", USENIX ATC 2011. A devil has more than 1.5 LLC misses per 1000
@@ -29,25 +29,25 @@ const SEED: u64 = 2011;
 
 /// Which programs a set is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum SetKind {
     Any,
     Mixed,
-    Hungry,
-    Calm,
+    MemoryHungry,
+    AlwaysTurtle,
 }
 
-impl Sort {
-    const ALL: [(&str, Sort); 4] = [
-        ("any", Sort::Any),
-        ("mixed", Sort::Mixed),
-        ("hungry", Sort::Hungry),
-        ("calm", Sort::Calm),
+impl SetKind {
+    const ALL: [(&str, SetKind); 4] = [
+        ("any", SetKind::Any),
+        ("mixed", SetKind::Mixed),
+        ("memory-hungry", SetKind::MemoryHungry),
+        ("always-turtle", SetKind::AlwaysTurtle),
     ];
 }
 
-/// The names of the first `n` sets of a sort: `any 1`, `any 2`, …
-pub(super) fn names(sort: &str, n: u64) -> Vec<String> {
-    (1..=n).map(|number| format!("{sort} {number}")).collect()
+/// The names of the first `n` sets of a kind: `any 1`, `any 2`, …
+pub(super) fn names(kind: &str, n: u64) -> Vec<String> {
+    (1..=n).map(|number| format!("{kind} {number}")).collect()
 }
 
 /// The programs of a set such as `mixed 3`; `None` if the name is not one of a set.
@@ -56,26 +56,26 @@ pub(super) fn by_name(
     machine: &Machine,
     draw: Draw,
 ) -> Result<Option<Vec<String>>, ReproduceError> {
-    let named = name.split_once(' ').and_then(|(sort, number)| {
-        let (_, sort) = Sort::ALL.iter().find(|(word, _)| *word == sort)?;
-        Some((*sort, number.parse::<u64>().ok()?))
+    let named = name.split_once(' ').and_then(|(kind, number)| {
+        let (_, kind) = SetKind::ALL.iter().find(|(name, _)| *name == kind)?;
+        Some((*kind, number.parse::<u64>().ok()?))
     });
-    let Some((sort, number)) = named else { return Ok(None) };
+    let Some((kind, number)) = named else { return Ok(None) };
     let (devils, turtles) = devils_and_turtles(machine, draw)?;
     let mut rng = Rng::new(SEED * 1000 + number);
-    Ok(Some(match sort {
-        Sort::Any => drawn(&mut rng, &[&devils[..], &turtles].concat(), N_PROGRAMS),
-        Sort::Hungry => drawn(&mut rng, &devils, N_PROGRAMS),
-        Sort::Calm => {
-            // Fewer than eight programs are calm: a set contains all of them and repeats the first ones.
-            let once = drawn(&mut rng, &calm(machine, draw)?, N_PROGRAMS);
+    Ok(Some(match kind {
+        SetKind::Any => drawn(&mut rng, &[&devils[..], &turtles].concat(), N_PROGRAMS),
+        SetKind::MemoryHungry => drawn(&mut rng, &devils, N_PROGRAMS),
+        SetKind::AlwaysTurtle => {
+            // Fewer than eight programs qualify: a set contains all of them and repeats the first ones.
+            let once = drawn(&mut rng, &always_turtles(machine, draw)?, N_PROGRAMS);
             once.iter()
                 .cycle()
                 .take(if once.is_empty() { 0 } else { N_PROGRAMS })
                 .cloned()
                 .collect()
         }
-        Sort::Mixed => {
+        SetKind::Mixed => {
             let half = drawn(&mut rng, &devils, N_PROGRAMS / 2);
             // Alternating, so that the order of job numbers does not separate devils from turtles.
             let other = drawn(&mut rng, &turtles, N_PROGRAMS / 2);
@@ -93,7 +93,7 @@ pub(super) fn devils_and_turtles(
 }
 
 /// Programs with few misses even with half of an equal share of the smallest cache.
-pub(super) fn calm(machine: &Machine, draw: Draw) -> Result<Vec<String>, ReproduceError> {
+pub(super) fn always_turtles(machine: &Machine, draw: Draw) -> Result<Vec<String>, ReproduceError> {
     let n_cpus = machine.llcs().iter().map(|llc| llc.cpus.len() as u64).max().unwrap_or(1);
     let share = Bytes(smallest_cache(machine).0 / n_cpus.max(1) / 2);
     Ok(by_misses(draw, share)?.1)
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_set_is_the_same_in_every_draw_and_contains_no_program_twice() {
         let machine = shipped::machine("xeon-x5365-4x2").expect("it ships");
-        for name in ["any", "mixed", "hungry"].iter().flat_map(|sort| names(sort, 5)) {
+        for name in ["any", "mixed", "memory-hungry"].iter().flat_map(|kind| names(kind, 5)) {
             let programs = set(&name, &machine);
             assert_eq!(programs, set(&name, &machine));
             let unique: std::collections::BTreeSet<_> = programs.iter().collect();

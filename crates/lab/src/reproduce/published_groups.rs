@@ -8,7 +8,8 @@
 //!                                    Group 3             none of both
 //! ```
 //!
-//! This excludes the detection of groups from an experiment. Placement, guard and period stay those of the policy.
+//! With given groups, an experiment does not depend on the detection of groups. Placement, guard and period are those of
+//! the policy.
 
 use base::{Nanos, StopFlag};
 use engine::Sink;
@@ -18,7 +19,8 @@ use topology::DomainChoice;
 
 use crate::compare::{Column, ColumnError, RunMetrics, SimBench, SimRunError};
 
-/// Indexes of the published groups in [`ELEVEN`]. sp.B and ua.B slow others down; the paper assigns them to Group 3.
+/// Indexes of the published groups in [`ELEVEN`]. sp.B and ua.B slow other programs down; the paper assigns them to
+/// Group 3.
 pub(super) const G1: [usize; 3] = [0, 1, 2];
 pub(super) const G2: [usize; 3] = [3, 4, 5];
 pub(super) const HURTING: [usize; 2] = [6, 7];
@@ -53,16 +55,12 @@ pub(super) struct StudiedPolicy {
 }
 
 impl StudiedPolicy {
-    /// # Errors
-    /// There is no such policy.
     pub fn parse(text: &str) -> Result<Self, ColumnError> {
         let spec = text.strip_prefix(PREFIX);
         let column = Column::parse(spec.unwrap_or(text))?;
         Ok(StudiedPolicy { column, has_given_groups: spec.is_some() })
     }
 
-    /// # Errors
-    /// As [`SimBench::run`].
     pub fn run(
         &self,
         bench: &SimBench,
@@ -148,5 +146,42 @@ pub(super) fn group_of_eleven(idx: usize) -> u8 {
         idx if G1.contains(&idx) => 1,
         idx if G2.contains(&idx) => 2,
         _ => 3,
+    }
+}
+
+/// All mixes with these sizes of Groups 1, 2 and 3, such as `2,2,2`, as names of workloads.
+pub(super) fn multisets(sizes: &str) -> Vec<String> {
+    let mut all: Vec<Vec<usize>> = vec![Vec::new()];
+    for (group, size) in (1..).zip(sizes.split(',')) {
+        let size: usize = size.parse().expect("the size of a group");
+        let of_group: Vec<usize> =
+            (0..ELEVEN.len()).filter(|idx| group_of_eleven(*idx) == group).collect();
+        for n in 0..size {
+            // Within a group, indexes ascend, so that no multiset occurs twice.
+            let extended = |mix: &Vec<usize>| -> Vec<Vec<usize>> {
+                let from = if n == 0 { 0 } else { mix[mix.len() - 1] };
+                let next = of_group.iter().filter(|idx| from <= **idx);
+                next.map(|idx| [&mix[..], &[*idx]].concat()).collect()
+            };
+            all = all.iter().flat_map(extended).collect();
+        }
+    }
+    let name = |mix: &Vec<usize>| {
+        let programs: Vec<&str> = mix.iter().map(|idx| ELEVEN[*idx]).collect();
+        format!("programs:{}", programs.join("+"))
+    };
+    all.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mixes_of_given_group_sizes_are_all_multisets() {
+        let sizes = ["2,2,2", "3,3,0", "4,4,0", "3,3,2", "3,0,3", "2,0,4", "2,0,6"];
+        let n = sizes.map(|sizes| multisets(sizes).len());
+        assert_eq!(n, [540, 100, 225, 1500, 350, 420, 1260]);
+        assert_eq!(multisets("2,0,4")[0], "programs:lbm+lbm+sp.B+sp.B+sp.B+sp.B");
     }
 }

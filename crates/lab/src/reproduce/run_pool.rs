@@ -7,19 +7,21 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use base::{Nanos, StopFlag};
 use engine::Sink;
 use program::Job;
 use sched::TierOverride;
 
+use super::observation::{Observation, Observer};
 use super::published_groups::StudiedPolicy;
 use super::testbed::ClassBasis;
 use super::{Gain, ReproduceError, Testbed};
 use crate::compare::{Completion, RunEvent, RunMetrics, SimBench, SimSetting, run_all};
 use crate::stats::mean;
 
-/// The seeds, the threads, and all runs that are done.
+/// Seeds, threads and all completed runs.
 pub struct RunPool<'a> {
     seeds: Vec<u64>,
     n_draws: u64,
@@ -27,11 +29,18 @@ pub struct RunPool<'a> {
     stop: &'a StopFlag,
     /// Called a few times a second with the number of finished runs of a batch and of all its runs.
     on_progress: &'a dyn Fn(usize, usize),
-    known: RefCell<BTreeMap<Key, RunMetrics>>,
+    known: RefCell<BTreeMap<RunKey, Rc<PooledRun>>>,
 }
 
 /// Testbed, workload, class basis, policy and seed determine a run.
-type Key = (String, String, ClassBasis, String, u64);
+type RunKey = (String, String, ClassBasis, String, u64);
+
+/// A run of the pool.
+#[derive(Debug)]
+struct PooledRun {
+    metrics: RunMetrics,
+    observation: Observation,
+}
 
 /// Runs of some policies on some workloads of one testbed.
 #[derive(Debug)]
@@ -40,7 +49,7 @@ pub struct RunResults {
     workloads: Vec<String>,
     seeds: Vec<u64>,
     /// By policy, then workload, then seed.
-    metrics: Vec<RunMetrics>,
+    runs: Vec<Rc<PooledRun>>,
 }
 
 impl<'a> RunPool<'a> {
@@ -55,21 +64,18 @@ impl<'a> RunPool<'a> {
         RunPool { seeds, n_draws, n_threads, stop, on_progress, known: RefCell::default() }
     }
 
-    /// The seeds.
+    /// Seeds of the runs.
     pub fn seeds(&self) -> &[u64] {
         &self.seeds
     }
 
-    /// How often experiments draw from the ranges of profiles.
+    /// Number of draws of an experiment from the ranges of profiles.
     pub fn n_draws(&self) -> u64 {
         self.n_draws
     }
 
     /// Runs every policy on every workload with every seed.
-    ///
-    /// # Errors
-    /// A policy or workload does not exist or cannot be simulated, or the pool was stopped.
-    pub fn run(
+    pub(super) fn run(
         &self,
         testbed: &Testbed,
         policies: &[&str],
@@ -78,11 +84,8 @@ impl<'a> RunPool<'a> {
         self.run_seeds(testbed, policies, workloads, &self.seeds)
     }
 
-    /// The same with these seeds.
-    ///
-    /// # Errors
-    /// As [`RunPool::run`].
-    pub fn run_seeds(
+    /// Runs every policy on every workload with these seeds.
+    pub(super) fn run_seeds(
         &self,
         testbed: &Testbed,
         policies: &[&str],
@@ -91,7 +94,7 @@ impl<'a> RunPool<'a> {
     ) -> Result<RunResults, ReproduceError> {
         let pairs =
             policies.iter().flat_map(|policy| workloads.iter().map(move |it| (*policy, *it)));
-        let keys: Vec<Key> = pairs.flat_map(|pair| keys(testbed, pair, seeds)).collect();
+        let keys: Vec<RunKey> = pairs.flat_map(|pair| keys(testbed, pair, seeds)).collect();
         self.run_unknown(testbed, &keys)?;
         let known = self.known.borrow();
         let owned = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
@@ -99,14 +102,11 @@ impl<'a> RunPool<'a> {
             policies: owned(policies),
             workloads: owned(workloads),
             seeds: seeds.to_vec(),
-            metrics: keys.iter().filter_map(|key| known.get(key)).cloned().collect(),
+            runs: keys.iter().filter_map(|key| known.get(key)).cloned().collect(),
         })
     }
 
     /// Runs these pairs of policy and workload in one batch, so that later requests find them.
-    ///
-    /// # Errors
-    /// As [`RunPool::run`].
     pub(super) fn prepare(
         &self,
         testbed: &Testbed,
@@ -115,11 +115,11 @@ impl<'a> RunPool<'a> {
     ) -> Result<(), ReproduceError> {
         let keys =
             pairs.iter().flat_map(|(policy, workload)| keys(testbed, (policy, workload), seeds));
-        self.run_unknown(testbed, &keys.collect::<Vec<Key>>())
+        self.run_unknown(testbed, &keys.collect::<Vec<RunKey>>())
     }
 
-    fn run_unknown(&self, testbed: &Testbed, keys: &[Key]) -> Result<(), ReproduceError> {
-        let unknown: Vec<&Key> = {
+    fn run_unknown(&self, testbed: &Testbed, keys: &[RunKey]) -> Result<(), ReproduceError> {
+        let unknown: Vec<&RunKey> = {
             let known = self.known.borrow();
             keys.iter().filter(|key| !known.contains_key(*key)).collect()
         };
@@ -141,37 +141,25 @@ impl<'a> RunPool<'a> {
             let (_, workload, basis, policy, seed) = unknown[number];
             let workload = prepared.iter().position(|pair| *pair == (workload.as_str(), *basis));
             let workload = workload.expect("every workload of a key is prepared");
-            Ok(policies[policy.as_str()].run(&bench, (workload, *seed), stop, None)?)
+            let mut observer = Observer::new(&testbed.machine, bench.workloads()[workload].jobs());
+            let run = (workload, *seed);
+            let metrics = policies[policy.as_str()].run(&bench, run, stop, Some(&mut observer))?;
+            let observation = observer.into_observation();
+            Ok(metrics.map(|metrics| PooledRun { metrics, observation }))
         })?;
         let keys = unknown.into_iter().cloned();
-        self.known.borrow_mut().extend(keys.zip(done));
+        self.known.borrow_mut().extend(keys.zip(done.into_iter().map(Rc::new)));
         Ok(())
     }
 
-    /// Runs a policy on some workloads with every seed, each run with its own observer; the observers, by workload,
-    /// then seed. These runs are not kept.
-    ///
-    /// # Errors
-    /// As [`RunPool::run`], and if a run fails: half a run cannot be counted.
-    pub fn observe<S: Sink + Send>(
+    /// Runs a policy on some workloads with every seed, each run with its own observer. Returns the
+    /// observers, by workload, then seed. The pool does not keep these runs. A failed run is an error.
+    pub(super) fn observe<S: Sink + Send>(
         &self,
         testbed: &Testbed,
         policy: &str,
         workloads: &[&str],
         make: impl Fn(&[Job]) -> S + Sync,
-    ) -> Result<Vec<S>, ReproduceError> {
-        self.observe_all((testbed, policy, workloads), make, true)
-    }
-
-    /// The same, optionally with runs that may fail.
-    ///
-    /// # Errors
-    /// As [`RunPool::run`].
-    pub fn observe_all<S: Sink + Send>(
-        &self,
-        (testbed, policy, workloads): (&Testbed, &str, &[&str]),
-        make: impl Fn(&[Job]) -> S + Sync,
-        must_finish: bool,
     ) -> Result<Vec<S>, ReproduceError> {
         let basis = ClassBasis::of_policy(policy);
         let jobs = workloads.iter().map(|workload| testbed.jobs(workload, basis));
@@ -182,7 +170,7 @@ impl<'a> RunPool<'a> {
             let (workload, seed) = (number / seeds.len(), seeds[number % seeds.len()]);
             let mut observer = make(bench.workloads()[workload].jobs());
             match studied.run(&bench, (workload, seed), stop, Some(&mut observer))? {
-                Some(metrics) if must_finish && metrics.status != Completion::Finished => {
+                Some(metrics) if metrics.status != Completion::Finished => {
                     Err(ReproduceError::Failed {
                         run: format!("{policy} on {} with seed {seed}", workloads[workload]),
                         cause: metrics.error.unwrap_or_else(|| TIME_LIMIT.to_owned()),
@@ -193,11 +181,8 @@ impl<'a> RunPool<'a> {
         })
     }
 
-    /// How long each job of a workload takes alone on the idle machine.
-    ///
-    /// # Errors
-    /// The workload cannot be simulated.
-    pub fn alone(
+    /// Run time of each job of a workload alone on the idle machine.
+    pub(super) fn alone(
         &self,
         testbed: &Testbed,
         workload: &str,
@@ -208,19 +193,13 @@ impl<'a> RunPool<'a> {
     }
 
     /// Lower bound of the makespan of a workload, for any placement of tasks and memory: [`SimBench::bound`].
-    ///
-    /// # Errors
-    /// The workload cannot be simulated.
-    pub fn bound(&self, testbed: &Testbed, workload: &str) -> Result<Nanos, ReproduceError> {
+    pub(super) fn bound(&self, testbed: &Testbed, workload: &str) -> Result<Nanos, ReproduceError> {
         let jobs = testbed.jobs(workload, ClassBasis::Rate)?;
         Ok(SimBench::without_alone(setting(testbed), vec![jobs])?.bound(0))
     }
 
-    /// Calls `work` for every draw, several draws at a time, each with its own pool; the results, by draw.
-    ///
-    /// # Errors
-    /// The first error of a draw, or the pool was stopped.
-    pub fn each_draw<T: Send>(
+    /// Calls `work` for every draw, several draws at a time, each with its own pool. Returns the results by draw.
+    pub(super) fn each_draw<T: Send>(
         &self,
         work: impl Fn(u64, &RunPool<'_>) -> Result<T, ReproduceError> + Sync,
     ) -> Result<Vec<T>, ReproduceError> {
@@ -258,7 +237,7 @@ impl<'a> RunPool<'a> {
 
 const TIME_LIMIT: &str = "the time limit expired";
 
-fn keys(testbed: &Testbed, (policy, workload): (&str, &str), seeds: &[u64]) -> Vec<Key> {
+fn keys(testbed: &Testbed, (policy, workload): (&str, &str), seeds: &[u64]) -> Vec<RunKey> {
     let (name, basis) = (&testbed.name, ClassBasis::of_policy(policy));
     let key = |seed: &u64| (name.clone(), workload.to_owned(), basis, policy.to_owned(), *seed);
     seeds.iter().map(key).collect()
@@ -277,12 +256,13 @@ impl RunResults {
     /// The run of a policy on a workload with a seed, by index.
     pub fn run(&self, policy: usize, workload: usize, seed: usize) -> &RunMetrics {
         let idx = (policy * self.workloads.len() + workload) * self.seeds.len() + seed;
-        &self.metrics[idx]
+        &self.runs[idx].metrics
     }
 
-    /// Names of the workloads.
-    pub fn workloads(&self) -> &[String] {
-        &self.workloads
+    /// Observations of all finished runs.
+    pub(super) fn observations(&self) -> Vec<Observation> {
+        let finished = self.runs.iter().filter(|run| run.metrics.status == Completion::Finished);
+        finished.map(|run| run.observation.clone()).collect()
     }
 
     /// The seeds.
@@ -296,7 +276,7 @@ impl RunResults {
         runs.filter(|run| run.status == Completion::Finished)
     }
 
-    /// Makespan in seconds, by seed; none of a run that did not finish.
+    /// Makespan in seconds, by seed; `None` for a run that did not finish.
     pub fn makespan_s(&self, policy: usize, workload: usize) -> Vec<Option<f64>> {
         let seconds = |seed| {
             let run = self.run(policy, workload, seed);
@@ -305,7 +285,7 @@ impl RunResults {
         (0..self.seeds.len()).map(seconds).collect()
     }
 
-    /// Seconds of one job of a workload, by seed; none of a run that did not finish.
+    /// Seconds of one job of a workload, by seed; `None` for a run that did not finish.
     pub fn job_s(&self, policy: usize, workload: usize, job: usize) -> Vec<Option<f64>> {
         let seconds = |seed| {
             let run = self.run(policy, workload, seed);
@@ -323,16 +303,16 @@ impl RunResults {
         workload: usize,
         (baseline, baseline_policy): (&RunResults, usize),
     ) -> Gain {
-        let theirs = baseline.makespan_s(baseline_policy, workload);
+        let baseline_s = baseline.makespan_s(baseline_policy, workload);
         let of_seed = |(seed, own): (&u64, Option<f64>)| {
             let idx = baseline.seeds.iter().position(|known| known == seed)?;
-            Some((*seed, 1.0 - own? / theirs[idx]?))
+            Some((*seed, 1.0 - own? / baseline_s[idx]?))
         };
         let own = self.makespan_s(policy, workload);
         Gain::by_seed(self.seeds.iter().zip(own).filter_map(of_seed).collect())
     }
 
-    /// Time over time alone of every program, by run; runs that did not finish are left out.
+    /// Time over time alone of every program, by run; runs that did not finish are excluded.
     pub(super) fn slowdowns(
         &self,
         policy: usize,

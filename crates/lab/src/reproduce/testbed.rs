@@ -18,10 +18,11 @@
 //! | `one-memory` | all nodes become one, with the sum of their bandwidths |
 //! | `overhead=762000` | a job that uses this many nanoseconds of a CPU after each poll of `dfs` |
 //! | `length=120` | programs that take 120 s alone; workloads are those of [`super::program_sets`] |
-//! | `swing=0.3` | with `length`: phases with 30 % more and 30 % fewer misses, alternating |
+//! | `phase-amplitude=0.3` | with `length`: alternating phases with 30 % more and 30 % fewer misses |
+//! | `page-migration=unlimited` | no limit of page migration but a rate of 1 GiB per second |
 //! | `programs=4` | with `length`: only the first four programs of a set |
 //! | `first-node=3` | with `length`: memory of the first three programs on the first node, of the others on the next |
-//! | `penalty=declared` | with `length`: jobs declare what remote memory costs them, as measured alone |
+//! | `penalty=declared` | with `length`: jobs declare their slowdown by remote memory, as measured alone |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ use super::program_sets::{self, N_PROGRAMS};
 use crate::shipped::{self, Draw};
 use crate::stats::mean;
 
-/// A machine, how it behaves, and its workloads.
+/// A machine, the options of its simulation, and its workloads.
 #[derive(Clone, Debug)]
 pub struct Testbed {
     /// The machine and all variations.
@@ -64,7 +65,7 @@ pub struct Testbed {
 #[derive(Clone, Debug)]
 struct EqualLength {
     seconds: f64,
-    swing: f64,
+    phase_amplitude: f64,
     n_programs: usize,
     n_on_first_node: Option<usize>,
     /// Slowdown by remote memory in permille, by program; empty if it is not declared.
@@ -99,8 +100,8 @@ pub(super) struct Part {
     pub memory: Option<NodeId>,
     /// Declared slowdown by remote memory, in permille.
     pub penalty: Option<u32>,
-    /// Seed of the alternating phases of `swing`; without it the program has its one shipped phase.
-    pub swing_seed: Option<u64>,
+    /// Seed of the alternating phases of `phase-amplitude`; without it the program has its one shipped phase.
+    pub phase_seed: Option<u64>,
 }
 
 impl Part {
@@ -109,31 +110,28 @@ impl Part {
     }
 }
 
-/// Length of a phase of a swinging program in seconds alone, uniform between both. Guessed: the window of DINO is
+/// Length of an alternating phase in seconds alone, uniform between both. Guessed: the window of DINO is
 /// ten seconds, so that some phases are shorter than it and some longer.
 const PHASE_S: (f64, f64) = (5.0, 30.0);
 
+/// No limit but the rate at which pages are copied.
+const UNLIMITED_PAGE_MIGRATION: MoveLimits = MoveLimits {
+    per_second: Bytes::from_mib(1024),
+    backlog: Nanos(u64::MAX),
+    per_process_minute: Bytes(u64::MAX),
+    n_returns_max: u32::MAX,
+    n_repeats_max: u32::MAX,
+    reserve_permille: 20,
+};
+
 impl Testbed {
     /// A shipped machine with variations. Jobs start up to 200 ms late: the tolerance of ±100 ms, shifted.
-    ///
-    /// # Errors
-    /// There is no such machine.
-    ///
-    /// # Panics
-    /// A variation does not exist.
     pub fn parse(text: &str) -> Result<Self, ReproduceError> {
         let mut words = text.split_whitespace();
         let machine = shipped::machine(words.next().unwrap_or_default())?;
-        let chance = Variation { start: Nanos::from_millis(200), ..Variation::default() };
-        let testbed =
-            Testbed::on(text, machine, SimOptions { variation: chance, ..SimOptions::default() });
+        let variation = Variation { start: Nanos::from_millis(200), ..Variation::default() };
+        let testbed = Testbed::on(text, machine, SimOptions { variation, ..SimOptions::default() });
         Ok(words.fold(testbed, Testbed::varied))
-    }
-
-    /// Any machine, with programs of this length.
-    pub fn synthetic(name: &str, machine: Machine, seconds: f64) -> Self {
-        let name = format!("{name} length={seconds}");
-        Testbed::on(&name, machine, SimOptions::default()).varied(&format!("length={seconds}"))
     }
 
     fn on(name: &str, machine: Machine, options: SimOptions) -> Self {
@@ -186,11 +184,12 @@ impl Testbed {
             "remote" => self.set_remote_latency(number()),
             "one-memory" => self.machine = one_memory(&self.machine),
             "overhead" => self.overhead = Some(Nanos(whole(value))),
+            "page-migration" => self.limits = UNLIMITED_PAGE_MIGRATION,
             "length" => {
                 self.options.variation = Variation::default();
                 self.equal_length = Some(EqualLength {
                     seconds: number(),
-                    swing: 0.0,
+                    phase_amplitude: 0.0,
                     n_programs: N_PROGRAMS,
                     n_on_first_node: None,
                     penalties: BTreeMap::new(),
@@ -199,7 +198,7 @@ impl Testbed {
             _ => {
                 let equal = self.equal_length.as_mut().expect("the variation follows length=");
                 match key {
-                    "swing" => equal.swing = number(),
+                    "phase-amplitude" => equal.phase_amplitude = number(),
                     "programs" => equal.n_programs = whole(value) as usize,
                     "first-node" => equal.n_on_first_node = Some(whole(value) as usize),
                     "penalty" => {} // Measured by `measure_penalties`.
@@ -235,12 +234,9 @@ impl Testbed {
         });
     }
 
-    /// A workload with its jobs so far apart that each is alone, with chance only in its length. Jobs keep their
-    /// numbers, so that chance draws the same lengths as in the workload itself. `alone` is about how long each
-    /// job takes.
-    ///
-    /// # Errors
-    /// There is no such workload, or a job of it does not exit.
+    /// A workload whose jobs start so far apart that each is alone; only its length is random. Jobs keep their numbers,
+    /// so the drawn lengths are those of the workload itself. `alone` is the estimated run time of each job. Fails if a
+    /// job does not exit.
     pub fn one_by_one(
         &self,
         workload: &str,
@@ -254,13 +250,13 @@ impl Testbed {
         let mut start = Nanos::ZERO;
         for (job, alone) in jobs.iter_mut().zip(alone) {
             job.start = start;
-            // Twice the time alone: chance adds at most one percent.
+            // Twice the time alone: random variation adds at most one percent.
             start = start + alone.ok_or_else(endless)? + alone.ok_or_else(endless)?;
         }
-        let chance = Variation { length: self.options.variation.length, ..Variation::OFF };
+        let variation = Variation { length: self.options.variation.length, ..Variation::OFF };
         Ok(Testbed {
             name: format!("{}, one by one", self.name),
-            options: SimOptions { variation: chance, ..self.options.clone() },
+            options: SimOptions { variation, ..self.options.clone() },
             workloads: BTreeMap::from([(workload.to_owned(), jobs)]),
             ..self.clone()
         })
@@ -269,9 +265,6 @@ impl Testbed {
     /// The jobs of a workload with the profiles of this draw and classes of one basis. A workload is one that was
     /// added, one that ships, `programs:lbm+lbm+sphinx3`, or with `length` a set, `alone PROGRAM` or
     /// `arrivals LOAD NUMBER`.
-    ///
-    /// # Errors
-    /// There is no such workload, or no profile for a job of it.
     pub fn jobs(&self, workload: &str, basis: ClassBasis) -> Result<Vec<Job>, ReproduceError> {
         if let Some(jobs) = self.workloads.get(workload) {
             return Ok(jobs.clone());
@@ -297,7 +290,7 @@ impl Testbed {
             job.found = Some(Arc::clone(profile));
         }
         if let (Some(each), Some(template)) = (self.overhead, jobs.first()) {
-            // The last job: chance depends on the job number, so the draws of all other jobs stay the same.
+            // The last job: draws depend on the job number, so those of all other jobs stay the same.
             let id = JobId(jobs.len() as u32);
             jobs.push(Job { id, ..scheduler_job(each, template, &hardware)? });
         }
@@ -318,16 +311,19 @@ impl Testbed {
         let part = |(idx, program): (usize, &String)| Part {
             memory: equal.n_on_first_node.map(|n| NodeId(u32::from(n <= idx))),
             penalty: equal.penalties.get(program).copied(),
-            swing_seed: Some(idx as u64),
+            phase_seed: Some(idx as u64),
             ..Part::new(program)
         };
         self.jobs_of(&programs.iter().enumerate().map(part).collect::<Vec<Part>>())
     }
 
-    /// The programs of a set or of `alone PROGRAM`.
+    /// The programs of a set, of `alone PROGRAM` or of `programs:A+B`.
     pub(super) fn programs(&self, workload: &str) -> Result<Vec<String>, ReproduceError> {
         if let Some(program) = workload.strip_prefix("alone ") {
             return Ok(vec![program.to_owned()]);
+        }
+        if let Some(programs) = workload.strip_prefix("programs:") {
+            return Ok(programs.split('+').map(str::to_owned).collect());
         }
         let set = program_sets::by_name(workload, &self.machine, self.draw)?;
         let mut set = set.unwrap_or_else(|| panic!("{workload}: no such set of programs"));
@@ -339,15 +335,12 @@ impl Testbed {
         self.equal_length.as_ref().expect("a testbed with length=")
     }
 
-    /// Seconds that each program takes alone, about.
+    /// Approximate run time of each program alone, in seconds.
     pub(super) fn alone_s(&self) -> f64 {
         self.equal_length().seconds
     }
 
     /// Adds a workload of these programs.
-    ///
-    /// # Errors
-    /// A program has no profile.
     pub(super) fn add(&mut self, name: &str, parts: &[Part]) -> Result<(), ReproduceError> {
         let jobs = self.jobs_of(parts)?;
         self.workloads.insert(name.to_owned(), jobs);
@@ -357,11 +350,13 @@ impl Testbed {
     fn jobs_of(&self, parts: &[Part]) -> Result<Vec<Job>, ReproduceError> {
         let hardware = Hardware::new(&self.machine);
         let template = shipped::workload("basic01")?.jobs.swap_remove(0);
-        let swing = self.equal_length().swing;
+        let amplitude = self.equal_length().phase_amplitude;
         let job = |(number, part): (u32, &Part)| {
             let profile = self.program(&part.program, &hardware)?;
-            let profile = match part.swing_seed {
-                Some(seed) if swing != 0.0 => swung(profile, (swing, seed), self.alone_s()),
+            let profile = match part.phase_seed {
+                Some(seed) if amplitude != 0.0 => {
+                    with_alternating_phases(profile, (amplitude, seed), self.alone_s())
+                }
                 _ => profile,
             };
             let memory =
@@ -381,9 +376,6 @@ impl Testbed {
     }
 
     /// A program scaled to the length of this testbed.
-    ///
-    /// # Errors
-    /// It has no profile.
     pub(super) fn program(
         &self,
         name: &str,
@@ -406,13 +398,13 @@ impl Testbed {
 
 /// Jobs of an `arrivals` workload.
 const N_ARRIVALS: u32 = 32;
-/// Most threads of an arriving job: more than a cluster of four has CPUs, so that some must leave home.
+/// Limit of the threads of an arriving job: more than a cluster has CPUs (4), so that some run outside of it.
 const THREADS_MAX: u64 = 6;
 /// Seed of the first `arrivals` workload.
 const ARRIVALS_SEED: u64 = 2000;
 
-/// Jobs of `arrivals LOAD NUMBER`: jobs of one to six threads that start at random instants of an interval in which
-/// they keep the share LOAD of the CPUs busy.
+/// Jobs of `arrivals LOAD NUMBER`, with one to six threads each. They start at random instants of an interval whose
+/// length makes LOAD the mean share of busy CPUs.
 fn arrivals(testbed: &Testbed, load: f64, number: u64) -> Result<Vec<Job>, ReproduceError> {
     let machine = &testbed.machine;
     let hardware = Hardware::new(machine);
@@ -442,7 +434,7 @@ fn arrivals(testbed: &Testbed, load: f64, number: u64) -> Result<Vec<Job>, Repro
     Ok(jobs)
 }
 
-/// Jobs of some programs by the names of their profiles, all from the start.
+/// Jobs of the programs with these profiles, all due at the start.
 fn listed(names: &str) -> Result<Vec<Job>, ReproduceError> {
     let jobs = shipped::workload("basic01")?.jobs;
     let template = jobs.first().expect("the mix has six programs");
@@ -459,13 +451,13 @@ fn listed(names: &str) -> Result<Vec<Job>, ReproduceError> {
 fn scheduler_job(each: Nanos, template: &Job, hardware: &Hardware) -> Result<Job, ReproduceError> {
     let mut profile = shipped::profile("bitcount")?;
     let per_s = shipped::alone(&profile, hardware).map_or(0.0, |alone| alone.instructions);
-    let profile_value = |value: f64| ProfileValue::new(value, ValueSource::Declared);
+    let declared = |value: f64| ProfileValue::new(value, ValueSource::Declared);
     for phase in &mut profile.phases {
         let burst = (per_s * each.as_secs_f64()).max(1.0);
-        phase.burst_instructions = profile_value(burst);
-        phase.sleep_ns = profile_value(super::interval_of("dfs").0 as f64);
-        // A month of polls: the job ends because the others have exited.
-        phase.instructions = profile_value(1e7 * burst);
+        phase.burst_instructions = declared(burst);
+        phase.sleep_ns = declared(super::interval_of("dfs").0 as f64);
+        // About a month of polls: the job ends when the others have exited.
+        phase.instructions = declared(1e7 * burst);
     }
     Ok(Job {
         name: "scheduler".to_owned(),
@@ -522,14 +514,18 @@ fn one_memory(machine: &Machine) -> Machine {
 }
 
 /// A profile split into phases with more and with fewer misses, alternating; the mean stays about the same.
-fn swung(profile: Profile, (by, seed): (f64, u64), seconds: f64) -> Profile {
+fn with_alternating_phases(
+    profile: Profile,
+    (amplitude, seed): (f64, u64),
+    seconds: f64,
+) -> Profile {
     let Some(phase) = profile.phases.first().cloned() else { return profile };
     let mut rng = base::Rng::new(seed);
     let (mut phases, mut left, mut is_up) = (Vec::new(), 1.0, rng.below(2) == 0);
     while 1e-6 < left {
         let length_s = PHASE_S.0 + rng.unit() * (PHASE_S.1 - PHASE_S.0);
         let part = (length_s / seconds).min(left);
-        phases.push(scaled(&phase, if is_up { 1.0 + by } else { 1.0 - by }, part));
+        phases.push(scaled(&phase, if is_up { 1.0 + amplitude } else { 1.0 - amplitude }, part));
         (left, is_up) = (left - part, !is_up);
     }
     Profile { phases, ..profile }
@@ -537,8 +533,8 @@ fn swung(profile: Profile, (by, seed): (f64, u64), seconds: f64) -> Profile {
 
 /// A part of a phase with its misses and accesses times a factor.
 fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
-    let of = |value: Option<ProfileValue>, times: f64| {
-        value.and_then(|value| ProfileValue::new(value.value() * times, value.source))
+    let times_factor = |value: Option<ProfileValue>, factor: f64| {
+        value.and_then(|value| ProfileValue::new(value.value() * factor, value.source))
     };
     let point = |point: &CurvePoint| CurvePoint {
         misses: point.misses * times,
@@ -548,10 +544,10 @@ fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
     };
     let points = phase.curve.points().iter().map(point).collect();
     Phase {
-        share: of(Some(phase.share), part).unwrap_or_default(),
-        instructions: of(phase.instructions, part),
-        llc_accesses: of(phase.llc_accesses, times),
-        l1_misses: of(phase.l1_misses, times),
+        share: times_factor(Some(phase.share), part).unwrap_or_default(),
+        instructions: times_factor(phase.instructions, part),
+        llc_accesses: times_factor(phase.llc_accesses, times),
+        l1_misses: times_factor(phase.l1_misses, times),
         bandwidth: None,
         curve: MissRatioCurve::new(phase.curve.source, points).unwrap_or_default(),
         ..phase.clone()
@@ -614,18 +610,18 @@ mod tests {
     }
 
     #[test]
-    fn swinging_phases_add_up_to_the_program_and_alternate_in_their_misses() {
+    fn alternating_phases_add_up_to_the_program_and_differ_in_their_misses() {
         let profile = shipped::profile("470.lbm").expect("it ships");
         let all = |profile: &Profile| -> f64 {
             let instructions = profile.phases.iter().filter_map(|phase| phase.instructions);
             instructions.map(|measured| measured.value()).sum()
         };
-        let swung = swung(profile.clone(), (0.5, 7), 300.0);
-        assert!((all(&swung) / all(&profile) - 1.0).abs() < 1e-6);
+        let phased = with_alternating_phases(profile.clone(), (0.5, 7), 300.0);
+        assert!((all(&phased) / all(&profile) - 1.0).abs() < 1e-6);
         let misses = |phase: &Phase| phase.curve.misses_at(Bytes(2 << 20)).expect("a curve");
         let usual = misses(&profile.phases[0]);
         let times: Vec<String> =
-            swung.phases.iter().map(|phase| format!("{:.1}", misses(phase) / usual)).collect();
+            phased.phases.iter().map(|phase| format!("{:.1}", misses(phase) / usual)).collect();
         assert!(10 <= times.len(), "phases of 5 to 30 s in 300 s: {times:?}");
         assert!(times.windows(2).all(|pair| pair[0] != pair[1]), "{times:?}");
         assert!(times.iter().all(|times| times == "1.5" || times == "0.5"), "{times:?}");

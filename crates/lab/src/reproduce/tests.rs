@@ -181,9 +181,9 @@ fn gains_are_paired_by_seed_and_not_by_position() {
 fn an_empty_gain_is_a_dash_and_is_not_judged() {
     let none = Gain::by_seed(Vec::new());
     assert_eq!((none.shown(), none.percent()), ("–".to_owned(), "–".to_owned()));
-    assert_eq!((none.is_surely_above(), none.is_within(-1.0, 1.0)), (None, false));
+    assert_eq!((none.is_significant(), none.is_within(-1.0, 1.0)), (None, false));
     let claim: StudyClaim =
-        judged("it gains", RuleReading::Paper, none.shown(), none.is_surely_above());
+        judged("it gains", RuleReading::Paper, none.shown(), none.is_significant());
     assert_eq!(claim.verdict, StudyVerdict::NotJudged);
     assert!(Gain::over(&[Gain::of_each(vec![0.1]), none]).is_empty());
 }

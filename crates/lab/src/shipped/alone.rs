@@ -4,7 +4,7 @@
 //!   rate = events of 1000 instructions ÷ their time with the whole cache and local memory
 //! ```
 //!
-//! The class of a program is computed from these rates, as in the DFS report, in which each program runs alone while the
+//! The class of a program is computed from these rates, as in the thesis on DFS: each program runs alone while the
 //! operations of the memory controllers are counted.
 
 use host_sim::fluid::{HIT_NS, queue_full};

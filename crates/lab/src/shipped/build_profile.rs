@@ -18,12 +18,12 @@ use program::{Class, Profile};
 use super::program_values::{Draw, Misses, ProgramValues};
 use host_sim::copy_scaling::{CACHE_MIB, CLOCK, MEMORY_CYCLES, mpki_with_cache};
 
-/// Last-level cache of the machine on which the published values were counted; guessed. Cycles per instruction, class and
-/// bandwidth of every profile are with this cache.
+/// Last-level cache of the machine on which the published values were measured; guessed. Cycles per instruction, class
+/// and bandwidth of every profile are those with this cache.
 const CACHE: Bytes = Bytes(20 << 20);
 /// Points of a curve below [`CACHE`]: two for each doubling, down to 20 KiB.
 const N_POINTS: i32 = 20;
-/// Private cache behind which accesses were counted: the second-level cache of server cores until 2017.
+/// Private cache whose misses are the counted accesses: the second-level cache of server cores until 2017.
 const PRIVATE: Bytes = Bytes(256 << 10);
 /// Bytes of a line.
 const LINE: f64 = 64.0;
@@ -64,9 +64,9 @@ fn phase(
     instructions: f64,
     lines_per_s: f64,
 ) -> Phase {
-    let speed = if values.is_counted { ValueSource::Counters } else { ValueSource::Declared };
+    let speed = if values.is_measured { ValueSource::Counters } else { ValueSource::Declared };
     let misses = curve.misses_at(CACHE).unwrap_or(0.0);
-    // Cycles without waiting for memory, which are equal on other machines with similar cores. They include hits in the
+    // Cycles without memory stalls, which are equal on other machines with similar cores. They include hits in the
     // last-level cache.
     let core_cycles =
         (values.cycles - misses * MEMORY_CYCLES / 1000.0 / values.overlap).max(CORE_CYCLES_MIN);

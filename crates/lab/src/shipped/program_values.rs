@@ -7,7 +7,7 @@ use base::Rng;
 use host_sim::copy_scaling::{CLOCK, SoloCounters};
 use program::Profile;
 
-use super::tables::{self, Range, counted, range};
+use super::tables::{self, Range, measured, range};
 
 /// Name of the synthetic program whose accesses are uniformly distributed over a buffer larger than any cache.
 pub(super) const HOG: &str = "memory-hog";
@@ -42,7 +42,7 @@ pub(super) struct ProgramValues {
     /// Misses by cache size.
     pub misses: Misses,
     /// Whether instructions per cycle are a published counter value.
-    pub is_counted: bool,
+    pub is_measured: bool,
 }
 
 /// Source of a program's misses by cache size.
@@ -70,12 +70,12 @@ pub(super) enum Misses {
 
 /// Names of all programs with a known source of misses.
 pub(super) fn programs() -> Vec<String> {
-    counted().keys().filter(|name| is_known(name)).cloned().collect()
+    measured().keys().filter(|name| is_known(name)).cloned().collect()
 }
 
 fn is_known(program: &str) -> bool {
-    let is_counted = counted().get(program).is_some_and(|known| known.apki.is_some());
-    is_counted || tables::traced(program).is_some() || range(program, "llc_apki").is_some()
+    let is_measured = measured().get(program).is_some_and(|known| known.apki.is_some());
+    is_measured || tables::traced(program).is_some() || range(program, "llc_apki").is_some()
 }
 
 /// The full name of a program. The number of a SPEC program may be omitted.
@@ -86,7 +86,7 @@ pub(super) fn full_name(name: &str) -> Option<String> {
                 rest == name && number.bytes().all(|byte| byte.is_ascii_digit())
             })
     };
-    counted().keys().filter(|name| is_known(name)).find(is_equal).cloned()
+    measured().keys().filter(|name| is_known(name)).find(is_equal).cloned()
 }
 
 /// The values of a known program.
@@ -95,7 +95,7 @@ pub(super) fn drawn(program: &str, draw: Draw) -> ProgramValues {
     let need = |quantity: &str| {
         of(quantity).unwrap_or_else(|| panic!("{program}: neither table nor range of {quantity}"))
     };
-    let known = counted().get(program).copied().unwrap_or_default();
+    let known = measured().get(program).copied().unwrap_or_default();
     let ipc = known.ipc.unwrap_or_else(|| need("ipc"));
     let misses = match tables::traced(program) {
         Some(profile) => Misses::Traced(Box::new(profile)),
@@ -129,7 +129,7 @@ pub(super) fn drawn(program: &str, draw: Draw) -> ProgramValues {
         prefetched: need("pf_share"),
         l1_per_access: need("l1_per_apki"),
         footprint: need("footprint_mib") * 1048576.0,
-        is_counted: known.ipc.is_some(),
+        is_measured: known.ipc.is_some(),
         misses,
     }
 }

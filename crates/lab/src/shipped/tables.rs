@@ -56,9 +56,9 @@ pub struct Range {
 }
 
 /// Published values by program, without the folder of the suite (`network/dijkstra`).
-pub(super) fn counted() -> &'static BTreeMap<String, MeasuredProgram> {
+pub(super) fn measured() -> &'static BTreeMap<String, MeasuredProgram> {
     static TABLE: LazyLock<BTreeMap<String, MeasuredProgram>> =
-        LazyLock::new(|| read_counted(include_str!("../../../../workloads/data/benchmarks.csv")));
+        LazyLock::new(|| read_measured(include_str!("../../../../workloads/data/benchmarks.csv")));
     &TABLE
 }
 
@@ -94,7 +94,7 @@ pub(super) fn traced(program: &str) -> Option<Profile> {
     Some(profile.unwrap_or_else(|error| panic!("a shipped trace: {error}")))
 }
 
-fn read_counted(text: &str) -> BTreeMap<String, MeasuredProgram> {
+fn read_measured(text: &str) -> BTreeMap<String, MeasuredProgram> {
     let table = CsvTable::read(text, "benchmarks.csv").expect(VALID);
     let mut inputs: BTreeMap<&str, Vec<CsvRow<'_>>> = BTreeMap::new();
     for row in table.rows() {
@@ -144,10 +144,10 @@ mod tests {
 
     #[test]
     fn values_of_several_inputs_are_averaged_and_unknown_values_are_absent() {
-        let soplex = counted()["450.soplex"];
+        let soplex = measured()["450.soplex"];
         assert_eq!(soplex.mpki.map(|mpki| format!("{mpki:.3}")).as_deref(), Some("12.498"));
         assert_eq!((soplex.runtime_s, soplex.c_over_s), (Some(133.0), Some(1.0)));
-        assert_eq!(counted()["lu.B"], MeasuredProgram::default());
-        assert!(counted().contains_key("dijkstra"), "without the folder of its suite");
+        assert_eq!(measured()["lu.B"], MeasuredProgram::default());
+        assert!(measured().contains_key("dijkstra"), "without the folder of its suite");
     }
 }

@@ -32,8 +32,8 @@ fn remote_memory_of_the_tilepro64_is_10_percent_slower_on_average() {
             .perf_attributes()
             .accesses
             .iter()
-            .filter(|way| (way.from == way.to) == is_local);
-        let all: Vec<f64> = all.map(|way| way.latency_ns.unwrap().value as f64).collect();
+            .filter(|access| (access.from == access.to) == is_local);
+        let all: Vec<f64> = all.map(|access| access.latency_ns.unwrap().value as f64).collect();
         all.iter().sum::<f64>() / all.len() as f64
     };
     assert_eq!(format!("{:.2}", ns(false) / ns(true)), "1.10");
@@ -128,14 +128,14 @@ fn equal_draws_give_equal_values_within_the_ranges() {
 #[test]
 fn every_range_has_a_shipped_program_valid_ends_and_a_reason() {
     let known = profiles();
-    let mut seen = std::collections::BTreeSet::new();
+    let mut names = std::collections::BTreeSet::new();
     for range in ranges() {
-        let whose = format!("{} {}", range.program, range.quantity);
-        assert!(known.contains(&range.program), "{whose}: no such program");
-        assert!(range.low <= range.high && 0.0 < range.low, "{whose}");
-        assert!(["table", "reasoned"].contains(&&*range.origin), "{whose}");
-        assert!(20 < range.reason.len(), "{whose}: {:?} is no reason", range.reason);
-        assert!(seen.insert(whose.clone()), "{whose} occurs twice");
+        let name = format!("{} {}", range.program, range.quantity);
+        assert!(known.contains(&range.program), "{name}: no such program");
+        assert!(range.low <= range.high && 0.0 < range.low, "{name}");
+        assert!(["table", "reasoned"].contains(&&*range.origin), "{name}");
+        assert!(20 < range.reason.len(), "{name}: {:?} is no reason", range.reason);
+        assert!(names.insert(name.clone()), "{name} occurs twice");
     }
 }
 

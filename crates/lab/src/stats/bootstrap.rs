@@ -1,15 +1,13 @@
 //! Confidence intervals by the bootstrap.
 //!
-//! A statistic is computed from thousands of resamples: n runs, drawn with replacement from the n runs. Two corrections
-//! are those of the BCa bootstrap (Efron, "Better Bootstrap Confidence Intervals", J. American Statistical Association
-//! 82, 1987): for the bias of the resamples, and for a variance that depends on the parameter (acceleration). A third is
-//! for few runs:
-//! resamples of n items vary too little, as the normal distribution does compared with Student's. The ends therefore use
-//! Student's quantiles (Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69, 2015).
+//! A statistic is computed from thousands of resamples: n runs, drawn with replacement from the n runs. The
+//! BCa bootstrap (Efron, "Better Bootstrap Confidence Intervals", J. American Statistical Association 82, 1987) corrects
+//! the bias of the resamples, and a variance that depends on the parameter (acceleration). A third correction is for few
+//! runs, whose resamples vary too little: the ends use quantiles of Student's t-distribution (Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69, 2015).
 //!
-//! A resample is never outside the range of the runs, so that intervals of few runs are still too narrow: with five runs
-//! they contain the true value in about 92 % of the cases, with ten in 93 to 94 %, and from fifteen runs on in 95 %
-//! (counted by the tests below).
+//! A resample is never outside the range of the runs, so intervals of few runs are still too narrow: with five runs they
+//! contain the true value in about 92 % of the cases, with ten in 93 to 94 %, with fifteen and more in 95 % (measured by
+//! the tests below).
 //!
 //! The seed of the resamples is fixed: equal runs have equal intervals.
 
@@ -18,7 +16,7 @@ use base::Rng;
 use super::distributions::{normal, normal_quantile, student_quantile};
 use super::sorted_quantile;
 
-/// Resamples of one interval. With 4000 another seed moves the ends by a few hundredths of the width.
+/// Resamples of one interval. With 4000, another seed changes the ends by a few hundredths of the width.
 pub const N_RESAMPLES: usize = 4000;
 
 /// Seed of all resamples.
@@ -80,7 +78,7 @@ fn bias(resampled: &[f64], estimate: f64) -> f64 {
     normal_quantile(fraction.clamp(least, 1.0 - least))
 }
 
-/// Acceleration: a sixth of the skewness of the jackknife, which leaves out one item at a time.
+/// Acceleration: a sixth of the skewness of the jackknife, which excludes one item at a time.
 fn acceleration(all: &[usize], of: &impl Fn(&[usize]) -> f64) -> f64 {
     let without = |omitted: usize| -> f64 {
         let rest: Vec<usize> = all.iter().copied().filter(|idx| *idx != omitted).collect();

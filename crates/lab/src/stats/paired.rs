@@ -9,7 +9,7 @@
 //!   ranks           3     2     1     4         sums of 9 or 10, or 0 or 1:  4 of 16 assignments, p = 0.25
 //! ```
 //!
-//! Differences of zero are left out. Equal absolute values share their mean rank.
+//! Differences of zero are excluded. Equal absolute values share their mean rank.
 //!
 //! A verdict needs both: the confidence interval of the ratio excludes 1, and the corrected p-value is below 5 %. The
 //! interval alone ignores the number of policies; the test alone ignores the size of the difference. Everything else is

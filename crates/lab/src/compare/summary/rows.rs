@@ -6,9 +6,8 @@ use report::comparison::{
     SummaryRow,
 };
 
-use super::SummaryContext;
-use super::cells::Cells;
-use crate::compare::{Column, Completion, ControllerTraffic, Key, OracleSearch, RunMetrics};
+use super::{Cells, SummaryContext};
+use crate::compare::{Column, Completion, ControllerTraffic, OracleSearch, RunKey, RunMetrics};
 use crate::stats::{
     Interval, Verdict, holm, interval, mean, median, signed_rank, unfairness, variation,
 };
@@ -61,7 +60,7 @@ pub(super) fn runs(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<RunRow>
 fn run(
     cells: &Cells<'_>,
     about: &SummaryContext<'_>,
-    key: Key,
+    key: RunKey,
     number: usize,
     metrics: &RunMetrics,
 ) -> RunRow {
@@ -87,10 +86,10 @@ fn run(
         controllers: controllers(&[metrics]),
         oracle: metrics.oracle.as_ref().map(oracle_row),
         jobs: jobs
-            .map(|((job, its), slowdown)| RunJobRow {
+            .map(|((job, times), slowdown)| RunJobRow {
                 name: job.name.clone(),
-                start_s: its.start.map(seconds),
-                end_s: its.end.map(seconds),
+                start_s: times.start.map(seconds),
+                end_s: times.end.map(seconds),
                 slowdown: *slowdown,
             })
             .collect(),
@@ -112,13 +111,14 @@ fn oracle_row(search: &OracleSearch) -> OracleRow {
 fn controllers(runs: &[&RunMetrics]) -> Vec<ControllerRow> {
     let Some(first) = runs.first() else { return Vec::new() };
     let of = |(idx, controller): (usize, &ControllerTraffic)| {
-        let its =
+        let controllers =
             || runs.iter().filter_map(move |run| Some((run.controllers.get(idx)?, run.makespan)));
         let average = |of: fn(&ControllerTraffic) -> u64| {
-            mean_of(its().map(|(controller, _)| of(controller) as f64)).unwrap_or(0.0)
+            mean_of(controllers().map(|(controller, _)| of(controller) as f64)).unwrap_or(0.0)
         };
-        let load = its().filter(|(_, whole)| *whole != Nanos::ZERO).map(|(controller, whole)| {
-            (controller.read_bytes + controller.written_bytes) as f64 / seconds(whole)
+        let load = controllers().filter(|(_, makespan)| *makespan != Nanos::ZERO);
+        let load = load.map(|(controller, makespan)| {
+            (controller.read_bytes + controller.written_bytes) as f64 / seconds(makespan)
         });
         ControllerRow {
             node: controller.node.map(|node| node.0),
@@ -176,18 +176,18 @@ fn row(
     let per_run: Vec<Vec<f64>> =
         metrics.iter().map(|metrics| known_slowdowns(metrics, workload, about)).collect();
     let of_mean =
-        |places: &[usize]| mean(&places.iter().map(|place| times[*place]).collect::<Vec<_>>());
+        |indices: &[usize]| mean(&indices.iter().map(|idx| times[*idx]).collect::<Vec<_>>());
     let pairs = cells.pairs(column, plan.baseline, workload);
     let all: Vec<usize> = (0..pairs.len()).collect();
     let ratio = (0 < pairs.len()).then(|| pairs.ratio_of_means(&all));
     let is_baseline = column == plan.baseline;
     let median_seed = median_seed(&runs);
-    let timeline = median_seed.and_then(|seed| cells.at(Key { seed, workload, column }));
+    let timeline = median_seed.and_then(|seed| cells.at(RunKey { seed, workload, column }));
     SummaryRow {
         policy: plan.columns[column].text.clone(),
         workload: plan.workloads[workload].clone(),
         n_runs: times.len() as u64,
-        n_excluded: cells.n_left_out(column, workload) as u64,
+        n_excluded: cells.n_excluded(column, workload) as u64,
         mean_s: has_any.then(|| mean(&times)),
         median_s: has_any.then(|| median(&times)),
         ci95_s: interval(times.len(), of_mean).map(ends),
@@ -197,7 +197,7 @@ fn row(
         ratio_to_baseline: ratio,
         ratio_ci95: match is_baseline {
             true => None,
-            false => interval(pairs.len(), |places| pairs.ratio_of_means(places)).map(ends),
+            false => interval(pairs.len(), |indices| pairs.ratio_of_means(indices)).map(ends),
         },
         n_pairs: pairs.len() as u64,
         p: (!is_baseline && 0 < pairs.len()).then(|| signed_rank(&pairs.log_ratios())),
@@ -219,14 +219,15 @@ fn row(
 /// Index of the seed with the median makespan.
 pub(super) fn median_seed(runs: &[(usize, &RunMetrics)]) -> Option<usize> {
     let mut sorted: Vec<(Nanos, usize)> =
-        runs.iter().map(|(seed, its)| (its.makespan, *seed)).collect();
+        runs.iter().map(|(seed, metrics)| (metrics.makespan, *seed)).collect();
     sorted.sort();
     sorted.get(sorted.len().checked_sub(1)? / 2).map(|(_, seed)| *seed)
 }
 
 fn oracle_gap(cells: &Cells<'_>, times: &[f64], workload: usize) -> Option<f64> {
     let oracle = cells.plan.columns.iter().position(Column::is_oracle)?;
-    let best = mean_of(cells.of(oracle, workload).iter().map(|(_, its)| seconds(its.makespan)))?;
+    let best =
+        mean_of(cells.of(oracle, workload).iter().map(|(_, metrics)| seconds(metrics.makespan)))?;
     (!times.is_empty() && 0.0 < best).then(|| mean(times) / best - 1.0)
 }
 
@@ -238,7 +239,9 @@ fn jobs(runs: &[&RunMetrics], workload: usize, about: &SummaryContext<'_>) -> Ve
         let slowdowns: Vec<f64> = all.iter().filter_map(|of_run| of_run[idx]).collect();
         JobSummaryRow {
             name: job.name.clone(),
-            mean_s: mean_of(runs.iter().filter_map(|its| its.time_of(idx, job)).map(seconds)),
+            mean_s: mean_of(
+                runs.iter().filter_map(|metrics| metrics.time_of(idx, job)).map(seconds),
+            ),
             alone_s: about.alone.get(workload).and_then(|alone| *alone.get(idx)?).map(seconds),
             slowdown: mean_of(slowdowns.iter().copied()),
             slowdown_min: slowdowns.iter().copied().min_by(f64::total_cmp),

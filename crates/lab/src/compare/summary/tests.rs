@@ -21,7 +21,7 @@ fn summary_of(lines: &str) -> Comparison {
         variant: Variant::default(),
     };
     let n_seeds = lines[0].len() - 1;
-    let plan = Plan {
+    let plan = ComparePlan {
         columns: lines.iter().map(column).collect(),
         baseline: 0,
         workloads: vec!["w".to_owned()],

@@ -1,11 +1,7 @@
-//! Functions of the experiments on contention for caches and on NUMA; the others are data, in
-//! `workloads/papers/contention/experiments.toml`.
+//! Experiments on contention for caches that are functions: every split of a set is simulated. The other experiments are
+//! data, in `workloads/papers/contention/experiments.toml`.
 
-mod action_counts;
-mod damping;
-mod moves;
 mod optimum;
-mod rules;
 mod splits;
 
 use report::study::RuleReading;
@@ -15,24 +11,8 @@ use super::{Code, ReproduceError, RunPool, RunResults, Testbed};
 use crate::stats::mean;
 
 /// By experiment.
-pub(super) const CODE: &[Code] = &[
-    ("optimum", optimum::optimum),
-    ("deals", splits::deals),
-    ("damping", damping::damping),
-    ("memory-moves", moves::memory_moves),
-    ("published-moves", moves::published_moves),
-    ("turtles", moves::turtles),
-    ("rules", rules::rules),
-];
-
-/// How far misses rise and fall in artificial phases.
-const SWINGS: [f64; 4] = [0.0, 0.3, 0.6, 0.9];
-
-/// A testbed for each swing.
-fn swinging(machine: &str, seconds: u32) -> Result<Vec<Testbed>, ReproduceError> {
-    let parse = |by| Testbed::parse(&format!("{machine} length={seconds} swing={by}"));
-    SWINGS.into_iter().map(parse).collect()
-}
+pub(super) const CODE: &[Code] =
+    &[("optimum", optimum::optimum), ("assignment-rule", splits::assignment_rules)];
 
 /// A policy with a reading and further parameters: `dio[reading=paper,interval=2s]`.
 fn with_reading(policy: &str, reading: RuleReading, params: &str) -> String {

@@ -5,26 +5,26 @@
 //!                  └► each policy, free ───────────────────────► slowdown ÷ that of the best - 1
 //! ```
 //!
-//! The best split is the one with the smallest mean slowdown over the same seeds. A policy can be below it: a split is
-//! pinned until the end, and a policy can place again when a program has exited.
+//! The best split is the one with the smallest mean slowdown over the same seeds. A policy can be better:
+//! a split is pinned until the end, and a policy can place programs again after an exit.
 
 use report::study::{RuleReading, StudyClaim};
 
 use super::super::finding::{in_percent, judged, mean_of, percent, with_values};
 use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
-use super::splits::{PLACES, Place, TriedSplits, sets};
+use super::splits::{SplitTestbed, TESTBEDS, TriedSplits, sets};
 use super::{alone_s, mean_slowdown, with_reading};
 use crate::reproduce::finding::BOTH_READINGS;
 
 /// Published distance to the optimum.
-const NEAR: f64 = 0.02;
+const DISTANCE_MAX: f64 = 0.02;
 
 /// Policies with two readings, and policies with one.
 const WITH_READINGS: [&str; 4] = ["di", "dio", "dino", "animal"];
 const OTHERS: [&str; 3] = ["oracle", "random", "linux"];
 
 /// Columns of the table: head, and index of the policy.
-const SHOWN: [(&str, usize); 8] = [
+const COLUMNS: [(&str, usize); 8] = [
     ("di", 1),
     ("dio", 3),
     ("dio paper", 2),
@@ -35,9 +35,9 @@ const SHOWN: [(&str, usize); 8] = [
     ("linux", 10),
 ];
 
-const SETS: &str = "sets: eight different programs of the 29 of SPEC CPU2006 with a shipped profile, drawn by a \
-                    fixed seed; mixed ones have four that miss more than 1.5 times in 1000 instructions alone in \
-                    the machine's last-level cache, and four that do not; each program is scaled to 60 s alone";
+const SETS: &str = "sets: eight different programs of the 29 of SPEC CPU2006 with a shipped profile, drawn with a \
+                    fixed seed; mixed sets have four with more than 1.5 misses per 1000 instructions alone in the \
+                    last-level cache of the machine, and four with fewer; each program is scaled to 60 s alone";
 
 fn policies() -> Vec<String> {
     let both = |policy: &&str| BOTH_READINGS.map(|reading| with_reading(policy, reading, ""));
@@ -47,25 +47,29 @@ fn policies() -> Vec<String> {
 
 pub(super) fn optimum(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let mut finding = Finding::default();
-    for place in PLACES {
-        at(pool, place, &mut finding)?;
+    for testbed in TESTBEDS {
+        compare_policies(pool, testbed, &mut finding)?;
     }
     finding.notes.push(SETS.to_owned());
     Ok(finding)
 }
 
-fn at(pool: &RunPool<'_>, place: Place, finding: &mut Finding) -> Result<(), ReproduceError> {
-    let testbed = Testbed::parse(place.testbed)?;
+/// Compares the policies with the best split on one testbed.
+fn compare_policies(
+    pool: &RunPool<'_>,
+    (name, description): SplitTestbed,
+    finding: &mut Finding,
+) -> Result<(), ReproduceError> {
+    let testbed = Testbed::parse(name)?;
     let (policies, sets) = (policies(), sets());
     let policy_texts: Vec<&str> = policies.iter().map(String::as_str).collect();
     let set_texts: Vec<&str> = sets.iter().map(String::as_str).collect();
     let seeds = super::splits::seeds(pool);
     let free = pool.run_seeds(&testbed, &policy_texts, &set_texts, seeds)?;
     let head = ["set", "best", "worst", "all"].into_iter();
-    let heads: Vec<&str> = head.chain(SHOWN.iter().map(|(head, _)| *head)).collect();
+    let heads: Vec<&str> = head.chain(COLUMNS.iter().map(|(head, _)| *head)).collect();
     let title = format!(
-        "{}: mean slowdown of the best, the worst and all splits; distance to the best in %",
-        place.words
+        "{description}: mean slowdown of the best, the worst and all splits; distance to the best in %"
     );
     let mut table = Table::new(&title, &heads).units(&["1", "1", "1", "%"]);
     let mut distances: Vec<Vec<Option<f64>>> = vec![Vec::new(); policies.len()];
@@ -77,13 +81,13 @@ fn at(pool: &RunPool<'_>, place: Place, finding: &mut Finding) -> Result<(), Rep
             distances.push(slowdown.map(|slowdown| slowdown / tried.best() - 1.0));
         }
         let bounds = [tried.best(), tried.worst(), tried.mean()].map(|slow| format!("{slow:.3}"));
-        let shown = SHOWN.iter().map(|(_, policy)| distances[*policy].last().copied().flatten());
+        let shown = COLUMNS.iter().map(|(_, policy)| distances[*policy].last().copied().flatten());
         let cells = std::iter::once(set.clone()).chain(bounds).chain(shown.map(percent));
         table.row(cells);
     }
     finding.tables.push(table);
-    finding.claims.extend(claims(place, &policies, &distances));
-    if !place.testbed.contains("one-memory") {
+    finding.claims.extend(claims(description, &policies, &distances));
+    if !name.contains("one-memory") {
         let machine = testbed.machine.name().to_owned();
         for set in &sets {
             let programs = testbed.programs(set)?.join(", ");
@@ -94,7 +98,11 @@ fn at(pool: &RunPool<'_>, place: Place, finding: &mut Finding) -> Result<(), Rep
     Ok(())
 }
 
-fn claims(place: Place, policies: &[String], distances: &[Vec<Option<f64>>]) -> Vec<StudyClaim> {
+fn claims(
+    description: &str,
+    policies: &[String],
+    distances: &[Vec<Option<f64>>],
+) -> Vec<StudyClaim> {
     let judge = |(policy, distances): (&String, &Vec<Option<f64>>)| {
         let known: Option<Vec<f64>> = distances.iter().copied().collect();
         let known = known.unwrap_or_default();
@@ -103,18 +111,18 @@ fn claims(place: Place, policies: &[String], distances: &[Vec<Option<f64>>]) -> 
             policy => super::reading_of(policy),
         };
         let name = policy.split('[').next().unwrap_or_default();
-        let (average, most) = (mean_of(&known), known.iter().copied().reduce(f64::max));
-        let n = known.iter().filter(|distance| **distance <= NEAR).count();
+        let (average, max) = (mean_of(&known), known.iter().copied().reduce(f64::max));
+        let n = known.iter().filter(|distance| **distance <= DISTANCE_MAX).count();
         let claim = judged(
-            &format!("{}: {name} is within 2 % of the best split, on average", place.words),
+            &format!("{description}: {name} is within 2 % of the best split, on average"),
             reading,
             format!(
                 "{} % on average, {} % at most, {n} of {} sets within 2 %",
                 percent(average),
-                percent(most),
+                percent(max),
                 distances.len()
             ),
-            average.map(|average| average <= NEAR),
+            average.map(|average| average <= DISTANCE_MAX),
         );
         with_values(claim, in_percent(average))
     };

@@ -10,9 +10,9 @@
 //!   together                c0  c0  c1  c1  c2  c2  c3  c3       the opposite, for comparison
 //! ```
 //!
-//! Equal caches are interchangeable, and so are the cores of one. The lowest program that is left begins each group, so
-//! that no split occurs twice. A pinned split has no remote memory, no migrations and no damping: only the rule is
-//! left. The column `order` is the rank correlation of the rule's own measure with the slowdown.
+//! Equal caches are interchangeable, and so are the cores of a cache. Each group begins with the lowest remaining
+//! program, so that no split occurs twice. A pinned split has no remote memory, no migrations and no damping: only
+//! the rule has an effect. The column `order` is the rank correlation of the rule's own measure with the slowdown.
 
 use base::{CpuId, CpuSet};
 use host_sim::calibrate::rank_correlation;
@@ -26,29 +26,22 @@ use super::{alone_s, mean_slowdown};
 use crate::shipped;
 use crate::stats::mean;
 
-/// A testbed of the experiments on splits.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub testbed: &'static str,
-    pub words: &'static str,
-}
+/// Name and description of a testbed on which splits are compared.
+pub(super) type SplitTestbed = (&'static str, &'static str);
 
-pub(super) const PLACES: [Place; 3] = [
-    Place { testbed: "xeon-x5365-4x2 length=60", words: "four caches of two, one memory" },
-    Place {
-        testbed: "opteron-8356-2x4 one-memory length=60",
-        words: "two caches of four, one memory",
-    },
-    Place { testbed: "opteron-8356-2x4 length=60", words: "two caches of four, two memories" },
+pub(super) const TESTBEDS: [SplitTestbed; 3] = [
+    ("xeon-x5365-4x2 length=60", "4 caches of 2 cores, 1 node"),
+    ("opteron-8356-2x4 one-memory length=60", "2 caches of 4 cores, 1 node"),
+    ("opteron-8356-2x4 length=60", "2 caches of 4 cores, 2 nodes"),
 ];
 
-/// Seeds of a pinned run: chance changes it by half a percent.
+/// Number of seeds of a pinned run. Random variation changes its time by half a percent.
 const N_SEEDS: usize = 3;
 
-/// Sets of each sort. Every set costs 35 or 105 runs a seed.
+/// Number of sets of each kind. Every set needs 35 or 105 runs for each seed.
 const N_SETS: u64 = 5;
 
-/// The sets of a place.
+/// The sets that are split.
 pub(super) fn sets() -> Vec<String> {
     [names("any", N_SETS), names("mixed", N_SETS)].concat()
 }
@@ -58,14 +51,11 @@ pub(super) fn seeds<'a>(pool: &'a RunPool<'_>) -> &'a [u64] {
     &pool.seeds()[..N_SEEDS.min(pool.seeds().len())]
 }
 
-/// The splits of a set, as the cache of each program, with their mean slowdowns.
+/// The simulated splits of a set, as the cache of each program, with their mean slowdowns.
 pub(super) struct TriedSplits(pub Vec<(Vec<usize>, f64)>);
 
 impl TriedSplits {
     /// Runs every split of a set with each program pinned to a core of its own. `None` if a run failed.
-    ///
-    /// # Errors
-    /// As [`RunPool::run`].
     pub fn of(
         pool: &RunPool<'_>,
         testbed: &Testbed,
@@ -171,11 +161,11 @@ const RULES: [(&str, Rule); 3] = [
 /// Factor of bandwidth that leaves caches as the only contended resource.
 const WIDE: u64 = 16;
 
-pub(super) fn deals(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
+pub(super) fn assignment_rules(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let mut finding = Finding::default();
     for is_wide in [false, true] {
-        for place in PLACES {
-            at(pool, place, is_wide, &mut finding)?;
+        for testbed in TESTBEDS {
+            compare_rules(pool, testbed, is_wide, &mut finding)?;
         }
     }
     let note = "order: rank correlation over all splits between the largest sum of misses in a cache and the mean \
@@ -184,19 +174,20 @@ pub(super) fn deals(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     Ok(finding)
 }
 
-fn at(
+/// Compares the rules on one testbed.
+fn compare_rules(
     pool: &RunPool<'_>,
-    place: Place,
+    (name, description): SplitTestbed,
     is_wide: bool,
     finding: &mut Finding,
 ) -> Result<(), ReproduceError> {
-    let (variation, words) = match is_wide {
-        true => (format!(" bandwidth={WIDE}"), format!("{}, 16 times the bandwidth", place.words)),
-        false => (String::new(), place.words.to_owned()),
+    let (variation, description) = match is_wide {
+        true => (format!(" bandwidth={WIDE}"), format!("{description}, 16 times the bandwidth")),
+        false => (String::new(), description.to_owned()),
     };
-    let testbed = Testbed::parse(&format!("{}{variation}", place.testbed))?;
+    let testbed = Testbed::parse(&format!("{name}{variation}"))?;
     let n_caches = testbed.machine.llcs().len();
-    let title = format!("{words}: distance of pinned splits to the best in %");
+    let title = format!("{description}: distance of pinned splits to the best in %");
     let heads = ["set", RULES[0].0, RULES[1].0, RULES[2].0, "mean", "worst", "order"];
     let mut table = Table::new(&title, &heads).units(&["%", "%", "%", "%", "%", "1"]);
     let (mut distances, mut orders) = (vec![Vec::new(); RULES.len()], Vec::new());
@@ -219,19 +210,19 @@ fn at(
         table.row(cells);
     }
     finding.tables.push(table);
-    finding.claims.extend(claims(&words, &distances, mean_of(&orders)));
+    finding.claims.extend(claims(&description, &distances, mean_of(&orders)));
     Ok(())
 }
 
-/// The claims of a place; `order` is the mean of the column `order`.
-fn claims(words: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<StudyClaim> {
+/// The claims for a testbed; `order` is the mean of the column `order`.
+fn claims(description: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<StudyClaim> {
     let mut claims = Vec::new();
     for ((name, _), distances) in RULES.iter().zip(distances).take(2) {
         let average = mean_of(distances);
         let n = distances.iter().filter(|distance| **distance <= 0.02).count();
         let claim = judged(
             &format!(
-                "{words}: the split {name} by misses alone is within 2 % of the best, on average"
+                "{description}: the split {name} by misses alone is within 2 % of the best, on average"
             ),
             RuleReading::Either,
             format!(
@@ -244,7 +235,7 @@ fn claims(words: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<StudyC
         claims.push(with_values(claim, in_percent(average)));
     }
     claims.push(judged(
-        &format!("{words}: splits with more even misses are faster (order above 0.5 on average, chosen here)"),
+        &format!("{description}: splits with more even misses are faster (order above 0.5 on average; limit chosen by evenkeel before the first run)"),
         RuleReading::Either,
         number(order, 2),
         order.map(|order| 0.5 < order),

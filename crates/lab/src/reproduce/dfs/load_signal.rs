@@ -21,33 +21,33 @@ use base::{CpuId, JobId, Nanos, TaskId};
 use engine::{Sink, TurnRecord};
 use program::{Class, Job};
 use report::study::{RuleReading, StudyValue};
-use sched::{Action, CounterEvent, JobEvent, Target};
+use sched::{Action, CounterEvent, Counters, JobEvent, Target};
 use topology::Machine;
 
 use super::super::finding::{BOTH_READINGS, judged, with_values};
 use super::super::{Finding, Gain, ReproduceError, RunPool, RunResults, Table, Testbed};
 use super::{ALL, by_node};
 
-/// Signals are equivalent if they agree in this fraction of the polls. Chosen here.
-const AGREE: f64 = 0.9;
-/// Two times are equal if they differ by less than this fraction. Chosen here.
-const SAME: f64 = 0.005;
+/// Signals are equivalent if they agree in this fraction of the polls. Chosen before the first run.
+const AGREEMENT_MIN: f64 = 0.9;
+/// Two times are equal if they differ by at most this fraction. Chosen before the first run.
+const TIME_DIFFERENCE_MAX: f64 = 0.005;
 
-/// Counts the polls in which the signals agree.
+/// PollCounts the polls in which the signals agree.
 struct Agreement {
     node_of: BTreeMap<CpuId, usize>,
-    jobs: BTreeMap<JobId, JobState>,
-    tasks: BTreeMap<TaskId, Misses>,
+    jobs: BTreeMap<JobId, JobPlacement>,
+    tasks: BTreeMap<TaskId, TaskMisses>,
     /// Polls without a further move of a program that was moved.
     cooldown: u64,
     /// Number of polls so far.
     poll: u64,
-    counts: Counts,
+    counts: PollCounts,
 }
 
-/// Counts over all polls of a run, or of several runs.
+/// PollCounts over all polls of a run, or of several runs.
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct PollCounts {
     /// Polls with any load.
     n_polls: usize,
     n_same_node: usize,
@@ -58,7 +58,7 @@ struct Counts {
     n_predicted: usize,
 }
 
-struct JobState {
+struct JobPlacement {
     class: Option<Class>,
     /// The node that it was placed on, while it runs.
     node: Option<usize>,
@@ -66,19 +66,22 @@ struct JobState {
     moved_at: Option<u64>,
 }
 
-/// LLC misses of a task.
+/// LLC misses of a task since the last poll.
 #[derive(Clone, Copy)]
-struct Misses {
+struct TaskMisses {
     job: JobId,
     /// The node on which it runs.
     node: usize,
-    now: u64,
-    at_poll: u64,
+    /// Counters of the last sample, and of the last sample at a poll.
+    counters: Counters,
+    at_poll: Counters,
 }
 
-impl Misses {
-    fn since_poll(self) -> u64 {
-        self.now.saturating_sub(self.at_poll)
+impl TaskMisses {
+    /// LLC misses since the last poll.
+    fn since_poll(&self) -> u64 {
+        let deltas = engine::deltas_since_start(&self.counters, &self.at_poll);
+        deltas.get(CounterEvent::LlcMisses).unwrap_or(0)
     }
 }
 
@@ -86,7 +89,7 @@ impl Agreement {
     fn new(machine: &Machine, jobs: &[Job], cooldown: u64) -> Self {
         let nodes = machine.nodes().iter().enumerate();
         let node_of = nodes.flat_map(|(idx, node)| node.cpus.iter().map(move |cpu| (cpu, idx)));
-        let state = |job: &Job| JobState {
+        let state = |job: &Job| JobPlacement {
             class: job.class,
             node: None,
             started: Nanos::ZERO,
@@ -98,17 +101,18 @@ impl Agreement {
             tasks: BTreeMap::new(),
             cooldown,
             poll: 0,
-            counts: Counts::default(),
+            counts: PollCounts::default(),
         }
     }
 
     fn read_sample(&mut self, record: &TurnRecord<'_>) {
         for task in &record.sample.tasks {
             let node = task.last_cpu.and_then(|cpu| self.node_of.get(&cpu)).copied();
-            let misses = task.counters.get(CounterEvent::LlcMisses).map(|read| read.value);
-            let (Some(node), Some(now)) = (node, misses) else { continue };
-            let at_poll = self.tasks.get(&task.task).map_or(0, |known| known.at_poll);
-            self.tasks.insert(task.task, Misses { job: task.job, node, now, at_poll });
+            let Some(node) = node else { continue };
+            let known = self.tasks.get(&task.task);
+            let at_poll = known.map_or(Counters::NONE, |known| known.at_poll);
+            let (job, counters) = (task.job, task.counters);
+            self.tasks.insert(task.task, TaskMisses { job, node, counters, at_poll });
         }
         for task in &record.sample.exited {
             self.tasks.remove(task);
@@ -138,16 +142,16 @@ impl Agreement {
     }
 
     /// Jobs of a node that are not in their cool-down.
-    fn movable(&self, node: usize) -> impl Iterator<Item = (JobId, &JobState)> {
-        let is_cooling = move |state: &JobState| {
+    fn movable(&self, node: usize) -> impl Iterator<Item = (JobId, &JobPlacement)> {
+        let is_cooling = move |state: &JobPlacement| {
             state.moved_at.is_some_and(|poll| self.poll - poll < self.cooldown)
         };
-        let there = self.jobs.iter().filter(move |(_, state)| state.node == Some(node));
-        there.map(|(job, state)| (*job, state)).filter(move |(_, state)| !is_cooling(state))
+        let on_node = self.jobs.iter().filter(move |(_, state)| state.node == Some(node));
+        on_node.map(|(job, state)| (*job, state)).filter(move |(_, state)| !is_cooling(state))
     }
 
     fn victim_by_class(&self, node: usize) -> Option<JobId> {
-        let order = |(job, state): &(JobId, &JobState)| {
+        let order = |(job, state): &(JobId, &JobPlacement)| {
             (state.class.unwrap_or_default(), state.started, Reverse(*job))
         };
         self.movable(node).max_by_key(order).map(|(job, _)| job)
@@ -157,7 +161,7 @@ impl Agreement {
         let misses = |job: JobId| -> u64 {
             self.tasks.values().filter(|task| task.job == job).map(|task| task.since_poll()).sum()
         };
-        let order = |(job, state): &(JobId, &JobState)| {
+        let order = |(job, state): &(JobId, &JobPlacement)| {
             (misses(*job), state.class, state.started, Reverse(*job))
         };
         self.movable(node).max_by_key(order).map(|(job, _)| job)
@@ -200,14 +204,14 @@ impl Sink for Agreement {
         if let Some(loads) = record.loads {
             self.poll += 1;
             self.compare(&loads.loads.loads, record);
-            self.tasks.values_mut().for_each(|task| task.at_poll = task.now);
+            self.tasks.values_mut().for_each(|task| task.at_poll = task.counters);
         }
         self.read_plan(record);
         Ok(())
     }
 }
 
-impl Counts {
+impl PollCounts {
     fn fraction(&self, n: usize) -> f64 {
         n as f64 / self.n_polls.max(1) as f64
     }
@@ -237,10 +241,10 @@ fn counts(
     testbed: &Testbed,
     (policy, workloads): (&str, &[&str]),
     cooldown: u64,
-) -> Result<Counts, ReproduceError> {
+) -> Result<PollCounts, ReproduceError> {
     let make = |jobs: &[Job]| Agreement::new(&testbed.machine, jobs, cooldown);
     let observed = pool.observe(testbed, policy, workloads, make)?;
-    Ok(observed.iter().fold(Counts::default(), |sum, one| Counts {
+    Ok(observed.iter().fold(PollCounts::default(), |sum, one| PollCounts {
         n_polls: sum.n_polls + one.counts.n_polls,
         n_same_node: sum.n_same_node + one.counts.n_same_node,
         n_same_victim: sum.n_same_victim + one.counts.n_same_victim,
@@ -298,8 +302,8 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
         finding.claims.extend(claims(reading, &usual, differences));
         finding.notes.push(format!(
             "reading {word}: the same node in {} % of the polls as it is, in {} % if memory follows the program, in {} % \
-             without any migration; chance alone gives 25 % with four nodes. The difference between the first and the last \
-             is due to programs that migrated without their memory",
+             without any migration; a random choice gives 25 % with four nodes. The difference between the first and the last \
+             is caused by programs that migrated without their memory",
             percent(usual.same_node()),
             percent(follows.same_node()),
             percent(still.same_node())
@@ -312,11 +316,12 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
 
 fn claims(
     reading: RuleReading,
-    usual: &Counts,
+    usual: &PollCounts,
     [cores, both]: [Option<Gain>; 2],
 ) -> [report::study::StudyClaim; 2] {
     let agree = |fraction: f64, difference: Option<Gain>| {
-        Some(AGREE <= fraction && difference?.mean.abs() <= SAME).filter(|_| 0 < usual.n_polls)
+        Some(AGREEMENT_MIN <= fraction && difference?.mean.abs() <= TIME_DIFFERENCE_MAX)
+            .filter(|_| 0 < usual.n_polls)
     };
     let value = |fraction: f64| StudyValue::of(fraction * 100.0, "%");
     let (node, victim, misses) = (usual.same_node(), usual.same_victim(), usual.same_by_misses());
@@ -359,7 +364,7 @@ mod tests {
 
     use super::*;
 
-    fn on_wl1(policy: &str, cooldown: u64) -> Counts {
+    fn on_wl1(policy: &str, cooldown: u64) -> PollCounts {
         let stop = StopFlag::default();
         let pool = RunPool::new(vec![1], 1, 2, &stop, &|_, _| {});
         let testbed = by_node().expect("it ships");

@@ -6,12 +6,9 @@
 //! ```
 
 mod alone;
-mod completion;
-mod multisets;
 mod pairs;
 mod programs;
 mod splits;
-mod steady;
 mod sweep;
 
 pub(super) use programs::thresholds;
@@ -24,11 +21,8 @@ pub(super) const CODE: &[Code] = &[
     ("figs-2-to-5", alone::counters),
     ("fig-6", alone::reuse),
     ("hit-ratio", pairs::hit_ratios),
-    ("multisets", multisets::all),
     ("splits", splits::splits),
-    ("completion", completion::completion),
     ("sweep", sweep::sweep),
-    ("steady", steady::steady),
 ];
 
 /// Mixes with two or more programs of Group 1 and of Group 2.
@@ -36,7 +30,3 @@ const CONTENDED: [&str; 10] = [
     "basic01", "basic02", "basic03", "basic04", "basic05", "basic07", "basic10", "basic11",
     "basic12", "basic14",
 ];
-
-/// Both settings of NUMA balancing: in words, and as a variant of a policy.
-const KERNELS: [(&str, &str); 2] =
-    [("NUMA balancing on", "numa-balancing"), ("NUMA balancing off", "no-numa-balancing")];

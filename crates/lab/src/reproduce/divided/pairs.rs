@@ -13,18 +13,18 @@ use super::programs::{
 use crate::shipped::Draw;
 use crate::stats::{deviation, mean};
 
-/// Slowdown of the program of a row beside that of a column.
+/// Slowdown of the program of a row next to the program of a column.
 struct Pairs {
     slowdown: Vec<Vec<f64>>,
 }
 
 impl Pairs {
     fn of(socket: &Socket) -> Self {
-        let beside = |row: usize, column: usize| {
+        let slowdown = |row: usize, column: usize| {
             let both = [&socket.behaviours[row], &socket.behaviours[column]];
             predict_together(&both, &socket.domain)[0].slowdown
         };
-        let row = |row| (0..ELEVEN.len()).map(|column| beside(row, column)).collect();
+        let row = |row| (0..ELEVEN.len()).map(|column| slowdown(row, column)).collect();
         Pairs { slowdown: (0..ELEVEN.len()).map(row).collect() }
     }
 
@@ -33,28 +33,31 @@ impl Pairs {
         mean(&self.slowdown.iter().map(|row| row[column]).collect::<Vec<f64>>())
     }
 
-    /// Mean slowdown of a program beside Group 1.
-    fn beside_group_1(&self, row: usize) -> f64 {
+    /// Mean slowdown of a program next to Group 1.
+    fn next_to_group_1(&self, row: usize) -> f64 {
         mean(&G1.map(|column| self.slowdown[row][column]))
     }
 }
 
 const ORDERINGS: &Conditions<Pairs> = &[
-    ("each of Group 1 causes more than sp.B and ua.B", |pairs| {
+    ("each program of Group 1 causes more slowdown than sp.B and ua.B", |pairs| {
         most(|p| pairs.caused(p), &HURTING) < least(|p| pairs.caused(p), &G1)
     }),
-    ("sp.B and ua.B cause more than each of Group 2", |pairs| {
+    ("sp.B and ua.B cause more slowdown than each program of Group 2", |pairs| {
         most(|p| pairs.caused(p), &G2) < least(|p| pairs.caused(p), &HURTING)
     }),
-    ("Group 2 causes more than the rest of Group 3, on average", |pairs| {
+    ("Group 2 causes more slowdown than the rest of Group 3, on average", |pairs| {
         mean(&HARMLESS.map(|p| pairs.caused(p))) < mean(&G2.map(|p| pairs.caused(p)))
     }),
-    ("beside Group 1 each of Group 1 and 2 slows down more than each of Group 3", |pairs| {
-        let hurt = [&G1[..], &G2].concat();
-        let others = [&HURTING[..], &HARMLESS].concat();
-        most(|p| pairs.beside_group_1(p), &others) < least(|p| pairs.beside_group_1(p), &hurt)
-    }),
-    ("sphinx causes more than the other members of Group 2", |pairs| {
+    (
+        "next to Group 1, each program of Groups 1 and 2 is slowed down more than each of Group 3",
+        |pairs| {
+            let hurt = [&G1[..], &G2].concat();
+            let others = [&HURTING[..], &HARMLESS].concat();
+            most(|p| pairs.next_to_group_1(p), &others) < least(|p| pairs.next_to_group_1(p), &hurt)
+        },
+    ),
+    ("sphinx causes more slowdown than the other programs of Group 2", |pairs| {
         most(|p| pairs.caused(p), &G2[1..]) < pairs.caused(G2[0])
     }),
 ];
@@ -80,7 +83,7 @@ fn matrix(pairs: &Pairs) -> Table {
     let short = ELEVEN.map(|name| name.chars().take(5).collect::<String>());
     let heads: Vec<&str> =
         std::iter::once("program").chain(short.iter().map(String::as_str)).collect();
-    let title = "slowdown in % beside the program of the column, in the middle of every range";
+    let title = "slowdown in % next to the program of the column, in the middle of every range";
     let mut table = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Heat);
     for (name, row) in ELEVEN.iter().zip(&pairs.slowdown) {
         let cells = row.iter().map(|slowdown| format!("{:.0}", (slowdown - 1.0) * 100.0));
@@ -95,7 +98,7 @@ fn matrix(pairs: &Pairs) -> Table {
 fn groups(socket: &Socket, pairs: &Pairs) -> Table {
     let title =
         "groups: published, and detected from the counters of each program alone; slowdowns in %";
-    let heads = ["program", "paper", "by rank", "by threshold", "causes", "beside G1"];
+    let heads = ["program", "paper", "by rank", "by threshold", "causes", "next to G1"];
     let mut table = Table::new(title, &heads).units(&["1", "1", "1", "%"]).published(&["paper"]);
     let (rank, limits) = (by_rank(socket), by_limits(socket, Limits::of(socket)));
     for (idx, name) in ELEVEN.iter().enumerate() {
@@ -106,21 +109,21 @@ fn groups(socket: &Socket, pairs: &Pairs) -> Table {
             rank[idx].to_string(),
             limits[idx].to_string(),
             percent(pairs.caused(idx)),
-            percent(pairs.beside_group_1(idx)),
+            percent(pairs.next_to_group_1(idx)),
         ]);
     }
     table
 }
 
-/// Hit ratios and references of every program beside 0, 1, 2 and 3 programs of Group 1.
-struct Crowded {
+/// Hit ratios and references of every program next to 0, 1, 2 and 3 programs of Group 1.
+struct HitRatiosNextToGroup1 {
     hits: [Vec<f64>; 4],
     references: [Vec<f64>; 4],
 }
 
-impl Crowded {
+impl HitRatiosNextToGroup1 {
     fn of(socket: &Socket) -> Self {
-        let beside = |n: usize, program: usize| {
+        let predicted = |n: usize, program: usize| {
             let others = G1.iter().take(n).map(|idx| &socket.behaviours[*idx]);
             let all: Vec<_> = std::iter::once(&socket.behaviours[program]).chain(others).collect();
             let predicted = predict_together(&all, &socket.domain)[0];
@@ -128,8 +131,8 @@ impl Crowded {
             let hits = 1.0 - (counts.demand_misses / counts.accesses.max(1e-12)).min(1.0);
             (hits, socket.alone[program].references / predicted.slowdown)
         };
-        let of = |n| (0..ELEVEN.len()).map(move |program| beside(n, program));
-        Crowded {
+        let of = |n| (0..ELEVEN.len()).map(move |program| predicted(n, program));
+        HitRatiosNextToGroup1 {
             hits: [0, 1, 2, 3].map(|n| of(n).map(|(hits, _)| hits).collect()),
             references: [0, 1, 2, 3].map(|n| of(n).map(|(_, references)| references).collect()),
         }
@@ -148,11 +151,11 @@ impl Crowded {
     }
 }
 
-const CROWDED_CLAIMS: &Conditions<Crowded> = &[
+const HIT_RATIO_CLAIMS: &Conditions<HitRatiosNextToGroup1> = &[
     ("Group 1's mean hit ratio alone is between 60 and 80 %", |c| {
         (0.6..=0.8).contains(&c.of_group_1(0))
     }),
-    ("beside one program of Group 1 it is between 10 and 30 %", |c| {
+    ("next to one program of Group 1 it is between 10 and 30 %", |c| {
         (0.1..=0.3).contains(&c.of_group_1(1))
     }),
     ("the deviation of hit ratios over programs shrinks with each competitor", |c| {
@@ -163,15 +166,16 @@ const CROWDED_CLAIMS: &Conditions<Crowded> = &[
     }),
 ];
 
-const CROWDED_HEADS: [&str; 5] = ["program", "alone", "1", "2", "3"];
+const HIT_RATIO_HEADS: [&str; 5] = ["program", "alone", "1", "2", "3"];
 
 pub(super) fn hit_ratios(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let middle = Crowded::of(&socket("xeon-2x4", Draw::Middle)?);
-    let drawn: Vec<Crowded> = sockets(pool)?.iter().map(Crowded::of).collect();
-    let title = "hits in % of the references, by the number of programs of Group 1 beside it";
-    let mut hits = Table::new(title, &CROWDED_HEADS).units(&["%"]).drawn(ChartKind::Intervals);
+    let middle = HitRatiosNextToGroup1::of(&socket("xeon-2x4", Draw::Middle)?);
+    let drawn: Vec<HitRatiosNextToGroup1> =
+        sockets(pool)?.iter().map(HitRatiosNextToGroup1::of).collect();
+    let title = "hits in % of the references, by the number of programs of Group 1 next to it";
+    let mut hits = Table::new(title, &HIT_RATIO_HEADS).units(&["%"]).drawn(ChartKind::Intervals);
     let mut references =
-        Table::new("references per second, millions", &CROWDED_HEADS).units(&["million/s"]);
+        Table::new("references per second, millions", &HIT_RATIO_HEADS).units(&["million/s"]);
     for (idx, name) in ELEVEN.iter().enumerate() {
         let label = || std::iter::once((*name).to_owned());
         let of_hits = [0, 1, 2, 3].map(|n| format!("{:.0}", middle.hits[n][idx] * 100.0));
@@ -183,6 +187,6 @@ pub(super) fn hit_ratios(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> 
     hits.row(std::iter::once("deviation".to_owned()).chain(spreads));
     let kept = |n| StudyCell::from(format!("{:.2}", middle.order_kept(n))).in_unit("1");
     references.row(std::iter::once("rank correlation".into()).chain([0, 1, 2, 3].map(kept)));
-    let claims = claims_of_draws(CROWDED_CLAIMS, &middle, &drawn);
+    let claims = claims_of_draws(HIT_RATIO_CLAIMS, &middle, &drawn);
     Ok(Finding { tables: vec![hits, references], claims, notes: Vec::new() })
 }

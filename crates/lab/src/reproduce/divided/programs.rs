@@ -18,14 +18,10 @@ pub(super) struct Socket {
     pub domain: CacheDomain,
 }
 
-/// # Errors
-/// A machine or profile does not ship.
 pub(super) fn socket(machine: &str, draw: Draw) -> Result<Socket, ReproduceError> {
     socket_of(&shipped::machine(machine)?, draw)
 }
 
-/// # Errors
-/// A profile does not ship.
 pub(super) fn socket_of(machine: &Machine, draw: Draw) -> Result<Socket, ReproduceError> {
     let hardware = Hardware::new(machine);
     let cpu = &hardware.cpus[0];
@@ -97,9 +93,6 @@ impl Limits {
 }
 
 /// The thresholds on a machine as parameters of `divided`.
-///
-/// # Errors
-/// A profile does not ship.
 pub(in super::super) fn thresholds(
     machine: &Machine,
     draw: Draw,

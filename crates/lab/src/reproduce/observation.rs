@@ -1,0 +1,419 @@
+//! Actions of a policy and counter rates of a run, for values that [`crate::compare::RunMetrics`] does not contain.
+//!
+//! ```text
+//!   plan ── request to migrate pages ─┬─ the guard rejects it: a migration is active, ping-pong, over budget …
+//!                                     └─ started ─► completed: bytes moved
+//!
+//!   start of the run ── 20 s ────────────── first job ends ────────── last job ends
+//!                         ├── steady part ──┤
+//! ```
+//!
+//! A rejected request may be repeated in every interval. Consecutive requests of the same job for the same node
+//! therefore count once. In the steady part no job starts or ends, and DI and DINO, whose window is ten seconds, have
+//! reacted to the starts.
+//!
+//! Counters are converted to growth by the engine ([`engine::deltas_since_start`]).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use base::{CpuId, JobId, Nanos, NodeId, TaskId};
+use engine::{Sink, TurnRecord};
+use program::Job;
+use sched::{Action, CounterDeltas, CounterEvent, Counters, JobEvent, OutcomeResult, Target};
+use topology::Machine;
+
+use super::interval_of;
+use super::published_groups::published_group;
+use crate::stats::{mean, variation};
+
+/// Observation of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Observation {
+    /// Actions from the start to the end of the last job.
+    whole: ActionCounts,
+    /// Actions from [`STEADY_FROM`] to the end of the first job.
+    steady: ActionCounts,
+    /// Periods after the end of Group 2 in which two or more tasks of Group 1 run.
+    n_periods: u64,
+    /// Those periods in which tasks of Group 1 run on several nodes.
+    n_on_both: u64,
+    /// Rates of all tasks and periods, from the second period of a task on.
+    n_rates: u64,
+    /// Coefficient of variation of the queue-full events per second of CPU time; `None` of fewer than two rates.
+    queue_full_variation: Option<f64>,
+    /// The same of the LLC references.
+    reference_variation: Option<f64>,
+}
+
+/// Actions in a part of a run.
+#[derive(Clone, Debug, Default)]
+struct ActionCounts {
+    /// Requests to migrate pages; consecutive ones for one node count once.
+    n_requested: u64,
+    /// Page migrations that passed the guard and were started by the host, by job.
+    n_started: BTreeMap<JobId, u64>,
+    /// Bytes that migrated to another node.
+    bytes: u64,
+    /// Placements of running jobs.
+    n_placed: u64,
+    /// Migrations between caches if ranks were assigned by the rates of the last interval alone.
+    n_undamped: u64,
+    /// Length of the part.
+    time: Nanos,
+}
+
+/// Start of the steady part: twice the window of DI and DINO.
+const STEADY_FROM: Nanos = Nanos::from_secs(20);
+/// Least CPU time of a task in a period for a rate.
+const RATE_CPU_TIME_MIN: Nanos = Nanos::from_secs(1);
+/// Fewer events per second than this count as none.
+const RATE_MIN: f64 = 1.0;
+
+impl ActionCounts {
+    /// A count as a rate per hour; zero of a part without length.
+    fn per_hour(&self, n: u64) -> f64 {
+        match self.time {
+            Nanos::ZERO => 0.0,
+            time => n as f64 / time.as_secs_f64() * 3600.0,
+        }
+    }
+
+    /// Started page migrations per hour: of all jobs, or the mean over some.
+    fn started_per_hour(&self, jobs: &[usize]) -> f64 {
+        if jobs.is_empty() {
+            return self.per_hour(self.n_started.values().sum());
+        }
+        let of_job = |job: &usize| self.n_started.get(&JobId(*job as u32)).copied().unwrap_or(0);
+        mean(&jobs.iter().map(|job| self.per_hour(of_job(job))).collect::<Vec<f64>>())
+    }
+
+    fn add(&mut self, other: &ActionCounts) {
+        self.n_requested += other.n_requested;
+        self.bytes += other.bytes;
+        self.n_placed += other.n_placed;
+        self.n_undamped += other.n_undamped;
+        for (job, n) in &other.n_started {
+            *self.n_started.entry(*job).or_default() += n;
+        }
+    }
+}
+
+/// The names of the values of observations.
+pub(super) const VALUES: [&str; 14] = [
+    "n_runs",
+    "n_placed",
+    "n_requested",
+    "requested_per_h",
+    "started_per_h",
+    "gib_per_h",
+    "placed_per_min",
+    "undamped_per_min",
+    "n_periods",
+    "n_on_both",
+    "percent_on_both",
+    "n_rates",
+    "queue_full_variation",
+    "reference_variation",
+];
+
+/// A value of [`VALUES`] over several runs: a sum (`n_…`), a mean, or the largest. `is_steady` selects the steady
+/// part, `jobs` restricts `started_per_h`. `None` if it is unknown or no run finished.
+pub(super) fn value(
+    name: &str,
+    runs: &[Observation],
+    is_steady: bool,
+    jobs: &[usize],
+) -> Option<f64> {
+    let parts = || runs.iter().map(|run| if is_steady { &run.steady } else { &run.whole });
+    let sum = |of: fn(&Observation) -> u64| runs.iter().map(|run| of(run)).sum::<u64>() as f64;
+    let counted = |of: fn(&ActionCounts) -> u64| parts().map(of).sum::<u64>() as f64;
+    let rate = |of: fn(&ActionCounts) -> u64| {
+        mean(&parts().map(|part| part.per_hour(of(part))).collect::<Vec<f64>>())
+    };
+    let largest = |of: fn(&Observation) -> Option<f64>| runs.iter().filter_map(of).reduce(f64::max);
+    let value = match name {
+        "n_runs" => runs.len() as f64,
+        "n_placed" => counted(|part| part.n_placed),
+        "n_requested" => counted(|part| part.n_requested),
+        "requested_per_h" => rate(|part| part.n_requested),
+        "started_per_h" => {
+            mean(&parts().map(|part| part.started_per_hour(jobs)).collect::<Vec<f64>>())
+        }
+        "gib_per_h" => rate(|part| part.bytes >> 20) / 1024.0,
+        "placed_per_min" => rate(|part| part.n_placed) / 60.0,
+        "undamped_per_min" => rate(|part| part.n_undamped) / 60.0,
+        "n_periods" => sum(|run| run.n_periods),
+        "n_on_both" => sum(|run| run.n_on_both),
+        "percent_on_both" => match sum(|run| run.n_periods) {
+            0.0 => return None,
+            n => sum(|run| run.n_on_both) / n * 100.0,
+        },
+        "n_rates" => sum(|run| run.n_rates),
+        "queue_full_variation" => return largest(|run| run.queue_full_variation),
+        "reference_variation" => return largest(|run| run.reference_variation),
+        _ => panic!("{name}: no such value of an observation"),
+    };
+    (!runs.is_empty()).then_some(value)
+}
+
+/// Coefficient of variation; `None` of fewer than two periods, 0 without any events.
+fn variation_of(rates: &[f64]) -> Option<f64> {
+    variation(rates).map(|variation| if mean(rates) < RATE_MIN { 0.0 } else { variation })
+}
+
+/// Observes one run.
+pub(super) struct Observer {
+    observation: Observation,
+    n_caches: usize,
+    node_of_cpu: BTreeMap<CpuId, usize>,
+    /// Published group of each job.
+    groups: BTreeMap<JobId, u8>,
+    /// Running jobs of Group 2.
+    running_group_2: BTreeSet<JobId>,
+    group_2_ended_at: Option<Nanos>,
+    /// Period of `divided`. It reacts in the first period after the end of Group 2.
+    period: Nanos,
+    has_job_ended: bool,
+    last_request: BTreeMap<JobId, NodeId>,
+    placed: BTreeSet<JobId>,
+    /// CPU time and counters of each task at the end of the last interval.
+    tasks: BTreeMap<TaskId, (Nanos, Counters)>,
+    cache_of_job: BTreeMap<JobId, usize>,
+    /// Queue-full events and LLC references per second of CPU time.
+    rates: [Vec<f64>; 2],
+}
+
+impl Observer {
+    pub fn new(machine: &Machine, jobs: &[Job]) -> Self {
+        let nodes = machine.nodes().iter().enumerate();
+        let node_of_cpu = nodes.flat_map(|(idx, node)| node.cpus.iter().map(move |cpu| (cpu, idx)));
+        let groups: BTreeMap<JobId, u8> =
+            jobs.iter().map(|job| (job.id, published_group(job))).collect();
+        let group_2 = groups.iter().filter(|(_, group)| **group == 2).map(|(job, _)| *job);
+        Observer {
+            observation: Observation::default(),
+            n_caches: machine.llcs().len(),
+            node_of_cpu: node_of_cpu.collect(),
+            running_group_2: group_2.collect(),
+            groups,
+            group_2_ended_at: None,
+            period: interval_of("divided"),
+            has_job_ended: false,
+            last_request: BTreeMap::new(),
+            placed: BTreeSet::new(),
+            tasks: BTreeMap::new(),
+            cache_of_job: BTreeMap::new(),
+            rates: Default::default(),
+        }
+    }
+
+    pub fn into_observation(self) -> Observation {
+        let [queue_full, references] = &self.rates;
+        Observation {
+            n_rates: queue_full.len() as u64,
+            queue_full_variation: variation_of(queue_full),
+            reference_variation: variation_of(references),
+            ..self.observation
+        }
+    }
+
+    fn count_actions(&mut self, record: &TurnRecord<'_>) -> ActionCounts {
+        let mut counts = ActionCounts::default();
+        for request in &record.plan.requests {
+            if let (Target::Job(job), Action::MovePages { to, .. }) =
+                (request.target, &request.action)
+            {
+                let is_new = self.last_request.insert(job, *to) != Some(*to);
+                counts.n_requested += u64::from(is_new);
+            }
+        }
+        for outcome in record.outcomes {
+            let Target::Job(job) = outcome.target else { continue };
+            match (&outcome.action, &outcome.result) {
+                (Some(Action::MovePages { .. }), OutcomeResult::InProgress) => {
+                    *counts.n_started.entry(job).or_default() += 1;
+                }
+                (Some(Action::Place(_)), OutcomeResult::Done { .. }) => {
+                    counts.n_placed += u64::from(!self.placed.insert(job));
+                }
+                _ => {}
+            }
+        }
+        let completed = record.sample.page_moves_completed.iter();
+        counts.bytes = completed.map(|migration| migration.moved.0).sum();
+        counts
+    }
+
+    /// Growth of the counters of each task in this interval, with its job and CPU time. `None`: its first interval.
+    fn deltas(&mut self, record: &TurnRecord<'_>) -> Vec<(JobId, Option<Nanos>, CounterDeltas)> {
+        let delta = |task: &sched::TaskSample| {
+            let before = self.tasks.insert(task.task, (task.cpu_time, task.counters));
+            let (cpu_time, counters) = before.unwrap_or_default();
+            let grown = engine::deltas_since_start(&task.counters, &counters);
+            (task.job, before.map(|_| task.cpu_time.saturating_sub(cpu_time)), grown)
+        };
+        record.sample.tasks.iter().map(delta).collect()
+    }
+
+    /// Rates of the tasks from their second period on.
+    fn add_rates(&mut self, deltas: &[(JobId, Option<Nanos>, CounterDeltas)]) {
+        for (_, cpu_time, counters) in deltas {
+            let Some(seconds) = cpu_time.filter(|time| RATE_CPU_TIME_MIN < *time) else { continue };
+            let rate = |event| counters.get(event).unwrap_or(0) as f64 / seconds.as_secs_f64();
+            self.rates[0].push(rate(CounterEvent::QueueFull));
+            self.rates[1].push(rate(CounterEvent::LlcReferences));
+        }
+    }
+
+    /// Assigns ranks by the misses of this interval alone to caches, rounded as in the released code of DIO, and
+    /// returns the number of jobs whose cache changes.
+    fn count_undamped(&mut self, deltas: &[(JobId, Option<Nanos>, CounterDeltas)]) -> u64 {
+        let mut by_job: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
+        for (job, _, counters) in deltas {
+            let counts =
+                counters.get(CounterEvent::LlcMisses).zip(counters.get(CounterEvent::Instructions));
+            let Some((misses, instructions)) = counts else { continue };
+            let sum = by_job.entry(*job).or_default();
+            *sum = (sum.0 + misses, sum.1 + instructions);
+        }
+        let rank = |(job, (misses, instructions)): (&JobId, &(u64, u64))| {
+            let mpki = (misses * 1000 + instructions / 2).checked_div(*instructions)?;
+            Some((Reverse(mpki), *job))
+        };
+        let ranked: BTreeSet<(Reverse<u64>, JobId)> = by_job.iter().filter_map(rank).collect();
+        let mut n_changed = 0;
+        for (rank, (_, job)) in ranked.into_iter().enumerate() {
+            let cache = rank % self.n_caches.max(1);
+            let before = self.cache_of_job.insert(job, cache);
+            n_changed += u64::from(before.is_some_and(|before| before != cache));
+        }
+        n_changed
+    }
+
+    /// Whether tasks of Group 1 run on several nodes, in periods after the end of Group 2.
+    fn count_nodes_of_group_1(&mut self, record: &TurnRecord<'_>) {
+        let reacted_at = self.group_2_ended_at.map(|ended| ended + self.period + self.period);
+        if reacted_at.is_none_or(|at| record.turn.at < at) {
+            return;
+        }
+        let group_1 =
+            record.sample.tasks.iter().filter(|task| self.groups.get(&task.job) == Some(&1));
+        let nodes = group_1.filter_map(|task| self.node_of_cpu.get(&task.last_cpu?));
+        let nodes: Vec<usize> = nodes.copied().collect();
+        if 2 <= nodes.len() {
+            self.observation.n_periods += 1;
+            self.observation.n_on_both += u64::from(nodes.iter().any(|node| *node != nodes[0]));
+        }
+    }
+
+    fn read_ends(&mut self, record: &TurnRecord<'_>) {
+        for event in &record.sample.jobs {
+            let JobEvent::Ended(job, _) = event else { continue };
+            self.observation.whole.time = record.turn.at;
+            if !self.has_job_ended {
+                self.observation.steady.time = record.turn.at.saturating_sub(STEADY_FROM);
+            }
+            self.has_job_ended = true;
+            if self.running_group_2.remove(job) && self.running_group_2.is_empty() {
+                self.group_2_ended_at = Some(record.turn.at);
+            }
+        }
+    }
+}
+
+impl Sink for Observer {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+        let mut counts = self.count_actions(record);
+        self.read_ends(record);
+        if record.loads.is_some() {
+            let deltas = self.deltas(record);
+            self.add_rates(&deltas);
+            counts.n_undamped = self.count_undamped(&deltas);
+            self.count_nodes_of_group_1(record);
+        }
+        self.observation.whole.add(&counts);
+        if STEADY_FROM <= record.turn.at && !self.has_job_ended {
+            self.observation.steady.add(&counts);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::CpuSet;
+    use sched::{Cause, Outcome, Plan, Reason, ReasonCode, Sample, Turn};
+
+    use super::*;
+
+    fn observer() -> Observer {
+        Observer::new(&Machine::synthetic("nodes=2 cores=2").expect("a valid machine"), &[])
+    }
+
+    /// A turn with this action of job 0 as a request, and with its outcome if it has a result.
+    fn turn(observer: &mut Observer, second: u64, action: &Action, result: Option<OutcomeResult>) {
+        let mut plan = Plan::default();
+        plan.request(JobId(0), action.clone(), Reason::new(ReasonCode::new("test", "a test")));
+        let outcome =
+            |result| Outcome { target: JobId(0).into(), action: Some(action.clone()), result };
+        let outcomes: Vec<Outcome> = result.map(outcome).into_iter().collect();
+        let at = Nanos::from_secs(second);
+        let turn = Turn { number: second, at, causes: vec![Cause::Interval] };
+        let record = TurnRecord {
+            turn: &turn,
+            sample: &Sample::default(),
+            loads: None,
+            load_basis: None,
+            signals: None,
+            plan: &plan,
+            rejected: &[],
+            outcomes: &outcomes,
+        };
+        observer.record(&record).expect("an observer reports no error");
+    }
+
+    fn pages_to(node: u32) -> Action {
+        Action::MovePages { from: None, to: NodeId(node), limit: Action::NO_LIMIT }
+    }
+
+    #[test]
+    fn a_request_that_is_repeated_until_it_starts_counts_once() {
+        let mut observer = observer();
+        for second in 1..=9 {
+            let started = (second == 9).then_some(OutcomeResult::InProgress);
+            turn(&mut observer, second, &pages_to(1), started);
+        }
+        turn(&mut observer, 10, &pages_to(0), None);
+        let counts = &observer.observation.whole;
+        assert_eq!((counts.n_requested, counts.n_started[&JobId(0)]), (2, 1));
+    }
+
+    #[test]
+    fn actions_of_the_first_seconds_are_not_steady() {
+        let mut observer = observer();
+        for second in [5, 19, 20, 30] {
+            let node = u32::from(second % 10 == 0);
+            turn(&mut observer, second, &pages_to(node), Some(OutcomeResult::InProgress));
+        }
+        let Observation { whole, steady, .. } = &observer.observation;
+        assert_eq!((whole.n_started[&JobId(0)], steady.n_started[&JobId(0)]), (4, 2));
+    }
+
+    #[test]
+    fn a_rate_of_a_part_without_length_is_zero() {
+        let counts = ActionCounts { time: Nanos::from_secs(1800), ..ActionCounts::default() };
+        assert_eq!((counts.per_hour(3), ActionCounts::default().per_hour(3)), (6.0, 0.0));
+    }
+
+    #[test]
+    fn the_first_placement_of_a_job_is_not_a_placement_of_a_running_job() {
+        let mut observer = observer();
+        for second in 0..2 {
+            let action = Action::Place(CpuSet::from_iter([CpuId(second as u32)]));
+            turn(&mut observer, second, &action, Some(OutcomeResult::Done { n: 1 }));
+        }
+        assert_eq!(observer.observation.whole.n_placed, 1);
+    }
+}

@@ -17,8 +17,8 @@ use engine::{Approved, Engine, Host};
 use host_sim::hardware::Hardware;
 use host_sim::{SimHost, SimOptions, script_builder};
 use lab::compare::{
-    Column, Plan, RunEvent, RunMetrics, SimBench, SimSetting, SummaryContext, columns, run_all,
-    summarize,
+    Column, ComparePlan, RunEvent, RunMetrics, SimBench, SimSetting, SummaryContext, columns,
+    run_all, summarize,
 };
 use program::{Job, Profile, Workload};
 use sched::{Outcome, Sample, Turn};
@@ -56,7 +56,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let jobs =
         (0..N_WORKLOADS).map(|nr| workload(nr as u64)).collect::<anyhow::Result<Vec<_>>>()?;
     let names = (1..=N_WORKLOADS).map(|nr| format!("w{nr}")).collect();
-    let plan = Plan::new(columns([POLICIES])?, None, names, (1..=args.seeds).collect())?;
+    let plan = ComparePlan::new(columns([POLICIES])?, None, names, (1..=args.seeds).collect())?;
     let (options, limits, signals) = Default::default();
     let setting = SimSetting { machine: machine.clone(), options, limits, signals };
     let bench = SimBench::new(setting, jobs.clone())?;
@@ -90,7 +90,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 
 /// Computes the comparison with its JSON and HTML. Returns a description of it.
 fn summarize_runs(
-    plan: &Plan,
+    plan: &ComparePlan,
     bench: &SimBench,
     runs: &RunsByNumber,
     machine: &Machine,
@@ -128,7 +128,7 @@ fn judge(args: &Args, n_runs: usize, took_s: f64) -> anyhow::Result<()> {
 /// Results and CPU time of each run, by run number.
 type RunsByNumber = std::collections::BTreeMap<usize, (RunMetrics, Duration)>;
 
-fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<RunsByNumber> {
+fn run(plan: &ComparePlan, bench: &SimBench, n_threads: usize) -> anyhow::Result<RunsByNumber> {
     let stop = StopFlag::default();
     let numbers: Vec<usize> = (0..plan.n_runs()).collect();
     let mut runs = RunsByNumber::new();
@@ -149,7 +149,7 @@ fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<RunsBy
     Ok(runs)
 }
 
-fn by_column(plan: &Plan, runs: &RunsByNumber) {
+fn by_column(plan: &ComparePlan, runs: &RunsByNumber) {
     println!("\n| policy | CPU ms per run |\n| --- | --- |");
     for (nr, column) in plan.columns.iter().enumerate() {
         let mine = runs.iter().filter(|(number, _)| plan.key(**number).column == nr);
@@ -159,7 +159,7 @@ fn by_column(plan: &Plan, runs: &RunsByNumber) {
 }
 
 /// Parts of the time of a single run, for each policy.
-fn time_by_part(plan: &Plan, machine: &Machine, jobs: &[Job]) -> anyhow::Result<()> {
+fn time_by_part(plan: &ComparePlan, machine: &Machine, jobs: &[Job]) -> anyhow::Result<()> {
     println!(
         "\n| one run | turns | events | rate solutions | machine ms | sampling ms | actions ms | decisions ms |"
     );

@@ -181,7 +181,7 @@ fn loads_of_another_level_or_tier_are_a_separate_series() {
         })
         .collect();
     expect![[r#"
-        0-250 ms, last-level cache misses of node 0 (0-3) and node 1 (4-7): [Some(4000000.0), Some(0.0)]
+        0-250 ms, cache misses of node 0 (0-3) and node 1 (4-7): [Some(4000000.0), Some(0.0)]
         250-1000 ms, declared memory operations of llc 0 (0-1) and llc 1 (2-3): [Some(25200.0), Some(0.0)] [Some(12600.0), Some(0.0)]
     "#]].assert_eq(&series.concat());
     let run = &report.run;
@@ -190,7 +190,7 @@ fn loads_of_another_level_or_tier_are_a_separate_series() {
         (Some("llc"), Some("declared"))
     );
     let text = run.signal_tier_text.as_deref().unwrap_or_default();
-    assert!(text.ends_with("; from 0.000 s to 0.250 s they were last-level cache misses per node"));
+    assert!(text.ends_with("; from 0.000 s to 0.250 s they were cache misses per node"));
     let html = report.to_html();
     assert!(html.contains("node, counters: 0.000 to 0.250 s"), "a series can be selected");
 }

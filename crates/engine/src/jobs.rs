@@ -78,7 +78,7 @@ impl JobRates {
 impl JobEntry {
     /// Bytes that a page move is expected to move; zero if unknown and not limited.
     pub fn amount(&self, from: Option<NodeId>, to: NodeId, limit: Bytes) -> Bytes {
-        let known = self.memory.as_ref().map(|memory| memory.own_to_move(from, to));
+        let known = self.memory.as_ref().map(|memory| memory.private_bytes_to_move(from, to));
         match known {
             Some(known) => known.min(limit),
             None if limit == Action::NO_LIMIT => Bytes::ZERO,

@@ -23,16 +23,6 @@ pub fn tier_phrase(tier: SignalTier) -> &'static str {
     }
 }
 
-/// The unit of a load.
-pub fn load_unit(tier: SignalTier) -> &'static str {
-    match tier {
-        SignalTier::Counters => "last-level cache misses",
-        SignalTier::Bandwidth => "memory controller operations",
-        SignalTier::Declared => "declared memory operations",
-        SignalTier::None => "unknown",
-    }
-}
-
 /// Why evenkeel no longer places a job.
 pub fn unmanaged_phrase(cause: &UnmanagedCause) -> String {
     match cause {

@@ -1,9 +1,9 @@
-//! Events that are counted per task, their raw counters and the growth of these counters.
+//! Events that are counted per task, their raw counters and the deltas of these counters.
 //!
 //! ```text
 //!   CounterEvent      cycles   instructions  llc-misses  …  task-clock
 //!   Counters          reading  reading       absent         reading      since the counter was opened
-//!   CounterDeltas     growth   growth        absent         growth       in one interval, scaled
+//!   CounterDeltas     delta    delta         absent         delta        in one interval, scaled
 //! ```
 //!
 //! A [`CounterReading`] holds what perf_event_open(2) returns: value, time enabled, time running.
@@ -13,14 +13,12 @@
 //! Both tables have a slot for every event and are `Copy`. An event without a counter is absent, never
 //! zero. Out of scope: which event of a processor implements a [`CounterEvent`]; that depends on the host.
 
-use crate::Measured;
-
 macro_rules! counter_events {
-    ($($(#[$doc:meta])* $variant:ident $name:literal $unit:literal $source:ident $meaning:literal;)*) => {
+    ($($variant:ident $name:literal $unit:literal $source:ident $meaning:literal;)*) => {
         /// An event that is counted per task.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum CounterEvent {
-            $($(#[$doc])* $variant,)*
+            $(#[doc = concat!($meaning, ".")] $variant,)*
         }
 
         impl CounterEvent {
@@ -53,46 +51,32 @@ macro_rules! counter_events {
 }
 
 counter_events! {
-    /// CPU cycles, at the current frequency.
     Cycles "cycles" "cycles" Hardware
         "CPU cycles while the task was running, at the current frequency";
-    /// Retired instructions.
     Instructions "instructions" "instructions" Hardware
         "retired instructions";
-    /// Accesses to the last-level cache, misses included.
     LlcReferences "llc-references" "accesses" Hardware
         "accesses to the last-level cache, misses included";
-    /// Misses of the last-level cache.
     LlcMisses "llc-misses" "misses" Hardware
         "misses of the last-level cache";
-    /// Misses of the last-level cache by demand loads.
     LlcLoadMisses "llc-load-misses" "misses" Hardware
         "misses of the last-level cache by demand loads";
-    /// Misses of the last-level cache by stores (reads for ownership).
     LlcStoreMisses "llc-store-misses" "misses" Hardware
         "misses of the last-level cache by stores (reads for ownership)";
-    /// Misses of the last-level cache by the hardware prefetchers.
     LlcPrefetchMisses "llc-prefetch-misses" "misses" Hardware
         "misses of the last-level cache by the hardware prefetchers";
-    /// Misses of the first-level data cache.
     L1dMisses "l1d-misses" "misses" Hardware
         "misses of the first-level data cache";
-    /// Cycles in which the core is stalled on an outstanding load.
     MemoryStalls "memory-stalls" "cycles" Hardware
         "cycles in which the core is stalled on an outstanding load";
-    /// Cycles in which the queue of offcore requests is full.
     QueueFull "queue-full" "cycles" Hardware
         "cycles in which the queue of offcore requests is full";
-    /// CPU time, measured by the kernel.
     TaskClock "task-clock" "ns" Software
         "CPU time of the task, measured by the kernel";
-    /// Context switches, voluntary and involuntary.
     ContextSwitches "context-switches" "switches" Software
         "context switches, voluntary and involuntary";
-    /// Migrations to another CPU.
     CpuMigrations "cpu-migrations" "moves" Software
         "migrations to another CPU";
-    /// Page faults, minor and major.
     PageFaults "page-faults" "faults" Software
         "page faults, minor and major";
 }
@@ -231,8 +215,8 @@ impl Counters {
 
     /// The sum of the counters of two tasks. An event that only one of them has keeps its reading.
     #[must_use]
-    pub fn plus(mut self, more: &Counters) -> Counters {
-        for (event, reading) in more.iter() {
+    pub fn plus(mut self, other: &Counters) -> Counters {
+        for (event, reading) in other.iter() {
             self.set(event, self.get(event).map_or(reading, |known| known.plus(reading)));
         }
         self
@@ -261,7 +245,42 @@ impl Counters {
     }
 }
 
-/// Growth of the counters of a task, scaled where they were multiplexed. Written by the engine.
+/// Delta of a counter. A counter that was not running is absent, never zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measured {
+    /// The counter could not be read, or never ran.
+    #[default]
+    Absent,
+    /// The counter was running whenever it was enabled.
+    Exact(u64),
+    /// The counter was multiplexed.
+    Scaled {
+        /// The estimate: counted value × time enabled ÷ time running.
+        value: u64,
+        /// Share of time the counter was running, in permille; 1 to 999.
+        running_permille: u16,
+    },
+}
+
+impl Measured {
+    /// The value, exact or estimated.
+    pub fn value(self) -> Option<u64> {
+        match self {
+            Measured::Absent => None,
+            Measured::Exact(value) | Measured::Scaled { value, .. } => Some(value),
+        }
+    }
+
+    /// Share of time the counter was running, if it was multiplexed.
+    pub fn running_permille(self) -> Option<u16> {
+        match self {
+            Measured::Scaled { running_permille, .. } => Some(running_permille),
+            Measured::Absent | Measured::Exact(_) => None,
+        }
+    }
+}
+
+/// Deltas of the counters of a task, scaled if they were multiplexed. Written by the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterDeltas {
     values: [u64; CounterEvent::N],
@@ -272,31 +291,31 @@ pub struct CounterDeltas {
 }
 
 impl CounterDeltas {
-    /// Sets the growth of one event.
-    pub fn set(&mut self, event: CounterEvent, growth: Measured) {
+    /// Sets the delta of one event.
+    pub fn set(&mut self, event: CounterEvent, delta: Measured) {
         self.missed = self.missed.without(event);
-        self.present = match growth {
+        self.present = match delta {
             Measured::Absent => self.present.without(event),
             _ => self.present.with(event),
         };
-        self.values[event as usize] = growth.value().unwrap_or(0);
-        self.running_permille[event as usize] = growth.running_permille().unwrap_or(0);
+        self.values[event as usize] = delta.value().unwrap_or(0);
+        self.running_permille[event as usize] = delta.running_permille().unwrap_or(0);
     }
 
-    /// Removes the growth of an event and marks it as counted before the interval and not in it.
+    /// Removes the delta of an event and marks the event as counted before the interval, but not in it.
     pub fn set_missed(&mut self, event: CounterEvent) {
         self.set(event, Measured::Absent);
         self.missed = self.missed.with(event);
     }
 
-    /// The same deltas, with the growth of one event replaced.
+    /// The same deltas, with the delta of one event replaced.
     #[must_use]
-    pub fn with(mut self, event: CounterEvent, growth: u64) -> CounterDeltas {
-        self.set(event, Measured::Exact(growth));
+    pub fn with(mut self, event: CounterEvent, delta: u64) -> CounterDeltas {
+        self.set(event, Measured::Exact(delta));
         self
     }
 
-    /// The same deltas, without the growth of one event.
+    /// The same deltas, without the delta of one event.
     #[must_use]
     pub fn without(mut self, event: CounterEvent) -> CounterDeltas {
         let missed = self.missed;
@@ -305,12 +324,12 @@ impl CounterDeltas {
         self
     }
 
-    /// The growth of one event.
+    /// The delta of one event.
     pub fn get(&self, event: CounterEvent) -> Option<u64> {
         self.present.contains(event).then(|| self.values[event as usize])
     }
 
-    /// The growth of one event, with the share of time its counter was running.
+    /// The delta of one event, with the share of time its counter was running.
     pub fn measured(&self, event: CounterEvent) -> Measured {
         match (self.get(event), self.running_permille[event as usize]) {
             (None, _) => Measured::Absent,
@@ -321,7 +340,7 @@ impl CounterDeltas {
 
     /// Misses of the last-level cache in the interval: of the event that counts all of them, else the sum
     /// of misses by loads, stores and prefetches. Absent if a part of that sum was counted before the
-    /// interval and not in it, since the sum of the others would be too low.
+    /// interval, but not in it: the sum of the others would be too low.
     pub fn misses(&self) -> Option<u64> {
         self.get(CounterEvent::LlcMisses).or_else(|| {
             let known = MISS_PARTS.into_iter().filter_map(|event| self.get(event));
@@ -329,7 +348,7 @@ impl CounterDeltas {
         })
     }
 
-    /// Whether misses were counted before the interval, and not or only partly in it.
+    /// Whether misses were counted before the interval, but not all of them in it.
     pub fn has_missed_misses(&self) -> bool {
         match self.present.or(self.missed).contains(CounterEvent::LlcMisses) {
             true => self.missed.contains(CounterEvent::LlcMisses),
@@ -337,17 +356,17 @@ impl CounterDeltas {
         }
     }
 
-    /// Events that were counted before the interval and not in it.
+    /// Events that were counted before the interval, but not in it.
     pub fn missed(&self) -> EventSet {
         self.missed
     }
 
-    /// Events with a growth.
+    /// Events with a delta.
     pub fn present(&self) -> EventSet {
         self.present
     }
 
-    /// Growth by event, in the order of [`CounterEvent::ALL`].
+    /// Deltas by event, in the order of [`CounterEvent::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, u64)> + '_ {
         self.present.iter().map(|event| (event, self.values[event as usize]))
     }

@@ -28,44 +28,40 @@ macro_rules! named_enum {
 }
 
 mod counters;
-mod measured;
 mod memory;
 mod outcome;
-mod per;
 mod plan;
 mod reason;
 mod sample;
 mod snapshot;
 mod system_metrics;
 mod tiers;
-mod wake;
 
-pub use counters::{CounterDeltas, CounterEvent, CounterReading, Counters, EventKind, EventSet};
-pub use measured::{Measured, SignalTier};
+pub use counters::{
+    CounterDeltas, CounterEvent, CounterReading, Counters, EventKind, EventSet, Measured,
+};
 pub use memory::{
     ActivePageMove, CompletedPageMove, FailedPages, JobMemory, NodeMemory, PageMoveEnd,
     ProcessMemory,
 };
 pub use outcome::{Outcome, OutcomeResult, RejectCause, Rejection};
-pub use per::{PerJob, PerTask};
 pub use plan::{Action, ActionKind, Plan, Request, Target};
 pub use reason::{Reason, ReasonCode, ReasonValue};
 pub use sample::{
     Cause, DetachCause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings, Sample,
     TaskSample, Turn, UnmanagedCause,
 };
-pub use snapshot::{DomainLoads, JobState, JobView, NodeView, Snapshot, TaskView};
+pub use snapshot::{DomainLoads, JobState, JobView, NodeView, PerJob, Snapshot, TaskView};
 pub use system_metrics::{
     CpuTimes, LlcSample, LlcView, MonGroupSample, MonGroupView, Pressure, StallTimes, Traffic,
     TrafficDelta,
 };
-pub use tiers::{LoadPreference, TierOverride, TierOverrideError, Tiers};
-pub use wake::Wake;
+pub use tiers::{LoadPreference, SignalTier, TierOverride, TierOverrideError, Tiers};
 
 /// A scheduling policy: decides from a snapshot on which CPUs tasks run and on which nodes their memory is.
 ///
 /// A policy may keep state between turns. It reads no clock and no file, and its only random source is the
-/// seed it was built with: the same snapshots in the same order give the same plans.
+/// seed that it was built with: the same snapshots in the same order give the same plans.
 pub trait Policy {
     /// Adds requests and notes to `plan`, which is empty. The engine calls it once per turn.
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan);
@@ -108,4 +104,29 @@ pub enum LoadSource {
     Domains,
     /// Sum over the tasks of the domain, of their counters or else of declared rates.
     Tasks,
+}
+
+/// The intervals of a policy that cause a turn.
+///
+/// ```text
+///   poll       |    |    |    |    |    |      every interval
+///   overflow   |    ·    ·    |    ·    |      only an interval in which a counter overflowed
+/// ```
+///
+/// The intervals are the same in both modes, so that loads always cover one interval. Turns with another
+/// cause (a due job, an exit, a change of CPUs) do not depend on the mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wake {
+    /// Every interval.
+    #[default]
+    Poll,
+    /// Only an interval in which a counter overflowed. A host that cannot sample the event reports that and
+    /// polls. A host that can sample it also adds a turn after several intervals without an overflow, to
+    /// detect other changes.
+    Overflow {
+        /// The sampled event.
+        event: CounterEvent,
+        /// Sampling period in events, per CPU or per task.
+        every: u64,
+    },
 }

@@ -23,8 +23,8 @@ pub struct ProcessMemory {
     pub job: JobId,
     /// The first task of the process.
     pub process: TaskId,
-    /// Memory per node, in the order of node ids, without nodes that hold none. Empty: the process has no
-    /// memory any more.
+    /// Memory per node, in the order of node ids, without nodes that have none. Empty: the process has no memory any
+    /// more.
     pub nodes: Vec<NodeMemory>,
     /// Sampled share of the memory, in permille. Below 1000, the values are scaled up from a sample of the
     /// mappings.
@@ -54,15 +54,15 @@ impl NodeMemory {
         sum([self.small, self.huge, self.file, self.shared])
     }
 
-    fn add(&mut self, more: &NodeMemory) {
-        self.small = self.small.saturating_add(more.small);
-        self.huge = self.huge.saturating_add(more.huge);
-        self.file = self.file.saturating_add(more.file);
-        self.shared = self.shared.saturating_add(more.shared);
+    fn add(&mut self, other: &NodeMemory) {
+        self.small = self.small.saturating_add(other.small);
+        self.huge = self.huge.saturating_add(other.huge);
+        self.file = self.file.saturating_add(other.file);
+        self.shared = self.shared.saturating_add(other.shared);
     }
 
     /// Private memory: the part that page moves apply to.
-    pub fn own(&self) -> Bytes {
+    pub fn private_bytes(&self) -> Bytes {
         self.small.saturating_add(self.huge)
     }
 }
@@ -95,17 +95,17 @@ impl JobMemory {
         self.n_processes += 1;
         self.sampled_permille = self.sampled_permille.min(memory.sampled_permille);
         self.at = self.at.min(memory.at);
-        for more in &memory.nodes {
-            let at = self.nodes.partition_point(|known| known.node < more.node);
-            if self.nodes.get(at).is_none_or(|known| known.node != more.node) {
-                self.nodes.insert(at, NodeMemory { node: more.node, ..NodeMemory::default() });
+        for on_node in &memory.nodes {
+            let at = self.nodes.partition_point(|known| known.node < on_node.node);
+            if self.nodes.get(at).is_none_or(|known| known.node != on_node.node) {
+                self.nodes.insert(at, NodeMemory { node: on_node.node, ..NodeMemory::default() });
             }
-            self.nodes[at].add(more);
+            self.nodes[at].add(on_node);
         }
     }
 
     /// The memory on a node.
-    pub fn on(&self, node: NodeId) -> NodeMemory {
+    pub fn on_node(&self, node: NodeId) -> NodeMemory {
         let found = self.nodes.iter().find(|memory| memory.node == node);
         found.copied().unwrap_or(NodeMemory { node, ..NodeMemory::default() })
     }
@@ -116,20 +116,26 @@ impl JobMemory {
     }
 
     /// Private memory on all nodes.
-    pub fn own(&self) -> Bytes {
-        sum(self.nodes.iter().map(NodeMemory::own))
+    pub fn private_bytes(&self) -> Bytes {
+        sum(self.nodes.iter().map(NodeMemory::private_bytes))
     }
 
     /// Private memory that a move to a node would include: that on `from`, or on all other nodes.
-    pub fn own_to_move(&self, from: Option<NodeId>, to: NodeId) -> Bytes {
-        let leaves = |node: NodeId| node != to && from.is_none_or(|from| from == node);
-        sum(self.nodes.iter().filter(|memory| leaves(memory.node)).map(NodeMemory::own))
+    pub fn private_bytes_to_move(&self, from: Option<NodeId>, to: NodeId) -> Bytes {
+        let is_source = |node: NodeId| node != to && from.is_none_or(|from| from == node);
+        sum(self
+            .nodes
+            .iter()
+            .filter(|memory| is_source(memory.node))
+            .map(NodeMemory::private_bytes))
     }
 
-    /// The node with most of the private memory; the lowest id of equals. `None` without private memory.
+    /// The node with the most private memory; of several, the one with the lowest id. `None` without private memory.
     pub fn home(&self) -> Option<NodeId> {
-        let holding = self.nodes.iter().filter(|memory| memory.own() != Bytes::ZERO);
-        holding.min_by_key(|memory| (std::cmp::Reverse(memory.own()), memory.node)).map(|m| m.node)
+        let with_memory = self.nodes.iter().filter(|memory| memory.private_bytes() != Bytes::ZERO);
+        with_memory
+            .min_by_key(|memory| (std::cmp::Reverse(memory.private_bytes()), memory.node))
+            .map(|m| m.node)
     }
 }
 
@@ -173,7 +179,7 @@ pub struct CompletedPageMove {
     pub duration: Nanos,
     /// Time in the system calls that move pages.
     pub in_kernel: Nanos,
-    /// Why the move ended.
+    /// Cause of the end.
     pub stopped_by: PageMoveEnd,
     /// Error message; empty without an error.
     pub detail: String,
@@ -219,7 +225,7 @@ impl FailedPages {
 }
 
 named_enum! {
-    /// Why a page move ended.
+    /// Cause of the end of a page move.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     PageMoveEnd {
         /// All pages were attempted.
@@ -272,7 +278,9 @@ mod tests {
     fn a_page_move_includes_the_private_memory_of_its_source_nodes() {
         let nodes = vec![memory_on(0, 1, 2), memory_on(1, 4, 0), memory_on(2, 8, 0)];
         let memory = JobMemory { nodes, ..JobMemory::default() };
-        let mib = |from: Option<u32>, to| memory.own_to_move(from.map(NodeId), NodeId(to)).0 >> 20;
+        let mib = |from: Option<u32>, to| {
+            memory.private_bytes_to_move(from.map(NodeId), NodeId(to)).0 >> 20
+        };
         assert_eq!(mib(None, 2), 7);
         assert_eq!(mib(Some(0), 2), 3);
         assert_eq!(mib(Some(2), 2), 0);

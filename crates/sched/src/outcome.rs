@@ -46,7 +46,7 @@ pub struct Rejection {
 }
 
 named_enum! {
-    /// Why the guard rejects a request, or the host an action.
+    /// Cause for which the guard rejects a request or the host rejects an action.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     RejectCause {
         /// The target exited between sample and action. This is an ordinary outcome, not an error.
@@ -77,7 +77,7 @@ named_enum! {
         MoveInProgress "move-in-progress",
         /// The kernel or the machine does not support the action.
         Unsupported "unsupported",
-        /// Dry run: the action is reported and not carried out.
+        /// Dry run: the action is reported, but not carried out.
         DryRun "dry-run",
         /// The budget for page moves is exhausted.
         OverBudget "over-budget",

@@ -1,11 +1,11 @@
 //! Reasons for requests and notes: a code with the values that the decision was based on.
 //!
-//! The crate that emits a reason declares its code and its sentence template with [`reasons!`]. A policy
+//! The crate that gives a reason declares its code and its sentence template with [`reasons!`]. A policy
 //! lists its codes ([`crate::Policy::reasons`]). A journal stores the templates in its header and a code
 //! with values in each turn, so that a reader needs no policy to print the sentences.
 //!
 //! ```text
-//!   {name}      the value of that name, or `?` when the reason has none
+//!   {name}      the value of that name, or `?` if the reason has none
 //!   {unit}      unit of a load, chosen by the value `tier`: cache misses, declared memory operations, …
 //!   [ … ]       omitted unless the reason has every value named inside and none of them is 0
 //! ```
@@ -14,6 +14,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
+
+use crate::SignalTier;
 
 /// Why a policy makes a request or a note.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,10 +41,10 @@ pub enum ReasonValue {
 ///
 /// Codes are compared by name: a recorded code equals the declared one even if the wording changed.
 #[derive(Clone)]
-pub struct ReasonCode(Origin);
+pub struct ReasonCode(TemplateSource);
 
 #[derive(Clone)]
-enum Origin {
+enum TemplateSource {
     Declared { name: &'static str, template: &'static str },
     Recorded(Arc<(String, String)>),
 }
@@ -71,27 +73,27 @@ macro_rules! reasons {
 impl ReasonCode {
     /// Declares a code; see [`reasons!`].
     pub const fn new(name: &'static str, template: &'static str) -> Self {
-        ReasonCode(Origin::Declared { name, template })
+        ReasonCode(TemplateSource::Declared { name, template })
     }
 
     /// A code that was read from the header of a journal.
     pub fn recorded(name: String, template: String) -> Self {
-        ReasonCode(Origin::Recorded(Arc::new((name, template))))
+        ReasonCode(TemplateSource::Recorded(Arc::new((name, template))))
     }
 
     /// The name in journals, such as `least-load`.
     pub fn name(&self) -> &str {
         match &self.0 {
-            Origin::Declared { name, .. } => name,
-            Origin::Recorded(both) => &both.0,
+            TemplateSource::Declared { name, .. } => name,
+            TemplateSource::Recorded(both) => &both.0,
         }
     }
 
     /// The sentence template, with `{name}` in the place of a value.
     pub fn template(&self) -> &str {
         match &self.0 {
-            Origin::Declared { template, .. } => template,
-            Origin::Recorded(both) => &both.1,
+            TemplateSource::Declared { template, .. } => template,
+            TemplateSource::Recorded(both) => &both.1,
         }
     }
 }
@@ -125,7 +127,8 @@ impl Ord for ReasonCode {
 impl Reason {
     /// A reason without values.
     pub fn new(code: ReasonCode) -> Self {
-        // Most reasons have up to eight values. Growing step by step took a tenth of a turn with many requests.
+        // Most reasons have up to eight values. Without the capacity, reallocations took a tenth of the time of a turn
+        // with many requests.
         Reason { code, values: Vec::with_capacity(8) }
     }
 
@@ -173,13 +176,10 @@ impl Reason {
             .all(|value| value.is_some_and(|value| *value != ReasonValue::Count(0)))
     }
 
+    /// The unit of loads from the tier of the reason.
     fn unit(&self) -> &'static str {
-        match self.value("tier") {
-            Some(ReasonValue::Text(tier)) if tier == "counters" => "cache misses",
-            Some(ReasonValue::Text(tier)) if tier == "declared" => "declared memory operations",
-            Some(ReasonValue::Text(tier)) if tier == "none" => "known memory operations",
-            _ => "memory operations",
-        }
+        let has_name = |tier: &SignalTier| matches!(self.value("tier"), Some(ReasonValue::Text(name)) if name == tier.name());
+        SignalTier::ALL.into_iter().find(has_name).unwrap_or_default().load_unit()
     }
 }
 
@@ -256,7 +256,7 @@ mod tests {
             ("bandwidth", "memory operations"),
             ("counters", "cache misses"),
             ("declared", "declared memory operations"),
-            ("none", "known memory operations"),
+            ("none", "memory operations"),
         ] {
             assert_eq!(of_tier(tier), format!("core 1 had 5 of 9 {unit} (tier {tier})"));
         }

@@ -1,6 +1,6 @@
 //! Turns and raw samples: what a host reports to the engine.
 //!
-//! A [`Sample`] holds cumulative counters and dated events, so that live runs and replays derive the same
+//! A [`Sample`] has cumulative counters and events with a time, so that live runs and replays derive the same
 //! rates. Times are nanoseconds since the start of the run. A sample holds changes only: a value that is
 //! not in the sample is unchanged.
 
@@ -107,7 +107,7 @@ pub enum JobEvent {
     /// evenkeel no longer places the job.
     Unmanaged(JobId, UnmanagedCause),
     /// evenkeel manages a process that it did not start, from now on. The affinity is unchanged. Its tasks
-    /// are in the same sample, and growth of their counters counts from this sample on. The job id is the
+    /// are in the same sample, and their counters count from this sample on. The job id is the
     /// next free one, or that of a detached job.
     Attached(Box<Job>),
     /// An attached process is no longer managed. The counters are sums since it was attached.

@@ -1,6 +1,6 @@
 //! Snapshots: the input of a policy.
 //!
-//! A snapshot holds rates instead of cumulative counters: growth in the last interval. All tables are
+//! A snapshot has deltas of the last interval instead of cumulative counters. All tables are
 //! sorted by id. The engine writes it.
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
@@ -59,8 +59,8 @@ pub struct DomainLoads {
     /// By index of the domain: memory controller operations in the interval (in tier `counters`, misses of
     /// the last-level cache).
     pub loads: Vec<u64>,
-    /// False if a counter that was readable before is not readable now. The loads are then those of
-    /// the interval before.
+    /// False if a counter that was readable before is not readable now. The loads are then those of the previous
+    /// interval.
     pub readable: bool,
 }
 
@@ -124,7 +124,7 @@ pub struct TaskView {
     pub wait: Option<Nanos>,
     /// The CPU that the task ran on last.
     pub last_cpu: Option<CpuId>,
-    /// Growth of its counters in the last interval.
+    /// Deltas of its counters in the last interval.
     pub counters: CounterDeltas,
 }
 
@@ -163,5 +163,35 @@ impl Snapshot<'_> {
         let from = if is_known { at } else { self.tasks.partition_point(|view| view.job < id) };
         let n = self.tasks[from..].iter().take_while(|view| view.job == id).count();
         &self.tasks[from..from + n]
+    }
+}
+
+/// State that a policy keeps per job. Job ids are consecutive from 0, so that the id is the index.
+#[derive(Clone, Debug, Default)]
+pub struct PerJob<T>(Vec<Option<T>>);
+
+impl<T: Default> PerJob<T> {
+    /// The state; the default if there is none yet.
+    pub fn of(&mut self, job: JobId) -> &mut T {
+        if self.0.len() <= job.index() {
+            self.0.resize_with(job.index() + 1, || None);
+        }
+        self.0[job.index()].get_or_insert_default()
+    }
+
+    /// The state, if there is one.
+    pub fn get(&self, job: JobId) -> Option<&T> {
+        self.0.get(job.index())?.as_ref()
+    }
+
+    /// Removes the state of jobs that are not in the snapshot.
+    pub fn forget_ended(&mut self, snapshot: &Snapshot<'_>) {
+        let mut present = snapshot.jobs.iter().map(|job| job.job.id.index()).peekable();
+        for (idx, state) in self.0.iter_mut().enumerate() {
+            while present.next_if(|job| *job < idx).is_some() {}
+            if present.peek() != Some(&idx) {
+                *state = None;
+            }
+        }
     }
 }

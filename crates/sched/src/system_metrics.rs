@@ -7,7 +7,7 @@
 //!   CPU           time running, time waiting                                schedstat
 //! ```
 //!
-//! Samples (`…Sample`) are cumulative; views (`…View`, `…Delta`) hold the growth in the last interval.
+//! Samples (`…Sample`) are cumulative; views (`…View`, `…Delta`) hold the delta of the last interval.
 //! Occupancy is no counter: it is the value at the time of the sample.
 
 use base::{Bytes, CpuId, JobId, LlcId, Nanos};
@@ -45,7 +45,7 @@ pub struct Traffic {
     pub occupancy: Option<Bytes>,
 }
 
-/// Growth of a [`Traffic`] in the last interval.
+/// Delta of a [`Traffic`] in the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficDelta {
     /// Bytes between the cache and all memory.
@@ -108,15 +108,15 @@ pub struct CpuTimes {
 }
 
 impl StallTimes {
-    /// Growth since an earlier reading.
+    /// Delta since an earlier reading.
     pub fn since(self, earlier: StallTimes) -> StallTimes {
-        let grown = |now: Option<Nanos>, before: Option<Nanos>| Some(now?.saturating_sub(before?));
-        StallTimes { some: grown(self.some, earlier.some), full: grown(self.full, earlier.full) }
+        let delta = |now: Option<Nanos>, before: Option<Nanos>| Some(now?.saturating_sub(before?));
+        StallTimes { some: delta(self.some, earlier.some), full: delta(self.full, earlier.full) }
     }
 }
 
 impl Pressure {
-    /// Growth since an earlier reading.
+    /// Delta since an earlier reading.
     pub fn since(self, earlier: Pressure) -> Pressure {
         Pressure {
             cpu: self.cpu.since(earlier.cpu),

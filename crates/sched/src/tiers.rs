@@ -12,9 +12,46 @@
 //! If that tier is not available, the value is absent and its tier is `none`; the engine does not fall back
 //! to another tier.
 
+use std::fmt;
 use std::str::FromStr;
 
-use crate::{CounterEvent, EventKind, LoadSource, SignalTier};
+use crate::{CounterEvent, EventKind, LoadSource};
+
+named_enum! {
+    /// The data source of a value.
+    ///
+    /// Sources of a task's value are tried in this order, since a memory controller does not report which
+    /// task caused an access. For a node, `Bandwidth` comes before `Counters`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+    SignalTier {
+        /// Hardware counters per task.
+        Counters "counters",
+        /// Memory controllers or resctrl, per node or LLC domain.
+        Bandwidth "bandwidth",
+        /// Declared rates of a program times its CPU time.
+        Declared "declared",
+        /// No source.
+        #[default]
+        None "none",
+    }
+}
+
+impl SignalTier {
+    /// The unit of loads from this source, in reasons and reports.
+    pub fn load_unit(self) -> &'static str {
+        match self {
+            SignalTier::Counters => "cache misses",
+            SignalTier::Declared => "declared memory operations",
+            SignalTier::Bandwidth | SignalTier::None => "memory operations",
+        }
+    }
+}
+
+impl fmt::Display for SignalTier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
 
 /// The tiers of the values of the last interval. Written by the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

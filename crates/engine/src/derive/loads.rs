@@ -402,7 +402,7 @@ impl TaskInDomain {
     ) {
         let memory = self.job_idx.and_then(|idx| jobs.entry(idx).memory.as_ref());
         // Without file pages and shared pages, which are mostly program code.
-        let whole = memory.map_or(0, |memory| memory.own().0);
+        let whole = memory.map_or(0, |memory| memory.private_bytes().0);
         let Some(memory) = memory.filter(|_| !domains.nodes.is_empty() && whole != 0) else {
             if let Some(idx) = self.domain {
                 visit(idx, 1, 1);
@@ -411,7 +411,7 @@ impl TaskInDomain {
         };
         for on_node in &memory.nodes {
             if let Some(idx) = domains.nodes.iter().position(|&node| node == on_node.node) {
-                visit(idx, on_node.own().0, whole);
+                visit(idx, on_node.private_bytes().0, whole);
             }
         }
     }

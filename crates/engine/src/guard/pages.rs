@@ -38,7 +38,7 @@ impl Guard<'_> {
             return Err((RejectCause::MoveInProgress, detail));
         }
         entry.moves.check_repeats(to, self.memory.limits)?;
-        let known = entry.memory.as_ref().map(|memory| memory.own_to_move(from, to));
+        let known = entry.memory.as_ref().map(|memory| memory.private_bytes_to_move(from, to));
         if known.is_some_and(|known| known < BYTES_MIN) {
             let from = from.map_or("on other nodes".to_owned(), |from| format!("on {from}"));
             return Err(unchanged(format!("no private memory of {} is known {from}", job.name)));

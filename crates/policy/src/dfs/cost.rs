@@ -91,7 +91,7 @@ impl Dfs {
         let follows = self.config.memory == Memory::Follow && seen.domains.level() == Level::Node;
         let node = base::NodeId(seen.domains.get(to).number);
         let memory = job.memory.filter(|_| follows);
-        memory.map_or(Bytes::ZERO, |memory| memory.own_to_move(None, node))
+        memory.map_or(Bytes::ZERO, |memory| memory.private_bytes_to_move(None, node))
     }
 
     /// Share of a job's pages that would be remote on a domain, in permille; 0 if pages follow, if domains are not

@@ -112,7 +112,7 @@ fn page_move(seen: &Snapshot<'_>, job: &JobView<'_>, to: NodeId) -> Option<Follo
     let memory = job.memory?;
     let node = seen.nodes.iter().find(|node| node.node == to)?;
     let free = node.memory_free?;
-    let (size, rest) = (memory.total(), memory.own_to_move(None, to));
+    let (size, rest) = (memory.total(), memory.private_bytes_to_move(None, to));
     let local_permille = permille_on(memory, to);
     let fits = u128::from(size.0) * FREE_PERMILLE < u128::from(free.0) * 1000;
     let is_needed = local_permille < LOCAL_PERMILLE && rest != Bytes::ZERO;
@@ -122,7 +122,7 @@ fn page_move(seen: &Snapshot<'_>, job: &JobView<'_>, to: NodeId) -> Option<Follo
 /// Share of a job's pages that are on a node, in permille; all if it has none.
 pub(super) fn permille_on(memory: &JobMemory, node: NodeId) -> u64 {
     let total = u128::from(memory.total().0);
-    let there = u128::from(memory.on(node).total().0) * 1000;
+    let there = u128::from(memory.on_node(node).total().0) * 1000;
     there.checked_div(total).map_or(1000, |share| u64::try_from(share).unwrap_or(1000))
 }
 

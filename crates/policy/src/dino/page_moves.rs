@@ -85,8 +85,8 @@ fn remaining(
         return None;
     }
     let others = known.nodes.iter().filter(|node| node.node != moved.to);
-    let most = others.max_by_key(|node| (node.own(), std::cmp::Reverse(node.node)))?;
-    let (there, here) = (most.own(), known.on(moved.to).own());
+    let most = others.max_by_key(|node| (node.private_bytes(), std::cmp::Reverse(node.node)))?;
+    let (there, here) = (most.private_bytes(), known.on_node(moved.to).private_bytes());
     let is_much = u128::from(here.0) * ELSEWHERE_PERCENT < u128::from(there.0) * 100;
     if !is_much || there < PAGE {
         return None;

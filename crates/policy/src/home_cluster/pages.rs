@@ -83,7 +83,7 @@ impl HomeCluster {
             let Some(memory) = job.memory.filter(|_| job.active_page_move.is_none()) else {
                 continue;
             };
-            let rest = memory.own_to_move(None, to);
+            let rest = memory.private_bytes_to_move(None, to);
             if rest == base::Bytes::ZERO || REQUESTS_MAX <= pending.n_requests {
                 state.pending = None;
                 continue;
@@ -98,7 +98,7 @@ impl HomeCluster {
                 (Some(seen.turn.at), pending.n_requests + 1);
             let reason = Reason::new(PAGES_GO_HOME)
                 .with("rest", rest.to_string())
-                .with("own", memory.own().to_string())
+                .with("own", memory.private_bytes().to_string())
                 .with("home", seen.domains.label(home))
                 .with("why", pending.cause.to_owned());
             let limit = Action::NO_LIMIT;

@@ -44,7 +44,7 @@ pub(crate) fn node_change(
     let from = match (job.placed, job.memory, job.domain) {
         (Some(placed), ..) => node_of(seen, placed),
         // The kernel may have migrated it since: most of its pages are on the node that it left.
-        (None, Some(memory), _) if 0 < memory.own().0 => Some(most(memory)?),
+        (None, Some(memory), _) if 0 < memory.private_bytes().0 => Some(most(memory)?),
         (None, _, Some(idx)) => Some(seen.domains.get(idx).node?),
         (None, _, None) => return None, // Its node is unknown.
     };
@@ -54,14 +54,17 @@ pub(crate) fn node_change(
 
 /// The node with most of a job's own pages; the first of equal ones.
 fn most(memory: &JobMemory) -> Option<NodeId> {
-    let most = memory.nodes.iter().max_by_key(|node| (node.own(), std::cmp::Reverse(node.node)))?;
+    let most = memory
+        .nodes
+        .iter()
+        .max_by_key(|node| (node.private_bytes(), std::cmp::Reverse(node.node)))?;
     Some(most.node)
 }
 
 /// The migration of a job's pages, limited to the free memory of the target. `None`: the target is full, or no
 /// page has to migrate.
 pub(crate) fn action(seen: &Snapshot<'_>, job: &JobView<'_>, change: NodeChange) -> Option<Action> {
-    let known = job.memory.map(|memory| memory.own_to_move(change.from, change.to));
+    let known = job.memory.map(|memory| memory.private_bytes_to_move(change.from, change.to));
     let limit = match (known, free(seen, change.to)) {
         (Some(known), _) if known < PAGE => return None,
         (_, Some(free)) if free < PAGE => return None,
@@ -88,7 +91,8 @@ fn free(seen: &Snapshot<'_>, node: NodeId) -> Option<Bytes> {
 /// The reason of the migration.
 pub(crate) fn reason(change: NodeChange, job: &JobView<'_>) -> Reason {
     let from = change.from.map_or("several nodes".to_owned(), |from| format!("node {}", from.0));
-    let size = job.memory.map(|memory| memory.own_to_move(change.from, change.to).to_string());
+    let size =
+        job.memory.map(|memory| memory.private_bytes_to_move(change.from, change.to).to_string());
     Reason::new(MEMORY_MOVES_WITH_JOB)
         .with("from", from)
         .with("to", format!("node {}", change.to.0))

@@ -235,7 +235,7 @@ fn node_of(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<NodeId> {
 fn most(job: &JobView<'_>) -> Option<(NodeId, Bytes, Bytes)> {
     let memory = job.memory?;
     let node = memory.home()?;
-    Some((node, memory.on(node).own(), memory.own()))
+    Some((node, memory.on_node(node).private_bytes(), memory.private_bytes()))
 }
 
 fn counted(seen: &Snapshot<'_>, event: CounterEvent) -> bool {

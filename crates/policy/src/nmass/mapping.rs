@@ -1,8 +1,8 @@
 //! The map of jobs to processors: the three steps, on numbers of slots.
 //!
 //! The map has no state: each turn computes it from homes, penalties and misses, which are averages, and from the
-//! current domains, which decide ties. With equal inputs every job stays, unless a job does not fit on its home node:
-//! ties of the second step then can alternate with migrations of the third.
+//! current domains, which decide ties. With equal inputs every job stays, unless the third step migrates a job
+//! away from a domain that the second step selected because of a tie: then the job can migrate in every interval.
 //!
 //! ```text
 //!   refine:  H = most pressure, L = least, D = press[H] - press[L]        ties: number

@@ -11,7 +11,7 @@ use super::ReportNames;
 use crate::domain_names::DomainNames;
 use crate::format::seconds;
 use crate::model::{DomainRow, LoadPoint, LoadSeries};
-use crate::phrases::{load_unit, tier_phrase};
+use crate::phrases::tier_phrase;
 
 /// Number of other intervals that the sentence lists.
 const N_OTHERS_LISTED: usize = 4;
@@ -34,7 +34,7 @@ fn row(series: &LoadSeriesSums, names: &ReportNames<'_>) -> LoadSeries {
         to_ns: to.0,
         level: level.to_string(),
         tier: tier.to_string(),
-        unit: load_unit(tier).to_owned(),
+        unit: tier.load_unit().to_owned(),
         domains: series.numbers.iter().map(|&number| domain(level, number, domain_names)).collect(),
         points: series.points().map(point).collect(),
     }
@@ -71,7 +71,7 @@ pub(super) fn tier_text(builder: &ReportBuilder, basis: LoadBasis) -> String {
         let (LoadBasis { level, tier }, (from, to)) = (series.basis, series.span());
         let source = match tier {
             SignalTier::None => "they were unknown".to_owned(),
-            tier => format!("they were {} per {level}", load_unit(tier)),
+            tier => format!("they were {} per {level}", tier.load_unit()),
         };
         text += &format!("; from {} s to {} s {source}", seconds(from.0), seconds(to.0));
     }

@@ -86,7 +86,8 @@ impl MomentaryPlacement {
                 cpus.any(|&cpu| job.allowed.contains(self.hardware.cpus[cpu].id))
             };
             let memory = |node: &Node| {
-                let bytes = job.memory.zip(node.id).map(|(memory, id)| memory.on_node(id).total().0);
+                let bytes =
+                    job.memory.zip(node.id).map(|(memory, id)| memory.on_node(id).total().0);
                 bytes.unwrap_or(0)
             };
             JobToAssign {

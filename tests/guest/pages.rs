@@ -45,7 +45,7 @@ pub fn wait_for_memory_sample(run: &mut LiveRun, kib: u64) {
     run.until("a sample of all memory", |run| {
         let samples = run.turns.iter().rev().flat_map(|turn| &turn.sample.memory);
         let own = |memory: &sched::ProcessMemory| -> u64 {
-            memory.nodes.iter().map(|pages| pages.own().0).sum()
+            memory.nodes.iter().map(|pages| pages.private_bytes().0).sum()
         };
         samples.take(1).any(|memory| kib * 980 / 1000 <= own(memory) / 1024)
     });
@@ -89,7 +89,7 @@ fn all_of_it() {
     let memory = run.turns.iter().rev().find_map(|turn| turn.sample.memory.first().cloned());
     let memory = memory.expect("a memory sample after the move");
     let on_2 = memory.nodes.iter().find(|pages| pages.node == NodeId(2)).expect("node 2");
-    assert!(HOG_KIB * 980 / 1000 <= on_2.own().0 / 1024, "{memory:?}");
+    assert!(HOG_KIB * 980 / 1000 <= on_2.private_bytes().0 / 1024, "{memory:?}");
     stop(run);
 }
 

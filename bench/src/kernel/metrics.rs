@@ -396,7 +396,7 @@ impl RunTotals {
 
 /// Private bytes on a node.
 fn own_on(found: &[NodeMemory], node: NodeId) -> u64 {
-    found.iter().filter(|memory| memory.node == node).map(|memory| memory.own().0).sum()
+    found.iter().filter(|memory| memory.node == node).map(|memory| memory.private_bytes().0).sum()
 }
 
 /// Clock ticks per second of task start times.

@@ -171,7 +171,10 @@ fn memory_by_node_is_sampled_without_act_and_a_missing_permission_is_reported_on
     match run.memory.first() {
         Some(memory) => {
             assert_eq!(memory.process.tid, busy.pid());
-            assert!(memory.nodes.iter().any(|pages| pages.private_bytes() != Bytes::ZERO), "{memory:?}");
+            assert!(
+                memory.nodes.iter().any(|pages| pages.private_bytes() != Bytes::ZERO),
+                "{memory:?}"
+            );
         }
         None => println!("skipped: {:?}", run.degraded),
     }

@@ -102,8 +102,11 @@ mod tests {
     fn a_line_has_a_time_a_pid_and_bytes_per_node() {
         let samples = parse("12.480 1301 0:4096 3:8192\n13.000 1302\n").expect("it is valid");
         assert_eq!((samples[0].at_s, samples[0].pid), (12.48, 1301));
-        let on: Vec<_> =
-            samples[0].nodes.iter().map(|memory| (memory.node.0, memory.private_bytes().0)).collect();
+        let on: Vec<_> = samples[0]
+            .nodes
+            .iter()
+            .map(|memory| (memory.node.0, memory.private_bytes().0))
+            .collect();
         assert_eq!(on, [(0, 4096), (3, 8192)]);
         assert_eq!(samples[1], NodePagesSample { at_s: 13.0, pid: 1302, nodes: Vec::new() });
         assert_eq!(parse("12.480 1301 0\n"), None);

@@ -232,7 +232,7 @@ fn a_truncated_journal_is_explained_up_to_its_last_whole_line() {
     let text = tool::text(&output.stdout);
     let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("evenkeel was killed or still runs"), "{text}");
-    assert!(text.contains("is torn and was ignored"), "{text}");
+    assert!(text.contains("is truncated and was ignored"), "{text}");
     let report = tool::run(&["report", &path, "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
     assert_eq!(json["run"]["status"], serde_json::Value::Null);

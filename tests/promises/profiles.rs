@@ -255,7 +255,7 @@ fn a_program_that_does_not_exit_is_killed_with_all_its_descendants() {
     let result = home.profile(&options, &["sh", "-c", script]);
     let notes = result["notes"].to_string();
     assert!(
-        notes.contains("the run alone was ended") && notes.contains("--limit reached after"),
+        notes.contains("the run alone was terminated") && notes.contains("--limit reached after"),
         "{notes}"
     );
     assert!(result["class"].is_null() && notes.contains("no class"), "{notes}");

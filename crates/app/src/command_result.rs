@@ -15,10 +15,8 @@ pub enum CommandError {
     Reported,
 }
 
-/// Result of a command.
 pub type CommandResult = Result<(), CommandError>;
 
-/// Converts an error to a usage error.
 pub trait OrUsageError<T> {
     /// Maps an error to [`CommandError::Usage`]: exit status 2.
     fn or_usage_error(self) -> Result<T, CommandError>;

@@ -68,10 +68,10 @@ fn fraction(text: &str) -> Result<f64, String> {
 }
 
 fn suite_weight(text: &str) -> Result<(String, u64), String> {
-    let refuse = || "write SUITE=WEIGHT with an integer, such as SPEC=2".to_owned();
-    let (suite, weight) = text.split_once('=').ok_or_else(refuse)?;
+    let usage = || "write SUITE=WEIGHT with an integer, such as SPEC=2".to_owned();
+    let (suite, weight) = text.split_once('=').ok_or_else(usage)?;
     // Limits the sum of the weights to 64 bits.
-    let weight = weight.parse().ok().filter(|weight| *weight <= 1_000_000).ok_or_else(refuse)?;
+    let weight = weight.parse().ok().filter(|weight| *weight <= 1_000_000).ok_or_else(usage)?;
     Ok((suite.to_owned(), weight))
 }
 

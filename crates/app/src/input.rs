@@ -18,10 +18,10 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Contents of a file; `kind` names the kind of file in errors.
 pub fn bytes(kind: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
-    let refused = || format!("cannot read the {kind} {}", path.display());
+    let cannot_read = || format!("cannot read the {kind} {}", path.display());
     let mut bytes = Vec::new();
-    let file = File::open(path).with_context(refused)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(refused)?;
+    let file = File::open(path).with_context(cannot_read)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(cannot_read)?;
     if FILE_BYTES_MAX < bytes.len() as u64 {
         bail!("{} is not a {kind}: it is larger than 64 MiB", path.display());
     }

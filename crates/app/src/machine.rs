@@ -255,10 +255,10 @@ fn draw_signals(signals: &[MetricSource]) -> String {
         };
         let start = format!("  {mark:<4}{:<10} {}", signal.tier, signal.name);
         let follows = known.get(idx + 1).is_some_and(|next| next.why == signal.why);
-        let free = draw::WIDTH.saturating_sub(start.chars().count() + 2);
+        let columns_left = draw::WIDTH.saturating_sub(start.chars().count() + 2);
         text += &match signal.why.chars().count() {
             _ if follows => format!("{start},\n"),
-            width if width <= free => format!("{start}: {}\n", signal.why),
+            width if width <= columns_left => format!("{start}: {}\n", signal.why),
             _ => format!("{start}:\n{}", draw::wrap(&signal.why, 17)),
         };
     }
@@ -268,7 +268,6 @@ fn draw_signals(signals: &[MetricSource]) -> String {
     if text.is_empty() { text } else { format!("signals:\n{text}") }
 }
 
-/// PMU events of this CPU.
 fn draw_events(events: Option<&PmuEvents>) -> String {
     let Some((uarch, events)) = events else { return String::new() };
     let mut text = format!("PMU events of this CPU ({}):\n", uarch.name);
@@ -278,8 +277,8 @@ fn draw_events(events: Option<&PmuEvents>) -> String {
         match &counted.event {
             Ok((event, _)) => {
                 let start = format!("  {name:<20} ");
-                let free = draw::WIDTH.saturating_sub(start.chars().count());
-                text += &match event.chars().count() <= free {
+                let columns_left = draw::WIDTH.saturating_sub(start.chars().count());
+                text += &match event.chars().count() <= columns_left {
                     true => format!("{start}{event}\n"),
                     false => format!("  {name}:\n{}", draw::wrap(event, 22)),
                 };
@@ -299,14 +298,14 @@ mod tests {
 
     #[test]
     fn a_name_without_a_file_is_a_shipped_machine() {
-        let of =
+        let machine_or_error =
             |name: &str| file_or_shipped(Path::new(name)).map_err(|error| format!("{error:#}"));
-        assert_eq!(of("xeon-2x4").map(|machine| machine.cpus().len()), Ok(8));
+        assert_eq!(machine_or_error("xeon-2x4").map(|machine| machine.cpus().len()), Ok(8));
         assert_eq!(
-            of("xeon-2x5").expect_err("there is no such machine"),
+            machine_or_error("xeon-2x5").expect_err("there is no such machine"),
             "there is no file xeon-2x5, and there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\"?"
         );
-        let missing = of("xeon-2x4.toml").expect_err("that names a file");
+        let missing = machine_or_error("xeon-2x4.toml").expect_err("that names a file");
         assert!(missing.starts_with("cannot read the machine file xeon-2x4.toml"), "{missing}");
     }
 }

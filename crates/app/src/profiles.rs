@@ -1,7 +1,7 @@
 //! Profile files: search path, and selection of the profile of a program.
 //!
 //! ```text
-//!   --profiles DIR (each)  ─►  beside the program  ─►  $XDG_DATA_HOME/evenkeel/profiles
+//!   --profiles DIR (each)  ─►  next to the program  ─►  $XDG_DATA_HOME/evenkeel/profiles
 //!   a job with the key profile: the same, and last the shipped profiles of that name
 //! ```
 //!
@@ -36,7 +36,6 @@ pub fn own_folder() -> Option<PathBuf> {
     Some(data?.join("evenkeel/profiles"))
 }
 
-/// Reads a profile.
 pub fn read(path: &Path) -> anyhow::Result<Profile> {
     let text = input::text("profile", path)?;
     Ok(profile::parse_profile(&text, path)?)
@@ -93,7 +92,7 @@ impl ProfileSearch {
         Ok(found)
     }
 
-    /// The profile that a job names: a file in a profile folder or beside the workload, or else the shipped one.
+    /// The profile that a job names: a file in a profile folder or next to the workload, or else the shipped one.
     fn named(
         &mut self,
         job: &Job,
@@ -101,17 +100,17 @@ impl ProfileSearch {
         folder: &Path,
         program: &Path,
     ) -> anyhow::Result<Profile> {
-        let beside = [folder.to_owned(), folder.join("profiles")];
-        let places = self.folders.iter().cloned().chain(beside).chain(own_folder());
+        let near_workload = [folder.to_owned(), folder.join("profiles")];
+        let folders = self.folders.iter().cloned().chain(near_workload).chain(own_folder());
         let file = format!("{requested}{SUFFIX}");
-        let places: Vec<PathBuf> = places.map(|place| place.join(&file)).collect();
-        let Some(path) = places.iter().find(|path| path.is_file()) else {
+        let paths: Vec<PathBuf> = folders.map(|folder| folder.join(&file)).collect();
+        let Some(path) = paths.iter().find(|path| path.is_file()) else {
             let not_shipped = match lab::shipped::profile(requested) {
                 Ok(profile) => return Ok(profile),
                 Err(not_shipped) => not_shipped,
             };
             let Job { origin, name, .. } = job;
-            let tried: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+            let tried: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
             bail!(
                 "{origin}: job {name:?}: there is no profile {requested:?}; create it with evenkeel profile --output {file} -- PROGRAM …, or remove the key (searched {}; {not_shipped})",
                 tried.join(", ")
@@ -129,11 +128,11 @@ impl ProfileSearch {
     /// The profile that matches a program by name and build id.
     fn of_program(&mut self, name: &str, path: &Path) -> anyhow::Result<Option<ProfileFile>> {
         let id = build_id(path);
-        let listed = |place: PathBuf| candidates(&place, name);
+        let listed = |folder: PathBuf| candidates_in(&folder, name);
         // The folder of a program may have thousands of files, so only the two possible names are tested.
-        let beside = path.parent().map(|place| exact(place, name, id.as_deref()));
-        let places = self.folders.iter().cloned().map(listed).chain(beside);
-        for paths in places.chain(own_folder().map(listed)) {
+        let near_program = path.parent().map(|folder| exact(folder, name, id.as_deref()));
+        let candidates = self.folders.iter().cloned().map(listed).chain(near_program);
+        for paths in candidates.chain(own_folder().map(listed)) {
             let mut others = Vec::new();
             if let Some(file) = best(paths, name, id.as_deref(), &mut others)? {
                 if profile::fit(&file.profile, name, id.as_deref()) == Fit::Name {
@@ -177,24 +176,26 @@ fn best(
 }
 
 /// Files in a folder that may be a profile of the program, sorted.
-fn candidates(place: &Path, name: &str) -> Vec<PathBuf> {
-    let is_one = |file: &OsStr| {
+fn candidates_in(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let is_candidate = |file: &OsStr| {
         let stem = file.to_str().and_then(|file| file.strip_suffix(SUFFIX));
         let rest = stem.and_then(|stem| stem.strip_prefix(name));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
-    let entries = fs::read_dir(place).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> =
-        entries.filter(|entry| is_one(&entry.file_name())).map(|entry| entry.path()).collect();
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries
+        .filter(|entry| is_candidate(&entry.file_name()))
+        .map(|entry| entry.path())
+        .collect();
     paths.sort();
     paths
 }
 
 /// Files in a folder with the default names of the program's profile.
-fn exact(place: &Path, name: &str, id: Option<&str>) -> Vec<PathBuf> {
+fn exact(folder: &Path, name: &str, id: Option<&str>) -> Vec<PathBuf> {
     let names =
         [id.map(|id| profile::file_name(name, Some(id))), Some(profile::file_name(name, None))];
-    let paths = names.into_iter().flatten().map(|name| place.join(name));
+    let paths = names.into_iter().flatten().map(|name| folder.join(name));
     paths.filter(|path| path.is_file()).collect()
 }
 
@@ -296,7 +297,7 @@ mod tests {
         assert_eq!(jobs.jobs[0].class, Class::new(15));
         fs::write(folder.path().join("470.lbm.profile.toml"), ANY).expect("written");
         let mut jobs = workload(folder.path(), text);
-        attach(&mut jobs, &[]).expect("a file is beside the workload");
+        attach(&mut jobs, &[]).expect("a file is next to the workload");
         assert_eq!(jobs.jobs[0].class, Class::new(5));
         let mut wrong = workload(folder.path(), &text.replace("470.lbm'", "470.lmb'"));
         let error = format!("{:#}", attach(&mut wrong, &[]).expect_err("there is no such profile"));
@@ -308,17 +309,17 @@ mod tests {
 
     #[test]
     fn a_matching_build_id_wins_over_the_name_and_other_builds_do_not_match() {
-        let of = |id: &str| format!("name = \"p\"\nbuild_id = \"{id}\"\n[[phase]]\n");
+        let profile = |id: &str| format!("name = \"p\"\nbuild_id = \"{id}\"\n[[phase]]\n");
         let folder = folder_with(&[
             ("p.profile.toml", "name = \"p\"\n[[phase]]\n"),
-            ("p-aa.profile.toml", &of("aa")),
-            ("p-bb.profile.toml", &of("bb")),
+            ("p-aa.profile.toml", &profile("aa")),
+            ("p-bb.profile.toml", &profile("bb")),
             ("pp.profile.toml", "name = \"pp\"\n[[phase]]\n"),
         ]);
         let found = |id| {
             let mut others = Vec::new();
-            let file =
-                best(candidates(folder.path(), "p"), "p", id, &mut others).expect("they are valid");
+            let file = best(candidates_in(folder.path(), "p"), "p", id, &mut others)
+                .expect("they are valid");
             (file.map(|file| file.profile.build_id), others.len())
         };
         assert_eq!(found(Some("bb")), (Some(Some("bb".to_owned())), 1));

@@ -46,20 +46,20 @@ pub struct Args {
 pub fn main(args: &Args) -> CommandResult {
     check(args)?;
     let machine = linux::topology::read("/".as_ref())?;
-    let refused = || format!("cannot write {}", args.output.display());
+    let cannot_write = || format!("cannot write {}", args.output.display());
     let file = match File::create_new(&args.output) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let text = format!("{} already exists; use a new file", args.output.display());
             return Err(CommandError::Usage(anyhow!(text)));
         }
-        made => made.with_context(refused).or_usage_error()?,
+        created => created.with_context(cannot_write).or_usage_error()?,
     };
     // Blocked before the program starts, so that a stop signal ends the program first.
     let mut signals = StopSignals::block()?;
     let mut child = start(args).inspect_err(|_| drop(std::fs::remove_file(&args.output)))?;
     let mut to = BufWriter::new(file);
     let recorded = record(args, &machine, (child.as_mut(), &mut signals), &mut to);
-    let recorded = recorded.with_context(refused);
+    let recorded = recorded.with_context(cannot_write);
     drop(child); // Ends the program and its descendants.
     let n_turns = recorded?;
     let turns = base::counted_noun(n_turns, "turn");
@@ -144,11 +144,11 @@ fn wait(
         if signals.received() || has_exited && length.is_none() {
             return false;
         }
-        let left = next.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = next.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return true;
         }
-        std::thread::sleep(left.min(POLL_INTERVAL));
+        std::thread::sleep(remaining.min(POLL_INTERVAL));
     }
 }
 

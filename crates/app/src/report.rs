@@ -40,13 +40,13 @@ pub fn main(args: &Args) -> CommandResult {
 
 /// Writes `report.json` and `report.html`. Creates the folder if needed.
 pub fn write_files(report: &Report, folder: &Path) -> anyhow::Result<()> {
-    let refused = |path: &Path| format!("cannot write {}", path.display());
-    fs::create_dir_all(folder).with_context(|| refused(folder))?;
+    let cannot_write = |path: &Path| format!("cannot write {}", path.display());
+    fs::create_dir_all(folder).with_context(|| cannot_write(folder))?;
     for (name, text) in
         [("report.json", report.to_json()? + "\n"), ("report.html", report.to_html())]
     {
         let path = folder.join(name);
-        fs::write(&path, text).with_context(|| refused(&path))?;
+        fs::write(&path, text).with_context(|| cannot_write(&path))?;
     }
     Ok(())
 }

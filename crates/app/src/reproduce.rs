@@ -105,7 +105,6 @@ fn study(name: &str) -> anyhow::Result<&'static Study> {
     })
 }
 
-/// The experiments of --only, in the order of the study.
 fn selected<'a>(study: &'a Study, only: &[String]) -> anyhow::Result<Vec<&'a Experiment>> {
     let all = study.experiments();
     if let Some(wrong) = only.iter().find(|name| all.iter().all(|one| one.name() != **name)) {

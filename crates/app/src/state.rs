@@ -22,7 +22,6 @@ const IDLE_WRITE_INTERVAL: Nanos = Nanos::from_secs(5);
 /// Minimum write interval of a run, which limits the overhead.
 const RUN_WRITE_INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// A state and its file.
 pub struct StateWriter {
     pub state: InstanceState,
     file: Option<StateFile>,

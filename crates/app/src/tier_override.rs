@@ -75,7 +75,6 @@ fn why_not(level: Level) -> String {
 const OPTION_KEY: &str = "signal";
 
 impl SignalArgs {
-    /// All overrides.
     pub(crate) fn overrides(&self) -> Result<TierOverride, TierOverrideError> {
         let mut overrides = TierOverride::default();
         self.signal

@@ -17,7 +17,7 @@ mod units;
 pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
 pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
 pub use key_values::{KeyValue, KeyValueError, key_values};
-pub use plural::counted_noun;
+pub use plural::{counted_noun, noun};
 pub use rng::Rng;
 pub use stop_flag::StopFlag;
 pub use transcript::transcript;

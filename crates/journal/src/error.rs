@@ -5,68 +5,35 @@ use std::path::PathBuf;
 
 /// A journal that cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum JournalError {
-    /// The file cannot be opened or read.
     #[error("cannot read the journal {path}: name the file journal.jsonl of a run", path = .path.display())]
-    Read {
-        /// The journal file.
-        path: PathBuf,
-        /// The error of the system call.
-        source: io::Error,
-    },
-    /// A line is invalid.
+    Read { path: PathBuf, source: io::Error },
     #[error("{path}:{line}: {cause}", path = .path.display())]
-    Line {
-        /// The journal file.
-        path: PathBuf,
-        /// Line number, from 1.
-        line: u64,
-        /// The defect.
-        cause: LineError,
-    },
+    Line { path: PathBuf, line: u64, cause: LineError },
 }
 
 /// The defect of a line.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum LineError {
-    /// The file has no line.
     #[error("the file is empty: this is not a journal")]
     Empty,
-    /// The first line has no journal version; with the parser's message.
     #[error("not an evenkeel journal: the first line has no journal version ({0})")]
     NoHeader(String),
-    /// The journal has another format version, older or newer.
     #[error(
         "the journal has format {found}, this evenkeel reads format {supported} only: use the version that wrote it ({tool})"
     )]
-    OtherFormat {
-        /// Version of the journal.
-        found: u32,
-        /// Version that this code reads.
-        supported: u32,
-        /// Version of the evenkeel that wrote the journal.
-        tool: String,
-    },
-    /// Invalid JSON, a missing field or a field of the wrong type; with the parser's message.
+    OtherFormat { found: u32, supported: u32, tool: String },
+    /// Invalid JSON, a missing field or a field of the wrong type; with the message of the parser.
     #[error("{0}: the line is damaged or was edited")]
     Broken(String),
-    /// A field has an impossible value.
     #[error("the field {field} is {found}: expected {expected}")]
-    Value {
-        /// Name of the field.
-        field: &'static str,
-        /// Its value.
-        found: String,
-        /// The valid values, as a noun phrase.
-        expected: &'static str,
-    },
-    /// The machine in the header is invalid.
+    Value { field: &'static str, found: String, expected: &'static str },
     #[error("the machine: {0}")]
     Machine(topology::file::FileError),
-    /// The line exceeds the length limit, in bytes.
     #[error("the line is longer than {0} bytes: this is not a journal")]
     TooLong(u64),
-    /// A line follows the end of the run.
     #[error("a turn follows the end of the run")]
     AfterEnd,
 }

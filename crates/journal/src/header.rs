@@ -55,11 +55,11 @@ impl Header {
 /// The policy of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyUsed {
-    /// Its name.
+    /// Name of the policy.
     pub name: String,
     /// Name and parameters as given: `dfs[cooldown=4]`.
     pub spec: String,
-    /// Its reasons with their sentence templates. Every reason of a turn must be one of them.
+    /// Reasons of the policy with their sentence templates. Every reason of a turn must be one of them.
     pub reasons: Vec<ReasonCode>,
 }
 

@@ -13,7 +13,7 @@
 //! header. All other times are nanoseconds since the start of the run.
 //!
 //! The writer flushes an eventful turn at once, in one write, so that a killed evenkeel leaves whole
-//! lines. The reader accepts a torn last line and reports it. Quiet turns, in which no task ran and no
+//! lines. The reader accepts a truncated last line and reports it. Quiet turns, in which no task ran and no
 //! decision was made, are buffered for two seconds at four turns per second. A journal that exceeds its
 //! size limit continues in a new part. Each part can be read alone: see [`JournalLimits`].
 //!

@@ -24,7 +24,7 @@ pub struct Recording {
     /// Parts not yet read, the next one last.
     next_parts: Vec<PathBuf>,
     end: Option<RunEnd>,
-    torn: Option<String>,
+    truncated: Option<String>,
     is_exhausted: bool,
 }
 
@@ -114,7 +114,7 @@ impl Recording {
             lines,
             next_parts: files,
             end: None,
-            torn: None,
+            truncated: None,
             is_exhausted: false,
         };
         if 1 < part.part {
@@ -143,10 +143,10 @@ impl Recording {
         self.end.as_ref()
     }
 
-    /// `file:line` of a torn last line (evenkeel or the machine stopped during the write). Set once
+    /// `file:line` of a truncated last line (evenkeel or the machine stopped during the write). Set once
     /// all turns have been read.
-    pub fn torn(&self) -> Option<&str> {
-        self.torn.as_deref()
+    pub fn truncated(&self) -> Option<&str> {
+        self.truncated.as_deref()
     }
 
     fn read_checkpoint(&mut self) -> Result<Option<Checkpoint>, JournalError> {
@@ -170,7 +170,7 @@ impl Recording {
             match self.parse_turn(&line.text) {
                 Err(_) if !line.is_whole && self.next_parts.is_empty() => {
                     let place = format!("{}:{}", self.lines.path.display(), self.lines.number);
-                    self.torn = Some(place);
+                    self.truncated = Some(place);
                     return Ok(None);
                 }
                 Ok(Some(turn)) => return Ok(Some(turn)),

@@ -114,7 +114,7 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Writes the buffered lines in one call. A failed write closes the journal: a line after a torn one
+    /// Writes the buffered lines in one call. A failed write closes the journal: a line after a truncated one
     /// would be read as its rest.
     fn flush(&mut self) -> io::Result<()> {
         let written = self.file.write_all(&self.buffer);

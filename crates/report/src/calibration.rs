@@ -9,7 +9,7 @@ record! {
     /// The thresholds of `divided` for a machine, and the programs that they were computed from.
     Calibration {
         format: u32, "Format", Plain, "Version of this format.";
-        tool: String, "Made by", Plain, "Version of evenkeel that computed the thresholds.";
+        tool: String, "Version", Plain, "Version of evenkeel that computed the thresholds.";
         machine: String, "Machine", Plain, "Name of the machine of the runs.";
         policy: String, "Policy", Plain, "The policy with these thresholds, in the syntax of --policy.";
         th_sq: u64, "th_sq", Plain, "Threshold of queue-full cycles per second of CPU time: the geometric mean of the adjacent rates below and above.";
@@ -27,7 +27,7 @@ record! {
     CalibratedProgram {
         name: String, "Program", Plain, "Name of the job.";
         run: String, "Run", Plain, "Id of its run.";
-        sq_per_s: u64, "Queue full/s", Plain, "Cycles with a full super queue, per second of CPU time.";
+        sq_per_s: u64, "Queue full/s", Plain, "Cycles with a full request queue (Intel: SQ_FULL), per second of CPU time.";
         ref_per_s: u64, "References/s", Plain, "References to the last-level cache, per second of CPU time.";
     }
 }

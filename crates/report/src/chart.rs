@@ -206,8 +206,61 @@ impl Chart {
     }
 }
 
+/// A chart with one row per name: the names on the left, and heads above the columns.
+pub(crate) struct RowLayout {
+    pub width: f64,
+    /// Width of the names in pixels and in letters.
+    pub left: f64,
+    pub n_letters: usize,
+    /// Height of the heads.
+    pub top: f64,
+    pub row: f64,
+}
+
+impl RowLayout {
+    pub fn chart<'a>(&self, label: &str, names: impl ExactSizeIterator<Item = &'a str>) -> Chart {
+        let mut chart = Chart::new(label, self.width, self.bottom(names.len()) + 24.0);
+        for (row, name) in names.enumerate() {
+            chart.name((self.left - 10.0, self.y(row) + 4.0), name, self.n_letters);
+        }
+        chart
+    }
+
+    /// Middle of a row.
+    pub fn y(&self, row: usize) -> f64 {
+        self.top + self.row * (row as f64 + 0.5)
+    }
+
+    pub fn bottom(&self, n_rows: usize) -> f64 {
+        self.top + self.row * n_rows as f64
+    }
+}
+
+/// A table of cells coloured by value; the cells are `td` elements.
+pub(crate) fn heat_table<'a>(
+    class: &str,
+    heads: impl IntoIterator<Item = &'a str>,
+    rows: impl IntoIterator<Item = (&'a str, String)>,
+) -> String {
+    let head = |name: &str| format!("<th scope=\"col\">{}</th>", escape(name));
+    let heads: String = heads.into_iter().map(head).collect();
+    let row = |(name, cells): (&str, String)| {
+        format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escape(name))
+    };
+    let rows: String = rows.into_iter().map(row).collect();
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\"><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div>"
+    )
+}
+
+/// Charts with captions, side by side.
+pub(crate) fn panels(panels: impl Iterator<Item = (String, String)>) -> String {
+    let panels: String = panels.map(|(caption, chart)| captioned(&caption, &chart)).collect();
+    format!("<div class=\"panels\">{panels}</div>")
+}
+
 /// A chart with a caption.
-pub(crate) fn captioned(caption: &str, chart: &str) -> String {
+fn captioned(caption: &str, chart: &str) -> String {
     format!("<figure><figcaption>{}</figcaption>{chart}</figure>", escape(caption))
 }
 

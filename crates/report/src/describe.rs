@@ -86,7 +86,7 @@ pub enum JsonType {
 
 /// A type of a field.
 pub trait Described {
-    /// Its type in JSON.
+    /// Type of the field in JSON.
     fn shape() -> JsonType;
 }
 

@@ -41,9 +41,9 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// A count with its noun: `1 policy`, `1 234 policies`.
-pub fn counted(n: u64, one: &str, more: &str) -> String {
-    format!("{} {}", count(n), if n == 1 { one } else { more })
+/// A count with its noun, as [`base::counted_noun`], but in groups of three: `1 234 policies`.
+pub fn counted(n: usize, one: &str) -> String {
+    format!("{} {}", count(n as u64), base::noun(n == 1, one))
 }
 
 /// A rate with a prefix: `1.2 k`, `3.4 M`, `12 G`.
@@ -79,6 +79,21 @@ pub fn or_absent<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> Strin
 /// A number with this many digits after the point.
 pub fn fixed(value: f64, digits: usize) -> String {
     format!("{value:.digits$}")
+}
+
+/// A ratio, such as a slowdown: three digits after the point.
+pub fn ratio(value: f64) -> String {
+    fixed(value, 3)
+}
+
+/// A value per instruction or per thousand instructions: two digits after the point.
+pub fn per_instruction(value: f64) -> String {
+    fixed(value, 2)
+}
+
+/// A bandwidth: `12.3 GB/s`.
+pub fn bandwidth(bytes_per_s: f64) -> String {
+    format!("{} GB/s", fixed(bytes_per_s / 1e9, 1))
 }
 
 /// A number with four significant digits, at most three of them after the point.

@@ -25,7 +25,7 @@ pub mod phrases;
 pub mod profile;
 pub mod status;
 pub mod study;
-mod table;
+pub mod table;
 mod text;
 
 pub use build::{ReportBuilder, from_journal};

@@ -88,7 +88,7 @@ pub(crate) fn card(id: &str, heading: &str, lead: &str, content: &str) -> String
     card_with_header(id, heading, "", lead, content)
 }
 
-/// A section with further elements beside its heading.
+/// A section with further elements next to its heading.
 pub(crate) fn card_with_header(
     id: &str,
     heading: &str,
@@ -103,7 +103,7 @@ pub(crate) fn card_with_header(
     )
 }
 
-/// The number of entries of a section, beside its heading.
+/// The number of entries of a section, next to its heading.
 pub(crate) fn count_badge(text: &str) -> String {
     format!("<span class=\"count\">{text}</span>")
 }

@@ -9,14 +9,16 @@ use crate::page::escape;
 
 /// Alignment of a column. Numbers are right-aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
+    /// Text.
     Left,
+    /// Numbers.
     Right,
 }
 
 /// A cell: text, and for HTML its sort key and its class.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TableCell {
+pub struct TableCell {
     text: String,
     /// Escaped content; otherwise the text is the content.
     html: Option<String>,
@@ -30,7 +32,7 @@ pub(crate) type RecordColumn<T> = (&'static str, Align, fn(&T) -> TableCell);
 
 /// A table with a head.
 #[derive(Debug)]
-pub(crate) struct ReportTable {
+pub struct ReportTable {
     heads: Vec<ColumnHead>,
     rows: Vec<Vec<TableCell>>,
     has_row_heads: bool,
@@ -58,6 +60,7 @@ impl TableCell {
         TableCell { html: Some(html), key: Some(key.to_owned()), ..TableCell::default() }
     }
 
+    /// Sets the class in HTML.
     #[must_use]
     pub fn class(self, class: &'static str) -> Self {
         TableCell { class, ..self }
@@ -96,6 +99,7 @@ impl From<&str> for TableCell {
 }
 
 impl ReportTable {
+    /// A table with these heads and without rows.
     pub fn new<L: Into<String>>(heads: impl IntoIterator<Item = (L, Align)>) -> Self {
         let head = |(label, align): (L, Align)| {
             let (label, tooltip) = (label.into(), String::new());
@@ -106,7 +110,7 @@ impl ReportTable {
     }
 
     /// One row per record. The heads are the labels of the fields, with their meanings as tooltips.
-    pub fn of_records<'a, T: 'a>(
+    pub(crate) fn of_records<'a, T: 'a>(
         fields: &[FieldDescription],
         columns: &[RecordColumn<T>],
         records: impl IntoIterator<Item = &'a T>,
@@ -218,12 +222,12 @@ fn length(text: &str) -> usize {
 }
 
 /// The text without control characters.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Folds a sentence into lines of at most `width`: the first after `head`, the others after `indent` spaces.
-pub(crate) fn fold(text: &str, width: usize, head: &str, indent: usize) -> String {
+pub fn fold(text: &str, width: usize, head: &str, indent: usize) -> String {
     let text = printable(text);
     let mut folded = head.to_owned();
     let mut column = length(head);

@@ -29,7 +29,7 @@ pub(super) fn folder(out: Option<&Path>, workloads: &[String]) -> anyhow::Result
         let path = below.join(format!("{name}-{n}"));
         match fs::create_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.with_context(|| message(&path)).map(|()| path),
+            created => return created.with_context(|| message(&path)).map(|()| path),
         }
     }
     bail!(

@@ -86,7 +86,7 @@ fn reject_sim_options(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
     }
 }
 
-/// Other options that affect the metrics, beside policies, workloads and seeds.
+/// Other options that affect the metrics, in addition to policies, workloads and seeds.
 fn options(args: &Args) -> BTreeMap<String, String> {
     let mut options = BTreeMap::from([("host".to_owned(), "live".to_owned())]);
     if let Some(limit) = args.time_limit {

@@ -132,7 +132,7 @@ impl Checked {
     }
 }
 
-/// Results beside the metrics of the runs.
+/// Results in addition to the metrics of the runs.
 struct RunOutputs {
     /// Time of each job alone, by workload; empty if it was not measured.
     alone: Vec<Vec<Option<Nanos>>>,

@@ -1,6 +1,6 @@
 //! The table of a comparison as a Parquet file (build feature `parquet`).
 //!
-//! One row group; every column is optional, since any value may be absent. Without the feature the option is
+//! One row group; every column is optional, because any value may be absent. Without the feature the option is
 //! rejected before the first run.
 
 use std::path::Path;
@@ -62,10 +62,9 @@ mod with_it {
         known.unwrap_or(Kind::Number)
     }
 
-    /// Writes the table.
     pub fn write(table: &DataTable, path: &Path) -> anyhow::Result<()> {
         let kinds: Vec<Kind> = (0..table.names.len()).map(|column| kind(table, column)).collect();
-        let field = |(name, kind): (&&str, &Kind)| match kind {
+        let field = |(name, kind): (&String, &Kind)| match kind {
             Kind::Text => format!("optional binary {name} (UTF8);"),
             Kind::Whole => format!("optional int64 {name};"),
             Kind::Number => format!("optional double {name};"),
@@ -78,7 +77,7 @@ mod with_it {
         let mut column_idx = 0;
         while let Some(mut column) = group.next_column()? {
             let values = || table.rows.iter().map(|row| &row[column_idx]);
-            let there: Vec<i16> =
+            let is_present: Vec<i16> =
                 values().map(|value| i16::from(*value != DataValue::Absent)).collect();
             match kinds[column_idx] {
                 Kind::Text => {
@@ -87,7 +86,7 @@ mod with_it {
                         _ => None,
                     });
                     let texts: Vec<ByteArray> = texts.collect();
-                    column.typed::<ByteArrayType>().write_batch(&texts, Some(&there), None)?;
+                    column.typed::<ByteArrayType>().write_batch(&texts, Some(&is_present), None)?;
                 }
                 Kind::Whole => {
                     let numbers = values().filter_map(|value| match value {
@@ -97,7 +96,7 @@ mod with_it {
                         _ => None,
                     });
                     let numbers: Vec<i64> = numbers.collect();
-                    column.typed::<Int64Type>().write_batch(&numbers, Some(&there), None)?;
+                    column.typed::<Int64Type>().write_batch(&numbers, Some(&is_present), None)?;
                 }
                 Kind::Number => {
                     let numbers = values().filter_map(|value| match value {
@@ -105,7 +104,7 @@ mod with_it {
                         _ => None,
                     });
                     let numbers: Vec<f64> = numbers.collect();
-                    column.typed::<DoubleType>().write_batch(&numbers, Some(&there), None)?;
+                    column.typed::<DoubleType>().write_batch(&numbers, Some(&is_present), None)?;
                 }
             }
             column.close()?;
@@ -124,7 +123,7 @@ mod with_it {
         #[test]
         fn absent_values_are_absent_after_reading_the_file() {
             let table = DataTable {
-                names: vec!["policy", "seed", "slowdown"],
+                names: ["policy", "seed", "slowdown"].map(str::to_owned).to_vec(),
                 rows: vec![
                     vec![
                         DataValue::Text("dfs[a=1,b=2]".to_owned()),

@@ -11,7 +11,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use report::format::duration;
+use report::format::{duration, fixed};
 
 use crate::view::Mode;
 
@@ -98,17 +98,17 @@ fn words(n_done: usize, n_runs: usize, n_now: usize, elapsed: Duration) -> Strin
     }
     let each = elapsed.as_secs_f64() / n_now as f64;
     let pace = if each < 1.0 {
-        format!("{:.1} a second", 1.0 / each)
+        format!("{} a second", fixed(1.0 / each, 1))
     } else {
-        format!("{each:.1} s each")
+        format!("{} s each", fixed(each, 1))
     };
     if n_done == n_runs {
         return format!("{done}   {pace}");
     }
-    let left_s = each * (n_runs - n_done) as f64;
+    let remaining_s = each * (n_runs - n_done) as f64;
     // Whole seconds: the estimate is not more precise.
-    let left = duration(left_s.ceil() as u64 * 1_000_000_000).replace(".00", "");
-    format!("{done}   {pace}   about {left} remaining")
+    let remaining = duration(remaining_s.ceil() as u64 * 1_000_000_000).replace(".00", "");
+    format!("{done}   {pace}   about {remaining} remaining")
 }
 
 #[cfg(test)]

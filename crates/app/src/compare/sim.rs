@@ -21,8 +21,10 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let Inputs { plan, workloads, mut notes } = inputs;
     let machine = args.sim.machine()?;
     if args.sim.readable == SimSignals::None {
-        for (column, workload) in
-            plan.columns.iter().flat_map(|column| workloads.iter().map(move |its| (column, its)))
+        for (column, workload) in plan
+            .columns
+            .iter()
+            .flat_map(|column| workloads.iter().map(move |workload| (column, workload)))
         {
             check_declared(&column.spec, workload).or_usage_error()?;
         }
@@ -71,7 +73,7 @@ fn run_remaining(
     store: &mut RunStore,
     signals: &mut StopSignals,
 ) -> anyhow::Result<()> {
-    let left = store.left(plan);
+    let missing = store.left(plan);
     let stop = StopFlag::default();
     let mut progress = Progress::new(args.quiet, plan.n_runs(), store.done.len());
     let work = |number: usize| -> anyhow::Result<_> {
@@ -90,12 +92,12 @@ fn run_remaining(
         progress.show();
         Ok(())
     };
-    let result = run_all(&left, n_threads(args), &stop, work, receive);
+    let result = run_all(&missing, n_threads(args), &stop, work, receive);
     progress.finish();
     result
 }
 
-/// Writes the reports of single runs below the folder. Existing files are kept, since a simulated run is
+/// Writes the reports of single runs below the folder. Existing files are kept, because a simulated run is
 /// repeatable.
 fn timelines(
     args: &Args,
@@ -138,7 +140,7 @@ fn n_threads(args: &Args) -> usize {
     args.jobs.map_or_else(all, usize::from)
 }
 
-/// Other options that affect the metrics, beside policies, workloads and seeds.
+/// Other options that affect the metrics, in addition to policies, workloads and seeds.
 fn options(args: &Args) -> BTreeMap<String, String> {
     let mut options = BTreeMap::from([("host".to_owned(), "sim".to_owned())]);
     options.extend(args.sim.result_options());

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use base::Bytes;
+use report::format::{duration, ratio};
 
 use super::LoadReport;
 use super::budget::{self, Budget, WorkerTask, least_cpu_time};
@@ -34,16 +35,12 @@ pub(crate) struct Args {
     n: u32,
 }
 
-/// Traversal order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traversal {
-    /// Row by row.
     Rows,
-    /// Column by column.
     Columns,
 }
 
-/// Array of one thread.
 struct Array {
     /// Atomic, so that the compiler neither removes loads nor vectorizes them. A relaxed load is an ordinary load on
     /// the CPU.
@@ -131,7 +128,10 @@ pub(crate) fn main(args: &Args, order: Traversal) -> CommandResult {
     if !args.options.no_self_check {
         let contrast = self_check(args.n)?;
         report.add("check_contrast", contrast);
-        report.print(&format!("self-check: columns take {contrast:.2} times as long as rows"))?;
+        report.print(&format!(
+            "self-check: columns take {} times as long as rows",
+            ratio(contrast)
+        ))?;
     }
     let work = budget::run(&args.budget, |_| Array::new(args.n, order));
     report.end(&work, "passes")?;
@@ -146,10 +146,11 @@ fn self_check(n: u32) -> anyhow::Result<f64> {
     match CONTRAST_MIN <= contrast {
         true => Ok(contrast),
         false => bail!(
-            "columns take only {contrast:.2} times as long as rows ({:.0} and {:.0} us per pass), \
-             {CONTRAST_MIN} is required; use a larger --n, or --no-self-check",
-            columns.as_secs_f64() * 1e6,
-            rows.as_secs_f64() * 1e6
+            "columns take only {} times as long as rows ({} and {} per pass), {CONTRAST_MIN} is required; use a \
+             larger --n, or --no-self-check",
+            ratio(contrast),
+            duration(columns.as_nanos() as u64),
+            duration(rows.as_nanos() as u64)
         ),
     }
 }

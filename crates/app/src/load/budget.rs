@@ -45,7 +45,6 @@ const WALL_DEFAULT: Duration = Duration::from_secs(5);
 /// Busy time of a throttled thread between two sleeps.
 const WORK_BEFORE_PAUSE: Duration = Duration::from_millis(5);
 
-/// Completed work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CompletedWork {
     /// Operations of all threads.

@@ -177,9 +177,9 @@ pub(crate) fn check_buffer(options: &BufferOptions, buffer: &Buffer) -> anyhow::
     let Buffer { size, miss_share, .. } = buffer;
     if !options.no_self_check && *miss_share < MISS_SHARE_MIN {
         bail!(
-            "at most {:.0} % of accesses to a buffer of {size} would miss the cache; a hog needs 50 %; use a \
+            "at most {} of accesses to a buffer of {size} would miss the cache; a hog needs 50 %; use a \
              larger --size, or --no-self-check",
-            (miss_share * 100.0).max(0.0)
+            report::format::percent(miss_share.max(0.0))
         );
     }
     Ok(())

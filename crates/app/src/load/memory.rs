@@ -87,7 +87,6 @@ impl BufferOptions {
         }
     }
 
-    /// Expected miss share of a buffer.
     fn miss_share(&self, buffer: Bytes, llc: Option<Bytes>) -> f64 {
         let llc = llc.unwrap_or_default().0 as f64;
         let all = buffer.0 as f64 * f64::from(self.copies);

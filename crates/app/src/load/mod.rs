@@ -32,6 +32,7 @@ mod walk;
 use std::io::Write;
 
 use clap::{Parser, Subcommand};
+use report::format::fixed;
 use serde_json::{Map, Value};
 
 use crate::command_result::CommandResult;
@@ -139,8 +140,11 @@ impl LoadReport {
         let rate = if 0.0 < cpu_s { work.ops as f64 / cpu_s } else { 0.0 };
         if !self.json {
             return self.print(&format!(
-                "{} {unit} in {wall_s:.3} s, {cpu_s:.3} s of CPU time, {rate:.0} per CPU second",
-                work.ops
+                "{} {unit} in {} s, {} s of CPU time, {} per CPU second",
+                work.ops,
+                fixed(wall_s, 3),
+                fixed(cpu_s, 3),
+                fixed(rate, 0)
             ));
         }
         self.add("ops", work.ops);

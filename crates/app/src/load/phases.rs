@@ -32,7 +32,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// One phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoadPhase {
     Compute(Nanos),
@@ -44,14 +43,14 @@ impl FromStr for LoadPhase {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let refuse = || "write compute:TIME, hog:TIME or sleep:TIME".to_owned();
-        let (kind, time) = text.split_once(':').ok_or_else(refuse)?;
+        let usage = || "write compute:TIME, hog:TIME or sleep:TIME".to_owned();
+        let (kind, time) = text.split_once(':').ok_or_else(usage)?;
         let time = crate::input::time(time)?;
         match kind {
             "compute" => Ok(LoadPhase::Compute(time)),
             "hog" => Ok(LoadPhase::Hog(time)),
             "sleep" => Ok(LoadPhase::Sleep(time)),
-            _ => Err(refuse()),
+            _ => Err(usage()),
         }
     }
 }

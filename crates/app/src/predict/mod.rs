@@ -51,7 +51,6 @@ pub struct Args {
 /// No known machine has more.
 const N_DOMAINS_MAX: u32 = 1024;
 
-/// The predictions for the output.
 struct PredictOutput<'a> {
     names: &'a [String],
     setup: PredictionSetup,

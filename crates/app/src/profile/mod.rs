@@ -83,7 +83,7 @@ pub struct Args {
     /// Run the program once only, traced; the profile has no cycles per instruction and no class
     #[arg(long)]
     once: bool,
-    /// Do not write charts (HTML) beside the profile
+    /// Do not write charts (HTML) next to the profile
     #[arg(long)]
     no_html: bool,
     /// Print JSON instead of text
@@ -189,7 +189,7 @@ fn measure_whole_run(
     if run.stop_cause != StopCause::Exited {
         let waited = Nanos::from(run.wall);
         notes.push(format!(
-            "the run alone was ended after {waited}: the instructions of the whole run are not counted"
+            "the run alone was terminated after {waited}: the instructions of the whole run are not counted"
         ));
         return Ok(());
     }
@@ -283,10 +283,11 @@ fn progress(args: &Args, text: &str) {
 
 /// Checks that the profile name is valid as a file name.
 fn check_name(name: &str) -> anyhow::Result<()> {
-    let fine = (1..=100).contains(&name.len())
+    let is_valid = (1..=100).contains(&name.len())
         && !name.starts_with('.')
         && !name.contains(|c: char| c == '/' || c.is_control());
-    fine.then_some(())
+    is_valid
+        .then_some(())
         .ok_or_else(|| anyhow!("{name:?} is not a valid profile name; set --name NAME"))
 }
 
@@ -301,9 +302,9 @@ fn output(args: &Args, target: &MeasuredProgram) -> anyhow::Result<PathBuf> {
         let name = path.display();
         bail!("--output {name} is also the path of the charts; use .toml or --no-html");
     }
-    let refused = || format!("cannot write {}", path.display());
+    let cannot_write = || format!("cannot write {}", path.display());
     if let Some(folder) = path.parent().filter(|folder| args.output.is_none() && !folder.exists()) {
-        std::fs::create_dir_all(folder).with_context(refused)?;
+        std::fs::create_dir_all(folder).with_context(cannot_write)?;
     }
     probe(&path)?;
     if !args.no_html {
@@ -314,9 +315,9 @@ fn output(args: &Args, target: &MeasuredProgram) -> anyhow::Result<PathBuf> {
 
 /// Checks that a file is writable, without truncation: an existing file is kept until it is replaced.
 fn probe(path: &Path) -> anyhow::Result<()> {
-    let refused = || format!("cannot write {}", path.display());
+    let cannot_write = || format!("cannot write {}", path.display());
     let is_new = !path.exists();
-    std::fs::File::options().create(true).append(true).open(path).with_context(refused)?;
+    std::fs::File::options().create(true).append(true).open(path).with_context(cannot_write)?;
     if is_new {
         let _ = std::fs::remove_file(path);
     }
@@ -349,12 +350,12 @@ fn publish(
 
 /// Parses a count: `5M` is five million.
 fn number(text: &str) -> Result<u64, String> {
-    let refuse = || "write an integer, optionally with K, M or G such as 5M".to_owned();
+    let usage = || "write an integer, optionally with K, M or G such as 5M".to_owned();
     let units = [('K', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];
     let upper = text.trim().to_ascii_uppercase();
     let unit = units.iter().find_map(|(unit, by)| Some((upper.strip_suffix(*unit)?, *by)));
     let (digits, by) = unit.unwrap_or((&upper, 1));
-    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(by)).ok_or_else(refuse)
+    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(by)).ok_or_else(usage)
 }
 
 fn some_number(text: &str) -> Result<u64, String> {
@@ -365,8 +366,8 @@ fn some_number(text: &str) -> Result<u64, String> {
 }
 
 fn ratio(text: &str) -> Result<f64, String> {
-    let fine = text.parse::<f64>().ok().filter(|number| (0.01..=1000.0).contains(number));
-    fine.ok_or_else(|| "write a number from 0.01 to 1000".to_owned())
+    let number = text.parse::<f64>().ok().filter(|number| (0.01..=1000.0).contains(number));
+    number.ok_or_else(|| "write a number from 0.01 to 1000".to_owned())
 }
 
 #[cfg(test)]

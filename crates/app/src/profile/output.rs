@@ -11,6 +11,8 @@ use profiler::measure::valgrind::TracedRun;
 use profiler::{AccessPattern, CurveEstimate, Window};
 use program::Profile;
 use program::profile::{Phase, ProfileValue};
+use report::format::{fixed, per_instruction, percent};
+use report::table::fold;
 use serde_json::{Value, json};
 
 use super::text_charts;
@@ -134,7 +136,6 @@ pub(super) struct ProfileOutput<'a> {
 }
 
 impl ProfileOutput<'_> {
-    /// Text of 80 columns.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for (label, value) in self.facts() {
@@ -150,9 +151,9 @@ impl ProfileOutput<'_> {
             text += &format!("\n{}", text_charts::addresses(pattern));
         }
         for note in &self.notes.notes {
-            text += &format!("\n{}", text_charts::wrapped(&format!("note: {note}")));
+            text += &format!("\n{}", fold(&format!("note: {note}"), text_charts::WIDTH, "", 2));
         }
-        text += &format!("\n\nprofile:  {}\n", self.output.display());
+        text += &format!("\nprofile:  {}\n", self.output.display());
         if let Some(page) = self.page {
             text += &format!("charts:   {}\n", page.display());
         }
@@ -177,7 +178,8 @@ impl ProfileOutput<'_> {
         let profile = self.profile;
         let first = profile.phases.first();
         let threads = first.and_then(|phase| phase.threads).map(ProfileValue::value);
-        let threads = threads.map_or(String::new(), |n| format!("; {n:.1} CPUs used on average"));
+        let threads =
+            threads.map_or(String::new(), |n| format!("; {} CPUs used on average", fixed(n, 1)));
         let alone = profile.cpu_time.map(|cpu| format!("{cpu} of CPU time{threads}"));
         let mut facts = vec![
             ("program", Some(profile.name.clone())),
@@ -186,20 +188,18 @@ impl ProfileOutput<'_> {
         ];
         facts.extend(self.traced_facts().into_iter().map(|(label, text)| (label, Some(text))));
         let error = self.whole_curve().and_then(|found| found.error_share).map(|share| {
-            let percent = share * 100.0;
-            format!("{percent:.1} % at most, relative to the misses in the smallest cache")
+            format!("at most {}, relative to the misses in the smallest cache", percent(share))
         });
-        let cycles = first
-            .and_then(|phase| phase.cycles_per_instruction)
-            .map(|cpi| format!("{:.2} per instruction ({})", cpi.value(), cpi.source.word()));
+        let cycles = first.and_then(|phase| phase.cycles_per_instruction).map(|cpi| {
+            format!("{} per instruction ({})", per_instruction(cpi.value()), cpi.source.word())
+        });
         let class = profile.class.zip(profile.class_cache).map(|((class, source), cache)| {
             let (number, source) = (class.number(), source.word());
             format!("{number} with {cache} of last-level cache ({source})")
         });
         let lines = self.pattern().and_then(AccessPattern::lines_per_work);
         let reused = reused_share(self.windows()).map(|share| {
-            let percent = share * 100.0;
-            format!("{percent:.0} % of the lines of a window, after 64 or more other lines")
+            format!("{} of the lines of a window, after 64 or more other lines", percent(share))
         });
         facts.extend([
             ("error", error),
@@ -225,11 +225,11 @@ impl ProfileOutput<'_> {
         let covered = profile
             .covered
             .map_or("unknown: the instructions of the run were not counted".to_owned(), |share| {
-                format!("{:.3} % of the instructions of the run", share.value() * 100.0)
+                format!("{} of the instructions of the run", percent(share.value()))
             });
         let lines = match traced.meter.rate() {
             1.0 => "all lines sampled".to_owned(),
-            rate => format!("1 of {:.0} sampled", 1.0 / rate),
+            rate => format!("1 of {} sampled", fixed(1.0 / rate, 0)),
         };
         vec![
             (
@@ -316,6 +316,6 @@ fn phase_json(phase: &Phase) -> Value {
 fn millions(count: u64) -> String {
     match count {
         0..10_000_000 => report::format::count(count),
-        _ => format!("{:.1} million", count as f64 / 1e6),
+        _ => format!("{} million", fixed(count as f64 / 1e6, 1)),
     }
 }

@@ -2,58 +2,58 @@
 
 use std::collections::BTreeSet;
 
-use base::Bytes;
 use profiler::AccessPattern;
 use program::profile::{MissRatioCurve, Phase, ProfileValue};
+use report::format::{bandwidth, bytes, or_absent, per_instruction, percent};
+use report::table::Align::{Left, Right};
+use report::table::ReportTable;
 
 /// Width of the text.
-const WIDTH: usize = 80;
+pub(super) const WIDTH: usize = 80;
 /// Width of a bar.
 const BAR: usize = 34;
 /// Size of the address chart.
 const COLUMNS: usize = 72;
 const ROWS: usize = 12;
 
-/// One line with a bar of misses per doubling of the cache size.
+/// A row with a bar of misses per doubling of the cache size.
 pub(super) fn curve(curve: &MissRatioCurve) -> String {
     let top = curve.points().iter().map(|point| point.misses).fold(0.0, f64::max);
-    let mut text = "     cache   misses      ±   write-backs   of 1000 instructions\n".to_owned();
+    let mut table = ReportTable::new([
+        ("cache", Right),
+        ("misses", Right),
+        ("±", Right),
+        ("write-backs", Right),
+        ("of 1000 instructions", Left),
+    ]);
     for point in curve.points().iter().filter(|point| point.cache.0.is_power_of_two()) {
         let bar = if top <= 0.0 { 0 } else { (point.misses / top * BAR as f64).round() as usize };
-        let absent = |value: Option<f64>| value.map_or("-".to_owned(), |n| format!("{n:.2}"));
-        text += &format!(
-            "{:>10} {:>8.2} {:>6} {:>13}   {}\n",
+        table.row([
             point.cache.to_string(),
-            point.misses,
-            absent(point.error),
-            absent(point.write_backs),
-            "#".repeat(bar)
-        );
+            per_instruction(point.misses),
+            or_absent(point.error, per_instruction),
+            or_absent(point.write_backs, per_instruction),
+            "#".repeat(bar),
+        ]);
     }
-    text
+    table.to_text(WIDTH)
 }
 
-/// One line per phase.
 pub(super) fn phases(phases: &[Phase]) -> String {
-    let size = |value: Option<ProfileValue>| {
-        value.map_or("-".to_owned(), |value| Bytes(value.value() as u64).to_string())
-    };
-    let mut text =
-        "\n   phase  share  footprint   work. set  LLC accesses /1000       bandwidth\n".to_owned();
+    let size = |value: Option<ProfileValue>| or_absent(value, |value| bytes(value.value() as u64));
+    let heads = ["phase", "share", "footprint", "work. set", "LLC accesses /1000", "bandwidth"];
+    let mut table = ReportTable::new(heads.map(|head| (head, Right)));
     for (idx, phase) in phases.iter().enumerate() {
-        let accesses = phase.llc_accesses.map_or("-".to_owned(), |n| format!("{:.2}", n.value()));
-        let traffic = phase.bandwidth.map_or("-".to_owned(), |_| size(phase.bandwidth) + "/s");
-        text += &format!(
-            "{:>8} {:>4.0} % {:>10} {:>10} {:>19}  {:>14}\n",
-            idx + 1,
-            phase.share.value() * 100.0,
+        table.row([
+            (idx + 1).to_string(),
+            percent(phase.share.value()),
             size(phase.footprint_bytes),
             size(phase.working_set_bytes),
-            accesses,
-            traffic
-        );
+            or_absent(phase.llc_accesses, |n| per_instruction(n.value())),
+            or_absent(phase.bandwidth, |value| bandwidth(value.value())),
+        ]);
     }
-    text
+    format!("\n{}", table.to_text(WIDTH))
 }
 
 /// Data references of the segment: time to the right, touched lines upwards without gaps.
@@ -80,22 +80,9 @@ pub(super) fn addresses(pattern: &AccessPattern) -> String {
     )
 }
 
-/// Wraps a text at 80 columns and indents all lines but the first.
-pub(super) fn wrapped(text: &str) -> String {
-    let mut lines: Vec<String> = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("has at least one line");
-        match last.chars().count() + 1 + word.chars().count() {
-            _ if last.is_empty() => last.push_str(word),
-            width if width <= WIDTH => *last += &format!(" {word}"),
-            _ => lines.push(format!("  {word}")),
-        }
-    }
-    lines.join("\n")
-}
-
 #[cfg(test)]
 mod tests {
+    use base::Bytes;
     use profiler::{Reference, ReferenceKind, Sampling, WindowMeter, WindowPlan};
     use program::profile::{CurvePoint, ValueSource};
 
@@ -136,14 +123,5 @@ mod tests {
         let ends: Vec<usize> = rows.iter().map(|row| row.len()).collect();
         assert!(ends.windows(2).all(|pair| pair[1] < pair[0]), "{drawn}");
         assert!(drawn.contains('w') && drawn.contains('.'));
-    }
-
-    #[test]
-    fn long_notes_are_wrapped() {
-        let text = wrapped(&"word ".repeat(60));
-        assert!(
-            text.lines().all(|line| line.len() <= WIDTH) && text.lines().count() == 4,
-            "{text}"
-        );
     }
 }

@@ -31,7 +31,6 @@ const N_ROUNDS: u32 = 200;
 /// The started program. Drop kills it and its descendants.
 #[derive(Debug)]
 pub(super) struct RecordedProgram {
-    /// PID.
     pub pid: u32,
     has_exited: bool,
     inherited: InheritedChildren,

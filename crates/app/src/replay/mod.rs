@@ -96,13 +96,13 @@ fn into_journal(
     header: &Header,
     path: &Path,
 ) -> Result<ReplaySummary, CommandError> {
-    let refused = || format!("cannot write {}", path.display());
+    let cannot_write = || format!("cannot write {}", path.display());
     match File::create_new(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let text = format!("{} already exists; use a new file", path.display());
             return Err(CommandError::Usage(anyhow!(text)));
         }
-        made => made.with_context(refused).or_usage_error()?,
+        created => created.with_context(cannot_write).or_usage_error()?,
     };
     write(recording, engine, header, path).inspect_err(|_| {
         let _ = fs::remove_file(path); // An incomplete journal is useless.
@@ -115,15 +115,15 @@ fn write(
     header: &Header,
     path: &Path,
 ) -> Result<ReplaySummary, CommandError> {
-    let refused = || format!("cannot write {}", path.display());
+    let cannot_write = || format!("cannot write {}", path.display());
     let writer = JournalWriter::create(path, header, JournalLimits::default());
-    let mut writer = writer.with_context(refused).or_usage_error()?;
+    let mut writer = writer.with_context(cannot_write).or_usage_error()?;
     let replayed = journal::replay(recording, engine, &mut [&mut writer]).map_err(command_error)?;
     let end =
         recording.end().map(|end| RunEnd { own_cpu: None, own_max_resident: None, ..end.clone() });
     // A killed run has no end record, and neither has its replay.
     if let Some(end) = end {
-        writer.finish(&end).with_context(refused)?;
+        writer.finish(&end).with_context(cannot_write)?;
     }
     Ok(replayed)
 }

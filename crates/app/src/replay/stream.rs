@@ -40,7 +40,6 @@ pub fn main(path: &Path, options: (&str, u64, TierOverride), json: bool) -> Comm
     Ok(())
 }
 
-/// Replay of a stream.
 struct StreamReplay {
     collectors: StreamCollectors<stream::Recorded>,
     engine: Engine,

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use report::format::{bytes, duration, seconds};
 use report::phrases::action_phrase;
 use sched::{
     CounterDeltas, CounterEvent, Plan, Request, SignalTier, Snapshot, StallTimes, Target,
@@ -12,23 +13,16 @@ use sched::{
 };
 use serde::Serialize;
 
-/// One turn.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct ReplayTurn {
-    /// Number of the turn.
     pub turn: u64,
-    /// Time since the start of the recording.
     pub at_ns: u64,
-    /// Length of the interval.
     pub interval_ns: u64,
-    /// Signal tier of the loads.
     pub tier: String,
     /// Load of each domain, by number.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub loads: BTreeMap<u32, u64>,
-    /// All tasks.
     pub tasks: Vec<ReplayTask>,
-    /// All nodes.
     pub nodes: Vec<ReplayNode>,
     /// LLC domains with traffic counters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -39,7 +33,6 @@ pub struct ReplayTurn {
     /// Stall times (PSI) per resource.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub pressure: BTreeMap<&'static str, ReplayPressure>,
-    /// Requests of the policy as text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<String>,
     /// Events that cannot be counted, reported once.
@@ -47,49 +40,35 @@ pub struct ReplayTurn {
     pub degraded: Vec<String>,
 }
 
-/// A task.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct ReplayTask {
-    /// TID.
     pub tid: u32,
-    /// Name of its job.
     pub job: String,
-    /// CPU time.
     pub cpu_ns: u64,
-    /// Run-queue wait time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ns: Option<u64>,
-    /// Last CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_cpu: Option<u32>,
-    /// Counter deltas by event.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<&'static str, u64>,
 }
 
-/// A node.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct ReplayNode {
-    /// Node id.
     pub node: u32,
     /// Free memory at the sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
-    /// Operations of its memory controllers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_ops: Option<u64>,
-    /// Bytes read from its memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bytes: Option<u64>,
-    /// Bytes written to its memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written_bytes: Option<u64>,
 }
 
-/// An LLC domain.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct ReplayLlc {
-    /// LLC domain id.
     pub llc: u32,
     /// Bytes transferred to and from all memory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,24 +76,18 @@ pub struct ReplayLlc {
     /// Bytes transferred to and from the memory of its node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_bytes: Option<u64>,
-    /// Occupancy at the sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub occupancy_bytes: Option<u64>,
 }
 
-/// A CPU.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct ReplayCpu {
-    /// CPU number.
     pub cpu: u32,
-    /// Run time of tasks.
     pub run_ns: u64,
-    /// Wait time of tasks.
     pub wait_ns: u64,
 }
 
-/// Stall times of a resource.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct ReplayPressure {
     /// At least one task stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +98,6 @@ pub struct ReplayPressure {
 }
 
 impl ReplayTurn {
-    /// The turn of a snapshot and its plan.
     pub fn new(snapshot: &Snapshot<'_>, plan: &Plan) -> Self {
         let numbers = snapshot.domains.iter().map(|(_, domain)| domain.number);
         // Unreadable loads are absent, not zero.
@@ -149,7 +121,6 @@ impl ReplayTurn {
     }
 }
 
-/// A request as text.
 fn request_text(snapshot: &Snapshot<'_>, request: &Request) -> String {
     let target = match request.target {
         Target::Job(job) => {
@@ -201,12 +172,12 @@ fn cpu_row(times: &sched::CpuTimes) -> ReplayCpu {
 }
 
 fn pressure_rows(snapshot: &Snapshot<'_>) -> BTreeMap<&'static str, ReplayPressure> {
-    let of = [
+    let resources = [
         ("cpu", snapshot.pressure.cpu),
         ("memory", snapshot.pressure.memory),
         ("io", snapshot.pressure.io),
     ];
-    let known = of.into_iter().filter(|(_, stalled)| *stalled != StallTimes::default());
+    let known = resources.into_iter().filter(|(_, stalled)| *stalled != StallTimes::default());
     let row = |stalled: StallTimes| ReplayPressure {
         some_ns: stalled.some.map(|time| time.0),
         full_ns: stalled.full.map(|time| time.0),
@@ -217,23 +188,21 @@ fn pressure_rows(snapshot: &Snapshot<'_>) -> BTreeMap<&'static str, ReplayPressu
 /// A counter as text; the event task-clock is a time.
 fn counter_text(name: &str, delta: u64) -> String {
     match name == CounterEvent::TaskClock.name() {
-        true => format!("{name} {:.1} ms", delta as f64 / 1e6),
+        true => format!("{name} {}", duration(delta)),
         false => format!("{name} {delta}"),
     }
 }
 
-/// The turn as text.
 pub fn lines(turn: &ReplayTurn) -> String {
     let mut text = String::new();
-    let ms = |ns: u64| ns as f64 / 1e6;
-    let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
-    let _ = writeln!(text, "turn {} at {:.0} ms, tier {}", turn.turn, ms(turn.at_ns), turn.tier);
+    let (at, tier) = (seconds(turn.at_ns), &turn.tier);
+    let _ = writeln!(text, "turn {} at {at} s, tier {tier}", turn.turn);
     for task in &turn.tasks {
         let wait =
-            task.wait_ns.map_or_else(String::new, |wait| format!(", wait {:.1} ms", ms(wait)));
+            task.wait_ns.map_or_else(String::new, |wait| format!(", wait {}", duration(wait)));
         let on = task.last_cpu.map_or_else(String::new, |cpu| format!(" on cpu {cpu}"));
-        let _ =
-            writeln!(text, "  {} task {}{on}: {:.1} ms{wait}", task.job, task.tid, ms(task.cpu_ns));
+        let cpu_time = duration(task.cpu_ns);
+        let _ = writeln!(text, "  {} task {}{on}: {cpu_time}{wait}", task.job, task.tid);
         let pairs: Vec<String> =
             task.counters.iter().map(|(name, delta)| counter_text(name, *delta)).collect();
         for few in pairs.chunks(3) {
@@ -242,21 +211,19 @@ pub fn lines(turn: &ReplayTurn) -> String {
     }
     for node in &turn.nodes {
         let Some(ops) = node.controller_ops else { continue };
-        let bytes = |name, bytes: Option<u64>| {
-            bytes.map_or_else(String::new, |bytes| format!(", {name} {:.1} MiB", mib(bytes)))
-        };
+        let traffic =
+            |name, n: Option<u64>| n.map_or_else(String::new, |n| format!(", {name} {}", bytes(n)));
         let (read, written) =
-            (bytes("read", node.read_bytes), bytes("written", node.written_bytes));
+            (traffic("read", node.read_bytes), traffic("written", node.written_bytes));
         let _ = writeln!(text, "  node {}: {ops} operations{read}{written}", node.node);
     }
     for llc in &turn.llcs {
-        let total = llc.total_bytes.map_or("unknown".to_owned(), |b| format!("{:.1} MiB", mib(b)));
+        let total = llc.total_bytes.map_or("unknown".to_owned(), bytes);
         let _ = writeln!(text, "  llc {}: traffic {total}", llc.llc);
     }
     for (name, stalled) in &turn.pressure {
-        let some = stalled.some_ns.map_or(0.0, ms);
-        if some != 0.0 {
-            let _ = writeln!(text, "  pressure on {name}: {some:.1} ms");
+        if let Some(some) = stalled.some_ns.filter(|some| *some != 0) {
+            let _ = writeln!(text, "  pressure on {name}: {}", duration(some));
         }
     }
     for line in turn.requests.iter().chain(&turn.degraded) {

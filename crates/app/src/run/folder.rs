@@ -19,7 +19,7 @@ impl RunFolder {
     pub fn make(requested: Option<&Path>, workload: &str) -> anyhow::Result<Self> {
         let path = match requested {
             Some(path) => {
-                fs::create_dir_all(path).with_context(|| refused(path))?;
+                fs::create_dir_all(path).with_context(|| cannot_write(path))?;
                 path.to_owned()
             }
             None => numbered(Path::new("evenkeel-runs"), workload)?,
@@ -29,9 +29,9 @@ impl RunFolder {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 bail!("{} already contains a run; choose another folder with --out", path.display())
             }
-            made => made.with_context(|| refused(&path))?,
+            created => created.with_context(|| cannot_write(&path))?,
         };
-        fs::create_dir_all(path.join("jobs")).with_context(|| refused(&path))?;
+        fs::create_dir_all(path.join("jobs")).with_context(|| cannot_write(&path))?;
         Ok(RunFolder(path))
     }
 
@@ -42,24 +42,23 @@ impl RunFolder {
         let _ = fs::remove_dir(&self.0);
     }
 
-    /// Path of a file in the folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
 
-fn refused(path: &Path) -> String {
+fn cannot_write(path: &Path) -> String {
     format!("cannot write the output folder {}", path.display())
 }
 
 /// Creates `evenkeel-runs/NAME-N` with the first free number.
 fn numbered(below: &Path, workload: &str) -> anyhow::Result<PathBuf> {
-    fs::create_dir_all(below).with_context(|| refused(below))?;
+    fs::create_dir_all(below).with_context(|| cannot_write(below))?;
     for n in 1..N_RUNS_MAX {
         let path = below.join(format!("{workload}-{n}"));
         match fs::create_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.with_context(|| refused(&path)).map(|()| path),
+            created => return created.with_context(|| cannot_write(&path)).map(|()| path),
         }
     }
     let below = below.display();

@@ -228,7 +228,6 @@ fn options(args: &RunOptions<'_>, policy: &dyn Policy, folder: &RunFolder) -> La
     }
 }
 
-/// Options recorded in the journal.
 fn journal_options(args: &RunOptions<'_>) -> BTreeMap<String, String> {
     let mut options = BTreeMap::from([("grace".to_owned(), args.grace.to_string())]);
     if let Some(limit) = args.time_limit {

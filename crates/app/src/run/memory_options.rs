@@ -30,7 +30,6 @@ enum MemoryByNode {
 }
 
 impl MemoryArgs {
-    /// Options for the host.
     pub fn options(&self) -> MemoryOptions {
         let sampling = match self.memory_by_node {
             MemoryByNode::Auto => MemorySampling::Auto,
@@ -44,7 +43,6 @@ impl MemoryArgs {
         }
     }
 
-    /// Limits for the guard.
     pub fn limits(&self) -> MoveLimits {
         limits(self.page_migration_rate, self.page_migration_budget)
     }

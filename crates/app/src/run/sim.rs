@@ -91,7 +91,6 @@ fn faults(text: &str) -> Result<Faults, String> {
 }
 
 impl SimArgs {
-    /// Options for the host.
     pub fn options(&self, seed: u64, interval: Option<Nanos>, limit: Option<Nanos>) -> SimOptions {
         let all = self.readable == SimSignals::All;
         SimOptions {

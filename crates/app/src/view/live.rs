@@ -10,7 +10,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use report::DomainNames;
-use report::format::{rate, seconds};
+use report::format::{fixed, rate, seconds};
 use sched::{Cause, JobEvent, OutcomeResult};
 
 use super::progress_events::{ProgressEvent, has_failed};
@@ -39,7 +39,6 @@ pub struct LiveView {
     draw_now: bool,
 }
 
-/// Number of jobs per state.
 #[derive(Clone, Copy, Debug, Default)]
 struct JobCounts {
     all: usize,
@@ -134,7 +133,7 @@ impl LiveView {
     }
 
     fn head(&self, width: u16) -> Line<'_> {
-        let time = format!("{:.1} s", self.at.as_secs_f64());
+        let time = format!("{} s", fixed(self.at.as_secs_f64(), 1));
         let taken = 10 + self.policy.chars().count() + time.len();
         let blanks = usize::from(width).saturating_sub(taken).max(1);
         Line::from(vec![
@@ -203,7 +202,7 @@ impl JobCounts {
 
 fn domains(loads: &LoadSample, domain_names: &DomainNames, interval: Nanos) -> Vec<DomainLoad> {
     let secs = interval.as_secs_f64();
-    let of = |(idx, number): (usize, &u32)| {
+    let domain = |(idx, number): (usize, &u32)| {
         let known = domain_names.domains().and_then(|all| {
             all.iter().find(|(_, domain)| domain.number == *number).map(|(_, domain)| domain)
         });
@@ -216,7 +215,7 @@ fn domains(loads: &LoadSample, domain_names: &DomainNames, interval: Nanos) -> V
             n_cpus: known.map_or(1, |domain| domain.cpus.len()),
         }
     };
-    loads.numbers.iter().enumerate().map(of).collect()
+    loads.numbers.iter().enumerate().map(domain).collect()
 }
 
 impl DomainLoad {
@@ -232,7 +231,7 @@ impl DomainLoad {
             Span::raw(format!("{:<1$}", self.label, usize::from(LABEL_WIDTH))),
             Span::styled(bar(share, width), Style::new().fg(Color::Blue)),
             Span::raw(format!("{ops:>10}")),
-            Span::styled(format!("{:>8.1} CPUs", self.cpus_busy), dim()),
+            Span::styled(format!("{:>8} CPUs", fixed(self.cpus_busy, 1)), dim()),
         ])
     }
 }

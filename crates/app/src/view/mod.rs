@@ -34,7 +34,6 @@ pub enum Mode {
     Live,
     /// One line per start, move and end.
     Lines,
-    /// Nothing.
     Quiet,
 }
 

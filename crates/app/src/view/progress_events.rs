@@ -8,10 +8,10 @@ use report::format::seconds;
 use report::phrases::{
     action_phrase, completed_page_move_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
 };
+use report::table::printable;
 use sched::{Action, ExitStatus, JobEvent, JobExit, RejectCause, Rejection, Request, Target};
 use topology::{DomainChoice, Domains, Level, Machine};
 
-/// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgressEvent {
     /// Time since the start of the run.
@@ -23,7 +23,6 @@ pub struct ProgressEvent {
     pub is_bad: bool,
     /// The job; empty for the whole run.
     pub job: String,
-    /// Description.
     pub text: String,
 }
 
@@ -61,12 +60,10 @@ impl ProgressReporter {
         }
     }
 
-    /// Names of domains.
     pub fn domain_names(&self) -> &DomainNames {
         &self.domain_names
     }
 
-    /// The events of a turn.
     pub fn events(&mut self, record: &TurnRecord<'_>) -> Vec<ProgressEvent> {
         self.update_domain_names(record);
         self.update_names(record);
@@ -173,11 +170,6 @@ fn one(at: Nanos, kind: &'static str, job: String, text: String) -> ProgressEven
     ProgressEvent { at, kind, is_bad, job: printable(&job), text: printable(&text) }
 }
 
-/// Replaces control characters: job names are untrusted.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 fn detail_or_cause<'a>(detail: &'a str, cause: &'a str) -> &'a str {
     if detail.is_empty() { cause } else { detail }
 }
@@ -186,7 +178,6 @@ fn because(request: Option<&Request>) -> String {
     request.map_or(String::new(), |request| format!("  because {}", request.reason))
 }
 
-/// Whether a job failed.
 pub fn has_failed(end: &JobExit) -> bool {
     !end.stopped_by_host && end.status != ExitStatus::Exited(0)
 }

@@ -31,7 +31,6 @@ fn done(id: u32, action: Option<Action>) -> Outcome {
     Outcome { target: Target::Job(JobId(id)), action, result: OutcomeResult::Done { n: 1 } }
 }
 
-/// Builder of a turn record.
 #[derive(Default)]
 struct TurnBuilder {
     turn: Turn,

@@ -9,7 +9,6 @@ use linux::procfs;
 
 use super::Args;
 
-/// The selected processes.
 pub(super) struct SelectedProcesses {
     pub selection: Selection,
     /// Folders of the selected cgroups.
@@ -130,19 +129,24 @@ fn below(name: &str) -> PathBuf {
 /// Adds a cgroup, given as its path in the hierarchy or as its folder. Returns the folder.
 fn add_cgroup(path: &Path, criteria: &mut Criteria) -> anyhow::Result<PathBuf> {
     let known = hierarchies();
-    let by_folder =
-        known.iter().rev().find_map(|its| Some((its, path.strip_prefix(&its.mount).ok()?)));
+    let by_folder = known
+        .iter()
+        .rev()
+        .find_map(|hierarchy| Some((hierarchy, path.strip_prefix(&hierarchy.mount).ok()?)));
     let controller = of_controller(path);
-    let by_controller =
-        || controller.as_ref().and_then(|its| Some((its, path.strip_prefix(&its.mount).ok()?)));
-    let places: Vec<(&Hierarchy, &Path)> = match by_folder.or_else(by_controller) {
-        Some(place) => vec![place],
+    let by_controller = || {
+        controller
+            .as_ref()
+            .and_then(|hierarchy| Some((hierarchy, path.strip_prefix(&hierarchy.mount).ok()?)))
+    };
+    let candidates: Vec<(&Hierarchy, &Path)> = match by_folder.or_else(by_controller) {
+        Some(candidate) => vec![candidate],
         None => {
             let inside = path.strip_prefix("/").unwrap_or(path);
-            known.iter().rev().map(|its| (its, inside)).collect()
+            known.iter().rev().map(|hierarchy| (hierarchy, inside)).collect()
         }
     };
-    for (Hierarchy { mount, prefix }, inside) in places {
+    for (Hierarchy { mount, prefix }, inside) in candidates {
         let folder = mount.join(inside);
         if folder.join("cgroup.procs").is_file() {
             criteria.cgroups.push(format!("{prefix}/{}", inside.display()));
@@ -185,7 +189,6 @@ fn find(folder: &Path, name: &str, depth: u32) -> Option<PathBuf> {
     below.iter().find_map(|path| find(path, name, depth + 1))
 }
 
-/// The selection in words.
 fn selection_text(args: &Args) -> String {
     let mut words = Vec::new();
     if args.all {

@@ -45,12 +45,12 @@ impl StateSink {
     }
 
     fn record_verdict(&mut self, note: &Reason) {
-        let is = |code: sched::ReasonCode| note.code == code;
-        let benefit = if is(policy::JUDGED_BETTER) {
+        let has_code = |code: sched::ReasonCode| note.code == code;
+        let benefit = if has_code(policy::JUDGED_BETTER) {
             MeasuredBenefit::Improved
-        } else if is(policy::JUDGED_WORSE) || is(policy::JUDGED_NO_BETTER) {
+        } else if has_code(policy::JUDGED_WORSE) || has_code(policy::JUDGED_NO_BETTER) {
             MeasuredBenefit::Reverted
-        } else if is(policy::TRIES_AGAIN) {
+        } else if has_code(policy::TRIES_AGAIN) {
             MeasuredBenefit::Retrying
         } else {
             return;

@@ -75,7 +75,7 @@ fn every_turn_is_read_back_bit_for_bit() {
             recording.by_ref().map(|turn| turn.expect("a turn")).collect();
         assert_eq!(back, written, "seed {seed}");
         assert_eq!(recording.end(), Some(&end()));
-        assert_eq!(recording.torn(), None);
+        assert_eq!(recording.truncated(), None);
     }
 }
 
@@ -120,7 +120,7 @@ fn a_truncated_last_line_is_ignored_and_reported_at_every_length() {
         let mut recording = read(&path).expect("a journal");
         let read: Vec<bool> = recording.by_ref().map(|turn| turn.is_ok()).collect();
         assert_eq!(read, [true, true], "cut after {length} bytes");
-        assert!(recording.torn().is_some_and(|place| place.ends_with("j.jsonl:4")));
+        assert!(recording.truncated().is_some_and(|place| place.ends_with("j.jsonl:4")));
     }
     // A missing line feed alone loses nothing.
     fs::write(&path, &whole[..whole.len() - 1]).expect("can be written");

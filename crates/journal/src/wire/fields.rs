@@ -64,7 +64,7 @@ encoded! {
     NodeId as u32: |id| id.0, NodeId;
     TaskId as TaskField: |task| (task.tid, task.start_time_ticks),
         |(tid, start_time_ticks)| TaskId { tid, start_time_ticks };
-    // A path as text. Bytes that are not UTF-8 are replaced; such paths are rare, since paths come from text files.
+    // A path as text. Bytes that are not UTF-8 are replaced; such paths are rare, because paths come from text files.
     PathBuf as String: |path| path.to_string_lossy().into_owned(), PathBuf::from;
     Vec<ReasonCode> as BTreeMap<String, String>:
         |codes| codes.iter().map(|code| (code.name().to_owned(), code.template().to_owned())).collect(),

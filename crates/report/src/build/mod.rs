@@ -77,8 +77,10 @@ pub fn from_journal(mut recording: Recording) -> Result<Report, JournalError> {
     for turn in &mut recording {
         builder.observe(&turn?.record());
     }
-    if let Some(place) = recording.torn() {
-        builder.add_note(format!("the last line of the journal is torn and was ignored: {place}"));
+    if let Some(place) = recording.truncated() {
+        builder.add_note(format!(
+            "the last line of the journal is truncated and was ignored: {place}"
+        ));
     }
     Ok(builder.finish(recording.end()))
 }
@@ -146,7 +148,7 @@ impl ReportBuilder {
         }
     }
 
-    /// Adds a note about the record itself, for example a torn line.
+    /// Adds a note about the record itself, for example a truncated line.
     pub fn add_note(&mut self, text: String) {
         self.lists.add_text(self.at, NoteKind::Record, text);
     }

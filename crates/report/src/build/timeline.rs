@@ -29,7 +29,7 @@ pub(crate) struct Timeline {
     pub all: CpuSet,
 }
 
-/// An interval with the same CPUs; 24 bytes, since there may be very many.
+/// An interval with the same CPUs; 24 bytes, because there may be very many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub from: Nanos,

@@ -11,7 +11,7 @@ use base::counted_noun;
 use super::{
     Comparison, ComparisonVerdict, ControllerRow, PolicyRow, RunCompletion, RunRow, SummaryRow,
 };
-use crate::chart::{Axis, Chart, captioned};
+use crate::chart::{Axis, Chart, RowLayout, heat_table, panels};
 use crate::format::{self, bytes, fixed, four_digits, signed_percent};
 use crate::page::{empty, escape, legend};
 
@@ -35,50 +35,17 @@ pub(super) fn ends(ci95: Option<&[f64]>, digits: usize) -> Option<String> {
     format::ci(ci95, digits, "–")
 }
 
-/// A chart with one row per name: the names on the left, and heads above the columns.
-struct Layout {
-    width: f64,
-    /// Width of the names in pixels and in letters.
-    left: f64,
-    n_letters: usize,
-    /// Height of the heads.
-    top: f64,
-    row: f64,
-}
-
-const WIDE: Layout = Layout { width: 1180.0, left: 190.0, n_letters: 27, top: 26.0, row: 26.0 };
-const PANEL: Layout = Layout { width: 560.0, left: 150.0, n_letters: 22, top: 8.0, row: 26.0 };
-const RATIOS: Layout = Layout { row: 22.0, ..PANEL };
-
-impl Layout {
-    fn chart<'a>(&self, label: &str, names: impl ExactSizeIterator<Item = &'a str>) -> Chart {
-        let mut chart = Chart::new(label, self.width, self.bottom(names.len()) + 24.0);
-        for (row, name) in names.enumerate() {
-            chart.name((self.left - 10.0, self.y(row) + 4.0), name, self.n_letters);
-        }
-        chart
-    }
-
-    /// Middle of a row.
-    fn y(&self, row: usize) -> f64 {
-        self.top + self.row * (row as f64 + 0.5)
-    }
-
-    fn bottom(&self, n_rows: usize) -> f64 {
-        self.top + self.row * n_rows as f64
-    }
-}
+const WIDE: RowLayout =
+    RowLayout { width: 1180.0, left: 190.0, n_letters: 27, top: 26.0, row: 26.0 };
+const PANEL: RowLayout =
+    RowLayout { width: 560.0, left: 150.0, n_letters: 22, top: 8.0, row: 26.0 };
+const RATIOS: RowLayout = RowLayout { row: 22.0, ..PANEL };
 
 /// A horizontal line with end marks.
 fn whisker(chart: &mut Chart, axis: &Axis, (low, high): (f64, f64), y: f64) {
     let ends = [low, high].map(|end| axis.at(end));
     chart.line("whisker", (ends[0], y), (ends[1], y));
     ends.into_iter().for_each(|x| chart.line("whisker", (x, y - 4.0), (x, y + 4.0)));
-}
-
-fn panels(panels: impl Iterator<Item = (String, String)>) -> String {
-    let panels: String = panels.map(|(caption, chart)| captioned(&caption, &chart)).collect();
-    format!("<div class=\"panels\">{panels}</div>")
 }
 
 fn summary_of<'a>(all: &'a Comparison, policy: &str, workload: &str) -> Option<&'a SummaryRow> {
@@ -99,13 +66,11 @@ struct HeatCell<'a> {
 }
 
 /// Policies × workloads: the ratio, its confidence interval and the verdict.
-pub(super) fn heat_map(all: &Comparison) -> String {
+pub(super) fn heat_map<'a>(all: &'a Comparison) -> String {
     let has_total = 1 < all.setting.workloads.len();
     let total = has_total.then_some("all").into_iter();
     let heads = all.setting.workloads.iter().map(String::as_str).chain(total);
-    let heads: String =
-        heads.map(|name| format!("<th scope=\"col\">{}</th>", escape(name))).collect();
-    let row = |policy: &String| {
+    let row = |policy: &'a String| {
         let total = all.policies.iter().find(|row| has_total && row.policy == *policy);
         let workloads = all
             .setting
@@ -114,17 +79,13 @@ pub(super) fn heat_map(all: &Comparison) -> String {
             .filter_map(|name| summary_of(all, policy, name).map(HeatCell::of_workload));
         let is_baseline = *policy == all.setting.baseline;
         let cells = workloads.chain(total.map(HeatCell::of_all));
-        let cells: String = cells.map(|cell| cell.to_html(is_baseline)).collect();
-        format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escape(policy))
+        (policy.as_str(), cells.map(|cell| cell.to_html(is_baseline)).collect())
     };
-    let rows: String = all.setting.policies.iter().map(row).collect();
     let legend = legend(
         ["✓ better", "✕ worse", "~ inconclusive: no significant difference"].map(str::to_owned),
     );
-    format!(
-        "{legend}<div class=\"scroll\" tabindex=\"0\"><table class=\"heat\"><thead><tr><th scope=\"col\">Policy</th>{heads}</tr></thead>\
-         <tbody>{rows}</tbody></table></div>"
-    )
+    let heads = std::iter::once("Policy").chain(heads);
+    legend + &heat_table("heat", heads, all.setting.policies.iter().map(row))
 }
 
 impl<'a> HeatCell<'a> {
@@ -160,8 +121,9 @@ impl<'a> HeatCell<'a> {
         let strength = ((ratio - 1.0).abs() / FULL).min(1.0) * 60.0;
         let side = if ratio < 1.0 { "good" } else { "bad" };
         format!(
-            "<td class=\"{}\" style=\"--h:{strength:.0}%;--s:var(--{side})\" title=\"{tooltip}\"><b>{ratio:.3} <i>{}</i></b><small>{}</small></td>",
+            "<td class=\"{}\" style=\"--h:{strength:.0}%;--s:var(--{side})\" title=\"{tooltip}\"><b>{} <i>{}</i></b><small>{}</small></td>",
             class(self.verdict),
+            format::ratio(ratio),
             sign(self.verdict),
             ends(self.ci95, 2).unwrap_or_default()
         )
@@ -195,7 +157,7 @@ pub(super) fn ratios(all: &Comparison) -> String {
     panels(charts.iter().map(|(name, rows)| ((*name).to_owned(), ratio_panel(name, rows, axis))))
 }
 
-/// Width of the values beside the ratios.
+/// Width of the values next to the ratios.
 const RATIO_TEXT: f64 = 170.0;
 
 /// The rows of a policy. With one workload the only row has the name of the policy.
@@ -241,7 +203,7 @@ fn ratio_panel(name: &str, rows: &[RatioRow<'_>], axis: Axis) -> String {
             false => chart.dot(class, at, 4.5, ""),
         }
         let ci95 = ends(row.ci95, 3).map_or(String::new(), |ends| format!("({ends})"));
-        let text = format!("{:.3} {ci95} {}", row.ratio, sign(row.verdict));
+        let text = format!("{} {ci95} {}", format::ratio(row.ratio), sign(row.verdict));
         chart.label("value", "start", (RATIOS.width - RATIO_TEXT + 12.0, y + 4.0), &text);
     }
     chart.end()
@@ -285,7 +247,7 @@ const BARS: [BarColumn; 4] = [
 
 /// Gain and cost of each policy: a column of bars for each value.
 pub(super) fn gain_and_cost(all: &Comparison) -> String {
-    /// Width of a value beside its bar, and of the gap before the next column.
+    /// Width of a value next to its bar, and of the gap before the next column.
     const VALUE: f64 = 114.0;
     let names = all.policies.iter().map(|row| row.policy.as_str());
     let mut chart = WIDE.chart("gain and cost of each policy", names);
@@ -373,7 +335,8 @@ fn box_plot(chart: &mut Chart, values: &[f64], axis: &Axis, y: f64) {
     chart.rect("box", (left, y - 7.0), ((right - left).max(1.0), 14.0));
     let middle = axis.at(median);
     chart.line("middle", (middle, y - 7.0), (middle, y + 7.0));
-    let tooltip = format!("median {median:.2}, from {min:.2} to {max:.2}");
+    let [low, middle_text, high] = [min, median, max].map(format::ratio);
+    let tooltip = format!("median {middle_text}, from {low} to {high}");
     chart.dot("hit", (middle, y), 9.0, &tooltip);
 }
 
@@ -421,11 +384,10 @@ pub(super) fn controllers(all: &Comparison) -> Option<String> {
 }
 
 fn controller_panel(all: &Comparison, workload: &str) -> String {
-    const GIB: f64 = (1u64 << 30) as f64;
     let rows = |policy: &str| -> &[ControllerRow] {
         summary_of(all, policy, workload).map_or(&[], |row| &row.controllers)
     };
-    let load = |row: &ControllerRow| row.bytes_per_s / GIB;
+    let load = |row: &ControllerRow| row.bytes_per_s / 1e9;
     let policies = &all.setting.policies;
     let loads = policies.iter().flat_map(|policy| rows(policy)).map(load);
     let axis = Axis::over(loads, Some(0.0), (PANEL.left, PANEL.width - 14.0));
@@ -442,7 +404,7 @@ fn controller_panel(all: &Comparison, workload: &str) -> String {
         }
         for row in rows(policy) {
             let node = row.node.map_or("all memory".to_owned(), |node| format!("node {node}"));
-            let tooltip = format!("{node}: {:.2} GiB/s", load(row));
+            let tooltip = format!("{node}: {}", format::bandwidth(row.bytes_per_s));
             chart.dot("run", (axis.at(load(row)), y), 4.0, &tooltip);
         }
     }

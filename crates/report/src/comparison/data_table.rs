@@ -4,13 +4,17 @@
 //! The columns have the names of the fields in `compare.json`, with the unit last. Columns of a job start with
 //! `job`. An absent value is an empty field.
 
+use serde::Serialize;
+use serde_json::Value;
+
 use super::{Comparison, RunJobRow, RunRow, SummaryRow};
+use crate::describe::{FieldDescription, JsonType};
 
 /// A table with named columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataTable {
     /// Names of the columns.
-    pub names: Vec<&'static str>,
+    pub names: Vec<String>,
     /// The rows, with one value per column.
     pub rows: Vec<Vec<DataValue>>,
 }
@@ -28,90 +32,80 @@ pub enum DataValue {
     Absent,
 }
 
-impl From<Option<f64>> for DataValue {
-    fn from(number: Option<f64>) -> Self {
-        number.map_or(DataValue::Absent, DataValue::Number)
+impl DataValue {
+    /// A field of a record in JSON.
+    fn of_json(value: &Value) -> Self {
+        match value {
+            Value::String(text) => DataValue::Text(text.clone()),
+            Value::Number(number) => match (number.as_u64(), number.as_f64()) {
+                (Some(whole), _) => DataValue::Whole(whole),
+                (None, Some(number)) => DataValue::Number(number),
+                (None, None) => DataValue::Absent,
+            },
+            _ => DataValue::Absent,
+        }
     }
 }
 
-fn text(text: &str) -> DataValue {
-    DataValue::Text(text.to_owned())
+/// Columns of the fields of a record that are one value, or an interval: their names, and the JSON pointers of their
+/// values.
+fn columns(fields: &[FieldDescription]) -> Vec<(String, String)> {
+    /// Fields for the page of the comparison only.
+    const EXCLUDED: [&str; 4] = ["error", "report", "median_seed", "timeline"];
+    let of_field = |field: &FieldDescription| {
+        let mut shape = (field.shape)();
+        if let JsonType::Maybe(inner) = shape {
+            shape = *inner;
+        }
+        let name = field.name;
+        match shape {
+            JsonType::Record(..) => Vec::new(),
+            JsonType::List(inner) if matches!(*inner, JsonType::Number) => {
+                let end = |(idx, end)| (name.replace("ci95", end), format!("/{name}/{idx}"));
+                [(0, "ci95_low"), (1, "ci95_high")].map(end).to_vec()
+            }
+            JsonType::List(_) => Vec::new(),
+            _ => vec![(name.to_owned(), format!("/{name}"))],
+        }
+    };
+    let fields = fields.iter().filter(|field| !EXCLUDED.contains(&field.name));
+    fields.flat_map(of_field).collect()
 }
 
-/// A column: its name and its value.
-type DataColumn<T> = (&'static str, fn(&T) -> DataValue);
+/// The values of the columns of a record.
+fn values(record: &impl Serialize, columns: &[(String, String)]) -> Vec<DataValue> {
+    let json = serde_json::to_value(record);
+    let json = json.expect("numbers, strings and lists always have a JSON form");
+    let value = |at: &str| json.pointer(at).map_or(DataValue::Absent, DataValue::of_json);
+    columns.iter().map(|(_, at)| value(at)).collect()
+}
 
-const RUN: [DataColumn<RunRow>; 10] = [
-    ("policy", |run| text(&run.policy)),
-    ("workload", |run| text(&run.workload)),
-    ("seed", |run| DataValue::Whole(run.seed)),
-    ("status", |run| text(run.status.name())),
-    ("makespan_s", |run| DataValue::Number(run.makespan_s)),
-    ("slowdown", |run| run.slowdown.into()),
-    ("unfairness", |run| run.unfairness.into()),
-    ("n_migrations", |run| DataValue::Whole(run.n_migrations)),
-    ("n_moves", |run| DataValue::Whole(run.n_moves)),
-    ("pages_moved_bytes", |run| DataValue::Whole(run.pages_moved_bytes)),
-];
-
-const JOB: [DataColumn<RunJobRow>; 4] = [
-    ("job", |job| text(&job.name)),
-    ("job_start_s", |job| job.start_s.into()),
-    ("job_end_s", |job| job.end_s.into()),
-    ("job_slowdown", |job| job.slowdown.into()),
-];
-
-const SUMMARY: [DataColumn<SummaryRow>; 24] = [
-    ("policy", |row| text(&row.policy)),
-    ("workload", |row| text(&row.workload)),
-    ("n_runs", |row| DataValue::Whole(row.n_runs)),
-    ("n_excluded", |row| DataValue::Whole(row.n_excluded)),
-    ("mean_s", |row| row.mean_s.into()),
-    ("median_s", |row| row.median_s.into()),
-    ("ci95_low_s", |row| end(row.ci95_s.as_deref(), 0)),
-    ("ci95_high_s", |row| end(row.ci95_s.as_deref(), 1)),
-    ("min_s", |row| row.min_s.into()),
-    ("max_s", |row| row.max_s.into()),
-    ("variation", |row| row.variation.into()),
-    ("ratio_to_baseline", |row| row.ratio_to_baseline.into()),
-    ("ratio_ci95_low", |row| end(row.ratio_ci95.as_deref(), 0)),
-    ("ratio_ci95_high", |row| end(row.ratio_ci95.as_deref(), 1)),
-    ("n_pairs", |row| DataValue::Whole(row.n_pairs)),
-    ("p", |row| row.p.into()),
-    ("p_holm", |row| row.p_holm.into()),
-    ("verdict", |row| row.verdict.map_or(DataValue::Absent, |word| text(word.name()))),
-    ("oracle_gap", |row| row.oracle_gap.into()),
-    ("slowdown", |row| row.slowdown.into()),
-    ("unfairness", |row| row.unfairness.into()),
-    ("n_migrations", |row| row.n_migrations.into()),
-    ("n_moves", |row| row.n_moves.into()),
-    ("pages_moved_bytes", |row| row.pages_moved_bytes.into()),
-];
-
-fn end(ends: Option<&[f64]>, which: usize) -> DataValue {
-    ends.and_then(|ends| ends.get(which).copied()).into()
+fn names(columns: Vec<(String, String)>) -> impl Iterator<Item = String> {
+    columns.into_iter().map(|(name, _)| name)
 }
 
 impl Comparison {
     /// One row per job of every run, with the values of the run.
     pub fn job_table(&self) -> DataTable {
-        let names = RUN.iter().map(|(name, _)| *name).chain(JOB.iter().map(|(name, _)| *name));
+        let (of_run, of_job) = (columns(RunRow::FIELDS), columns(RunJobRow::FIELDS));
         let rows = self.runs.iter().flat_map(|run| {
-            run.jobs.iter().map(move |job| {
-                let run_values = RUN.iter().map(|(_, of)| of(run));
-                run_values.chain(JOB.iter().map(|(_, of)| of(job))).collect()
-            })
+            let run_values = values(run, &of_run);
+            let row = |job: &RunJobRow| [run_values.clone(), values(job, &of_job)].concat();
+            run.jobs.iter().map(row).collect::<Vec<_>>()
         });
-        DataTable { names: names.collect(), rows: rows.collect() }
+        let rows = rows.collect();
+        let job_names = names(of_job).map(|name| match name.as_str() {
+            "name" => "job".to_owned(),
+            _ => format!("job_{name}"),
+        });
+        DataTable { names: names(of_run).chain(job_names).collect(), rows }
     }
 
     /// One row per policy and workload.
     pub fn summary_table(&self) -> DataTable {
-        let row = |row: &SummaryRow| SUMMARY.iter().map(|(_, of)| of(row)).collect();
-        DataTable {
-            names: SUMMARY.iter().map(|(name, _)| *name).collect(),
-            rows: self.summary.iter().map(row).collect(),
-        }
+        let columns = columns(SummaryRow::FIELDS);
+        let rows = self.summary.iter().map(|row| values(row, &columns)).collect();
+        DataTable { names: names(columns).collect(), rows }
     }
 }
 
@@ -126,8 +120,7 @@ impl DataTable {
             DataValue::Absent => String::new(),
         };
         let lines = self.rows.iter().map(|row| row.iter().map(field).collect::<Vec<_>>());
-        let heads = self.names.iter().map(|name| (*name).to_owned()).collect();
-        for line in std::iter::once(heads).chain(lines) {
+        for line in std::iter::once(self.names.clone()).chain(lines) {
             writer
                 .write_record(&line)
                 .expect("writing to memory succeeds, and rows have one length");
@@ -141,10 +134,14 @@ impl DataTable {
 mod tests {
     use super::*;
 
+    fn text(text: &str) -> DataValue {
+        DataValue::Text(text.to_owned())
+    }
+
     #[test]
     fn absent_values_are_empty_and_names_with_commas_are_quoted() {
         let table = DataTable {
-            names: vec!["policy", "slowdown", "seed"],
+            names: ["policy", "slowdown", "seed"].map(str::to_owned).to_vec(),
             rows: vec![
                 vec![text("dfs[a=1,b=2]"), DataValue::Absent, DataValue::Whole(3)],
                 vec![text("a \"x\"\n"), DataValue::Number(1.25), DataValue::Whole(4)],

@@ -77,7 +77,7 @@ const JOBS_LEAD: &str =
 fn policies(all: &Comparison) -> String {
     match all.setting.policies.as_slice() {
         [one, other] => format!("{one} and {other}"),
-        more => counted(more.len() as u64, "policy", "policies"),
+        more => counted(more.len(), "policy"),
     }
 }
 
@@ -96,8 +96,8 @@ fn head(all: &Comparison) -> String {
     let heading = format!(
         "{} on {}, {}",
         policies(all),
-        counted(setting.workloads.len() as u64, "workload", "workloads"),
-        counted(setting.seeds.len() as u64, "seed", "seeds")
+        counted(setting.workloads.len(), "workload"),
+        counted(setting.seeds.len(), "seed")
     );
     let notes: String = all.notes.iter().map(|note| callout("warn", "Note", note)).collect();
     hero("Comparison", &heading, &chips.concat(), &format!("{}\n{notes}", findings(all)))
@@ -131,15 +131,15 @@ fn finding_text(row: &PolicyRow, baseline: &str) -> String {
     let Some(ratio) = row.ratio_to_baseline else {
         return "has no run that can be paired with the baseline".to_owned();
     };
-    let difference = 100.0 * (ratio - 1.0).abs();
+    let difference = percent((ratio - 1.0).abs());
     let text = match row.verdict {
-        Some(ComparisonVerdict::Better) => format!("is {difference:.1} % faster than {baseline}"),
-        Some(ComparisonVerdict::Worse) => format!("is {difference:.1} % slower than {baseline}"),
+        Some(ComparisonVerdict::Better) => format!("is {difference} faster than {baseline}"),
+        Some(ComparisonVerdict::Worse) => format!("is {difference} slower than {baseline}"),
         _ => format!("shows no significant difference from {baseline}"),
     };
     let ci95 = ends(row.ratio_ci95.as_deref(), 3);
     text + &ci95.map_or(String::new(), |ends| {
-        format!(" (ratio {ratio:.3}, 95 % confidence interval {ends})")
+        format!(" (ratio {}, 95 % confidence interval {ends})", format::ratio(ratio))
     })
 }
 
@@ -152,7 +152,7 @@ fn method(all: &Comparison) -> String {
          A verdict is better or worse if the interval excludes 1 and the signed-rank test of the pairs, with Holm's \
          correction for the number of policies, gives p below 0.05. Every other verdict is inconclusive, which does not \
          mean equal. With {} in addition to the baseline, fewer than {} seeds are always inconclusive.",
-        counted(setting.policies.len() as u64 - 1, "policy", "policies"),
+        counted(setting.policies.len() - 1, "policy"),
         setting.n_pairs_needed
     )
 }
@@ -169,7 +169,7 @@ fn setting(all: &Comparison) -> String {
     ];
     let options = setting.options.iter();
     list.extend(options.map(|option| (option.name.as_str(), option.value.clone())));
-    list.push(("Made by", format!("evenkeel {}", all.tool)));
+    list.push(("Version", format!("evenkeel {}", all.tool)));
     facts(&list)
 }
 
@@ -190,13 +190,13 @@ const COLUMNS: [RecordColumn<SummaryRow>; 18] = [
     ("median_s", Right, |row| TableCell::number(row.median_s, four_digits)),
     ("ci95_s", Right, |row| interval(row.ci95_s.as_deref())),
     ("variation", Right, |row| TableCell::number(row.variation, percent)),
-    ("ratio_to_baseline", Right, |row| number(row.ratio_to_baseline, 3)),
+    ("ratio_to_baseline", Right, |row| TableCell::number(row.ratio_to_baseline, format::ratio)),
     ("ratio_ci95", Right, |row| interval(row.ratio_ci95.as_deref())),
     ("p_holm", Right, |row| number(row.p_holm, 4)),
     ("verdict", Left, verdict_cell),
     ("oracle_gap", Right, |row| TableCell::number(row.oracle_gap, format::signed_percent)),
-    ("slowdown", Right, |row| number(row.slowdown, 3)),
-    ("unfairness", Right, |row| number(row.unfairness, 3)),
+    ("slowdown", Right, |row| TableCell::number(row.slowdown, format::ratio)),
+    ("unfairness", Right, |row| TableCell::number(row.unfairness, format::ratio)),
     ("n_migrations", Right, |row| number(row.n_migrations, 1)),
     ("n_moves", Right, |row| number(row.n_moves, 1)),
     ("pages_moved_bytes", Right, |row| {
@@ -222,8 +222,8 @@ fn verdict_cell(row: &SummaryRow) -> TableCell {
 
 /// The load of each node, sorted by the largest.
 fn controllers_cell(row: &SummaryRow) -> TableCell {
-    let highest = row.controllers.iter().map(|it| it.bytes_per_s).max_by(f64::total_cmp);
-    let load = |it: &ControllerRow| format!("{:.1}", it.bytes_per_s / 1e9);
+    let highest = row.controllers.iter().map(|row| row.bytes_per_s).max_by(f64::total_cmp);
+    let load = |row: &ControllerRow| fixed(row.bytes_per_s / 1e9, 1);
     let loads: Vec<String> = row.controllers.iter().map(load).collect();
     TableCell::number(highest, |_| format!("{} GB/s", loads.join(" · ")))
 }
@@ -261,7 +261,9 @@ fn job_cells(rows: &[&SummaryRow], idx: usize) -> Vec<TableCell> {
     let cell = |row: &&SummaryRow| {
         let job = &row.jobs[idx];
         let mean = or_absent(job.mean_s, four_digits);
-        let slowdown = job.slowdown.map(|it| format!("{mean} <small>× {it:.2}</small>"));
+        let slowdown = job
+            .slowdown
+            .map(|slowdown| format!("{mean} <small>× {}</small>", format::ratio(slowdown)));
         slowdown.map_or(TableCell::from(mean), |html| TableCell::html("", html))
     };
     let alone = TableCell::from(or_absent(first.alone_s, four_digits));

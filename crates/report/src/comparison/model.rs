@@ -6,7 +6,7 @@ record! {
     /// A comparison of policies on workloads with several seeds.
     Comparison {
         format: u32, "Format", Plain, "Version of this format.";
-        tool: String, "Made by", Plain, "Version of evenkeel that ran it.";
+        tool: String, "Version", Plain, "Version of evenkeel that ran it.";
         setting: Setting, "Setting", Plain, "Machine, policies, workloads and options.";
         policies: Vec<PolicyRow>, "Policies", Plain, "Each policy over all workloads, in the order of the command.";
         summary: Vec<SummaryRow>, "Summary", Plain, "Each policy on each workload, over all seeds.";

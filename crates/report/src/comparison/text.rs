@@ -3,7 +3,9 @@
 //! It fits eighty columns and needs no colour.
 
 use super::{Comparison, ComparisonVerdict, PolicyRow};
-use crate::format::{ABSENT, bytes, ci, counted, fixed, n_decimals, or_absent, signed_percent};
+use crate::format::{
+    self, ABSENT, bytes, ci, counted, fixed, n_decimals, or_absent, signed_percent,
+};
 use crate::table::{Align, ReportTable, fold};
 
 /// Number of workloads with a table of their own. The page and the JSON have all workloads.
@@ -35,7 +37,7 @@ fn head(comparison: &Comparison, width: usize) -> String {
     let setting = &comparison.setting;
     let text = format!(
         "{}, {}, {} on {} ({}, {}): {} of {} runs done",
-        counted(setting.policies.len() as u64, "policy", "policies"),
+        counted(setting.policies.len(), "policy"),
         base::counted_noun(setting.workloads.len(), "workload"),
         base::counted_noun(setting.seeds.len(), "seed"),
         setting.machine,
@@ -58,7 +60,7 @@ fn ratio_cells(
         return ["1".to_owned(), String::new(), "baseline".to_owned()];
     }
     let verdict = verdict.map_or(ABSENT, ComparisonVerdict::name);
-    [or_absent(ratio, |it| fixed(it, 3)), interval(within, 3), verdict.to_owned()]
+    [or_absent(ratio, format::ratio), interval(within, 3), verdict.to_owned()]
 }
 
 fn interval(ends: Option<&[f64]>, digits: usize) -> String {
@@ -130,11 +132,11 @@ fn costs(policies: &[PolicyRow], width: usize) -> String {
     for row in policies {
         table.row([
             row.policy.clone(),
-            or_absent(row.slowdown, |it| fixed(it, 3)),
-            or_absent(row.unfairness, |it| fixed(it, 3)),
+            or_absent(row.slowdown, format::ratio),
+            or_absent(row.unfairness, format::ratio),
             or_absent(row.n_migrations, |n| fixed(n, 1)),
             or_absent(row.n_moves, |n| fixed(n, 1)),
-            or_absent(row.pages_moved_bytes, |it| bytes(it as u64)),
+            or_absent(row.pages_moved_bytes, |n| bytes(n as u64)),
         ]);
     }
     "mean per run\n".to_owned() + &table.to_text(width)

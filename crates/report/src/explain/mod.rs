@@ -84,8 +84,8 @@ pub fn explain(mut recording: Recording, only: Option<JobId>) -> Result<Explanat
     for turn in &mut recording {
         explainer.observe(&turn?.record());
     }
-    if let Some(place) = recording.torn() {
-        let text = format!("the last line of the journal is torn and was ignored: {place}");
+    if let Some(place) = recording.truncated() {
+        let text = format!("the last line of the journal is truncated and was ignored: {place}");
         explainer.add_note(text, None);
     }
     let end = recording.end().map(|end| {

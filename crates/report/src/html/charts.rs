@@ -25,7 +25,7 @@ pub(super) fn timeline(report: &Report, data: &ChartData) -> String {
                   <li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><path class=\"mark-bad\" d=\"M3 3l8 8m0-8l-8 8\"/></svg>failed</li>\
                   <li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><rect class=\"mark-stop\" x=\"2\" y=\"2\" width=\"10\" height=\"10\" rx=\"1.500\"/></svg>stopped by evenkeel</li>"
     );
-    let n_jobs = counted(report.jobs.len() as u64, "job", "jobs");
+    let n_jobs = counted(report.jobs.len(), "job");
     let header = format!(
         "{}<div class=\"right\"><div class=\"seg\" id=\"by\" role=\"group\" aria-label=\"Rows\">\
          <button type=\"button\" value=\"jobs\" aria-pressed=\"true\">By job</button>\

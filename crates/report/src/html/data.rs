@@ -145,10 +145,10 @@ fn domains_of_machine(report: &Report) -> Vec<(String, CpuSet)> {
 }
 
 fn domain_of_cpu(named_domains: &[(String, CpuSet)]) -> BTreeMap<u32, usize> {
-    let of = |(idx, (_, cpus)): (usize, &(String, CpuSet))| {
+    let cpu_and_idx = |(idx, (_, cpus)): (usize, &(String, CpuSet))| {
         cpus.iter().map(|cpu| (cpu.0, idx)).collect::<Vec<_>>()
     };
-    named_domains.iter().enumerate().flat_map(of).collect()
+    named_domains.iter().enumerate().flat_map(cpu_and_idx).collect()
 }
 
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! The fields of a job that have no column, with their labels.
 
-use crate::format::{bytes, count, duration, seconds};
+use crate::format::{bytes, count, duration, per_instruction, ratio, seconds};
 use crate::model::{CounterRow, JobRow, JobStateName};
 use crate::text::{approximate, narrowed};
 
@@ -37,12 +37,12 @@ pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
         ("max_resident_bytes", job.max_resident_bytes.map(bytes)),
         ("n_migrations", job.n_migrations.map(count)),
         ("counters", counters(job)),
-        ("ipc", job.ipc.map(|ipc| format!("{ipc:.2}"))),
-        ("mpki", job.mpki.map(|mpki| format!("{mpki:.2}"))),
+        ("ipc", job.ipc.map(per_instruction)),
+        ("mpki", job.mpki.map(per_instruction)),
         ("traffic_bytes", job.traffic_bytes.map(bytes)),
         ("n_starts", several(job.n_starts)),
         ("n_orphans", (job.n_orphans != 0).then(|| count(job.n_orphans))),
-        ("slowdown", job.slowdown.map(|slowdown| format!("{slowdown:.2}"))),
+        ("slowdown", job.slowdown.map(ratio)),
     ];
     facts.into_iter().filter_map(|(name, text)| Some((label(name), text?))).collect()
 }

@@ -49,7 +49,7 @@ fn tiles(report: &Report) -> String {
     let below = |text: String| format!("<p>{}</p>", escape(&text));
     let waited = totals.wait_ns.map_or("–".to_owned(), |wait| value_html(&duration(wait)));
     let own = run.own_cpu_share.map_or("–".to_owned(), |share| value_html(&percent(share)));
-    let turns = below(counted(run.n_turns, "turn", "turns"));
+    let turns = below(counted(run.n_turns as usize, "turn"));
     let tiles = [
         tile("Wall time", &value_html(&duration(run.wall_ns)), &turns),
         tile("Jobs", &count(totals.n_jobs), &jobs_by_state(report)),
@@ -84,7 +84,7 @@ fn own_usage(run: &Run) -> String {
 fn moves_tile(report: &Report) -> String {
     let totals = &report.totals;
     let migrations = totals.n_migrations.map_or("migrations not counted".to_owned(), |n| {
-        format!("{} in all", counted(n, "CPU migration", "CPU migrations"))
+        format!("{} in all", counted(n as usize, "CPU migration"))
     });
     let rejected = match totals.n_rejections {
         0 => String::new(),

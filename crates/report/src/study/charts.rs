@@ -1,14 +1,16 @@
 //! Charts of the tables of a study. A chart plots the cells of the table below it and nothing else.
 
 use super::{ChartKind, StudyCell, StudyTable, StudyValue};
-use crate::chart::{Axis, Chart, captioned};
+use crate::chart::{Axis, Chart, RowLayout, heat_table, panels};
 use crate::page::{escape, legend};
 
 /// Width of the row names, in pixels.
 const NAMES: f64 = 130.0;
 const WIDTH: f64 = 720.0;
-/// Height of a row of bars, and of an interval.
-const ROW: f64 = 22.0;
+/// A panel of bars.
+const BARS: RowLayout =
+    RowLayout { width: WIDTH / 1.5, left: NAMES, n_letters: 18, top: 0.0, row: 22.0 };
+/// Height of an interval.
 const INTERVAL: f64 = 15.0;
 /// Height of a line chart without its labels.
 const LINES: f64 = 220.0;
@@ -64,6 +66,10 @@ impl Plot<'_> {
         self.table.rows[row].first().map_or("", |cell| &cell.text)
     }
 
+    fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.table.rows.len()).map(|row| self.name(row))
+    }
+
     fn tooltip(&self, row: usize, column: usize) -> String {
         format!("{}: {}", self.table.columns[column].head, self.table.rows[row][column].text)
     }
@@ -71,10 +77,6 @@ impl Plot<'_> {
     /// The table with each cell coloured by its value. All values have one unit.
     fn heat_map(&self) -> String {
         let highest = self.values().map(|(.., value)| value.middle().abs()).fold(1e-9, f64::max);
-        let heads = self.table.columns.iter();
-        let heads: String = heads
-            .map(|column| format!("<th scope=\"col\">{}</th>", escape(&column.head)))
-            .collect();
         let cell = |row: &[StudyCell], column: usize| {
             let text = escape(&row[column].text);
             let Some(value) = value(row, column).map(StudyValue::middle) else {
@@ -85,53 +87,42 @@ impl Plot<'_> {
             format!("<td style=\"--h:{strength:.0}%;--s:var(--{side})\">{text}</td>")
         };
         let row = |(idx, row): (usize, &Vec<StudyCell>)| {
-            let cells: String = (1..row.len()).map(|column| cell(row, column)).collect();
-            format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escape(self.name(idx)))
+            (self.name(idx), (1..row.len()).map(|column| cell(row, column)).collect())
         };
-        let rows: String = self.table.rows.iter().enumerate().map(row).collect();
-        format!(
-            "<div class=\"scroll\" tabindex=\"0\"><table class=\"heat small\"><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div>"
-        )
+        let heads = self.table.columns.iter().map(|column| column.head.as_str());
+        heat_table("heat small", heads, self.table.rows.iter().enumerate().map(row))
     }
 
     /// A panel of bars per column, each with its own unit.
     fn bars(&self) -> String {
-        let width = WIDTH / 1.5;
         let panel = |(series, column): (usize, &usize)| {
             let head = &self.table.columns[*column].head;
-            let height = self.table.rows.len() as f64 * ROW;
             let values = || self.values().filter(|(_, of, ..)| *of == series);
             let middles = values().map(|(.., value)| value.middle());
-            let axis = Axis::over(middles, Some(0.0), (NAMES, width - 60.0));
-            let mut chart = Chart::new(head, width, height + 26.0);
-            chart.grid(&axis, (0.0, height), 4, "");
-            for row in 0..self.table.rows.len() {
-                chart.name((NAMES - 8.0, row as f64 * ROW + 15.0), self.name(row), 18);
-            }
+            let axis = Axis::over(middles, Some(0.0), (NAMES, BARS.width - 60.0));
+            let mut chart = BARS.chart(head, self.names());
+            chart.grid(&axis, (0.0, BARS.bottom(self.table.rows.len())), 4, "");
             for (row, _, column, value) in values() {
-                let top = row as f64 * ROW;
+                let y = BARS.y(row);
                 let (zero, end) = (axis.at(0.0), axis.at(value.middle()));
-                chart.rect("bar s0", (zero.min(end), top + 4.0), ((end - zero).abs(), ROW - 8.0));
+                chart.rect("bar s0", (zero.min(end), y - 7.0), ((end - zero).abs(), 14.0));
                 let text = &self.table.rows[row][column].text;
-                chart.label("tick", "start", (zero.max(end) + 5.0, top + 15.0), text);
+                chart.label("tick", "start", (zero.max(end) + 5.0, y + 4.0), text);
             }
-            captioned(head, &chart.end())
+            (head.clone(), chart.end())
         };
-        let panels: String = self.columns.iter().enumerate().map(panel).collect();
-        format!("<div class=\"panels\">{panels}</div>")
+        panels(self.columns.iter().enumerate().map(panel))
     }
 
     /// Per row a range, or a mean with its confidence interval, of each column; all on one axis.
     fn intervals(&self) -> String {
         let group = self.columns.len() as f64 * INTERVAL + 8.0;
-        let height = self.table.rows.len() as f64 * group;
+        let layout = RowLayout { width: WIDTH, row: group, ..BARS };
+        let height = layout.bottom(self.table.rows.len());
         let axis = Axis::over(self.ends(), Some(0.0), (NAMES, WIDTH - 20.0));
-        let mut chart = Chart::new(&self.table.title, WIDTH, height + 26.0);
+        let mut chart = layout.chart(&self.table.title, self.names());
         chart.grid(&axis, (0.0, height), 7, "");
         chart.line("one", (axis.at(0.0), 0.0), (axis.at(0.0), height));
-        for row in 0..self.table.rows.len() {
-            chart.name((NAMES - 8.0, (row as f64 + 0.5) * group + 4.0), self.name(row), 18);
-        }
         for (row, series, column, value) in self.values() {
             let y = row as f64 * group + 4.0 + (series as f64 + 0.5) * INTERVAL;
             let [low, high] = value.ends().map(|end| axis.at(end));

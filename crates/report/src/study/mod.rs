@@ -200,7 +200,9 @@ mod tests {
     fn a_page_loads_nothing_and_its_text_is_escaped() {
         let html = study().to_html(&[vec![ChartKind::Intervals]]);
         let loads = ["<link", "src=", "@import", "url(", "https://"];
-        assert!(html.contains("default-src 'none'") && loads.iter().all(|it| !html.contains(it)));
+        assert!(
+            html.contains("default-src 'none'") && loads.iter().all(|load| !html.contains(load))
+        );
         assert!(html.contains("wl&lt;1&gt;") && html.contains("it &lt;gains&gt;"));
         assert!(!html.contains("<gains>"));
         assert!(html.contains("<dt>Command</dt><dd>evenkeel reproduce &lt;dfs&gt;</dd>"));

@@ -9,7 +9,7 @@ record! {
     /// The result of a study: published claims and values, and those reproduced here.
     StudyResult {
         format: u32, "Format", Plain, "Version of this format.";
-        tool: String, "Made by", Plain, "Version of evenkeel that ran the study.";
+        tool: String, "Version", Plain, "Version of evenkeel that ran the study.";
         command: String, "Command", Plain, "The command that prints the same result; the number of parallel runs does not change it.";
         study: String, "Study", Plain, "Name of the study on the command line.";
         source: String, "Source", Plain, "The publication.";

@@ -1,7 +1,7 @@
 //! Optional sections of the text report: moves, counters and memory by node.
 
 use super::approximate;
-use crate::format::{ABSENT, bytes, count, seconds};
+use crate::format::{ABSENT, bytes, count, per_instruction, seconds};
 use crate::model::{JobRow, MoveRow, NodeMemoryRow, Report};
 use crate::table::{Align, ReportTable, fold};
 
@@ -73,8 +73,8 @@ const COUNTER_COLUMNS: [CounterColumn; 6] = [
     ("faults", |job| counter(job, "page-faults")),
     ("switches", |job| counter(job, "context-switches")),
     ("migrations", |job| job.n_migrations.map(count)),
-    ("IPC", |job| job.ipc.map(|ipc| format!("{ipc:.2}"))),
-    ("MPKI", |job| job.mpki.map(|mpki| format!("{mpki:.2}"))),
+    ("IPC", |job| job.ipc.map(per_instruction)),
+    ("MPKI", |job| job.mpki.map(per_instruction)),
     ("traffic", |job| job.traffic_bytes.map(bytes)),
 ];
 

@@ -76,16 +76,16 @@ impl AddressSampling {
         if self.is_unknown() {
             return Ok(Vec::new());
         }
-        let (mut samplers, mut refused) = (Vec::new(), None);
+        let (mut samplers, mut rejected) = (Vec::new(), None);
         for tid in procfs::threads("/".as_ref(), pid)?.into_iter().take(THREADS_MAX) {
             for event in &self.0 {
                 match Sampler::open(event, tid) {
                     Ok(sampler) => samplers.push(sampler),
-                    Err(error) => refused = Some(error),
+                    Err(error) => rejected = Some(error),
                 }
             }
         }
-        match (samplers.is_empty(), refused) {
+        match (samplers.is_empty(), rejected) {
             (true, Some(error)) => Err(error),
             _ => Ok(samplers),
         }
@@ -255,9 +255,9 @@ mod tests {
         let inside = met.iter().filter(|(start, end)| from < *end && *start < to).count();
         assert!(3 <= inside, "{met:x?} not in {from:x}..{to:x}");
         // The counter was disabled before its ring buffer was read.
-        let mut more = vec![0u8; 8 << 20];
-        more.chunks_mut(4096).for_each(|page| page[0] = 1);
-        std::hint::black_box(&more);
+        let mut memory_after = vec![0u8; 8 << 20];
+        memory_after.chunks_mut(4096).for_each(|page| page[0] = 1);
+        std::hint::black_box(&memory_after);
         assert!(!sampler.ring.has_records(), "it still counts");
     }
 

@@ -36,8 +36,8 @@ pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
     above.filter_map(read).next()?.trim().parse().ok()
 }
 
-/// Whether a thread may still have its mask of before as the requested one: `mask`, the current one, is all
-/// CPUs of its cpuset and a part of `before`.
+/// Whether `before` may still be the requested mask of a thread: `mask`, the current one, is all CPUs of its cpuset and
+/// a part of `before`.
 pub fn hides(root: &Path, tid: u32, mask: &CpuSet, before: &CpuSet) -> bool {
     mask.minus(before).is_empty() && effective_cpus(root, tid).is_some_and(|all| all == *mask)
 }
@@ -48,13 +48,7 @@ mod tests {
 
     /// Files of a root, and the effective CPUs of thread 7 in it.
     fn check(files: &[(&str, &str)], expected: Option<&str>) {
-        let world = tempfile::tempdir().expect("a folder");
-        for (path, text) in files {
-            let path = world.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder"))
-                .expect("a resource of the test");
-            std::fs::write(path, text).expect("a resource of the test");
-        }
+        let world = crate::test_support::folder_of(files.iter().copied());
         let expected = expected.map(|cpus| cpus.parse().expect("a list"));
         assert_eq!(effective_cpus(world.path(), 7), expected, "{files:?}");
     }
@@ -64,34 +58,34 @@ mod tests {
 
     #[test]
     fn the_nearest_ancestor_with_the_controller_is_read() {
-        let (of, at) = (("proc/7/cgroup", "0::/a/b\n"), ("proc/self/mountinfo", V2));
+        let (cgroup, mounts) = (("proc/7/cgroup", "0::/a/b\n"), ("proc/self/mountinfo", V2));
         let top = ("sys/fs/cgroup/cpuset.cpus.effective", "0-7\n");
-        check(&[of, at, top], Some("0-7"));
-        check(&[of, at, top, ("sys/fs/cgroup/a/cpuset.cpus.effective", "2-3\n")], Some("2-3"));
-        check(&[of, at], None);
+        check(&[cgroup, mounts, top], Some("0-7"));
+        check(&[cgroup, mounts, top, ("sys/fs/cgroup/a/cpuset.cpus.effective", "2-3\n")], Some("2-3"));
+        check(&[cgroup, mounts], None);
         check(&[at, top], None);
-        check(&[of, top], None);
+        check(&[cgroup, top], None);
     }
 
     #[test]
     fn a_v1_cpuset_hierarchy_is_preferred() {
-        let of = ("proc/7/cgroup", "3:cpuset:/x\n0::/y\n");
+        let cgroup = ("proc/7/cgroup", "3:cpuset:/x\n0::/y\n");
         let v1 = "31 23 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n";
         let mounts = format!("{}{v1}", V2.replace("/sys/fs/cgroup", "/sys/fs/cgroup/unified"));
-        let at = ("proc/self/mountinfo", &*mounts);
+        let mounts = ("proc/self/mountinfo", &*mounts);
         let unified = ("sys/fs/cgroup/unified/y/cpuset.cpus.effective", "0-7\n");
         let own = ("sys/fs/cgroup/cpuset/x/cpuset.effective_cpus", "1\n");
-        check(&[of, at, unified, own], Some("1"));
-        check(&[of, at, unified], None);
+        check(&[cgroup, mounts, unified, own], Some("1"));
+        check(&[cgroup, mounts, unified], None);
     }
 
     #[test]
     fn hierarchies_are_read_at_their_mount_point_below_the_mounted_root() {
-        let of = ("proc/7/cgroup", "4:cpu,cpuset:/jobs/x\n");
+        let cgroup = ("proc/7/cgroup", "4:cpu,cpuset:/jobs/x\n");
         let v1 = "31 23 0:27 /jobs /dev/sets rw - cgroup cgroup rw,cpu,cpuset\n";
-        let at = ("proc/self/mountinfo", v1);
-        check(&[of, at, ("dev/sets/x/cpuset.effective_cpus", "1\n")], Some("1"));
-        check(&[of, at, ("dev/sets/cpuset.effective_cpus", "0-3\n")], Some("0-3"));
+        let mounts = ("proc/self/mountinfo", v1);
+        check(&[cgroup, mounts, ("dev/sets/x/cpuset.effective_cpus", "1\n")], Some("1"));
+        check(&[cgroup, mounts, ("dev/sets/cpuset.effective_cpus", "0-3\n")], Some("0-3"));
         let outside = ("proc/7/cgroup", "4:cpu,cpuset:/others\n");
         check(&[outside, at, ("dev/sets/cpuset.effective_cpus", "0-3\n")], None);
     }

@@ -40,8 +40,8 @@ pub fn environ(root: &Path, pid: u32) -> io::Result<Environ> {
         return Ok(Environ::InExec);
     }
     // The exec may have finished between the two reads.
-    let again = procfs::environ(root, pid)?;
-    Ok(if again.is_empty() { Environ::Empty } else { Environ::Has(again) })
+    let second = procfs::environ(root, pid)?;
+    Ok(if second.is_empty() { Environ::Empty } else { Environ::Has(second) })
 }
 
 #[cfg(test)]

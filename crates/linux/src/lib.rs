@@ -34,7 +34,7 @@ pub mod fault;
 pub mod fork_latency;
 pub mod inherited_children;
 #[cfg(test)]
-mod isolated_test;
+mod test_support;
 pub mod memory;
 pub mod mempolicy;
 pub mod metric_sources;

@@ -104,7 +104,7 @@ impl Default for WalkCost {
 }
 
 impl WalkCost {
-    fn of(self, n_pages: u64) -> Nanos {
+    fn estimate(self, n_pages: u64) -> Nanos {
         Nanos(self.page_ps.saturating_mul(n_pages) / 1000)
     }
 
@@ -162,7 +162,7 @@ pub fn sample_process(
     }
     let resident = resident_parts(root, pid)?;
     let n_pages = resident.all / page_size();
-    let is_walked = resident.all <= WALK_MAX && cost.of(n_pages) <= effort.time;
+    let is_walked = resident.all <= WALK_MAX && cost.estimate(n_pages) <= effort.time;
     let mut sample = match is_walked {
         true => walk(root, pid)?,
         false => page_samples::sample(root, pid, resident, effort)?,
@@ -434,7 +434,7 @@ Node 1 HugePages_Free:      3
         // Samples until the process is walked again.
         let n_sampled = |cost: &mut WalkCost, n_pages: u64| {
             let is_sampled = |_: &u32| {
-                let is_sampled = time < cost.of(n_pages);
+                let is_sampled = time < cost.estimate(n_pages);
                 if is_sampled {
                     cost.forget();
                 }
@@ -445,7 +445,7 @@ Node 1 HugePages_Free:      3
         cost.update(90_000, Nanos::from_millis(60));
         assert_eq!(n_sampled(&mut cost, 90_000), 18);
         cost.update(90_000, Nanos::from_millis(2));
-        assert!(cost.of(90_000) < time);
+        assert!(cost.estimate(90_000) < time);
         // The estimate does not fall to zero meanwhile.
         let (mut cost, n_pages) = (WalkCost::default(), 1 << 20);
         (0..10).for_each(|_| cost.update(n_pages, Nanos::from_millis(80)));

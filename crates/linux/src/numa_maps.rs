@@ -334,13 +334,13 @@ Anonymous:            16 kB
         #[test]
         fn the_kinds_of_a_mapping_sum_up_to_its_pages(
             pages in proptest::collection::vec((0u32..5, 0u64..100_000), 1..5),
-            (mapmax, of) in (1u64..4, 0usize..3),
+            (mapmax, kind) in (1u64..4, 0usize..3),
             block in proptest::option::of((any::<bool>(), 0u64..1 << 30, 0u64..1 << 30, 0u64..1 << 30)),
         ) {
-            let of = [MappingKind::Anonymous, MappingKind::File, MappingKind::SharedMemory][of];
+            let kind = [MappingKind::Anonymous, MappingKind::File, MappingKind::SharedMemory][kind];
             let nodes = pages.iter().map(|&(node, n)| (NodeId(node), n)).collect();
             let mapping =
-                Mapping { start: 1, nodes, mapmax, page_size: 4096, kind: of, has_policy: false };
+                Mapping { start: 1, nodes, mapmax, page_size: 4096, kind, has_policy: false };
             let block = block.map(|(is_private, private, shared, huge)| SmapsBlock {
                 is_private, private, shared, huge, ..SmapsBlock::default()
             });
@@ -361,8 +361,8 @@ Anonymous:            16 kB
             nodes.iter().for_each(|(node, pages)| line += &format!(" N{node}={pages}"));
             line += " kernelpagesize_kB=4";
             let nodes = nodes.into_iter().map(|(node, pages)| (NodeId(node), pages)).collect();
-            let (of, has_policy) = (MappingKind::Anonymous, false);
-            let mapping = Mapping { start, nodes, mapmax, page_size: 4096, kind: of, has_policy };
+            let (kind, has_policy) = (MappingKind::Anonymous, false);
+            let mapping = Mapping { start, nodes, mapmax, page_size: 4096, kind, has_policy };
             prop_assert_eq!(parse_line(line.as_bytes()), Some(mapping));
         }
     }

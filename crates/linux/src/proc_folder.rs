@@ -140,14 +140,14 @@ pub fn parse_cgroups(text: &str) -> Vec<String> {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         path.starts_with('/').then_some((controllers, path))
     });
-    let of = |name: &str| lines.clone().find_map(|(its, path)| (its == name).then_some(path));
-    let unified = of("");
-    let main = unified.filter(|path| *path != "/").or_else(|| of("name=systemd")).or(unified);
-    let of_controllers = lines.clone().flat_map(|(controllers, path)| {
+    let path_in = |name: &str| lines.clone().find_map(|(known, path)| (known == name).then_some(path));
+    let unified = path_in("");
+    let main = unified.filter(|path| *path != "/").or_else(|| path_in("name=systemd")).or(unified);
+    let with_controllers = lines.clone().flat_map(|(controllers, path)| {
         let names = controllers.split(',').filter(|name| !name.is_empty());
         names.map(move |name| format!("{name}:{path}"))
     });
-    main.map(str::to_owned).into_iter().chain(of_controllers).collect()
+    main.map(str::to_owned).into_iter().chain(with_controllers).collect()
 }
 
 /// The PID or TID that the kernel assigned last, from `/proc/loadavg`. No task was started while it is
@@ -178,12 +178,12 @@ mod tests {
 
     #[test]
     fn the_identifying_cgroup_is_first_and_controllers_follow() {
-        let of = |text: &str| parse_cgroups(text).join(" ");
-        assert_eq!(of("0::/a.slice/b\n"), "/a.slice/b");
-        assert_eq!(of("9:name=systemd:/s\n0::/\n"), "/s name=systemd:/s");
-        assert_eq!(of("3:cpu,cpuacct:/c\n0::/\n"), "/ cpu:/c cpuacct:/c");
-        assert_eq!(of("3:cpu:/c:d\n"), "cpu:/c:d");
-        assert_eq!(of("3:cpu\n::\n"), "");
+        let parsed = |text: &str| parse_cgroups(text).join(" ");
+        assert_eq!(parsed("0::/a.slice/b\n"), "/a.slice/b");
+        assert_eq!(parsed("9:name=systemd:/s\n0::/\n"), "/s name=systemd:/s");
+        assert_eq!(parsed("3:cpu,cpuacct:/c\n0::/\n"), "/ cpu:/c cpuacct:/c");
+        assert_eq!(parsed("3:cpu:/c:d\n"), "cpu:/c:d");
+        assert_eq!(parsed("3:cpu\n::\n"), "");
     }
 
     fn status(uids: &str, caps: &str, more: &str) -> ProcStatus {
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_process_without_cpuset_has_no_list_of_nodes() {
-        let nodes = |more| status("0 0 0 0", "0", more).nodes.map(|nodes| nodes.to_string());
+        let nodes = |line| status("0 0 0 0", "0", line).nodes.map(|nodes| nodes.to_string());
         let listed = nodes("Mems_allowed:\t3\nMems_allowed_list:\t0-1,4\n");
         assert_eq!((listed.as_deref(), nodes("")), (Some("0-1,4"), None));
     }

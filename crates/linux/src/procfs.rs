@@ -72,13 +72,6 @@ pub fn stat(root: &Path, tid: u32) -> io::Result<ProcStat> {
     parse_stat(&read(&root.join(format!("proc/{tid}/stat")))?).ok_or_else(malformed)
 }
 
-/// Current state of one thread of a process. The error has the kind `NotFound` if the thread has exited
-/// or the TID belongs to another process.
-pub fn thread_stat(root: &Path, pid: u32, tid: u32) -> io::Result<ProcStat> {
-    let path = root.join(format!("proc/{pid}/task/{tid}/stat"));
-    parse_stat(&read(&path)?).ok_or_else(malformed)
-}
-
 /// TIDs of a process, ascending.
 pub fn threads(root: &Path, pid: u32) -> io::Result<Vec<u32>> {
     numbered(&root.join(format!("proc/{pid}/task")))
@@ -143,12 +136,6 @@ pub fn owner(root: &Path, pid: u32) -> io::Result<u32> {
     use std::os::unix::fs::MetadataExt;
     let path = root.join(format!("proc/{pid}"));
     Ok(fault::retry("stat", || fs::metadata(&path)).map_err(not_found_if_exited)?.uid())
-}
-
-/// Migrations of a thread between CPUs; `None` if the kernel has no such count.
-pub fn migrations(root: &Path, tid: u32) -> Option<u64> {
-    let text = read(&root.join(format!("proc/{tid}/sched"))).ok()?;
-    parse_migrations(&String::from_utf8_lossy(&text))
 }
 
 /// The initial environment of a process.

@@ -105,11 +105,11 @@ fn cache_numbers(source: &mut dyn Source, machine: &Machine) -> BTreeMap<u32, Ll
         let Some(cpu) = llc.cpus.first() else { continue };
         let folder = format!("sys/devices/system/cpu/cpu{}/cache", cpu.0);
         for index in 0..8 {
-            let mut of = |what: &str| -> Option<u32> {
+            let mut attribute = |what: &str| -> Option<u32> {
                 text(source, &format!("{folder}/index{index}/{what}")).ok()?.parse().ok()
             };
-            if of("level") == Some(3) {
-                numbers.extend(of("id").map(|number| (number, llc.id)));
+            if attribute("level") == Some(3) {
+                numbers.extend(attribute("id").map(|number| (number, llc.id)));
                 break;
             }
         }
@@ -132,10 +132,10 @@ impl MonGroupFolder {
 
     /// The group with this name, if it is a name of this run.
     pub fn of_run(run: &str, name: &str) -> Option<Self> {
-        let ours = MonGroupFolder::of(run, "").name;
-        let rest = name.strip_prefix(&ours)?;
+        let prefix = MonGroupFolder::of(run, "").name;
+        let rest = name.strip_prefix(&prefix)?;
         let is_plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        (is_plain && ours != "evenkeel--").then(|| MonGroupFolder { name: name.to_owned() })
+        (is_plain && prefix != "evenkeel--").then(|| MonGroupFolder { name: name.to_owned() })
     }
 
     /// Absolute path of the group.
@@ -199,16 +199,7 @@ impl MonGroupFolder {
 mod tests {
     use super::*;
     use crate::source::Live;
-
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().expect("a folder");
-        for (path, text) in files {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-            std::fs::write(path, text).expect("written");
-        }
-        root
-    }
+    use crate::test_support::folder_of;
 
     #[test]
     fn an_unavailable_value_is_absent_and_not_zero() {
@@ -221,7 +212,7 @@ mod tests {
     #[test]
     fn domains_are_found_by_the_id_of_their_cache() {
         let cpu0 = "sys/devices/system/cpu/cpu0/cache";
-        let root = tree(&[
+        let root = folder_of([
             (&format!("{cpu0}/index3/level"), "3"),
             (&format!("{cpu0}/index3/id"), "7"),
             ("sys/fs/resctrl/mon_data/mon_L3_07/mbm_total_bytes", "640\n"),
@@ -238,13 +229,13 @@ mod tests {
             occupancy: Some(Bytes(4096)),
         };
         assert_eq!(monitored.read(&mut source), [(LlcId(0), traffic)]);
-        let nothing = tree(&[]);
+        let nothing = folder_of::<&str, &str>([]);
         assert_eq!(MonitoredDomains::find(&mut Live::new(nothing.path()), &machine), None);
     }
 
     #[test]
     fn only_groups_with_names_of_this_run_are_created_and_removed() {
-        let root = tree(&[("sys/fs/resctrl/mon_groups/theirs/tasks", "1\n")]);
+        let root = folder_of([("sys/fs/resctrl/mon_groups/theirs/tasks", "1\n")]);
         let group = MonGroupFolder::of("3f-a/../b", "job 1/é");
         assert_eq!(group.name(), "evenkeel-3f-ab-job1");
         assert_eq!(group.clone().create(root.path()), GroupCreation::Created(group.clone()));

@@ -110,7 +110,7 @@ impl Binder<'_> {
         let first = first_decides.then_some(state.pid);
         let mut tasks_by_mask: BTreeMap<CpuSet, Vec<TaskEntry>> = BTreeMap::new();
         let mut foreign = None;
-        let is_managed = |thread: &Thread| !thread.is_foreign && !thread.is_refused;
+        let is_managed = |thread: &Thread| !thread.is_foreign && !thread.is_rejected;
         for (process, thread) in self.tasks.threads_of(state.job).filter(|(_, t)| is_managed(t)) {
             let Ok(mask) = affinity::get(thread.id.tid) else { continue };
             if self.is_attached && is_real_time(thread.id.tid) {
@@ -161,7 +161,7 @@ impl Binder<'_> {
                 }
                 Err(error) => {
                     let rejection = rejection(&error, target);
-                    thread.is_refused |= rejection.0 == RejectCause::NotPermitted;
+                    thread.is_rejected |= rejection.0 == RejectCause::NotPermitted;
                     if Some(tid) == first || refused.is_none() {
                         refused = Some((tid, rejection));
                     }

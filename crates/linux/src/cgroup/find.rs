@@ -28,15 +28,15 @@ pub struct CgroupPath {
 
 /// The cgroup of this process, or why there is none.
 pub fn own(root: &Path, version: Version) -> Result<CgroupPath, String> {
-    of(root, "self", version)
+    cgroup_of(root, "self", version)
 }
 
 /// The cgroup of a thread, or why there is none.
 pub fn of_thread(root: &Path, tid: u32, version: Version) -> Result<CgroupPath, String> {
-    of(root, &tid.to_string(), version)
+    cgroup_of(root, &tid.to_string(), version)
 }
 
-fn of(root: &Path, task: &str, version: Version) -> Result<CgroupPath, String> {
+fn cgroup_of(root: &Path, task: &str, version: Version) -> Result<CgroupPath, String> {
     let text = |path: &str| {
         files::read(&root.join(path)).map_err(|error| format!("/{path} cannot be read: {error}"))
     };

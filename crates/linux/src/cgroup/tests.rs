@@ -2,79 +2,69 @@
 
 use std::path::{Path, PathBuf};
 
-use expect_test::{Expect, expect};
-
 use super::find::find;
 use super::*;
 use crate::fault;
+use crate::test_support::folder_of;
 
-const V2: &str = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
-const HYBRID: &str = "
-31 23 0:28 / /sys/fs/cgroup ro - tmpfs tmpfs ro,mode=755
-34 31 0:31 / /sys/fs/cgroup/cpu,cpuset rw - cgroup cgroup rw,cpu,cpuset
-41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
-
-fn found(version: Version, cgroup: &str, mountinfo: &str) -> String {
-    match find(version, cgroup, mountinfo) {
-        Ok(CgroupPath { folder, is_top, .. }) => {
-            format!("{}{}\n", folder.display(), if is_top { " (top)" } else { "" })
-        }
+/// The result of a case in `cases/cgroup.txt`: the own cgroups, or the decision about one.
+fn result(input: &str) -> String {
+    if !input.starts_with("cgroup ") {
+        return decision(input);
+    }
+    let with = |word: &str| -> String {
+        input.lines().filter_map(|line| line.strip_prefix(word)).map(|l| format!("{l}\n")).collect()
+    };
+    let (cgroup, mountinfo) = (with("cgroup "), with("mount "));
+    let found = [Version::V2, Version::V1].map(|version| find(version, &cgroup, &mountinfo));
+    let lines = found.map(|found| match found {
+        Ok(cgroup) if cgroup.is_top => format!("{} (top)\n", cgroup.folder.display()),
+        Ok(cgroup) => format!("{}\n", cgroup.folder.display()),
         Err(why) => format!("none: {why}\n"),
+    });
+    lines.concat()
+}
+
+/// `VERSION FOLDER; FIELD=VALUE; …`
+fn decision(input: &str) -> String {
+    let mut parts = input.split("; ");
+    let (version, folder) = parts.next().and_then(|cgroup| cgroup.split_once(' ')).expect("a cgroup");
+    let version = if version == "v1" { Version::V1 } else { Version::V2 };
+    let mut state = state(version, folder);
+    for part in parts {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let number = || value.parse().expect("a number");
+        match key {
+            "uid" => state.uid = number(),
+            "owner" => state.owner = Some(number()),
+            "systemd" => state.has_systemd = true,
+            "delegated" => state.is_delegated = true,
+            "kind" => state.kind = value.to_owned(),
+            "controllers" => state.controllers = value.to_owned(),
+            "enabled" => state.enabled = value.to_owned(),
+            "unwritable" => state.unwritable = Some(value.to_owned()),
+            "foreign" => {
+                let (pid, name) = value.split_once(' ').expect("PID NAME");
+                state.foreign.push((pid.parse().expect("a number"), name.to_owned()));
+            }
+            _ => panic!("{key} is no field"),
+        }
+    }
+    match decide(&state) {
+        Ok(home) => {
+            let enables = if home.enables { ", enables" } else { "" };
+            let moves_in = if home.moves_in { ", moves" } else { "" };
+            format!("{}{enables}{moves_in}", home.folder.display())
+        }
+        Err(why) => format!("none: {why}"),
     }
 }
 
-fn check_find(cgroup: &str, mountinfo: &str, expected: &Expect) {
-    expected.assert_eq(
-        &[Version::V2, Version::V1].map(|version| found(version, cgroup, mountinfo)).concat(),
-    );
-}
-
 #[test]
-fn the_own_cgroup_is_found_below_its_mount_point() {
-    check_find(
-        "0::/user.slice/a b.scope\n",
-        V2,
-        &expect![[r#"
-            /sys/fs/cgroup/user.slice/a b.scope
-            none: no hierarchy with the controller cpuset is mounted
-        "#]],
-    );
-    check_find(
-        "3:cpu,cpuset:/jobs/7\n1:name=systemd:/x\n0::/\n",
-        HYBRID,
-        &expect![[r#"
-            /sys/fs/cgroup/unified (top)
-            /sys/fs/cgroup/cpu,cpuset/jobs/7
-        "#]],
-    );
-}
-
-#[test]
-fn a_mount_may_show_a_part_of_the_hierarchy_and_a_path_may_have_blanks() {
-    check_find(
-        "0::/docker/7/in\n",
-        "9 8 0:26 /docker/7 /sys/fs/c\\040g rw - cgroup2 cgroup rw",
-        &expect![[r#"
-            /sys/fs/c g/in
-            none: no hierarchy with the controller cpuset is mounted
-        "#]],
-    );
-    check_find(
-        "0::/../other\n",
-        V2,
-        &expect![[r#"
-            none: the cgroup /../other is below no mount point
-            none: no hierarchy with the controller cpuset is mounted
-        "#]],
-    );
-    check_find(
-        "nonsense\n0:\n::\n",
-        "x - cgroup2\n- cgroup2 a b",
-        &expect![[r#"
-            none: no unified hierarchy is mounted
-            none: no hierarchy with the controller cpuset is mounted
-        "#]],
-    );
+fn the_own_cgroup_is_found_and_used_only_if_evenkeel_is_its_writer() {
+    let recorded = include_str!("../../cases/cgroup.txt");
+    expect_test::expect_file!["../../cases/cgroup.txt"]
+        .assert_eq(&base::transcript(recorded, result));
 }
 
 fn state(version: Version, folder: &str) -> CgroupState {
@@ -98,203 +88,22 @@ fn state(version: Version, folder: &str) -> CgroupState {
     }
 }
 
-fn check_decide(mut state: CgroupState, change: impl FnOnce(&mut CgroupState), expected: &Expect) {
-    change(&mut state);
-    let home = |home: DelegatedCgroup| {
-        let enables = if home.enables { ", enables" } else { "" };
-        let moves_in = if home.moves_in { ", moves" } else { "" };
-        format!("{}{enables}{moves_in}", home.folder.display())
-    };
-    expected.assert_eq(&decide(&state).map_or_else(|why| format!("none: {why}"), home));
-}
-
-const TOP: &str = "/sys/fs/cgroup";
-const SCOPE: &str = "/sys/fs/cgroup/system.slice/run-1.scope";
-const OURS: &str = "/sys/fs/cgroup/slurm/job7";
-
-#[test]
-fn root_may_use_the_topmost_cgroup_unless_systemd_manages_it() {
-    let top = || state(Version::V2, TOP);
-    check_decide(top(), |_| {}, &expect!["/sys/fs/cgroup, enables"]);
-    check_decide(top(), |s| s.enabled.push_str(" cpuset"), &expect!["/sys/fs/cgroup"]);
-    // The root cgroup may have processes and children.
-    check_decide(
-        top(),
-        |s| s.foreign.push((1, "init".to_owned())),
-        &expect!["/sys/fs/cgroup, enables"],
-    );
-    check_decide(
-        top(),
-        |s| s.has_systemd = true,
-        &expect![
-            "none: /sys/fs/cgroup is managed by systemd and not delegated: systemd-run --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    check_decide(
-        top(),
-        |s| s.uid = 1000,
-        &expect![
-            "none: /sys/fs/cgroup is managed by another program: systemd-run --user --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    check_decide(
-        top(),
-        |s| s.controllers = "hugetlb".to_owned(),
-        &expect![
-            "none: /sys/fs/cgroup: the controller cpuset belongs to a v1 hierarchy (--cgroups v1)"
-        ],
-    );
-    // systemd does not manage the v1 hierarchy.
-    check_decide(state(Version::V1, TOP), |s| s.has_systemd = true, &expect!["/sys/fs/cgroup"]);
-}
-
-#[test]
-fn a_systemd_unit_may_be_used_if_it_is_delegated_and_has_no_other_processes() {
-    let scope = || state(Version::V2, SCOPE);
-    check_decide(
-        scope(),
-        |_| {},
-        &expect![
-            "none: /sys/fs/cgroup/system.slice/run-1.scope is managed by systemd and not delegated: systemd-run --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    check_decide(
-        scope(),
-        |s| s.is_delegated = true,
-        &expect!["/sys/fs/cgroup/system.slice/run-1.scope, enables, moves"],
-    );
-    // A unit of the user manager belongs to the user, and is managed by that manager.
-    check_decide(
-        scope(),
-        |s| (s.uid, s.owner) = (1000, Some(1000)),
-        &expect![
-            "none: /sys/fs/cgroup/system.slice/run-1.scope is managed by systemd and not delegated: systemd-run --user --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    check_decide(
-        scope(),
-        |s| (s.is_delegated, s.foreign) = (true, vec![(41, "bash".to_owned())]),
-        &expect![
-            "none: processes that evenkeel did not start are in /sys/fs/cgroup/system.slice/run-1.scope (PID 41, bash): start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    check_decide(
-        scope(),
-        |s| (s.is_delegated, s.controllers) = (true, "memory pids".to_owned()),
-        &expect![
-            "none: /sys/fs/cgroup/system.slice/run-1.scope: the controller cpuset is not enabled for it (systemd: Delegate=cpuset)"
-        ],
-    );
-}
-
-#[test]
-fn a_cgroup_of_the_user_may_be_used_and_one_of_another_user_may_not() {
-    let group = || state(Version::V2, OURS);
-    let user = |s: &mut CgroupState| (s.uid, s.owner) = (65534, Some(65534));
-    check_decide(group(), user, &expect!["/sys/fs/cgroup/slurm/job7, enables, moves"]);
-    check_decide(
-        group(),
-        |s| s.uid = 65534,
-        &expect![
-            "none: /sys/fs/cgroup/slurm/job7 is managed by another program: systemd-run --user --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    // Root could write it, but another program manages it.
-    check_decide(
-        group(),
-        |_| {},
-        &expect![
-            "none: /sys/fs/cgroup/slurm/job7 is managed by another program: systemd-run --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    check_decide(
-        group(),
-        |s| {
-            user(s);
-            s.unwritable = Some("/x/cgroup.procs cannot be written: denied".to_owned());
-        },
-        &expect!["none: /x/cgroup.procs cannot be written: denied"],
-    );
-    check_decide(
-        state(Version::V2, "/sys/fs/cgroup/evenkeel-3f/0-sort"),
-        user,
-        &expect!["none: /sys/fs/cgroup/evenkeel-3f/0-sort is a cgroup of another evenkeel"],
-    );
-}
-
-#[test]
-fn a_cgroup_whose_children_cannot_have_processes_is_not_used() {
-    let check = |kind: &str, enabled: &str, expected: &Expect| {
-        let change = |s: &mut CgroupState| {
-            (s.is_delegated, s.kind, s.enabled) = (true, kind.into(), enabled.into());
-        };
-        check_decide(state(Version::V2, OURS), change, expected);
-    };
-    check("domain", "cpu", &expect!["/sys/fs/cgroup/slurm/job7, enables, moves"]);
-    check(
-        "domain threaded",
-        "cpu pids",
-        &expect![
-            "none: /sys/fs/cgroup/slurm/job7 has processes and enables cpu pids for threads, so its children cannot have processes: start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    check(
-        "domain threaded",
-        "",
-        &expect![
-            "none: /sys/fs/cgroup/slurm/job7 has threaded children, so its children cannot have processes: start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    check(
-        "threaded",
-        "",
-        &expect![
-            "none: /sys/fs/cgroup/slurm/job7 is threaded, so its children cannot have processes: start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    check(
-        "domain invalid",
-        "",
-        &expect![
-            "none: /sys/fs/cgroup/slurm/job7 is below a threaded cgroup, so its children cannot have processes: start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    check(
-        "",
-        "",
-        &expect![
-            "none: /sys/fs/cgroup/slurm/job7 has no readable cgroup.type, so its children cannot have processes: start evenkeel in a cgroup of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
-        ],
-    );
-    // The root cgroup has no cgroup.type.
-    check_decide(
-        state(Version::V2, TOP),
-        |s| s.enabled = "cpuset".into(),
-        &expect!["/sys/fs/cgroup"],
-    );
-}
-
 /// Files of a hierarchy whose root is the own cgroup, with a cgroup of another program in it.
 fn tree(version: Version) -> tempfile::TempDir {
-    let root = tempfile::tempdir().expect("a folder");
-    let write = |path: &str, text: &str| {
-        let path = root.path().join(path);
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        std::fs::write(path, text).expect("written");
+    let mount = match version {
+        Version::V2 => "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+        Version::V1 => "34 31 0:31 / /sys/fs/cgroup rw - cgroup cgroup rw,cpu,cpuset",
     };
-    let mounts = match version {
-        Version::V2 => V2.to_owned(),
-        Version::V1 => HYBRID.replace("/sys/fs/cgroup/cpu,cpuset", "/sys/fs/cgroup"),
-    };
-    write("proc/self/mountinfo", &mounts);
-    write("proc/self/cgroup", "3:cpuset:/\n0::/\n");
-    write("sys/fs/cgroup/cgroup.procs", "");
-    write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n");
-    write("sys/fs/cgroup/cgroup.subtree_control", "");
-    write("sys/fs/cgroup/cpuset.cpus", "0-3\n");
-    write("sys/fs/cgroup/cpuset.mems", "0-1\n");
-    write("sys/fs/cgroup/theirs/cgroup.procs", "");
-    root
+    folder_of([
+        ("proc/self/mountinfo", mount),
+        ("proc/self/cgroup", "3:cpuset:/\n0::/\n"),
+        ("sys/fs/cgroup/cgroup.procs", ""),
+        ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n"),
+        ("sys/fs/cgroup/cgroup.subtree_control", ""),
+        ("sys/fs/cgroup/cpuset.cpus", "0-3\n"),
+        ("sys/fs/cgroup/cpuset.mems", "0-1\n"),
+        ("sys/fs/cgroup/theirs/cgroup.procs", ""),
+    ])
 }
 
 /// The cgroups of a run in such a folder.
@@ -421,7 +230,7 @@ fn after_every_injected_error_all_cgroups_can_be_removed() {
 
 #[test]
 fn without_cgroups_nothing_is_read() {
-    let nowhere = PathBuf::from("/nonexistent");
+    let nowhere = PathBuf::from("/proc/nonexistent");
     assert_eq!(choose(&nowhere, CgroupMode::None).to_string(), "none");
     let choice = choose(&nowhere, CgroupMode::Auto).to_string();
     assert!(choice.starts_with("none: v2: /proc/self/cgroup cannot be read"), "{choice}");

@@ -199,8 +199,8 @@ pub(crate) mod tests {
         let effort = SampleEffort::of(Nanos::ZERO);
         let first = sample(root, pid, parts(), effort);
         let began = std::time::Instant::now();
-        let again = sample(root, pid, parts(), effort);
-        println!("a sample of {} ‰: {:?}", again.map_or(0, |it| it.permille), began.elapsed());
+        let second = sample(root, pid, parts(), effort);
+        println!("a sample of {} ‰: {:?}", second.map_or(0, |sample| sample.permille), began.elapsed());
         let next_page = pagemap::Pagemap::open(root, pid).and_then(|pagemap| {
             let began = std::time::Instant::now();
             let found = pagemap.next((sparse, sparse + sparse_end))?;

@@ -7,7 +7,7 @@ use base::{Nanos, NodeId};
 
 use super::{MoveRequest, Mover, ProcessMemory};
 use crate::fault::{self, FaultPlan};
-use crate::isolated_test::{n_open, run_isolated};
+use crate::test_support::{n_open, run_isolated};
 use crate::{memory, procfs};
 
 /// Counts over all seeds.

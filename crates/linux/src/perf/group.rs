@@ -226,7 +226,7 @@ impl TaskGroups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isolated_test::{n_open, run_isolated};
+    use crate::test_support::{n_open, run_isolated};
     use crate::source::Live;
 
     fn bytes(words: &[u64]) -> Vec<u8> {

@@ -74,12 +74,12 @@ mod tests {
 
     #[test]
     fn a_rejected_counter_has_the_value_or_capability_that_would_permit_it() {
-        let refused = io::Error::from_raw_os_error(libc::EACCES);
-        let own = explain_open_error(&refused, Some(3), CounterScope::Task);
+        let denied = io::Error::from_raw_os_error(libc::EACCES);
+        let own = explain_open_error(&denied, Some(3), CounterScope::Task);
         assert_eq!(own, "perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON");
-        let cpu = explain_open_error(&refused, Some(2), CounterScope::Cpu);
+        let cpu = explain_open_error(&denied, Some(2), CounterScope::Cpu);
         assert_eq!(cpu, "perf_event_paranoid is 2: set it to 0 or less, or give CAP_PERFMON");
-        assert!(explain_open_error(&refused, Some(1), CounterScope::Task).contains("filter"));
+        assert!(explain_open_error(&denied, Some(1), CounterScope::Task).contains("filter"));
         assert_eq!(
             user_mode_only(Some(2)),
             "in user mode only; to count kernel mode too: perf_event_paranoid is 2, set it to 1 or \

@@ -63,15 +63,15 @@ impl OverflowCounters {
         let counters = match target {
             CounterTarget::Task(_) => attrs.iter().map(open).collect::<io::Result<Vec<_>>>()?,
             CounterTarget::Cpu(_) => {
-                let mut refused = io::ErrorKind::NotFound.into();
+                let mut rejected = io::ErrorKind::NotFound.into();
                 let opened = attrs.iter().find_map(|attr| match open(attr) {
                     Ok(counter) => Some(counter),
                     Err(error) => {
-                        refused = error;
+                        rejected = error;
                         None
                     }
                 });
-                vec![opened.ok_or(refused)?]
+                vec![opened.ok_or(rejected)?]
             }
         };
         self.counters.insert(target, counters);
@@ -168,7 +168,7 @@ mod tests {
     use sched::CounterEvent;
 
     use super::*;
-    use crate::isolated_test::{n_open, run_isolated};
+    use crate::test_support::{n_open, run_isolated};
     use crate::perf::{Flags, software_event};
 
     fn page_faults() -> Attr {

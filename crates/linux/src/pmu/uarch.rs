@@ -333,14 +333,14 @@ mod tests {
     #[test]
     fn every_file_of_the_folder_is_built_in() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/events");
-        let mut there: Vec<String> = (std::fs::read_dir(folder).expect("events/"))
+        let mut file_names: Vec<String> = (std::fs::read_dir(folder).expect("events/"))
             .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
             .collect();
         let mut built_in: Vec<String> =
             FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
-        there.sort();
+        file_names.sort();
         built_in.sort();
-        assert_eq!(there, built_in);
+        assert_eq!(file_names, built_in);
     }
 
     fn intel(model: u32) -> CpuIdentity {

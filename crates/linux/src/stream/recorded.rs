@@ -179,8 +179,8 @@ impl Recorded {
         events: &[EventLine],
         errno: Option<i32>,
     ) {
-        let of = |event: &EventLine| (event.name.clone(), event.attr());
-        let spec = GroupSpec { target, events: events.iter().map(of).collect() };
+        let named = |event: &EventLine| (event.name.clone(), event.attr());
+        let spec = GroupSpec { target, events: events.iter().map(named).collect() };
         let ids = events.iter().map(|event| event.number).collect();
         self.opened.push((spec, errno.map_or(Ok((nr, ids)), Err)));
     }
@@ -268,10 +268,10 @@ impl Source for Recorded {
 
 impl Lines {
     fn open(path: &Path) -> Result<Self, StreamError> {
-        let refused = |source| StreamError::Read { path: path.to_owned(), source };
-        let file = fault::retry("open", || std::fs::File::open(path)).map_err(refused)?;
-        if file.metadata().map_err(refused)?.is_dir() {
-            return Err(refused(io::ErrorKind::IsADirectory.into()));
+        let cannot_read = |source| StreamError::Read { path: path.to_owned(), source };
+        let file = fault::retry("open", || std::fs::File::open(path)).map_err(cannot_read)?;
+        if file.metadata().map_err(cannot_read)?.is_dir() {
+            return Err(cannot_read(io::ErrorKind::IsADirectory.into()));
         }
         Ok(Lines { path: path.to_owned(), file: BufReader::new(file), number: 0 })
     }

@@ -138,7 +138,7 @@ pub struct Thread {
     /// Another process set its mask, so it is not managed.
     pub is_foreign: bool,
     /// The kernel rejected a new mask: no further attempts, except to restore the original mask.
-    pub is_refused: bool,
+    pub is_rejected: bool,
     /// `mask` has been confirmed. A new thread may still have an earlier mask of its job.
     pub is_confirmed: bool,
     schedstat: Option<KeptFile>,
@@ -282,7 +282,7 @@ impl Thread {
             id,
             mask,
             is_foreign: false,
-            is_refused: false,
+            is_rejected: false,
             is_confirmed: false,
             schedstat: None,
             children: None,

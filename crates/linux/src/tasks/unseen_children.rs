@@ -57,18 +57,18 @@ impl UnseenChildren {
     fn credit(&mut self, reaped_ns: u64) -> Nanos {
         self.reaped_ns = reaped_ns;
         let unseen = reaped_ns.saturating_sub(self.sampled_ns);
-        let more = unseen.saturating_sub(self.credited_ns);
-        self.credited_ns += more;
-        Nanos(more)
+        let unaccounted = unseen.saturating_sub(self.credited_ns);
+        self.credited_ns += unaccounted;
+        Nanos(unaccounted)
     }
 }
 
 impl<S: Source> TaskReader<S> {
     /// Adds to the sample the CPU time of children that were never sampled.
     pub(super) fn credit_unseen(&mut self, (job, pid): (JobId, u32), sampled: &mut SampledTasks) {
-        let more = self.poll_reaped_children(job, pid).unwrap_or_default();
-        if more != Nanos::ZERO {
-            self.credit(job, pid, more, sampled);
+        let unaccounted = self.poll_reaped_children(job, pid).unwrap_or_default();
+        if unaccounted != Nanos::ZERO {
+            self.credit(job, pid, unaccounted, sampled);
         }
     }
 
@@ -135,12 +135,12 @@ impl<S: Source> TaskReader<S> {
     }
 
     /// Adds credited CPU time to the sample of the first thread of a process, which is created if necessary.
-    fn credit(&self, job: JobId, pid: u32, more: Nanos, sampled: &mut SampledTasks) {
+    fn credit(&self, job: JobId, pid: u32, unaccounted: Nanos, sampled: &mut SampledTasks) {
         let is_first = |thread: &&super::Thread| thread.id.tid == pid;
         let Some(process) = self.processes.get(&(job, pid)) else { return };
         let Some(first) = process.threads.iter().find(is_first) else { return };
         match sampled.tasks.iter_mut().find(|sample| sample.task == first.id) {
-            Some(sample) => sample.cpu_time += more,
+            Some(sample) => sample.cpu_time += unaccounted,
             None => sampled.tasks.push(first.sample(job, pid, process.unseen.credited())),
         }
     }

@@ -9,19 +9,9 @@ use ::topology::file::{parse_toml, to_toml};
 use proptest::prelude::*;
 
 use super::*;
+use crate::test_support::folder_of;
 
 const CPUS: &str = "sys/devices/system/cpu";
-
-/// A tree of small files in a temporary folder.
-fn tree(files: &BTreeMap<String, String>) -> tempfile::TempDir {
-    let root = tempfile::tempdir().expect("a folder");
-    for (path, text) in files {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        fs::write(path, text).expect("written");
-    }
-    root
-}
 
 /// The machine of a list of files, in the language of `cases/topology.txt`: cores with kinds, caches, nodes, allowed
 /// CPUs and nodes, and warnings, one line each.
@@ -48,7 +38,7 @@ fn machine_of(files: &str) -> String {
             }
         }
     }
-    let root = tree(&all);
+    let root = folder_of(all);
     describe(root.path())
 }
 
@@ -97,7 +87,7 @@ fn a_folder_without_permission_is_an_error() {
         eprintln!("not run: root may read every folder");
         return;
     }
-    let root = tree(&BTreeMap::new());
+    let root = tempfile::tempdir().expect("a folder");
     let set =
         |mode| fs::set_permissions(root.path(), fs::Permissions::from_mode(mode)).expect("set");
     set(0o000);
@@ -109,7 +99,7 @@ fn a_folder_without_permission_is_an_error() {
 #[test]
 fn a_named_pipe_in_place_of_a_file_does_not_block() {
     let files = [("online", "0-1"), ("cpu0/topology/core_id", "0"), ("cpu1/online", "1")];
-    let root = tree(&files.map(|(path, text)| (format!("{CPUS}/{path}"), text.to_owned())).into());
+    let root = folder_of(files.map(|(path, text)| (format!("{CPUS}/{path}"), text)));
     let pipe = root.path().join(CPUS).join("cpu0/topology/thread_siblings");
     rustix::fs::mknodat(
         rustix::fs::CWD,

@@ -389,10 +389,10 @@ mod tests {
         }
         let id = TaskId { tid, start_time_ticks: 100 };
         assert_eq!(&records.classify_mask(id, "a", &set(mask), &set("0-7")), expected, "{lines}");
-        let mut again = Records::default();
-        records.lines().iter().for_each(|line| again.apply(line));
+        let mut rewritten = Records::default();
+        records.lines().iter().for_each(|line| rewritten.apply(line));
         assert_eq!(
-            &again.classify_mask(id, "a", &set(mask), &set("0-7")),
+            &rewritten.classify_mask(id, "a", &set(mask), &set("0-7")),
             expected,
             "rewritten: {lines}"
         );
@@ -464,9 +464,9 @@ mod tests {
         records.apply(&line(r#"{"mon-group":{"name":"evenkeel-r-0-a"}}"#));
         records.apply(&line(r#"{"mon-group":{"name":"evenkeel-r-1-b"}}"#));
         records.apply(&line(r#"{"mon-gone":{"name":"evenkeel-r-0-a"}}"#));
-        let mut again = Records::default();
-        records.lines().iter().for_each(|line| again.apply(line));
-        for records in [&records, &again] {
+        let mut rewritten = Records::default();
+        records.lines().iter().for_each(|line| rewritten.apply(line));
+        for records in [&records, &rewritten] {
             assert_eq!(records.mon_groups().collect::<Vec<_>>(), ["evenkeel-r-1-b"]);
             assert!(!records.is_empty());
         }

@@ -49,7 +49,7 @@ pub(super) fn remove(
     records: &Records,
     dry_run: bool,
 ) -> Vec<GroupEntry> {
-    let of = |name: &str| {
+    let removed = |name: &str| {
         let action = match MonGroupFolder::of_run(&header.run, name) {
             None => GroupRestoreAction::NotCreatedByEvenkeel,
             Some(group) => match group.exists(root) {
@@ -63,7 +63,7 @@ pub(super) fn remove(
         };
         GroupEntry { kind: GroupKind::MonGroup, name: name.to_owned(), action }
     };
-    records.mon_groups().map(of).collect()
+    records.mon_groups().map(removed).collect()
 }
 
 /// Removes the cgroup of a record with its children.

@@ -1,5 +1,5 @@
-//! Tests that count resources of the process, such as descriptors, run in a process of their own without
-//! other tests.
+//! Support of tests: folders of files, and a process for a single test that counts its resources, such as
+//! descriptors.
 
 use std::process::Command;
 
@@ -26,4 +26,17 @@ pub fn run_isolated(module: &str, test: &str, body: impl FnOnce()) {
 /// Number of open descriptors, including that of the listing.
 pub fn n_open() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("own descriptors").count()
+}
+
+/// A temporary folder with these files.
+pub fn folder_of<P: AsRef<str>, T: AsRef<str>>(
+    files: impl IntoIterator<Item = (P, T)>,
+) -> tempfile::TempDir {
+    let root = tempfile::tempdir().expect("a folder");
+    for (path, text) in files {
+        let path = root.path().join(path.as_ref());
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+        std::fs::write(path, text.as_ref()).expect("written");
+    }
+    root
 }

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Context;
-use linux::perf::{CounterTarget, Flags, GROUP_BUFFER, Group, GroupSpec, TaskGroups, software};
+use linux::perf::{CounterTarget, Flags, GROUP_BUFFER, CounterGroup, GroupSpec, TaskGroups, software};
 use linux::source::Live;
 use sched::Counters;
 
@@ -61,10 +61,10 @@ pub fn main() -> anyhow::Result<()> {
 }
 
 /// The same group, only for `read()`.
-fn bare() -> anyhow::Result<Group> {
+fn bare() -> anyhow::Result<CounterGroup> {
     let events = software(Flags::default()).groups.concat().into_iter();
     let named = events.map(|(event, attr)| (event.name().to_owned(), attr)).collect();
-    Group::open(&GroupSpec { target: CounterTarget::Task(0), events: named }, 0)
+    CounterGroup::open(&GroupSpec { target: CounterTarget::Task(0), events: named }, 0)
         .context("cannot open the group")
 }
 

@@ -14,7 +14,7 @@ use anyhow::{Context, anyhow};
 use base::{JobId, Nanos};
 use linux::collectors::StreamCollectors;
 use linux::source::Live;
-use linux::stream::{JobLine, StreamHeader, Tee, VERSION};
+use linux::stream::{RecordedJob, StreamHeader, Tee, VERSION};
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
@@ -153,9 +153,9 @@ fn wait(
 }
 
 /// A process named after its program.
-fn job_line(pid: u32, job: JobId) -> JobLine {
+fn job_line(pid: u32, job: JobId) -> RecordedJob {
     let stat = linux::procfs::stat("/".as_ref(), pid);
     let name = stat
         .map_or_else(|_| format!("job-{}", job.0), |stat| format!("{}-{pid}", stat.comm_text()));
-    JobLine { pid, name }
+    RecordedJob { pid, name }
 }

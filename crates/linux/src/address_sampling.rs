@@ -15,17 +15,17 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use crate::perf::{self, Attr, CounterTarget, Flags, Ring};
+use crate::perf::{self, Attr, CounterTarget, Flags, RingBuffer};
 use crate::pmu::{DEVICES, encode, format_of};
 use crate::procfs;
 use crate::source::{Source, text};
 
 /// The sampling events of this machine, one for each core type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AddressSampling(Vec<Event>);
+pub struct AddressSampling(Vec<SamplingEvent>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Event {
+struct SamplingEvent {
     attr: Attr,
     /// Required leader of its group.
     leader: Option<Attr>,
@@ -95,19 +95,19 @@ impl AddressSampling {
 /// A sampled thread. The ring buffer is unmapped before the counter is closed.
 #[derive(Debug)]
 struct Sampler {
-    ring: Ring,
+    ring: RingBuffer,
     event: OwnedFd,
     _leader: Option<OwnedFd>,
 }
 
 impl Sampler {
-    fn open(event: &Event, tid: u32) -> io::Result<Self> {
+    fn open(event: &SamplingEvent, tid: u32) -> io::Result<Self> {
         let target = CounterTarget::Task(tid);
         let leader = event.leader.as_ref().map(|leader| perf::open(leader, target, None));
         let leader = leader.transpose()?;
         let group = leader.as_ref().map(AsFd::as_fd);
         let file = perf::open_addresses(&event.attr, target, event.every, event.precise, group)?;
-        Ok(Sampler { ring: Ring::map(file.as_fd(), RING_PAGES)?, event: file, _leader: leader })
+        Ok(Sampler { ring: RingBuffer::map(file.as_fd(), RING_PAGES)?, event: file, _leader: leader })
     }
 
     /// Stops the counter and takes its records. Intel processors write samples to a buffer of their own (PEBS).
@@ -121,7 +121,7 @@ impl Sampler {
     }
 }
 
-fn event_of(source: &mut dyn Source, device: &str) -> Option<Event> {
+fn event_of(source: &mut dyn Source, device: &str) -> Option<SamplingEvent> {
     let folder = format!("{DEVICES}/{device}");
     let kind = text(source, &format!("{folder}/type")).ok()?.trim().parse().ok()?;
     let format = format_of(source, &folder);
@@ -130,7 +130,7 @@ fn event_of(source: &mut dyn Source, device: &str) -> Option<Event> {
         // Older processors count cycles only and have no such term. IBS samples kernel mode too.
         let config = encode("cnt_ctl=1", &format).unwrap_or_default();
         let attr = Attr { kind, config, flags: Flags::default() };
-        return Some(Event { attr, leader: None, every: OPERATIONS, precise: 0 });
+        return Some(SamplingEvent { attr, leader: None, every: OPERATIONS, precise: 0 });
     }
     let mut named = |name: &str| {
         let words = text(source, &format!("{folder}/events/{name}")).ok()?;
@@ -138,7 +138,7 @@ fn event_of(source: &mut dyn Source, device: &str) -> Option<Event> {
         Some(Attr { kind, config, flags: own_code })
     };
     let attr = named("mem-loads")?;
-    Some(Event { attr, leader: named("mem-loads-aux"), every: LOADS, precise: 2 })
+    Some(SamplingEvent { attr, leader: named("mem-loads-aux"), every: LOADS, precise: 2 })
 }
 
 const SAMPLE: u32 = 9;
@@ -225,11 +225,11 @@ mod tests {
         let own_code = Flags { user_only: true, ..Flags::default() };
         let leader = Attr { kind: 4, config: [0x8203, 0, 0], flags: own_code };
         let attr = Attr { kind: 4, config: [0x1cd, 3, 0], flags: own_code };
-        let event = Event { attr, leader: Some(leader), every: LOADS, precise: 2 };
+        let event = SamplingEvent { attr, leader: Some(leader), every: LOADS, precise: 2 };
         assert_eq!(intel, AddressSampling(vec![event]));
         let amd = find(&[("ibs_op/type", "11\n"), ("ibs_op/format/cnt_ctl", "config:19\n")]);
         let attr = Attr { kind: 11, config: [1 << 19, 0, 0], flags: Flags::default() };
-        let event = Event { attr, leader: None, every: OPERATIONS, precise: 0 };
+        let event = SamplingEvent { attr, leader: None, every: OPERATIONS, precise: 0 };
         assert_eq!(amd, AddressSampling(vec![event]));
         assert!(find(&[("cpu/type", "4\n")]).is_unknown());
     }
@@ -240,7 +240,7 @@ mod tests {
         let own_code = Flags { user_only: true, ..Flags::default() };
         let attr = crate::perf::software_event(sched::CounterEvent::PageFaults, own_code)
             .expect("a software event");
-        let event = Event { attr, leader: None, every: 1, precise: 0 };
+        let event = SamplingEvent { attr, leader: None, every: 1, precise: 0 };
         let sampler = match Sampler::open(&event, 0) {
             Ok(sampler) => sampler,
             Err(error) => return println!("not run: {error}"),

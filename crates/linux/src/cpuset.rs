@@ -13,7 +13,7 @@ use std::path::Path;
 
 use base::CpuSet;
 
-use crate::cgroup::{Version, of_thread};
+use crate::cgroup::{HierarchyVersion, of_thread};
 use crate::fault;
 
 /// Largest depth of a cgroup hierarchy that is searched.
@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 64;
 /// CPUs of the cpuset of a thread; `None` if they are unknown.
 pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
     // A controller belongs to one hierarchy at a time, its own one (v1) or the unified one (v2).
-    let kinds = [(Version::V1, "cpuset.effective_cpus"), (Version::V2, "cpuset.cpus.effective")];
+    let kinds = [(HierarchyVersion::V1, "cpuset.effective_cpus"), (HierarchyVersion::V2, "cpuset.cpus.effective")];
     let find = |(version, file)| Some((of_thread(root, tid, version).ok()?, file));
     let (cgroup, file) = kinds.into_iter().find_map(find)?;
     // Without the controller in a group, the values of the nearest ancestor apply.

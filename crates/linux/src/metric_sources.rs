@@ -116,19 +116,19 @@ fn inspect(source: &mut dyn Source, is_live: bool) -> Vec<MetricSource> {
         signal(
             SourceTier::Counters,
             "last-level cache misses of a task",
-            machine.task_counter(Event::CacheMisses),
+            machine.task_counter(TriedEvent::CacheMisses),
         ),
         signal(
             SourceTier::Counters,
             "cycles and instructions of a task",
-            machine.task_counter(Event::Instructions),
+            machine.task_counter(TriedEvent::Instructions),
         ),
         signal(SourceTier::Bandwidth, "memory controller traffic of a node", machine.controllers()),
         signal(SourceTier::Bandwidth, "memory traffic of an LLC domain", machine.resctrl()),
         signal(
             SourceTier::Kernel,
             "page faults and migrations of a task",
-            machine.task_counter(Event::Faults),
+            machine.task_counter(TriedEvent::Faults),
         ),
         signal(SourceTier::Kernel, "wait time of a task", machine.schedstat()),
         signal(SourceTier::Kernel, "pressure on CPUs and memory", machine.pressure()),
@@ -138,27 +138,27 @@ fn inspect(source: &mut dyn Source, is_live: bool) -> Vec<MetricSource> {
 
 const DECLARED: &str = "declared in the workload file";
 
-fn signal(tier: SourceTier, name: &'static str, (readable, why): Answer) -> MetricSource {
+fn signal(tier: SourceTier, name: &'static str, (readable, why): AvailabilityReason) -> MetricSource {
     MetricSource { tier, name, readable, why }
 }
 
-type Answer = (Availability, String);
+type AvailabilityReason = (Availability, String);
 
-fn yes(why: impl Into<String>) -> Answer {
+fn yes(why: impl Into<String>) -> AvailabilityReason {
     (Availability::Yes, why.into())
 }
 
-fn no(why: impl Into<String>) -> Answer {
+fn no(why: impl Into<String>) -> AvailabilityReason {
     (Availability::No, why.into())
 }
 
-fn unknown(why: impl Into<String>) -> Answer {
+fn unknown(why: impl Into<String>) -> AvailabilityReason {
     (Availability::Unknown, why.into())
 }
 
 /// A perf event that is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Event {
+enum TriedEvent {
     CacheMisses,
     Instructions,
     Faults,
@@ -166,12 +166,12 @@ enum Event {
 }
 
 /// Opens a disabled counter and closes it; with `user_only` in user mode only, which needs the least permission.
-fn try_open(event: Event, target: CounterTarget, user_only: bool) -> io::Result<()> {
+fn try_open(event: TriedEvent, target: CounterTarget, user_only: bool) -> io::Result<()> {
     let (kind, number) = match event {
-        Event::CacheMisses => (0, 3),
-        Event::Instructions => (0, 1),
-        Event::Faults => (1, 2),
-        Event::CpuClock => (1, 0),
+        TriedEvent::CacheMisses => (0, 3),
+        TriedEvent::Instructions => (0, 1),
+        TriedEvent::Faults => (1, 2),
+        TriedEvent::CpuClock => (1, 0),
     };
     let flags = Flags { user_only, disabled: true, inherit: false };
     perf::open(&Attr { kind, config: [number, 0, 0], flags }, target, None).map(drop)
@@ -179,17 +179,17 @@ fn try_open(event: Event, target: CounterTarget, user_only: bool) -> io::Result<
 
 /// Availability of an event of tasks. `open` tries it in both modes or in user mode only.
 fn task_answer(
-    event: Event,
+    event: TriedEvent,
     paranoid: Option<i32>,
     open: impl Fn(bool) -> io::Result<()>,
-) -> Answer {
+) -> AvailabilityReason {
     if open(false).is_ok() {
         return yes("perf_event_open");
     }
     match open(true) {
         Ok(()) => {
             // Migrations happen in kernel mode.
-            let less = if event == Event::Faults { "page faults only, " } else { "" };
+            let less = if event == TriedEvent::Faults { "page faults only, " } else { "" };
             let why = format!("perf_event_open, {less}{}", perf::user_mode_only(paranoid));
             yes(why)
         }
@@ -209,7 +209,7 @@ struct Inspection<'a> {
 }
 
 impl Inspection<'_> {
-    fn task_counter(&mut self, event: Event) -> Answer {
+    fn task_counter(&mut self, event: TriedEvent) -> AvailabilityReason {
         let paranoid = self.paranoid();
         if !self.is_live {
             return (Availability::Unknown, only_on_machine(paranoid));
@@ -219,7 +219,7 @@ impl Inspection<'_> {
 
     /// Counters outside the cores belong to no task: they need the permission to count a CPU, which is tried
     /// with an event that every machine has.
-    fn controllers(&mut self) -> Answer {
+    fn controllers(&mut self) -> AvailabilityReason {
         let units = uncore::describe_devices(self.source);
         if units.is_empty() && !self.is_live && !self.has("sys/bus/event_source") {
             return unknown(ONLY_ON_MACHINE);
@@ -230,13 +230,13 @@ impl Inspection<'_> {
         if !self.is_live {
             return unknown(format!("{units}; {}", only_on_machine(self.paranoid())));
         }
-        match try_open(Event::CpuClock, CounterTarget::Cpu(first_cpu()), false) {
+        match try_open(TriedEvent::CpuClock, CounterTarget::Cpu(first_cpu()), false) {
             Ok(()) => yes(units),
             Err(error) => no(perf::explain_open_error(&error, self.paranoid(), CounterScope::Cpu)),
         }
     }
 
-    fn resctrl(&mut self) -> Answer {
+    fn resctrl(&mut self) -> AvailabilityReason {
         let features = self.text("sys/fs/resctrl/info/L3_MON/mon_features");
         let is_known = self.text("proc/filesystems").is_ok_and(|text| text.contains("resctrl"));
         match features {
@@ -253,7 +253,7 @@ impl Inspection<'_> {
         }
     }
 
-    fn schedstat(&mut self) -> Answer {
+    fn schedstat(&mut self) -> AvailabilityReason {
         match self.text("proc/self/schedstat") {
             Ok(_) => yes("/proc/PID/schedstat"),
             Err(_) if !self.is_live => unknown(ONLY_ON_MACHINE),
@@ -261,7 +261,7 @@ impl Inspection<'_> {
         }
     }
 
-    fn pressure(&mut self) -> Answer {
+    fn pressure(&mut self) -> AvailabilityReason {
         match self.text("proc/pressure/memory") {
             Ok(_) => yes("/proc/pressure"),
             Err(_) if !self.is_live => unknown(ONLY_ON_MACHINE),
@@ -335,17 +335,17 @@ mod tests {
             });
             format!("{readable:?}: {why}")
         };
-        assert_eq!(answer(Event::Instructions, 1, true, true), "Yes: perf_event_open");
+        assert_eq!(answer(TriedEvent::Instructions, 1, true, true), "Yes: perf_event_open");
         assert_eq!(
-            answer(Event::Instructions, 2, false, true),
+            answer(TriedEvent::Instructions, 2, false, true),
             "Yes: perf_event_open, in user mode only; to count kernel mode too: perf_event_paranoid is 2, \
              set it to 1 or less, or give CAP_PERFMON"
         );
-        let faults = answer(Event::Faults, 2, false, true);
+        let faults = answer(TriedEvent::Faults, 2, false, true);
         assert!(faults.starts_with("Yes: perf_event_open, page faults only, in user mode only"));
         // As in Debian's kernels.
         assert_eq!(
-            answer(Event::Faults, 3, false, false),
+            answer(TriedEvent::Faults, 3, false, false),
             "No: perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON"
         );
     }

@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use crate::perf::{Group, GroupBuffer, GroupSpec};
+use crate::perf::{CounterGroup, GroupBuffer, GroupSpec};
 use crate::{fault, procfs};
 
 /// Upper bound of the size of a file.
@@ -32,9 +32,9 @@ pub trait Source {
     /// Content of a file.
     fn file(&mut self, path: &str) -> io::Result<Vec<u8>>;
     /// Opens a group of counters.
-    fn open(&mut self, spec: &GroupSpec) -> io::Result<Group>;
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<CounterGroup>;
     /// The bytes of one read() of a group.
-    fn group<'a>(&mut self, group: &Group, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]>;
+    fn group<'a>(&mut self, group: &CounterGroup, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]>;
 }
 
 /// Content of a file without surrounding white space.
@@ -120,16 +120,16 @@ impl Source for Live {
         fault::retry("read", || std::fs::read(&path))
     }
 
-    fn open(&mut self, spec: &GroupSpec) -> io::Result<Group> {
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<CounterGroup> {
         if !self.is_this_machine() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let group = Group::open(spec, self.n_groups)?;
+        let group = CounterGroup::open(spec, self.n_groups)?;
         self.n_groups += 1;
         Ok(group)
     }
 
-    fn group<'a>(&mut self, group: &Group, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
+    fn group<'a>(&mut self, group: &CounterGroup, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
         group.read(buffer)
     }
 }
@@ -166,13 +166,13 @@ pub(crate) mod testing {
             Ok(text.clone().into_bytes())
         }
 
-        fn open(&mut self, spec: &GroupSpec) -> io::Result<Group> {
+        fn open(&mut self, spec: &GroupSpec) -> io::Result<CounterGroup> {
             self.n_events.push(spec.events.len());
             let ids = (0..spec.events.len() as u64).collect();
-            Ok(Group::recorded(self.n_events.len() as u32, ids))
+            Ok(CounterGroup::recorded(self.n_events.len() as u32, ids))
         }
 
-        fn group<'a>(&mut self, _: &Group, _: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
+        fn group<'a>(&mut self, _: &CounterGroup, _: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
             Err(io::ErrorKind::Unsupported.into())
         }
     }

@@ -21,7 +21,7 @@ use base::{CpuId, CpuSet, NodeId};
 use sched::CounterReading;
 use topology::{Machine, Node};
 
-use crate::perf::{Attr, CounterTarget, Flags, GROUP_BUFFER, Group, GroupSpec, read_group};
+use crate::perf::{Attr, CounterTarget, Flags, GROUP_BUFFER, CounterGroup, GroupSpec, read_group};
 use crate::pmu::{DEVICES, encode, format_of};
 use crate::source::{Source, text};
 
@@ -41,7 +41,7 @@ pub struct Uncore {
 #[derive(Debug)]
 struct ControllerDevice {
     node: NodeId,
-    group: Group,
+    group: CounterGroup,
     /// Id and direction of each counter.
     counters: Vec<(u64, Direction)>,
 }

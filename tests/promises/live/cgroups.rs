@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use base::Bytes;
-use linux::cgroup::{CgroupMode, RunCgroups, Version, choose, run_folder};
+use linux::cgroup::{CgroupMode, RunCgroups, HierarchyVersion, choose, run_folder};
 use linux::undo;
 use rustix::process::Signal;
 use sched::Action;
@@ -14,7 +14,7 @@ use super::live_run::{LiveRun, World, is_running, machine, signal};
 
 /// The cgroups that this process can create.
 pub fn creatable() -> Option<CgroupMode> {
-    let all = [CgroupMode::Only(Version::V2), CgroupMode::Only(Version::V1)];
+    let all = [CgroupMode::Only(HierarchyVersion::V2), CgroupMode::Only(HierarchyVersion::V1)];
     let found = all.into_iter().find(|&mode| choose("/".as_ref(), mode).home.is_some());
     if found.is_none() {
         println!("skipped: no cgroups: {}", choose("/".as_ref(), CgroupMode::Auto).why);
@@ -66,7 +66,7 @@ fn a_bound_job_and_its_children_are_in_a_cgroup_and_other_jobs_stay_outside() {
     }
     let mems = std::fs::read_to_string(group.join("cpuset.mems")).expect("a cpuset");
     assert_eq!(mems.trim(), node().to_string());
-    if groups == CgroupMode::Only(Version::V1) {
+    if groups == CgroupMode::Only(HierarchyVersion::V1) {
         assert_eq!(group_of(free), own, "a job without bound memory keeps its cgroup");
     }
     // The cgroup binds the memory; the process has no memory policy.
@@ -180,8 +180,8 @@ fn restore_reports_an_absent_cgroup_folder_as_absent() {
 
 #[test]
 fn unavailable_cgroups_required_by_the_option_are_one_error_line_before_any_job_starts() {
-    let kinds = [("v2", Version::V2), ("v1", Version::V1)];
-    let absent = |(_, version): &(&str, Version)| {
+    let kinds = [("v2", HierarchyVersion::V2), ("v1", HierarchyVersion::V1)];
+    let absent = |(_, version): &(&str, HierarchyVersion)| {
         choose("/".as_ref(), CgroupMode::Only(*version)).home.is_none()
     };
     let Some((word, _)) = kinds.into_iter().find(absent) else {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base::{Bytes, Nanos};
-use linux::cgroup::{CgroupMode, Version};
+use linux::cgroup::{CgroupMode, HierarchyVersion};
 use program::Workload;
 use report::Report;
 use topology::Machine;
@@ -149,8 +149,8 @@ impl From<CgroupsArg> for CgroupMode {
     fn from(arg: CgroupsArg) -> Self {
         match arg {
             CgroupsArg::Auto => CgroupMode::Auto,
-            CgroupsArg::V2 => CgroupMode::Only(Version::V2),
-            CgroupsArg::V1 => CgroupMode::Only(Version::V1),
+            CgroupsArg::V2 => CgroupMode::Only(HierarchyVersion::V2),
+            CgroupsArg::V1 => CgroupMode::Only(HierarchyVersion::V1),
             CgroupsArg::None => CgroupMode::None,
         }
     }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access, getxattr};
 
 use super::find::CgroupPath;
-use super::{DelegatedCgroup, Version, files};
+use super::{DelegatedCgroup, HierarchyVersion, files};
 use crate::{fault, procfs};
 
 /// State of the own cgroup.
@@ -55,7 +55,7 @@ impl CgroupState {
         let text = |name: &str| files::read(&folder.join(name)).unwrap_or_default();
         let is_root = !files::exists(&folder.join("cgroup.type")).unwrap_or(true);
         // Not read if no process has to be moved: there may be thousands.
-        let moves = own.version == Version::V2 && !is_root;
+        let moves = own.version == HierarchyVersion::V2 && !is_root;
         let meta = fault::retry("stat", || Ok(rustix::fs::stat(&folder)?)).ok();
         CgroupState {
             uid: rustix::process::geteuid().as_raw(),
@@ -84,7 +84,7 @@ pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
     }
     let (version, folder_buf) = (state.own.version, folder.clone());
     let mut home = DelegatedCgroup { version, folder: folder_buf, enables: false, moves_in: false };
-    if home.version == Version::V1 {
+    if home.version == HierarchyVersion::V1 {
         return Ok(home);
     }
     if !has(&state.controllers) {
@@ -138,7 +138,7 @@ fn check_owner(state: &CgroupState) -> Result<(), String> {
         return Err(format!("{name} is a cgroup of another evenkeel"));
     }
     // systemd does not manage the v1 hierarchy of cpusets.
-    let is_v2 = state.own.version == Version::V2;
+    let is_v2 = state.own.version == HierarchyVersion::V2;
     let is_systemd = is_v2 && (is_unit(folder) || (state.is_root && state.has_systemd));
     let is_own = match state.uid {
         0 => state.own.is_top,
@@ -177,10 +177,10 @@ fn is_delegated(folder: &Path) -> bool {
     is_set("user.delegate") || is_set("trusted.delegate")
 }
 
-fn unwritable(folder: &Path, version: Version) -> Option<String> {
+fn unwritable(folder: &Path, version: HierarchyVersion) -> Option<String> {
     let files: &[&str] = match version {
-        Version::V2 => &["", "cgroup.procs", "cgroup.subtree_control"],
-        Version::V1 => &["", "cgroup.procs"],
+        HierarchyVersion::V2 => &["", "cgroup.procs", "cgroup.subtree_control"],
+        HierarchyVersion::V1 => &["", "cgroup.procs"],
     };
     files.iter().find_map(|name| {
         let path: PathBuf = if name.is_empty() { folder.into() } else { folder.join(name) };

@@ -17,7 +17,7 @@ use super::files;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupPath {
     /// Version of its hierarchy.
-    pub version: Version,
+    pub version: HierarchyVersion,
     /// Path of the cgroup from `/`.
     pub folder: PathBuf,
     /// Mount point of its hierarchy, the topmost visible folder.
@@ -27,16 +27,16 @@ pub struct CgroupPath {
 }
 
 /// The cgroup of this process, or why there is none.
-pub fn own(root: &Path, version: Version) -> Result<CgroupPath, String> {
+pub fn own(root: &Path, version: HierarchyVersion) -> Result<CgroupPath, String> {
     cgroup_of(root, "self", version)
 }
 
 /// The cgroup of a thread, or why there is none.
-pub fn of_thread(root: &Path, tid: u32, version: Version) -> Result<CgroupPath, String> {
+pub fn of_thread(root: &Path, tid: u32, version: HierarchyVersion) -> Result<CgroupPath, String> {
     cgroup_of(root, &tid.to_string(), version)
 }
 
-fn cgroup_of(root: &Path, task: &str, version: Version) -> Result<CgroupPath, String> {
+fn cgroup_of(root: &Path, task: &str, version: HierarchyVersion) -> Result<CgroupPath, String> {
     let text = |path: &str| {
         files::read(&root.join(path)).map_err(|error| format!("/{path} cannot be read: {error}"))
     };
@@ -44,7 +44,7 @@ fn cgroup_of(root: &Path, task: &str, version: Version) -> Result<CgroupPath, St
 }
 
 /// The cgroup of a task, from the content of the two files.
-pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<CgroupPath, String> {
+pub(super) fn find(version: HierarchyVersion, cgroup: &str, mountinfo: &str) -> Result<CgroupPath, String> {
     let group = cgroup.lines().find_map(|line| group_of(version, line));
     let group = group.ok_or_else(|| absent(version))?;
     let mut mounts = mountinfo.lines().filter_map(|line| mount_of(version, line)).peekable();
@@ -63,35 +63,35 @@ pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<Cg
         .ok_or_else(|| format!("the cgroup {} is below no mount point", group.display()))
 }
 
-fn absent(version: Version) -> String {
+fn absent(version: HierarchyVersion) -> String {
     match version {
-        Version::V2 => "no unified hierarchy is mounted".to_owned(),
-        Version::V1 => "no hierarchy with the controller cpuset is mounted".to_owned(),
+        HierarchyVersion::V2 => "no unified hierarchy is mounted".to_owned(),
+        HierarchyVersion::V1 => "no hierarchy with the controller cpuset is mounted".to_owned(),
     }
 }
 
 /// `7:cpu,cpuset:/path`, in v2 `0::/path`.
-fn group_of(version: Version, line: &str) -> Option<PathBuf> {
+fn group_of(version: HierarchyVersion, line: &str) -> Option<PathBuf> {
     let mut parts = line.splitn(3, ':');
     let (nr, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
     let matches = match version {
-        Version::V2 => nr == "0" && controllers.is_empty(),
-        Version::V1 => controllers.split(',').any(|name| name == "cpuset"),
+        HierarchyVersion::V2 => nr == "0" && controllers.is_empty(),
+        HierarchyVersion::V1 => controllers.split(',').any(|name| name == "cpuset"),
     };
     (matches && path.starts_with('/')).then(|| path.into())
 }
 
 /// Root and mount point of a mount of this version:
 /// `31 23 0:28 ROOT MOUNT_POINT options… - cgroup source superoptions`.
-fn mount_of(version: Version, line: &str) -> Option<(PathBuf, PathBuf)> {
+fn mount_of(version: HierarchyVersion, line: &str) -> Option<(PathBuf, PathBuf)> {
     let (mount, kind) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(3);
     let (top, at) = (mount.next()?, mount.next()?);
     let mut kind = kind.split(' ');
     let (name, options) = (kind.next()?, kind.nth(1)?);
     let matches = match version {
-        Version::V2 => name == "cgroup2",
-        Version::V1 => name == "cgroup" && options.split(',').any(|option| option == "cpuset"),
+        HierarchyVersion::V2 => name == "cgroup2",
+        HierarchyVersion::V1 => name == "cgroup" && options.split(',').any(|option| option == "cpuset"),
     };
     matches.then(|| (plain(top).into(), plain(at).into()))
 }

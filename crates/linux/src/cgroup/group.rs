@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use base::NodeSet;
 
-use super::{Version, files};
+use super::{HierarchyVersion, files};
 use crate::fault;
 
 /// A cgroup of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cgroup {
-    pub(super) version: Version,
+    pub(super) version: HierarchyVersion,
     pub(super) root: PathBuf,
     pub(super) path: PathBuf,
 }
@@ -35,14 +35,14 @@ impl Cgroup {
     /// # Errors
     /// The kernel rejects the nodes, or the effective nodes differ (a node may be offline).
     pub fn set_nodes(&self, nodes: &NodeSet, moves: bool) -> io::Result<()> {
-        if self.version == Version::V1 {
+        if self.version == HierarchyVersion::V1 {
             let migrate = if moves { "1" } else { "0" };
             files::write(&self.path.join("cpuset.memory_migrate"), migrate)?;
         }
         files::write(&self.path.join("cpuset.mems"), &nodes.to_string())?;
         let effective = match self.version {
-            Version::V2 => "cpuset.mems.effective",
-            Version::V1 => "cpuset.effective_mems",
+            HierarchyVersion::V2 => "cpuset.mems.effective",
+            HierarchyVersion::V1 => "cpuset.effective_mems",
         };
         match files::read(&self.path.join(effective)) {
             Ok(text) if parse(&text)? != *nodes => {

@@ -36,7 +36,7 @@ pub use run::{RunCgroups, job_folder, run_folder};
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
-pub enum Version {
+pub enum HierarchyVersion {
     /// The unified hierarchy.
     V2,
     /// The hierarchy of the controller cpuset.
@@ -50,7 +50,7 @@ pub enum CgroupMode {
     #[default]
     Auto,
     /// This version only.
-    Only(Version),
+    Only(HierarchyVersion),
     /// No cgroups.
     None,
 }
@@ -59,7 +59,7 @@ pub enum CgroupMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelegatedCgroup {
     /// Version of the hierarchy.
-    pub version: Version,
+    pub version: HierarchyVersion,
     /// Path from `/`.
     pub folder: PathBuf,
     /// Whether the controller has to be enabled for the children (v2).
@@ -77,11 +77,11 @@ pub struct CgroupChoice {
     pub why: String,
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for HierarchyVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Version::V2 => "v2",
-            Version::V1 => "v1",
+            HierarchyVersion::V2 => "v2",
+            HierarchyVersion::V1 => "v1",
         })
     }
 }
@@ -110,7 +110,7 @@ pub fn choose(root: &Path, mode: CgroupMode) -> CgroupChoice {
     match mode {
         CgroupMode::None => CgroupChoice { home: None, why: String::new() },
         CgroupMode::Only(version) => only(version),
-        CgroupMode::Auto => match (only(Version::V2), only(Version::V1)) {
+        CgroupMode::Auto => match (only(HierarchyVersion::V2), only(HierarchyVersion::V1)) {
             (v2, _) if v2.home.is_some() => v2,
             (v2, v1) if v1.home.is_some() => {
                 CgroupChoice { home: v1.home, why: format!("not {}", v2.why) }

@@ -17,7 +17,7 @@ use base::{CpuSet, NodeSet};
 
 use super::decide::is_descendant;
 use super::group::Cgroup;
-use super::{DelegatedCgroup, Version, files};
+use super::{DelegatedCgroup, HierarchyVersion, files};
 use crate::{affinity, fault, procfs};
 
 /// Name of the cgroup of evenkeel itself.
@@ -90,8 +90,8 @@ impl RunCgroups {
     /// Prepares the cgroup after the folder was created.
     pub(super) fn prepare_made(&self) -> Result<(), String> {
         match self.home.version {
-            Version::V2 => self.prepare_v2(),
-            Version::V1 => {
+            HierarchyVersion::V2 => self.prepare_v2(),
+            HierarchyVersion::V1 => {
                 let parent = self.at_home("");
                 copy_limits(&parent, &self.folder)
                     .map_err(|error| cannot("set up", &self.folder, &error))
@@ -162,7 +162,7 @@ impl RunCgroups {
         let group = Cgroup { version: self.home.version, root: self.root.clone(), path };
         fault::point();
         let limited = match self.home.version {
-            Version::V1 if made => copy_limits(&self.folder, &group.path),
+            HierarchyVersion::V1 if made => copy_limits(&self.folder, &group.path),
             _ => Ok(()),
         };
         limited.and_then(|()| group.set_nodes(nodes, false)).map_err(|error| {
@@ -179,7 +179,7 @@ impl RunCgroups {
     /// A cgroup is left, with the error; the call can be repeated.
     pub fn remove_all(&self) -> Result<(), String> {
         let mut problem = None;
-        if self.home.version == Version::V2 {
+        if self.home.version == HierarchyVersion::V2 {
             problem = self.disable_controller().err();
         }
         match self.empty() {

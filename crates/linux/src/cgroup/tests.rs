@@ -16,7 +16,7 @@ fn result(input: &str) -> String {
         input.lines().filter_map(|line| line.strip_prefix(word)).map(|l| format!("{l}\n")).collect()
     };
     let (cgroup, mountinfo) = (with("cgroup "), with("mount "));
-    let found = [Version::V2, Version::V1].map(|version| find(version, &cgroup, &mountinfo));
+    let found = [HierarchyVersion::V2, HierarchyVersion::V1].map(|version| find(version, &cgroup, &mountinfo));
     let lines = found.map(|found| match found {
         Ok(cgroup) if cgroup.is_top => format!("{} (top)\n", cgroup.folder.display()),
         Ok(cgroup) => format!("{}\n", cgroup.folder.display()),
@@ -29,7 +29,7 @@ fn result(input: &str) -> String {
 fn decision(input: &str) -> String {
     let mut parts = input.split("; ");
     let (version, folder) = parts.next().and_then(|cgroup| cgroup.split_once(' ')).expect("a cgroup");
-    let version = if version == "v1" { Version::V1 } else { Version::V2 };
+    let version = if version == "v1" { HierarchyVersion::V1 } else { HierarchyVersion::V2 };
     let mut state = state(version, folder);
     for part in parts {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
@@ -67,7 +67,7 @@ fn the_own_cgroup_is_found_and_used_only_if_evenkeel_is_its_writer() {
         .assert_eq(&base::transcript(recorded, result));
 }
 
-fn state(version: Version, folder: &str) -> CgroupState {
+fn state(version: HierarchyVersion, folder: &str) -> CgroupState {
     CgroupState {
         own: CgroupPath {
             version,
@@ -89,10 +89,10 @@ fn state(version: Version, folder: &str) -> CgroupState {
 }
 
 /// Files of a hierarchy whose root is the own cgroup, with a cgroup of another program in it.
-fn tree(version: Version) -> tempfile::TempDir {
+fn tree(version: HierarchyVersion) -> tempfile::TempDir {
     let mount = match version {
-        Version::V2 => "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
-        Version::V1 => "34 31 0:31 / /sys/fs/cgroup rw - cgroup cgroup rw,cpu,cpuset",
+        HierarchyVersion::V2 => "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+        HierarchyVersion::V1 => "34 31 0:31 / /sys/fs/cgroup rw - cgroup cgroup rw,cpu,cpuset",
     };
     folder_of([
         ("proc/self/mountinfo", mount),
@@ -107,12 +107,12 @@ fn tree(version: Version) -> tempfile::TempDir {
 }
 
 /// The cgroups of a run in such a folder.
-fn groups(root: &Path, version: Version) -> RunCgroups {
+fn groups(root: &Path, version: HierarchyVersion) -> RunCgroups {
     let own = own(root, version).expect("it is mounted");
     let home = DelegatedCgroup {
         version,
         folder: own.folder,
-        enables: version == Version::V2,
+        enables: version == HierarchyVersion::V2,
         moves_in: false,
     };
     RunCgroups::new(root, home, "3f-a/../b").expect("a name")
@@ -129,13 +129,13 @@ fn text(root: &Path, path: &str) -> String {
 #[test]
 fn a_run_creates_its_cgroups_and_removes_all_of_them() {
     let nodes = "1".parse().expect("a list");
-    for version in [Version::V2, Version::V1] {
+    for version in [HierarchyVersion::V2, HierarchyVersion::V1] {
         let tree = tree(version);
         let (root, groups) = (tree.path(), groups(tree.path(), version));
         // The kernel would create these files.
         let folder = root.join("sys/fs/cgroup/evenkeel-3f-ab");
         assert!(!groups.is_present().expect("readable"));
-        if version == Version::V2 {
+        if version == HierarchyVersion::V2 {
             // No kernel creates its files here: the missing one is an error, after which all is removed.
             groups.prepare().expect_err("no cgroup.subtree_control");
             assert_eq!(text(root, "cgroup.subtree_control"), "+cpuset");
@@ -156,9 +156,9 @@ fn a_run_creates_its_cgroups_and_removes_all_of_them() {
 
 #[test]
 fn a_home_that_became_threaded_is_not_changed() {
-    let tree = tree(Version::V2);
+    let tree = tree(HierarchyVersion::V2);
     let home =
-        DelegatedCgroup { moves_in: true, ..groups(tree.path(), Version::V2).home().clone() };
+        DelegatedCgroup { moves_in: true, ..groups(tree.path(), HierarchyVersion::V2).home().clone() };
     let groups = RunCgroups::new(tree.path(), home, "3f").expect("a name");
     let folder = tree.path().join("sys/fs/cgroup/evenkeel-3f");
     // The kernel creates this file with the folder.
@@ -173,8 +173,8 @@ fn a_home_that_became_threaded_is_not_changed() {
 
 #[test]
 fn a_process_of_another_pid_namespace_is_not_confused_with_this_one() {
-    let tree = tree(Version::V1);
-    let groups = groups(tree.path(), Version::V1);
+    let tree = tree(HierarchyVersion::V1);
+    let groups = groups(tree.path(), HierarchyVersion::V1);
     groups.prepare().expect("made");
     let group = groups.create(0, "sort", &"1".parse().expect("a list")).expect("made");
     std::fs::write(group.path().join("cgroup.procs"), "0\n").expect("a resource of the test");
@@ -186,12 +186,12 @@ fn a_process_of_another_pid_namespace_is_not_confused_with_this_one() {
 #[test]
 fn the_controller_is_disabled_unless_another_cgroup_uses_it() {
     let check = |file: &str, value: &str, expected: &str| {
-        let tree = tree(Version::V2);
+        let tree = tree(HierarchyVersion::V2);
         let at = |path: &str| tree.path().join("sys/fs/cgroup").join(path);
         std::fs::write(at("cgroup.subtree_control"), "cpuset cpu\n")
             .expect("a resource of the test");
         std::fs::write(at("theirs").join(file), value).expect("a resource of the test");
-        groups(tree.path(), Version::V2).remove_all().expect("removed");
+        groups(tree.path(), HierarchyVersion::V2).remove_all().expect("removed");
         assert_eq!(text(tree.path(), "cgroup.subtree_control"), expected, "{file} {value}");
     };
     check("cpuset.mems", "\n", "-cpuset");
@@ -212,7 +212,7 @@ fn characters_that_are_not_permitted_are_left_out_of_names() {
 #[test]
 fn after_every_injected_error_all_cgroups_can_be_removed() {
     let nodes = "0-1".parse().expect("a list");
-    for (seed, version) in (0..60).zip([Version::V2, Version::V1].into_iter().cycle()) {
+    for (seed, version) in (0..60).zip([HierarchyVersion::V2, HierarchyVersion::V1].into_iter().cycle()) {
         let tree = tree(version);
         let groups = groups(tree.path(), version);
         fault::with_errors(fault::FaultPlan { seed, permille: 200 }, || {

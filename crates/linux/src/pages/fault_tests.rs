@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base::{Nanos, NodeId};
 
-use super::{MoveRequest, Mover, ProcessMemory};
+use super::{MoveRequest, Mover, MigratableMemory};
 use crate::fault::{self, FaultPlan};
 use crate::test_support::{n_open, run_isolated};
 use crate::{memory, procfs};
@@ -53,7 +53,7 @@ fn sample_and_move(seed: u64, counts: &mut Counts) {
         }
         let limit = if seed % 4 < 2 { 1 << 20 } else { u64::MAX };
         let request = MoveRequest { from: Some(NodeId(1)), to: NodeId(0), limit };
-        let memory = ProcessMemory::open(pid, start, 0);
+        let memory = MigratableMemory::open(pid, start, 0);
         let Ok(mut mover) = memory.and_then(|memory| Mover::new(memory, request, &[])) else {
             counts.n_errors += 1;
             return;

@@ -23,4 +23,4 @@ mod process;
 pub use batch::BatchSize;
 pub use hot_ranges::{MoveRange, hot_first};
 pub use mover::{FailedPageCounts, MovableMemory, MoveRequest, MoveStop, MoveTotals, Mover};
-pub use process::ProcessMemory;
+pub use process::MigratableMemory;

@@ -37,7 +37,7 @@ const SAMPLES_OF_ALL: u64 = 1 << 16;
 
 /// The memory of a process until exit or exec.
 #[derive(Debug)]
-pub struct ProcessMemory {
+pub struct MigratableMemory {
     pid: u32,
     maps: OwnedFd,
     sizes: (u64, u64),
@@ -49,7 +49,7 @@ pub struct ProcessMemory {
     began: Instant,
 }
 
-impl ProcessMemory {
+impl MigratableMemory {
     /// Opens a process.
     ///
     /// # Errors
@@ -63,14 +63,14 @@ impl ProcessMemory {
         }
         let sizes = memory::page_sizes(root);
         let began = Instant::now();
-        Ok(ProcessMemory { pid, maps, sizes, meminfo: None, unlisted: 0, reserve_permille, began })
+        Ok(MigratableMemory { pid, maps, sizes, meminfo: None, unlisted: 0, reserve_permille, began })
     }
 
     /// Whether the process, a thread or a mapping has a memory policy. Of a large process only the first
     /// mappings are read, which show the policies of threads.
     ///
     /// # Errors
-    /// As of [`ProcessMemory::open`].
+    /// As of [`MigratableMemory::open`].
     pub fn has_own_policy(&self) -> io::Result<bool> {
         let root = Path::new("/");
         let walk = memory::resident(root, self.pid)? <= memory::WALK_MAX;
@@ -234,7 +234,7 @@ impl Walked {
     }
 }
 
-impl MovableMemory for ProcessMemory {
+impl MovableMemory for MigratableMemory {
     fn ranges(&mut self, request: &MoveRequest) -> io::Result<Vec<MoveRange>> {
         match memory::resident(Path::new("/"), self.pid)? {
             bytes if bytes <= memory::WALK_MAX => self.walked(request),
@@ -377,7 +377,7 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
         use crate::memory::page_samples::tests::{mapping, unmap};
         let (pid, tib) = (std::process::id(), 1u64 << 40);
         let start_time = procfs::stat(Path::new("/"), pid).expect("own line").start_time_ticks;
-        let process = ProcessMemory::open(pid, start_time, 0).expect("this one");
+        let process = MigratableMemory::open(pid, start_time, 0).expect("this one");
         let start = mapping(8 * tib, libc::PROT_READ | libc::PROT_WRITE, 32);
         // No node has this number, so all pages are to be moved.
         let request = MoveRequest { from: None, to: NodeId(1000), limit: u64::MAX };

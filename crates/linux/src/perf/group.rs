@@ -3,7 +3,7 @@
 //! ```text
 //!   GroupSpec   one group of a task or CPU                                   value
 //!   PmuGroups   the groups of a PMU that are opened for each task            value
-//!   Group       an open group of a source; a read returns bytes              live or recorded
+//!   CounterGroup an open group of a source; a read returns bytes              live or recorded
 //!   TaskGroups  all groups of a task; a read returns `sched::Counters`       live or recorded
 //! ```
 //!
@@ -88,7 +88,7 @@ pub const GROUP_BUFFER: GroupBuffer = [0; 24 + 16 * COUNTERS_MAX];
 
 /// An open group. The descriptors are closed when it is dropped; a recorded group has none.
 #[derive(Debug)]
-pub struct Group {
+pub struct CounterGroup {
     /// Number of the group in its source.
     pub nr: u32,
     /// Ids of the counters in a read, in the order of the specification.
@@ -97,10 +97,10 @@ pub struct Group {
     counters: Vec<OwnedFd>,
 }
 
-impl Group {
+impl CounterGroup {
     /// A group of a recording.
     pub fn recorded(nr: u32, ids: Vec<u64>) -> Self {
-        Group { nr, ids, counters: Vec::new() }
+        CounterGroup { nr, ids, counters: Vec::new() }
     }
 
     /// Opens a group of this machine as a whole or not at all.
@@ -108,7 +108,7 @@ impl Group {
     /// # Errors
     /// The kernel rejects a counter.
     pub fn open(spec: &GroupSpec, nr: u32) -> io::Result<Self> {
-        let mut group = Group::recorded(nr, Vec::new());
+        let mut group = CounterGroup::recorded(nr, Vec::new());
         for (_, attr) in &spec.events {
             let leader = group.counters.first().map(OwnedFd::as_fd);
             let counter = attr::open(attr, spec.target, leader)?;
@@ -158,7 +158,7 @@ fn on_both_pmus(one: CounterReading, other: CounterReading) -> CounterReading {
 /// All groups of a task.
 #[derive(Debug, Default)]
 pub struct TaskGroups {
-    groups: Vec<(Group, Vec<(CounterEvent, u64)>)>,
+    groups: Vec<(CounterGroup, Vec<(CounterEvent, u64)>)>,
 }
 
 impl TaskGroups {

@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::event::{Timespec, epoll};
 
 use super::attr::{self, Attr, CounterTarget};
-use super::ring::Ring;
+use super::ring::RingBuffer;
 use crate::fault;
 
 /// Counters of CPUs or tasks, and one descriptor to poll them.
@@ -35,7 +35,7 @@ pub struct OverflowCounters {
 /// A counter and its ring buffer, which is dropped first.
 #[derive(Debug)]
 struct Counter {
-    ring: Ring,
+    ring: RingBuffer,
     file: OwnedFd,
 }
 
@@ -80,7 +80,7 @@ impl OverflowCounters {
 
     fn open(&self, attr: &Attr, target: CounterTarget) -> io::Result<Counter> {
         let file = attr::open_sampling(attr, target, self.every)?;
-        let counter = Counter { ring: Ring::map(file.as_fd(), 1)?, file };
+        let counter = Counter { ring: RingBuffer::map(file.as_fd(), 1)?, file };
         fault::inject("epoll_ctl")?;
         // Edge-triggered: the counter of an exited task stays in the state "hung up".
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;

@@ -14,7 +14,7 @@ use crate::fault;
 
 /// The mapped pages, unmapped on drop.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct RingBuffer {
     pages: NonNull<u8>,
     page_bytes: usize,
     n_data_pages: usize,
@@ -25,7 +25,7 @@ const DATA_HEAD: usize = 1024;
 /// Offset of `data_tail`.
 const DATA_TAIL: usize = 1032;
 
-impl Ring {
+impl RingBuffer {
     /// Maps the ring buffer of a counter, with a power of two of data pages.
     pub fn map(counter: BorrowedFd<'_>, n_data_pages: usize) -> io::Result<Self> {
         fault::inject("mmap")?;
@@ -47,7 +47,7 @@ impl Ring {
             return Err(mlock_limit(io::Error::last_os_error()));
         }
         let pages = NonNull::new(pages.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Ring { pages, page_bytes, n_data_pages })
+        Ok(RingBuffer { pages, page_bytes, n_data_pages })
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
@@ -104,7 +104,7 @@ fn mlock_limit(error: io::Error) -> io::Error {
     }
 }
 
-impl Drop for Ring {
+impl Drop for RingBuffer {
     fn drop(&mut self) {
         let size = (1 + self.n_data_pages) * self.page_bytes;
         // No fault injection: the call cannot fail for an existing mapping.
@@ -114,4 +114,4 @@ impl Drop for Ring {
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is accessed only through `self`.
-unsafe impl Send for Ring {}
+unsafe impl Send for RingBuffer {}

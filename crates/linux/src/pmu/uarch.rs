@@ -80,7 +80,7 @@ pub enum UarchError {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct UarchFile {
     uarch: String,
     name: String,
     source: String,
@@ -162,7 +162,7 @@ impl Uarch {
     pub fn read(file: &str, text: &str) -> Result<Uarch, UarchError> {
         let path = format!("events/{file}.toml");
         let text = SourceText::new(text, Path::new(&path));
-        let read: File =
+        let read: UarchFile =
             deserialize(&text).map_err(|error| UarchError::Parse(error.to_string()))?;
         if read.uarch != file {
             let what = format!("{path}: the value of uarch is {:?}, not {file:?}", read.uarch);

@@ -19,12 +19,12 @@ pub struct StreamHeader {
     /// Interval of the turns.
     pub interval_ns: u64,
     /// The recorded processes.
-    pub jobs: Vec<JobLine>,
+    pub jobs: Vec<RecordedJob>,
 }
 
 /// A recorded process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobLine {
+pub struct RecordedJob {
     /// PID.
     pub pid: u32,
     /// Name of the job.

@@ -24,6 +24,6 @@ mod lines;
 mod recorded;
 mod tee;
 
-pub use lines::{JobLine, StreamHeader, StreamLine, VERSION};
+pub use lines::{RecordedJob, StreamHeader, StreamLine, VERSION};
 pub use recorded::{Recorded, StreamError, is_stream, read};
 pub use tee::Tee;

@@ -9,7 +9,7 @@ use topology::Machine;
 
 use super::lines::{EventLine, StreamHeader, StreamLine, VERSION, from_hex};
 use crate::fault;
-use crate::perf::{CounterTarget, Group, GroupBuffer, GroupSpec};
+use crate::perf::{CounterTarget, CounterGroup, GroupBuffer, GroupSpec};
 use crate::source::Source;
 
 /// Upper bound of the length of a line: ten times `/proc/schedstat` with a thousand CPUs.
@@ -26,7 +26,7 @@ pub enum StreamError {
 }
 
 /// Content, or the recorded error number.
-type Answer<T> = Result<T, i32>;
+type ReadResult<T> = Result<T, i32>;
 
 /// Number of a group, and the ids of its counters.
 type OpenedGroup = (u32, Vec<u64>);
@@ -34,9 +34,9 @@ type OpenedGroup = (u32, Vec<u64>);
 /// All reads of the setup or of one turn.
 #[derive(Clone, Debug, Default)]
 struct Reads {
-    lists: BTreeMap<String, Answer<Vec<String>>>,
-    files: BTreeMap<String, Answer<Vec<u8>>>,
-    groups: BTreeMap<u32, Answer<Vec<u8>>>,
+    lists: BTreeMap<String, ReadResult<Vec<String>>>,
+    files: BTreeMap<String, ReadResult<Vec<u8>>>,
+    groups: BTreeMap<u32, ReadResult<Vec<u8>>>,
 }
 
 /// An open stream: the setup, and one turn at a time.
@@ -49,7 +49,7 @@ pub struct Recorded {
     setup: Reads,
     now: Reads,
     /// Groups in the order in which they were opened.
-    opened: Vec<(GroupSpec, Answer<OpenedGroup>)>,
+    opened: Vec<(GroupSpec, ReadResult<OpenedGroup>)>,
     /// Number and time of the next turn, whose line has been read.
     next: Option<(u64, u64)>,
     lines: Lines,
@@ -103,12 +103,12 @@ pub fn read(path: &Path) -> Result<Recorded, StreamError> {
 /// Checks the version before other fields, which may differ in another version.
 fn check_version(line: &str) -> Result<(), String> {
     #[derive(Deserialize)]
-    struct Version {
+    struct VersionFields {
         evenkeel_stream: u32,
         tool: Option<serde_json::Value>,
     }
     match serde_json::from_str(line) {
-        Ok(Version { evenkeel_stream: found, tool }) if found != VERSION => {
+        Ok(VersionFields { evenkeel_stream: found, tool }) if found != VERSION => {
             let tool = tool.as_ref().and_then(|tool| tool.as_str()).unwrap_or("of another version");
             Err(format!(
                 "the stream has format {found}, this evenkeel reads {VERSION}: use the one that wrote it ({tool})"
@@ -194,7 +194,7 @@ fn target(task: Option<u32>, cpu: Option<u32>) -> Result<CounterTarget, String> 
     }
 }
 
-fn answer<T>(read: Option<T>, errno: Option<i32>) -> Result<Answer<T>, String> {
+fn answer<T>(read: Option<T>, errno: Option<i32>) -> Result<ReadResult<T>, String> {
     match (read, errno) {
         (Some(read), None) => Ok(Ok(read)),
         (None, Some(errno)) => Ok(Err(errno)),
@@ -210,15 +210,15 @@ fn counts(spec: &GroupSpec) -> Vec<(u32, [u64; 3])> {
 /// The events as a part of a larger group that was opened.
 fn among(
     known: &GroupSpec,
-    answer: &Answer<OpenedGroup>,
+    answer: &ReadResult<OpenedGroup>,
     requested: &[(u32, [u64; 3])],
-) -> Option<Group> {
+) -> Option<CounterGroup> {
     let (counted, (nr, ids)) = (counts(known), answer.as_ref().ok()?);
     let id = |event| ids.get(counted.iter().position(|counted| counted == event)?).copied();
-    Some(Group::recorded(*nr, requested.iter().map(id).collect::<Option<_>>()?))
+    Some(CounterGroup::recorded(*nr, requested.iter().map(id).collect::<Option<_>>()?))
 }
 
-fn found<T: Clone>(now: Option<&Answer<T>>, setup: Option<&Answer<T>>) -> io::Result<T> {
+fn found<T: Clone>(now: Option<&ReadResult<T>>, setup: Option<&ReadResult<T>>) -> io::Result<T> {
     let answer = now.or(setup).cloned().unwrap_or(Err(libc::ENOENT));
     answer.map_err(io::Error::from_raw_os_error)
 }
@@ -237,12 +237,12 @@ impl Source for Recorded {
     ///
     /// Events of a task may be a part of a larger group. If they are in several groups the result is EINVAL,
     /// as for a group that is too large: the caller splits it, which leads to the recorded groups.
-    fn open(&mut self, spec: &GroupSpec) -> io::Result<Group> {
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<CounterGroup> {
         let requested = counts(spec);
         let known: Vec<_> =
             self.opened.iter().rev().filter(|(known, _)| known.target == spec.target).collect();
         if let Some((_, answer)) = known.iter().find(|(known, _)| counts(known) == requested) {
-            return found(Some(answer), None).map(|(nr, ids)| Group::recorded(nr, ids));
+            return found(Some(answer), None).map(|(nr, ids)| CounterGroup::recorded(nr, ids));
         }
         if !matches!(spec.target, CounterTarget::Task(_)) {
             return Err(io::Error::from_raw_os_error(libc::ENOENT));
@@ -258,7 +258,7 @@ impl Source for Recorded {
         Err(io::Error::from_raw_os_error(errno))
     }
 
-    fn group<'a>(&mut self, group: &Group, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
+    fn group<'a>(&mut self, group: &CounterGroup, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
         let bytes = found(self.now.groups.get(&group.nr), None)?;
         let read = buffer.get_mut(..bytes.len()).ok_or(io::ErrorKind::InvalidData)?;
         read.copy_from_slice(&bytes);

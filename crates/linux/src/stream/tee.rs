@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::lines::{StreamHeader, StreamLine, to_hex};
-use crate::perf::{Group, GroupBuffer, GroupSpec};
+use crate::perf::{CounterGroup, GroupBuffer, GroupSpec};
 use crate::source::Source;
 
 /// Records every read of a source as a stream.
@@ -85,7 +85,7 @@ impl Source for Tee<'_> {
         read
     }
 
-    fn open(&mut self, spec: &GroupSpec) -> io::Result<Group> {
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<CounterGroup> {
         let opened = self.from.open(spec);
         match &opened {
             Ok(group) => self.write(&StreamLine::opened(spec, group.nr, &group.ids, None)),
@@ -97,7 +97,7 @@ impl Source for Tee<'_> {
         opened
     }
 
-    fn group<'a>(&mut self, group: &Group, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
+    fn group<'a>(&mut self, group: &CounterGroup, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
         let read = self.from.group(group, buffer);
         let hex = read.as_ref().ok().map(|bytes| to_hex(bytes));
         let errno = read.as_ref().err().and_then(errno);

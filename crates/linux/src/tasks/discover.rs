@@ -12,7 +12,7 @@ use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
 use base::{CpuSet, JobId, Nanos, TaskId};
 
 use super::unseen_children::UnseenChildren;
-use super::{KeptFile, Process, TaskFiles, TaskReader, TaskTotals, Thread};
+use super::{KeptFile, TrackedProcess, TaskFiles, TaskReader, TaskTotals, Thread};
 
 /// Size of the buffer for a `children` file; longer files are read without a kept descriptor.
 const CHILDREN_BYTES: usize = 4096;
@@ -87,7 +87,7 @@ impl<S: Source> TaskReader<S> {
     fn add_process(&mut self, job: JobId, pid: u32, stat: &ProcStat) {
         let parent = self.processes.get_mut(&(job, stat.parent));
         let is_known = parent.map(|parent| parent.unseen.has_child()).is_some();
-        let process = Process::new(stat.start_time_ticks, is_known.then_some(stat.parent));
+        let process = TrackedProcess::new(stat.start_time_ticks, is_known.then_some(stat.parent));
         self.processes.insert((job, pid), process);
         self.job_of.insert(pid, job);
     }
@@ -174,9 +174,9 @@ impl<S: Source> TaskReader<S> {
     }
 }
 
-impl Process {
+impl TrackedProcess {
     fn new(start_time_ticks: u64, parent: Option<u32>) -> Self {
-        Process {
+        TrackedProcess {
             start_time_ticks,
             parent,
             threads: Vec::new(),

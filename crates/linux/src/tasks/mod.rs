@@ -37,7 +37,7 @@ pub use sampling::SampleTime;
 /// Processes and threads of all jobs.
 #[derive(Debug)]
 pub struct TaskReader<S = Live> {
-    processes: BTreeMap<(JobId, u32), Process>,
+    processes: BTreeMap<(JobId, u32), TrackedProcess>,
     job_of: BTreeMap<u32, JobId>,
     /// Access to the files of tasks.
     pub files: TaskFiles<S>,
@@ -111,7 +111,7 @@ pub struct SampledTasks {
 
 /// A process of a job.
 #[derive(Debug)]
-pub struct Process {
+pub struct TrackedProcess {
     /// Start time, in clock ticks since boot.
     pub start_time_ticks: u64,
     /// The process of its job that started it, until its CPU time is included in the reaped children of
@@ -238,7 +238,7 @@ impl<S: Source> TaskReader<S> {
     }
 
     /// Processes of a job, by PID.
-    pub fn processes_of(&self, job: JobId) -> impl Iterator<Item = (u32, &Process)> {
+    pub fn processes_of(&self, job: JobId) -> impl Iterator<Item = (u32, &TrackedProcess)> {
         self.processes.range((job, 0)..=(job, u32::MAX)).map(|(&(_, pid), process)| (pid, process))
     }
 
@@ -260,7 +260,7 @@ impl<S: Source> TaskReader<S> {
 
     /// The job of a thread.
     pub fn job_of_task(&self, id: TaskId) -> Option<JobId> {
-        let of_process = |(&(job, _), process): (&(JobId, u32), &Process)| {
+        let of_process = |(&(job, _), process): (&(JobId, u32), &TrackedProcess)| {
             process.threads.iter().any(|thread| thread.id == id).then_some(job)
         };
         // The first thread of a process has its PID, which is the usual case.

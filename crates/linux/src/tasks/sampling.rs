@@ -8,7 +8,7 @@ use crate::source::Source;
 use base::{CpuId, CpuSet, JobId, Nanos};
 use sched::{Counters, TaskSample};
 
-use super::{Process, SampledTasks, TaskFiles, TaskReader, TaskTotals, Thread};
+use super::{TrackedProcess, SampledTasks, TaskFiles, TaskReader, TaskTotals, Thread};
 
 /// Idle samples after which a thread is sampled at longer intervals.
 const IDLE_SAMPLES: u32 = 3;
@@ -161,7 +161,7 @@ impl<S: Source> TaskReader<S> {
     }
 }
 
-impl Process {
+impl TrackedProcess {
     fn sample(
         &mut self,
         (job, pid): (JobId, u32),

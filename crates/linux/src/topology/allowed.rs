@@ -52,11 +52,11 @@ fn status_list<T: SetId>(status: &str, key: &str) -> Option<IdSet<T>> {
 struct Cpuset {
     mount: String,
     group: String,
-    version: HierarchyVersion,
+    hierarchy: CpusetHierarchy,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum HierarchyVersion {
+enum CpusetHierarchy {
     V2,
     V1,
     NoPrefix,
@@ -65,10 +65,10 @@ enum HierarchyVersion {
 impl Cpuset {
     /// `cpus` or `mems` of the cgroup, or of its nearest ancestor with the file.
     fn list<T: SetId>(&self, tree: &Tree, resource: &str) -> Option<IdSet<T>> {
-        let file = match self.version {
-            HierarchyVersion::V2 => format!("cpuset.{resource}.effective"),
-            HierarchyVersion::V1 => format!("cpuset.{resource}"),
-            HierarchyVersion::NoPrefix => resource.to_owned(),
+        let file = match self.hierarchy {
+            CpusetHierarchy::V2 => format!("cpuset.{resource}.effective"),
+            CpusetHierarchy::V1 => format!("cpuset.{resource}"),
+            CpusetHierarchy::NoPrefix => resource.to_owned(),
         };
         let mut group = self.group.as_str();
         loop {
@@ -90,40 +90,40 @@ fn cpusets(tree: &Tree) -> Vec<Cpuset> {
     let old = tree.text("proc/self/cpuset").map(|path| relative(&path));
     let v2 = group_of(&groups, |controllers| controllers.is_empty()).or(old.clone());
     let v1 = group_of(&groups, |controllers| controllers.split(',').any(|c| c == "cpuset")).or(old);
-    let cpuset = |(mount, version): (String, HierarchyVersion)| {
-        let group = if version == HierarchyVersion::V2 { v2.clone() } else { v1.clone() };
-        Some(Cpuset { mount, group: group?, version })
+    let cpuset = |(mount, hierarchy): (String, CpusetHierarchy)| {
+        let group = if hierarchy == CpusetHierarchy::V2 { v2.clone() } else { v1.clone() };
+        Some(Cpuset { mount, group: group?, hierarchy })
     };
     mounts(tree).into_iter().filter_map(cpuset).collect()
 }
 
 /// Mounted hierarchies; the usual mount points if mounts were not recorded.
-fn mounts(tree: &Tree) -> Vec<(String, HierarchyVersion)> {
+fn mounts(tree: &Tree) -> Vec<(String, CpusetHierarchy)> {
     let text = tree.text("proc/self/mounts").or_else(|| tree.text("proc/mounts"));
     let found: Vec<_> = text.unwrap_or_default().lines().filter_map(mount).collect();
     if !found.is_empty() {
         return found;
     }
     let usual = [
-        ("sys/fs/cgroup", HierarchyVersion::V2),
-        ("sys/fs/cgroup/cpuset", HierarchyVersion::V1),
-        ("dev/cpuset", HierarchyVersion::NoPrefix),
+        ("sys/fs/cgroup", CpusetHierarchy::V2),
+        ("sys/fs/cgroup/cpuset", CpusetHierarchy::V1),
+        ("dev/cpuset", CpusetHierarchy::NoPrefix),
     ];
-    usual.map(|(mount, version)| (mount.to_owned(), version)).to_vec()
+    usual.map(|(mount, hierarchy)| (mount.to_owned(), hierarchy)).to_vec()
 }
 
-fn mount(line: &str) -> Option<(String, HierarchyVersion)> {
+fn mount(line: &str) -> Option<(String, CpusetHierarchy)> {
     let mut words = line.split(' ').skip(1);
     let (path, kind, options) = (words.next()?, words.next()?, words.next()?);
     let has = |is_match: &str| options.split(',').any(|option| option == is_match);
-    let version = match kind {
-        "cgroup2" => HierarchyVersion::V2,
-        "cpuset" => HierarchyVersion::NoPrefix,
-        "cgroup" if has("cpuset") && has("noprefix") => HierarchyVersion::NoPrefix,
-        "cgroup" if has("cpuset") => HierarchyVersion::V1,
+    let hierarchy = match kind {
+        "cgroup2" => CpusetHierarchy::V2,
+        "cpuset" => CpusetHierarchy::NoPrefix,
+        "cgroup" if has("cpuset") && has("noprefix") => CpusetHierarchy::NoPrefix,
+        "cgroup" if has("cpuset") => CpusetHierarchy::V1,
         _ => return None,
     };
-    Some((relative(&path.replace("\\040", " ")), version))
+    Some((relative(&path.replace("\\040", " ")), hierarchy))
 }
 
 /// The path in the line of `/proc/self/cgroup` whose controllers match.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use ::topology::{Llc, Node};
 use base::{Bytes, CpuId, CpuSet, LlcId, NodeId};
 
-use super::cpus::{Groups, group};
+use super::cpus::{CpuPartition, group};
 use super::tree::Tree;
 
 /// The last level according to one CPU.
@@ -23,7 +23,7 @@ struct CpuCache {
 /// The last-level caches, numbered by their lowest CPU.
 pub(super) fn read(
     tree: &Tree,
-    cores: &Groups,
+    cores: &CpuPartition,
     nodes: &[Node],
     online: &CpuSet,
     warnings: &mut Vec<String>,
@@ -45,7 +45,7 @@ pub(super) fn read(
 
 /// Assigns the SMT siblings of a core to the cache of the lowest one: they share every cache. Virtual machines often
 /// list separate caches for each CPU.
-fn whole_cores(mut groups: Groups, cores: &Groups, warnings: &mut Vec<String>) -> Groups {
+fn whole_cores(mut groups: CpuPartition, cores: &CpuPartition, warnings: &mut Vec<String>) -> CpuPartition {
     let mut moved = CpuSet::new();
     for core in cores {
         let mut holders = groups.iter_mut().filter(|cpus| cpus.intersects(core));
@@ -70,7 +70,7 @@ fn whole_cores(mut groups: Groups, cores: &Groups, warnings: &mut Vec<String>) -
 
 /// Reads the last level of every CPU. On most machines it has the same index for each CPU, so the index of the
 /// previous CPU is tried first, which saves most of the reads.
-fn cpu_caches(tree: &Tree, cores: &Groups, online: &CpuSet) -> BTreeMap<CpuId, CpuCache> {
+fn cpu_caches(tree: &Tree, cores: &CpuPartition, online: &CpuSet) -> BTreeMap<CpuId, CpuCache> {
     let mut caches = BTreeMap::new();
     let mut level_and_index = None;
     for cpu in online.iter() {
@@ -150,7 +150,7 @@ fn size(tree: &Tree, folder: &str) -> Option<Bytes> {
     tree.size(&format!("{folder}/size"))
 }
 
-fn sharers(tree: &Tree, cores: &Groups, cpu: CpuId, index: u32) -> Option<CpuSet> {
+fn sharers(tree: &Tree, cores: &CpuPartition, cpu: CpuId, index: u32) -> Option<CpuSet> {
     let folder = folder(cpu, index);
     let map = format!("{folder}/shared_cpu_map");
     let cpus = tree.mask_or_list(&map, &format!("{folder}/shared_cpu_list"))?;

@@ -57,7 +57,7 @@ fn one_by_one(tree: &Tree, present: &CpuSet) -> CpuSet {
 }
 
 /// A partition of the CPUs, sorted by the lowest CPU of each group.
-pub(super) type Groups = Vec<CpuSet>;
+pub(super) type CpuPartition = Vec<CpuSet>;
 
 /// The cores as sets of online CPUs, sorted by their lowest CPU.
 pub(super) fn siblings(
@@ -65,7 +65,7 @@ pub(super) fn siblings(
     info: &CpuInfo,
     online: &CpuSet,
     warnings: &mut Vec<String>,
-) -> Groups {
+) -> CpuPartition {
     let listed = listed_siblings(tree, info, online);
     let listed = if listed.is_empty() { from_cpuinfo(info) } else { listed };
     let siblings = |cpu: CpuId| listed.get(&cpu).cloned().unwrap_or_default();
@@ -81,8 +81,8 @@ pub(super) fn siblings(
 
 /// Splits cores that are on several nodes: as in the kernel (`topology_sane`), CPUs on different nodes are not
 /// siblings.
-pub(super) fn within_nodes(siblings: Groups, nodes: &[Node], warnings: &mut Vec<String>) -> Groups {
-    let mut cores = Groups::new();
+pub(super) fn within_nodes(siblings: CpuPartition, nodes: &[Node], warnings: &mut Vec<String>) -> CpuPartition {
+    let mut cores = CpuPartition::new();
     for core in siblings {
         let mut parts: Vec<CpuSet> = nodes.iter().map(|node| core.and(&node.cpus)).collect();
         parts.retain(|part| !part.is_empty());
@@ -103,7 +103,7 @@ pub(super) fn within_nodes(siblings: Groups, nodes: &[Node], warnings: &mut Vec<
 }
 
 /// Numbers the cores and sets their kinds.
-pub(super) fn number(siblings: &Groups, kinds: &Kinds) -> Vec<Core> {
+pub(super) fn number(siblings: &CpuPartition, kinds: &Kinds) -> Vec<Core> {
     let numbered = siblings.iter().enumerate().map(|(idx, cpus)| {
         let (kind, capacity) = kinds.of(cpus);
         Core { id: CoreId(idx as u32), cpus: cpus.clone(), kind, capacity }
@@ -113,7 +113,7 @@ pub(super) fn number(siblings: &Groups, kinds: &Kinds) -> Vec<Core> {
 
 /// Partitions CPUs: two are in one group if each lists the other. Also returns the CPUs whose list was not
 /// followed.
-pub(super) fn group(online: &CpuSet, listed_by: impl Fn(CpuId) -> CpuSet) -> (Groups, CpuSet) {
+pub(super) fn group(online: &CpuSet, listed_by: impl Fn(CpuId) -> CpuSet) -> (CpuPartition, CpuSet) {
     let listed: BTreeMap<CpuId, CpuSet> =
         online.iter().map(|cpu| (cpu, listed_by(cpu).and(online))).collect();
     let mut left = online.clone();

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use base::{CpuSet, TaskId};
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::{DelegatedCgroup, Version};
+use crate::cgroup::{DelegatedCgroup, HierarchyVersion};
 
 /// Version of the format. A record of another version is left to the evenkeel that wrote it.
 const VERSION: u32 = 1;
@@ -132,7 +132,7 @@ pub enum UndoLine {
     #[serde(rename = "groups")]
     Cgroup {
         /// Version of the hierarchy.
-        version: Version,
+        version: HierarchyVersion,
         /// The parent cgroup.
         home: PathBuf,
         /// The parent has to enable the controller for its children, and does not do so yet.
@@ -174,7 +174,7 @@ pub struct Records {
     tasks: BTreeMap<TaskId, ThreadChange>,
     announced: Vec<Announced>,
     mon_groups: BTreeSet<String>,
-    cgroup: Option<(Version, PathBuf, bool)>,
+    cgroup: Option<(HierarchyVersion, PathBuf, bool)>,
 }
 
 /// The program that set the current mask of a thread.

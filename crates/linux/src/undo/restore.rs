@@ -26,7 +26,7 @@ use super::record::{MaskOrigin, Records, UndoHeader, UndoLine};
 use crate::proc_stat::ProcStat;
 use crate::procfs;
 use crate::{affinity, fault, fork_latency, system};
-use members::{Search, UnreadableProcesses, may_exist};
+use members::{MemberSearch, UnreadableProcesses, may_exist};
 
 /// Attempts to take a lock: a child between fork and exec shares the lock of its exited parent.
 const LOCK_STEPS: u32 = 200;
@@ -226,7 +226,7 @@ impl FileReport {
         let root = Path::new("/");
         match system::online(root) {
             Ok(online) => {
-                let search = Search { root, header, records, online: &online };
+                let search = MemberSearch { root, header, records, online: &online };
                 self.entries = restore_tasks(search, options.dry_run, &mut unreadable);
             }
             // Without it, a recorded mask could be taken for one of another program.
@@ -331,7 +331,7 @@ fn belongs(header: &UndoHeader) -> io::Result<RestoreVerdict> {
 /// Restores all threads that have the recorded masks. Processes keep running and forking meanwhile, so
 /// they are listed again until there are no new ones and no process that is calling execve may belong to a job.
 fn restore_tasks(
-    search: Search<'_>,
+    search: MemberSearch<'_>,
     dry_run: bool,
     unreadable: &mut UnreadableProcesses,
 ) -> Vec<Entry> {
@@ -381,8 +381,8 @@ fn threads(root: &Path, process: u32, unreadable: &mut UnreadableProcesses) -> V
 }
 
 /// Restores one thread if necessary. `None` if it has exited.
-fn restore_thread(search: Search<'_>, tid: u32, job: &str, dry_run: bool) -> Option<RestoreAction> {
-    let Search { root, records, online, .. } = search;
+fn restore_thread(search: MemberSearch<'_>, tid: u32, job: &str, dry_run: bool) -> Option<RestoreAction> {
+    let MemberSearch { root, records, online, .. } = search;
     let has_exited = |error: &io::Error| match error.raw_os_error() {
         Some(libc::ESRCH) => !may_exist(root, tid),
         _ => error.kind() == io::ErrorKind::NotFound,

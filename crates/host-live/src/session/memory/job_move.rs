@@ -13,7 +13,7 @@ use base::{Bytes, Nanos, NodeId, NodeSet, TaskId};
 use linux::address_sampling::AddressSampling;
 use linux::cgroup::Cgroup;
 use linux::memory;
-use linux::pages::{BatchSize, MoveRequest, MoveStop, MoveTotals, Mover, ProcessMemory};
+use linux::pages::{BatchSize, MoveRequest, MoveStop, MoveTotals, Mover, MigratableMemory};
 use sched::{CompletedPageMove, FailedPages, PageMoveEnd, Target};
 
 use super::{MemoryConfig, MoveOrder, OWN_POLICY};
@@ -28,7 +28,7 @@ pub(super) struct JobMove {
     pub order: MoveOrder,
     /// Processes that are not started yet, the next one last.
     waiting: Vec<TaskId>,
-    now: Option<Mover<ProcessMemory>>,
+    now: Option<Mover<MigratableMemory>>,
     started: Nanos,
     config: MemoryConfig,
     sums: Sums,
@@ -116,9 +116,9 @@ impl JobMove {
         &self,
         process: TaskId,
         heat: &AddressSampling,
-    ) -> io::Result<Option<Mover<ProcessMemory>>> {
+    ) -> io::Result<Option<Mover<MigratableMemory>>> {
         let reserve_permille = self.config.options.reserve_permille;
-        let memory = ProcessMemory::open(process.tid, process.start_time_ticks, reserve_permille)?;
+        let memory = MigratableMemory::open(process.tid, process.start_time_ticks, reserve_permille)?;
         if self.config.is_attached && memory.has_own_policy()? {
             return Ok(None);
         }
@@ -282,7 +282,7 @@ mod tests {
     use std::sync::Arc;
 
     use base::JobId;
-    use linux::cgroup::{DelegatedCgroup, RunCgroups, Version};
+    use linux::cgroup::{DelegatedCgroup, RunCgroups, HierarchyVersion};
 
     use super::*;
     use crate::session::memory::MemoryOptions;
@@ -293,7 +293,7 @@ mod tests {
         }
         let folder = "/".into();
         let home =
-            DelegatedCgroup { version: Version::V1, folder, enables: false, moves_in: false };
+            DelegatedCgroup { version: HierarchyVersion::V1, folder, enables: false, moves_in: false };
         let run = RunCgroups::new(root, home, "3f").expect("a name");
         run.prepare().expect("a folder");
         Arc::new(run.create(0, "job", &nodes.parse().expect("nodes")).expect("a group"))

@@ -23,23 +23,23 @@ use crate::undo::record::{Records, UndoHeader};
 use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
 
 /// Processes with their jobs and names.
-pub(super) type Members = BTreeMap<u32, (String, String)>;
+pub(super) type JobMembers = BTreeMap<u32, (String, String)>;
 
 /// Processes that could not be read, with reasons, one line each.
 pub(super) type UnreadableProcesses = BTreeSet<String>;
 
 /// Input of a search.
 #[derive(Clone, Copy)]
-pub(super) struct Search<'a> {
+pub(super) struct MemberSearch<'a> {
     pub(super) root: &'a Path,
     pub(super) header: &'a UndoHeader,
     pub(super) records: &'a Records,
     pub(super) online: &'a CpuSet,
 }
 
-impl Search<'_> {
+impl MemberSearch<'_> {
     /// All processes of the jobs of this run, and whether the job of other processes is not known yet.
-    pub(super) fn members(&self, unreadable: &mut UnreadableProcesses) -> (Members, bool) {
+    pub(super) fn members(&self, unreadable: &mut UnreadableProcesses) -> (JobMembers, bool) {
         let mut all = self.processes(unreadable);
         let (mut job_of, groups) = self.named(&all, unreadable);
         if !self.header.watches {

@@ -286,7 +286,7 @@ fn a_program_without_an_environment_causes_no_delay() {
     let pids =
         BTreeMap::from([(sleeper.0.id(), procfs::stat(root, sleeper.0.id()).expect("alive"))]);
     let online = system::online(root).expect("a list");
-    let search = Search { root, header: &header, records: log.records(), online: &online };
+    let search = MemberSearch { root, header: &header, records: log.records(), online: &online };
     let mut unreadable = UnreadableProcesses::new();
     assert!(!search.is_undecided(pids.iter().next().expect("one"), &mut unreadable));
     assert!(unreadable.is_empty(), "{unreadable:?}");

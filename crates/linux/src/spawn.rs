@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_has_its_own_process_group_in_our_session() {
+    fn a_child_has_its_own_process_group_in_the_session_of_its_parent() {
         let out = tempfile::tempfile().expect("a file");
         let mut batch = SpawnBatch::new().expect("a pipe");
         let pid = batch.fork(&shell("exec sleep 60", &out)).expect("a child");

@@ -1,10 +1,10 @@
 //! Groups of counters: specification, open descriptors, and reads.
 //!
 //! ```text
-//!   GroupSpec   one group of a task or CPU                                   value
-//!   PmuGroups   the groups of a PMU that are opened for each task            value
-//!   CounterGroup an open group of a source; a read returns bytes              live or recorded
-//!   TaskGroups  all groups of a task; a read returns `sched::Counters`       live or recorded
+//!   GroupSpec      one group of a task or CPU                                value
+//!   PmuGroups      the groups of a PMU that are opened for each task         value
+//!   CounterGroup   an open group of a source; a read returns bytes           live or recorded
+//!   TaskGroups     all groups of a task; a read returns `sched::Counters`    live or recorded
 //! ```
 //!
 //! **Hybrid processors.** A PMU counts on its own core type only; time of the task on the other type is enabled

@@ -241,7 +241,7 @@ fn pages_that_stay_behind_after_one_call_have_a_cause() {
 }
 
 #[test]
-fn the_size_for_one_call_is_learned_across_processes() {
+fn the_measured_cost_of_a_page_applies_to_the_next_process() {
     let mut slow = BatchSize::default();
     slow.update(256, base::Nanos::from_millis(20));
     let fake = Fake::default().range(1, 1000, 0, false);

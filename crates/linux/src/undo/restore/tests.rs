@@ -90,7 +90,7 @@ impl World {
 }
 
 #[test]
-fn an_unchanged_mask_of_ours_is_restored_and_the_file_is_removed() {
+fn an_unchanged_mask_that_evenkeel_set_is_restored_and_the_file_is_removed() {
     let Some((all, first, _)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
     let mut log = world.log();
@@ -152,7 +152,7 @@ fn a_child_that_was_only_announced_is_found_by_its_environment() {
 }
 
 #[test]
-fn descendants_with_our_mask_are_restored_and_others_stay() {
+fn descendants_with_a_mask_that_evenkeel_set_are_restored_and_others_stay() {
     let Some((all, first, last)) = masks() else { return };
     let world = World::new();
     // A shell with two children, of which one binds itself elsewhere.

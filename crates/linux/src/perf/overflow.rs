@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overflow_wakes_the_poller_and_an_exited_thread_wakes_it_only_once() {
+    fn an_overflow_wakes_the_poller_and_an_exited_thread_stops_waking_it() {
         let mut overflows = OverflowCounters::new(1000).expect("a set");
         let (sender, receiver) = std::sync::mpsc::channel();
         let (go, may_go) = std::sync::mpsc::channel::<()>();

@@ -8,11 +8,10 @@
 //! Sources that the machine does not have are detected once, reported once, and cost nothing afterwards. The same
 //! code reads the live kernel and recordings.
 
-mod live;
 mod stream;
 
-pub use live::LiveCollectors;
 pub(crate) use stream::paranoid;
+use stream::task_events;
 pub use stream::{StreamCollectors, choice, counting_rights, identity_of};
 
 use base::Bytes;
@@ -21,8 +20,9 @@ use topology::Machine;
 
 use crate::memory::parse_node_meminfo;
 use crate::resctrl::MonitoredDomains;
-use crate::source::Source;
-use crate::tasks::TaskCounters;
+use crate::perf::PmuGroups;
+use crate::source::{Live, Source};
+use crate::tasks::{CounterMode, TaskCounters};
 use crate::uncore::{Uncore, UncoreError};
 use crate::{perf, pressure, schedstat};
 
@@ -99,6 +99,45 @@ impl SystemCollectors {
             of_node.read_bytes = traffic.read_bytes;
             of_node.written_bytes = traffic.written_bytes;
         }
+    }
+}
+
+/// Collectors of a live run. Controllers and LLC domains are sampled in every turn, because loads are computed from
+/// them; PSI and the times of CPUs once per second.
+#[derive(Debug)]
+pub struct LiveCollectors {
+    system: SystemCollectors,
+    source: Live,
+    counter_notes: CounterNotes,
+}
+
+impl LiveCollectors {
+    /// Opens the available sources. Returns also the events to count of each task, and notes about sources
+    /// that cannot be read.
+    pub fn open(machine: &Machine, mode: CounterMode) -> (Self, Vec<PmuGroups>, Vec<String>) {
+        let mut source = Live::default();
+        let (system, mut notes) = SystemCollectors::open(&mut source, machine);
+        let events = match mode {
+            CounterMode::Off => Vec::new(),
+            CounterMode::Auto | CounterMode::All => task_events(&mut source, &mut notes),
+        };
+        let counter_notes = CounterNotes::default();
+        (LiveCollectors { system, source, counter_notes }, events, notes)
+    }
+
+    /// Adds the traffic of memory controllers and LLC domains to a sample.
+    pub fn sample(&mut self, sample: &mut Sample) {
+        self.system.sample_traffic(&mut self.source, sample);
+    }
+
+    /// Adds PSI and the times of CPUs to a sample.
+    pub fn sample_pressure(&mut self, sample: &mut Sample) {
+        self.system.sample_pressure(&mut self.source, sample);
+    }
+
+    /// Notes about tasks that are not counted, once each.
+    pub fn notes(&mut self, counters: &mut TaskCounters) -> Vec<String> {
+        self.counter_notes.take(&mut self.source, counters)
     }
 }
 

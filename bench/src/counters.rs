@@ -8,7 +8,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Context;
-use linux::perf::{CounterTarget, Flags, GROUP_BUFFER, CounterGroup, GroupSpec, TaskGroups, software};
+use linux::perf::{
+    CounterGroup, CounterTarget, Flags, GROUP_BUFFER, GroupSpec, TaskGroups, software,
+};
 use linux::source::Live;
 use sched::Counters;
 

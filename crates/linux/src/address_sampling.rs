@@ -107,7 +107,11 @@ impl Sampler {
         let leader = leader.transpose()?;
         let group = leader.as_ref().map(AsFd::as_fd);
         let file = perf::open_addresses(&event.attr, target, event.every, event.precise, group)?;
-        Ok(Sampler { ring: RingBuffer::map(file.as_fd(), RING_PAGES)?, event: file, _leader: leader })
+        Ok(Sampler {
+            ring: RingBuffer::map(file.as_fd(), RING_PAGES)?,
+            event: file,
+            _leader: leader,
+        })
     }
 
     /// Stops the counter and takes its records. Intel processors write samples to a buffer of their own (PEBS).

@@ -22,7 +22,10 @@ const DEPTH_MAX: usize = 64;
 /// CPUs of the cpuset of a thread; `None` if they are unknown.
 pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
     // A controller belongs to one hierarchy at a time, its own one (v1) or the unified one (v2).
-    let kinds = [(HierarchyVersion::V1, "cpuset.effective_cpus"), (HierarchyVersion::V2, "cpuset.cpus.effective")];
+    let kinds = [
+        (HierarchyVersion::V1, "cpuset.effective_cpus"),
+        (HierarchyVersion::V2, "cpuset.cpus.effective"),
+    ];
     let find = |(version, file)| Some((of_thread(root, tid, version).ok()?, file));
     let (cgroup, file) = kinds.into_iter().find_map(find)?;
     // Without the controller in a group, the values of the nearest ancestor apply.
@@ -61,9 +64,12 @@ mod tests {
         let (cgroup, mounts) = (("proc/7/cgroup", "0::/a/b\n"), ("proc/self/mountinfo", V2));
         let top = ("sys/fs/cgroup/cpuset.cpus.effective", "0-7\n");
         check(&[cgroup, mounts, top], Some("0-7"));
-        check(&[cgroup, mounts, top, ("sys/fs/cgroup/a/cpuset.cpus.effective", "2-3\n")], Some("2-3"));
+        check(
+            &[cgroup, mounts, top, ("sys/fs/cgroup/a/cpuset.cpus.effective", "2-3\n")],
+            Some("2-3"),
+        );
         check(&[cgroup, mounts], None);
-        check(&[at, top], None);
+        check(&[mounts, top], None);
         check(&[cgroup, top], None);
     }
 
@@ -87,6 +93,6 @@ mod tests {
         check(&[cgroup, mounts, ("dev/sets/x/cpuset.effective_cpus", "1\n")], Some("1"));
         check(&[cgroup, mounts, ("dev/sets/cpuset.effective_cpus", "0-3\n")], Some("0-3"));
         let outside = ("proc/7/cgroup", "4:cpu,cpuset:/others\n");
-        check(&[outside, at, ("dev/sets/cpuset.effective_cpus", "0-3\n")], None);
+        check(&[outside, mounts, ("dev/sets/cpuset.effective_cpus", "0-3\n")], None);
     }
 }

@@ -33,8 +33,6 @@ pub mod environ;
 pub mod fault;
 pub mod fork_latency;
 pub mod inherited_children;
-#[cfg(test)]
-mod test_support;
 pub mod memory;
 pub mod mempolicy;
 pub mod metric_sources;
@@ -57,6 +55,8 @@ pub mod stop_signals;
 pub mod stream;
 pub mod system;
 pub mod tasks;
+#[cfg(test)]
+mod test_support;
 pub mod topology;
 pub mod uncore;
 pub mod undo;

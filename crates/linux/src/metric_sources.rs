@@ -138,7 +138,11 @@ fn inspect(source: &mut dyn Source, is_live: bool) -> Vec<MetricSource> {
 
 const DECLARED: &str = "declared in the workload file";
 
-fn signal(tier: SourceTier, name: &'static str, (readable, why): AvailabilityReason) -> MetricSource {
+fn signal(
+    tier: SourceTier,
+    name: &'static str,
+    (readable, why): AvailabilityReason,
+) -> MetricSource {
     MetricSource { tier, name, readable, why }
 }
 

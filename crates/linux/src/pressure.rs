@@ -23,7 +23,8 @@ const FOLDER: &str = "proc/pressure";
 /// # Errors
 /// None of the files can be read: the error of the first.
 pub fn read(source: &mut dyn Source) -> io::Result<Pressure> {
-    let mut totals = |resource: &str| source.file(&format!("{FOLDER}/{resource}")).map(|text| parse(&text));
+    let mut totals =
+        |resource: &str| source.file(&format!("{FOLDER}/{resource}")).map(|text| parse(&text));
     let (cpu, memory, io) = (totals("cpu"), totals("memory"), totals("io"));
     if memory.is_err() && io.is_err() {
         cpu.as_ref().map_err(|error| io::Error::from(error.kind()))?;

@@ -140,7 +140,8 @@ pub fn parse_cgroups(text: &str) -> Vec<String> {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         path.starts_with('/').then_some((controllers, path))
     });
-    let path_in = |name: &str| lines.clone().find_map(|(known, path)| (known == name).then_some(path));
+    let path_in =
+        |name: &str| lines.clone().find_map(|(known, path)| (known == name).then_some(path));
     let unified = path_in("");
     let main = unified.filter(|path| *path != "/").or_else(|| path_in("name=systemd")).or(unified);
     let with_controllers = lines.clone().flat_map(|(controllers, path)| {

@@ -213,8 +213,8 @@ mod tests {
     fn domains_are_found_by_the_id_of_their_cache() {
         let cpu0 = "sys/devices/system/cpu/cpu0/cache";
         let root = folder_of([
-            (&format!("{cpu0}/index3/level"), "3"),
-            (&format!("{cpu0}/index3/id"), "7"),
+            (&*format!("{cpu0}/index3/level"), "3"),
+            (&*format!("{cpu0}/index3/id"), "7"),
             ("sys/fs/resctrl/mon_data/mon_L3_07/mbm_total_bytes", "640\n"),
             ("sys/fs/resctrl/mon_data/mon_L3_07/mbm_local_bytes", "Unavailable\n"),
             ("sys/fs/resctrl/mon_data/mon_L3_07/llc_occupancy", "4096\n"),

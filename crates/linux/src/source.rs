@@ -34,7 +34,11 @@ pub trait Source {
     /// Opens a group of counters.
     fn open(&mut self, spec: &GroupSpec) -> io::Result<CounterGroup>;
     /// The bytes of one read() of a group.
-    fn group<'a>(&mut self, group: &CounterGroup, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]>;
+    fn group<'a>(
+        &mut self,
+        group: &CounterGroup,
+        buffer: &'a mut GroupBuffer,
+    ) -> io::Result<&'a [u8]>;
 }
 
 /// Content of a file without surrounding white space.
@@ -129,7 +133,11 @@ impl Source for Live {
         Ok(group)
     }
 
-    fn group<'a>(&mut self, group: &CounterGroup, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
+    fn group<'a>(
+        &mut self,
+        group: &CounterGroup,
+        buffer: &'a mut GroupBuffer,
+    ) -> io::Result<&'a [u8]> {
         group.read(buffer)
     }
 }

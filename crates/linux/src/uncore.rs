@@ -21,7 +21,7 @@ use base::{CpuId, CpuSet, NodeId};
 use sched::CounterReading;
 use topology::{Machine, Node};
 
-use crate::perf::{Attr, CounterTarget, Flags, GROUP_BUFFER, CounterGroup, GroupSpec, read_group};
+use crate::perf::{Attr, CounterGroup, CounterTarget, Flags, GROUP_BUFFER, GroupSpec, read_group};
 use crate::pmu::{DEVICES, encode, format_of};
 use crate::source::{Source, text};
 

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use base::Bytes;
-use linux::cgroup::{CgroupMode, RunCgroups, HierarchyVersion, choose, run_folder};
+use linux::cgroup::{CgroupMode, HierarchyVersion, RunCgroups, choose, run_folder};
 use linux::undo;
 use rustix::process::Signal;
 use sched::Action;

@@ -10,7 +10,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::Version;
+use super::HierarchyVersion;
 use super::files;
 
 /// A cgroup.
@@ -44,7 +44,11 @@ fn cgroup_of(root: &Path, task: &str, version: HierarchyVersion) -> Result<Cgrou
 }
 
 /// The cgroup of a task, from the content of the two files.
-pub(super) fn find(version: HierarchyVersion, cgroup: &str, mountinfo: &str) -> Result<CgroupPath, String> {
+pub(super) fn find(
+    version: HierarchyVersion,
+    cgroup: &str,
+    mountinfo: &str,
+) -> Result<CgroupPath, String> {
     let group = cgroup.lines().find_map(|line| group_of(version, line));
     let group = group.ok_or_else(|| absent(version))?;
     let mut mounts = mountinfo.lines().filter_map(|line| mount_of(version, line)).peekable();
@@ -91,7 +95,9 @@ fn mount_of(version: HierarchyVersion, line: &str) -> Option<(PathBuf, PathBuf)>
     let (name, options) = (kind.next()?, kind.nth(1)?);
     let matches = match version {
         HierarchyVersion::V2 => name == "cgroup2",
-        HierarchyVersion::V1 => name == "cgroup" && options.split(',').any(|option| option == "cpuset"),
+        HierarchyVersion::V1 => {
+            name == "cgroup" && options.split(',').any(|option| option == "cpuset")
+        }
     };
     matches.then(|| (plain(top).into(), plain(at).into()))
 }

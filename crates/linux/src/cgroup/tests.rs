@@ -16,7 +16,8 @@ fn result(input: &str) -> String {
         input.lines().filter_map(|line| line.strip_prefix(word)).map(|l| format!("{l}\n")).collect()
     };
     let (cgroup, mountinfo) = (with("cgroup "), with("mount "));
-    let found = [HierarchyVersion::V2, HierarchyVersion::V1].map(|version| find(version, &cgroup, &mountinfo));
+    let found = [HierarchyVersion::V2, HierarchyVersion::V1]
+        .map(|version| find(version, &cgroup, &mountinfo));
     let lines = found.map(|found| match found {
         Ok(cgroup) if cgroup.is_top => format!("{} (top)\n", cgroup.folder.display()),
         Ok(cgroup) => format!("{}\n", cgroup.folder.display()),
@@ -28,7 +29,8 @@ fn result(input: &str) -> String {
 /// `VERSION FOLDER; FIELD=VALUE; …`
 fn decision(input: &str) -> String {
     let mut parts = input.split("; ");
-    let (version, folder) = parts.next().and_then(|cgroup| cgroup.split_once(' ')).expect("a cgroup");
+    let (version, folder) =
+        parts.next().and_then(|cgroup| cgroup.split_once(' ')).expect("a cgroup");
     let version = if version == "v1" { HierarchyVersion::V1 } else { HierarchyVersion::V2 };
     let mut state = state(version, folder);
     for part in parts {
@@ -157,8 +159,10 @@ fn a_run_creates_its_cgroups_and_removes_all_of_them() {
 #[test]
 fn a_home_that_became_threaded_is_not_changed() {
     let tree = tree(HierarchyVersion::V2);
-    let home =
-        DelegatedCgroup { moves_in: true, ..groups(tree.path(), HierarchyVersion::V2).home().clone() };
+    let home = DelegatedCgroup {
+        moves_in: true,
+        ..groups(tree.path(), HierarchyVersion::V2).home().clone()
+    };
     let groups = RunCgroups::new(tree.path(), home, "3f").expect("a name");
     let folder = tree.path().join("sys/fs/cgroup/evenkeel-3f");
     // The kernel creates this file with the folder.
@@ -212,7 +216,9 @@ fn characters_that_are_not_permitted_are_left_out_of_names() {
 #[test]
 fn after_every_injected_error_all_cgroups_can_be_removed() {
     let nodes = "0-1".parse().expect("a list");
-    for (seed, version) in (0..60).zip([HierarchyVersion::V2, HierarchyVersion::V1].into_iter().cycle()) {
+    for (seed, version) in
+        (0..60).zip([HierarchyVersion::V2, HierarchyVersion::V1].into_iter().cycle())
+    {
         let tree = tree(version);
         let groups = groups(tree.path(), version);
         fault::with_errors(fault::FaultPlan { seed, permille: 200 }, || {

@@ -19,8 +19,8 @@ use sched::{LlcSample, NodeSample, Sample};
 use topology::Machine;
 
 use crate::memory::parse_node_meminfo;
-use crate::resctrl::MonitoredDomains;
 use crate::perf::PmuGroups;
+use crate::resctrl::MonitoredDomains;
 use crate::source::{Live, Source};
 use crate::tasks::{CounterMode, TaskCounters};
 use crate::uncore::{Uncore, UncoreError};

@@ -200,7 +200,11 @@ pub(crate) mod tests {
         let first = sample(root, pid, parts(), effort);
         let began = std::time::Instant::now();
         let second = sample(root, pid, parts(), effort);
-        println!("a sample of {} ‰: {:?}", second.map_or(0, |sample| sample.permille), began.elapsed());
+        println!(
+            "a sample of {} ‰: {:?}",
+            second.map_or(0, |sample| sample.permille),
+            began.elapsed()
+        );
         let next_page = pagemap::Pagemap::open(root, pid).and_then(|pagemap| {
             let began = std::time::Instant::now();
             let found = pagemap.next((sparse, sparse + sparse_end))?;

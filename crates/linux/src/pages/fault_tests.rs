@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base::{Nanos, NodeId};
 
-use super::{MoveRequest, Mover, MigratableMemory};
+use super::{MigratableMemory, MoveRequest, Mover};
 use crate::fault::{self, FaultPlan};
 use crate::test_support::{n_open, run_isolated};
 use crate::{memory, procfs};

@@ -63,7 +63,15 @@ impl MigratableMemory {
         }
         let sizes = memory::page_sizes(root);
         let began = Instant::now();
-        Ok(MigratableMemory { pid, maps, sizes, meminfo: None, unlisted: 0, reserve_permille, began })
+        Ok(MigratableMemory {
+            pid,
+            maps,
+            sizes,
+            meminfo: None,
+            unlisted: 0,
+            reserve_permille,
+            began,
+        })
     }
 
     /// Whether the process, a thread or a mapping has a memory policy. Of a large process only the first

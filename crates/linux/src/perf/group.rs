@@ -226,8 +226,8 @@ impl TaskGroups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{n_open, run_isolated};
     use crate::source::Live;
+    use crate::test_support::{n_open, run_isolated};
 
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()

@@ -168,8 +168,8 @@ mod tests {
     use sched::CounterEvent;
 
     use super::*;
-    use crate::test_support::{n_open, run_isolated};
     use crate::perf::{Flags, software_event};
+    use crate::test_support::{n_open, run_isolated};
 
     fn page_faults() -> Attr {
         let own_code = Flags { user_only: true, ..Flags::default() };

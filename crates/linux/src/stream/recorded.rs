@@ -9,7 +9,7 @@ use topology::Machine;
 
 use super::lines::{EventLine, StreamHeader, StreamLine, VERSION, from_hex};
 use crate::fault;
-use crate::perf::{CounterTarget, CounterGroup, GroupBuffer, GroupSpec};
+use crate::perf::{CounterGroup, CounterTarget, GroupBuffer, GroupSpec};
 use crate::source::Source;
 
 /// Upper bound of the length of a line: ten times `/proc/schedstat` with a thousand CPUs.
@@ -258,7 +258,11 @@ impl Source for Recorded {
         Err(io::Error::from_raw_os_error(errno))
     }
 
-    fn group<'a>(&mut self, group: &CounterGroup, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
+    fn group<'a>(
+        &mut self,
+        group: &CounterGroup,
+        buffer: &'a mut GroupBuffer,
+    ) -> io::Result<&'a [u8]> {
         let bytes = found(self.now.groups.get(&group.nr), None)?;
         let read = buffer.get_mut(..bytes.len()).ok_or(io::ErrorKind::InvalidData)?;
         read.copy_from_slice(&bytes);

@@ -97,7 +97,11 @@ impl Source for Tee<'_> {
         opened
     }
 
-    fn group<'a>(&mut self, group: &CounterGroup, buffer: &'a mut GroupBuffer) -> io::Result<&'a [u8]> {
+    fn group<'a>(
+        &mut self,
+        group: &CounterGroup,
+        buffer: &'a mut GroupBuffer,
+    ) -> io::Result<&'a [u8]> {
         let read = self.from.group(group, buffer);
         let hex = read.as_ref().ok().map(|bytes| to_hex(bytes));
         let errno = read.as_ref().err().and_then(errno);

@@ -12,7 +12,7 @@ use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
 use base::{CpuSet, JobId, Nanos, TaskId};
 
 use super::unseen_children::UnseenChildren;
-use super::{KeptFile, TrackedProcess, TaskFiles, TaskReader, TaskTotals, Thread};
+use super::{KeptFile, TaskFiles, TaskReader, TaskTotals, Thread, TrackedProcess};
 
 /// Size of the buffer for a `children` file; longer files are read without a kept descriptor.
 const CHILDREN_BYTES: usize = 4096;

@@ -8,7 +8,7 @@ use crate::source::Source;
 use base::{CpuId, CpuSet, JobId, Nanos};
 use sched::{Counters, TaskSample};
 
-use super::{TrackedProcess, SampledTasks, TaskFiles, TaskReader, TaskTotals, Thread};
+use super::{SampledTasks, TaskFiles, TaskReader, TaskTotals, Thread, TrackedProcess};
 
 /// Idle samples after which a thread is sampled at longer intervals.
 const IDLE_SAMPLES: u32 = 3;

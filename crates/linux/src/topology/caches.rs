@@ -45,7 +45,11 @@ pub(super) fn read(
 
 /// Assigns the SMT siblings of a core to the cache of the lowest one: they share every cache. Virtual machines often
 /// list separate caches for each CPU.
-fn whole_cores(mut groups: CpuPartition, cores: &CpuPartition, warnings: &mut Vec<String>) -> CpuPartition {
+fn whole_cores(
+    mut groups: CpuPartition,
+    cores: &CpuPartition,
+    warnings: &mut Vec<String>,
+) -> CpuPartition {
     let mut moved = CpuSet::new();
     for core in cores {
         let mut holders = groups.iter_mut().filter(|cpus| cpus.intersects(core));

@@ -81,7 +81,11 @@ pub(super) fn siblings(
 
 /// Splits cores that are on several nodes: as in the kernel (`topology_sane`), CPUs on different nodes are not
 /// siblings.
-pub(super) fn within_nodes(siblings: CpuPartition, nodes: &[Node], warnings: &mut Vec<String>) -> CpuPartition {
+pub(super) fn within_nodes(
+    siblings: CpuPartition,
+    nodes: &[Node],
+    warnings: &mut Vec<String>,
+) -> CpuPartition {
     let mut cores = CpuPartition::new();
     for core in siblings {
         let mut parts: Vec<CpuSet> = nodes.iter().map(|node| core.and(&node.cpus)).collect();
@@ -113,7 +117,10 @@ pub(super) fn number(siblings: &CpuPartition, kinds: &Kinds) -> Vec<Core> {
 
 /// Partitions CPUs: two are in one group if each lists the other. Also returns the CPUs whose list was not
 /// followed.
-pub(super) fn group(online: &CpuSet, listed_by: impl Fn(CpuId) -> CpuSet) -> (CpuPartition, CpuSet) {
+pub(super) fn group(
+    online: &CpuSet,
+    listed_by: impl Fn(CpuId) -> CpuSet,
+) -> (CpuPartition, CpuSet) {
     let listed: BTreeMap<CpuId, CpuSet> =
         online.iter().map(|cpu| (cpu, listed_by(cpu).and(online))).collect();
     let mut left = online.clone();

@@ -381,7 +381,12 @@ fn threads(root: &Path, process: u32, unreadable: &mut UnreadableProcesses) -> V
 }
 
 /// Restores one thread if necessary. `None` if it has exited.
-fn restore_thread(search: MemberSearch<'_>, tid: u32, job: &str, dry_run: bool) -> Option<RestoreAction> {
+fn restore_thread(
+    search: MemberSearch<'_>,
+    tid: u32,
+    job: &str,
+    dry_run: bool,
+) -> Option<RestoreAction> {
     let MemberSearch { root, records, online, .. } = search;
     let has_exited = |error: &io::Error| match error.raw_os_error() {
         Some(libc::ESRCH) => !may_exist(root, tid),

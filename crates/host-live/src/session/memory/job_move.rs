@@ -13,7 +13,7 @@ use base::{Bytes, Nanos, NodeId, NodeSet, TaskId};
 use linux::address_sampling::AddressSampling;
 use linux::cgroup::Cgroup;
 use linux::memory;
-use linux::pages::{BatchSize, MoveRequest, MoveStop, MoveTotals, Mover, MigratableMemory};
+use linux::pages::{BatchSize, MigratableMemory, MoveRequest, MoveStop, MoveTotals, Mover};
 use sched::{CompletedPageMove, FailedPages, PageMoveEnd, Target};
 
 use super::{MemoryConfig, MoveOrder, OWN_POLICY};
@@ -118,7 +118,8 @@ impl JobMove {
         heat: &AddressSampling,
     ) -> io::Result<Option<Mover<MigratableMemory>>> {
         let reserve_permille = self.config.options.reserve_permille;
-        let memory = MigratableMemory::open(process.tid, process.start_time_ticks, reserve_permille)?;
+        let memory =
+            MigratableMemory::open(process.tid, process.start_time_ticks, reserve_permille)?;
         if self.config.is_attached && memory.has_own_policy()? {
             return Ok(None);
         }
@@ -282,7 +283,7 @@ mod tests {
     use std::sync::Arc;
 
     use base::JobId;
-    use linux::cgroup::{DelegatedCgroup, RunCgroups, HierarchyVersion};
+    use linux::cgroup::{DelegatedCgroup, HierarchyVersion, RunCgroups};
 
     use super::*;
     use crate::session::memory::MemoryOptions;
@@ -292,8 +293,12 @@ mod tests {
             std::fs::write(root.join(file), text).expect("written");
         }
         let folder = "/".into();
-        let home =
-            DelegatedCgroup { version: HierarchyVersion::V1, folder, enables: false, moves_in: false };
+        let home = DelegatedCgroup {
+            version: HierarchyVersion::V1,
+            folder,
+            enables: false,
+            moves_in: false,
+        };
         let run = RunCgroups::new(root, home, "3f").expect("a name");
         run.prepare().expect("a folder");
         Arc::new(run.create(0, "job", &nodes.parse().expect("nodes")).expect("a group"))

@@ -42,9 +42,9 @@ pub fn set(tid: u32, cpus: &CpuSet) -> io::Result<()> {
 
 /// Whether two affinity masks are equal among the usable CPUs. A mask without a usable CPU equals any
 /// other: the kernel has replaced it.
-pub fn is_same(ours: &CpuSet, mask: &CpuSet, usable: &CpuSet) -> bool {
-    let among_usable = ours.and(usable);
-    ours == mask || among_usable == mask.and(usable) || among_usable.is_empty()
+pub fn is_same(expected: &CpuSet, mask: &CpuSet, usable: &CpuSet) -> bool {
+    let among_usable = expected.and(usable);
+    expected == mask || among_usable == mask.and(usable) || among_usable.is_empty()
 }
 
 #[cfg(test)]

@@ -51,9 +51,9 @@ mod tests {
 
     /// Files of a root, and the effective CPUs of thread 7 in it.
     fn check(files: &[(&str, &str)], expected: Option<&str>) {
-        let world = crate::test_support::folder_of(files.iter().copied());
+        let test_folder = crate::test_support::folder_of(files.iter().copied());
         let expected = expected.map(|cpus| cpus.parse().expect("a list"));
-        assert_eq!(effective_cpus(world.path(), 7), expected, "{files:?}");
+        assert_eq!(effective_cpus(test_folder.path(), 7), expected, "{files:?}");
     }
 
     /// A mount in `/proc/self/mountinfo`.

@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn only_groups_with_names_of_this_run_are_created_and_removed() {
-        let root = folder_of([("sys/fs/resctrl/mon_groups/theirs/tasks", "1\n")]);
+        let root = folder_of([("sys/fs/resctrl/mon_groups/other/tasks", "1\n")]);
         let group = MonGroupFolder::of("3f-a/../b", "job 1/é");
         assert_eq!(group.name(), "evenkeel-3f-ab-job1");
         assert_eq!(group.clone().create(root.path()), GroupCreation::Created(group.clone()));
@@ -245,10 +245,10 @@ mod tests {
         group.remove(root.path()).expect("removed");
         group.remove(root.path()).expect("missing already");
         assert_eq!(MonGroupFolder::of_run("3f-a/../b", group.name()), Some(group));
-        for name in ["theirs", "evenkeel-3f-ab-x/../../y", "evenkeel-other-job1", "evenkeel-"] {
+        for name in ["other", "evenkeel-3f-ab-x/../../y", "evenkeel-other-job1", "evenkeel-"] {
             assert_eq!(MonGroupFolder::of_run("3f-a/../b", name), None, "{name}");
         }
         assert_eq!(MonGroupFolder::of_run("", "evenkeel--a"), None, "a run without a name");
-        assert!(root.path().join("sys/fs/resctrl/mon_groups/theirs/tasks").exists());
+        assert!(root.path().join("sys/fs/resctrl/mon_groups/other/tasks").exists());
     }
 }

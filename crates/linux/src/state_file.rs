@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn a_state_file_is_replaced_in_one_step_and_removed_by_its_owner() {
-        let world = tempfile::tempdir().expect("a folder");
-        let directories = vec![world.path().join("state")];
+        let test_folder = tempfile::tempdir().expect("a folder");
+        let directories = vec![test_folder.path().join("state")];
         let file = StateFile::create("r", &directories).expect("a folder");
         file.write("one").expect("a write");
         file.write("two").expect("a write");
@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     fn a_failed_write_neither_shows_nor_leaves_an_unfinished_file() {
-        let world = tempfile::tempdir().expect("a folder");
-        let directories = vec![world.path().join("state")];
+        let test_folder = tempfile::tempdir().expect("a folder");
+        let directories = vec![test_folder.path().join("state")];
         let file = StateFile::create("r", &directories).expect("a folder");
         for seed in 0..100 {
             let plan = fault::FaultPlan { seed, permille: 300 };

@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn isolated_cpus_are_in_any_of_the_lists_and_an_unreadable_list_is_an_error() {
-        let world = tempfile::tempdir().expect("a folder");
-        let read = || isolated_cpus(world.path()).map(|cpus| cpus.to_string()).ok();
+        let test_folder = tempfile::tempdir().expect("a folder");
+        let read = || isolated_cpus(test_folder.path()).map(|cpus| cpus.to_string()).ok();
         assert_eq!(read().as_deref(), Some(""));
-        let cpu = world.path().join("sys/devices/system/cpu");
+        let cpu = test_folder.path().join("sys/devices/system/cpu");
         fs::create_dir_all(&cpu).expect("a folder");
         fs::write(cpu.join("isolated"), "2-3\n").expect("a file");
         fs::write(cpu.join("nohz_full"), "  (null)\n").expect("a file");

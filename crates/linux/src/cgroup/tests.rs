@@ -104,7 +104,7 @@ fn tree(version: HierarchyVersion) -> tempfile::TempDir {
         ("sys/fs/cgroup/cgroup.subtree_control", ""),
         ("sys/fs/cgroup/cpuset.cpus", "0-3\n"),
         ("sys/fs/cgroup/cpuset.mems", "0-1\n"),
-        ("sys/fs/cgroup/theirs/cgroup.procs", ""),
+        ("sys/fs/cgroup/other/cgroup.procs", ""),
     ])
 }
 
@@ -152,7 +152,7 @@ fn a_run_creates_its_cgroups_and_removes_all_of_them() {
         assert_eq!(group.nodes().expect("read"), nodes);
         groups.remove_all().expect("removed");
         groups.remove_all().expect("missing already");
-        assert_eq!(children(root), ["theirs"]);
+        assert_eq!(children(root), ["other"]);
     }
 }
 
@@ -171,7 +171,7 @@ fn a_home_that_became_threaded_is_not_changed() {
     let why = groups.prepare_made().expect_err("no process can be moved to it");
     assert!(why.contains("since it is threaded (domain invalid)"), "{why}");
     groups.remove_all().expect("removed");
-    assert_eq!(children(tree.path()), ["theirs"]);
+    assert_eq!(children(tree.path()), ["other"]);
     assert_eq!(text(tree.path(), "cgroup.subtree_control"), "");
 }
 
@@ -194,7 +194,7 @@ fn the_controller_is_disabled_unless_another_cgroup_uses_it() {
         let at = |path: &str| tree.path().join("sys/fs/cgroup").join(path);
         std::fs::write(at("cgroup.subtree_control"), "cpuset cpu\n")
             .expect("a resource of the test");
-        std::fs::write(at("theirs").join(file), value).expect("a resource of the test");
+        std::fs::write(at("other").join(file), value).expect("a resource of the test");
         groups(tree.path(), HierarchyVersion::V2).remove_all().expect("removed");
         assert_eq!(text(tree.path(), "cgroup.subtree_control"), expected, "{file} {value}");
     };
@@ -230,7 +230,7 @@ fn after_every_injected_error_all_cgroups_can_be_removed() {
             let _ = groups.remove_all();
         });
         groups.remove_all().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
-        assert_eq!(children(tree.path()), ["theirs"], "seed {seed}");
+        assert_eq!(children(tree.path()), ["other"], "seed {seed}");
     }
 }
 

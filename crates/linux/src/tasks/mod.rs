@@ -309,7 +309,7 @@ impl Thread {
     /// which may not have been bound to the current mask yet.
     pub fn may_have(&self, mask: &CpuSet, of_job: &[Arc<CpuSet>], usable: &CpuSet) -> bool {
         let older = of_job.iter().filter(|_| !self.is_confirmed);
-        std::iter::once(&self.mask).chain(older).any(|ours| is_same(ours, mask, usable))
+        std::iter::once(&self.mask).chain(older).any(|known| is_same(known, mask, usable))
     }
 
     /// Whether the thread has not exited. An open descriptor refers to one thread; without one the start

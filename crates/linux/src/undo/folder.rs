@@ -162,8 +162,8 @@ mod tests {
 
     #[test]
     fn a_folder_with_access_for_others_and_a_symbolic_link_are_rejected() {
-        let world = tempfile::tempdir().expect("a folder");
-        let directory = |name: &str| world.path().join(name);
+        let test_folder = tempfile::tempdir().expect("a folder");
+        let directory = |name: &str| test_folder.path().join(name);
         let open =
             |name: &str| Folder::open(&directory(name)).map(|_| ()).map_err(|e| e.to_string());
         Folder::for_writing(&[directory("new")]).expect("a fresh folder");
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn if_the_first_folder_cannot_be_created_the_next_one_is_used() {
-        let world = tempfile::tempdir().expect("a folder");
-        let (no, yes) = (world.path().join("no/such/parent"), world.path().join("yes"));
+        let test_folder = tempfile::tempdir().expect("a folder");
+        let (no, yes) = (test_folder.path().join("no/such/parent"), test_folder.path().join("yes"));
         assert_eq!(Folder::for_writing(&[no, yes.clone()]).expect("the second").path, yes);
     }
 }

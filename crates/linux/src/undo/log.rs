@@ -318,12 +318,12 @@ mod tests {
 
     #[test]
     fn a_record_that_cannot_be_rewritten_grows() {
-        let world = tempfile::tempdir().expect("a folder");
-        let mut log = Log::create_in(&[world.path().join("state")]).expect("a record");
+        let test_folder = tempfile::tempdir().expect("a folder");
+        let mut log = Log::create_in(&[test_folder.path().join("state")]).expect("a record");
         let set = |text: &str| text.parse::<CpuSet>().expect("a list");
         log.announce("kept", &set("0-3"), &set("1")).expect("a line");
         // A folder has the name of the new file, and cannot be removed as a file.
-        let in_the_way = world.path().join("state").join(log.fresh_name());
+        let in_the_way = test_folder.path().join("state").join(log.fresh_name());
         std::fs::create_dir(&in_the_way).expect("a resource of the test");
         log.n_bytes = REWRITE_BYTES + 1;
         log.announce("a", &set("0-3"), &set("1")).expect("a line");

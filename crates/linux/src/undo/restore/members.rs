@@ -1,8 +1,8 @@
 //! Finds the processes of the jobs of a run.
 //!
 //! ```text
-//!   named in the record ─┐
-//!   this run in its environment ─┤► jobs ─► their process groups ─► their children, and theirs
+//!   named in the record ─────────┐
+//!   this run in its environment ─┴► jobs ─► their process groups ─► their descendants
 //! ```
 //!
 //! A process that cannot be read may belong to a job and be changed. Each such process is listed as unreadable. A

@@ -9,9 +9,10 @@ use std::time::Instant;
 
 use anyhow::Context;
 use linux::perf::{
-    CounterGroup, CounterTarget, Flags, GROUP_BUFFER, GroupSpec, TaskGroups, software,
+    CounterGroup, CounterTarget, Flags, GROUP_BUFFER, GroupSpec, software,
 };
 use linux::source::Live;
+use linux::tasks::TaskGroups;
 use sched::Counters;
 
 use crate::stats::MedianRange;

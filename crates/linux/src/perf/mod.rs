@@ -24,7 +24,7 @@ mod ring;
 pub use attr::{Attr, CounterTarget, Flags, open};
 pub(crate) use attr::{disable, open_addresses};
 pub use group::{
-    CounterGroup, GROUP_BUFFER, GroupBuffer, GroupSpec, PmuGroups, TaskGroups, add_group, named,
+    CounterGroup, GROUP_BUFFER, GroupBuffer, GroupSpec, PmuGroups, add_group, named,
     software, software_event,
 };
 pub use group_read::{GroupReading, ValuesError, read_group};

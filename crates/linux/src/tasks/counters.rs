@@ -15,8 +15,8 @@ use base::{JobId, TaskId};
 use sched::Counters;
 
 use super::descriptors::DescriptorReservation;
-use super::{SampledTasks, TaskFiles, TaskReader};
-use crate::perf::{PmuGroups, TaskGroups};
+use super::{SampledTasks, TaskFiles, TaskGroups, TaskReader};
+use crate::perf::PmuGroups;
 use crate::source::Source;
 
 /// Which counters of tasks are opened.

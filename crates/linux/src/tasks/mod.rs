@@ -15,6 +15,7 @@
 mod counters;
 mod descriptors;
 mod discover;
+mod groups;
 mod sampling;
 mod unseen_children;
 
@@ -32,6 +33,7 @@ use crate::source::{Live, Source};
 pub use counters::{CounterMode, TaskCounters};
 pub use descriptors::{DescriptorBudget, DescriptorReservation, KeptFile};
 pub use discover::OrphanOwner;
+pub use groups::TaskGroups;
 pub use sampling::SampleTime;
 
 /// Processes and threads of all jobs.

@@ -14,8 +14,9 @@ use std::time::Instant;
 use anyhow::bail;
 use base::Nanos;
 use linux::collectors;
-use linux::perf::{self, CounterScope, PmuGroups, TaskGroups};
+use linux::perf::{self, CounterScope, PmuGroups};
 use linux::source::Live;
+use linux::tasks::TaskGroups;
 use linux::stop_signals::StopSignals;
 use sched::{CounterEvent, Counters};
 

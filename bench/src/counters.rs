@@ -8,9 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Context;
-use linux::perf::{
-    CounterGroup, CounterTarget, Flags, GROUP_BUFFER, GroupSpec, software,
-};
+use linux::perf::{CounterGroup, CounterTarget, Flags, GROUP_BUFFER, GroupSpec, software};
 use linux::source::Live;
 use linux::tasks::TaskGroups;
 use sched::Counters;

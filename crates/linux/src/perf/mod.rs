@@ -24,8 +24,8 @@ mod ring;
 pub use attr::{Attr, CounterTarget, Flags, open};
 pub(crate) use attr::{disable, open_addresses};
 pub use group::{
-    CounterGroup, GROUP_BUFFER, GroupBuffer, GroupSpec, PmuGroups, add_group, named,
-    software, software_event,
+    CounterGroup, GROUP_BUFFER, GroupBuffer, GroupSpec, PmuGroups, add_group, named, software,
+    software_event,
 };
 pub use group_read::{GroupReading, ValuesError, read_group};
 pub use open_error::{CounterScope, TASK_EXITED, explain_open_error, user_mode_only};

@@ -391,9 +391,8 @@ mod tests {
                 continue;
             };
             let id = TaskId { tid: tid.parse().expect("a number"), start_time_ticks: 100 };
-            let origin = |records: &Records| {
-                records.classify_mask(id, "a", &set(mask), &set("0-7"))
-            };
+            let origin =
+                |records: &Records| records.classify_mask(id, "a", &set(mask), &set("0-7"));
             let mut rewritten = Records::default();
             records.lines().iter().for_each(|line| rewritten.apply(line));
             assert_eq!(origin(&records), origin(&rewritten), "{input}");

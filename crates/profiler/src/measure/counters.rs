@@ -16,8 +16,8 @@ use base::Nanos;
 use linux::collectors;
 use linux::perf::{self, CounterScope, PmuGroups};
 use linux::source::Live;
-use linux::tasks::TaskGroups;
 use linux::stop_signals::StopSignals;
+use linux::tasks::TaskGroups;
 use sched::{CounterEvent, Counters};
 
 use super::MeasuredProgram;

@@ -302,7 +302,10 @@ fn a_locked_record_of_another_namespace_is_not_waited_for() {
     // PID 0 of the owner exists nowhere, so the owner seems to have exited.
     std::fs::write(log.path(), header(&boot, uid, "pid:[1]").replace("\"pid\":1", "\"pid\":0"))
         .expect("a resource of the test");
-    assert_eq!(test_folder.restore_once().expect("a record").verdict, RestoreVerdict::OtherNamespace);
+    assert_eq!(
+        test_folder.restore_once().expect("a record").verdict,
+        RestoreVerdict::OtherNamespace
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use base::{Bytes, NodeId};
-use linux::pages::{MoveRequest, MoveStop, MoveTotals, Mover, MigratableMemory};
+use linux::pages::{MigratableMemory, MoveRequest, MoveStop, MoveTotals, Mover};
 use sched::{Action, CompletedPageMove, OutcomeResult, PageMoveEnd};
 
 use crate::Promise;
@@ -44,7 +44,7 @@ fn hog_on_0(load: &str, kib: u64) -> (LiveRun, u32) {
 pub fn wait_for_memory_sample(run: &mut LiveRun, kib: u64) {
     run.until("a sample of all memory", |run| {
         let samples = run.turns.iter().rev().flat_map(|turn| &turn.sample.memory);
-        let own = |memory: &sched::MigratableMemory| -> u64 {
+        let own = |memory: &sched::ProcessMemory| -> u64 {
             memory.nodes.iter().map(|pages| pages.private_bytes().0).sum()
         };
         samples.take(1).any(|memory| kib * 980 / 1000 <= own(memory) / 1024)

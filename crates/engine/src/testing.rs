@@ -207,7 +207,12 @@ impl EngineWorld {
                     .extend(names.into_iter().map(|name| JobEvent::Due(self.job(name))));
             }
             Event::Ended(names) => {
-                let ended = |name| JobEvent::Ended(self.job(name), Box::new(job_exit()));
+                let ended = |name| {
+                    JobEvent::Ended(
+                        self.job(name),
+                        Box::new(JobExit::new(ExitStatus::Exited(0), Nanos::ZERO)),
+                    )
+                };
                 return sample.jobs.extend(names.into_iter().map(ended));
             }
             Event::Usable(cpus) => return sample.usable_cpus = Some(cpus),
@@ -272,15 +277,14 @@ impl EngineWorld {
             None => Counters::NONE,
         };
         TaskSample {
-            task: self.task(name),
             process: 1,
-            job: self.job_of_task(name),
             cpu_time: parse(&format!("{}ms", field(values, "cpu").expect("cpu="))),
             previous_sample_at: field(values, "before").map(parse),
             wait: field(values, "wait").map(|ms| Nanos::from_millis(parse(ms))),
             last_cpu: field(values, "on").map(|cpu| CpuId(parse(cpu))),
             counters,
             includes_children: values.split(' ').any(|word| word == "children"),
+            ..TaskSample::new(self.task(name), self.job_of_task(name))
         }
     }
 
@@ -411,23 +415,6 @@ fn reading(text: &str) -> Option<CounterReading> {
     let [enabled_ns, running_ns] =
         [(); 2].map(|()| words.next().map_or(0, |time| time.expect("ns")));
     Some(CounterReading { value, enabled_ns, running_ns })
-}
-
-fn job_exit() -> JobExit {
-    JobExit {
-        status: ExitStatus::Exited(0),
-        stopped_by_host: false,
-        restarts: false,
-        wall: Nanos::ZERO,
-        user: Nanos::ZERO,
-        system: Nanos::ZERO,
-        max_resident: Bytes::ZERO,
-        wait: None,
-        n_migrations: None,
-        counters: Counters::NONE,
-        traffic: None,
-        n_orphans: 0,
-    }
 }
 
 /// The lines of a snapshot by subject, of the parts to show.

@@ -57,17 +57,17 @@ pub(crate) fn play_watched(
     machine: &str,
     policy: &str,
     script: &str,
-    watch: impl FnMut(Watched<'_>) + 'static,
+    watch: impl FnMut(WatchedRequest<'_>) + 'static,
 ) {
     let mut world = PolicyWorld::new(machine, policy);
     world.watch = Some(Box::new(watch));
     testkit::play(&mut world, script);
 }
 
-type Watch = Box<dyn FnMut(Watched<'_>)>;
+type Watch = Box<dyn FnMut(WatchedRequest<'_>)>;
 
 /// A request to place a job, with the state at that time.
-pub(crate) struct Watched<'a> {
+pub(crate) struct WatchedRequest<'a> {
     pub job: JobId,
     /// Number of polls so far, including this one.
     pub n_polls: u64,
@@ -79,8 +79,8 @@ pub(crate) struct Watched<'a> {
     pub class: u8,
     /// Classes of the movable jobs in that domain that may run in the target.
     pub candidate_classes: Vec<u8>,
-    /// Number of movable jobs in that domain, wherever they may run.
-    pub n_movable_there: usize,
+    /// Number of movable jobs in that domain, also those that may not run in the target.
+    pub n_movable_in_domain: usize,
     pub loads: &'a [u64],
 }
 
@@ -503,7 +503,7 @@ fn watched<'a>(
     snapshot: &'a Snapshot<'a>,
     n_polls: u64,
     request: &'a Request,
-) -> Option<Watched<'a>> {
+) -> Option<WatchedRequest<'a>> {
     let (Target::Job(id), Action::Place(cpus)) = (request.target, &request.action) else {
         return None;
     };
@@ -523,7 +523,7 @@ fn watched<'a>(
     let may_run_there =
         |other: &&JobView<'_>| target.is_some_and(|target| other.allowed.intersects(target));
     let movable = || snapshot.jobs.iter().filter(is_movable);
-    Some(Watched {
+    Some(WatchedRequest {
         job: id,
         n_polls,
         cpus,
@@ -532,7 +532,7 @@ fn watched<'a>(
         moved_from,
         class: class(job),
         candidate_classes: movable().filter(may_run_there).map(class).collect(),
-        n_movable_there: movable().count(),
+        n_movable_in_domain: movable().count(),
         loads: &snapshot.loads.loads,
     })
 }

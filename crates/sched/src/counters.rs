@@ -206,7 +206,7 @@ impl Counters {
         self.present = self.present.with(event);
     }
 
-    /// The same counters, with the counter of one event replaced.
+    /// Replaces the counter of one event.
     #[must_use]
     pub fn with(mut self, event: CounterEvent, reading: CounterReading) -> Counters {
         self.set(event, reading);
@@ -222,7 +222,7 @@ impl Counters {
         self
     }
 
-    /// The same counters, with absent ones taken from an earlier reading.
+    /// Adds the counters that only an earlier reading has.
     #[must_use]
     pub fn or(mut self, before: &Counters) -> Counters {
         for (event, reading) in before.iter() {
@@ -308,14 +308,14 @@ impl CounterDeltas {
         self.missed = self.missed.with(event);
     }
 
-    /// The same deltas, with the delta of one event replaced.
+    /// Replaces the delta of one event.
     #[must_use]
     pub fn with(mut self, event: CounterEvent, delta: u64) -> CounterDeltas {
         self.set(event, Measured::Exact(delta));
         self
     }
 
-    /// The same deltas, without the delta of one event.
+    /// Removes the delta of one event.
     #[must_use]
     pub fn without(mut self, event: CounterEvent) -> CounterDeltas {
         let missed = self.missed;

@@ -205,7 +205,7 @@ pub struct TaskSample {
     pub task: TaskId,
     /// The pid of its process.
     pub process: u32,
-    /// Its job.
+    /// The job of the task.
     pub job: JobId,
     /// CPU time since the task started. For the first task of a process it includes the CPU time of
     /// children that started and exited between two samples.

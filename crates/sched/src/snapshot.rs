@@ -116,7 +116,7 @@ pub struct TaskView {
     pub task: TaskId,
     /// The pid of its process.
     pub process: u32,
-    /// Its job.
+    /// The job of the task.
     pub job: JobId,
     /// CPU time in the last interval.
     pub cpu_time: Nanos,

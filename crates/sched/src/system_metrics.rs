@@ -19,7 +19,7 @@ use crate::CounterReading;
 pub struct LlcSample {
     /// The LLC domain.
     pub llc: LlcId,
-    /// Its resctrl counters.
+    /// The resctrl counters of the LLC domain.
     pub traffic: Traffic,
 }
 
@@ -61,7 +61,7 @@ pub struct TrafficDelta {
 pub struct LlcView {
     /// The LLC domain.
     pub llc: LlcId,
-    /// Its traffic.
+    /// The traffic of the LLC domain.
     pub traffic: TrafficDelta,
 }
 

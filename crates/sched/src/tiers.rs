@@ -88,29 +88,14 @@ pub struct TierOverride {
 
 /// An invalid tier override. Each message names the valid input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum TierOverrideError {
-    /// There is no equals sign.
     #[error("invalid signal {0:?}: write SIGNAL=TIER, such as loads=declared")]
     Malformed(String),
-    /// There is no value of this name.
     #[error("unknown signal {found:?}: write loads, or one of {known}")]
-    Value {
-        /// The name given.
-        found: String,
-        /// Names of all events.
-        known: String,
-    },
-    /// There is no tier of this name, or it is not possible for this value.
+    Value { found: String, known: String },
     #[error("{value} cannot have tier {found:?}: write {possible}")]
-    Tier {
-        /// Name of the value.
-        value: String,
-        /// The tier given.
-        found: String,
-        /// Possible tiers.
-        possible: &'static str,
-    },
-    /// A value is given more than once.
+    Tier { value: String, found: String, possible: &'static str },
     #[error("the tier of {0} is given twice: give it once")]
     Twice(String),
 }

@@ -5,9 +5,9 @@
 //!   └ratio┘   └ratio┘   └ratio┘       one ratio B / A per round
 //! ```
 //!
-//! The result is the median of the paired ratios with its 95 % bootstrap interval (BCa, [`lab::stats::interval`]). It needs no
-//! assumption about the distribution of the noise, only that rounds are independent. With `--limit`, the command fails if an
-//! interval is above the limit: B is then slower than A by more than that ratio permits.
+//! The result is the median of the paired ratios with its 95 % bootstrap interval (BCa, [`lab::stats::interval`]). The
+//! interval requires that rounds are independent; the distribution of the noise is arbitrary. With `--limit`, the command
+//! fails if an interval is entirely above the limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +19,6 @@ use lab::stats::{self, Interval};
 
 use crate::stats::{MedianRange, cpu_time_of_children};
 
-/// Options of `bench ab`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// First command, the baseline; a shell runs it
@@ -47,7 +46,6 @@ enum Metric {
     Printed,
 }
 
-/// Values of one run by name.
 type NamedValues = BTreeMap<String, f64>;
 
 /// Paired measurements of A and B.
@@ -55,7 +53,6 @@ type NamedValues = BTreeMap<String, f64>;
 pub struct PairedRuns(Vec<(f64, f64)>);
 
 impl PairedRuns {
-    /// Adds one round.
     pub fn push(&mut self, a: f64, b: f64) {
         self.0.push((a, b));
     }
@@ -76,9 +73,10 @@ impl PairedRuns {
     /// 95 % interval of the median ratio. `None` for a single round.
     pub fn interval(&self) -> Option<Interval> {
         let ratios = self.ratios();
-        stats::interval(ratios.len(), |places| {
-            stats::median(&places.iter().map(|&place| ratios[place]).collect::<Vec<_>>())
-        })
+        let median = |indices: &[usize]| {
+            stats::median(&indices.iter().map(|&idx| ratios[idx]).collect::<Vec<_>>())
+        };
+        stats::interval(ratios.len(), median)
     }
 }
 
@@ -113,14 +111,14 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         }
         unpaired.extend(b.into_keys());
     }
-    ensure!(!points.is_empty(), "the commands print no decimal number under the same name");
+    ensure!(!points.is_empty(), "the outputs have no metric in common");
     println!("A: {}\nB: {}\n{} rounds; median (lowest to highest)", args.a, args.b, args.rounds);
     for (name, pairs) in &points {
         println!("{name}\n  A {:.4}   B {:.4}", pairs.a(), pairs.b());
         println!("  B / A, 95 % interval: {pairs}");
     }
     for name in unpaired {
-        println!("only one side prints, at least once: {name}");
+        println!("printed by only one of the two commands in at least one round: {name}");
     }
     args.limit.map_or(Ok(()), |limit| check_limit(&points, limit))
 }

@@ -6,7 +6,6 @@
 //! The target of one minute is checked in release builds with two threads, against CPU time divided by the number of
 //! threads, because wall time depends on other load.
 
-use host_sim::InvariantViolation;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use anyhow::{Context, bail};
 use base::{JobId, Rng, StopFlag};
 use engine::{Approved, Engine, Host};
 use host_sim::hardware::Hardware;
-use host_sim::{SimHost, SimOptions, script_builder};
+use host_sim::{InvariantViolation, SimHost, SimOptions, script_builder};
 use lab::compare::{
     Column, ComparePlan, RunEvent, RunMetrics, SimBench, SimSetting, SummaryContext, columns,
     run_all, summarize,
@@ -38,7 +37,6 @@ const N_JOBS: u64 = 100;
 /// Target for the whole comparison.
 const TARGET_S: f64 = 60.0;
 
-/// Options of `bench compare`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Set the number of seeds

@@ -1,8 +1,8 @@
 //! Cost of a counter sample of a task.
 //!
-//! A sample is one `read()` of a group of four software events, its parsing and its accumulation. For comparison,
-//! alternately: the `read()` alone, the cheapest system call (`getppid`), which makes the value portable to other machines, and
-//! one read of the task's `schedstat`, which evenkeel performs anyway.
+//! A sample is one `read()` of a group of four software events, its parsing and its accumulation. The benchmark
+//! alternates it with the `read()` alone, with the cheapest system call (`getppid`), which makes the value comparable
+//! between machines, and with one read of the task's `schedstat`, which every sample of a task needs.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,6 +13,7 @@ use linux::source::Live;
 use linux::tasks::TaskGroups;
 use sched::Counters;
 
+use crate::ab::PairedRuns;
 use crate::stats::MedianRange;
 
 const ROUNDS: usize = 11;
@@ -28,41 +29,39 @@ pub fn main() -> anyhow::Result<()> {
     }
     let schedstat = linux::procfs::open("/proc/thread-self/schedstat".as_ref())
         .context("cannot open /proc/thread-self/schedstat")?;
-    let bare = bare()?;
-    let (mut samples, mut reads, mut calls) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut files, mut last) = (Vec::new(), Counters::NONE);
+    let group = group()?;
+    // A: the cheapest system call. B: a counter sample.
+    let mut pairs = PairedRuns::default();
+    let (mut reads, mut files, mut last) = (Vec::new(), Vec::new(), Counters::NONE);
     for _ in 0..ROUNDS {
-        samples.push(ns_each(|| {
+        let sample = ns_each(|| {
             let now = groups.read(&mut source);
             black_box(engine::deltas_between(&now, &last));
             last = now;
-        }));
+        });
         reads.push(ns_each(|| {
             let mut buffer = GROUP_BUFFER;
-            let _ = black_box(bare.read(&mut buffer).map(<[u8]>::len));
+            let _ = black_box(group.read(&mut buffer).map(<[u8]>::len));
         }));
-        calls.push(ns_each(|| _ = black_box(rustix::process::getppid())));
+        pairs.push(ns_each(|| _ = black_box(rustix::process::getppid())), sample);
         files.push(ns_each(|| {
             let mut buffer = [0; 96];
             let _ = black_box(linux::procfs::read_again(&schedstat, &mut buffer).map(<[u8]>::len));
         }));
     }
-    let ratio: Vec<f64> = samples.iter().zip(&calls).map(|(sample, call)| sample / call).collect();
     println!("| operation | ns: median (low to high) of {ROUNDS} rounds | target |");
     println!("| --- | --- | --- |");
-    println!(
-        "| a counter sample: group of 4 software events | {:.0} | 500 |",
-        MedianRange::of(samples)
-    );
+    println!("| a counter sample: group of 4 software events | {:.0} | 500 |", pairs.b());
     println!("| its `read()` alone | {:.0} | |", MedianRange::of(reads));
     println!("| one read of schedstat | {:.0} | |", MedianRange::of(files));
-    println!("| the cheapest system call | {:.0} | |", MedianRange::of(calls));
-    println!("| a counter sample / the cheapest system call | {:.1} | |", MedianRange::of(ratio));
+    println!("| the cheapest system call | {:.0} | |", pairs.a());
+    let ratio = MedianRange::of(pairs.ratios());
+    println!("| a counter sample / the cheapest system call | {ratio:.1} | |");
     Ok(())
 }
 
 /// The same group, only for `read()`.
-fn bare() -> anyhow::Result<CounterGroup> {
+fn group() -> anyhow::Result<CounterGroup> {
     let events = software(Flags::default()).groups.concat().into_iter();
     let named = events.map(|(event, attr)| (event.name().to_owned(), attr)).collect();
     CounterGroup::open(&GroupSpec { target: CounterTarget::Task(0), events: named }, 0)

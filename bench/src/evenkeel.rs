@@ -62,7 +62,8 @@ impl EvenkeelRun {
     /// Starts a workload (TOML text) with a policy and without progress output.
     pub fn start(name: &str, workload: &str, policy: &str) -> anyhow::Result<Self> {
         let folder = folder_of_runs().join(name);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         let file = folder.join("workload.toml");
         fs::write(&file, workload).with_context(|| format!("cannot write {}", file.display()))?;
         let child = Command::new(path()?)
@@ -124,7 +125,6 @@ impl EvenkeelRun {
     }
 }
 
-/// Parent folder of all runs.
 fn folder_of_runs() -> PathBuf {
     std::env::temp_dir().join(format!("evenkeel-bench-{}", std::process::id()))
 }
@@ -150,6 +150,24 @@ pub fn cpu_ns(pid: u32) -> anyhow::Result<u64> {
         total += text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
     }
     Ok(total)
+}
+
+/// CPU time of a process in a window.
+pub struct CpuUse {
+    pub ns: u64,
+    /// CPU time over wall time.
+    pub share: f64,
+}
+
+/// Reads a CPU time in ns before and after a window.
+pub fn cpu_during(
+    window: Duration,
+    cpu_ns: impl Fn() -> anyhow::Result<u64>,
+) -> anyhow::Result<CpuUse> {
+    let (begin, before) = (Instant::now(), cpu_ns()?);
+    std::thread::sleep(window);
+    let ns = cpu_ns()?.saturating_sub(before);
+    Ok(CpuUse { ns, share: ns as f64 / begin.elapsed().as_nanos() as f64 })
 }
 
 /// CPU time of a thread of this process in ns, from schedstat.

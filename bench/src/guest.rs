@@ -11,10 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-/// Number of attempts.
 const TRIES: u32 = 3;
 
-/// A guest configuration.
 pub struct NumaGuest {
     /// Number of nodes, each a socket.
     pub n_nodes: u32,
@@ -70,8 +68,8 @@ impl NumaGuest {
 
 /// Installs a Debian package if its program is missing.
 pub fn need(program: &str, package: &str) -> anyhow::Result<()> {
-    let places = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
-    if places.iter().any(|place| Path::new(place).join(program).exists()) {
+    let folders = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
+    if folders.iter().any(|folder| Path::new(folder).join(program).exists()) {
         return Ok(());
     }
     if !rustix::process::geteuid().is_root() {

@@ -7,11 +7,13 @@
 
 mod ab;
 mod compare;
+mod convergence;
 mod counters;
 mod evenkeel;
 mod guest;
+mod harm;
 mod kernel;
-mod memory_convergence;
+mod numad;
 mod overhead;
 mod physics;
 mod processes;
@@ -23,9 +25,7 @@ mod stats;
 mod turn;
 mod variation;
 mod wake;
-mod watch_and_numad;
-mod watch_cost;
-mod watch_harm;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -44,18 +44,18 @@ struct Cli {
 enum Benchmark {
     /// Run two commands alternately and print the ratio of their times, or of the values they print
     Ab(ab::Args),
-    /// Measure how CPU times and sleeps vary between runs: the data behind the simulator's random variation
+    /// Measure how CPU times and sleeps vary between runs: the data behind the random variation of the simulator
     Variation(variation::Args),
     /// Measure a simulated comparison of 12 policies on 10 workloads with 20 seeds
     Compare(compare::Args),
     /// Measure the cost of a counter sample of a task: a group of four software events
     Counters,
     /// Measure whether watch slows down a balanced machine: work and run times with and without it
-    Harm(watch_harm::Args),
+    Harm(harm::Args),
     /// Compare the task placement of the simulated kernel with a real one, in a guest with four nodes
     Kernel(kernel::Args),
     /// Measure CPU time, system calls and memory of watch and of numad, in a guest with two nodes
-    Numad(watch_and_numad::Args),
+    Numad(numad::Args),
     /// Measure CPU time and memory of evenkeel while 1 to 1000 jobs sleep or compute
     Overhead(overhead::Args),
     /// Validate the physics of the simulator on measured slowdowns that were left out of the fit
@@ -66,19 +66,19 @@ enum Benchmark {
     Profile(profile::Args),
     /// Measure the time until memory and tasks are on the same node, for watch, the kernel's NUMA
     /// balancing and numad, in a guest with two nodes
-    Settle(memory_convergence::Args),
+    Convergence(convergence::Args),
     /// Compare the simulator with SimGrid on the same jobs: completed jobs per second of CPU time
     Simgrid(simgrid::Args),
     /// Measure events and simulated job seconds per second of CPU time of the simulator
     Simulator(simulator::Args),
-    /// Measure the time to the first job, and jobs started per second, against a shell loop
+    /// Measure the time to the first job, and jobs started per second, compared with a shell loop
     Start(start::Args),
     /// Measure the CPU time of one turn, from a sample to an approved plan, for 10,000 tasks on 512 CPUs
     Turn,
-    /// Measure the CPU time of evenkeel while it waits for counter overflows, against polling
+    /// Measure the CPU time of evenkeel while it waits for counter overflows, compared with polling
     Wake(wake::Args),
     /// Measure CPU time, system calls and memory of watch with thousands of sleeping processes
-    Watch(watch_cost::Args),
+    Watch(watch::Args),
 }
 
 fn main() -> ExitCode {
@@ -88,20 +88,20 @@ fn main() -> ExitCode {
         Some(Benchmark::Variation(args)) => variation::main(&args),
         Some(Benchmark::Compare(args)) => compare::main(&args),
         Some(Benchmark::Counters) => counters::main(),
-        Some(Benchmark::Harm(args)) => watch_harm::main(&args),
+        Some(Benchmark::Harm(args)) => harm::main(&args),
         Some(Benchmark::Kernel(args)) => kernel::main(&args),
-        Some(Benchmark::Numad(args)) => watch_and_numad::main(&args),
+        Some(Benchmark::Numad(args)) => numad::main(&args),
         Some(Benchmark::Overhead(args)) => overhead::main(&args),
         Some(Benchmark::Physics) => physics::main(),
         Some(Benchmark::Policies(args)) => turn::policies(&args),
         Some(Benchmark::Profile(args)) => profile::main(&args),
-        Some(Benchmark::Settle(args)) => memory_convergence::main(&args),
+        Some(Benchmark::Convergence(args)) => convergence::main(&args),
         Some(Benchmark::Simgrid(args)) => simgrid::main(&args),
         Some(Benchmark::Simulator(args)) => simulator::main(&args),
         Some(Benchmark::Start(args)) => start::main(&args),
         Some(Benchmark::Turn) => turn::dfs(),
         Some(Benchmark::Wake(args)) => wake::main(&args),
-        Some(Benchmark::Watch(args)) => watch_cost::main(&args),
+        Some(Benchmark::Watch(args)) => watch::main(&args),
         None => all(),
     };
     match result {

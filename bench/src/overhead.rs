@@ -1,16 +1,15 @@
-//! CPU time and memory of evenkeel at 4 turns per second while jobs sleep or compute, against a shell that started the
-//! same jobs.
+//! CPU time and memory of evenkeel at 4 turns per second while jobs sleep or compute, compared with a shell that started
+//! the same jobs.
 //!
 //! The share of a CPU is measured in windows after all jobs have started. A waiting shell uses no CPU time, so its
 //! row shows the resolution of the measurement.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::evenkeel::{self, EvenkeelRun};
 use crate::stats::MedianRange;
 
-/// Options of `bench overhead`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Set the number of windows per row
@@ -27,21 +26,29 @@ impl Default for Args {
     }
 }
 
-/// Program of the jobs.
-#[derive(Clone, Copy, Debug)]
-enum JobKind {
-    Sleeping,
-    Busy,
+/// Jobs of a row: their command in the workload and in a shell.
+struct JobKind {
+    name: &'static str,
+    command: &'static str,
+    shell: &'static str,
 }
 
+const SLEEPING: JobKind =
+    JobKind { name: "sleeping", command: r#"["sleep", "600"]"#, shell: "sleep 600" };
+const BUSY: JobKind = JobKind {
+    name: "busy",
+    command: r#"["sh", "-c", "while :; do :; done"]"#,
+    shell: "sh -c 'while :; do :; done'",
+};
+
 const ROWS: [(JobKind, usize); 7] = [
-    (JobKind::Sleeping, 1),
-    (JobKind::Sleeping, 16),
-    (JobKind::Sleeping, 100),
-    (JobKind::Sleeping, 1000),
-    (JobKind::Busy, 16),
-    (JobKind::Busy, 100),
-    (JobKind::Busy, 1000),
+    (SLEEPING, 1),
+    (SLEEPING, 16),
+    (SLEEPING, 100),
+    (SLEEPING, 1000),
+    (BUSY, 16),
+    (BUSY, 100),
+    (BUSY, 1000),
 ];
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
@@ -56,11 +63,10 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     println!("{:<16} {:>24} {:>20} {:>12}", "jobs", "evenkeel %", "shell loop %", "peak MiB");
     let empty = empty_loop(args)?;
     println!("{:<16} {:>24}", "an empty loop", format!("{empty:.4}"));
-    for (kind, n) in ROWS {
-        let (own, peak_kib) = evenkeel(kind, n, args)?;
-        let shell = shell_loop(kind, n, args)?;
-        let label =
-            format!("{n} {}", if matches!(kind, JobKind::Busy) { "busy" } else { "sleeping" });
+    for (kind, n) in &ROWS {
+        let (own, peak_kib) = evenkeel(kind, *n, args)?;
+        let shell = shell_loop(kind, *n, args)?;
+        let label = format!("{n} {}", kind.name);
         let peak = format!("{:.1}", peak_kib as f64 / 1024.0);
         println!(
             "{label:<16} {:>24} {:>20} {peak:>12}",
@@ -84,13 +90,10 @@ fn empty_loop(args: &Args) -> anyhow::Result<MedianRange> {
     cpu_shares(args, || evenkeel::thread_cpu_ns(thread.get()))
 }
 
-fn evenkeel(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<(MedianRange, u64)> {
-    let command = match kind {
-        JobKind::Sleeping => r#"["sleep", "600"]"#.to_owned(),
-        JobKind::Busy => r#"["sh", "-c", "while :; do :; done"]"#.to_owned(),
-    };
+fn evenkeel(kind: &JobKind, n: usize, args: &Args) -> anyhow::Result<(MedianRange, u64)> {
+    let JobKind { name, command, .. } = kind;
     let workload = format!("[[job]]\nname = \"j\"\ncommand = {command}\nclass = 5\ncopies = {n}\n");
-    let run = EvenkeelRun::start(&format!("{kind:?}-{n}"), &workload, "dfs")?;
+    let run = EvenkeelRun::start(&format!("{name}-{n}"), &workload, "dfs")?;
     run.wait_for_children(n)?;
     let share = shares(run.pid(), args)?;
     let peak = evenkeel::peak_resident_kib(run.pid())?;
@@ -98,11 +101,8 @@ fn evenkeel(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<(MedianRange
     Ok((share, peak))
 }
 
-fn shell_loop(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<MedianRange> {
-    let one = match kind {
-        JobKind::Sleeping => "sleep 600",
-        JobKind::Busy => "sh -c 'while :; do :; done'",
-    };
+fn shell_loop(kind: &JobKind, n: usize, args: &Args) -> anyhow::Result<MedianRange> {
+    let one = kind.shell;
     // The shell kills its own children on SIGTERM.
     let script = format!(
         "trap 'kill $pids; exit' TERM; i=0; while [ $i -lt {n} ]; do {one} & pids=\"$pids $!\"; i=$((i+1)); done; echo; wait"
@@ -133,10 +133,7 @@ fn cpu_shares(
     args: &Args,
     cpu_ns: impl Fn() -> anyhow::Result<u64>,
 ) -> anyhow::Result<MedianRange> {
-    let window = || {
-        let (begin, before) = (Instant::now(), cpu_ns()?);
-        std::thread::sleep(Duration::from_secs(args.seconds.max(1)));
-        Ok(100.0 * (cpu_ns()? - before) as f64 / begin.elapsed().as_nanos() as f64)
-    };
-    (0..args.windows.max(1)).map(|_| window()).collect::<anyhow::Result<_>>().map(MedianRange::of)
+    let window = Duration::from_secs(args.seconds.max(1));
+    let percent = |_| Ok(100.0 * evenkeel::cpu_during(window, &cpu_ns)?.share);
+    (0..args.windows.max(1)).map(percent).collect::<anyhow::Result<_>>().map(MedianRange::of)
 }

@@ -35,12 +35,12 @@ const REMOTE_WITHIN: f64 = 0.08;
 
 /// Fits, validates and prints. Fails if a claim does not hold.
 pub fn main() -> anyhow::Result<()> {
-    let truth = truth()?;
-    let fitted = fit(&truth);
+    let data = read_data()?;
+    let fitted = fit(&data);
     print_fit(&fitted);
     let right = print_copies()?;
-    let better = print_pairs(&truth, &fitted)?;
-    let near = print_remote(&truth, &fitted);
+    let better = print_pairs(&data, &fitted)?;
+    let near = print_remote(&data, &fitted);
     match right && better && near {
         true => Ok(()),
         false => bail!("the physics is less accurate than claimed; see the tables"),
@@ -52,12 +52,12 @@ fn read(path: &str) -> anyhow::Result<String> {
     fs::read_to_string(&whole).with_context(|| format!("cannot read {}", whole.display()))
 }
 
-fn truth() -> anyhow::Result<CoRunData> {
+fn read_data() -> anyhow::Result<CoRunData> {
     let machine = parse_toml(&read(MACHINE)?, MACHINE)?;
     let domains = llc_domains(&machine, None)?;
-    let site = domains.all.first().context("the machine has an LLC domain")?;
+    let llc = domains.all.first().context("the machine has an LLC domain")?;
     let (solo, pairs, remote) = (read(SOLO)?, read(PAIRS)?, read(REMOTE)?);
-    let machine = CoRunMachine::of(site, FARTHER_NS);
+    let machine = CoRunMachine::of(llc, FARTHER_NS);
     Ok(CoRunData::read(machine, (&solo, SOLO), (&pairs, PAIRS), (&remote, REMOTE))?)
 }
 
@@ -110,10 +110,10 @@ fn print_copies() -> anyhow::Result<bool> {
     Ok(COPIES_RIGHT_MIN <= right)
 }
 
-fn print_pairs(truth: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> {
-    let hog = truth.programs.iter().position(|entry| entry.name == HOG);
+fn print_pairs(data: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> {
+    let hog = data.programs.iter().position(|entry| entry.name == HOG);
     let hog = hog.with_context(|| format!("{SOLO} has no {HOG}"))?;
-    let own = cross_validate(truth);
+    let own = cross_validate(data);
     println!("\n## Pairs: leave-one-out over the programs\n");
     println!(
         "| predictor | mean error | without {HOG} | largest | rank correlation | fitted on all | best splits |"
@@ -121,28 +121,28 @@ fn print_pairs(truth: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> 
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     let row =
         |name: &str, judged: &CrossValidation, all: PredictionErrors, n_best: usize, n: usize| {
-            let (errors, calm) = (judged.errors(), judged.errors_without(hog));
+            let (errors, others) = (judged.errors(), judged.errors_without(hog));
             println!(
                 "| {name} | {:.3} | {:.3} | {:.2} | {:.2} | {:.3} | {n_best} of {n} |",
-                errors.mean, calm.mean, errors.largest, errors.rank, all.mean
+                errors.mean, others.mean, errors.largest, errors.rank, all.mean
             );
         };
     let mut better = true;
     for (name, begin) in baselines() {
-        let judged = cross_validate_baseline(truth, &begin);
-        let baseline = begin.fit(truth);
-        let model = |pair: &_| baseline.pair(truth, pair);
-        let found = evaluate_pairings(truth, model);
-        row(name, &judged, in_sample(truth, model).errors(), found.n_best, found.n);
+        let judged = cross_validate_baseline(data, &begin);
+        let baseline = begin.fit(data);
+        let model = |pair: &_| baseline.pair(data, pair);
+        let found = evaluate_pairings(data, model);
+        row(name, &judged, in_sample(data, model).errors(), found.n_best, found.n);
         better &= own.errors().mean < judged.errors().mean;
         better &= own.errors_without(hog).mean < judged.errors_without(hog).mean;
     }
-    let found = evaluate_pairings(truth, physics_predictor(truth, fitted));
-    let all = in_sample(truth, physics_predictor(truth, fitted)).errors();
+    let found = evaluate_pairings(data, physics_predictor(data, fitted));
+    let all = in_sample(data, physics_predictor(data, fitted)).errors();
     row("**the physics**", &own, all, found.n_best, found.n);
-    print_initial_values(truth, hog);
+    print_initial_values(data, hog);
     println!("\n| left out | mean error |\n| --- | --- |");
-    for (idx, entry) in truth.programs.iter().enumerate() {
+    for (idx, entry) in data.programs.iter().enumerate() {
         println!("| {} | {:.3} |", entry.name, own.of(idx).mean);
     }
     println!(
@@ -152,24 +152,24 @@ fn print_pairs(truth: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> 
     Ok(better)
 }
 
-fn print_initial_values(truth: &CoRunData, hog: usize) {
+fn print_initial_values(data: &CoRunData, hog: usize) {
     println!("\n| the physics, initial value of outstanding misses | mean error | without {HOG} |");
     println!("| --- | --- | --- |");
     for overlap_max in [8.0, 10.0, 12.0, 16.0] {
-        let judged = cross_validate_from(truth, &Calibration { overlap_max, ..BEGIN });
-        let (errors, calm) = (judged.errors(), judged.errors_without(hog));
-        println!("| {overlap_max:.0} | {:.3} | {:.3} |", errors.mean, calm.mean);
+        let judged = cross_validate_from(data, &Calibration { overlap_max, ..BEGIN });
+        let (errors, others) = (judged.errors(), judged.errors_without(hog));
+        println!("| {overlap_max:.0} | {:.3} | {:.3} |", errors.mean, others.mean);
     }
 }
 
-fn print_remote(truth: &CoRunData, fitted: &Calibration) -> bool {
+fn print_remote(data: &CoRunData, fitted: &Calibration) -> bool {
     println!("\n## Remote memory, {FARTHER_NS} ns more latency: slowdown of a program alone\n");
     println!("| program | predicted | measured |\n| --- | --- | --- |");
-    let predictor = Predictor::new(truth, fitted);
+    let predictor = Predictor::new(data, fitted);
     let mut near = true;
-    for entry in &truth.remote {
+    for entry in &data.remote {
         let (predicted, measured) = (predictor.remote(entry.program), entry.slowdown);
-        println!("| {} | {predicted:.3} | {measured:.3} |", truth.programs[entry.program].name);
+        println!("| {} | {predicted:.3} | {measured:.3} |", data.programs[entry.program].name);
         near &= (predicted / measured - 1.0).abs() < REMOTE_WITHIN;
     }
     near

@@ -1,9 +1,9 @@
-//! Processes for benchmarks of watch: the watched ones, and the watching one (evenkeel or numad).
+//! Processes of the benchmarks: watched ones (sleeping or busy), and the mechanisms that migrate their tasks or pages.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,8 @@ use rustix::process::{Pid, Signal};
 
 use crate::evenkeel;
 
-/// Program of the busy processes.
-#[derive(Clone, Debug)]
-pub enum BusyProgram {
-    /// An endless loop of the shell, with little memory.
-    EmptyLoop,
-    /// `load hog` with this many MiB.
-    Hog { evenkeel: PathBuf, size_mib: u32 },
-}
+/// Page faults are slow in an emulated guest on a busy machine.
+const ALLOCATION_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Sleeping and busy processes in a process group of their own. Drop kills them.
 ///
@@ -30,18 +24,37 @@ pub struct ProcessSet {
 }
 
 impl ProcessSet {
-    /// Starts the processes and waits until all run, and until the hogs have allocated their memory.
-    pub fn start(n_sleeping: u32, n_busy: u32, busy: &BusyProgram) -> anyhow::Result<Self> {
+    /// Starts processes that sleep or execute an endless loop of the shell, and waits until all run.
+    pub fn start(n_sleeping: u32, n_busy: u32) -> anyhow::Result<Self> {
+        Self::spawn(n_sleeping, n_busy, "while :; do :; done", Path::new(""))
+    }
+
+    /// Starts processes that sleep or execute `load hog`, and waits until the hogs have allocated their memory.
+    pub fn start_hogs(
+        n_sleeping: u32,
+        n_hogs: u32,
+        evenkeel: &Path,
+        size_mib: u64,
+    ) -> anyhow::Result<Self> {
+        let hog = format!(
+            "exec \"$EVENKEEL\" load hog --size {size_mib}M --for 86400 --no-self-check >/dev/null"
+        );
+        let set = Self::spawn(n_sleeping, n_hogs, &hog, evenkeel)?;
+        wait_for("memory of the hogs", ALLOCATION_TIMEOUT, || {
+            (n_hogs as usize <= set.larger_than(size_mib << 10).len()).then_some(())
+        })?;
+        Ok(set)
+    }
+
+    fn spawn(n_sleeping: u32, n_busy: u32, busy: &str, evenkeel: &Path) -> anyhow::Result<Self> {
         // A subshell that reads from an idle pipe is a fork without execve.
         let script = format!(
             "exec 3<&0; i=0; while [ $i -lt {n_sleeping} ]; do (read x <&3) & i=$((i+1)); done; \
-             i=0; while [ $i -lt {n_busy} ]; do ({}) & i=$((i+1)); done; \
-             echo started; wait",
-            busy.script()
+             i=0; while [ $i -lt {n_busy} ]; do ({busy}) & i=$((i+1)); done; echo started; wait"
         );
         let mut shell = Command::new("sh")
             .args(["-c", &script])
-            .env("EVENKEEL", busy.evenkeel())
+            .env("EVENKEEL", evenkeel)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0)
@@ -54,50 +67,15 @@ impl ProcessSet {
         if line.trim() != "started" {
             bail!("the shell cannot fork that many processes; raise the limit (ulimit -u)");
         }
-        if let BusyProgram::Hog { size_mib, .. } = busy {
-            set.wait_until_allocated(n_busy, *size_mib)?;
-        }
         Ok(set)
     }
 
-    fn wait_until_allocated(&self, n_busy: u32, size_mib: u32) -> anyhow::Result<()> {
-        let kib = u64::from(size_mib) << 10;
-        let is_allocated =
-            |&pid: &u32| evenkeel::resident_kib(pid).is_ok_and(|resident| kib <= resident);
-        let deadline = Instant::now() + ALLOCATION_TIMEOUT;
-        loop {
-            let children = procfs::children("/".as_ref(), self.shell.id(), self.shell.id())?;
-            if n_busy as usize <= children.iter().filter(|pid| is_allocated(pid)).count() {
-                return Ok(());
-            }
-            if deadline < Instant::now() {
-                bail!(
-                    "the hogs did not allocate {size_mib} MiB each within {ALLOCATION_TIMEOUT:?}"
-                );
-            }
-            std::thread::sleep(Duration::from_millis(500));
-        }
-    }
-}
-
-/// Page faults are slow in an emulated guest on a busy machine.
-const ALLOCATION_TIMEOUT: Duration = Duration::from_secs(300);
-
-impl BusyProgram {
-    fn script(&self) -> String {
-        match self {
-            BusyProgram::EmptyLoop => "while :; do :; done".to_owned(),
-            BusyProgram::Hog { size_mib, .. } => format!(
-                "exec \"$EVENKEEL\" load hog --size {size_mib}M --for 86400 --no-self-check >/dev/null"
-            ),
-        }
-    }
-
-    fn evenkeel(&self) -> PathBuf {
-        match self {
-            BusyProgram::EmptyLoop => PathBuf::new(),
-            BusyProgram::Hog { evenkeel, .. } => evenkeel.clone(),
-        }
+    /// The processes with at least this much resident memory.
+    pub fn larger_than(&self, kib: u64) -> Vec<u32> {
+        let children = procfs::children("/".as_ref(), self.shell.id(), self.shell.id());
+        let mut pids = children.unwrap_or_default();
+        pids.retain(|&pid| evenkeel::resident_kib(pid).is_ok_and(|resident| kib <= resident));
+        pids
     }
 }
 
@@ -109,21 +87,58 @@ impl Drop for ProcessSet {
     }
 }
 
+/// A function of the kernel or a program that migrates tasks or pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    Nothing,
+    NumaBalancing,
+    Watch,
+    WatchAct,
+    Numad,
+}
+
+/// Sysctl that enables NUMA balancing.
+pub const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const NUMAD_PID: &str = "/var/run/numad.pid";
 const NUMAD_LOG: &str = "/var/log/numad.log";
+
+impl Mechanism {
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Nothing => "none",
+            Mechanism::NumaBalancing => "NUMA balancing",
+            Mechanism::Watch => "watch",
+            Mechanism::WatchAct => "watch --act",
+            Mechanism::Numad => "numad",
+        }
+    }
+
+    /// The command of a program with this scan interval. `options` are further options of watch.
+    pub fn command(self, tool: &Path, interval_s: u64, options: &[&str]) -> Option<Command> {
+        match self {
+            Mechanism::Nothing | Mechanism::NumaBalancing => None,
+            Mechanism::Numad => {
+                // Does not change the settings of transparent huge pages.
+                let mut command = Command::new("numad");
+                command.args(["-i", &format!("{interval_s}:{interval_s}"), "-H", "0"]);
+                Some(command)
+            }
+            Mechanism::Watch | Mechanism::WatchAct => {
+                let mut command = Command::new(tool);
+                command.args(["watch", "--all", "--quiet", "--class"]);
+                command.arg(evenkeel::class_of(tool)).args(options);
+                command.args((self == Mechanism::WatchAct).then_some("--act"));
+                Some(command)
+            }
+        }
+    }
+}
 
 /// A running evenkeel watch or numad.
 pub struct Watcher {
     child: Child,
     /// PID; for numad that of the daemon.
     pub pid: u32,
-}
-
-/// numad with this scan interval. It leaves the settings of transparent huge pages unchanged.
-pub fn numad(interval_s: u64) -> Command {
-    let mut command = Command::new("numad");
-    command.args(["-i", &format!("{interval_s}:{interval_s}"), "-H", "0"]);
-    command
 }
 
 impl Watcher {
@@ -137,13 +152,13 @@ impl Watcher {
             .stdout(Stdio::null())
             .spawn()
             .with_context(|| format!("cannot start {}", name.display()))?;
-        if !is_daemon {
-            let pid = child.id();
-            return Ok(Watcher { child, pid });
+        let mut pid = child.id();
+        if is_daemon {
+            // The started process exits immediately; the daemon is its child.
+            child.wait()?;
+            let read = || fs::read_to_string(NUMAD_PID).ok()?.trim().parse().ok();
+            pid = wait_for("numad", Duration::from_secs(60), read)?;
         }
-        // The started process exits immediately; the daemon is its child.
-        child.wait()?;
-        let pid = wait_for("numad", || fs::read_to_string(NUMAD_PID).ok()?.trim().parse().ok())?;
         Ok(Watcher { child, pid })
     }
 
@@ -152,24 +167,27 @@ impl Watcher {
         let pid = Pid::from_raw(self.pid as i32).context("PID 0")?;
         rustix::process::kill_process(pid, Signal::TERM)?;
         self.child.wait()?;
-        wait_for("the exit of the watching process", || has_exited(self.pid).then_some(()))
+        let has_exited = || {
+            let stat = procfs::stat("/".as_ref(), self.pid);
+            stat.map_or(true, |stat| !"RSD".contains(stat.state)).then_some(())
+        };
+        wait_for("the exit of the watching process", Duration::from_secs(60), has_exited)
     }
 }
 
-/// Whether a process has exited or is a zombie.
-fn has_exited(pid: u32) -> bool {
-    procfs::stat("/".as_ref(), pid).map_or(true, |stat| !"RSD".contains(stat.state))
-}
-
-/// Polls for up to a minute.
-pub fn wait_for<T>(name: &str, mut poll: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
-    let deadline = Instant::now() + Duration::from_secs(60);
+/// Polls until there is a value.
+fn wait_for<T>(
+    name: &str,
+    timeout: Duration,
+    mut poll: impl FnMut() -> Option<T>,
+) -> anyhow::Result<T> {
+    let deadline = Instant::now() + timeout;
     loop {
         if let Some(found) = poll() {
             return Ok(found);
         }
         if deadline < Instant::now() {
-            bail!("{name}: timeout after one minute");
+            bail!("{name}: timeout after {timeout:?}");
         }
         std::thread::sleep(Duration::from_millis(100));
     }

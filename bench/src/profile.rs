@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use crate::evenkeel;
 
-/// Options of `bench profile`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Set the number of lines of the sampled model

@@ -25,7 +25,6 @@ use topology::Machine;
 use crate::ab::PairedRuns;
 use crate::stats::{MedianRange, process_cpu_time};
 
-/// Options of `bench simgrid`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Set the number of rounds
@@ -194,12 +193,12 @@ fn lengths(n_jobs: usize) -> anyhow::Result<Vec<Length>> {
     let template = &scripts.first().context("a script")?.phases[0];
     let one = |job: usize| {
         let part = (job as u64).wrapping_mul(2_654_435_761) % 1000;
-        let act = ScriptPhase {
+        let phase = ScriptPhase {
             instructions: 2e8 * (1.0 + part as f64 / 1000.0),
             footprint: 0,
             ..template.clone()
         };
-        let script = Arc::new(Script { phases: vec![act], n_threads: 1 });
+        let script = Arc::new(Script { phases: vec![phase], n_threads: 1 });
         let ns = script.solo_ns_per_1000(&hardware) * script.phases[0].instructions / 1000.0;
         Length { script, ns }
     };
@@ -215,8 +214,9 @@ fn hardware(n_cores: usize) -> anyhow::Result<Arc<Hardware>> {
 fn simulate(n_cores: usize, per_core: usize, lengths: &[Length]) -> anyhow::Result<TimedRun> {
     let hardware = hardware(n_cores)?;
     let n_lanes = n_cores * per_core;
-    let masks: Vec<Arc<Vec<bool>>> =
-        (0..n_cores).map(|core| Arc::new((0..n_cores).map(|at| at == core).collect())).collect();
+    let masks: Vec<Arc<Vec<bool>>> = (0..n_cores)
+        .map(|core| Arc::new((0..n_cores).map(|other| other == core).collect()))
+        .collect();
     let mut ends_s = vec![f64::NAN; lengths.len()];
     let before = process_cpu_time();
     let settings = MachineSettings { contention: false, ..MachineSettings::default() };
@@ -236,8 +236,8 @@ fn simulate(n_cores: usize, per_core: usize, lengths: &[Length]) -> anyhow::Resu
     while 0 < n_left {
         let at = fluid.next_event().context("no event is left, but jobs are")?;
         fluid.advance(at);
-        for (when, news) in fluid.take_notices() {
-            let HostNotice::JobEnded { job, .. } = news else { continue };
+        for (when, notice) in fluid.take_notices() {
+            let HostNotice::JobEnded { job, .. } = notice else { continue };
             ends_s[job] = when as f64 / 1e9;
             n_left -= 1;
             fluid.forget(job);

@@ -23,7 +23,6 @@ use topology::Machine;
 
 use crate::stats::process_cpu_time;
 
-/// Options of `bench simulator`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Args {
     /// Measure only this point, in this process: JOBS,CORES,on|off (contention)
@@ -71,7 +70,7 @@ fn one(point: &str) -> anyhow::Result<()> {
     let before = process_cpu_time();
     let done = simulate(jobs, cores, is_on)?;
     let seconds = (process_cpu_time() - before).as_secs_f64();
-    let memory = peak_resident_bytes().unwrap_or(0) >> 20;
+    let memory = crate::evenkeel::peak_resident_kib(std::process::id())? >> 10;
     println!(
         "{jobs:<9} {cores:<6} {contention:<11} {:<10.3e} {:<10.3e} {:<16.3} {seconds:<8.3} {memory} MiB",
         done.events as f64 / seconds,
@@ -110,8 +109,8 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
     while 0 < running {
         let at = fluid.next_event().context("no event is left, but jobs are")?;
         fluid.advance(at);
-        for (_, news) in fluid.take_notices() {
-            let HostNotice::JobEnded { job, .. } = news else { continue };
+        for (_, notice) in fluid.take_notices() {
+            let HostNotice::JobEnded { job, .. } = notice else { continue };
             job_seconds += fluid.tasks_of(job).map(|task| task.cpu_ns / 1e9).sum::<f64>();
             fluid.forget(job);
             running -= 1;
@@ -149,17 +148,14 @@ pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
             reads: misses * 1.5,
             writes: misses * 0.4,
         };
-        let rows = vec![
-            row(1048576.0, misses),
-            row(8388608.0, misses / 2.0),
-            row(67108864.0, misses / 8.0),
-        ];
-        let character = MissCurve::new(rows, row(0.0, 2.0 * misses + 1.0))?;
-        let behaviour =
-            CpiModel::known(&character, 0.5, 2.0, Calibration::default().parameters(2.4));
+        let sizes = [(1048576.0, 1.0), (8388608.0, 2.0), (67108864.0, 8.0)];
+        let rows = sizes.map(|(bytes, divisor)| row(bytes, misses / divisor)).to_vec();
+        let curve = MissCurve::new(rows, row(0.0, 2.0 * misses + 1.0))?;
+        let parameters = Calibration::default().parameters(2.4);
+        let behaviour = CpiModel::known(&curve, 0.5, 2.0, parameters);
         let sizes = hardware.cache_sizes();
-        let act = ScriptPhase {
-            fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&character, size)).collect()),
+        let phase = ScriptPhase {
+            fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&curve, size)).collect()),
             behaviour: Arc::new(behaviour),
             instructions: 1e9 * (1.0 + f64::from(nth % 3)),
             sleeps: None,
@@ -167,14 +163,7 @@ pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
             references: 2.0 * misses + 1.0,
             l1_misses: 4.0 * misses + 2.0,
         };
-        Ok(Arc::new(Script { phases: vec![act], n_threads: 1 }))
+        Ok(Arc::new(Script { phases: vec![phase], n_threads: 1 }))
     };
     (0..8).map(one).collect()
-}
-
-/// Peak resident memory of this process in bytes.
-fn peak_resident_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
 }

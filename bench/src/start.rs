@@ -6,10 +6,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 
+use crate::ab::PairedRuns;
 use crate::evenkeel::{self, EvenkeelRun};
 use crate::stats::MedianRange;
 
-/// Options of `bench start`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Set the number of rounds, each with evenkeel and a shell
@@ -28,25 +28,25 @@ impl Default for Args {
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
     evenkeel::build()?;
-    let mut rows: [Vec<f64>; 6] = Default::default();
+    let (mut first, mut one, mut many) = <(PairedRuns, PairedRuns, PairedRuns)>::default();
+    let mut rates = Vec::new();
     for round in 0..args.rounds.max(1) {
-        rows[4].push(first_job(round)?);
-        rows[5].push(first_program()?);
-        let (one, one_shell) = (evenkeel(1, round)?, shell(1)?);
-        let (many, many_shell) = (evenkeel(args.jobs, round)?, shell(args.jobs)?);
-        rows[0].push(one);
-        rows[1].push(one_shell);
+        let first_ms = first_job(round)?;
+        first.push(first_program()?, first_ms);
+        let one_ms = evenkeel(1, round)?;
+        one.push(shell(1)?, one_ms);
+        let many_ms = evenkeel(args.jobs, round)?;
+        many.push(shell(args.jobs)?, many_ms);
         // Time of the jobs after the first: start, exit and reaping.
-        rows[2].push(1e3 * (args.jobs - 1) as f64 / (many - one));
-        rows[3].push(many / many_shell);
+        rates.push(1e3 * (args.jobs - 1) as f64 / (many_ms - one_ms));
     }
     evenkeel::remove_runs()?;
-    let [one, one_shell, rate, ratio, first, first_shell] = rows.map(MedianRange::of);
+    let (rate, ratio) = (MedianRange::of(rates), MedianRange::of(many.ratios()));
     println!("median (lowest to highest) of {} rounds, alternating with a shell loop", args.rounds);
-    println!("start until the first job reads the clock, ms    {first:.1}");
-    println!("the same with a shell, ms                       {first_shell:.1}");
-    println!("whole run of one empty job, ms                  {one:.1}");
-    println!("the same with a shell, ms                       {one_shell:.1}");
+    println!("start until the first job reads the clock, ms    {:.1}", first.b());
+    println!("the same with a shell, ms                       {:.1}", first.a());
+    println!("whole run of one empty job, ms                  {:.1}", one.b());
+    println!("the same with a shell, ms                       {:.1}", one.a());
     println!("jobs started and finished per second, {} at once {rate:.0}", args.jobs);
     println!("whole run of these, evenkeel / shell loop       {ratio:.2}");
     Ok(())

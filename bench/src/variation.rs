@@ -1,4 +1,4 @@
-//! Variation between runs: the data behind the random causes of the simulator.
+//! Variation between runs: the data behind the random variation of the simulator.
 //!
 //! ```text
 //!   length     CPU time of the same work            standard deviation ÷ mean
@@ -17,7 +17,6 @@ use anyhow::{Context, bail};
 
 use crate::evenkeel;
 
-/// Options of `bench variation`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Set the number of runs per program
@@ -34,8 +33,8 @@ pub struct Args {
 /// Programs: arithmetic in registers, memory in a private cache, memory beyond the caches.
 const WORK: &[(&str, &[&str])] = &[
     ("arithmetic", &["compute", "--ops", "400000"]),
-    ("256 KiB at random", &["hog", "--size", "256KiB", "--ops", "40000000"]),
-    ("64 MiB at random", &["hog", "--size", "64MiB", "--ops", "2000000"]),
+    ("256 KiB at random", &["hog", "--size", "256KiB", "--ops", "40000000", "--no-self-check"]),
+    ("64 MiB at random", &["hog", "--size", "64MiB", "--ops", "2000000", "--no-self-check"]),
 ];
 /// Requested durations.
 const SLEEPS_MS: &[f64] = &[1.0, 10.0, 100.0];
@@ -47,18 +46,14 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     println!("relative to the mean: standard deviation, and the same from the interquartile range");
     for (name, words) in WORK {
         let words = [&["load"], *words, &["--json"]].concat();
-        let words: Vec<&str> = match words[1] {
-            "hog" => [&words[..], &["--no-self-check"]].concat(),
-            _ => words,
-        };
         let run = |_| cpu_s(&tool, &words);
         let times: Vec<f64> = (0..args.runs.max(4)).map(run).collect::<anyhow::Result<_>>()?;
-        row(&format!("CPU time, {name}"), times, 1e3);
+        row(&format!("CPU time, {name}"), times);
     }
     for &ms in SLEEPS_MS {
         let duration = Duration::from_secs_f64(ms / 1e3);
         let times = (0..args.sleeps.max(4)).map(|_| timed(|| std::thread::sleep(duration)));
-        row(&format!("sleep of {ms} ms"), times.collect(), 1e3);
+        row(&format!("sleep of {ms} ms"), times.collect());
     }
     let mut file = tempfile::tempfile().context("cannot create a temporary file")?;
     let mut write = || -> std::io::Result<()> {
@@ -68,11 +63,11 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     };
     let mut times = Vec::new();
     for _ in 0..args.sleeps.max(4) {
-        let begin = Instant::now();
-        write().context("cannot write to a file")?;
-        times.push(begin.elapsed().as_secs_f64());
+        let mut written = Ok(());
+        times.push(timed(|| written = write()));
+        written.context("cannot write to a file")?;
     }
-    row("write of 4 KiB with fdatasync", times, 1e3);
+    row("write of 4 KiB with fdatasync", times);
     Ok(())
 }
 
@@ -92,9 +87,10 @@ fn timed(run: impl FnOnce()) -> f64 {
     begin.elapsed().as_secs_f64()
 }
 
-fn row(name: &str, times: Vec<f64>, scale: f64) {
+/// Prints times in seconds.
+fn row(name: &str, times: Vec<f64>) {
     let Variation { mean, deviation, from_quartiles } = variation(times);
-    println!("{name:<34} {:>9.3} ms  {deviation:.4}  {from_quartiles:.4}", mean * scale);
+    println!("{name:<34} {:>9.3} ms  {deviation:.4}  {from_quartiles:.4}", mean * 1e3);
 }
 
 /// Mean, and deviations relative to it.

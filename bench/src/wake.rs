@@ -1,4 +1,4 @@
-//! CPU time of evenkeel while it waits for counter overflows, against polling.
+//! CPU time of evenkeel while it waits for counter overflows, compared with polling.
 //!
 //! ```text
 //!   jobs with few events     poll  overflow  poll  overflow  …     one run each
@@ -10,14 +10,13 @@
 //! turn) is not included.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 
 use crate::ab::PairedRuns;
 use crate::evenkeel::{self, EvenkeelRun};
 
-/// Options of `bench wake`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Count this event: page-faults, context-switches, llc-misses, …
@@ -92,9 +91,8 @@ fn one(label: &str, command: &str, policy: &str, args: &Args) -> anyhow::Result<
     let run = EvenkeelRun::start(&name, &job, policy)?;
     run.wait_for_children(copies)?;
     std::thread::sleep(Duration::from_secs(1));
-    let (begin, before) = (Instant::now(), evenkeel::cpu_ns(run.pid())?);
-    std::thread::sleep(Duration::from_secs(args.seconds.max(1)));
-    let share = (evenkeel::cpu_ns(run.pid())? - before) as f64 / begin.elapsed().as_nanos() as f64;
+    let window = Duration::from_secs(args.seconds.max(1));
+    let share = evenkeel::cpu_during(window, || evenkeel::cpu_ns(run.pid()))?.share;
     let journal = run.report().with_file_name("journal.jsonl");
     run.stop()?;
     let text = fs::read_to_string(&journal).context("evenkeel wrote no journal")?;

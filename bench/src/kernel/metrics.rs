@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Metrics of an interval are weighted by its length. The location of a task that runs only between two samples is not
-//! seen, and a task that moves away and back between two samples counts as not moved.
+//! sampled, and a task that moves away and back between two samples counts as not moved.
 //!
 //! The location of memory is that of the last sample: of the journal, or of the denser samples in [`super::node_pages`]
 //! if there are any.
@@ -21,73 +21,20 @@ use sched::{Cause, JobEvent, JobExit, NodeMemory, TaskSample};
 use topology::Machine;
 
 use super::node_pages::{self, NodePagesSample};
+use super::scenarios::{KernelScenario, WARM_UP_S};
 
-/// Metrics of one run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Metrics {
-    /// Time until the last job ended, in seconds.
-    pub makespan_s: f64,
-    /// First kind of jobs: longest over shortest wall time.
-    pub longest_over_shortest: f64,
-    /// First kind of jobs: most over least CPU time.
-    pub unfair: f64,
-    /// Wait time over runnable time.
-    pub waited: f64,
-    /// Number of idle CPUs while at least as many tasks waited.
-    pub lost_cpus: f64,
-    /// Runnable tasks: maximum minus minimum over the nodes.
-    pub uneven: f64,
-    /// Migrations within a node per second of runnable time.
-    pub within_s: f64,
-    /// Migrations between nodes per second of runnable time.
-    pub across_s: f64,
-    /// Share of memory on the node of its program; first and second half of the run.
-    pub local: [f64; 2],
-    /// Share on nodes at the smallest remote distance.
-    pub near: f64,
-    /// Share on nodes at larger distances.
-    pub far: f64,
-    /// Mean duration of a period with less than 90 % local memory, in seconds.
-    pub away_s: f64,
-    /// Number of such periods over all programs.
-    pub n_away: f64,
-    /// Memory migrated between nodes, in MiB.
-    pub moved_mib: f64,
-}
+/// Clock ticks per second of task start times.
+const TICKS_PER_S: f64 = 100.0;
+/// Share of local memory from which a program counts as local.
+const LOCAL_SHARE_MIN: f64 = 0.9;
+/// A program with less memory has not allocated its buffer yet.
+const ALLOCATED_BYTES_MIN: u64 = 32 << 20;
 
-/// A metric with its name.
-pub type MetricRow = (&'static str, fn(&Metrics) -> f64);
+/// Metrics of one run by name, in the order of the tables.
+pub type Metrics = Vec<(&'static str, f64)>;
 
-/// Metrics of jobs that end.
-pub const ENDING: &[MetricRow] =
-    &[("makespan, s", |f| f.makespan_s), ("longest / shortest job", |f| f.longest_over_shortest)];
-
-/// Metrics of endless jobs.
-pub const ENDLESS: &[MetricRow] = &[("most / least CPU time", |f| f.unfair)];
-
-/// Metrics of all jobs.
-pub const ALWAYS: &[MetricRow] = &[
-    ("wait time / runnable time", |f| f.waited),
-    ("idle CPUs while tasks wait", |f| f.lost_cpus),
-    ("tasks per node, max - min", |f| f.uneven),
-    ("migrations/s within a node", |f| f.within_s),
-    ("  between nodes", |f| f.across_s),
-];
-
-/// Metrics of jobs with memory.
-pub const MEMORY: &[MetricRow] = &[
-    ("local memory, first half", |f| f.local[0]),
-    ("  second half", |f| f.local[1]),
-    ("  on nearest remote nodes", |f| f.near),
-    ("  on other remote nodes", |f| f.far),
-    ("periods with remote memory", |f| f.n_away),
-    ("  seconds each", |f| f.away_s),
-    ("MiB moved", |f| f.moved_mib),
-];
-
-/// A run with the start time of each job.
-pub struct GuestRun {
-    /// Its metrics.
+/// A run in the guest or in the simulator.
+pub struct KernelRun {
     pub metrics: Metrics,
     /// Job start times in seconds since the start of the run, by job number.
     pub starts_s: Vec<f64>,
@@ -97,27 +44,24 @@ pub struct GuestRun {
     pub machine: Machine,
 }
 
-/// Reads a journal. With `from_s` above 0, samples before it do not count, nor those after the first end of a job.
-pub fn of_journal(journal: &Path, from_s: f64, to_s: f64) -> anyhow::Result<GuestRun> {
+/// Reads the run in a folder. Of endless jobs only the time counts in which all of them run.
+pub fn read(scenario: &KernelScenario, folder: &Path) -> anyhow::Result<KernelRun> {
+    let journal = folder.join("journal.jsonl");
     let mut recording =
-        journal::read(journal).with_context(|| format!("cannot read {}", journal.display()))?;
+        journal::read(&journal).with_context(|| format!("cannot read {}", journal.display()))?;
     let header = recording.header();
-    let name_of = |job: &program::Job| kind(&job.name).to_owned();
-    let kinds: Vec<String> = header.jobs.iter().map(name_of).collect();
-    let machine = header.machine.clone();
-    let mut tally = RunTotals {
-        from_s,
-        half_s: (from_s + to_s) / 2.0,
-        ..RunTotals::new(machine.clone(), kinds)
-    };
-    let run = journal.parent().context("a journal is in a folder")?;
-    tally.samples = node_pages::read(run)?.into();
-    tally.has_samples = !tally.samples.is_empty();
+    let kinds = header.jobs.iter().map(|job| kind(&job.name).to_owned()).collect();
+    let mut totals = RunTotals::new(header.machine.clone(), kinds);
+    totals.from_s = if scenario.is_endless() { WARM_UP_S } else { 0.0 };
+    totals.half_s = (totals.from_s + f64::from(scenario.ends_s)) / 2.0;
+    totals.memory_samples = node_pages::read(folder)?.into();
+    totals.has_memory_samples = !totals.memory_samples.is_empty();
     for turn in recording.by_ref() {
-        tally.turn(&turn.with_context(|| format!("in {}", journal.display()))?);
+        totals.turn(&turn.with_context(|| format!("in {}", journal.display()))?);
     }
-    let (metrics, first_cpu) = (tally.metrics(), tally.first_cpu);
-    Ok(GuestRun { metrics, starts_s: tally.starts_s, first_cpu, machine })
+    let metrics = totals.metrics(scenario.is_endless(), scenario.has_memory());
+    let RunTotals { starts_s, first_cpu, machine, .. } = totals;
+    Ok(KernelRun { metrics, starts_s, first_cpu, machine })
 }
 
 /// Kind of a job: copies are named `name-0`, `name-1`, `name-2`.
@@ -127,59 +71,66 @@ fn kind(name: &str) -> &str {
 
 /// Last sample of a task.
 #[derive(Clone, Copy, Debug)]
-struct TaskSampleTotals {
+struct LastSample {
     ran: Nanos,
-    waited: u64,
-    on: Option<CpuId>,
+    waited: Nanos,
+    cpu: Option<CpuId>,
 }
 
 /// Sums over a run.
 struct RunTotals {
     machine: Machine,
+    /// Kind of each job, by number.
     kinds: Vec<String>,
-    tasks: BTreeMap<TaskId, TaskSampleTotals>,
+    /// Samples before this time do not count.
+    from_s: f64,
+    /// Middle of the counted time.
+    half_s: f64,
+    /// An endless job has ended: later samples do not count.
+    is_over: bool,
     sampled_at: Nanos,
-    /// Shortest and longest wall time of the first kind of jobs.
-    jobs_s: Option<(f64, f64)>,
+    tasks: BTreeMap<TaskId, LastSample>,
+    /// Job of each PID.
+    jobs: BTreeMap<u32, JobId>,
+    memory: BTreeMap<JobId, MemoryByNode>,
+    /// Memory samples that are not processed yet.
+    memory_samples: VecDeque<NodePagesSample>,
+    has_memory_samples: bool,
+    /// Offset from seconds since boot to seconds of the run, from start times of tasks.
+    since_boot_s: f64,
     starts_s: Vec<f64>,
     first_cpu: Option<CpuId>,
     end: Nanos,
-    from_s: f64,
-    /// An endless job has ended: later samples do not count.
-    is_over: bool,
+    /// Shortest and longest wall time of the first kind of jobs.
+    wall_s: Option<(f64, f64)>,
     /// CPU time of each job, by number.
     cpu_s: Vec<f64>,
-    /// Middle of the counted time.
-    half_s: f64,
-    memory: BTreeMap<JobId, MemoryByNode>,
-    /// Memory samples that are not processed yet.
-    samples: VecDeque<NodePagesSample>,
-    /// Job of each PID.
-    jobs: BTreeMap<u32, JobId>,
-    has_samples: bool,
-    /// Offset from seconds since boot to seconds of the run, from start times of tasks.
-    since_boot_s: f64,
     sums: Sums,
 }
 
-/// Sums over the counted intervals.
+/// Sums over the counted intervals, in seconds unless stated otherwise.
 #[derive(Default)]
 struct Sums {
-    /// Duration of intervals with runnable tasks, in seconds.
-    time_s: f64,
-    ran_s: f64,
-    waited_s: f64,
-    lost_s: f64,
-    uneven_s: f64,
-    n_within: u32,
-    n_across: u32,
-    /// Seconds of programs with memory in both halves, and the same weighted by the share of memory at each distance.
-    held_s: [f64; 2],
-    own_s: [f64; 2],
-    near_s: f64,
-    far_s: f64,
-    away_s: f64,
-    n_away: u32,
+    /// Duration of intervals with runnable tasks.
+    time: f64,
+    ran: f64,
+    waited: f64,
+    /// Idle time of CPUs while at least as many tasks waited.
+    lost: f64,
+    /// Runnable tasks × time: maximum minus minimum over the nodes.
+    imbalance: f64,
+    /// Migrations within a node and between nodes, in tasks.
+    migrations: [f64; 2],
+    /// Time of programs with memory in both halves of the run.
+    with_memory: [f64; 2],
+    /// The same × the share of memory on the node of the program.
+    local: [f64; 2],
+    /// The same × the share on nodes at the smallest remote distance, and at larger distances.
+    near: f64,
+    far: f64,
+    /// Time with less than 90 % local memory, and the number of such periods.
+    away: f64,
+    n_away: f64,
     moved_bytes: u64,
 }
 
@@ -187,7 +138,7 @@ struct Sums {
 #[derive(Clone, Debug, Default)]
 struct MemoryByNode {
     /// Bytes by index of the node.
-    on: Vec<u64>,
+    bytes: Vec<u64>,
     is_away: bool,
 }
 
@@ -196,51 +147,50 @@ impl RunTotals {
         RunTotals {
             machine,
             starts_s: vec![0.0; kinds.len()],
-            first_cpu: None,
-            from_s: 0.0,
-            is_over: false,
             cpu_s: vec![0.0; kinds.len()],
             kinds,
-            tasks: BTreeMap::new(),
-            sampled_at: Nanos::ZERO,
-            jobs_s: None,
-            end: Nanos::ZERO,
+            from_s: 0.0,
             half_s: f64::INFINITY,
-            memory: BTreeMap::new(),
-            samples: VecDeque::new(),
+            is_over: false,
+            sampled_at: Nanos::ZERO,
+            tasks: BTreeMap::new(),
             jobs: BTreeMap::new(),
-            has_samples: false,
+            memory: BTreeMap::new(),
+            memory_samples: VecDeque::new(),
+            has_memory_samples: false,
             since_boot_s: f64::INFINITY,
+            first_cpu: None,
+            end: Nanos::ZERO,
+            wall_s: None,
             sums: Sums::default(),
         }
     }
 
     fn turn(&mut self, recorded: &RecordedTurn) {
+        let at = recorded.turn.at;
         for event in &recorded.sample.jobs {
-            if let JobEvent::Ended(job, end) = event {
-                self.end = self.end.max(recorded.turn.at);
-                self.ended(recorded.turn.at, *job, end);
+            if let JobEvent::Ended(job, exit) = event {
+                self.end = self.end.max(at);
+                self.ended(at, *job, exit);
             }
         }
-        if !self.has_samples {
-            recorded
-                .sample
-                .memory
-                .iter()
-                .for_each(|found| self.record_memory(found.job, &found.nodes));
+        if !self.has_memory_samples {
+            for memory in &recorded.sample.memory {
+                self.record_memory(memory.job, &memory.nodes);
+            }
         }
         if recorded.turn.causes.contains(&Cause::Interval) {
-            self.sample(recorded.turn.at, &recorded.sample.tasks);
+            self.sample(at, &recorded.sample.tasks);
         }
     }
 
-    fn ended(&mut self, at: Nanos, job: JobId, end: &JobExit) {
+    fn ended(&mut self, at: Nanos, job: JobId, exit: &JobExit) {
         self.is_over |= 0.0 < self.from_s;
-        self.starts_s[job.index()] = at.saturating_sub(end.wall).as_secs_f64();
-        if self.kinds[job.index()] == self.kinds[0] && !end.stopped_by_host {
-            let wall_s = end.wall.as_secs_f64();
-            let (shortest, longest) = self.jobs_s.unwrap_or((wall_s, wall_s));
-            self.jobs_s = Some((shortest.min(wall_s), longest.max(wall_s)));
+        self.starts_s[job.index()] = at.saturating_sub(exit.wall).as_secs_f64();
+        if self.kinds[job.index()] == self.kinds[0] && !exit.stopped_by_host {
+            let wall_s = exit.wall.as_secs_f64();
+            let (shortest, longest) = self.wall_s.unwrap_or((wall_s, wall_s));
+            self.wall_s = Some((shortest.min(wall_s), longest.max(wall_s)));
         }
     }
 
@@ -271,13 +221,12 @@ impl RunTotals {
             return;
         }
         let idle = (self.machine.cpus().len() as f64 - ran_s / passed_s).max(0.0);
-        let most = by_node.iter().fold(0.0, |most: f64, sum| most.max(*sum));
-        let fewest = by_node.iter().fold(f64::INFINITY, |fewest: f64, sum| fewest.min(*sum));
-        self.sums.uneven_s += most - fewest;
-        self.sums.lost_s += idle.min(waited_s / passed_s) * passed_s;
-        self.sums.time_s += passed_s;
-        self.sums.ran_s += ran_s;
-        self.sums.waited_s += waited_s;
+        let (min, max) = min_and_max(by_node.into_iter());
+        self.sums.imbalance += max - min;
+        self.sums.lost += idle.min(waited_s / passed_s) * passed_s;
+        self.sums.time += passed_s;
+        self.sums.ran += ran_s;
+        self.sums.waited += waited_s;
     }
 
     /// Processes the memory samples up to `at`.
@@ -289,9 +238,8 @@ impl RunTotals {
             self.jobs.insert(task.process, task.job);
         }
         let is_past = |sample: &&NodePagesSample| sample.at_s + self.since_boot_s <= at_s;
-        let n_past = self.samples.iter().take_while(is_past).count();
-        let past: Vec<NodePagesSample> = self.samples.drain(..n_past).collect();
-        for sample in past {
+        let n_past = self.memory_samples.iter().take_while(is_past).count();
+        for sample in self.memory_samples.drain(..n_past).collect::<Vec<_>>() {
             if let Some(&job) = self.jobs.get(&sample.pid) {
                 self.record_memory(job, &sample.nodes);
             }
@@ -300,62 +248,59 @@ impl RunTotals {
 
     /// Records the memory of a job; each job has one process.
     fn record_memory(&mut self, job: JobId, found: &[NodeMemory]) {
-        let now: Vec<u64> =
-            self.machine.nodes().iter().map(|node| own_on(found, node.id)).collect();
-        let held = self.memory.entry(job).or_default();
-        let before = std::mem::replace(&mut held.on, now);
+        let nodes = self.machine.nodes().iter();
+        let now: Vec<u64> = nodes.map(|node| private_bytes(found, node.id)).collect();
+        let memory = self.memory.entry(job).or_default();
+        let before = std::mem::replace(&mut memory.bytes, now);
         let gains = |from: &[u64], to: &[u64]| -> u64 {
             from.iter().zip(to).map(|(from, to)| to.saturating_sub(*from)).sum()
         };
-        self.sums.moved_bytes += gains(&before, &held.on).min(gains(&held.on, &before));
+        self.sums.moved_bytes += gains(&before, &memory.bytes).min(gains(&memory.bytes, &before));
     }
 
     /// Adds `passed_s` of a program on a node, up to `at_s`.
     fn add_memory_time(&mut self, job: JobId, node: usize, at_s: f64, passed_s: f64) {
-        let distance = |from: usize, to: usize| {
-            let nodes = self.machine.nodes();
-            nodes[from].distances.get(&nodes[to].id).copied().unwrap_or(topology::DISTANCE_LOCAL)
+        let nodes = self.machine.nodes();
+        let distance = |other: usize| {
+            let known = nodes[node].distances.get(&nodes[other].id);
+            known.copied().unwrap_or(topology::DISTANCE_LOCAL)
         };
-        let next = (0..self.machine.nodes().len()).filter(|&other| other != node);
-        let next = next.map(|other| distance(node, other)).min();
-        let Some(held) = self.memory.get_mut(&job) else { return };
-        let total: u64 = held.on.iter().sum();
-        if total < MEMORY_MIN {
-            return; // The program has not allocated its memory.
+        let others = || (0..nodes.len()).filter(|&other| other != node);
+        let nearest = others().map(distance).min();
+        let Some(memory) = self.memory.get_mut(&job) else { return };
+        let total: u64 = memory.bytes.iter().sum();
+        if total < ALLOCATED_BYTES_MIN {
+            return;
         }
-        let part = |bytes: u64| bytes as f64 / total as f64;
-        let is_next = |other: &usize| Some(distance(node, *other)) == next && *other != node;
-        let own = part(held.on[node]);
-        let near = part((0..held.on.len()).filter(is_next).map(|other| held.on[other]).sum());
+        let share = |bytes: u64| bytes as f64 / total as f64;
+        let is_near = |other: &usize| Some(distance(*other)) == nearest;
+        let local = share(memory.bytes[node]);
+        let near = share(others().filter(is_near).map(|other| memory.bytes[other]).sum());
         let half = usize::from(self.half_s < at_s);
-        self.sums.held_s[half] += passed_s;
-        self.sums.own_s[half] += own * passed_s;
-        self.sums.near_s += near * passed_s;
-        self.sums.far_s += (1.0 - own - near) * passed_s;
-        let is_away = own < LOCAL_SHARE_MIN;
-        self.sums.n_away += u32::from(is_away && !held.is_away);
-        held.is_away = is_away;
-        self.sums.away_s += if is_away { passed_s } else { 0.0 };
+        self.sums.with_memory[half] += passed_s;
+        self.sums.local[half] += local * passed_s;
+        self.sums.near += near * passed_s;
+        self.sums.far += (1.0 - local - near) * passed_s;
+        let is_away = local < LOCAL_SHARE_MIN;
+        let was_away = std::mem::replace(&mut memory.is_away, is_away);
+        self.sums.n_away += if is_away && !was_away { 1.0 } else { 0.0 };
+        self.sums.away += if is_away { passed_s } else { 0.0 };
     }
 
     /// Seconds that a task ran and waited since its last sample. Counts migrations.
     fn task_delta(&mut self, task: &TaskSample, counts: bool) -> (f64, f64) {
-        let now = TaskSampleTotals {
-            ran: task.cpu_time,
-            waited: task.wait.map_or(0, |wait| wait.0),
-            on: task.last_cpu,
-        };
-        let before = self.tasks.insert(task.task, now);
-        let last = before.unwrap_or(TaskSampleTotals { ran: Nanos::ZERO, waited: 0, on: now.on });
-        if let (Some(from), Some(to)) = (last.on, now.on)
+        let waited = task.wait.unwrap_or_default();
+        let now = LastSample { ran: task.cpu_time, waited, cpu: task.last_cpu };
+        let start = LastSample { ran: Nanos::ZERO, waited: Nanos::ZERO, cpu: now.cpu };
+        let last = self.tasks.insert(task.task, now).unwrap_or(start);
+        if let (Some(from), Some(to)) = (last.cpu, now.cpu)
             && from != to
             && counts
         {
-            let is_near = self.node_of(from) == self.node_of(to);
-            *(if is_near { &mut self.sums.n_within } else { &mut self.sums.n_across }) += 1;
+            self.sums.migrations[usize::from(self.node_of(from) != self.node_of(to))] += 1.0;
         }
-        let ran = now.ran.saturating_sub(last.ran).as_secs_f64();
-        (ran, Nanos(now.waited.saturating_sub(last.waited)).as_secs_f64())
+        let seconds = |now: Nanos, last: Nanos| now.saturating_sub(last).as_secs_f64();
+        (seconds(now.ran, last.ran), seconds(now.waited, last.waited))
     }
 
     /// Index of a CPU's node.
@@ -364,117 +309,133 @@ impl RunTotals {
         self.machine.nodes().iter().position(|known| known.id == node)
     }
 
-    fn metrics(&self) -> Metrics {
+    fn metrics(&self, is_endless: bool, has_memory: bool) -> Metrics {
         let sums = &self.sums;
-        let runnable_s = sums.ran_s + sums.waited_s;
-        let per = |sum: f64, of: f64| if 0.0 < of { sum / of } else { 0.0 };
-        let first = self.kinds.iter().zip(&self.cpu_s).filter(|(kind, _)| **kind == self.kinds[0]);
-        let got = first.map(|(_, cpu_s)| *cpu_s);
-        let (least, most) = got.fold((f64::INFINITY, 0.0_f64), |(least, most), cpu_s| {
-            (least.min(cpu_s), most.max(cpu_s))
-        });
-        Metrics {
-            makespan_s: self.end.as_secs_f64(),
-            longest_over_shortest: self
-                .jobs_s
-                .map_or(1.0, |(shortest, longest)| per(longest, shortest)),
-            unfair: per(most, least),
-            waited: per(sums.waited_s, runnable_s),
-            lost_cpus: per(sums.lost_s, sums.time_s),
-            uneven: per(sums.uneven_s, sums.time_s),
-            within_s: per(f64::from(sums.n_within), runnable_s),
-            across_s: per(f64::from(sums.n_across), runnable_s),
-            local: [0, 1].map(|half| per(sums.own_s[half], sums.held_s[half])),
-            near: per(sums.near_s, sums.held_s.iter().sum()),
-            far: per(sums.far_s, sums.held_s.iter().sum()),
-            away_s: per(sums.away_s, f64::from(sums.n_away)),
-            n_away: f64::from(sums.n_away),
-            moved_mib: sums.moved_bytes as f64 / 1_048_576.0,
+        let runnable = sums.ran + sums.waited;
+        let mut metrics = match is_endless {
+            true => {
+                let jobs = self.kinds.iter().zip(&self.cpu_s);
+                let first = jobs.filter(|(kind, _)| **kind == self.kinds[0]);
+                let (min, max) = min_and_max(first.map(|(_, cpu_s)| *cpu_s));
+                vec![("most / least CPU time", ratio(max, min))]
+            }
+            false => vec![
+                (MAKESPAN, self.end.as_secs_f64()),
+                ("longest / shortest job", self.wall_s.map_or(1.0, |(min, max)| ratio(max, min))),
+            ],
+        };
+        metrics.extend([
+            ("wait time / runnable time", ratio(sums.waited, runnable)),
+            ("idle CPUs while tasks wait", ratio(sums.lost, sums.time)),
+            ("tasks per node, max - min", ratio(sums.imbalance, sums.time)),
+            ("migrations/s within a node", ratio(sums.migrations[0], runnable)),
+            ("  between nodes", ratio(sums.migrations[1], runnable)),
+        ]);
+        if has_memory {
+            let with_memory = sums.with_memory.iter().sum();
+            metrics.extend([
+                ("local memory, first half", ratio(sums.local[0], sums.with_memory[0])),
+                ("  second half", ratio(sums.local[1], sums.with_memory[1])),
+                ("  on nearest remote nodes", ratio(sums.near, with_memory)),
+                ("  on other remote nodes", ratio(sums.far, with_memory)),
+                ("periods with remote memory", sums.n_away),
+                ("  seconds each", ratio(sums.away, sums.n_away)),
+                ("MiB moved", sums.moved_bytes as f64 / 1_048_576.0),
+            ]);
         }
+        metrics
     }
 }
 
-/// Private bytes on a node.
-fn own_on(found: &[NodeMemory], node: NodeId) -> u64 {
-    found.iter().filter(|memory| memory.node == node).map(|memory| memory.private_bytes().0).sum()
+/// Name of the makespan, the first metric of jobs that end.
+pub const MAKESPAN: &str = "makespan, s";
+
+fn min_and_max(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, 0.0), |(min, max), value| (min.min(value), max.max(value)))
 }
 
-/// Clock ticks per second of task start times.
-const TICKS_PER_S: f64 = 100.0;
-/// Share of local memory from which a program counts as local.
-const LOCAL_SHARE_MIN: f64 = 0.9;
-/// A program with less memory has not allocated its buffer yet.
-const MEMORY_MIN: u64 = 32 << 20;
+/// 0 for an empty sum.
+fn ratio(value: f64, sum: f64) -> f64 {
+    if 0.0 < sum { value / sum } else { 0.0 }
+}
+
+fn private_bytes(found: &[NodeMemory], node: NodeId) -> u64 {
+    found.iter().filter(|memory| memory.node == node).map(|memory| memory.private_bytes().0).sum()
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn task(tid: u32, ran_ms: u64, waited_ms: u64, on: u32) -> TaskSample {
+    fn task(tid: u32, ran_ms: u64, waited_ms: u64, cpu: u32) -> TaskSample {
         let task = TaskId { tid, start_time_ticks: 0 };
         TaskSample {
             process: tid,
             cpu_time: Nanos::from_millis(ran_ms),
             wait: Some(Nanos::from_millis(waited_ms)),
-            last_cpu: Some(CpuId(on)),
+            last_cpu: Some(CpuId(cpu)),
             ..TaskSample::new(task, JobId(0))
         }
     }
 
+    fn memory(node: u32, mib: u64) -> NodeMemory {
+        let small = base::Bytes::from_mib(mib);
+        NodeMemory { node: NodeId(node), small, ..NodeMemory::default() }
+    }
+
+    fn totals() -> RunTotals {
+        let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
+        RunTotals::new(machine, vec!["a".to_owned()])
+    }
+
+    fn values(totals: &RunTotals, names: &[&str]) -> Vec<f64> {
+        let metrics: BTreeMap<_, _> = totals.metrics(true, true).into_iter().collect();
+        names.iter().map(|name| metrics[name]).collect()
+    }
+
     #[test]
     fn idle_cpus_and_node_imbalance_follow_from_run_and_wait_times() {
-        let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
-        let mut tally = RunTotals::new(machine, vec!["a".to_owned()]);
+        let mut totals = totals();
         // Two tasks share CPU 0 for a second, then one migrates to the other node.
-        tally.sample(Nanos::from_secs(1), &[task(1, 500, 500, 0), task(2, 500, 500, 0)]);
-        tally.sample(Nanos::from_secs(2), &[task(1, 1500, 500, 0), task(2, 1500, 500, 2)]);
-        let metrics = tally.metrics();
-        assert_eq!(metrics.lost_cpus, 0.5, "one of two seconds");
-        assert_eq!((metrics.uneven, metrics.waited), (1.0, 0.25));
-        assert_eq!((metrics.within_s, metrics.across_s), (0.0, 0.25));
+        totals.sample(Nanos::from_secs(1), &[task(1, 500, 500, 0), task(2, 500, 500, 0)]);
+        totals.sample(Nanos::from_secs(2), &[task(1, 1500, 500, 0), task(2, 1500, 500, 2)]);
+        let names = [
+            "idle CPUs while tasks wait", // One of two seconds.
+            "tasks per node, max - min",
+            "wait time / runnable time",
+            "migrations/s within a node",
+            "  between nodes",
+        ];
+        assert_eq!(values(&totals, &names), [0.5, 1.0, 0.25, 0.0, 0.25]);
     }
 
     #[test]
     fn a_program_is_remote_until_90_percent_of_its_memory_is_local() {
-        let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
-        let mut tally = RunTotals { half_s: 2.0, ..RunTotals::new(machine, vec!["a".to_owned()]) };
-        let memory = |node: u32, mib: u64| NodeMemory {
-            node: NodeId(node),
-            small: base::Bytes::from_mib(mib),
-            ..NodeMemory::default()
-        };
+        let mut totals = RunTotals { half_s: 2.0, ..totals() };
         // One second local, two seconds remote (CPU 2 is on node 1), one second after most of it migrated.
-        tally.record_memory(JobId(0), &[memory(0, 64)]);
-        tally.sample(Nanos::from_secs(1), &[task(1, 1000, 0, 0)]);
-        tally.sample(Nanos::from_secs(2), &[task(1, 2000, 0, 2)]);
-        tally.sample(Nanos::from_secs(3), &[task(1, 3000, 0, 2)]);
-        tally.record_memory(JobId(0), &[memory(0, 4), memory(1, 60)]);
-        tally.sample(Nanos::from_secs(4), &[task(1, 4000, 0, 2)]);
-        let metrics = tally.metrics();
-        assert_eq!(metrics.local, [0.5, 60.0 / 128.0]);
-        assert_eq!((metrics.n_away, metrics.away_s, metrics.moved_mib), (1.0, 2.0, 60.0));
+        totals.record_memory(JobId(0), &[memory(0, 64)]);
+        totals.sample(Nanos::from_secs(1), &[task(1, 1000, 0, 0)]);
+        totals.sample(Nanos::from_secs(2), &[task(1, 2000, 0, 2)]);
+        totals.sample(Nanos::from_secs(3), &[task(1, 3000, 0, 2)]);
+        totals.record_memory(JobId(0), &[memory(0, 4), memory(1, 60)]);
+        totals.sample(Nanos::from_secs(4), &[task(1, 4000, 0, 2)]);
+        let names = ["local memory, first half", "  second half"];
+        assert_eq!(values(&totals, &names), [0.5, 60.0 / 128.0]);
+        let names = ["periods with remote memory", "  seconds each", "MiB moved"];
+        assert_eq!(values(&totals, &names), [1.0, 2.0, 60.0]);
     }
 
     #[test]
     fn memory_samples_are_processed_in_time_order() {
-        let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
-        let mut tally = RunTotals::new(machine, vec!["a".to_owned()]);
-        let memory = |at_s: f64, mib: u64| NodePagesSample {
-            at_s,
-            pid: 1,
-            nodes: vec![NodeMemory {
-                node: NodeId(0),
-                small: base::Bytes::from_mib(mib),
-                ..NodeMemory::default()
-            }],
-        };
+        let mut totals = totals();
+        let sample = |at_s, mib| NodePagesSample { at_s, pid: 1, nodes: vec![memory(0, mib)] };
         // Started 10 s after boot, first sampled after one second of the run.
-        tally.samples = [memory(9.5, 1), memory(10.5, 40), memory(12.0, 64)].into();
+        totals.memory_samples = [sample(9.5, 1), sample(10.5, 40), sample(12.0, 64)].into();
         let mut started = task(1, 1000, 0, 0);
         started.task.start_time_ticks = 1000;
-        tally.sample(Nanos::from_secs(1), &[started.clone()]);
-        assert_eq!(tally.memory[&JobId(0)].on, [1 << 20, 0], "the next sample is later");
-        tally.sample(Nanos::from_secs(3), &[started]);
-        assert_eq!(tally.memory[&JobId(0)].on, [64 << 20, 0]);
+        totals.sample(Nanos::from_secs(1), &[started.clone()]);
+        assert_eq!(totals.memory[&JobId(0)].bytes, [1 << 20, 0], "the next sample is later");
+        totals.sample(Nanos::from_secs(3), &[started]);
+        assert_eq!(totals.memory[&JobId(0)].bytes, [64 << 20, 0]);
     }
 }

@@ -1,9 +1,9 @@
 //! Task and memory placement of the simulated kernel and of a real one, on the same machine with the same jobs.
 //!
 //! ```text
-//!   guest        evenkeel run SCENE --policy linux       ─► journals ┐
+//!   guest        evenkeel run SCENARIO --policy linux       ─► journals ┐
 //!     and its machine file ──┐                                       ├─► metrics side by side
-//!   simulator    evenkeel run SCENE --policy linux --host sim ─► … ──┘   with and without random causes
+//!   simulator    evenkeel run SCENARIO --policy linux --host sim ─► … ──┘   with and without random variation
 //! ```
 //!
 //! Programs start slowly in the guest, so the simulated jobs start at the times of the guest's jobs. Each guest
@@ -14,8 +14,8 @@
 //! jobs run counts. evenkeel itself runs in the guest four times per second, but not in the simulation.
 
 mod metrics;
-mod node_pages;
-mod scenes;
+pub mod node_pages;
+mod scenarios;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,22 +31,23 @@ use topology::file::MachineFile;
 
 use crate::evenkeel;
 use crate::guest::NumaGuest;
+use crate::processes::NUMA_BALANCING;
 use crate::stats::MedianRange;
-use metrics::{GuestRun, MetricRow, Metrics};
-use scenes::KernelScene;
+use metrics::{KernelRun, Metrics};
+use node_pages::pages_of_vmstat;
+use scenarios::KernelScenario;
 
-/// Options of `bench kernel`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Set the number of runs of each scene in the guest
+    /// Set the number of runs of each scenario in the guest
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Set the number of seeds of each scene in the simulator
+    /// Set the number of seeds of each scenario in the simulator
     #[arg(long, default_value_t = 20)]
     seeds: u64,
-    /// Run only these scenes (default: all)
+    /// Run only these scenarios (default: all)
     #[arg(long, value_delimiter = ',')]
-    scenes: Vec<String>,
+    scenarios: Vec<String>,
     /// Keep the guest's runs in this folder; if it has runs already, use them instead of booting a guest
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -64,25 +65,26 @@ const MACHINE: &str = "machine.toml";
 const KERNEL: &str = "tsc=noirqtime";
 /// In the guest's memory, so that program starts do not read files of the host.
 const PROGRAM: &str = "/dev/shm/evenkeel";
-/// Pages migrated by NUMA balancing in a run; beside the journal.
+/// Pages migrated by NUMA balancing in a run; next to the journal.
 const MIGRATED: &str = "migrated";
 /// Machine file of a simulated run: the guest's machine with the memory that was free there.
 const FREE: &str = "free.toml";
-const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 
-/// Boots the guest, runs every scene there, simulates the same and prints both.
+/// Boots the guest, runs every scenario there, simulates the same and prints both.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     if args.inside {
-        return run_scenes(args);
+        return run_scenarios(args);
     }
     let tool = evenkeel::given_or_built(args.tool.as_deref())?;
     let own = std::env::temp_dir().join(format!("evenkeel-bench-kernel-{}", std::process::id()));
     let folder = args.keep.clone().unwrap_or_else(|| own.clone());
     if !folder.join(MACHINE).is_file() {
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         let folder = fs::canonicalize(&folder)?;
-        // A scene takes some seconds longer on a host with other load.
-        let each_s = chosen(args)?.iter().map(|scene| u64::from(scene.ends_s) + 20).sum::<u64>();
+        // A scenario takes some seconds longer on a host with other load.
+        let each_s =
+            chosen(args)?.iter().map(|scenario| u64::from(scenario.ends_s) + 20).sum::<u64>();
         let limit = Duration::from_secs(120 + u64::from(args.rounds.max(1)) * each_s);
         let guest = NumaGuest { n_nodes: 4, n_cpus: 8, memory: "4G", limit, kernel: KERNEL };
         guest.run(&tool, Some(&folder))?;
@@ -94,67 +96,60 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     compared
 }
 
-/// The selected scenes.
-fn chosen(args: &Args) -> anyhow::Result<Vec<KernelScene>> {
-    let mut all = scenes::all()?;
-    for name in &args.scenes {
-        if !all.iter().any(|scene| scene.name == *name) {
-            let known: Vec<_> = all.iter().map(|scene| scene.name.as_str()).collect();
-            bail!("unknown scene {name}; available: {}", known.join(","));
+/// The selected scenarios.
+fn chosen(args: &Args) -> anyhow::Result<Vec<KernelScenario>> {
+    let mut all = scenarios::all()?;
+    for name in &args.scenarios {
+        if !all.iter().any(|scenario| scenario.name == *name) {
+            let known: Vec<_> = all.iter().map(|scenario| scenario.name.as_str()).collect();
+            bail!("unknown scenario {name}; available: {}", known.join(","));
         }
     }
-    all.retain(|scene| args.scenes.is_empty() || args.scenes.contains(&scene.name));
+    all.retain(|scenario| args.scenarios.is_empty() || args.scenarios.contains(&scenario.name));
     Ok(all)
 }
 
-/// In the guest: runs all scenes `rounds` times, alternating.
-fn run_scenes(args: &Args) -> anyhow::Result<()> {
+/// In the guest: runs all scenarios `rounds` times, alternating.
+fn run_scenarios(args: &Args) -> anyhow::Result<()> {
     let tool = args.tool.as_deref().context("--inside needs --tool")?;
     fs::copy(tool, PROGRAM).with_context(|| format!("cannot copy {}", tool.display()))?;
     let tool = Path::new(PROGRAM);
     let folder = args.keep.clone().context("--inside needs --keep")?;
-    let balanced_before = fs::read_to_string(BALANCING)?;
+    let balanced_before = fs::read_to_string(NUMA_BALANCING)?;
     let machine = Command::new(tool).args(["machine", "--toml"]).output()?.stdout;
     let text = String::from_utf8(machine)?;
     let per_ns = per_ns(&topology::file::parse_toml(&text, MACHINE)?)?;
     for round in 0..args.rounds.max(1) {
-        for scene in &chosen(args)? {
-            let place = folder.join(&scene.name);
-            scene.write(&place, per_ns, &[])?;
+        for scenario in &chosen(args)? {
+            let place = folder.join(&scenario.name);
+            scenario.write(&place, per_ns, &[])?;
             if place.join(format!("guest-{round}/report.json")).is_file() {
                 continue; // Completed before a failure of the guest.
             }
-            println!("guest: {} {}", scene.name, round + 1);
-            fs::write(BALANCING, if scene.balances { "1" } else { "0" })?;
-            let moved = migrated_pages()?;
+            println!("guest: {} {}", scenario.name, round + 1);
+            fs::write(NUMA_BALANCING, if scenario.balances { "1" } else { "0" })?;
+            let moved = pages_of_vmstat("numa_pages_migrated")?;
             let (out, seed) = (format!("guest-{round}"), (round + 1).to_string());
-            let started = start(tool, scene, &place, &out, &["--seed", &seed])?;
+            let started = start(tool, scenario, &place, &out, &["--seed", &seed])?;
             let (status, samples) = node_pages::sample_until_exit(started)?;
             check(&place, status)?;
-            if scene.has_memory() {
+            if scenario.has_memory() {
                 fs::write(place.join(&out).join(node_pages::FILE), samples)?;
             }
-            let moved = (migrated_pages()? - moved).to_string();
+            let moved = (pages_of_vmstat("numa_pages_migrated")? - moved).to_string();
             fs::write(place.join(out).join(MIGRATED), moved)?;
         }
     }
-    fs::write(BALANCING, balanced_before)?;
+    fs::write(NUMA_BALANCING, balanced_before)?;
     // Written last: marks the runs as complete.
     fs::write(folder.join(MACHINE), text)?;
     Ok(())
 }
 
-/// Pages migrated by NUMA balancing since boot.
-fn migrated_pages() -> anyhow::Result<u64> {
-    let text = fs::read_to_string("/proc/vmstat")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("numa_pages_migrated "));
-    line.and_then(|n| n.trim().parse().ok()).context("/proc/vmstat has no numa_pages_migrated")
-}
-
-/// Starts a run of the scene in a folder.
+/// Starts a run of the scenario in a folder.
 fn start(
     tool: &Path,
-    scene: &KernelScene,
+    scenario: &KernelScenario,
     place: &Path,
     out: &str,
     more: &[&str],
@@ -162,7 +157,7 @@ fn start(
     // Removes an incomplete run: evenkeel does not overwrite runs.
     let _ = fs::remove_dir_all(place.join(out));
     Command::new(tool)
-        .args(["run", scenes::WORKLOAD, "--quiet", "--policy", &scene.policy, "--out", out])
+        .args(["run", scenarios::WORKLOAD, "--quiet", "--policy", &scenario.policy, "--out", out])
         .args(more)
         .current_dir(place)
         .stdin(Stdio::null())
@@ -179,37 +174,37 @@ fn check(place: &Path, status: ExitStatus) -> anyhow::Result<()> {
 }
 
 /// Instructions per ns of the simulated CPUs, at one per cycle.
-fn per_ns(machine: &Machine) -> anyhow::Result<scenes::PerNs> {
+fn per_ns(machine: &Machine) -> anyhow::Result<scenarios::PerNs> {
     let hardware = Hardware::new(machine);
     Ok(hardware.cpus.first().context("the machine has no CPU")?.ghz)
 }
 
-/// Simulates each scene with and without random causes, and prints it beside the guest's runs.
+/// Simulates each scenario with and without random variation, and prints it next to the guest's runs.
 fn compare(args: &Args, tool: &Path, folder: &Path) -> anyhow::Result<()> {
     let file = folder.join(MACHINE);
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let per_ns = per_ns(&topology::file::parse_toml(&text, MACHINE)?)?;
     println!("median (lowest to highest); * marks differences with disjoint ranges");
-    for scene in &chosen(args)? {
-        let place = fs::canonicalize(folder)?.join(&scene.name);
-        let real = runs(scene, &place)?;
+    for scenario in &chosen(args)? {
+        let place = fs::canonicalize(folder)?.join(&scenario.name);
+        let real = runs(scenario, &place)?;
         let Some(first) = real.first() else {
-            println!("\n{}: no run in the guest", scene.name);
+            println!("\n{}: no run in the guest", scenario.name);
             continue;
         };
         let n_seeds = args.seeds.max(1).div_ceil(real.len() as u64);
         let mut simulated = Vec::new();
         for run in &real {
-            scene.write(&place, per_ns, &run.starts_s)?;
+            scenario.write(&place, per_ns, &run.starts_s)?;
             fs::write(place.join(FREE), with_free_memory(&run.machine)?)?;
-            simulated.extend(simulate(n_seeds, tool, scene, &place, "on,start=off")?);
+            simulated.extend(simulate(n_seeds, tool, scenario, &place, "on,start=off")?);
         }
-        scene.write(&place, per_ns, &first.starts_s)?;
-        let plain = simulate(1, tool, scene, &place, "off")?;
-        let guest: Vec<Metrics> = real.iter().map(|run| run.metrics).collect();
-        print(scene, &guest, &simulated, &plain);
-        print_random_causes(scene, &real);
-        if scene.balances {
+        scenario.write(&place, per_ns, &first.starts_s)?;
+        let plain = simulate(1, tool, scenario, &place, "off")?;
+        let guest: Vec<Metrics> = real.iter().map(|run| run.metrics.clone()).collect();
+        print(scenario, &guest, &simulated, &plain);
+        print_start_variation(scenario, &real);
+        if scenario.balances {
             println!("  guest: numa_pages_migrated grew by {:.0} MiB", migrated_mib(&place)?);
         }
     }
@@ -225,7 +220,7 @@ fn with_free_memory(machine: &Machine) -> anyhow::Result<String> {
     Ok(topology::file::to_toml(&Machine::try_from(file)?))
 }
 
-/// MiB migrated by NUMA balancing in the guest's runs of a scene.
+/// MiB migrated by NUMA balancing in the guest's runs of a scenario.
 fn migrated_mib(place: &Path) -> anyhow::Result<MedianRange> {
     let of = |run: &PathBuf| -> anyhow::Result<f64> {
         let pages: u64 = fs::read_to_string(run.join(MIGRATED))?.trim().parse()?;
@@ -237,30 +232,30 @@ fn migrated_mib(place: &Path) -> anyhow::Result<MedianRange> {
 fn simulate(
     seeds: u64,
     tool: &Path,
-    scene: &KernelScene,
+    scenario: &KernelScenario,
     place: &Path,
     variation: &str,
 ) -> anyhow::Result<Vec<Metrics>> {
     let out = "simulated";
-    let balances = if scene.balances { "on" } else { "off" };
+    let balances = if scenario.balances { "on" } else { "off" };
     let mut all = Vec::new();
     for seed in 1..=seeds {
         let seed = seed.to_string();
         let more = ["--host", "sim", "--machine", FREE, "--no-contention", "--numa-balancing"];
         let more = [&more[..], &[balances, "--seed", &seed, "--variation", variation]].concat();
-        check(place, start(tool, scene, place, out, &more)?.wait()?)?;
-        all.push(read(scene, &place.join(out))?.metrics);
+        check(place, start(tool, scenario, place, out, &more)?.wait()?)?;
+        all.push(metrics::read(scenario, &place.join(out))?.metrics);
         fs::remove_dir_all(place.join(out))?;
     }
     Ok(all)
 }
 
-/// The guest's runs of a scene.
-fn runs(scene: &KernelScene, place: &Path) -> anyhow::Result<Vec<GuestRun>> {
-    folders(place)?.iter().map(|folder| read(scene, folder)).collect()
+/// The guest's runs of a scenario.
+fn runs(scenario: &KernelScenario, place: &Path) -> anyhow::Result<Vec<KernelRun>> {
+    folders(place)?.iter().map(|folder| metrics::read(scenario, folder)).collect()
 }
 
-/// Folders of the guest's runs of a scene.
+/// Folders of the guest's runs of a scenario.
 fn folders(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(place).into_iter().flatten() {
@@ -273,17 +268,11 @@ fn folders(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Reads a run from its folder.
-fn read(scene: &KernelScene, run: &Path) -> anyhow::Result<GuestRun> {
-    let from_s = if scene.is_endless() { scenes::WARM_UP_S } else { 0.0 };
-    metrics::of_journal(&run.join("journal.jsonl"), from_s, f64::from(scene.ends_s))
-}
-
-fn print(scene: &KernelScene, real: &[Metrics], simulated: &[Metrics], plain: &[Metrics]) {
+fn print(scenario: &KernelScenario, real: &[Metrics], simulated: &[Metrics], plain: &[Metrics]) {
     println!(
         "\n{}: {} ({} runs, {} seeds)",
-        scene.name,
-        scene.description,
+        scenario.name,
+        scenario.description,
         real.len(),
         simulated.len()
     );
@@ -291,37 +280,34 @@ fn print(scene: &KernelScene, real: &[Metrics], simulated: &[Metrics], plain: &[
         "  {:<27} {:>23} {:>23} {:>9} {:>9}",
         "", "guest", "simulator", "no random", "differs"
     );
-    let spread = |runs: &[Metrics], metric: fn(&Metrics) -> f64| {
-        MedianRange::of(runs.iter().map(metric).collect())
+    let spread = |runs: &[Metrics], idx: usize| {
+        MedianRange::of(runs.iter().map(|metrics| metrics[idx].1).collect())
     };
-    let own: &[MetricRow] = if scene.is_endless() { metrics::ENDLESS } else { metrics::ENDING };
-    let memory: &[MetricRow] = if scene.has_memory() { metrics::MEMORY } else { &[] };
-    for (name, metric) in own.iter().chain(metrics::ALWAYS).chain(memory) {
-        let (guest, sim) = (spread(real, *metric), spread(simulated, *metric));
+    for (idx, (name, _)) in real[0].iter().enumerate() {
+        let (guest, sim) = (spread(real, idx), spread(simulated, idx));
         let is_apart = guest.high < sim.low || sim.high < guest.low;
         println!(
             "  {name:<27} {:>23} {:>23} {:>9.2} {:>+8.2}{}",
             format!("{guest:.2}"),
             format!("{sim:.2}"),
-            spread(plain, *metric).median,
+            spread(plain, idx).median,
             sim.median - guest.median,
             if is_apart { "*" } else { " " },
         );
     }
-    if !scene.is_endless() {
-        let part = |runs: &[Metrics]| {
-            let whole = spread(runs, |m| m.makespan_s);
-            format!("{:.1} %", 100.0 * (whole.high - whole.low) / whole.median)
+    if real[0][0].0 == metrics::MAKESPAN {
+        let range = |runs: &[Metrics]| {
+            let MedianRange { median, low, high } = spread(runs, 0);
+            format!("{:.1} %", 100.0 * (high - low) / median)
         };
-        let (guest, sim) = (part(real), part(simulated));
-        println!("  {:<27} {guest:>23} {sim:>23}", "range of makespans");
+        println!("  {:<27} {:>23} {:>23}", "range of makespans", range(real), range(simulated));
     }
 }
 
-/// Prints the differences between the guest's runs before any decision of the kernel: data for random causes.
-fn print_random_causes(scene: &KernelScene, real: &[GuestRun]) {
-    let due = scene.due_s();
-    let late = |run: &GuestRun| -> Vec<f64> {
+/// Prints the differences between the guest's runs before any decision of the kernel: data for the random variation of the simulator.
+fn print_start_variation(scenario: &KernelScenario, real: &[KernelRun]) {
+    let due = scenario.due_s();
+    let late = |run: &KernelRun| -> Vec<f64> {
         run.starts_s.iter().zip(&due).map(|(start, due)| 1000.0 * (start - due)).collect()
     };
     let late = MedianRange::of(real.iter().flat_map(late).collect());

@@ -2,7 +2,7 @@
 //!
 //! evenkeel samples memory every two seconds or less often, within a budget of 1 % of a CPU, which in an emulated
 //! guest suffices for one program per two seconds. This program therefore samples all programs twice per second, and
-//! writes a file beside the journal with one line per process.
+//! writes a file next to the journal with one line per process.
 //!
 //! ```text
 //!   12.480 1301 0:67108864 3:4096         seconds since boot, PID, bytes of private memory per node
@@ -54,21 +54,36 @@ pub fn sample_until_exit(mut parent: Child) -> anyhow::Result<(std::process::Exi
 
 /// Adds a line, unless the process has exited.
 fn sample(pid: u32, text: &mut String) {
-    let Ok(maps) = fs::read(format!("/proc/{pid}/numa_maps")) else { return };
-    let now = clock_gettime(ClockId::Boottime);
-    let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
-    let mappings = maps.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line);
-    for mapping in mappings.filter(|mapping| mapping.kind == MappingKind::Anonymous) {
-        for (node, n_pages) in mapping.nodes {
-            *nodes.entry(node).or_insert(0) += n_pages * mapping.page_size;
-        }
+    let nodes = anonymous_by_node(pid);
+    if nodes.is_empty() {
+        return;
     }
-    let at_s = now.tv_sec as f64 + now.tv_nsec as f64 / 1e9;
-    let _ = write!(text, "{at_s:.3} {pid}");
+    let now = clock_gettime(ClockId::Boottime);
+    let _ = write!(text, "{:.3} {pid}", now.tv_sec as f64 + now.tv_nsec as f64 / 1e9);
     for (node, bytes) in nodes {
-        let _ = write!(text, " {}:{bytes}", node.0);
+        let _ = write!(text, " {node}:{bytes}");
     }
     text.push('\n');
+}
+
+/// Bytes of anonymous memory by node. Empty if the process has exited.
+pub fn anonymous_by_node(pid: u32) -> BTreeMap<u32, u64> {
+    let maps = fs::read(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
+    let mappings = maps.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line);
+    let mut nodes = BTreeMap::new();
+    for mapping in mappings.filter(|mapping| mapping.kind == MappingKind::Anonymous) {
+        for (node, n_pages) in mapping.nodes {
+            *nodes.entry(node.0).or_insert(0) += n_pages * mapping.page_size;
+        }
+    }
+    nodes
+}
+
+/// A counter of `/proc/vmstat`, in pages since boot.
+pub fn pages_of_vmstat(name: &str) -> anyhow::Result<u64> {
+    let text = fs::read_to_string("/proc/vmstat")?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|n| n.trim().parse().ok()).with_context(|| format!("/proc/vmstat has no {name}"))
 }
 
 /// Reads the file of a run. Empty if there is none.

@@ -11,10 +11,9 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::evenkeel;
-use crate::processes::{BusyProgram, ProcessSet, Watcher};
+use crate::processes::{ProcessSet, Watcher};
 use crate::stats::MedianRange;
 
-/// Options of `bench watch`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Set the numbers of sleeping processes
@@ -31,7 +30,7 @@ pub struct Args {
     windows: u32,
     /// Set the warm-up in seconds; after it sleeping processes are sampled at the longest interval
     #[arg(long, default_value_t = 70)]
-    settle: u64,
+    warm_up: u64,
     /// Use this evenkeel executable (default: a release build)
     #[arg(long)]
     tool: Option<PathBuf>,
@@ -50,13 +49,12 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     );
     for &n_busy in &args.busy {
         for &n_sleepers in &args.sleepers {
-            let watched = ProcessSet::start(n_sleepers, n_busy, &BusyProgram::EmptyLoop)?;
+            let _watched = ProcessSet::start(n_sleepers, n_busy)?;
             let (cpu, peak_kib) = cost(&tool, args)?;
             let calls = calls(&tool, args)?.map_or("-".to_owned(), |calls| format!("{calls:.0}"));
             let peak = format!("{:.1}", peak_kib as f64 / 1024.0);
             let cpu = format!("{cpu:.2}");
             println!("{n_sleepers:>9} {n_busy:>5} {cpu:>26} {calls:>12} {peak:>10}");
-            drop(watched);
         }
     }
     Ok(())
@@ -68,13 +66,11 @@ fn cost(tool: &Path, args: &Args) -> anyhow::Result<(MedianRange, u64)> {
     command.args(arguments(args, None));
     let mut watch = Watcher::start(command)?;
     let pid = watch.pid;
-    std::thread::sleep(Duration::from_secs(args.settle));
+    std::thread::sleep(Duration::from_secs(args.warm_up));
     let mut costs = Vec::new();
     for _ in 0..args.windows.max(1) {
-        let before = evenkeel::cpu_ns(pid)?;
-        std::thread::sleep(Duration::from_secs(2 * args.interval));
-        let used = evenkeel::cpu_ns(pid)?.saturating_sub(before);
-        costs.push(used as f64 / 2e6);
+        let window = Duration::from_secs(2 * args.interval);
+        costs.push(evenkeel::cpu_during(window, || evenkeel::cpu_ns(pid))?.ns as f64 / 2e6);
     }
     let peak_kib = evenkeel::peak_resident_kib(pid)?;
     watch.end()?;
@@ -87,7 +83,7 @@ fn calls(tool: &Path, args: &Args) -> anyhow::Result<Option<f64>> {
         return Ok(None);
     }
     const N_SAMPLES: u64 = 4;
-    let (short, long) = (args.settle.max(1), args.settle + N_SAMPLES * args.interval);
+    let (short, long) = (args.warm_up.max(1), args.warm_up + N_SAMPLES * args.interval);
     let before = traced(tool, args, short)?;
     let after = traced(tool, args, long)?;
     Ok(Some(after.saturating_sub(before) as f64 / N_SAMPLES as f64))

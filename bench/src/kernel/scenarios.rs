@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Programs compute in registers or walk through private memory: an emulated CPU has no shared caches, and the simulation
-//! runs without contention, so that only decisions of the kernels are compared. The scenes are data:
-//! `bench/kernel-scenes.toml`.
+//! runs without contention, so that only decisions of the kernels are compared. The scenarios are data:
+//! `bench/kernel-scenarios.toml`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,16 +18,16 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Deserialize;
 
-/// Workload file in the folder of a scene.
+/// Workload file in the folder of a scenario.
 pub const WORKLOAD: &str = "workload.toml";
 
 /// A workload for the comparison.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct KernelScene {
+pub struct KernelScenario {
     /// Name in tables and of its folder.
     pub name: String,
-    /// Purpose of the scene.
+    /// Purpose of the scenario.
     pub description: String,
     /// Its jobs.
     jobs: Vec<JobGroup>,
@@ -48,7 +48,7 @@ pub struct KernelScene {
 struct JobGroup {
     name: String,
     n: u32,
-    program: SceneProgram,
+    program: ScenarioProgram,
     /// Milliseconds between two starts.
     #[serde(default)]
     every_ms: u32,
@@ -63,7 +63,7 @@ struct JobGroup {
 /// Behaviour of a program.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum SceneProgram {
+enum ScenarioProgram {
     /// Computes for this CPU time in ms.
     Work(u32),
     /// Computes until it is stopped.
@@ -89,30 +89,30 @@ fn ends_s() -> u32 {
     14
 }
 
-/// All scenes.
-pub fn all() -> anyhow::Result<Vec<KernelScene>> {
+/// All scenarios.
+pub fn all() -> anyhow::Result<Vec<KernelScenario>> {
     #[derive(Deserialize)]
     struct File {
-        scene: Vec<KernelScene>,
+        scenario: Vec<KernelScenario>,
     }
-    let file: File = toml::from_str(include_str!("../../kernel-scenes.toml"))?;
-    Ok(file.scene)
+    let file: File = toml::from_str(include_str!("../../kernel-scenarios.toml"))?;
+    Ok(file.scenario)
 }
 
-impl KernelScene {
+impl KernelScenario {
     /// Whether all jobs are endless.
     pub fn is_endless(&self) -> bool {
         self.jobs.iter().all(|jobs| {
             matches!(
                 jobs.program,
-                SceneProgram::Endless | SceneProgram::Part(_) | SceneProgram::Hog(_)
+                ScenarioProgram::Endless | ScenarioProgram::Part(_) | ScenarioProgram::Hog(_)
             )
         })
     }
 
     /// Whether its programs allocate memory.
     pub fn has_memory(&self) -> bool {
-        self.jobs.iter().any(|jobs| matches!(jobs.program, SceneProgram::Hog(_)))
+        self.jobs.iter().any(|jobs| matches!(jobs.program, ScenarioProgram::Hog(_)))
     }
 
     /// Start times of the jobs in seconds, in order.
@@ -161,11 +161,11 @@ impl JobGroup {
             line(format!("{key} = \"{value}\""));
         }
         match self.program {
-            SceneProgram::Endless | SceneProgram::Part(_) | SceneProgram::Hog(_) => {
+            ScenarioProgram::Endless | ScenarioProgram::Part(_) | ScenarioProgram::Hog(_) => {
                 line(format!("stop_after = \"{ends_s}s\""));
             }
-            SceneProgram::Forks(n, _) => line(format!("threads = {n}")),
-            SceneProgram::Work(_) | SceneProgram::Turns(..) => {}
+            ScenarioProgram::Forks(n, _) => line(format!("threads = {n}")),
+            ScenarioProgram::Work(_) | ScenarioProgram::Turns(..) => {}
         }
         text
     }
@@ -179,46 +179,46 @@ const BURST_MS: f64 = 5.0;
 /// Longer than any run.
 const NEVER_MS: f64 = 300_000.0;
 
-impl SceneProgram {
+impl ScenarioProgram {
     fn load(self) -> String {
         match self {
-            SceneProgram::Work(ms) => format!("compute --cpu {ms}ms"),
-            SceneProgram::Endless => "compute --for 300s".to_owned(),
-            SceneProgram::Hog(mib) => format!("hog --for 300s --no-self-check --size {mib}MiB"),
-            SceneProgram::Part(percent) => {
+            ScenarioProgram::Work(ms) => format!("compute --cpu {ms}ms"),
+            ScenarioProgram::Endless => "compute --for 300s".to_owned(),
+            ScenarioProgram::Hog(mib) => format!("hog --for 300s --no-self-check --size {mib}MiB"),
+            ScenarioProgram::Part(percent) => {
                 format!("compute --for 300s --throttle {}", f64::from(percent) / 100.0)
             }
-            SceneProgram::Turns(works, sleeps, n) => {
+            ScenarioProgram::Turns(works, sleeps, n) => {
                 // No sleep after the last phase, as in the simulator.
                 let first = format!("phases compute:{works}ms");
                 (1..n).fold(first, |text, _| format!("{text} sleep:{sleeps}ms compute:{works}ms"))
             }
-            SceneProgram::Forks(n, ms) => format!("fork --children {n} --cpu {ms}ms"),
+            ScenarioProgram::Forks(n, ms) => format!("fork --children {n} --cpu {ms}ms"),
         }
     }
 
     fn profile_name(self) -> String {
         match self {
-            SceneProgram::Work(ms) => format!("work-{ms}"),
-            SceneProgram::Endless => "endless".to_owned(),
-            SceneProgram::Hog(mib) => format!("hog-{mib}"),
-            SceneProgram::Part(percent) => format!("part-{percent}"),
-            SceneProgram::Turns(works, sleeps, n) => format!("turns-{works}-{sleeps}-{n}"),
-            SceneProgram::Forks(n, ms) => format!("forks-{n}-{ms}"),
+            ScenarioProgram::Work(ms) => format!("work-{ms}"),
+            ScenarioProgram::Endless => "endless".to_owned(),
+            ScenarioProgram::Hog(mib) => format!("hog-{mib}"),
+            ScenarioProgram::Part(percent) => format!("part-{percent}"),
+            ScenarioProgram::Turns(works, sleeps, n) => format!("turns-{works}-{sleeps}-{n}"),
+            ScenarioProgram::Forks(n, ms) => format!("forks-{n}-{ms}"),
         }
     }
 
     /// CPU time, and for programs that sleep the burst and the sleep; in ms.
     fn times(self) -> (f64, Option<(f64, f64)>) {
         match self {
-            SceneProgram::Work(ms) => (f64::from(ms), None),
-            SceneProgram::Forks(n, ms) => (f64::from(n) * f64::from(ms), None),
-            SceneProgram::Turns(works, sleeps, n) => {
+            ScenarioProgram::Work(ms) => (f64::from(ms), None),
+            ScenarioProgram::Forks(n, ms) => (f64::from(n) * f64::from(ms), None),
+            ScenarioProgram::Turns(works, sleeps, n) => {
                 let (works, sleeps) = (f64::from(works), f64::from(sleeps));
                 (works * f64::from(n), Some((works, sleeps)))
             }
-            SceneProgram::Endless | SceneProgram::Hog(_) => (NEVER_MS, None),
-            SceneProgram::Part(percent) => {
+            ScenarioProgram::Endless | ScenarioProgram::Hog(_) => (NEVER_MS, None),
+            ScenarioProgram::Part(percent) => {
                 let part = f64::from(percent) / 100.0;
                 (NEVER_MS, Some((BURST_MS, BURST_MS * (1.0 - part) / part)))
             }
@@ -239,7 +239,7 @@ impl SceneProgram {
             let _ =
                 write!(text, "burst_instructions = {burst:?}\nsleep_ns = {:?}\n", sleep_ms * 1e6);
         }
-        if let SceneProgram::Hog(mib) = self {
+        if let ScenarioProgram::Hog(mib) = self {
             let _ = writeln!(text, "footprint_bytes = {:?}", f64::from(mib) * 1_048_576.0);
         }
         text + "[phase.curve]\ncache_bytes = [1048576, 1073741824]\nmisses_per_1000 = [0.0, 0.0]\n"
@@ -251,11 +251,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_scene_is_a_valid_workload_with_its_profiles() {
+    fn every_scenario_is_a_valid_workload_with_its_profiles() {
         let folder = tempfile::tempdir().expect("a folder");
-        for scene in all().expect("the scenes are valid") {
-            let place = folder.path().join(&scene.name);
-            scene.write(&place, 2.4, &[]).expect("it is written");
+        for scenario in all().expect("the scenarios are valid") {
+            let place = folder.path().join(&scenario.name);
+            scenario.write(&place, 2.4, &[]).expect("it is written");
             let file = place.join(WORKLOAD);
             let text = fs::read_to_string(&file).expect("it exists");
             let workload = program::parse(&text, &file).unwrap_or_else(|error| panic!("{error}"));
@@ -271,11 +271,11 @@ mod tests {
 
     #[test]
     fn a_program_and_its_profile_have_the_same_duration() {
-        assert_eq!(SceneProgram::Work(3000).times(), (3000.0, None));
-        assert_eq!(SceneProgram::Turns(300, 200, 5).times(), (1500.0, Some((300.0, 200.0))));
-        let (_, sleeps) = SceneProgram::Part(30).times();
+        assert_eq!(ScenarioProgram::Work(3000).times(), (3000.0, None));
+        assert_eq!(ScenarioProgram::Turns(300, 200, 5).times(), (1500.0, Some((300.0, 200.0))));
+        let (_, sleeps) = ScenarioProgram::Part(30).times();
         let (burst, sleep) = sleeps.expect("it sleeps");
         assert!((burst / (burst + sleep) - 0.3).abs() < 1e-9);
-        assert!(SceneProgram::Work(1000).profile(2.0).contains("instructions = 2000000000.0\n"));
+        assert!(ScenarioProgram::Work(1000).profile(2.0).contains("instructions = 2000000000.0\n"));
     }
 }

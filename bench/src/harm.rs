@@ -28,7 +28,6 @@ use crate::ab::PairedRuns;
 use crate::evenkeel;
 use crate::stats::MedianRange;
 
-/// Options of `bench harm`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Set the number of rounds, each with and without watch
@@ -76,9 +75,9 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         let watch = WatchRun::start(&tool, (!args.all).then_some(&program))?;
         let with = round(&program.path, n_programs, args.seconds)?;
         rounds.push((without, with));
-        let watched = watch.end(&tool)?;
-        n_watched += watched.n_jobs;
-        n_moves += watched.n_moves;
+        let (n_jobs, n_moved) = watch.end(&tool)?;
+        n_watched += n_jobs;
+        n_moves += n_moved;
     }
     println!("{n_programs} busy programs on {n_cpus} CPUs, {} s of CPU time each", args.seconds);
     println!("median (lowest to highest) of {} rounds, alternating", args.rounds.max(1));
@@ -96,8 +95,8 @@ fn print(
 ) {
     let mut pairs = PairedRuns::default();
     rounds.iter().for_each(|(without, with)| pairs.push(value(without), value(with)));
-    let noise = rounds.windows(2).map(|pair| value(&pair[1].0) / value(&pair[0].0));
-    let noise: Vec<f64> = noise.collect();
+    let noise: Vec<f64> =
+        rounds.windows(2).map(|pair| value(&pair[1].0) / value(&pair[0].0)).collect();
     println!("{name}");
     println!("  without             {:.digits$}", pairs.a());
     println!("  with watch --act    {:.digits$}", pairs.b());
@@ -159,12 +158,6 @@ fn finish(program: Child) -> anyhow::Result<LoadRound> {
     Ok(LoadRound { ops_per_cpu_s: value("ops_per_cpu_s")?, wall_s: value("wall_s")? })
 }
 
-/// Counts of one watch run. Without watched processes the measurement would be void.
-struct WatchCounts {
-    n_jobs: u64,
-    n_moves: u64,
-}
-
 /// `evenkeel watch --act` with a journal.
 struct WatchRun {
     child: Child,
@@ -177,22 +170,16 @@ impl WatchRun {
         let journal = std::env::temp_dir().join(name);
         let _ = std::fs::remove_file(&journal);
         // Programs with a class have a load, so the policy could request moves.
-        let selection = match selected {
-            Some(UniqueName { name, .. }) => {
-                vec![
-                    "--command".to_owned(),
-                    name.clone(),
-                    "--class".to_owned(),
-                    format!("{name}=12"),
-                ]
-            }
-            None => ["--all", "--class", "*=12"].map(str::to_owned).to_vec(),
+        let (selection, pattern) = match selected {
+            Some(UniqueName { name, .. }) => (vec!["--command", name], name.as_str()),
+            None => (vec!["--all"], "*"),
         };
         let child = Command::new(tool)
             .args(["watch", "--act", "--quiet", "--policy", "dfs[interval=250ms]"])
             .arg("--journal")
             .arg(&journal)
             .args(selection)
+            .args(["--class", &format!("{pattern}=12")])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -201,8 +188,8 @@ impl WatchRun {
         Ok(WatchRun { child, journal })
     }
 
-    /// Ends watch and reads its counts.
-    fn end(mut self, tool: &Path) -> anyhow::Result<WatchCounts> {
+    /// Ends watch. Returns the numbers of its jobs and moves.
+    fn end(mut self, tool: &Path) -> anyhow::Result<(u64, u64)> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         self.child.wait()?;
         let output = Command::new(tool).arg("report").arg(&self.journal).arg("--json").output()?;
@@ -212,6 +199,6 @@ impl WatchRun {
         let total = |name: &str| {
             report["totals"][name].as_u64().with_context(|| format!("the report has no {name}"))
         };
-        Ok(WatchCounts { n_jobs: total("n_jobs")?, n_moves: total("n_moves")? })
+        Ok((total("n_jobs")?, total("n_moves")?))
     }
 }

@@ -12,22 +12,20 @@
 //! After convergence the measurement continues; pages moved in this time are wasted, and the maximum over the
 //! rounds is printed. The guest is emulated: its times are only comparable with each other.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use base::CpuSet;
-use linux::numa_maps::{self, MappingKind};
 
 use crate::evenkeel;
 use crate::guest::{self, NumaGuest};
-use crate::processes::{self, Watcher};
+use crate::kernel::node_pages::{anonymous_by_node, pages_of_vmstat};
+use crate::processes::{self, Mechanism, NUMA_BALANCING, ProcessSet, Watcher};
 use crate::stats::MedianRange;
 
-/// Options of `bench settle`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Set the number of rounds, each with all four mechanisms
@@ -36,9 +34,9 @@ pub struct Args {
     /// Set the memory of each program in MiB; numad ignores programs below 300 MiB
     #[arg(long, default_value_t = 350)]
     size_mib: u64,
-    /// Give up after this many seconds without convergence
+    /// End a run after this many seconds without convergence
     #[arg(long, default_value_t = 60)]
-    patience: u64,
+    timeout: u64,
     /// Set the seconds that placement must stay converged, and the time measured after it
     #[arg(long, default_value_t = 5)]
     stay: u64,
@@ -59,8 +57,9 @@ pub struct Args {
 const N_NODES: u32 = 2;
 const N_CPUS: u32 = 4;
 /// A file of the guest.
-const JOURNAL: &str = "/tmp/settle.jsonl";
-const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+const JOURNAL: &str = "/tmp/convergence.jsonl";
+const MECHANISMS: [Mechanism; 4] =
+    [Mechanism::Nothing, Mechanism::NumaBalancing, Mechanism::WatchAct, Mechanism::Numad];
 
 /// Boots the guest and measures there.
 pub fn main(args: &Args) -> anyhow::Result<()> {
@@ -69,49 +68,9 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     }
     guest::need("numad", "numad")?;
     let tool = evenkeel::given_or_built(args.tool.as_deref())?;
-    let each = args.patience + 2 * args.stay + 60;
+    let each = args.timeout + 2 * args.stay + 60;
     let limit = Duration::from_secs(300 + 2 * each * 4 * u64::from(args.rounds.max(1)));
     NumaGuest { n_nodes: N_NODES, n_cpus: N_CPUS, memory: "6G", limit, kernel: "" }.run(&tool, None)
-}
-
-/// The mechanism that migrates tasks or pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mechanism {
-    Nothing,
-    Kernel,
-    Watch,
-    Numad,
-}
-
-const ALL: [Mechanism; 4] =
-    [Mechanism::Nothing, Mechanism::Kernel, Mechanism::Watch, Mechanism::Numad];
-
-impl Mechanism {
-    fn name(self) -> &'static str {
-        match self {
-            Mechanism::Nothing => "none",
-            Mechanism::Kernel => "NUMA balancing",
-            Mechanism::Watch => "watch --act",
-            Mechanism::Numad => "numad",
-        }
-    }
-
-    fn start(self, tool: &Path, args: &Args) -> anyhow::Result<Option<Watcher>> {
-        fs::write(BALANCING, if self == Mechanism::Kernel { "1" } else { "0" })?;
-        let command = match self {
-            Mechanism::Nothing | Mechanism::Kernel => return Ok(None),
-            Mechanism::Numad => processes::numad(1),
-            Mechanism::Watch => {
-                let mut command = Command::new(tool);
-                command.args(["watch", "--all", "--act", "--quiet", "--class"]);
-                command.arg(evenkeel::class_of(tool));
-                command.args(["--policy", &args.policy, "--journal"]).arg(JOURNAL);
-                let _ = fs::remove_file(JOURNAL);
-                command
-            }
-        };
-        Watcher::start(command).map(Some)
-    }
 }
 
 /// Result of one run.
@@ -140,7 +99,7 @@ fn measure(args: &Args) -> anyhow::Result<()> {
     println!("total; moved after it: maximum of a round; node changes and local memory: medians");
     let mut all: [Vec<Convergence>; 4] = Default::default();
     for _ in 0..args.rounds.max(1) {
-        for (mechanism, outcomes) in ALL.into_iter().zip(&mut all) {
+        for (mechanism, outcomes) in MECHANISMS.into_iter().zip(&mut all) {
             outcomes.push(outcome(mechanism, &tool, args)?);
         }
     }
@@ -154,7 +113,7 @@ fn measure(args: &Args) -> anyhow::Result<()> {
         "node changes",
         "local"
     );
-    for (mechanism, outcomes) in ALL.into_iter().zip(&all) {
+    for (mechanism, outcomes) in MECHANISMS.into_iter().zip(&all) {
         row(mechanism, outcomes);
     }
     println!("moves by numad: {}", processes::numad_moves());
@@ -185,11 +144,15 @@ fn row(mechanism: Mechanism, outcomes: &[Convergence]) {
 }
 
 fn outcome(mechanism: Mechanism, tool: &Path, args: &Args) -> anyhow::Result<Convergence> {
-    fs::write(BALANCING, "0")?;
+    fs::write(NUMA_BALANCING, "0")?;
     let nodes = NodeCpus::read()?;
     let programs = Programs::start(tool, args.size_mib, &nodes)?;
     let moved_before = moved_pages()?;
-    let mut watcher = mechanism.start(tool, args)?;
+    fs::write(NUMA_BALANCING, if mechanism == Mechanism::NumaBalancing { "1" } else { "0" })?;
+    let _ = fs::remove_file(JOURNAL);
+    let options = ["--policy", &args.policy, "--journal", JOURNAL];
+    let command = mechanism.command(tool, 1, &options);
+    let mut watcher = command.map(Watcher::start).transpose()?;
     let outcome = observe(&programs, &nodes, args, moved_before);
     if let Some(watcher) = &mut watcher {
         watcher.end()?;
@@ -197,7 +160,7 @@ fn outcome(mechanism: Mechanism, tool: &Path, args: &Args) -> anyhow::Result<Con
     outcome
 }
 
-/// Samples four times per second until placement has converged and stayed so, or time is up.
+/// Samples four times per second until placement has converged and stayed so, or until the timeout.
 fn observe(
     programs: &Programs,
     nodes: &NodeCpus,
@@ -205,7 +168,7 @@ fn observe(
     moved_before: u64,
 ) -> anyhow::Result<Convergence> {
     let (begin, stay) = (Instant::now(), Duration::from_secs(args.stay));
-    let patience = Duration::from_secs(args.patience);
+    let timeout = Duration::from_secs(args.timeout);
     let mut since: Option<(Duration, u64)> = None;
     let (mut n_node_changes, mut last) = (0, Vec::new());
     loop {
@@ -219,7 +182,7 @@ fn observe(
         since = if is_local { since.or(Some((at, moved))) } else { None };
         let is_finished = match since {
             Some((converged, _)) => converged + 2 * stay <= at,
-            None => patience <= at,
+            None => timeout <= at,
         };
         if !is_finished {
             continue;
@@ -243,9 +206,7 @@ fn mib(pages: u64) -> f64 {
 
 /// Pages migrated since boot.
 fn moved_pages() -> anyhow::Result<u64> {
-    let text = fs::read_to_string("/proc/vmstat")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("pgmigrate_success "));
-    line.and_then(|n| n.trim().parse().ok()).context("/proc/vmstat has no pgmigrate_success")
+    pages_of_vmstat("pgmigrate_success")
 }
 
 /// The CPUs of each node.
@@ -261,7 +222,7 @@ impl NodeCpus {
         (0..N_NODES).map(cpus).collect::<anyhow::Result<_>>().map(NodeCpus)
     }
 
-    fn of(&self, cpu: u32) -> Option<u32> {
+    fn node_of(&self, cpu: u32) -> Option<u32> {
         let node = self.0.iter().position(|cpus| cpus.contains(base::CpuId(cpu)))?;
         u32::try_from(node).ok()
     }
@@ -284,59 +245,40 @@ impl PlacementSample {
     }
 }
 
-/// Programs with all their memory on node 0; half of them run on node 1. Drop kills them.
-struct Programs(Vec<Child>);
+/// Programs with all their memory on node 0; half of them run on node 1.
+struct Programs {
+    _processes: ProcessSet,
+    pids: Vec<u32>,
+}
 
 impl Programs {
     fn start(tool: &Path, size_mib: u64, nodes: &NodeCpus) -> anyhow::Result<Self> {
-        let mut programs = Programs(Vec::new());
         linux::affinity::set(0, &nodes.0[0])?;
-        for _ in 0..N_CPUS {
-            let size = format!("{size_mib}M");
-            let started = Command::new(tool)
-                .args(["load", "hog", "--for", "86400", "--no-self-check", "--size", &size])
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .spawn();
-            programs.0.push(started.context("cannot start a program")?);
-        }
+        let processes = ProcessSet::start_hogs(0, N_CPUS, tool, size_mib);
         linux::affinity::set(0, &nodes.all())?;
-        let is_allocated = || {
-            let memory = programs.0.iter().map(|child| by_node(child.id()));
-            let mut sums = memory.map(|nodes| nodes.values().sum::<u64>());
-            sums.all(|kib| size_mib * 1024 <= kib).then_some(())
-        };
-        processes::wait_for("memory of all programs", is_allocated)?;
+        let processes = processes?;
+        let pids = processes.larger_than(size_mib << 10);
         // Migrates half of the programs to the other node, then allows all CPUs again.
-        for (idx, child) in programs.0.iter().enumerate() {
-            bind(child.id(), &nodes.0[idx % nodes.0.len()])?;
+        for (&pid, cpus) in pids.iter().zip(nodes.0.iter().cycle()) {
+            bind(pid, cpus)?;
         }
         std::thread::sleep(Duration::from_secs(1));
-        for child in &programs.0 {
-            bind(child.id(), &nodes.all())?;
+        for &pid in &pids {
+            bind(pid, &nodes.all())?;
         }
-        Ok(programs)
+        Ok(Programs { _processes: processes, pids })
     }
 
     fn sample(&self, nodes: &NodeCpus) -> anyhow::Result<Vec<PlacementSample>> {
-        let one = |child: &Child| {
-            let stat = linux::procfs::stat("/".as_ref(), child.id())
+        let sample = |&pid: &u32| {
+            let stat = linux::procfs::stat("/".as_ref(), pid)
                 .context("a program exited during the measurement")?;
-            let runs_on = nodes.of(stat.last_cpu).context("a CPU without a node")?;
-            let memory = by_node(child.id());
-            let local_kib = memory.get(&runs_on).copied().unwrap_or(0);
-            Ok(PlacementSample { runs_on, local_kib, all_kib: memory.values().sum() })
+            let runs_on = nodes.node_of(stat.last_cpu).context("a CPU without a node")?;
+            let memory = anonymous_by_node(pid);
+            let local_kib = memory.get(&runs_on).copied().unwrap_or(0) / 1024;
+            Ok(PlacementSample { runs_on, local_kib, all_kib: memory.values().sum::<u64>() / 1024 })
         };
-        self.0.iter().map(one).collect()
-    }
-}
-
-impl Drop for Programs {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.pids.iter().map(sample).collect()
     }
 }
 
@@ -345,17 +287,4 @@ fn bind(pid: u32, cpus: &CpuSet) -> anyhow::Result<()> {
         linux::affinity::set(tid, cpus)?;
     }
     Ok(())
-}
-
-/// Anonymous memory in KiB per node.
-fn by_node(pid: u32) -> BTreeMap<u32, u64> {
-    let text = fs::read(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
-    let mappings = text.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line);
-    let mut nodes = BTreeMap::new();
-    for mapping in mappings.filter(|mapping| mapping.kind == MappingKind::Anonymous) {
-        for (node, n_pages) in mapping.nodes {
-            *nodes.entry(node.0).or_insert(0) += n_pages * mapping.page_size / 1024;
-        }
-    }
-    nodes
 }

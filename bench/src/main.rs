@@ -44,10 +44,11 @@ struct Cli {
 enum Benchmark {
     /// Run two commands alternately and print the ratio of their times, or of the values they print
     Ab(ab::Args),
-    /// Measure how CPU times and sleeps vary between runs: the data behind the random variation of the simulator
-    Variation(variation::Args),
     /// Measure a simulated comparison of 12 policies on 10 workloads with 20 seeds
     Compare(compare::Args),
+    /// Measure the time until memory and tasks are on the same node, for watch, the kernel's NUMA
+    /// balancing and numad, in a guest with two nodes
+    Convergence(convergence::Args),
     /// Measure the cost of a counter sample of a task: a group of four software events
     Counters,
     /// Measure whether watch slows down a balanced machine: work and run times with and without it
@@ -64,9 +65,6 @@ enum Benchmark {
     Policies(turn::PolicyArgs),
     /// Validate the cache model of profiles: sampled against exact, and exact against cachegrind
     Profile(profile::Args),
-    /// Measure the time until memory and tasks are on the same node, for watch, the kernel's NUMA
-    /// balancing and numad, in a guest with two nodes
-    Convergence(convergence::Args),
     /// Compare the simulator with SimGrid on the same jobs: completed jobs per second of CPU time
     Simgrid(simgrid::Args),
     /// Measure events and simulated job seconds per second of CPU time of the simulator
@@ -75,6 +73,8 @@ enum Benchmark {
     Start(start::Args),
     /// Measure the CPU time of one turn, from a sample to an approved plan, for 10,000 tasks on 512 CPUs
     Turn,
+    /// Measure how CPU times and sleeps vary between runs: the data behind the random variation of the simulator
+    Variation(variation::Args),
     /// Measure the CPU time of evenkeel while it waits for counter overflows, compared with polling
     Wake(wake::Args),
     /// Measure CPU time, system calls and memory of watch with thousands of sleeping processes
@@ -85,8 +85,8 @@ fn main() -> ExitCode {
     set_normal_priority();
     let result = match Cli::parse().benchmark {
         Some(Benchmark::Ab(args)) => ab::main(&args),
-        Some(Benchmark::Variation(args)) => variation::main(&args),
         Some(Benchmark::Compare(args)) => compare::main(&args),
+        Some(Benchmark::Convergence(args)) => convergence::main(&args),
         Some(Benchmark::Counters) => counters::main(),
         Some(Benchmark::Harm(args)) => harm::main(&args),
         Some(Benchmark::Kernel(args)) => kernel::main(&args),
@@ -95,11 +95,11 @@ fn main() -> ExitCode {
         Some(Benchmark::Physics) => physics::main(),
         Some(Benchmark::Policies(args)) => turn::policies(&args),
         Some(Benchmark::Profile(args)) => profile::main(&args),
-        Some(Benchmark::Convergence(args)) => convergence::main(&args),
         Some(Benchmark::Simgrid(args)) => simgrid::main(&args),
         Some(Benchmark::Simulator(args)) => simulator::main(&args),
         Some(Benchmark::Start(args)) => start::main(&args),
         Some(Benchmark::Turn) => turn::dfs(),
+        Some(Benchmark::Variation(args)) => variation::main(&args),
         Some(Benchmark::Wake(args)) => wake::main(&args),
         Some(Benchmark::Watch(args)) => watch::main(&args),
         None => all(),

@@ -312,9 +312,9 @@ fn invalid_arguments_are_rejected() {
         predict qqq
             evenkeel: no file contains a program "qqq"; known are bwaindex, xz, hmmsim, bzip2, perl, stream
         predict xz perl stream
-            evenkeel: 3 programs are more than the 2 CPUs of the first LLC domain; leave some out, or give more domains with --domains
+            evenkeel: the first LLC domain has 2 CPUs for 3 programs; leave some out, or give more domains with --domains
         predict xz perl stream --domains 1
-            evenkeel: 3 programs are more than the 2 CPUs of 1 LLC domain
+            evenkeel: 3 programs need more than the 2 CPUs of 1 LLC domain
         predict xz --domains 0
             evenkeel: invalid value '0' for '--domains <N>': write an integer from 1 to 1024; see evenkeel --help
         predict xz --domains -1

@@ -24,9 +24,8 @@ use crate::input;
 /// Compute the thresholds th_sq and th_ref of the policy divided for a machine
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read these journals, or folders of runs, on that machine, in which each program ran alone. The set needs
-    /// programs that fill their queue of requests and programs that do not, and programs with many and
-    /// with few cache references
+    /// Read these journals of runs on the machine, or their folders, in which each program ran alone. The set needs
+    /// programs with many and with few queue-full cycles, and programs with many and with few cache references
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
     /// Print JSON: the thresholds, the values next to them, and each program (docs/report-fields.md)

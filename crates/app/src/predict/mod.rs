@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use base::counted_noun;
+use base::suggest::did_you_mean;
 use host_sim::physics::{Calibration, CpiModel};
 use host_sim::predict::{
     LlcDomain, PlaceableProgram, Prediction, PredictionSetup, ProgramPlacement, ProgramSet,
@@ -24,7 +25,6 @@ use program::profile::parse_profile;
 
 use crate::command_result::{CommandResult, OrUsageError, print_error};
 use crate::{input, machine};
-use base::suggest::nearest;
 
 /// Predict slowdowns of programs that share an LLC domain
 #[derive(Debug, clap::Args)]
@@ -32,11 +32,11 @@ pub struct Args {
     /// Read this machine file, as evenkeel machine --toml writes it, with the bandwidth of its memory
     #[arg(long, value_name = "FILE")]
     machine: PathBuf,
-    /// Read these files of programs alone, separated by commas: profiles (.toml), or tables with the columns of
+    /// Read measurements of each program alone from these files: profiles (.toml), or tables with the columns of
     /// workloads/data/corun/solo.csv
     #[arg(long, value_name = "FILE", value_delimiter = ',', required = true)]
     programs: Vec<PathBuf>,
-    /// Run these programs, each on its own core; a name may occur several times
+    /// Run these programs together, each on its own core; a name may be repeated
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Also find the best placement on N LLC domains
@@ -107,12 +107,9 @@ fn read(path: &Path, set: &mut ProgramSet) -> anyhow::Result<()> {
 }
 
 fn find(name: &str, set: &ProgramSet, setup: &PredictionSetup) -> anyhow::Result<PlaceableProgram> {
-    setup.placeable(set, name)?.ok_or_else(|| match nearest(name, set.names()) {
-        Some(near) => anyhow!("no file contains a program \"{name}\"; did you mean \"{near}\"?"),
-        None => {
-            let known = set.names().collect::<Vec<_>>().join(", ");
-            anyhow!("no file contains a program \"{name}\"; known are {known}")
-        }
+    setup.placeable(set, name)?.ok_or_else(|| {
+        let known: Vec<&str> = set.names().collect();
+        anyhow!("no file contains a program {name:?}; {}", did_you_mean(name, known))
     })
 }
 
@@ -121,7 +118,7 @@ fn slower_cores_note(llc_domain: &LlcDomain, n_programs: usize) -> Option<String
     let (n_fast, n_cores) = (llc_domain.n_fast, llc_domain.n_cores);
     (n_fast < n_programs.min(n_cores)).then(|| {
         format!(
-            "of the {n_cores} cores of LLC domain {} {n_fast} are the fastest: all are assumed to be as fast",
+            "LLC domain {} has cores of different speed: all {n_cores} are assumed to have the speed of the {n_fast} fastest",
             llc_domain.llc.0
         )
     })
@@ -140,7 +137,7 @@ fn on_first(
     };
     let n = programs.len();
     let cpus = counted_noun(llc_domain.n_cpus, "CPU");
-    let crowded = format!("{n} programs are more than the {cpus} of the first LLC domain");
+    let crowded = format!("the first LLC domain has {cpus} for {n} programs");
     if llc_domain.n_cpus < n && args.domains.is_none() {
         bail!("{crowded}; leave some out, or give more domains with --domains");
     }
@@ -150,7 +147,7 @@ fn on_first(
     }
     if llc_domain.n_cores < n {
         notes.push(format!(
-            "{n} programs are more than the {} of the first LLC domain: contention between SMT siblings is not included",
+            "the first LLC domain has {} for {n} programs: contention between SMT siblings is not included",
             counted_noun(llc_domain.n_cores, "core")
         ));
     }

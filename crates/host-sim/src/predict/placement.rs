@@ -67,7 +67,7 @@ pub enum SearchMethod {
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum PlacementError {
     #[error(
-        "{n_programs} programs are more than the {} of {}",
+        "{n_programs} programs need more than the {} of {}",
         counted_noun(*n_cpus, "CPU"),
         counted_noun(*n_domains, "LLC domain")
     )]

@@ -92,7 +92,7 @@ fn a_domain_never_gets_more_programs_than_it_has_cpus() {
     let domains = [domain(MIB); 2];
     let error =
         best_placement(&placeable_programs(&four, &domains), &llc_domains, &domains).unwrap_err();
-    assert_eq!(error.to_string(), "6 programs are more than the 4 CPUs of 2 LLC domains");
+    assert_eq!(error.to_string(), "6 programs need more than the 4 CPUs of 2 LLC domains");
 }
 
 #[test]

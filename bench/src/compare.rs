@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use base::{JobId, Rng, StopFlag};
+use base::{JobId, Nanos, Rng, StopFlag};
 use engine::{Approved, Engine, Host};
 use host_sim::hardware::Hardware;
 use host_sim::{InvariantViolation, SimHost, SimOptions, script_builder};
@@ -19,7 +19,7 @@ use lab::compare::{
     Column, ComparePlan, RunEvent, RunMetrics, SimBench, SimSetting, SummaryContext, columns,
     run_all, summarize,
 };
-use program::{Job, Profile, Workload};
+use program::{Command, Job, Profile};
 use sched::{Outcome, Sample, Turn};
 use topology::Machine;
 
@@ -137,21 +137,21 @@ fn run(plan: &ComparePlan, bench: &SimBench, n_threads: usize) -> anyhow::Result
         let results = bench.run(run, &stop, None)?;
         Ok(results.map(|results| (results, thread_cpu_time().saturating_sub(before))))
     };
-    let land = |landed| {
-        if let RunEvent::Finished(number, run) = landed {
+    let store = |event| {
+        if let RunEvent::Finished(number, run) = event {
             runs.insert(number, run);
         }
         Ok(())
     };
-    run_all(&numbers, n_threads, &stop, work, land)?;
+    run_all(&numbers, n_threads, &stop, work, store)?;
     Ok(runs)
 }
 
 fn by_column(plan: &ComparePlan, runs: &RunsByNumber) {
     println!("\n| policy | CPU ms per run |\n| --- | --- |");
     for (nr, column) in plan.columns.iter().enumerate() {
-        let mine = runs.iter().filter(|(number, _)| plan.key(**number).column == nr);
-        let times: Vec<f64> = mine.map(|(_, (_, time))| time.as_secs_f64() * 1e3).collect();
+        let own = runs.iter().filter(|(number, _)| plan.key(**number).column == nr);
+        let times: Vec<f64> = own.map(|(_, (_, time))| time.as_secs_f64() * 1e3).collect();
         println!("| {column} | {:.2} |", times.iter().sum::<f64>() / times.len().max(1) as f64);
     }
 }
@@ -170,28 +170,19 @@ fn time_by_part(plan: &ComparePlan, machine: &Machine, jobs: &[Job]) -> anyhow::
         let options = SimOptions { interval: policy.interval(), ..options };
         let host =
             SimHost::with_scripts(machine, hardware.clone(), jobs, scripts.clone(), options)?;
-        let mut host = TimedHost {
-            host,
-            n_turns: 0,
-            machine: Duration::ZERO,
-            sampling: Duration::ZERO,
-            actions: Duration::ZERO,
-        };
+        let mut host = TimedHost { host, n_turns: 0, times: [Duration::ZERO; 3] };
         let mut engine = Engine::new(machine.clone(), jobs.to_vec(), policy);
         let begun = Instant::now();
         engine::run(&mut host, &mut engine, &mut []).context("a run")?;
-        let rest = begun.elapsed().saturating_sub(host.machine + host.sampling + host.actions);
+        let rest = begun.elapsed().saturating_sub(host.times.iter().sum());
+        let [machine_ms, sampling_ms, actions_ms] = host.times.map(|time| time.as_secs_f64() * 1e3);
         let counts = host.host.counts();
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
         println!(
-            "| {column} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            "| {column} | {} | {} | {} | {machine_ms:.2} | {sampling_ms:.2} | {actions_ms:.2} | {:.2} |",
             host.n_turns,
             counts.events,
             counts.solves,
-            ms(host.machine),
-            ms(host.sampling),
-            ms(host.actions),
-            ms(rest)
+            rest.as_secs_f64() * 1e3
         );
     }
     Ok(())
@@ -211,34 +202,33 @@ fn options(column: &Column) -> SimOptions {
 struct TimedHost {
     host: SimHost,
     n_turns: u64,
-    machine: Duration,
-    sampling: Duration,
-    actions: Duration,
+    /// Simulation of the machine, sampling, and actions.
+    times: [Duration; 3],
+}
+
+impl TimedHost {
+    fn timed<T>(&mut self, part: usize, call: impl FnOnce(&mut SimHost) -> T) -> T {
+        let begun = Instant::now();
+        let result = call(&mut self.host);
+        self.times[part] += begun.elapsed();
+        result
+    }
 }
 
 impl Host for TimedHost {
     type Error = InvariantViolation;
 
     fn wait(&mut self) -> Result<Option<Turn>, InvariantViolation> {
-        let begun = Instant::now();
-        let turn = self.host.wait();
-        self.machine += begun.elapsed();
         self.n_turns += 1;
-        turn
+        self.timed(0, SimHost::wait)
     }
 
     fn sample(&mut self, turn: &Turn) -> Result<Sample, InvariantViolation> {
-        let begun = Instant::now();
-        let sample = self.host.sample(turn);
-        self.sampling += begun.elapsed();
-        sample
+        self.timed(1, |host| host.sample(turn))
     }
 
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
-        let begun = Instant::now();
-        let outcomes = self.host.apply(plan);
-        self.actions += begun.elapsed();
-        outcomes
+        self.timed(2, |host| host.apply(plan))
     }
 
     fn stop(&mut self) {
@@ -251,9 +241,9 @@ impl Host for TimedHost {
 type ProgramKind = (&'static str, f64, f64, u64, f64, [f64; 3]);
 
 /// Invented to span the range of real programs.
-const CHARACTERS: [ProgramKind; 6] = [
+const PROGRAM_KINDS: [ProgramKind; 6] = [
     ("compute", 0.5, 1.5, 8, 1.0, [0.2, 0.1, 0.0]),
-    ("calm", 0.7, 2.0, 64, 5.0, [2.0, 0.8, 0.2]),
+    ("small", 0.7, 2.0, 64, 5.0, [2.0, 0.8, 0.2]),
     ("fits", 0.6, 2.0, 24, 30.0, [22.0, 9.0, 0.5]),
     ("wide", 0.8, 3.0, 256, 25.0, [20.0, 15.0, 8.0]),
     ("stream", 0.5, 6.0, 512, 40.0, [38.0, 38.0, 37.0]),
@@ -263,24 +253,23 @@ const CHARACTERS: [ProgramKind; 6] = [
 /// Programs that start within eight minutes and run for 30 to 90 seconds alone.
 fn workload(seed: u64) -> anyhow::Result<Vec<Job>> {
     let mut rng = Rng::new(seed);
-    let mut text = String::new();
-    let mut profiles = Vec::new();
+    let mut jobs = Vec::new();
     for nr in 0..N_JOBS {
-        let character = CHARACTERS[rng.below(CHARACTERS.len() as u64) as usize];
-        let (start, length) = (rng.below(480), 30 + rng.below(60));
-        text +=
-            &format!("[[job]]\nname = \"{}-{nr}\"\nload = \"hog\"\nstart = {start}\n", character.0);
-        profiles.push((format!("{}-{nr}", character.0), profile(character, length)?));
+        let kind = PROGRAM_KINDS[rng.below(PROGRAM_KINDS.len() as u64) as usize];
+        let (start, length) = (Nanos::from_secs(rng.below(480)), 30 + rng.below(60));
+        let profile = profile(kind, length)?;
+        let command = Command::Load(vec!["hog".to_owned()]);
+        jobs.push(Job {
+            start,
+            class: profile.class.map(|(class, _)| class),
+            found: Some(Arc::new(profile)),
+            ..Job::new(JobId(0), format!("{}-{nr}", kind.0), command)
+        });
     }
-    let workload: Workload = program::parse(&text, Path::new("bench.toml"))?;
-    let mut jobs = workload.jobs;
-    for job in &mut jobs {
-        let found = profiles.iter().find(|(name, _)| *name == job.name);
-        let (_, profile) = found.context("every job has its profile")?;
-        job.class = profile.class.map(|(class, _)| class);
-        job.found = Some(Arc::new(profile.clone()));
+    jobs.sort_by_key(|job| job.start);
+    for (job, id) in jobs.iter_mut().zip(0..) {
+        job.id = JobId(id);
     }
-    debug_assert!(jobs.iter().enumerate().all(|(idx, job)| job.id == JobId(idx as u32)));
     Ok(jobs)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   journals of runs, each program alone ─► exit records ─► events per second of CPU time, per program
-//!      full queues ─► widest gap ─► th_sq
+//!      queue-full  ─► widest gap ─► th_sq
 //!      references  ─► widest gap ─► th_ref
 //! ```
 //!
@@ -49,7 +49,7 @@ pub fn main(args: &Args) -> CommandResult {
         writeln!(out, "{}", calibration.to_json().context("cannot write JSON")?)?;
         return Ok(());
     }
-    writeln!(out, "{:<24} {:>16} {:>16}", "program", "full queues/s", "references/s")?;
+    writeln!(out, "{:<24} {:>16} {:>16}", "program", "queue-full/s", "references/s")?;
     for one in &calibration.programs {
         writeln!(out, "{:<24} {:>16} {:>16}", one.name, one.sq_per_s, one.ref_per_s)?;
     }
@@ -96,7 +96,7 @@ fn compute(runs: &[SoloRun]) -> anyhow::Result<Calibration> {
         let by_rates = (b.sq_per_s, b.ref_per_s).cmp(&(a.sq_per_s, a.ref_per_s));
         by_rates.then_with(|| (&a.name, &a.run).cmp(&(&b.name, &b.run)))
     });
-    let sq = threshold("full queues", programs.iter().map(|one| one.sq_per_s))?;
+    let sq = threshold("queue-full", programs.iter().map(|one| one.sq_per_s))?;
     let refs = threshold("references", programs.iter().map(|one| one.ref_per_s))?;
     Ok(Calibration {
         format: FORMAT,

@@ -96,9 +96,7 @@ pub fn main(args: &Args) -> CommandResult {
     let text = format!("{}\n{}", first_line(args), written(form, workload).or_usage_error()?);
     match &args.out {
         None => std::io::stdout().write_all(text.as_bytes())?,
-        Some(out) => std::fs::write(out, text)
-            .with_context(|| format!("cannot write {}", out.display()))
-            .or_usage_error()?,
+        Some(out) => crate::output::write(out, text).or_usage_error()?,
     }
     Ok(())
 }

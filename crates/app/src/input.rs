@@ -92,8 +92,8 @@ where
 {
     move |text| {
         let number = text.trim().parse().ok().filter(|number| within.contains(number));
-        let (least, most) = (within.start(), within.end());
-        number.ok_or_else(|| format!("write an integer from {least} to {most}"))
+        let (min, max) = (within.start(), within.end());
+        number.ok_or_else(|| format!("write an integer from {min} to {max}"))
     }
 }
 

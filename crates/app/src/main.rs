@@ -9,6 +9,7 @@ mod generate;
 mod input;
 mod load;
 mod machine;
+mod output;
 mod policies;
 mod predict;
 mod profile;

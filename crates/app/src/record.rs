@@ -6,7 +6,7 @@
 mod recorded_program;
 
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind};
+use std::io::BufWriter;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
+use crate::output::{cannot_write, create_new};
 use linux::stop_signals::StopSignals;
 use recorded_program::RecordedProgram;
 
@@ -46,20 +47,13 @@ pub struct Args {
 pub fn main(args: &Args) -> CommandResult {
     check(args)?;
     let machine = linux::topology::read("/".as_ref())?;
-    let cannot_write = || format!("cannot write {}", args.output.display());
-    let file = match File::create_new(&args.output) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let text = format!("{} already exists; use a new file", args.output.display());
-            return Err(CommandError::Usage(anyhow!(text)));
-        }
-        created => created.with_context(cannot_write).or_usage_error()?,
-    };
+    let file = create_new(&args.output)?;
     // Blocked before the program starts, so that a stop signal ends the program first.
     let mut signals = StopSignals::block()?;
     let mut child = start(args).inspect_err(|_| drop(std::fs::remove_file(&args.output)))?;
     let mut to = BufWriter::new(file);
     let recorded = record(args, &machine, (child.as_mut(), &mut signals), &mut to);
-    let recorded = recorded.with_context(cannot_write);
+    let recorded = recorded.with_context(|| cannot_write(&args.output));
     drop(child); // Ends the program and its descendants.
     let n_turns = recorded?;
     let turns = base::counted_noun(n_turns, "turn");

@@ -9,6 +9,7 @@ use report::Report;
 
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
+use crate::output::{self, cannot_write};
 
 /// Print the report of a run from its journal
 #[derive(Debug, clap::Args)]
@@ -40,13 +41,11 @@ pub fn main(args: &Args) -> CommandResult {
 
 /// Writes `report.json` and `report.html`. Creates the folder if needed.
 pub fn write_files(report: &Report, folder: &Path) -> anyhow::Result<()> {
-    let cannot_write = |path: &Path| format!("cannot write {}", path.display());
     fs::create_dir_all(folder).with_context(|| cannot_write(folder))?;
     for (name, text) in
         [("report.json", report.to_json()? + "\n"), ("report.html", report.to_html())]
     {
-        let path = folder.join(name);
-        fs::write(&path, text).with_context(|| cannot_write(&path))?;
+        output::write(&folder.join(name), text)?;
     }
     Ok(())
 }

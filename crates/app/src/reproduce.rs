@@ -10,6 +10,7 @@ use lab::reproduce::{Experiment, RunPool, STUDIES, Study, list, text};
 
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
+use crate::output::{check_writable, write};
 use linux::stop_signals::StopSignals;
 
 /// Which study, which experiments, and how many runs.
@@ -55,8 +56,7 @@ pub fn main(args: &Args) -> CommandResult {
     }
     if let Some(file) = &args.html {
         // Fails before hours of runs. An existing page is kept until the new one is complete.
-        let can = std::fs::OpenOptions::new().create(true).append(true).open(file);
-        can.with_context(|| format!("cannot write {}", file.display())).or_usage_error()?;
+        check_writable(file).or_usage_error()?;
     }
     let stop = StopFlag::default();
     let signals = std::cell::RefCell::new(StopSignals::block()?);
@@ -85,8 +85,7 @@ pub fn main(args: &Args) -> CommandResult {
     };
     std::io::stdout().write_all(out.as_bytes())?;
     if let Some(file) = &args.html {
-        std::fs::write(file, run.result.to_html(&run.charts))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        write(file, run.result.to_html(&run.charts))?;
     }
     match run.result.not_run.as_slice() {
         [] => Ok(()),

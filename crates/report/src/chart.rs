@@ -81,11 +81,11 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     if low <= high { (low, high) } else { (0.0, 1.0) }
 }
 
-/// 1, 2 or 5 times a power of ten, at least `least`.
-fn round_step(least: f64) -> f64 {
-    let power = 10f64.powi(least.log10().floor() as i32);
+/// 1, 2 or 5 times a power of ten, at least `min`.
+fn round_step(min: f64) -> f64 {
+    let power = 10f64.powi(min.log10().floor() as i32);
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
-    steps.into_iter().find(|step| least <= *step).unwrap_or(10.0 * power)
+    steps.into_iter().find(|step| min <= *step).unwrap_or(10.0 * power)
 }
 
 impl Chart {

@@ -1,41 +1,26 @@
 //! The folder of a comparison and its files.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use lab::compare::ComparePlan;
 use report::comparison::Comparison;
 
-/// Limit of the search for a free number.
-const N_FOLDERS_MAX: u32 = 100_000;
+use crate::output::{self, cannot_write, create_numbered};
 
 /// The folder of `--out`, or one named after the workloads with the next free number.
 pub(super) fn folder(out: Option<&Path>, workloads: &[String]) -> anyhow::Result<PathBuf> {
-    let message = |path: &Path| format!("cannot write the output folder {}", path.display());
     if let Some(path) = out {
-        fs::create_dir_all(path).with_context(|| message(path))?;
+        fs::create_dir_all(path).with_context(|| cannot_write(path))?;
         return Ok(path.to_owned());
     }
-    let below = Path::new("evenkeel-comparisons");
-    fs::create_dir_all(below).with_context(|| message(below))?;
     let name = match workloads {
         [first] => first.clone(),
         [first, ..] => format!("{first}-and-{}", workloads.len() - 1),
         [] => "none".to_owned(),
     };
-    for n in 1..N_FOLDERS_MAX {
-        let path = below.join(format!("{name}-{n}"));
-        match fs::create_dir(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.with_context(|| message(&path)).map(|()| path),
-        }
-    }
-    bail!(
-        "{} already contains {N_FOLDERS_MAX} comparisons of {name}; set another folder with --out",
-        below.display()
-    )
+    create_numbered(Path::new("evenkeel-comparisons"), &name)
 }
 
 /// Checks before the runs that a file can be written, as far as possible without writing it.
@@ -68,11 +53,10 @@ pub(super) fn write(
     ];
     files.extend(csv.map(|path| (path.to_owned(), table)));
     for (path, text) in files {
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        output::write(&path, text)?;
     }
     match parquet {
-        Some(path) => super::parquet::write(&jobs, path)
-            .with_context(|| format!("cannot write {}", path.display())),
+        Some(path) => super::parquet::write(&jobs, path).with_context(|| cannot_write(path)),
         None => Ok(()),
     }
 }

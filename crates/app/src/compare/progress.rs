@@ -21,8 +21,8 @@ pub(super) struct Progress {
     n_runs: usize,
     n_done: usize,
     n_before: usize,
-    begun: Instant,
-    shown: Option<Instant>,
+    started_at: Instant,
+    printed_at: Option<Instant>,
     tenths: usize,
 }
 
@@ -39,9 +39,9 @@ impl Progress {
         if n_done != 0 && mode != Mode::Quiet {
             eprintln!("evenkeel: resuming: {n_done} of {n_runs} runs are complete");
         }
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let tenths = 10 * n_done / n_runs.max(1);
-        Progress { mode, n_runs, n_done, n_before: n_done, begun, shown: None, tenths }
+        Progress { mode, n_runs, n_done, n_before: n_done, started_at, printed_at: None, tenths }
     }
 
     pub fn one_more(&mut self) {
@@ -50,7 +50,7 @@ impl Progress {
 
     /// Redraws if the interval has passed.
     pub fn show(&mut self) {
-        let is_old = |pause| self.shown.is_none_or(|at| pause <= at.elapsed());
+        let is_old = |pause| self.printed_at.is_none_or(|at| pause <= at.elapsed());
         let tenths = 10 * self.n_done / self.n_runs.max(1);
         let text = match self.mode {
             Mode::Live if is_old(REDRAW) => format!("\r\x1b[2K{}", self.line()),
@@ -59,14 +59,14 @@ impl Progress {
             }
             _ => return,
         };
-        (self.shown, self.tenths) = (Some(Instant::now()), tenths);
+        (self.printed_at, self.tenths) = (Some(Instant::now()), tenths);
         // A closed standard error does not stop the comparison.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
     /// Removes the line from the terminal; otherwise prints a last line.
     pub fn finish(&mut self) {
-        let text = match (self.mode, self.shown.take()) {
+        let text = match (self.mode, self.printed_at.take()) {
             (_, None) | (Mode::Quiet, _) => return,
             (Mode::Live, _) => "\r\x1b[2K".to_owned(),
             (Mode::Lines, _) => format!("evenkeel: {}\n", self.words()),
@@ -80,7 +80,7 @@ impl Progress {
     }
 
     fn words(&self) -> String {
-        words(self.n_done, self.n_runs, self.n_done - self.n_before, self.begun.elapsed())
+        words(self.n_done, self.n_runs, self.n_done - self.n_before, self.started_at.elapsed())
     }
 }
 

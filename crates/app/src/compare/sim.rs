@@ -13,6 +13,7 @@ use lab::compare::{
 use super::progress::Progress;
 use super::{Args, Checked, Inputs, RunOutputs, Timelines, files, open, publish};
 use crate::command_result::{CommandResult, OrUsageError};
+use crate::output::{self, cannot_write};
 use crate::run::{SimSignals, check_declared};
 use linux::stop_signals::StopSignals;
 
@@ -112,7 +113,7 @@ fn timelines(
         Timelines::All => done.keys().copied().collect(),
     };
     let below = folder.join("timelines");
-    fs::create_dir_all(&below).with_context(|| format!("cannot write {}", below.display()))?;
+    fs::create_dir_all(&below).with_context(|| cannot_write(&below))?;
     let mut named: BTreeMap<usize, String> =
         numbers.iter().map(|number| (*number, files::timeline(plan, *number))).collect();
     let is_there = |name: &String| folder.join(name).is_file();
@@ -128,7 +129,7 @@ fn timelines(
         }
         let RunEvent::Finished(number, page) = event else { return Ok(()) };
         let path = folder.join(&named[&number]);
-        fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+        output::write(&path, page)
     };
     run_all(&missing, n_threads(args), &stop, work, receive)?;
     named.retain(|_, name| is_there(name));

@@ -18,13 +18,13 @@ const STEPS: u32 = 500;
 
 /// Dependent integer and floating-point operations.
 pub(crate) struct Arithmetic {
-    whole: u64,
-    real: f64,
+    integer: u64,
+    float: f64,
 }
 
 impl Arithmetic {
     pub(crate) fn new(thread_idx: u32) -> Self {
-        Arithmetic { whole: u64::from(thread_idx) + 1, real: 0.5 }
+        Arithmetic { integer: u64::from(thread_idx) + 1, float: 0.5 }
     }
 }
 
@@ -34,12 +34,12 @@ impl WorkerTask for Arithmetic {
     fn work(&mut self, ops: u64) {
         for _ in 0..ops {
             for _ in 0..STEPS {
-                self.whole ^= self.whole << 13;
-                self.whole ^= self.whole >> 7;
-                self.whole ^= self.whole << 17;
-                self.real = self.real * 0.999_999 + 0.000_001;
+                self.integer ^= self.integer << 13;
+                self.integer ^= self.integer >> 7;
+                self.integer ^= self.integer << 17;
+                self.float = self.float * 0.999_999 + 0.000_001;
             }
-            black_box((self.whole, self.real));
+            black_box((self.integer, self.float));
         }
     }
 }

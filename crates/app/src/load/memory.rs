@@ -79,8 +79,8 @@ impl BufferOptions {
     pub(crate) fn check_size(&self, subject: &str, size: Bytes) -> anyhow::Result<()> {
         // Without MemAvailable any size is accepted.
         match self.max_size() {
-            Ok(most) if most < size => bail!(
-                "{subject} more than {most} (a quarter of the free memory, for {} at a time)",
+            Ok(limit) if limit < size => bail!(
+                "{subject} more than {limit} (a quarter of the free memory, for {} at a time)",
                 if self.copies == 1 { "one".to_owned() } else { self.copies.to_string() }
             ),
             _ => Ok(()),
@@ -106,9 +106,9 @@ fn llc_of_this_machine() -> Option<Bytes> {
     })
 }
 
-fn buffer(llc: Option<Bytes>, most: Bytes) -> Bytes {
+fn buffer(llc: Option<Bytes>, limit: Bytes) -> Bytes {
     let enough = Bytes(llc.unwrap_or_default().0.saturating_mul(4));
-    most.min(enough.max(BUFFER_MIN))
+    limit.min(enough.max(BUFFER_MIN))
 }
 
 /// Memory available without swapping.

@@ -9,7 +9,7 @@
 //! bounds the total time. The measurement itself is in the crate `profiler`.
 
 mod find;
-mod output;
+mod profile_output;
 mod text_charts;
 
 use std::ffi::OsString;
@@ -29,8 +29,9 @@ use profiler::{Sampling, WindowMeter, WindowPlan};
 use program::Profile;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::output::{cannot_write, check_writable, write};
 use crate::{input, profiles};
-use output::{ProfileOutput, RunNotes};
+use profile_output::{ProfileOutput, RunNotes};
 
 /// Measure a program alone and write its profile
 #[derive(Debug, clap::Args)]
@@ -302,26 +303,14 @@ fn output(args: &Args, target: &MeasuredProgram) -> anyhow::Result<PathBuf> {
         let name = path.display();
         bail!("--output {name} is also the path of the charts; use .toml or --no-html");
     }
-    let cannot_write = || format!("cannot write {}", path.display());
     if let Some(folder) = path.parent().filter(|folder| args.output.is_none() && !folder.exists()) {
-        std::fs::create_dir_all(folder).with_context(cannot_write)?;
+        std::fs::create_dir_all(folder).with_context(|| cannot_write(&path))?;
     }
-    probe(&path)?;
+    check_writable(&path)?;
     if !args.no_html {
-        probe(&page)?;
+        check_writable(&page)?;
     }
     Ok(path)
-}
-
-/// Checks that a file is writable, without truncation: an existing file is kept until it is replaced.
-fn probe(path: &Path) -> anyhow::Result<()> {
-    let cannot_write = || format!("cannot write {}", path.display());
-    let is_new = !path.exists();
-    std::fs::File::options().create(true).append(true).open(path).with_context(cannot_write)?;
-    if is_new {
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
 }
 
 fn publish(
@@ -331,9 +320,6 @@ fn publish(
     notes: &RunNotes,
     output: &Path,
 ) -> CommandResult {
-    let write = |path: &Path, text: String| {
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
     write(output, profile.to_toml())?;
     let page = (!args.no_html).then(|| output.with_extension("html"));
     if let Some(page) = &page {

@@ -4,8 +4,8 @@
 mod stream;
 mod stream_turn;
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -16,6 +16,7 @@ use journal::{
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
+use crate::output::{cannot_write, create_new};
 use crate::tier_override::SignalArgs;
 
 /// Replay a journal or a stream with a policy and print the decisions
@@ -96,14 +97,7 @@ fn into_journal(
     header: &Header,
     path: &Path,
 ) -> Result<ReplaySummary, CommandError> {
-    let cannot_write = || format!("cannot write {}", path.display());
-    match File::create_new(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let text = format!("{} already exists; use a new file", path.display());
-            return Err(CommandError::Usage(anyhow!(text)));
-        }
-        created => created.with_context(cannot_write).or_usage_error()?,
-    };
+    create_new(path)?;
     write(recording, engine, header, path).inspect_err(|_| {
         let _ = fs::remove_file(path); // An incomplete journal is useless.
     })
@@ -115,7 +109,7 @@ fn write(
     header: &Header,
     path: &Path,
 ) -> Result<ReplaySummary, CommandError> {
-    let cannot_write = || format!("cannot write {}", path.display());
+    let cannot_write = || cannot_write(path);
     let writer = JournalWriter::create(path, header, JournalLimits::default());
     let mut writer = writer.with_context(cannot_write).or_usage_error()?;
     let replayed = journal::replay(recording, engine, &mut [&mut writer]).map_err(command_error)?;

@@ -15,6 +15,7 @@ use topology::Machine;
 
 use super::{Args, GRACE, LiveInput, MemoryArgs, RunFolder};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::output::cannot_write;
 use crate::state::RunState;
 use crate::status::unix_seconds;
 use crate::tier_override::SignalArgs;
@@ -68,7 +69,7 @@ pub(super) fn create_journal(
     let path = folder.file(JOURNAL);
     JournalWriter::create(&path, header, JournalLimits { part, ..JournalLimits::default() })
         .inspect_err(|_| folder.remove_unused())
-        .with_context(|| format!("cannot write {}", path.display()))
+        .with_context(|| cannot_write(&path))
         .or_usage_error()
 }
 

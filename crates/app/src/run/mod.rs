@@ -7,7 +7,6 @@
 //!
 //! All usage errors are reported before any job starts.
 
-mod folder;
 mod live;
 mod memory_options;
 mod sim;
@@ -23,10 +22,10 @@ use report::Report;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+pub(crate) use crate::output::RunFolder;
 use crate::report::write_files;
 use crate::tier_override::SignalArgs;
 use crate::{input, profiles};
-pub(crate) use folder::RunFolder;
 pub(crate) use live::{RunOptions, RunResult, own_use, run as run_live, run_status};
 
 pub use memory_options::{MemoryArgs, limits_of};

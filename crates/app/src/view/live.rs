@@ -121,9 +121,11 @@ impl LiveView {
 
     fn lines(&self, width: u16) -> Vec<Line<'_>> {
         let mut lines = vec![self.head(width), self.jobs(width)];
-        let most = self.domains.iter().filter_map(|domain| domain.ops_per_s).fold(0.0, f64::max);
-        lines
-            .extend(self.domains.iter().take(N_DOMAINS_MAX).map(|domain| domain.line(most, width)));
+        let ops_per_s_max =
+            self.domains.iter().filter_map(|domain| domain.ops_per_s).fold(0.0, f64::max);
+        lines.extend(
+            self.domains.iter().take(N_DOMAINS_MAX).map(|domain| domain.line(ops_per_s_max, width)),
+        );
         if N_DOMAINS_MAX < self.domains.len() {
             let n_more = self.domains.len() - N_DOMAINS_MAX;
             lines.push(Line::styled(format!("… and {n_more} more"), dim()));
@@ -220,10 +222,10 @@ fn domains(loads: &LoadSample, domain_names: &DomainNames, interval: Nanos) -> V
 
 impl DomainLoad {
     /// The bar shows the memory load relative to the largest of all domains, or the CPU utilization if loads are unknown.
-    fn line(&self, most: f64, width: u16) -> Line<'_> {
+    fn line(&self, ops_per_s_max: f64, width: u16) -> Line<'_> {
         let width = width.saturating_sub(LABEL_WIDTH + VALUES_WIDTH).min(60);
         let share = match self.ops_per_s {
-            Some(ops) if most != 0.0 => ops / most,
+            Some(ops) if ops_per_s_max != 0.0 => ops / ops_per_s_max,
             _ => self.cpus_busy / self.n_cpus as f64,
         };
         let ops = self.ops_per_s.map_or("-".to_owned(), |ops| format!("{}/s", rate(ops)));

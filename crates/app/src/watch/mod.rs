@@ -24,6 +24,7 @@ use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
+use crate::output::cannot_write;
 use crate::restore::warn_if_kept;
 use crate::run::{CountersArg, MemoryArgs};
 use crate::status::unix_seconds;
@@ -196,7 +197,7 @@ fn watch(args: &Args, mut host: AttachHost, mut engine: Engine, header: Header) 
 fn begin(path: &Path, header: &Header) -> Result<JournalWriter, CommandError> {
     let path = input::journal_path(path);
     JournalWriter::create(&path, header, JournalLimits::default())
-        .with_context(|| format!("cannot write {}", path.display()))
+        .with_context(|| cannot_write(&path))
         .or_usage_error()
 }
 

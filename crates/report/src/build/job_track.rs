@@ -8,7 +8,7 @@ use sched::{Action, Counters, JobExit, JobMemory, ProcessMemory, Reason, Request
 use super::timeline::Timeline;
 
 /// State of one job.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct JobTrack {
     pub timeline: Timeline,
     /// Time of the first start.
@@ -50,17 +50,7 @@ pub(crate) struct Usage {
 impl JobTrack {
     /// The timeline keeps at most `n_segments_max` segments.
     pub fn new(n_segments_max: usize) -> Self {
-        JobTrack {
-            timeline: Timeline::new(n_segments_max),
-            started: None,
-            start_cpus: None,
-            start_request: None,
-            unmanaged: None,
-            usage: None,
-            counters: Counters::NONE,
-            memory: None,
-            processes: BTreeMap::new(),
-        }
+        JobTrack { timeline: Timeline::new(n_segments_max), ..JobTrack::default() }
     }
 
     /// Memory of one process. The last values of a job remain when all its processes have ended.

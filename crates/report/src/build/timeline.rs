@@ -16,7 +16,7 @@ pub(crate) struct CpuSets {
 }
 
 /// The segments of one job.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Timeline {
     segments: Vec<Segment>,
     /// The last segment has no end yet.
@@ -59,10 +59,7 @@ impl CpuSets {
 
 impl Timeline {
     pub fn new(capacity: usize) -> Self {
-        let capacity = capacity.max(8);
-        let (segments, all) = (Vec::new(), CpuSet::new());
-        let (started, min_length) = (Nanos::ZERO, Nanos::ZERO);
-        Timeline { segments, open: false, started, capacity, min_length, all }
+        Timeline { capacity: capacity.max(8), ..Timeline::default() }
     }
 
     /// Starts a segment at `at`, if the CPUs changed. `bound`: evenkeel bound the job to them.

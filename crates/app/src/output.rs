@@ -1,4 +1,4 @@
-//! The output folder of a run: journal, reports and job output.
+//! Output files, and the output folder of a run: journal, reports and job output.
 //!
 //! Two runs that start at the same time must not share a folder. A folder, or the journal in it, is therefore created in
 //! one step that fails if it exists.
@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+
+use crate::command_result::{CommandError, OrUsageError};
 
 /// A writable folder without an earlier run.
 #[derive(Debug)]
@@ -22,7 +24,7 @@ impl RunFolder {
                 fs::create_dir_all(path).with_context(|| cannot_write(path))?;
                 path.to_owned()
             }
-            None => numbered(Path::new("evenkeel-runs"), workload)?,
+            None => create_numbered(Path::new("evenkeel-runs"), workload)?,
         };
         // Tests by creating the file: permissions do not show a read-only file system.
         match File::create_new(path.join("journal.jsonl")) {
@@ -47,26 +49,54 @@ impl RunFolder {
     }
 }
 
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write the output folder {}", path.display())
+/// The error of a file that cannot be written.
+pub fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
 }
 
-/// Creates `evenkeel-runs/NAME-N` with the first free number.
-fn numbered(below: &Path, workload: &str) -> anyhow::Result<PathBuf> {
+/// Writes a file, or replaces its contents.
+pub fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    fs::write(path, text).with_context(|| cannot_write(path))
+}
+
+/// Creates a file that must not exist.
+pub fn create_new(path: &Path) -> Result<File, CommandError> {
+    let created = match File::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(anyhow::anyhow!("{} already exists; use a new file", path.display()))
+        }
+        created => created.with_context(|| cannot_write(path)),
+    };
+    created.or_usage_error()
+}
+
+/// Checks that a file is writable, without truncation: an existing file is kept until it is replaced.
+pub fn check_writable(path: &Path) -> anyhow::Result<()> {
+    let is_new = !path.exists();
+    File::options().create(true).append(true).open(path).with_context(|| cannot_write(path))?;
+    if is_new {
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Creates the folder `BELOW/NAME-N` with the first free number.
+pub fn create_numbered(below: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    /// Limit of the search for a free number.
+    const N_FOLDERS_MAX: u32 = 100_000;
     fs::create_dir_all(below).with_context(|| cannot_write(below))?;
-    for n in 1..N_RUNS_MAX {
-        let path = below.join(format!("{workload}-{n}"));
+    for n in 1..N_FOLDERS_MAX {
+        let path = below.join(format!("{name}-{n}"));
         match fs::create_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => return created.with_context(|| cannot_write(&path)).map(|()| path),
         }
     }
     let below = below.display();
-    bail!("{below} contains {N_RUNS_MAX} runs of {workload}; choose a folder with --out")
+    bail!(
+        "{below} already contains {N_FOLDERS_MAX} folders {name}-N; set another folder with --out"
+    )
 }
-
-/// Bounds the search for a free number.
-const N_RUNS_MAX: u32 = 100_000;
 
 #[cfg(test)]
 mod tests {
@@ -74,24 +104,25 @@ mod tests {
 
     #[test]
     fn an_earlier_run_is_never_overwritten() {
-        let place = std::env::temp_dir().join(format!("evenkeel-folder-{}", std::process::id()));
-        let first = RunFolder::make(Some(&place), "w");
-        let second = RunFolder::make(Some(&place), "w").map(|folder| folder.file(""));
-        let _ = fs::remove_dir_all(&place);
+        let folder = std::env::temp_dir().join(format!("evenkeel-folder-{}", std::process::id()));
+        let first = RunFolder::make(Some(&folder), "w");
+        let second = RunFolder::make(Some(&folder), "w").map(|run| run.file(""));
+        let _ = fs::remove_dir_all(&folder);
         assert!(first.is_ok());
         assert!(second.expect_err("the folder has a run").to_string().contains("choose another"));
     }
 
     #[test]
     fn concurrent_runs_get_different_folders() {
-        let place = std::env::temp_dir().join(format!("evenkeel-numbers-{}", std::process::id()));
-        let find = || numbered(&place, "w").expect("a number is free").display().to_string();
+        let folder = std::env::temp_dir().join(format!("evenkeel-numbers-{}", std::process::id()));
+        let find =
+            || create_numbered(&folder, "w").expect("a number is free").display().to_string();
         let found: Vec<String> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(find)).collect();
             threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
         });
         let different: std::collections::BTreeSet<&String> = found.iter().collect();
-        let _ = fs::remove_dir_all(&place);
+        let _ = fs::remove_dir_all(&folder);
         assert_eq!(different.len(), 8, "{found:?}");
     }
 }

@@ -1,46 +1,43 @@
 //! Automatic NUMA balancing of the kernel during a run: disabled, and enabled with a note in the report.
 
+use rustix::process::Signal;
+use tests::evenkeel::EvenkeelRun;
+use tests::folder::Folder;
+use tests::process::mask;
+
 use crate::Promise;
-use crate::evenkeel_run::EvenkeelRun;
-use crate::live_run::{World, mask};
-use crate::nodes::{self, KernelSetting};
+use crate::nodes::{self, KernelSetting, hog};
 
 pub const ALL: &[Promise] = &[
     ("balancing::disabled_pages_stay_on_the_node_of_their_first_touch", off),
     ("balancing::enabled_a_note_is_printed_and_the_mask_stays", on),
 ];
 
-const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const HOG_KIB: u64 = 16 * 1024;
 
-/// A hog whose memory is preferred on node 3 although it runs on node 0.
-const FAR: &str = "[[job]]\nname = \"far\"\nload = \"hog --size 16M --for 120s --no-self-check\"\n\
-                   class = 8\nmemory = \"preferred:3\"\ncpus = \"0-1\"\n";
-
 fn off() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
-    let world = World::new();
-    let mut run = EvenkeelRun::run(&world, FAR, &["--policy", "linux"]);
+    let _no_balancing = KernelSetting::no_balancing();
+    // Its memory is preferred on node 3 although it runs on node 0.
+    let far = hog("far", "16M", "class = 8\nmemory = \"preferred:3\"\ncpus = \"0-1\"");
+    let mut run = EvenkeelRun::new(Folder::new(), &far, &["--policy", "linux"]);
     let pid = run.wait_for_start(1)[0];
     let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
-    assert!(950 <= nodes::permille_on(&memory, 3), "{memory:?}");
+    nodes::check_share(&memory, 3, 950);
     std::thread::sleep(std::time::Duration::from_secs(3));
     let memory = nodes::anonymous_kib(pid);
-    assert!(950 <= nodes::permille_on(&memory, 3), "{memory:?}");
-    run.stop();
+    nodes::check_share(&memory, 3, 950);
+    run.end_by(Signal::TERM);
     assert!(!run.output.contains("NUMA balancing is enabled"), "{}", run.output);
 }
 
 fn on() {
-    let _balancing = KernelSetting::set(BALANCING, "1");
-    let world = World::new();
+    let _balancing = KernelSetting::set("/proc/sys/kernel/numa_balancing", "1");
     // First touch on node 0, then bound to node 3: only the kernel moves its pages.
-    let text = "[[job]]\nname = \"hog\"\nload = \"hog --size 16M --for 120s --no-self-check\"\n\
-                class = 8\ncpus = \"0-1\"\n";
-    let mut run = EvenkeelRun::run(&world, text, &["--policy", "dfs"]);
+    let text = hog("hog", "16M", "class = 8\ncpus = \"0-1\"");
+    let mut run = EvenkeelRun::new(Folder::new(), &text, &["--policy", "dfs"]);
     let pid = run.wait_for_start(1)[0];
     let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
-    assert!(900 <= nodes::permille_on(&memory, 0), "{memory:?}");
+    nodes::check_share(&memory, 0, 900);
     for tid in linux::procfs::threads("/".as_ref(), pid).expect("the process exists") {
         linux::affinity::set(tid, &nodes::cpus(3)).expect("root privileges");
     }
@@ -54,6 +51,6 @@ fn on() {
     }
     println!("the kernel migrated {moved} permille of the pages");
     assert_eq!(mask(pid), Some(nodes::cpus(3)), "a mask set by another program stays");
-    run.stop();
+    run.end_by(Signal::TERM);
     assert!(run.output.contains("NUMA balancing is enabled"), "{}", run.output);
 }

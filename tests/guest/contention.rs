@@ -5,10 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use tests::evenkeel::EvenkeelRun;
+use tests::process::is_running;
+
 use crate::Promise;
-use crate::evenkeel_run::EvenkeelRun;
-use crate::nodes;
-use crate::policy_run::{PolicyRun, hog, hogs, world};
+use crate::nodes::{self, hog};
+use crate::policy_run::{PolicyRun, folder_with_profiles, hogs};
 
 pub const ALL: &[Promise] = &[
     ("contention::di_distributes_devils_over_all_caches_at_their_start", di),
@@ -26,8 +28,8 @@ pub const ALL: &[Promise] = &[
 ];
 
 /// Indices of the letter `d`.
-fn devils(letters: &str) -> Vec<usize> {
-    letters.chars().enumerate().filter(|(_, letter)| *letter == 'd').map(|(idx, _)| idx).collect()
+fn devils(classes: &str) -> Vec<usize> {
+    classes.chars().enumerate().filter(|(_, class)| *class == 'd').map(|(idx, _)| idx).collect()
 }
 
 /// Whether each of these jobs is bound to a node of its own.
@@ -43,9 +45,9 @@ const LAST_TWO: &str = "tttdd";
 
 /// The profiles declare the misses of these jobs before they start.
 fn di() {
-    let letters = "ddtdd";
-    let run = PolicyRun::start("di", &hogs(letters), 5);
-    run.until("a devil on each node", || are_apart(&run, &devils(letters)));
+    let classes = "ddtdd";
+    let run = PolicyRun::start("di", &hogs(classes), 5);
+    run.until("a devil on each node", || are_apart(&run, &devils(classes)));
     run.kill_and_restore();
 }
 
@@ -62,10 +64,10 @@ fn dio() {
 }
 
 /// Each devil gets a node of its own and has its memory there; at least one page migration was necessary.
-fn separate_with_memory(policy: &str, letters: &str) {
-    let run = PolicyRun::start(policy, &hogs(letters), letters.len());
+fn devils_and_their_memory_are_on_separate_nodes(policy: &str, classes: &str) {
+    let run = PolicyRun::start(policy, &hogs(classes), classes.len());
     let with_memory = |&job: &usize| run.node(job).is_some_and(|n| run.has_memory_on(job, n));
-    let devils = devils(letters);
+    let devils = devils(classes);
     run.until("each devil with its memory on a node of its own", || {
         are_apart(&run, &devils) && devils.iter().all(with_memory)
     });
@@ -75,11 +77,11 @@ fn separate_with_memory(policy: &str, letters: &str) {
 }
 
 fn di_migrate() {
-    separate_with_memory("di-migrate[interval=500ms]", FIRST_AND_LAST);
+    devils_and_their_memory_are_on_separate_nodes("di-migrate[interval=500ms]", FIRST_AND_LAST);
 }
 
 fn dino() {
-    separate_with_memory("dino[interval=500ms]", LAST_TWO);
+    devils_and_their_memory_are_on_separate_nodes("dino[interval=500ms]", LAST_TWO);
 }
 
 fn all_turtles() {
@@ -106,14 +108,14 @@ fn animal() {
 }
 
 fn divided() {
-    let letters = "drdrt";
-    let run = PolicyRun::start("divided[interval=500ms]", &hogs(letters), 5);
-    let on = |kind: char| -> BTreeSet<Option<u32>> {
-        let its = letters.chars().enumerate().filter(|(_, letter)| *letter == kind);
-        its.map(|(job, _)| run.node(job)).collect()
+    let classes = "drdrt";
+    let run = PolicyRun::start("divided[interval=500ms]", &hogs(classes), 5);
+    let nodes_of = |wanted: char| -> BTreeSet<Option<u32>> {
+        let jobs = classes.chars().enumerate().filter(|(_, class)| *class == wanted);
+        jobs.map(|(job, _)| run.node(job)).collect()
     };
-    run.until("no devil beside a rabbit", || {
-        let (devils, rabbits) = (on('d'), on('r'));
+    run.until("no devil on the node of a rabbit", || {
+        let (devils, rabbits) = (nodes_of('d'), nodes_of('r'));
         !devils.contains(&None) && !rabbits.contains(&None) && devils.is_disjoint(&rabbits)
     });
     run.kill_and_restore();
@@ -121,28 +123,21 @@ fn divided() {
 
 fn unreadable() {
     for policy in ["dio", "di-migrate", "dino", "animal", "nmass"] {
-        let (world, text) = (world(), hog("unknown", ""));
-        let mut run =
-            EvenkeelRun::run(&world, &text, &["--policy", &format!("{policy}[interval=100ms]")]);
-        run.wait_for(1);
+        let text = hog("unknown", "2M", "");
+        let options = ["--policy", &format!("{policy}[interval=100ms]")];
+        let mut run = EvenkeelRun::new(folder_with_profiles(), &text, &options);
+        run.expect_status(1);
         let message = "evenkeel: the policy aborted: cache misses and instructions of tasks were neither counted nor declared";
-        assert_eq!(
-            run.output.lines().filter(|line| line.starts_with(message)).count(),
-            1,
-            "{}",
-            run.output
-        );
-        assert!(
-            run.processes().into_values().all(|pid| !crate::live_run::is_running(pid)),
-            "{policy}"
-        );
+        let n_messages = run.output.lines().filter(|line| line.starts_with(message)).count();
+        assert_eq!(n_messages, 1, "{}", run.output);
+        assert!(!run.processes().into_values().any(is_running), "{policy}");
         assert!(run.records().is_empty(), "{policy}");
     }
 }
 
 fn does_less() {
     for policy in ["dfs", "divided", "maximum-local"] {
-        let jobs: String = (0..4).map(|job| hog(&format!("unknown-{job}"), "")).collect();
+        let jobs: String = (0..4).map(|job| hog(&format!("unknown-{job}"), "2M", "")).collect();
         let run = PolicyRun::start(&format!("{policy}[interval=250ms]"), &jobs, 4);
         run.until("each job on a node of its own", || are_apart(&run, &[0, 1, 2, 3]));
         assert_eq!(run.by_node().keys().copied().collect::<Vec<_>>(), nodes::all(), "{policy}");

@@ -2,11 +2,14 @@
 
 use base::CpuSet;
 
-use crate::Promise;
-use crate::cgroups::TestCgroup;
-use crate::evenkeel_run::EvenkeelRun;
-use crate::live_run::{World, mask};
-use crate::nodes;
+use rustix::process::Signal;
+use tests::cgroup::TestCgroup;
+use tests::evenkeel::EvenkeelRun;
+use tests::folder::Folder;
+use tests::process::{mask, until};
+
+use crate::nodes::{self, hog};
+use crate::{Promise, cgroup};
 
 pub const ALL: &[Promise] = &[
     ("cpusets::jobs_stay_in_the_cpuset_of_evenkeel", within),
@@ -15,17 +18,14 @@ pub const ALL: &[Promise] = &[
 
 /// A cgroup with these CPUs and nodes.
 fn cpuset(name: &str, cpus: &str, mems: &str) -> TestCgroup {
-    let cgroup = TestCgroup::new(name);
+    let cgroup = cgroup(name);
     cgroup.write("cpuset.cpus", cpus);
     cgroup.write("cpuset.mems", mems);
     cgroup
 }
 
 fn text(n_jobs: u32) -> String {
-    format!(
-        "[[job]]\nname = \"hog\"\nload = \"hog --size 4M --for 120s --no-self-check\"\nclass = 8\n\
-         copies = {n_jobs}\n"
-    )
+    hog("hog", "4M", &format!("class = 8\ncopies = {n_jobs}"))
 }
 
 fn set(text: &str) -> CpuSet {
@@ -34,8 +34,8 @@ fn set(text: &str) -> CpuSet {
 
 fn within() {
     let cgroup = cpuset("evenkeel-within", "2-5", "1-2");
-    let world = World::new();
-    let mut run = EvenkeelRun::run_in(Some(&cgroup.0), &world, &text(4), &["--policy", "dfs"]);
+    let mut run =
+        EvenkeelRun::in_cgroup(&cgroup, None, Folder::new(), &text(4), &["--policy", "dfs"]);
     let allowed = set("2-5");
     for pid in run.wait_for_start(4) {
         let mask = mask(pid).expect("the process exists");
@@ -43,23 +43,23 @@ fn within() {
         let memory = nodes::wait_for_anonymous(pid, 4096);
         assert_eq!(nodes::permille_on(&memory, 0) + nodes::permille_on(&memory, 3), 0);
     }
-    run.stop();
+    run.end_by(Signal::TERM);
 }
 
 fn follows() {
     let cgroup = cpuset("evenkeel-follows", "0-7", "0-3");
-    let world = World::new();
-    let mut run = EvenkeelRun::run_in(Some(&cgroup.0), &world, &text(4), &["--policy", "dfs"]);
+    let mut run =
+        EvenkeelRun::in_cgroup(&cgroup, None, Folder::new(), &text(4), &["--policy", "dfs"]);
     let pids = run.wait_for_start(4);
     cgroup.write("cpuset.cpus", "4-7");
     let allowed = set("4-7");
-    nodes::until("every job is placed within the new cpuset", || {
+    until("every job is placed within the new cpuset", || {
         let placed = |&pid: &u32| {
             mask(pid)
                 .is_some_and(|mask| mask.len() == 1 && mask.iter().all(|c| allowed.contains(c)))
         };
         pids.iter().all(placed)
     });
-    run.stop();
+    run.end_by(Signal::TERM);
     assert!(run.explain().contains("became unusable"), "{}", run.explain());
 }

@@ -4,8 +4,8 @@
 use base::CpuSet;
 
 use crate::Promise;
-use crate::nodes;
-use crate::policy_run::{PolicyRun, hog, hogs};
+use crate::nodes::{self, hog};
+use crate::policy_run::{PolicyRun, hogs};
 
 pub const ALL: &[Promise] = &[
     ("locality::maximum_local_runs_jobs_on_the_nodes_of_their_memory", maximum_local),
@@ -18,7 +18,7 @@ pub const ALL: &[Promise] = &[
 
 fn maximum_local() {
     let jobs: String = [3, 1, 2, 0]
-        .map(|node| hog(&format!("on-{node}"), &format!("memory = \"bind:{node}\"")))
+        .map(|node| hog(&format!("on-{node}"), "2M", &format!("memory = \"bind:{node}\"")))
         .concat();
     let run = PolicyRun::start("maximum-local[interval=250ms]", &jobs, 4);
     let at_home =
@@ -48,7 +48,7 @@ fn nmass() {
         let lines = format!(
             "profile = \"devil\"\nmemory = \"bind:0\"\nsensitivity = {{ 4 = 0.0, remote = {remote} }}"
         );
-        hog(name, &lines)
+        hog(name, "2M", &lines)
     };
     let jobs = devil("sensitive", "0.5") + &devil("insensitive", "0.02");
     let run = PolicyRun::start("nmass[interval=250ms]", &jobs, 2);
@@ -61,7 +61,7 @@ fn nmass() {
 }
 
 fn home_cluster() {
-    let jobs: String = (0..4).map(|job| hog(&format!("job-{job}"), "threads = 2")).collect();
+    let jobs: String = (0..4).map(|job| hog(&format!("job-{job}"), "2M", "threads = 2")).collect();
     let run = PolicyRun::start("home-cluster", &jobs, 4);
     let homes: Vec<u32> = (0..4).filter_map(|job| run.node(job)).collect();
     for (job, &home) in homes.iter().enumerate() {
@@ -77,7 +77,7 @@ fn home_cluster() {
 /// One job loads one node. With `only_job=move` it migrates; the cool-down delays the next migration.
 fn dfs() {
     let policy = "dfs[only_job=move,memory=follow,cooldown=4]";
-    let run = PolicyRun::start(policy, &hog("only", "class = 9"), 1);
+    let run = PolicyRun::start(policy, &hog("only", "2M", "class = 9"), 1);
     let start = run.node(0);
     run.until("its memory on another node", || {
         let node = run.node(0);

@@ -6,14 +6,9 @@
 //! On other machines (`cargo test` on one node) all tests are listed as ignored, and a line prints the reason.
 
 mod balancing;
-mod cgroups;
 mod contention;
 mod cpusets;
-mod evenkeel_run;
 mod hotplug;
-#[allow(dead_code, reason = "the other test program uses the rest")]
-#[path = "../promises/live/live_run.rs"]
-mod live_run;
 mod locality;
 mod memory_cgroups;
 mod nodes;
@@ -21,17 +16,12 @@ mod pages;
 mod placement;
 mod policies;
 mod policy_run;
-#[allow(dead_code, reason = "the other test program uses the rest")]
-#[path = "../promises/tool.rs"]
-mod tool;
 mod undo;
-#[allow(dead_code, reason = "the other test program uses the rest")]
-#[path = "../promises/watching/watch_run.rs"]
-mod watch_run;
 mod watched;
 mod watching;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use tests::cgroup::{TestCgroup, UNIFIED};
 
 /// Nodes with memory and CPUs that the tests are written for.
 const NODES_NEEDED: usize = 4;
@@ -73,13 +63,20 @@ fn main() {
     libtest_mimic::run(&arguments, promises.map(trial).collect()).exit();
 }
 
+/// A cgroup of the unified hierarchy with the cpuset controller.
+fn cgroup(path: &str) -> TestCgroup {
+    let controllers = std::path::Path::new(UNIFIED).join("cgroup.subtree_control");
+    std::fs::write(controllers, "+cpuset").expect("cgroup v2 in the guest");
+    TestCgroup::new(UNIFIED, path).expect("root privileges")
+}
+
 /// The reason why these tests cannot run on this machine.
 fn reason_not_to_run() -> Option<String> {
     let n_nodes = nodes::all().len();
     let is_root = rustix::process::getuid().is_root();
     match (n_nodes < NODES_NEEDED, is_root, std::env::var_os("NUMA_VM").is_some()) {
         (true, ..) => Some(format!("this machine has {n_nodes} node(s) of {NODES_NEEDED}")),
-        (_, false, _) => Some("taking CPUs offline and making cgroups needs root".to_owned()),
+        (_, false, _) => Some("taking CPUs offline and creating cgroups needs root".to_owned()),
         // The tests take CPUs offline and fill nodes, which affects every other process.
         (_, _, false) => Some("this is not a throw-away guest".to_owned()),
         _ => None,

@@ -5,23 +5,25 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use base::{Bytes, NodeId, NodeSet};
 use program::MemoryPolicy;
+use rustix::process::Signal;
 use sched::{Action, CompletedPageMove, PageMoveEnd};
+use tests::cgroup::{TestCgroup, UNIFIED as ROOT};
+use tests::evenkeel::EvenkeelRun;
+use tests::folder::Folder;
+use tests::live_run::LiveRun;
+use tests::process::{Process, children, is_running, signal, wait_for};
 
-use crate::Promise;
-use crate::cgroups::{ROOT, TestCgroup};
-use crate::evenkeel_run::EvenkeelRun;
-use crate::live_run::{LiveRun, World, is_running, signal};
-use crate::nodes::{self, KernelSetting};
+use crate::nodes::{self, KernelSetting, hog};
 use crate::pages::wait_for_memory_sample;
+use crate::{Promise, cgroup};
 
 pub const ALL: &[Promise] = &[
     ("memory_cgroups::children_and_page_cache_of_a_bound_job_stay_on_its_node", stays),
     ("memory_cgroups::a_page_migration_widens_the_cgroup_and_narrows_it_afterwards", moves),
-    ("memory_cgroups::an_unusable_node_leaves_the_cgroup_unchanged", refused),
+    ("memory_cgroups::an_unusable_node_leaves_the_cgroup_unchanged", unusable_node),
     ("memory_cgroups::restore_after_sigkill_moves_processes_back_and_removes_the_cgroups", killed),
     ("memory_cgroups::the_end_of_a_run_removes_cgroups_and_controller", ends),
     ("memory_cgroups::a_user_run_uses_a_delegated_cgroup", delegated_cgroup),
@@ -31,8 +33,6 @@ pub const ALL: &[Promise] = &[
 /// With this argument the test program is a job: it binds its memory to a node, allocates and sleeps.
 pub const BIND_OWN_MEMORY: &str = "bind-own-memory-to";
 
-const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const UNPRIVILEGED: u32 = 65534;
 
 /// The job of [`BIND_OWN_MEMORY`].
@@ -84,9 +84,7 @@ fn without_controller() {
 }
 
 fn child_of(pid: u32) -> u32 {
-    let children = || linux::procfs::children("/".as_ref(), pid, pid).unwrap_or_default();
-    nodes::until("a child", || !children().is_empty());
-    children()[0]
+    wait_for("a child", || children(pid).first().copied())
 }
 
 /// The pages of a file that a process has mapped, by node.
@@ -104,7 +102,7 @@ fn file_pages(pid: u32, name: &str) -> BTreeMap<u32, u64> {
 
 fn stays() {
     without_controller();
-    let (this, tool) = (std::env::current_exe().expect("this program"), crate::tool::path());
+    let (this, tool) = (std::env::current_exe().expect("this program"), tests::tool::path());
     let text = format!(
         "[[job]]\nname = \"self-bound\"\nmemory = \"bind:3\"\nshell = \"{} {BIND_OWN_MEMORY} 0 & wait\"\n\
          [[job]]\nname = \"reader\"\nmemory = \"bind:2\"\n\
@@ -121,7 +119,7 @@ fn stays() {
     );
     let memory = nodes::wait_for_anonymous(child_of(self_bound), 16 * 1024);
     assert_eq!(nodes::permille_on(&memory, 0), 0, "{memory:?}");
-    assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
+    nodes::check_share(&memory, 3, 980);
     nodes::wait_for_anonymous(reader, 8 * 1024);
     let pages = file_pages(reader, "/copied");
     assert_eq!(pages.keys().copied().collect::<Vec<_>>(), [2], "{pages:?}");
@@ -132,7 +130,7 @@ fn stays() {
     );
     let child = child_of(self_bound);
     run.request_stop();
-    signal(child, rustix::process::Signal::KILL);
+    signal(child, Signal::KILL);
     run.finish();
     assert!(folders(Path::new(ROOT)).is_empty());
     assert!(!delegates_cpuset(Path::new(ROOT)));
@@ -140,13 +138,11 @@ fn stays() {
 
 /// A hog of 32 MiB with its memory bound to node 0.
 fn hog_on_0() -> (LiveRun, u32, PathBuf) {
-    let text = "[[job]]\nname = \"hog\"\nload = \"hog --size 32M --for 300s --no-self-check\"\n";
-    let mut run =
-        LiveRun::with(text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    let mut run = LiveRun::with_tool(&hog("hog", "32M", ""));
     run.request("hog", Action::MemoryPolicy(MemoryPolicy::Bind([NodeId(0)].into_iter().collect())));
     let pid = run.wait_until_started("hog");
     let memory = nodes::wait_for_anonymous(pid, 32 * 1024);
-    assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
+    nodes::check_share(&memory, 0, 980);
     wait_for_memory_sample(&mut run, 32 * 1024);
     (run, pid, first_cgroup(Path::new(ROOT)))
 }
@@ -166,7 +162,7 @@ fn moved(run: &mut LiveRun, n: usize, to: u32, limit: Bytes) -> CompletedPageMov
 
 fn moves() {
     let (_no_balancing, _no_huge_pages) =
-        (KernelSetting::set(BALANCING, "0"), KernelSetting::set(HUGE, "never"));
+        (KernelSetting::no_balancing(), KernelSetting::no_huge_pages());
     let (mut run, pid, group) = hog_on_0();
     assert_eq!(read(group.join("cpuset.mems")), "0");
     let ended = moved(&mut run, 0, 2, Action::NO_LIMIT);
@@ -186,7 +182,7 @@ fn moves() {
     assert!(folders(Path::new(ROOT)).is_empty());
 }
 
-fn refused() {
+fn unusable_node() {
     let root = Path::new("/");
     let home =
         linux::cgroup::choose(root, linux::cgroup::CgroupMode::Auto).home.expect("the root cgroup");
@@ -199,27 +195,28 @@ fn refused() {
     groups.remove_all().expect("an empty cgroup");
     println!("{none:?} {kept:?}");
     assert!(none.expect_err("no such node").contains("cannot use nodes 77"));
-    let (set, nodes) = kept.expect("made");
+    let (set, nodes) = kept.expect("created");
     assert!(set.is_err() && nodes.expect("read") == node("1"));
     assert!(folders(Path::new(ROOT)).is_empty());
 }
 
-const BOUND: &str = "[[job]]\nname = \"hog\"\nload = \"hog --size 2M --for 300s --no-self-check\"\n\
-                     class = 8\nmemory = \"bind:3\"\ncopies = 2\n\
-                     [[job]]\nname = \"free\"\ncommand = [\"sleep\", \"300\"]\n";
+/// Two jobs with memory bound to node 3, and one without.
+fn two_bound() -> String {
+    let bound = hog("hog", "2M", "class = 8\nmemory = \"bind:3\"\ncopies = 2");
+    bound + "[[job]]\nname = \"free\"\ncommand = [\"sleep\", \"300\"]\n"
+}
 
 fn killed() {
     without_controller();
-    let world = World::new();
-    let mut run = EvenkeelRun::run(&world, BOUND, &["--policy", "dfs"]);
+    let mut run = EvenkeelRun::new(Folder::new(), &two_bound(), &["--policy", "dfs"]);
     let pids = run.wait_for_start(3);
     let root = Path::new(ROOT);
     assert!(delegates_cpuset(root) && folders(root).len() == 1);
     let in_group = |pid: &&u32| cgroup_of(**pid).contains("evenkeel-");
     assert_eq!(pids.iter().filter(in_group).count(), 2);
-    run.kill();
+    run.end_by(Signal::KILL);
     assert!(pids.iter().filter(in_group).count() == 2, "the jobs stay in their cgroups");
-    let output = run.restore();
+    let output = run.restore(None);
     println!("{output}");
     assert!(output.contains("groups in /sys/fs/cgroup/evenkeel-"), "{output}");
     for &pid in &pids {
@@ -233,11 +230,11 @@ fn killed() {
 
 fn ends() {
     without_controller();
-    let world = World::new();
-    let mut run = EvenkeelRun::run(&world, BOUND, &["--policy", "spread", "--cgroups", "v2"]);
+    let mut run =
+        EvenkeelRun::new(Folder::new(), &two_bound(), &["--policy", "spread", "--cgroups", "v2"]);
     run.wait_for_start(3);
     assert_eq!(read(first_cgroup(Path::new(ROOT)).join("cpuset.mems")), "3");
-    run.stop();
+    run.end_by(Signal::TERM);
     assert!(
         folders(Path::new(ROOT)).is_empty() && !delegates_cpuset(Path::new(ROOT)),
         "{}",
@@ -247,64 +244,64 @@ fn ends() {
 
 /// A cgroup that root has delegated to an unprivileged user.
 fn delegated() -> TestCgroup {
-    let cgroup = TestCgroup::new("delegated");
+    let cgroup = cgroup("delegated");
     for name in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
-        chown(cgroup.0.join(name), Some(UNPRIVILEGED), Some(UNPRIVILEGED))
+        chown(cgroup.folder.join(name), Some(UNPRIVILEGED), Some(UNPRIVILEGED))
             .expect("root privileges");
     }
     cgroup
 }
 
 /// A folder of an unprivileged user.
-fn folder_of_unprivileged_user() -> World {
-    let world = World::new();
-    chown(world.folder.path(), Some(UNPRIVILEGED), Some(UNPRIVILEGED)).expect("root privileges");
-    world
+fn folder_of_unprivileged_user() -> Folder {
+    let folder = Folder::new();
+    chown(folder.root(), Some(UNPRIVILEGED), Some(UNPRIVILEGED)).expect("root privileges");
+    folder
+}
+
+/// A run of an unprivileged user in its cgroup.
+fn unprivileged_run(cgroup: &TestCgroup, args: &[&str]) -> EvenkeelRun {
+    let folder = folder_of_unprivileged_user();
+    EvenkeelRun::in_cgroup(cgroup, Some(UNPRIVILEGED), folder, &two_bound(), args)
 }
 
 fn delegated_cgroup() {
     let cgroup = delegated();
-    let world = folder_of_unprivileged_user();
-    let mut run = EvenkeelRun::run_as(UNPRIVILEGED, &cgroup.0, &world, BOUND, &["--policy", "dfs"]);
+    let mut run = unprivileged_run(&cgroup, &["--policy", "dfs"]);
     let pids = run.wait_for_start(3);
-    let group = first_cgroup(&cgroup.0);
+    let group = first_cgroup(&cgroup.folder);
     assert_eq!(read(group.join("cpuset.mems")), "3");
     let memory = nodes::wait_for_anonymous(pids[0], 2 * 1024);
-    assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
-    // A cgroup with children has no processes of its own: evenkeel is in a cgroup beside them.
-    assert_eq!(read(cgroup.0.join("cgroup.procs")), "");
+    nodes::check_share(&memory, 3, 980);
+    // A cgroup with children has no processes of its own: evenkeel is in a sibling cgroup.
+    assert_eq!(read(cgroup.folder.join("cgroup.procs")), "");
     assert!(cgroup_of(pids[2]).ends_with("/own"), "{}", cgroup_of(pids[2]));
-    run.stop();
-    assert!(folders(&cgroup.0).is_empty(), "{}", run.output);
-    assert!(!delegates_cpuset(&cgroup.0), "{}", run.output);
+    run.end_by(Signal::TERM);
+    assert!(folders(&cgroup.folder).is_empty(), "{}", run.output);
+    assert!(!delegates_cpuset(&cgroup.folder), "{}", run.output);
     // The same after SIGKILL.
-    let world = folder_of_unprivileged_user();
-    let mut run = EvenkeelRun::run_as(UNPRIVILEGED, &cgroup.0, &world, BOUND, &["--policy", "dfs"]);
+    let mut run = unprivileged_run(&cgroup, &["--policy", "dfs"]);
     let pids = run.wait_for_start(3);
-    run.kill();
-    println!("{}", run.restore_as(UNPRIVILEGED));
-    assert!(folders(&cgroup.0).is_empty() && !delegates_cpuset(&cgroup.0));
+    run.end_by(Signal::KILL);
+    println!("{}", run.restore(Some(UNPRIVILEGED)));
+    assert!(folders(&cgroup.folder).is_empty() && !delegates_cpuset(&cgroup.folder));
     pids.iter().for_each(|&pid| assert_eq!(cgroup_of(pid), "0::/delegated"));
 }
 
 fn other_processes() {
     let cgroup = delegated();
-    let mut sleeper = Command::new("sleep").arg("300").spawn().expect("sleep");
-    fs::write(cgroup.0.join("cgroup.procs"), sleeper.id().to_string()).expect("root privileges");
-    let world = folder_of_unprivileged_user();
-    let mut run = EvenkeelRun::run_as(UNPRIVILEGED, &cgroup.0, &world, BOUND, &["--cgroups", "v2"]);
-    run.wait();
+    let sleeper = Process::shell("exec sleep 300");
+    cgroup.add(sleeper.pid());
+    let mut run = unprivileged_run(&cgroup, &["--cgroups", "v2"]);
+    run.expect_status(2);
     assert!(run.output.contains("processes that evenkeel did not start are in"), "{}", run.output);
     // Without `--cgroups` the run continues and reports it.
-    let world = folder_of_unprivileged_user();
-    let mut run = EvenkeelRun::run_as(UNPRIVILEGED, &cgroup.0, &world, BOUND, &[]);
+    let mut run = unprivileged_run(&cgroup, &[]);
     let pids = run.wait_for_start(3);
     let memory = nodes::wait_for_anonymous(pids[0], 2 * 1024);
-    assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
-    assert!(folders(&cgroup.0).is_empty());
-    nodes::until("the note", || run.journal().contains("not by a cgroup"));
-    run.stop();
-    assert_eq!(cgroup_of(sleeper.id()), "0::/delegated", "the process was not moved");
-    let _ = sleeper.kill();
-    let _ = sleeper.wait();
+    nodes::check_share(&memory, 3, 980);
+    assert!(folders(&cgroup.folder).is_empty());
+    run.wait_for_journal("not by a cgroup");
+    run.end_by(Signal::TERM);
+    assert_eq!(cgroup_of(sleeper.pid()), "0::/delegated", "the process was not moved");
 }

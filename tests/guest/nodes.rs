@@ -2,13 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::{Duration, Instant};
 
 use base::CpuSet;
-
-/// Longest wait for a condition. Processes of a busy guest are slow, and a watch whose trial reports a loss by
-/// chance waits a minute before the next trial.
-const TIMEOUT: Duration = Duration::from_secs(200);
+use tests::process::until;
 
 /// The nodes that have CPUs.
 pub fn all() -> Vec<u32> {
@@ -55,42 +51,55 @@ pub fn wait_for_anonymous(pid: u32, kib: u64) -> BTreeMap<u32, u64> {
     by_node
 }
 
+/// Checks that at least this share of the memory is on a node.
+pub fn check_share(memory: &BTreeMap<u32, u64>, node: u32, permille: u64) {
+    assert!(permille <= permille_on(memory, node), "node {node}: {memory:?}");
+}
+
 /// Share of the memory that is on a node, in permille.
 pub fn permille_on(memory: &BTreeMap<u32, u64>, node: u32) -> u64 {
     let all: u64 = memory.values().sum();
     memory.get(&node).copied().unwrap_or(0) * 1000 / all.max(1)
 }
 
-/// Polls a condition until it holds. Panics after `TIMEOUT`.
-pub fn until(what: &str, holds: impl FnMut() -> bool) {
-    until_or(what, holds, String::new);
-}
-
-/// [`until`], with further text for the panic message.
-pub fn until_or(what: &str, mut holds: impl FnMut() -> bool, details: impl Fn() -> String) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < TIMEOUT, "timeout: {what}\n{}", details());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// A value written to a file of /proc or /sys. Dropping it writes the former value again.
 pub struct KernelSetting {
-    path: &'static str,
+    path: String,
     before: String,
 }
 
 impl KernelSetting {
-    pub fn set(path: &'static str, value: &str) -> Self {
-        let before = fs::read_to_string(path).expect(path).trim().to_owned();
-        fs::write(path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
+    /// Disables automatic NUMA balancing, so that only evenkeel moves pages.
+    pub fn no_balancing() -> Self {
+        KernelSetting::set("/proc/sys/kernel/numa_balancing", "0")
+    }
+
+    pub fn no_huge_pages() -> Self {
+        KernelSetting::set("/sys/kernel/mm/transparent_hugepage/enabled", "never")
+    }
+
+    pub fn offline(cpu: u32) -> Self {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+        KernelSetting::set(path, "0")
+    }
+
+    pub fn set(path: impl Into<String>, value: &str) -> Self {
+        let path = path.into();
+        let before = fs::read_to_string(&path).expect(&path).trim().to_owned();
+        fs::write(&path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
         KernelSetting { path, before }
     }
 }
 
 impl Drop for KernelSetting {
     fn drop(&mut self) {
-        let _ = fs::write(self.path, &self.before);
+        let _ = fs::write(&self.path, &self.before);
     }
+}
+
+/// A job with a built-in program that uses this memory for 5 minutes, and further keys of its section.
+pub fn hog(name: &str, size: &str, lines: &str) -> String {
+    format!(
+        "[[job]]\nname = \"{name}\"\nload = \"hog --size {size} --for 300s --no-self-check\"\n{lines}\n"
+    )
 }

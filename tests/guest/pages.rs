@@ -6,10 +6,11 @@ use std::path::Path;
 use base::{Bytes, NodeId};
 use linux::pages::{MigratableMemory, MoveRequest, MoveStop, MoveTotals, Mover};
 use sched::{Action, CompletedPageMove, OutcomeResult, PageMoveEnd};
+use tests::live_run::LiveRun;
+use tests::process::{signal, start_time_ticks, until};
 
 use crate::Promise;
-use crate::live_run::LiveRun;
-use crate::nodes::{self, KernelSetting};
+use crate::nodes::{self, KernelSetting, hog};
 
 pub const ALL: &[Promise] = &[
     ("pages::the_memory_of_a_running_job_arrives_on_the_requested_node", all_of_it),
@@ -22,20 +23,16 @@ pub const ALL: &[Promise] = &[
     ("pages::weighted_interleaving_uses_the_weights_of_the_system", weighted),
 ];
 
-const HOG: &str = "hog --size 64M --for 300s --no-self-check";
 const HOG_KIB: u64 = 64 * 1024;
-const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
-const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// A hog with its memory on node 0.
-fn hog_on_0(load: &str, kib: u64) -> (LiveRun, u32) {
-    let text = format!("[[job]]\nname = \"hog\"\nload = \"{load}\"\n");
-    let mut run =
-        LiveRun::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
+fn hog_on_0(mib: u64) -> (LiveRun, u32) {
+    let kib = 1024 * mib;
+    let mut run = LiveRun::with_tool(&hog("hog", &format!("{mib}M"), ""));
     run.request("hog", Action::Place(nodes::cpus(0)));
     let pid = run.wait_until_started("hog");
     let memory = nodes::wait_for_anonymous(pid, kib);
-    assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
+    nodes::check_share(&memory, 0, 980);
     wait_for_memory_sample(&mut run, kib);
     (run, pid)
 }
@@ -67,19 +64,15 @@ fn ended(run: &mut LiveRun) -> CompletedPageMove {
     ended
 }
 
-fn stop(mut run: LiveRun) {
-    run.stop();
-}
-
 fn all_of_it() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
-    let (mut run, pid) = hog_on_0(HOG, HOG_KIB);
+    let _no_balancing = KernelSetting::no_balancing();
+    let (mut run, pid) = hog_on_0(64);
     run.request("hog", to_2(Action::NO_LIMIT));
     let ended = ended(&mut run);
     assert_eq!(ended.stopped_by, PageMoveEnd::Done, "{ended:?}");
     assert!(HOG_KIB * 980 / 1000 <= ended.moved.0 / 1024, "{ended:?}");
     let memory = nodes::anonymous_kib(pid);
-    assert!(980 <= nodes::permille_on(&memory, 2), "{memory:?}");
+    nodes::check_share(&memory, 2, 980);
     let moves = run.turns.iter().flat_map(|turn| &turn.outcomes);
     let moves = moves.filter(|outcome| matches!(outcome.action, Some(Action::MovePages { .. })));
     assert_eq!(
@@ -90,19 +83,19 @@ fn all_of_it() {
     let memory = memory.expect("a memory sample after the move");
     let on_2 = memory.nodes.iter().find(|pages| pages.node == NodeId(2)).expect("node 2");
     assert!(HOG_KIB * 980 / 1000 <= on_2.private_bytes().0 / 1024, "{memory:?}");
-    stop(run);
+    run.stop();
 }
 
 fn a_part() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
-    let _no_huge_pages = KernelSetting::set(HUGE, "never");
-    let (mut run, pid) = hog_on_0(HOG, HOG_KIB);
+    let _no_balancing = KernelSetting::no_balancing();
+    let _no_huge_pages = KernelSetting::no_huge_pages();
+    let (mut run, pid) = hog_on_0(64);
     run.request("hog", to_2(Bytes::from_mib(20)));
     let ended = ended(&mut run);
     assert_eq!((ended.stopped_by, ended.moved), (PageMoveEnd::Limit, Bytes::from_mib(20)));
     let memory = nodes::anonymous_kib(pid);
     assert_eq!(memory.get(&2), Some(&(20 * 1024)), "{memory:?}");
-    stop(run);
+    run.stop();
 }
 
 fn huge_kib(pid: u32) -> u64 {
@@ -112,9 +105,9 @@ fn huge_kib(pid: u32) -> u64 {
 }
 
 fn huge() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
-    let _huge = KernelSetting::set(HUGE, "always");
-    let (mut run, pid) = hog_on_0(HOG, HOG_KIB);
+    let _no_balancing = KernelSetting::no_balancing();
+    let _huge = KernelSetting::set("/sys/kernel/mm/transparent_hugepage/enabled", "always");
+    let (mut run, pid) = hog_on_0(64);
     let before = huge_kib(pid);
     assert!(HOG_KIB / 2 <= before, "only {before} KiB in huge pages");
     run.request("hog", to_2(Action::NO_LIMIT));
@@ -125,11 +118,7 @@ fn huge() {
     let memory = memory.expect("a memory sample after the move");
     let on_2 = memory.nodes.iter().find(|pages| pages.node == NodeId(2)).expect("node 2");
     assert!(before * 980 / 1000 <= on_2.huge.0 / 1024, "{memory:?}");
-    stop(run);
-}
-
-fn start_time_ticks(pid: u32) -> u64 {
-    linux::procfs::stat(Path::new("/"), pid).expect("the process exists").start_time_ticks
+    run.stop();
 }
 
 fn free_kib(node: u32) -> u64 {
@@ -142,10 +131,8 @@ fn free_kib(node: u32) -> u64 {
 /// A program that allocates all memory of node 3 except `free_mib`.
 fn fill_3(free_mib: u64) -> (LiveRun, u32) {
     let mib = free_kib(3) / 1024 - free_mib;
-    let load = format!("hog --size {mib}M --for 300s --no-self-check");
-    let text = format!("[[job]]\nname = \"full\"\nload = \"{load}\"\nmemory = \"bind:3\"\n");
-    let mut run =
-        LiveRun::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    let text = hog("full", &format!("{mib}M"), "memory = \"bind:3\"");
+    let mut run = LiveRun::with_tool(&text);
     let pid = run.wait_until_started("full");
     nodes::wait_for_anonymous(pid, mib * 1024);
     (run, pid)
@@ -164,9 +151,9 @@ fn moved_to_3(pid: u32, reserve_permille: u16) -> MoveTotals {
 
 /// 4 MiB are four batches of `move_pages`, so one call must be `migrate_pages` of the whole process.
 fn whole() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
-    let _no_huge_pages = KernelSetting::set(HUGE, "never");
-    let (run, pid) = hog_on_0("hog --size 4M --for 300s --no-self-check", 4 * 1024);
+    let _no_balancing = KernelSetting::no_balancing();
+    let _no_huge_pages = KernelSetting::no_huge_pages();
+    let (mut run, pid) = hog_on_0(4);
     let resident = linux::memory::resident(Path::new("/"), pid).expect("the process exists");
     assert!(resident <= 16 << 20, "{resident} bytes are too much for one call");
     // Only this thread drops CAP_SYS_NICE, which permits the migration of shared pages.
@@ -178,52 +165,52 @@ fn whole() {
     assert_eq!((totals.n_calls, &totals.stop), (1, &MoveStop::Done), "{totals:?}");
     assert_eq!(totals.failed.total(), 0, "{totals:?}");
     let memory = nodes::anonymous_kib(pid);
-    assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
-    stop(run);
+    nodes::check_share(&memory, 3, 980);
+    run.stop();
 }
 
 fn full() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
-    let _no_huge_pages = KernelSetting::set(HUGE, "never");
-    let (filler, _) = fill_3(64);
-    let (run, pid) = hog_on_0("hog --size 200M --for 300s --no-self-check", 200 * 1024);
+    let _no_balancing = KernelSetting::no_balancing();
+    let _no_huge_pages = KernelSetting::no_huge_pages();
+    let (mut filler, _) = fill_3(64);
+    let (mut run, pid) = hog_on_0(200);
     let totals = moved_to_3(pid, 10);
     assert_eq!(totals.stop, MoveStop::Full, "{totals:?}");
     assert!(totals.moved < 100 << 20 && 0 < totals.not_attempted, "{totals:?}");
     // numa_maps does not contain pages that the kernel is compacting on the full node.
-    nodes::until("all moved pages on node 3", || {
+    until("all moved pages on node 3", || {
         nodes::anonymous_kib(pid).get(&3).copied().unwrap_or(0) == totals.moved / 1024
     });
-    stop(run);
-    stop(filler);
+    run.stop();
+    filler.stop();
 }
 
 fn rejected_beforehand() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
-    let (filler, _) = fill_3(40);
-    let (mut run, pid) = hog_on_0("hog --size 200M --for 300s --no-self-check", 200 * 1024);
+    let _no_balancing = KernelSetting::no_balancing();
+    let (mut filler, _) = fill_3(40);
+    let (mut run, pid) = hog_on_0(200);
     let is_sampled = |run: &LiveRun| run.turns.iter().any(|turn| !turn.sample.memory.is_empty());
     run.until("a memory sample", is_sampled);
     let limit = Action::NO_LIMIT;
     run.request("hog", Action::MovePages { from: None, to: NodeId(3), limit });
     run.until("the rejection", |run| {
-        run.rejections.iter().any(|refusal| refusal.cause == sched::RejectCause::TargetFull)
+        run.rejections.iter().any(|rejection| rejection.cause == sched::RejectCause::TargetFull)
     });
     let memory = nodes::anonymous_kib(pid);
-    assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
-    stop(run);
-    stop(filler);
+    nodes::check_share(&memory, 0, 980);
+    run.stop();
+    filler.stop();
 }
 
 fn ends_midway() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
-    let (mut run, pid) = hog_on_0("hog --size 400M --for 300s --no-self-check", 400 * 1024);
+    let _no_balancing = KernelSetting::no_balancing();
+    let (mut run, pid) = hog_on_0(400);
     run.request("hog", to_2(Action::NO_LIMIT));
     run.until("the start of the move", |run| {
         run.turns.iter().flat_map(|s| &s.outcomes).any(|o| o.result == OutcomeResult::InProgress)
     });
-    nodes::until("the first pages on node 2", || nodes::anonymous_kib(pid).contains_key(&2));
-    crate::live_run::signal(pid, rustix::process::Signal::KILL);
+    until("the first pages on node 2", || nodes::anonymous_kib(pid).contains_key(&2));
+    signal(pid, rustix::process::Signal::KILL);
     let ended = ended(&mut run);
     assert_eq!(ended.stopped_by, PageMoveEnd::Exited, "{ended:?}");
     run.finish();
@@ -237,12 +224,10 @@ fn weighted() {
     }
     fs::write(path(1), "3").expect("a weight");
     fs::write(path(2), "1").expect("a weight");
-    let text = "[[job]]\nname = \"hog\"\nload = \"hog --size 64M --for 300s --no-self-check\"\nmemory = \"weighted-interleave:1-2\"\n";
-    let mut run =
-        LiveRun::with(text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    let mut run = LiveRun::with_tool(&hog("hog", "64M", "memory = \"weighted-interleave:1-2\""));
     let pid = run.wait_until_started("hog");
     let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
     let share = nodes::permille_on(&memory, 1);
     assert!((720..=780).contains(&share), "{memory:?}");
-    stop(run);
+    run.stop();
 }

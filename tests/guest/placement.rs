@@ -1,10 +1,15 @@
 //! A job is bound before its program starts, so the first touch allocates memory on the node of its CPUs.
 
+use rustix::process::Signal;
 use sched::Action;
+use tests::evenkeel::EvenkeelRun;
+use tests::folder::Folder;
+use tests::live_run::LiveRun;
+use tests::process::{mask, until};
+use tests::tool;
 
 use crate::Promise;
-use crate::live_run::{self, LiveRun, World, mask};
-use crate::nodes;
+use crate::nodes::{self, hog};
 
 pub const ALL: &[Promise] = &[
     (
@@ -15,59 +20,51 @@ pub const ALL: &[Promise] = &[
     ("placement::dfs_spreads_equal_jobs_over_all_nodes", dfs_spreads),
 ];
 
-/// 24 MiB, first touched by the program.
-const HOG: &str = "hog --size 24M --for 120s --no-self-check";
+/// Memory of each hog, first touched by the program.
+const SIZE: &str = "24M";
 const HOG_KIB: u64 = 24 * 1024;
 
-fn hogs(text: &str) -> LiveRun {
-    LiveRun::with(text, |options| options.tool = Some(crate::tool::path().to_owned()))
-}
-
 fn memory_comes_with_the_job() {
-    let mut run = hogs(&format!(
-        "[[job]]\nname = \"two\"\nload = \"{HOG}\"\n[[job]]\nname = \"three\"\nload = \"{HOG}\"\n"
-    ));
+    let mut run = LiveRun::with_tool(&(hog("two", SIZE, "") + &hog("three", SIZE, "")));
     for (name, node) in [("two", 2), ("three", 3)] {
         run.request(name, Action::Place(nodes::cpus(node)));
     }
     for (name, node) in [("two", 2), ("three", 3)] {
         let pid = run.wait_until_started(name);
         let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
-        assert!(980 <= nodes::permille_on(&memory, node), "{name}: {memory:?}");
+        nodes::check_share(&memory, node, 980);
     }
     run.stop();
 }
 
 fn children_too() {
-    let tool = crate::tool::path().display().to_string();
+    let tool = tool::path().display().to_string();
     let mut run = LiveRun::new(&format!(
-        "[[job]]\nname = \"parent\"\nshell = '''{tool} load {HOG} & echo $! > child; wait'''\n"
+        "[[job]]\nname = \"parent\"\nshell = '''{tool} load hog --size {SIZE} --for 120s --no-self-check & echo $! > child; wait'''\n"
     ));
     run.request("parent", Action::Place(nodes::cpus(1)));
     run.wait_until_started("parent");
-    nodes::until("the child", || run.world.path("child").metadata().is_ok_and(|m| 1 < m.len()));
-    let child: u32 = run.world.read("child").trim().parse().expect("a number");
+    until("the child", || 1 < run.folder.text("child").len());
+    let child: u32 = run.folder.read("child").trim().parse().expect("a number");
     assert_eq!(mask(child), Some(nodes::cpus(1)));
     let memory = nodes::wait_for_anonymous(child, HOG_KIB);
-    assert!(980 <= nodes::permille_on(&memory, 1), "{memory:?}");
+    nodes::check_share(&memory, 1, 980);
     run.stop();
 }
 
 /// `evenkeel run` with the dfs policy: four jobs on four nodes.
 fn dfs_spreads() {
-    let world = World::new();
-    let text = format!("[[job]]\nname = \"hog\"\nload = \"{HOG}\"\nclass = 9\ncopies = 4\n");
-    let mut run = crate::evenkeel_run::EvenkeelRun::run(&world, &text, &["--policy", "dfs"]);
+    let text = hog("hog", SIZE, "class = 9\ncopies = 4");
+    let mut run = EvenkeelRun::new(Folder::new(), &text, &["--policy", "dfs"]);
     let pids = run.wait_for_start(4);
     let mut used: Vec<u32> = Vec::new();
     for pid in pids {
         let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
         let node = mask(pid).as_ref().and_then(nodes::node_of).expect("bound to one node");
-        assert!(980 <= nodes::permille_on(&memory, node), "{node}: {memory:?}");
+        nodes::check_share(&memory, node, 980);
         used.push(node);
     }
     used.sort_unstable();
     assert_eq!(used, nodes::all());
-    run.stop();
-    assert!(live_run::machine().nodes().len() >= crate::NODES_NEEDED);
+    run.end_by(Signal::TERM);
 }

@@ -3,10 +3,10 @@
 use base::{NodeId, NodeSet};
 use program::MemoryPolicy;
 use sched::Action;
+use tests::live_run::LiveRun;
 
 use crate::Promise;
-use crate::live_run::LiveRun;
-use crate::nodes;
+use crate::nodes::{self, hog};
 
 pub const ALL: &[Promise] = &[
     ("policies::bound_memory_is_allocated_on_its_node_independent_of_the_placement", bound),
@@ -15,14 +15,11 @@ pub const ALL: &[Promise] = &[
     ("policies::the_host_sets_a_requested_memory_policy", requested),
 ];
 
-const HOG: &str = "hog --size 24M --for 120s --no-self-check";
 const HOG_KIB: u64 = 24 * 1024;
 
 /// Memory by node of a hog on the CPUs of node 0, with further keys in its section of the file.
 fn memory_of(lines: &str, requested: Option<MemoryPolicy>) -> std::collections::BTreeMap<u32, u64> {
-    let text = format!("[[job]]\nname = \"hog\"\nload = \"{HOG}\"\n{lines}\n");
-    let mut run =
-        LiveRun::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    let mut run = LiveRun::with_tool(&hog("hog", "24M", lines));
     run.request("hog", Action::Place(nodes::cpus(0)));
     requested.into_iter().for_each(|policy| run.request("hog", Action::MemoryPolicy(policy)));
     let pid = run.wait_until_started("hog");
@@ -33,12 +30,12 @@ fn memory_of(lines: &str, requested: Option<MemoryPolicy>) -> std::collections::
 
 fn bound() {
     let memory = memory_of("memory = \"bind:3\"", None);
-    assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
+    nodes::check_share(&memory, 3, 980);
 }
 
 fn preferred() {
     let memory = memory_of("memory = \"preferred:1\"", None);
-    assert!(980 <= nodes::permille_on(&memory, 1), "{memory:?}");
+    nodes::check_share(&memory, 1, 980);
 }
 
 fn interleaved() {
@@ -52,5 +49,5 @@ fn interleaved() {
 fn requested() {
     let node2: NodeSet = [NodeId(2)].into_iter().collect();
     let memory = memory_of("", Some(MemoryPolicy::Bind(node2)));
-    assert!(980 <= nodes::permille_on(&memory, 2), "{memory:?}");
+    nodes::check_share(&memory, 2, 980);
 }

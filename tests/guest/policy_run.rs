@@ -11,12 +11,12 @@
 use std::collections::BTreeMap;
 
 use base::CpuSet;
+use rustix::process::Signal;
+use tests::evenkeel::EvenkeelRun;
+use tests::folder::Folder;
+use tests::process::{all_cpus, is_running, mask, until_or};
 
-use crate::evenkeel_run::EvenkeelRun;
-use crate::live_run::{World, is_running, mask};
-use crate::nodes::{self, KernelSetting};
-
-const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+use crate::nodes::{self, KernelSetting, hog};
 
 /// Name, and misses and last-level cache accesses per 1000 instructions. At 10^9 instructions per second the first
 /// has 2.6 GB/s of memory traffic: a devil, in Group 1 of the divided policy. The second is cache-sensitive and
@@ -32,30 +32,21 @@ pub struct PolicyRun {
     tool: EvenkeelRun,
     pids: Vec<u32>,
     all: CpuSet,
-    _world: World,
     _no_balancing: KernelSetting,
 }
 
-/// A hog with further keys in its section of the workload file.
-pub fn hog(name: &str, lines: &str) -> String {
-    format!(
-        "[[job]]\nname = \"{name}\"\nload = \"hog --size 2M --for 300s --no-self-check\"\n{lines}\n"
-    )
-}
-
-/// One hog per letter; the letter selects its profile: `d`, `r` or `t`.
-pub fn hogs(letters: &str) -> String {
-    let one = |(idx, letter): (usize, char)| {
-        let profile = PROFILES.iter().find(|(name, ..)| name.starts_with(letter));
+/// One hog per class, which selects its profile: `d`, `r` or `t`.
+pub fn hogs(classes: &str) -> String {
+    let one = |(idx, class): (usize, char)| {
+        let profile = PROFILES.iter().find(|(name, ..)| name.starts_with(class));
         let profile = profile.expect("a profile").0;
-        hog(&format!("{profile}-{idx}"), &format!("profile = \"{profile}\""))
+        hog(&format!("{profile}-{idx}"), "2M", &format!("profile = \"{profile}\""))
     };
-    letters.chars().enumerate().map(one).collect()
+    classes.chars().enumerate().map(one).collect()
 }
 
-/// A folder with the profiles.
-pub fn world() -> World {
-    let world = World::new();
+pub fn folder_with_profiles() -> Folder {
+    let folder = Folder::new();
     for (name, misses, accesses) in PROFILES {
         let text = format!(
             "version = 1\nname = \"{name}\"\ncpu_time_ns = 10000000000\n[[phase]]\nshare = 1.0\n\
@@ -63,21 +54,21 @@ pub fn world() -> World {
              [phase.curve]\ncache_bytes = [1048576, 1073741824]\n\
              misses_per_1000 = [{misses:?}, {misses:?}]\n"
         );
-        std::fs::write(world.path(&format!("{name}.profile.toml")), text).expect("own file");
+        folder.write(&format!("{name}.profile.toml"), text);
     }
-    world
+    folder
 }
 
 impl PolicyRun {
     /// Starts `n_jobs` jobs under a policy and waits until all have allocated their memory.
     pub fn start(policy: &str, jobs: &str, n_jobs: usize) -> Self {
-        let still = KernelSetting::set(BALANCING, "0");
-        let (world, all) = (world(), linux::affinity::get(0).expect("own mask"));
-        let mut tool = EvenkeelRun::run(&world, jobs, &["--policy", policy, "--seed", "5"]);
+        let _no_balancing = KernelSetting::no_balancing();
+        let options = ["--policy", policy, "--seed", "5"];
+        let mut tool = EvenkeelRun::new(folder_with_profiles(), jobs, &options);
         tool.wait_for_start(n_jobs);
         let pids: Vec<u32> = tool.processes().into_values().collect();
         assert_eq!(pids.len(), n_jobs, "one process per job");
-        let run = PolicyRun { tool, pids, all, _world: world, _no_balancing: still };
+        let run = PolicyRun { tool, pids, all: all_cpus(), _no_balancing };
         for job in 0..n_jobs {
             run.until("all memory of a job", || HOG_KIB <= run.memory(job).values().sum());
         }
@@ -86,13 +77,13 @@ impl PolicyRun {
 
     /// Polls a condition until it holds; a failure prints the masks and `evenkeel explain`.
     pub fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let alive = || self.pids.iter().all(|&pid| is_running(pid));
+        let are_running = || self.pids.iter().all(|&pid| is_running(pid));
         let details = || {
             let masks: Vec<_> = (0..self.pids.len()).map(|job| self.mask(job)).collect();
             format!("{masks:?}\n{}", self.tool.explain())
         };
-        nodes::until_or(what, || !alive() || holds(), details);
-        assert!(alive(), "a job exited before: {what}\n{}", details());
+        until_or(what, || !are_running() || holds(), details);
+        assert!(are_running(), "a job exited before: {what}\n{}", details());
     }
 
     pub fn mask(&self, job: usize) -> CpuSet {
@@ -132,8 +123,8 @@ impl PolicyRun {
 
     /// Kills evenkeel and restores: the jobs continue with their former masks, and no undo record is left.
     pub fn kill_and_restore(mut self) {
-        self.tool.kill();
-        let output = self.tool.restore();
+        self.tool.end_by(Signal::KILL);
+        let output = self.tool.restore(None);
         for &pid in &self.pids {
             assert!(is_running(pid), "a job outlives evenkeel: {output}");
             assert_eq!(mask(pid).as_ref(), Some(&self.all), "{pid}: {output}");

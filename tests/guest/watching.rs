@@ -2,22 +2,20 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::rc::Rc;
 
-use base::{CpuSet, JobId, Nanos, NodeId};
+use base::{Nanos, NodeId};
 use host_live::ExclusionReason;
 use program::MemoryPolicy;
 use rustix::process::Signal;
-use sched::{
-    Action, Outcome, OutcomeResult, Plan, Policy, Reason, ReasonCode, RejectCause, Snapshot,
-};
+use sched::{Action, Outcome, OutcomeResult, Plan, RejectCause, Snapshot};
+use tests::evenkeel::EvenkeelWatch;
+use tests::process::{Process, all_cpus, is_running, mask, until, until_or};
+use tests::watch_run::{WatchRun, policy, reason};
 
-use crate::Promise;
-use crate::cgroups::TestCgroup;
-use crate::live_run::{World, is_running, mask, signal};
 use crate::nodes::{self, KernelSetting};
-use crate::watch_run::WatchRun;
+use crate::{Promise, cgroup};
 
 pub const ALL: &[Promise] = &[
     ("watching::memory_moves_to_the_requested_node_and_the_mask_is_restored", scripted),
@@ -28,26 +26,25 @@ pub const ALL: &[Promise] = &[
     ("watching::without_act_nothing_is_changed", only_watched),
 ];
 
-const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const HOG_KIB: u64 = 64 * 1024;
 const INTERVAL: Nanos = Nanos::from_millis(250);
 
 /// A hog that evenkeel did not start: its memory is on node 0, and it has no affinity of its own.
-struct Hog(Child);
+struct Hog(Process);
 
 impl Hog {
     fn new() -> Self {
         let load = ["load", "hog", "--size", "64M", "--for", "300s", "--no-self-check"];
         // The child inherits the mask of this thread, so that the first touch is on node 0.
-        let all = linux::affinity::get(0).expect("own mask");
+        let all = all_cpus();
         linux::affinity::set(0, &nodes::cpus(0)).expect("root privileges");
-        let mut command = crate::tool::command(&load);
+        let mut command = tests::tool::command(&load);
         command.stdout(Stdio::null());
-        let child = command.spawn().expect("the program starts");
+        let process = Process::spawn(&mut command);
         linux::affinity::set(0, &all).expect("root privileges");
-        let hog = Hog(child);
+        let hog = Hog(process);
         let memory = nodes::wait_for_anonymous(hog.pid(), HOG_KIB);
-        assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
+        nodes::check_share(&memory, 0, 980);
         for tid in linux::procfs::threads("/".as_ref(), hog.pid()).expect("the process exists") {
             linux::affinity::set(tid, &all).expect("root privileges");
         }
@@ -55,7 +52,7 @@ impl Hog {
     }
 
     fn pid(&self) -> u32 {
-        self.0.id()
+        self.0.pid()
     }
 
     fn permille_on_0(&self) -> u64 {
@@ -63,56 +60,33 @@ impl Hog {
     }
 }
 
-impl Drop for Hog {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn all_cpus() -> CpuSet {
-    linux::affinity::get(0).expect("own mask")
-}
-
 /// Places each job and its memory on node 2, once its memory was sampled.
-#[derive(Default)]
-struct ToNode2(BTreeSet<JobId>);
-
-impl Policy for ToNode2 {
-    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+fn to_node_2(hog: &Hog) -> WatchRun {
+    let mut requested = BTreeSet::new();
+    let decide = move |snapshot: &Snapshot<'_>, plan: &mut Plan| {
         for job in snapshot.jobs.iter().filter(|job| job.movable && job.memory.is_some()) {
-            if self.0.insert(job.job.id) {
-                let (from, to, limit) = (None, NodeId(2), Action::NO_LIMIT);
-                let reason = || Reason::new(ReasonCode::new("next-in-turn", "a test"));
+            if requested.insert(job.job.id) {
                 plan.request(job.job.id, Action::Place(nodes::cpus(2)), reason());
-                plan.request(job.job.id, Action::MovePages { from, to, limit }, reason());
+                plan.request(job.job.id, memory_to_2(), reason());
             }
         }
-    }
-
-    fn name(&self) -> &str {
-        "to-node-2"
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        Some(INTERVAL)
-    }
+    };
+    WatchRun::with(policy(INTERVAL, decide), &[hog.pid()], |options| options.use_events = true)
 }
 
-fn to_node_2(hog: &Hog) -> WatchRun {
-    let policy = Box::new(ToNode2::default());
-    WatchRun::with(policy, &[hog.pid()], |options| options.use_events = true)
+fn memory_to_2() -> Action {
+    Action::MovePages { from: None, to: NodeId(2), limit: Action::NO_LIMIT }
 }
 
 fn scripted() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::no_balancing();
     let (hog, all) = (Hog::new(), all_cpus());
     let mut run = to_node_2(&hog);
     run.until("the end of the move", |run| !run.moved.is_empty());
     let moved = run.moved[0].clone();
     assert!(HOG_KIB * 980 / 1000 <= moved.moved.0 / 1024, "{moved:?}");
     let memory = nodes::anonymous_kib(hog.pid());
-    assert!(980 <= nodes::permille_on(&memory, 2), "{memory:?}");
+    nodes::check_share(&memory, 2, 980);
     assert_eq!(mask(hog.pid()), Some(nodes::cpus(2)));
     run.end();
     assert_eq!(mask(hog.pid()), Some(all));
@@ -120,7 +94,7 @@ fn scripted() {
 }
 
 fn own_policy() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::no_balancing();
     let (policy, all) = (MemoryPolicy::Bind([NodeId(0)].into_iter().collect()), all_cpus());
     // The hog inherits the memory policy of the thread that starts it, as from numactl.
     let hog = std::thread::spawn(move || {
@@ -147,40 +121,21 @@ fn own_policy() {
     assert_eq!(mask(hog.pid()), Some(all));
 }
 
-/// Requests memory on node 2 in every turn, once it is enabled.
-struct RepeatedMove(Rc<Cell<bool>>);
-
-impl Policy for RepeatedMove {
-    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
-        for job in snapshot.jobs.iter().filter(|_| self.0.get()) {
-            let (from, to, limit) = (None, NodeId(2), Action::NO_LIMIT);
-            let action = Action::MovePages { from, to, limit };
-            plan.request(
-                job.job.id,
-                action,
-                Reason::new(ReasonCode::new("next-in-turn", "a test")),
-            );
-        }
-    }
-
-    fn name(&self) -> &str {
-        "repeated-move"
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        Some(INTERVAL)
-    }
-}
-
 fn own_nodes() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::no_balancing();
     let (hog, inside) = (Hog::new(), Hog::new());
-    let cgroup = TestCgroup::new("evenkeel-nodes");
+    let cgroup = cgroup("evenkeel-nodes");
     cgroup.write("cpuset.mems", "0-1");
     cgroup.add(inside.pid());
     let is_enabled = Rc::new(Cell::new(false));
     let pids = [hog.pid(), inside.pid()];
-    let mut run = WatchRun::with(Box::new(RepeatedMove(Rc::clone(&is_enabled))), &pids, |_| ());
+    let requests_moves = Rc::clone(&is_enabled);
+    let decide = move |snapshot: &Snapshot<'_>, plan: &mut Plan| {
+        for job in snapshot.jobs.iter().filter(|_| requests_moves.get()) {
+            plan.request(job.job.id, memory_to_2(), reason());
+        }
+    };
+    let mut run = WatchRun::with(policy(INTERVAL, decide), &pids, |_| ());
     run.until("one managed and one excluded process", |run| {
         let is_managed = run.status().managed.iter().any(|managed| managed.pid == hog.pid());
         is_managed && run.excludes(ExclusionReason::OwnAffinity, inside.pid())
@@ -203,61 +158,27 @@ fn own_nodes() {
 }
 
 /// `evenkeel watch` of a hog.
-struct Watch {
-    child: Child,
-    world: World,
-}
-
-impl Watch {
-    fn new(hog: &Hog, args: &[&str]) -> Self {
-        let world = World::new();
-        // The only job loads one node; `only_job=move` moves it.
-        let policy = "dfs[interval=250ms,domains=node,only_job=move,memory=follow]";
-        let (pid, journal) = (hog.pid().to_string(), world.path("w.jsonl"));
-        let mut command = crate::tool::command(&["watch", "--pid", &pid, "--class", "*=8"]);
-        command.args(["--policy", policy, "--quiet", "--journal"]).arg(journal).args(args);
-        command.env(linux::undo::STATE_VARIABLE, world.path("state"));
-        Watch { child: command.spawn().expect("the program starts"), world }
-    }
-
-    fn end_by(&mut self, by: Signal) {
-        signal(self.child.id(), by);
-        self.child.wait().expect("own child");
-    }
-
-    fn restore(&self) {
-        let mut command = crate::tool::command(&["restore"]);
-        let output = command.env(linux::undo::STATE_VARIABLE, self.world.path("state")).output();
-        assert_eq!(output.expect("it runs").status.code(), Some(0));
-    }
-
-    fn explain(&self) -> String {
-        let journal = self.world.path("w.jsonl");
-        let output = Command::new(crate::tool::path()).arg("explain").arg(journal).output();
-        crate::tool::text(&output.expect("it runs").stdout)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn watch(hog: &Hog, args: &[&str]) -> EvenkeelWatch {
+    // The only job loads one node; `only_job=move` moves it.
+    let policy = "dfs[interval=250ms,domains=node,only_job=move,memory=follow]";
+    let pid = hog.pid().to_string();
+    let selection = ["--pid", &pid, "--class", "*=8", "--policy", policy, "--quiet"];
+    EvenkeelWatch::new(&[&selection[..], args].concat())
 }
 
 /// Watches until less than 2 % of the memory is on node 0.
-fn watch_until_memory_follows(hog: &Hog) -> Watch {
-    let watch = Watch::new(hog, &["--act"]);
-    nodes::until_or("the page migration", || hog.permille_on_0() <= 20, || watch.explain());
-    nodes::until("the placement", || mask(hog.pid()) != Some(all_cpus()));
+fn watch_until_memory_follows(hog: &Hog) -> EvenkeelWatch {
+    let watch = watch(hog, &["--act"]);
+    until_or("the page migration", || hog.permille_on_0() <= 20, || watch.explain());
+    until("the placement", || mask(hog.pid()) != Some(all_cpus()));
     watch
 }
 
 fn ended() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::no_balancing();
     let (hog, all) = (Hog::new(), all_cpus());
     let mut watch = watch_until_memory_follows(&hog);
-    watch.end_by(Signal::TERM);
+    watch.end();
     assert_eq!(mask(hog.pid()), Some(all));
     assert!(is_running(hog.pid()), "the process continues");
     assert!(hog.permille_on_0() <= 20, "memory stays on its node");
@@ -268,25 +189,23 @@ fn ended() {
 }
 
 fn killed() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::no_balancing();
     let (hog, all) = (Hog::new(), all_cpus());
     let mut watch = watch_until_memory_follows(&hog);
-    watch.end_by(Signal::KILL);
-    watch.restore();
+    watch.process.signal(Signal::KILL);
+    watch.wait();
+    assert_eq!(watch.run(&["restore"]).status.code(), Some(0));
     assert_eq!(mask(hog.pid()), Some(all));
     assert!(is_running(hog.pid()), "the process continues");
 }
 
 fn only_watched() {
-    let _no_balancing = KernelSetting::set(BALANCING, "0");
+    let _no_balancing = KernelSetting::no_balancing();
     let (hog, all) = (Hog::new(), all_cpus());
-    let mut watch = Watch::new(&hog, &[]);
-    nodes::until("a request that is not carried out", || {
-        let text = std::fs::read_to_string(watch.world.path("w.jsonl")).unwrap_or_default();
-        text.contains("dry-run")
-    });
+    let mut watch = watch(&hog, &[]);
+    until("a request that is not carried out", || watch.folder.text("w.jsonl").contains("dry-run"));
     assert_eq!(mask(hog.pid()), Some(all.clone()));
-    watch.end_by(Signal::TERM);
+    watch.end();
     assert!(980 <= hog.permille_on_0());
     assert_eq!(mask(hog.pid()), Some(all));
 }

@@ -1,360 +1,267 @@
 //! Bad input: one line that states what is wrong, where, and what to do; exit status 2; no job starts.
 //!
-//! Every workload here starts with a valid job that would create a file. The file must not exist afterwards.
+//! The cases are in `rejected/*.txt`. Every workload there starts with a valid job that would create a file, which must
+//! not exist afterwards. The tests below need a condition that a transcript cannot express.
 
-mod commands;
-mod files;
-
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Stdio};
 
-use expect_test::{Expect, expect};
-
-use crate::tool;
-
-/// A folder with a workload.
-struct Trial {
-    folder: tempfile::TempDir,
-}
-
-impl Trial {
-    fn new() -> Self {
-        Trial { folder: tempfile::tempdir().expect("a temporary folder") }
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
-        std::fs::write(self.path(name), text).expect("a file");
-    }
-
-    /// Runs evenkeel in the folder.
-    fn run(&self, args: &[&str]) -> Output {
-        tool::command(args).current_dir(self.folder.path()).output().expect("it starts")
-    }
-
-    /// The error line of a rejected command. The path of the folder is replaced by FOLDER.
-    fn rejection(&self, args: &[&str]) -> String {
-        let before = self.listing();
-        let stderr = tool::rejection(tool::command(args).current_dir(self.folder.path()));
-        assert_eq!(self.listing(), before, "{args:?}: a job was started or a file created");
-        stderr.replace(&self.folder.path().display().to_string(), "FOLDER")
-    }
-
-    fn listing(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.folder.path()).expect("the folder exists");
-        let names = entries.map(|entry| entry.expect("an entry").file_name());
-        let mut names: Vec<String> =
-            names.map(|name| name.to_string_lossy().into_owned()).collect();
-        names.sort();
-        names
-    }
-}
+use tests::folder::Folder;
+use tests::{tool, transcript};
 
 /// A job that creates the file `started` in the workload's folder.
 const MARK: &str = "[[job]]\nname = \"mark\"\ncommand = [\"touch\", \"started\"]\n";
 
-/// Checks the rejection of a workload with these lines after the valid job (they start in line 4).
-fn toml(lines: &str, expected: Expect) {
-    let trial = Trial::new();
-    trial.write("w.toml", format!("{MARK}{lines}"));
-    expected.assert_eq(&trial.rejection(&["run", "w.toml"]));
+/// Contents of a user's file that must not change.
+const PRECIOUS: &str = "precious\n";
+
+fn with_mark(lines: &str) -> Folder {
+    Folder::with(&[("w.toml", &format!("{MARK}{lines}\n"))])
 }
 
-/// Checks the rejections of jobs. Each case is the lines of a job, separated by ` | `, above its error.
-fn jobs(expected: Expect) {
-    let with_job = |lines: &str| format!("{MARK}[[job]]\n{}\n", lines.replace(" | ", "\n"));
-    check_cases(&expected, "w.toml", with_job);
+/// Expands a step to a shell command, and writes its workload:
+///
+/// ```text
+///   job LINES      run of the valid job and a job with these lines        jobs LINES   of these lines after the valid job
+///   classic LINE   run of a classic workload with this line               run ARGS     of the valid job with arguments
+///   program TEXT   run of a job that executes a file with this text       damaged ARGS a command that reads a damaged journal
+/// ```
+fn expand(folder: &Folder, step: &str) -> String {
+    let (kind, rest) = step.split_once(' ').unwrap_or((step, ""));
+    let lines = rest.replace(" | ", "\n");
+    let workload = match kind {
+        "job" => format!("{MARK}[[job]]\n{lines}\n"),
+        "jobs" => format!("{MARK}{lines}\n"),
+        "run" => MARK.to_owned(),
+        "program" => format!("{MARK}[[job]]\ncommand = [\"./program\"]\n"),
+        "classic" => {
+            folder.write("w.txt", format!("0 - /usr/bin/touch started\n{rest}\n"));
+            return "evenkeel run w.txt".to_owned();
+        }
+        "damaged" => {
+            damage_journal(folder);
+            return format!("evenkeel {rest}");
+        }
+        _ => panic!("unknown step: {step}"),
+    };
+    folder.write("w.toml", workload);
+    match kind {
+        "run" => format!("evenkeel run w.toml {rest}"),
+        "program" => format!("printf '{rest}' > program; chmod 755 program; evenkeel run w.toml"),
+        _ => "evenkeel run w.toml".to_owned(),
+    }
 }
 
-/// Checks the rejections of lines of a classic workload, each above its error.
-fn classic(expected: Expect) {
-    check_cases(&expected, "w.txt", |line| format!("0 - /usr/bin/touch started\n{line}\n"));
+/// Writes a run to `run` whose journal is damaged in the middle.
+fn damage_journal(folder: &Folder) {
+    if folder.path("run").exists() {
+        return;
+    }
+    folder.write("w.toml", MARK);
+    folder.success(&["run", "w.toml", "--policy", "linux", "--out", "run", "--quiet"]);
+    let journal = folder.read("run/journal.jsonl");
+    let mut lines: Vec<&str> = journal.lines().collect();
+    lines.insert(1, "damaged");
+    folder.write("run/journal.jsonl", lines.join("\n") + "\n");
 }
 
-/// Runs a workload for each case.
-fn check_cases(expected: &Expect, file: &str, workload: impl Fn(&str) -> String) {
-    tool::check_cases(expected, |case| {
-        let trial = Trial::new();
-        trial.write(file, workload(case));
-        trial.rejection(&["run", file])
+#[test]
+fn invalid_workloads_are_rejected_before_any_job_starts() {
+    let set_up = |folder: &Folder| {
+        folder.write("precious", PRECIOUS);
+        fs::create_dir(folder.path("sub")).expect("a folder");
+        std::os::unix::fs::symlink("precious", folder.path("link")).expect("a link");
+    };
+    transcript::check("workloads", set_up, |folder, step| {
+        let command = expand(folder, step);
+        // No file beside the workload is truncated.
+        format!("{command}; status=$?; test \"$(cat precious)\" = precious && exit $status")
     });
 }
 
-/// The error line of a valid workload that runs with these arguments.
-fn run_args(args: &[&str]) -> String {
-    let trial = Trial::new();
-    trial.write("w.toml", MARK);
-    trial.rejection(&[&["run", "w.toml"], args].concat())
+#[test]
+fn invalid_commands_and_files_are_rejected() {
+    let set_up = |folder: &Folder| folder.write("w.toml", MARK);
+    transcript::check("commands", set_up, expand);
+}
+
+#[test]
+fn files_that_the_kernel_cannot_execute_are_rejected() {
+    if has_foreign_formats() {
+        println!("skipped: binfmt_misc has additional formats");
+        return;
+    }
+    let set_up = |folder: &Folder| ["program", "w.toml"].iter().for_each(|n| folder.write(n, ""));
+    transcript::check("programs", set_up, expand);
 }
 
 #[test]
 fn the_valid_job_creates_its_file() {
-    let trial = Trial::new();
-    trial.write("w.toml", MARK);
-    let output = trial.run(&["run", "w.toml", "--policy", "linux"]);
-    assert!(output.status.success(), "{}", tool::text(&output.stderr));
-    assert!(trial.path("started").exists(), "the other tests depend on it");
-}
-
-#[test]
-fn invalid_toml_is_rejected_with_its_position() {
-    toml(
-        "[[job]\n",
-        expect![[r#"
-        evenkeel: w.toml:4:7: invalid TOML: unclosed array table, expected `]`
-    "#]],
-    );
-    toml(
-        "[[job]]\ncommand = [\"a\n",
-        expect![[r#"
-        evenkeel: w.toml:5:14: invalid TOML: unclosed array, expected `]`
-    "#]],
-    );
-}
-
-#[test]
-fn a_binary_or_missing_file_is_rejected() {
-    let trial = Trial::new();
-    trial.write("w.toml", b"# \xff\n");
-    expect![[r#"
-        evenkeel: w.toml:1:3: the file is not UTF-8 text
-    "#]]
-    .assert_eq(&trial.rejection(&["run", "w.toml"]));
-    expect![[r#"
-        evenkeel: cannot read the workload nowhere.toml: No such file or directory (os error 2)
-    "#]]
-    .assert_eq(&trial.rejection(&["run", "nowhere.toml"]));
-    expect![[r#"
-        evenkeel: cannot read the workload .: Is a directory (os error 21)
-    "#]]
-    .assert_eq(&trial.rejection(&["run", "."]));
-}
-
-#[test]
-fn unknown_keys_are_rejected_with_the_nearest_known_one() {
-    jobs(expect![[r#"
-        comand = ["true"]
-            evenkeel: w.toml:5:1: unknown key "comand" in a job; did you mean "command"?
-        command = ["true"] | thread = 2
-            evenkeel: w.toml:6:1: unknown key "thread" in a job; did you mean "threads"?
-    "#]]);
-}
-
-#[test]
-fn negative_and_huge_times_are_rejected() {
-    jobs(expect![[r#"
-        command = ["true"] | start = -1
-            evenkeel: w.toml:6:9: start is -1, and times cannot be negative; write 0 or more
-        command = ["true"] | start = 1e30
-            evenkeel: w.toml:6:9: start is 1e30, more than 366 days; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
-        command = ["true"] | start = 99999999999
-            evenkeel: w.toml:6:9: start is 99999999999, more than 366 days; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
-        command = ["true"] | stop_after = "0s"
-            evenkeel: w.toml:6:14: stop_after must be longer than 0
-    "#]]);
-    classic(expect![[r#"
-        -1 3 /bin/true
-            evenkeel: w.txt:2:1: start is -1, and times cannot be negative; write 0 or more
-    "#]]);
-}
-
-#[test]
-fn a_missing_or_not_executable_program_is_rejected() {
-    jobs(expect![[r#"
-        command = ["no-such-program-at-all"]
-            evenkeel: w.toml:4: job no-such-program-at-all: program no-such-program-at-all is not in PATH
-        command = ["./no-such-program"]
-            evenkeel: w.toml:4: job no-such-program: program FOLDER/./no-such-program: No such file or directory
-        command = ["/nowhere/program"]
-            evenkeel: w.toml:4: job program: program /nowhere/program: No such file or directory
-    "#]]);
-    classic(expect![[r#"
-        0 3 /nowhere/program
-            evenkeel: w.txt:2: job program: program /nowhere/program: No such file or directory
-    "#]]);
-    let trial = Trial::new();
-    trial.write("data", "no program\n");
-    trial.write("w.toml", format!("{MARK}[[job]]\ncommand = [\"./data\"]\n"));
-    expect![[r#"
-        evenkeel: w.toml:4: job data: program FOLDER/./data may not be executed by this user
-    "#]]
-    .assert_eq(&trial.rejection(&["run", "w.toml"]));
-}
-
-#[test]
-fn a_missing_working_directory_or_input_is_rejected() {
-    jobs(expect![[r#"
-        command = ["true"] | dir = "nowhere"
-            evenkeel: w.toml:4: job true: working directory FOLDER/nowhere does not exist: make it
-        command = ["true"] | input = "nowhere"
-            evenkeel: w.toml:4: job true: input FOLDER/nowhere: No such file or directory
-        command = ["true"] | output = "nowhere/out"
-            evenkeel: w.toml:4: job true: output FOLDER/nowhere/out cannot be written: its directory FOLDER/nowhere does not exist: make it
-    "#]]);
-}
-
-#[test]
-fn duplicate_names_are_rejected() {
-    jobs(expect![[r#"
-        name = "mark" | command = ["true"]
-            evenkeel: w.toml:5:8: the name "mark" is already used in line 2; rename one
-    "#]]);
-}
-
-#[test]
-fn classes_counts_and_threads_out_of_range_are_rejected() {
-    jobs(expect![[r#"
-        command = ["true"] | class = 16
-            evenkeel: w.toml:6:9: class 16 is out of range; classes are integers from 0 to 15
-        command = ["true"] | class = -1
-            evenkeel: w.toml:6:9: class -1 is out of range; classes are integers from 0 to 15
-        command = ["true"] | copies = 0
-            evenkeel: w.toml:6:10: copies is 0, which is out of range; write 1 to 100000
-        command = ["true"] | copies = 1000000
-            evenkeel: w.toml:6:10: copies is 1000000, which is out of range; write 1 to 100000
-        command = ["true"] | threads = 0
-            evenkeel: w.toml:6:11: threads is 0, which is out of range; write 1 to 65536
-    "#]]);
-    classic(expect![[r#"
-        0 16 /bin/true
-            evenkeel: w.txt:2:3: class 16 is out of range; classes are integers from 0 to 15
-    "#]]);
-}
-
-#[test]
-fn a_job_without_a_command_or_with_two_is_rejected() {
-    jobs(expect![[r#"
-        class = 1
-            evenkeel: w.toml:4:1: the job has no command; add command = ["program", "argument"], shell or load
-        command = ["true"] | load = "hog"
-            evenkeel: w.toml:6:8: command and load in one job; keep one, or make two jobs
-        command = []
-            evenkeel: w.toml:5:11: command is empty; write the program and its arguments
-        load = "hog --fro 5s"
-            evenkeel: w.toml:4: job "hog": unexpected argument '--fro' found
-        load = "pig"
-            evenkeel: w.toml:5:8: there is no built-in program "pig"; known are hog, compute, rows, columns, sleep, fork, phases
-    "#]]);
-}
-
-#[test]
-fn arguments_that_a_built_in_program_rejects_are_rejected_before_any_job_starts() {
-    jobs(expect![[r#"
-        load = "hog --size 1"
-            evenkeel: w.toml:4: job "hog": --size 1 B is less than a line of 64 B per thread (1)
-        load = "hog --threads 4096 --size 1K"
-            evenkeel: w.toml:4: job "hog": --size 1.0 KiB is less than a line of 64 B per thread (4096)
-        load = "phases hog:1s --size 0"
-            evenkeel: w.toml:4: job "phases": --size 0 B is less than a line of 64 B per thread (1)
-        load = "hog --help"
-            evenkeel: w.toml:4: job "hog": --help would only print help; remove it
-    "#]]);
-}
-
-#[test]
-fn a_workload_without_jobs_or_with_only_restarting_jobs_is_rejected() {
-    let trial = Trial::new();
-    trial.write("w.toml", "name = \"empty\"\n");
-    trial.write("w.txt", "# empty\n");
-    expect![[r#"
-        evenkeel: w.toml:1:1: there is no job; add one, such as: [[job]] command = ["sort", "words.txt"]
-    "#]].assert_eq(&trial.rejection(&["run", "w.toml"]));
-    expect![[r#"
-        evenkeel: w.txt:1:1: there is no job; add one, such as: 0 - /usr/bin/sort /tmp/words
-    "#]]
-    .assert_eq(&trial.rejection(&["run", "w.txt"]));
-    trial.write("w.toml", format!("{MARK}restart = \"until-others-done\"\n"));
-    expect![[r#"
-        evenkeel: w.toml:1:1: every job is restarted until the others are done, so the run never ends; let one job end
-    "#]].assert_eq(&trial.rejection(&["run", "w.toml"]));
-}
-
-#[test]
-fn unknown_policies_parameters_and_values_are_rejected() {
-    for (spec, words) in [
-        ("dsf", &["dsf", "dfs"][..]),
-        ("dfs[cooldwn=3]", &["cooldwn", "cooldown"]),
-        ("dfs[cooldown=-1]", &["cooldown", "-1"]),
-        ("dfs[cooldown=]", &["cooldown cannot be"]),
-        ("dfs[cooldown=soon]", &["cooldown", "soon"]),
-        ("dfs[reading=mine]", &["reading", "mine", "paper", "ours"]),
-        ("dfs[cooldown=3", &["]"]),
-        ("", &[]),
-    ] {
-        let stderr = run_args(&["--policy", spec]);
-        for word in words {
-            assert!(stderr.contains(word), "{spec}: {word} is not in {stderr}");
-        }
-    }
-}
-
-#[test]
-fn an_unwritable_output_folder_is_rejected() {
-    let stderr = run_args(&["--out", "/proc/nowhere"]);
-    assert!(stderr.contains("/proc/nowhere"), "{stderr}");
-    let trial = Trial::new();
-    trial.write("w.toml", MARK);
-    trial.write("file", "");
-    let stderr = trial.rejection(&["run", "w.toml", "--out", "file"]);
-    assert!(stderr.contains("file"), "{stderr}");
-}
-
-#[test]
-fn invalid_options_are_rejected() {
-    for args in [
-        &["--grace=-1s"][..],
-        &["--time-limit", "soon"],
-        &["--seed", "x"],
-        &["--host", "moon"],
-        &["--no-such-option"],
-    ] {
-        let stderr = run_args(args);
-        let option = args[0].split('=').next().unwrap_or_default();
-        assert!(stderr.contains(option), "{args:?}: {stderr}");
-    }
-    let trial = Trial::new();
-    let stderr = trial.rejection(&["run"]);
-    assert!(stderr.contains("WORKLOAD"), "{stderr}");
+    let folder = with_mark("");
+    folder.success(&["run", "w.toml", "--policy", "linux"]);
+    assert!(folder.path("started").exists(), "the other tests depend on it");
 }
 
 #[test]
 fn cpus_and_nodes_that_do_not_exist_are_rejected() {
-    for (lines, word) in [
+    for (line, number) in [
         ("cpus = \"60000\"", "60000"),
-        ("nodes = \"1023\"", "node"),
-        ("memory = \"bind:1023\"", "node"),
-        ("cpus = \"0-\"", "0-"),
-        ("cpus = \"\"", "cpus"),
-        ("memory = \"somewhere\"", "somewhere"),
+        ("nodes = \"1023\"", "1023"),
+        ("memory = \"bind:1023\"", "1023"),
     ] {
-        let trial = Trial::new();
-        trial.write("w.toml", format!("{MARK}[[job]]\ncommand = [\"true\"]\n{lines}\n"));
-        let stderr = trial.rejection(&["run", "w.toml"]);
-        assert!(stderr.contains("w.toml:") && stderr.contains(word), "{lines}: {stderr}");
+        let folder = with_mark(&format!("[[job]]\ncommand = [\"true\"]\n{line}"));
+        let stderr = folder.rejection(&["run", "w.toml"]);
+        assert!(stderr.contains("w.toml:4: ") && stderr.contains(number), "{line}: {stderr}");
     }
 }
 
 #[test]
 fn cpus_outside_the_affinity_of_this_process_are_rejected() {
-    let own = linux::affinity::get(0).expect("every process has an affinity");
-    let (Some(first), Some(last)) = (own.first(), own.last()) else { return };
-    if first == last {
-        eprintln!("skipped: this process has only one CPU");
+    let Some((_, first, last)) = tests::process::two_cpus() else { return };
+    let folder = with_mark(&format!("[[job]]\ncommand = [\"true\"]\ncpus = {last}"));
+    let mut confined = Command::new("taskset");
+    confined.args(["--cpu-list", &first.to_string()]).arg(tool::path());
+    confined.args(["run", "w.toml"]).current_dir(folder.root());
+    let stderr = tool::rejection(&mut confined);
+    assert!(stderr.contains("w.toml:4: "), "{stderr}");
+    assert!(!folder.path("started").exists());
+}
+
+/// Runs a command line with a file size limit of 0, as on a full disk.
+fn on_a_full_disk(folder: &Folder, args: &str) -> std::process::Output {
+    let line = format!("trap '' XFSZ; ulimit -f 0; exec '{}' {args}", tool::path().display());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).current_dir(folder.root()).stdin(Stdio::null());
+    shell.output().expect("a shell")
+}
+
+#[test]
+fn on_a_full_disk_no_job_starts_and_no_file_is_left() {
+    for args in ["run w.toml --out new", "run w.toml"] {
+        let folder = with_mark("");
+        let output = on_a_full_disk(&folder, args);
+        let stderr = tool::text(&output.stderr);
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+        assert!(stderr.contains("journal.jsonl"), "{stderr}");
+        assert!(!folder.path("started").exists() && !folder.path("new").exists(), "{args}");
+        assert!(!folder.path("evenkeel-runs/w-1").exists(), "the folder of the run is left");
+    }
+}
+
+#[test]
+fn a_failed_job_sets_the_exit_status_although_the_report_pipe_is_closed() {
+    let folder = Folder::with(&[("w.toml", "[[job]]\ncommand = [\"false\"]\n")]);
+    let line =
+        format!("'{}' run w.toml --policy linux --json; echo $? >&3", tool::path().display());
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &format!("{{ {line}; }} 3>status | true")]);
+    let output = shell.current_dir(folder.root()).output().expect("bash");
+    assert!(output.status.success());
+    assert_eq!(folder.read("status"), "1\n");
+}
+
+#[test]
+fn a_kernel_thread_cannot_be_watched() {
+    let stat = linux::procfs::stat("/".as_ref(), 2);
+    if !stat.is_ok_and(|stat| stat.is_kernel_thread) {
+        println!("skipped: kernel threads are not visible");
         return;
     }
-    let trial = Trial::new();
-    let lines = format!("{MARK}[[job]]\ncommand = [\"true\"]\ncpus = {}\n", last.0);
-    trial.write("w.toml", lines);
-    let mut confined = std::process::Command::new("taskset");
-    confined.args(["--cpu-list", &first.0.to_string()]).arg(tool::path());
-    confined.args(["run", "w.toml"]).current_dir(trial.folder.path());
-    let output = confined.output().expect("taskset is part of util-linux");
-    let stderr = tool::text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(stderr.contains("w.toml:4: "), "{stderr}");
-    assert!(!Path::exists(&trial.path("started")));
+    let stderr = Folder::new().rejection(&["watch", "--pid", "2"]);
+    assert!(stderr.contains("no process can be managed: process 2 is a kernel thread"), "{stderr}");
+}
+
+#[test]
+fn jobs_may_share_an_output_device_and_read_outputs_of_earlier_jobs() {
+    let folder = with_mark(
+        "[[job]]\nname = \"a\"\ncommand = [\"true\"]\noutput = \"/dev/null\"\n\
+         [[job]]\nname = \"b\"\ncommand = [\"true\"]\noutput = \"/dev/null\"\n\
+         [[job]]\nname = \"c\"\ncommand = [\"echo\", \"x\"]\noutput = \"passed\"\n\
+         [[job]]\nname = \"d\"\ncommand = [\"cat\"]\ninput = \"passed\"\nstart = 0.2",
+    );
+    folder.write("passed", "");
+    folder.success(&["run", "w.toml", "--policy", "linux", "--out", "out"]);
+}
+
+/// UID of the program when these tests run as root.
+const UNPRIVILEGED: u32 = 65534;
+
+/// The program as an unprivileged user: this one, or UID 65534.
+fn as_unprivileged_user(folder: &Folder) -> Option<Command> {
+    let mut command = folder.command(&["run", "w.toml"]);
+    if fs::metadata(folder.root()).expect("the folder exists").uid() == 0 {
+        set_mode(folder, ".", 0o777);
+        command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+        let mut probe = Command::new(tool::path());
+        let probed = probe.arg("--version").uid(UNPRIVILEGED).gid(UNPRIVILEGED).output();
+        if !probed.is_ok_and(|output| output.status.success()) {
+            println!("skipped: an unprivileged user cannot execute {}", tool::path().display());
+            return None;
+        }
+    }
+    Some(command)
+}
+
+fn set_mode(folder: &Folder, name: &str, mode: u32) {
+    fs::set_permissions(folder.path(name), Permissions::from_mode(mode)).expect("permitted");
+}
+
+#[test]
+fn files_without_permission_are_rejected() {
+    for (line, expected) in [
+        ("output = \"locked/out\"", "output FOLDER/locked/out cannot be written"),
+        ("output = \"mine\"", "output FOLDER/mine cannot be written"),
+        ("dir = \"locked\"", "working directory FOLDER/locked cannot be entered"),
+        ("input = \"mine\"", "input FOLDER/mine"),
+    ] {
+        let folder = with_mark(&format!("[[job]]\ncommand = [\"true\"]\n{line}"));
+        fs::create_dir(folder.path("locked")).expect("a folder");
+        folder.write("mine", PRECIOUS);
+        ["locked", "mine"].iter().for_each(|name| set_mode(&folder, name, 0o000));
+        let Some(mut command) = as_unprivileged_user(&folder) else { return };
+        let stderr = tool::rejection(&mut command);
+        assert!(!folder.path("started").exists(), "{line}: a job was started");
+        let stderr = stderr.replace(&folder.root().display().to_string(), "FOLDER");
+        let expected = format!("evenkeel: w.toml:4: job true: {expected}: Permission denied\n");
+        assert_eq!(stderr, expected);
+        set_mode(&folder, "locked", 0o700);
+    }
+}
+
+#[test]
+fn a_program_for_another_architecture_is_rejected() {
+    if has_foreign_formats() || !Path::new("/proc/sys/fs/binfmt_misc/status").exists() {
+        println!("skipped: binfmt_misc has additional formats or is not mounted");
+        return;
+    }
+    let folder = with_mark("[[job]]\ncommand = [\"./program\"]");
+    let mut bytes = fs::read("/bin/true").expect("the file exists");
+    bytes[18..20].copy_from_slice(&[0x16, 0x00]); // s390
+    folder.write("program", bytes);
+    set_mode(&folder, "program", 0o755);
+    let stderr = folder.rejection(&["run", "w.toml"]);
+    assert!(stderr.contains("for another processor (ELF machine 22"), "{stderr}");
+}
+
+fn has_foreign_formats() -> bool {
+    let entries = fs::read_dir("/proc/sys/fs/binfmt_misc").into_iter().flatten().flatten();
+    let is_format = |name: std::ffi::OsString| name != "register" && name != "status";
+    entries.map(|entry| entry.file_name()).any(is_format)
+}
+
+#[test]
+fn executable_scripts_and_programs_are_accepted() {
+    for text in ["#!/bin/sh\n", "#! /bin/sh -e\n", "#!/bin/sh", "#!/usr/bin/env sh\nexit 0\n"] {
+        let folder =
+            Folder::with(&[("text", text), ("w.toml", "[[job]]\ncommand = [\"./program\"]\n")]);
+        // Not written by this process: a child that another test forks meanwhile could hold the file open for writing, and the
+        // kernel does not execute such a file (ETXTBSY).
+        let mut install = Command::new("install");
+        install.args(["-m", "755", "text", "program"]).current_dir(folder.root());
+        assert!(install.status().expect("it is part of coreutils").success());
+        folder.success(&["run", "w.toml", "--policy", "linux"]);
+    }
 }

@@ -11,16 +11,18 @@
 //!
 //! `EVENKEEL_SEEDS=5000` sets the number of seeds.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use base::{Bytes, CpuSet, NodeId, Rng};
 use linux::fault::{self, FaultPlan};
 use linux::undo;
 use rustix::process::Signal;
 use sched::{Action, OutcomeResult};
+use tests::folder::Folder;
+use tests::live_run::LiveRun;
+use tests::process::{is_running, mask, signal, two_cpus, with_children};
 
-use crate::live::cgroups::{creatable, folder};
-use crate::live::live_run::{LiveRun, World, is_running, mask, signal, two_cpus};
+use crate::live::cgroups::{cgroup_folder, creatable};
 use crate::seeds;
 
 /// Turns of one run before it ends.
@@ -53,16 +55,11 @@ fn with_injected_faults_nothing_leaks_or_stays_changed() {
 fn run_seeds() {
     let Some(part) = seeds::part() else { return };
     let (mut n_rejected, mut n_kept) = (0, 0);
-    let mut descriptors = None;
-    for seed in part {
-        println!("seed {seed}");
+    seeds::check_each(part, |seed| {
         let result = run_seed(seed);
         n_rejected += result.n_rejected;
         n_kept += u32::from(result.was_kept);
-        let now = n_descriptors();
-        // The first run opens descriptors that stay open once per process.
-        assert_eq!(*descriptors.get_or_insert(now), now, "descriptors leak");
-    }
+    });
     println!("{n_rejected} actions rejected, {n_kept} undo records left for restore");
     assert_ne!(n_rejected, 0, "no action was rejected");
 }
@@ -77,19 +74,19 @@ fn run_seed(seed: u64) -> SeedResult {
     let (all, first, last) = two_cpus().expect("checked by the caller");
     let mut rng = Rng::new(seed);
     let permille = [5, 30, 150, 400][rng.below(4) as usize];
-    let world = World::new();
-    let state = world.state();
-    let mut run = LiveRun::within(world, WORKLOAD, |options| {
+    let directory = Folder::new();
+    let state = directory.state();
+    let mut run = LiveRun::within(directory, WORKLOAD, |options| {
         options.interval = Some(base::Nanos::from_millis(2));
-        options.groups = creatable().unwrap_or_default();
+        options.cgroups = creatable().unwrap_or_default();
     });
-    let folder = folder(run.host().run_id());
+    let folder = cgroup_folder(run.host().run_id());
     let no_cgroups = || folder.as_ref().is_none_or(|folder| !folder.exists());
     fault::set_plan(FaultPlan { seed, permille });
     let change_turn = rng.below(u64::from(N_TURNS)) as u32;
     let mut changed_from_outside = None;
     for turn in 0..N_TURNS {
-        request(&mut run, &mut rng, [&all, &first, &last]);
+        request(&mut run, &mut rng, &first);
         if !run.step() {
             break;
         }
@@ -111,7 +108,7 @@ fn run_seed(seed: u64) -> SeedResult {
         assert!(no_cgroups(), "cgroups are left; kept {was_kept}\n{}", run.describe());
         return SeedResult { n_rejected, was_kept };
     }
-    let _survivors = Survivors(pids.clone());
+    let _jobs = RemainingJobs(pids.clone());
     run.drop_host();
     fault::set_plan(FaultPlan::default());
     let was_kept = 0 < n_files(&state);
@@ -122,10 +119,10 @@ fn run_seed(seed: u64) -> SeedResult {
             Some((other, ref cpus)) if other == pid => cpus,
             _ => &all,
         };
-        let has = mask(pid).filter(|_| is_running(pid));
+        let found = mask(pid).filter(|_| is_running(pid));
         assert!(
-            has.as_ref().is_none_or(|has| has == expected),
-            "{pid} of {pids:?} has {has:?}, not {expected}; kept {was_kept}, {restored:?}\n{}",
+            found.as_ref().is_none_or(|mask| mask == expected),
+            "{pid} of {pids:?} has {found:?}, not {expected}; kept {was_kept}, {restored:?}\n{}",
             run.describe()
         );
     }
@@ -161,7 +158,7 @@ fn change_from_outside(
 }
 
 /// Requests a random action. The last CPU is reserved for `change_from_outside`.
-fn request(run: &mut LiveRun, rng: &mut Rng, [all, first, _]: [&CpuSet; 3]) {
+fn request(run: &mut LiveRun, rng: &mut Rng, first: &CpuSet) {
     let name = ["plain", "family", "changed"][rng.below(3) as usize];
     let job = if name == "changed" { rng.below(2) } else { rng.below(4) };
     let action = match job {
@@ -169,7 +166,6 @@ fn request(run: &mut LiveRun, rng: &mut Rng, [all, first, _]: [&CpuSet; 3]) {
         2 => Action::Release,
         _ => Action::MovePages { from: None, to: NodeId(0), limit: Bytes::from_mib(1) },
     };
-    let _ = all;
     run.request(name, action);
 }
 
@@ -185,26 +181,14 @@ fn check_outcomes(run: &LiveRun) -> usize {
     rejected.map(check).count()
 }
 
-/// These processes and their children.
-fn with_children(pids: &[u32]) -> Vec<u32> {
-    let root = Path::new("/");
-    let children = |&pid: &u32| linux::procfs::children(root, pid, pid).unwrap_or_default();
-    let children: Vec<u32> = pids.iter().flat_map(children).collect();
-    pids.iter().copied().chain(children).collect()
-}
-
 fn n_files(state: &[PathBuf]) -> usize {
     std::fs::read_dir(&state[0]).map_or(0, Iterator::count)
 }
 
-fn n_descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").expect("own descriptors").count()
-}
-
 /// Kills the jobs of a dropped host.
-struct Survivors(Vec<u32>);
+struct RemainingJobs(Vec<u32>);
 
-impl Drop for Survivors {
+impl Drop for RemainingJobs {
     fn drop(&mut self) {
         for pid in with_children(&self.0) {
             signal(pid, Signal::KILL);

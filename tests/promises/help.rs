@@ -4,7 +4,7 @@ use std::path::Path;
 
 use expect_test::expect_file;
 
-use crate::tool;
+use tests::tool;
 
 /// All commands, including the programs of `load`.
 const COMMANDS: &[&[&str]] = &[

@@ -10,7 +10,7 @@ use program::{Class, Command, Job};
 use report::Report;
 use topology::Machine;
 
-use crate::tool;
+use tests::tool;
 
 /// Two nodes of two LLC domains of two CPUs each.
 const MACHINE: &str = "nodes=2 llcs=2 cores=2";

@@ -10,8 +10,8 @@ use journal::{Header, JournalLimits, JournalWriter, PolicyUsed, RunEnd, RunStatu
 use sched::{ExitStatus, Policy};
 use topology::Machine;
 
-use crate::tool;
 use crate::toy_host::{Part, Scripted, part};
+use tests::tool;
 
 fn fixture() -> PathBuf {
     tool::root().join("fixtures/journals/two-cores.jsonl")

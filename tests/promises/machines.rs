@@ -17,12 +17,13 @@ use tempfile::TempDir;
 use topology::Machine;
 
 use self::hwloc_xml::HwlocMachine;
-use crate::tool;
+use tests::folder::Folder;
+use tests::tool;
 
 /// Machines whose cores differ from those of hwloc, with the reason.
 const EXCEPTIONS: [(&str, &str); 1] = [(
     "4fake-4gr1nu1pu",
-    "its topology folders have packages only: hwloc then knows no cores, evenkeel counts each CPU as one",
+    "its topology folders have packages only: hwloc detects no cores; evenkeel treats each CPU as a core",
 )];
 
 /// One test for both claims, because unpacking takes most of the time.
@@ -63,49 +64,11 @@ fn check_printed(name: &str, root: &Path) {
 }
 
 #[test]
-fn invalid_machines_are_rejected() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let write =
-        |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
-    fs::create_dir(folder.path().join("empty")).expect("made");
-    write(
-        "twice.toml",
-        "format_version = 1\nnodes = [\n  { id = 0, cpus = \"0\" },\n  { id = 1, cpus = \"0\" },\n]\ncpus = [{ id = 0 }]\n",
-    );
-    write("typo.toml", "format_version = 1\ncpus = [\n  { id = 0, onlin = true },\n]\n");
-    let expected = expect_test::expect![[r#"
-        machine | --root | nowhere
-            evenkeel: nowhere is not a folder; name one that contains sys and proc of a machine
-        machine | --root | empty
-            evenkeel: empty has neither sys/devices/system/cpu nor proc/cpuinfo; name a folder that contains sys and proc of a machine
-        machine | --root | typo.toml
-            evenkeel: typo.toml is not a folder; name one that contains sys and proc of a machine
-        machine | --synthetic | nodes=2 cors=4
-            evenkeel: --synthetic: "cors=4" is not a parameter of a machine: write KEY=VALUE with one of nodes, llcs, cores, smt, mem, llc, distance
-        machine | --synthetic | nodes=0
-            evenkeel: --synthetic: nodes cannot be "0": write an integer from 1 to 1024
-        machine | --file | twice.toml
-            evenkeel: twice.toml:4:20: cpus: cpu0 belongs to node0 and to node1
-        machine | --file | typo.toml
-            evenkeel: typo.toml:3:13: unknown key "onlin"; did you mean "online"?
-        machine | --file | none.toml
-            evenkeel: cannot read the machine file none.toml: No such file or directory (os error 2)
-        machine | --json | --toml
-            evenkeel: the argument '--json' cannot be used with '--toml'; see evenkeel --help
-    "#]];
-    tool::check_cases(&expected, |case| {
-        let args: Vec<&str> = case.split(" | ").collect();
-        tool::rejection(tool::command(&args).current_dir(folder.path()))
-    });
-}
-
-#[test]
 fn a_machine_file_describes_the_machine_that_it_was_written_from() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("box.toml");
+    let folder = Folder::new();
     let synthetic = ["machine", "--synthetic", "nodes=2 llcs=2 cores=4 smt=2"];
-    fs::write(&path, tool::success(&[&synthetic[..], &["--toml"]].concat())).expect("written");
-    let file = ["machine", "--file", path.to_str().expect("UTF-8")];
+    folder.write("box.toml", tool::success(&[&synthetic[..], &["--toml"]].concat()));
+    let file = ["machine", "--file", &folder.arg("box.toml")];
     assert_eq!(tool::success(&file), tool::success(&synthetic));
     assert_eq!(
         tool::success(&[&file[..], &["--json"]].concat()),
@@ -115,48 +78,22 @@ fn a_machine_file_describes_the_machine_that_it_was_written_from() {
 
 #[test]
 fn the_json_output_is_a_valid_machine_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("box.json");
-    let file = path.to_str().expect("UTF-8");
+    let folder = Folder::new();
+    let file = &*folder.arg("box.json");
     let synthetic = ["machine", "--synthetic", "nodes=2 llcs=2 cores=4 smt=2"];
     for args in [&synthetic[..], &["machine"]] {
         let printed = tool::run(&[args, &["--json"]].concat());
-        fs::write(&path, &printed.stdout).expect("written");
-        let again = tool::run(&["machine", "--file", file, "--toml"]);
-        assert!(again.status.success(), "{}", tool::text(&again.stderr));
-        let machine = topology::file::parse_toml(&tool::text(&again.stdout), "again").expect("one");
+        folder.write("box.json", &printed.stdout);
+        let again = tool::success(&["machine", "--file", file, "--toml"]);
+        let machine = topology::file::parse_toml(&again, "again").expect("a machine");
         let json: serde_json::Value = serde_json::from_slice(&printed.stdout).expect("JSON");
         assert_eq!(Some(machine.cpus().len()), json["cpus"].as_array().map(Vec::len));
     }
     for shipped in ["hybrid-desktop", "xeon-2x4"] {
         let print = |file: &str, form: &str| tool::success(&["machine", "--file", file, form]);
-        fs::write(&path, print(shipped, "--json")).expect("written");
+        folder.write("box.json", print(shipped, "--json"));
         let (again, before) = (print(file, "--toml"), print(shipped, "--toml"));
         assert_eq!(again, before, "including core kinds and the kernel");
-    }
-    for (text, words) in [
-        ("{\"format_version\": 1}", "box.json:1:21: cpus is missing"),
-        ("{\"format_version\": 1, \"cpus\": 3}", "box.json:1:31: must be an array"),
-        ("{\"format_version\": 1, \"cpus\": []}", "no CPU online"),
-        ("{", "box.json:1:1"),
-    ] {
-        fs::write(&path, text).expect("written");
-        let line = tool::rejection(&mut tool::command(&["machine", "--file", file]));
-        assert!(line.contains(words), "{text}: {line}");
-    }
-}
-
-#[test]
-fn binary_and_endless_machine_files_are_rejected() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("box\u{1b}[31m.toml");
-    fs::write(&path, b"# \xff\n").expect("written");
-    for (file, words) in [
-        (path.to_str().expect("UTF-8"), ":1:3: the file is not UTF-8 text"),
-        ("/dev/zero", "larger than 64 MiB"),
-    ] {
-        let line = tool::rejection(&mut tool::command(&["machine", "--file", file]));
-        assert!(line.contains(words) && !line.contains('\u{1b}'), "{line:?}");
     }
 }
 

@@ -1,8 +1,7 @@
-//! Tests of the built executable, and of several crates together. A module for each subject.
+//! End-to-end tests: the built executable, and several crates together. A module for each subject.
 
 mod bad_input;
 mod comparisons;
-mod contention;
 mod decisions;
 mod extending;
 mod faults;
@@ -19,7 +18,6 @@ mod reproduce;
 mod seeds;
 mod simulated;
 mod streams;
-mod tool;
 mod toy_host;
 mod undo;
 mod watching;

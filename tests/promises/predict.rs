@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use serde_json::Value;
-use tempfile::TempDir;
-
-use crate::tool;
+use tests::folder::Folder;
+use tests::{tool, transcript};
 
 const SOLO: &str = "workloads/data/corun/solo.csv";
 const PAIR: &str = "workloads/machines/corun-pair.toml";
@@ -68,30 +67,29 @@ fn the_best_split_has_every_program_once() {
     let all =
         json(&[&["--machine", PAIR, "--programs", SOLO, "--domains", "2"], &names[..]].concat());
     let split = all["split"].as_array().expect("a list of domains");
-    let mut there: Vec<&str> = split
+    let mut programs: Vec<&str> = split
         .iter()
         .flat_map(|domain| domain.as_array().unwrap())
         .filter_map(Value::as_str)
         .collect();
-    there.sort_unstable();
-    assert_eq!(there, ["bzip2", "hmmsim", "stream", "xz"]);
+    programs.sort_unstable();
+    assert_eq!(programs, ["bzip2", "hmmsim", "stream", "xz"]);
     assert_eq!(split.len(), 2);
     assert_eq!(all["split_found_by"], "exhaustive");
     assert_eq!(all["slowdowns"], serde_json::json!([]), "four do not fit on two CPUs");
     let each = all["split_slowdowns"].as_array().expect("each program");
-    let sum: f64 = each.iter().filter_map(|its| its["slowdown"].as_f64()).sum();
+    let sum: f64 = each.iter().filter_map(|row| row["slowdown"].as_f64()).sum();
     assert!((all["mean_slowdown"].as_f64().unwrap() - sum / 4.0).abs() < 1e-9);
 }
 
-/// A copy of a shipped file with `from` replaced by `to`, and its folder.
-fn changed(file: &str, from: &str, to: &str) -> (TempDir, String) {
-    let folder = tempfile::tempdir().expect("a folder");
+/// A folder with a copy of a shipped file in which `from` is replaced by `to`, and the path of the copy.
+fn changed(file: &str, from: &str, to: &str) -> (Folder, String) {
+    let folder = Folder::new();
     let text = std::fs::read_to_string(tool::root().join(file)).expect("the file");
-    let other = text.replace(from, to);
-    assert_ne!(text, other, "{from} is not in {file}");
-    let path = folder.path().join(Path::new(file).file_name().expect("a name"));
-    std::fs::write(&path, other).expect("written");
-    let path = path.display().to_string();
+    assert!(text.contains(from), "{from} is not in {file}");
+    let name = Path::new(file).file_name().expect("a name").to_string_lossy();
+    folder.write(&name, text.replace(from, to));
+    let path = folder.arg(&name);
     (folder, path)
 }
 
@@ -132,25 +130,25 @@ fn missing_values_of_a_machine_file_are_assumed_and_reported() {
 
 #[test]
 fn a_profile_can_describe_a_program() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("mine.profile.toml");
+    let folder = Folder::new();
     let text = "version = 1\nname = \"mine\"\n[[phase]]\nshare = 1.0\ncycles_per_instruction = 1.2\n\
                 llc_accesses_per_1000 = 20\n[phase.curve]\ncache_bytes = [131072, 1048576]\n\
                 misses_per_1000 = [12, 4]\nwrite_backs_per_1000 = [3, 1]\n";
-    std::fs::write(&path, text).expect("written");
-    let both = format!("{SOLO},{}", path.display());
+    folder.write("mine.profile.toml", text);
+    let path = folder.arg("mine.profile.toml");
+    let both = format!("{SOLO},{path}");
     let all = json(&["--machine", PAIR, "--programs", &both, "mine", "stream"]);
     // 15 exposed misses of 165 ns at 4 GHz, 1.33 at a time, and half a cycle for the core: 8 for 1.2.
     assert!(5.0 < slowdown(&all, 0) && slowdown(&all, 0) < 7.0, "{all}");
     let bare = text.replace("cycles_per_instruction = 1.2\n", "");
-    std::fs::write(&path, bare).expect("written");
+    folder.write("mine.profile.toml", bare);
     let line = tool::rejection(&mut command(&["--machine", PAIR, "--programs", &both, "mine"]));
-    let line = line.replace(&path.display().to_string(), "FILE");
+    let line = line.replace(&path, "FILE");
     expect!["evenkeel: FILE: program mine: it has neither core_cycles_per_instruction nor cycles_per_instruction; set one\n"].assert_eq(&line);
 }
 
 /// A machine with two LLC domains, each with its own node. `mib` are the cache sizes.
-fn two_domains(folder: &TempDir, mib: [u64; 2]) -> String {
+fn two_domains(folder: &Folder, mib: [u64; 2]) -> String {
     let text = format!(
         "format_version = 1
 nodes = [{{ id = 0, cpus = \"0-1\" }}, {{ id = 1, cpus = \"2-3\" }}]
@@ -169,22 +167,22 @@ core_kinds = [{{ kind = \"uniform\", frequency = {{ mhz = 4000, source = \"assum
         mib[0] << 20,
         mib[1] << 20
     );
-    let path = folder.path().join("two.toml");
-    std::fs::write(&path, text).expect("written");
-    path.display().to_string()
+    folder.write("two.toml", text);
+    folder.arg("two.toml")
 }
 
 #[test]
 fn a_smaller_domain_slows_a_program_that_is_alone_on_it() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     for (mib, roomy) in [([2, 1], 0), ([1, 2], 1)] {
         let machine = two_domains(&folder, mib);
         let args =
             ["--machine", &machine, "--programs", SOLO, "--domains", "2", "hmmsim", "hmmsim"];
         let all = json(&args);
-        let (of, slow) = (&all["split_slowdowns"], |its: &Value| its["slowdown"].as_f64().unwrap());
+        let rows = &all["split_slowdowns"];
+        let slow = |row: &Value| row["slowdown"].as_f64().expect("a number");
         let (well, badly) =
-            if of[0]["domain"] == roomy { (&of[0], &of[1]) } else { (&of[1], &of[0]) };
+            if rows[0]["domain"] == roomy { (&rows[0], &rows[1]) } else { (&rows[1], &rows[0]) };
         assert!((slow(well) - 1.0).abs() < 1e-9, "{all}");
         // Alone, its IPC is 0.7409 with 1 MiB and 0.7494 with 2 MiB.
         assert!((slow(badly) - 0.7494 / 0.7409).abs() < 1e-3, "{all}");
@@ -197,10 +195,10 @@ fn a_smaller_domain_slows_a_program_that_is_alone_on_it() {
 
 #[test]
 fn tables_with_other_line_ends_quotes_and_column_orders_give_the_same_result() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let text = std::fs::read_to_string(tool::root().join(SOLO)).expect("the table");
-    let each = |of: &dyn Fn(Vec<&str>) -> String| -> String {
-        text.lines().map(|line| of(line.split(',').collect()) + "\n").collect()
+    let each = |row: &dyn Fn(Vec<&str>) -> String| -> String {
+        text.lines().map(|line| row(line.split(',').collect()) + "\n").collect()
     };
     let expected = predict(&["--machine", PAIR, "--programs", SOLO, "hmmsim", "stream"]);
     for (name, table) in [
@@ -209,9 +207,8 @@ fn tables_with_other_line_ends_quotes_and_column_orders_give_the_same_result() {
         ("quoted", each(&|cells| format!("\"{}\"", cells.join("\",\"")))),
         ("reversed", each(&|cells| cells.into_iter().rev().collect::<Vec<_>>().join(" , "))),
     ] {
-        let path = folder.path().join(format!("{name}.csv"));
-        std::fs::write(&path, table).expect("written");
-        let path = path.display().to_string();
+        folder.write(name, table);
+        let path = folder.arg(name);
         let result = predict(&["--machine", PAIR, "--programs", &path, "hmmsim", "stream"]);
         assert_eq!(result, expected, "{name}");
     }
@@ -220,8 +217,9 @@ fn tables_with_other_line_ends_quotes_and_column_orders_give_the_same_result() {
 #[test]
 fn without_a_column_for_writes_they_are_derived_from_bandwidths() {
     let (_folder, solo) = changed(SOLO, "dram_write_lines_pki", "other");
-    let of = |table: &str| json(&["--machine", PAIR, "--programs", table, "hmmsim", "bwaindex"]);
-    let (full, less) = (of(SOLO), of(&solo));
+    let predicted =
+        |table: &str| json(&["--machine", PAIR, "--programs", table, "hmmsim", "bwaindex"]);
+    let (full, less) = (predicted(SOLO), predicted(&solo));
     for idx in 0..2 {
         let off = slowdown(&less, idx) / slowdown(&full, idx) - 1.0;
         assert!(off.abs() < 0.03, "{full} {less}");
@@ -234,10 +232,9 @@ fn without_a_column_for_writes_they_are_derived_from_bandwidths() {
 
 #[test]
 fn a_small_program_in_a_large_cache_is_not_slowed_down() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("small.csv");
-    std::fs::write(&path, "program,llc_kib,ipc,llc_apki,llc_mpki\nsmall,128,2,30,0\n").unwrap();
-    let both = format!("{SOLO},{}", path.display());
+    let folder = Folder::new();
+    folder.write("small.csv", "program,llc_kib,ipc,llc_apki,llc_mpki\nsmall,128,2,30,0\n");
+    let both = format!("{SOLO},{}", folder.arg("small.csv"));
     for mib in [8, 32, 256] {
         let machine = two_domains(&folder, [mib, mib]);
         let all = json(&["--machine", &machine, "--programs", &both, "small", "stream"]);
@@ -245,95 +242,30 @@ fn a_small_program_in_a_large_cache_is_not_slowed_down() {
     }
 }
 
-/// The error line. Paths of temporary folders are replaced by FOLDER.
-fn rejection(args: &[&str]) -> String {
-    let line = tool::rejection(&mut command(args));
-    let folder = std::env::temp_dir().display().to_string();
-    let line = line.split(' ').map(|word| match word.strip_prefix(&folder) {
-        Some(rest) => format!("FOLDER/{}", rest.rsplit('/').next().unwrap_or(rest)),
-        None => word.to_owned(),
-    });
-    line.collect::<Vec<_>>().join(" ")
-}
-
-/// Checks the rejections of a shipped file after a replacement, which is a case `FROM => TO`.
-fn check_changed(file: &str, expected: Expect) {
-    tool::check_cases(&expected, |case| {
-        let (from, to) = case.split_once(" =>").expect("FROM => TO");
-        let (_folder, path) = changed(file, from, to.trim());
-        let (machine, table) = if file == PAIR { (&*path, SOLO) } else { (PAIR, &*path) };
-        rejection(&["--machine", machine, "--programs", table, "xz"])
-    });
-}
-
 #[test]
-fn invalid_program_tables_are_rejected_with_their_position() {
-    check_changed(
-        SOLO,
-        expect![[r#"
-        bzip2,512,1207101,1261092,0.9572 => bzip2,512,1207101,1261092,fast
-            evenkeel: FOLDER/solo.csv:19:27: ipc is "fast"; write a number from 0
-        perl,128,1445782,1140116,1.2681 => perl,128,1445782,1140116,0
-            evenkeel: FOLDER/solo.csv:22:26: the value is 0; write instructions per cycle
-        llc_mpki => llc_misses
-            evenkeel: FOLDER/solo.csv:1:1: there is no column "llc_mpki"; the columns are program, llc_kib, instructions, cycles, ipc, demand_apki, demand_mpki, llc_apki, llc_misses, llc_writeback_pki, dram_read_lines_pki, dram_write_lines_pki, dram_gbs
-        5.0261 => 7.0261
-            evenkeel: FOLDER/solo.csv:7:1: program xz: misses rise from 512 KiB to 1024 KiB of cache
-        xz,256, => xz,512,
-            evenkeel: FOLDER/solo.csv:7:1: program xz: 512 KiB is defined twice
-        xz,128,535532, => xz,128,
-            evenkeel: FOLDER/solo.csv:7:1: 12 cells, 13 in the header
-    "#]],
-    );
-}
-
-#[test]
-fn invalid_machine_files_are_rejected() {
-    check_changed(
-        PAIR,
-        expect![[r#"
-        llcs = [ => # llcs = [
-            evenkeel: FOLDER/corun-pair.toml: the machine has no last-level cache; write llcs = [{ id = 0, cpus = "0-1", node = 0, size_bytes = 1048576 }]
-        , bandwidth = { bytes_per_s = 12800000000, source = "assumed" } =>
-            evenkeel: FOLDER/corun-pair.toml: the machine has no bandwidth for the memory of the last-level cache 0; write accesses = [{ from_node = 0, to_node = 0, bandwidth = { bytes_per_s = 12800000000, source = "assumed" } }]
-        size_bytes = 1048576,  =>
-            evenkeel: FOLDER/corun-pair.toml: the last-level cache 0 has no size; write size_bytes
-        bytes_per_s = 12800000000 => bytes_per_s = 12.8e9
-            evenkeel: FOLDER/corun-pair.toml:12:105: bytes_per_s: must be an integer from 0, not a decimal number
-    "#]],
-    );
-}
-
-#[test]
-fn invalid_arguments_are_rejected() {
-    let expected = expect![[r#"
-        predict steam
-            evenkeel: no file contains a program "steam"; did you mean "stream"?
-        predict qqq
-            evenkeel: no file contains a program "qqq"; known are bwaindex, xz, hmmsim, bzip2, perl, stream
-        predict xz perl stream
-            evenkeel: the first LLC domain has 2 CPUs for 3 programs; leave some out, or give more domains with --domains
-        predict xz perl stream --domains 1
-            evenkeel: 3 programs need more than the 2 CPUs of 1 LLC domain
-        predict xz --domains 0
-            evenkeel: invalid value '0' for '--domains <N>': write an integer from 1 to 1024; see evenkeel --help
-        predict xz --domains -1
-            evenkeel: invalid value '-1' for '--domains <N>': write an integer from 1 to 1024; see evenkeel --help
-        predict
-            evenkeel: the following required arguments were not provided: (<NAME>...); see evenkeel --help
-    "#]];
-    tool::check_cases(&expected, |case| {
-        let names = case.split(' ').skip(1);
-        let args = ["--machine", PAIR, "--programs", SOLO].into_iter().chain(names);
-        rejection(&args.collect::<Vec<_>>())
+fn invalid_tables_machines_and_arguments_are_rejected() {
+    let set_up = |folder: &Folder| {
+        for (name, file) in [("solo.csv", SOLO), ("corun-pair.toml", PAIR)] {
+            folder.write(name, std::fs::read(tool::root().join(file)).expect("the file"));
+        }
+    };
+    transcript::check("predictions", set_up, |folder, step| {
+        let (kind, rest) = step.split_once(' ').unwrap_or((step, ""));
+        let change = |file: &str| {
+            let (from, to) = rest.split_once(" =>").expect("FROM => TO");
+            set_up(folder);
+            let text = folder.read(file);
+            assert!(text.contains(from), "{from} is not in {file}");
+            folder.write(file, text.replace(from, to.trim()));
+            "xz"
+        };
+        let args = match kind {
+            "programs" => change("solo.csv"),
+            "machine" => change("corun-pair.toml"),
+            "predict" => rest,
+            _ => panic!("unknown step: {step}"),
+        };
+        let table = if args.contains("--programs") { "" } else { "--programs solo.csv" };
+        format!("evenkeel predict --machine corun-pair.toml {table} {args}")
     });
-    expect![[r#"
-        evenkeel: cannot read the programs file nowhere.csv: No such file or directory (os error 2)
-    "#]]
-    .assert_eq(&rejection(&["--machine", PAIR, "--programs", "nowhere.csv", "xz"]));
-    let twice = format!("{SOLO},{SOLO}");
-    expect![[r#"
-        evenkeel: program bwaindex is in workloads/data/corun/solo.csv and in workloads/data/corun/solo.csv; remove one of them
-    "#]]
-    .assert_eq(&rejection(&["--machine", PAIR, "--programs", &twice, "xz"]));
 }

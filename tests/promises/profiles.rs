@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
-
-use crate::tool;
+use tests::folder::Folder;
+use tests::process::{signal, until};
+use tests::tool;
 
 /// Whether valgrind is installed; prints that the test is skipped if not.
 fn has_valgrind() -> bool {
@@ -21,25 +21,25 @@ fn has_valgrind() -> bool {
 }
 
 /// Profile folder of one test.
-struct Home(tempfile::TempDir);
+struct Home(Folder);
+
+impl std::ops::Deref for Home {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.0
+    }
+}
 
 impl Home {
     fn new() -> Self {
-        Home(tempfile::tempdir().expect("a temporary folder"))
-    }
-
-    fn path(&self, file: &str) -> PathBuf {
-        self.0.path().join(file)
-    }
-
-    fn write(&self, file: &str, text: &str) {
-        fs::write(self.path(file), text).expect("written");
+        Home(Folder::new())
     }
 
     /// `evenkeel …` with this profile folder.
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = tool::command(args);
-        command.env("XDG_DATA_HOME", self.0.path()).current_dir(self.0.path());
+        let mut command = self.0.command(args);
+        command.env("XDG_DATA_HOME", self.root());
         command
     }
 
@@ -163,47 +163,11 @@ fn list_prints_the_shipped_profiles_and_runs_nothing() {
     let stdout = tool::text(&output.stdout);
     assert!(stdout.lines().any(|line| line == "470.lbm"), "{stdout}");
     home.write("w.toml", "[[job]]\ncommand = ['true']\nprofile = 'missing'\n");
-    let refused = home.command(&["run", "w.toml"]).output().expect("it starts");
-    let stderr = tool::text(&refused.stderr);
+    let stderr = tool::rejection(&mut home.command(&["run", "w.toml"]));
     assert!(
         stderr.contains(&format!("prints the {} shipped profiles", stdout.lines().count())),
         "{stderr}"
     );
-}
-
-#[test]
-fn usage_errors_are_one_line_and_nothing_runs() {
-    let home = Home::new();
-    home.write("empty", "");
-    for (args, word) in [
-        (&["profile"][..], "<CMD>"),
-        (&["profile", "--"], "<CMD>"),
-        (&["profile", "true"], "true"),
-        (&["profile", "--list", "--", "true"], "--list"),
-        (&["profile", "--", ""], "no program"),
-        (&["profile", "--", "no-such-program"], "not in PATH"),
-        (&["profile", "--", "/etc"], "program /etc is a directory"),
-        (&["profile", "--", "./empty"], "may not be executed"),
-        (&["profile", "--frequency", "2.6", "--", "true"], "frequency"),
-        (&["profile", "--refs", "0", "--", "true"], "more than 0"),
-        (&["profile", "--windows", "0", "--", "true"], "--windows"),
-        (&["profile", "--limit", "0", "--", "true"], "longer than 0"),
-        (&["profile", "--cpi", "-1", "--", "true"], "0.01"),
-        (&["profile", "--input", "nowhere", "--", "cat"], "cannot read the input nowhere"),
-        (&["profile", "--output", "/nowhere/p.toml", "--", "true"], "cannot write /nowhere"),
-        (&["profile", "--name", "a/b", "--", "true"], "not a valid profile name"),
-    ] {
-        let stderr = tool::rejection(&mut home.command(args));
-        assert!(stderr.contains(word), "{args:?}: {stderr}");
-    }
-}
-
-#[test]
-fn without_valgrind_the_error_names_the_package() {
-    let home = Home::new();
-    let mut command = home.command(&["profile", "--engine", "cache-model", "--", "/bin/true"]);
-    let stderr = tool::rejection(command.env("PATH", "/nonexistent"));
-    assert!(stderr.contains("apt install valgrind"), "{stderr}");
 }
 
 #[test]
@@ -228,7 +192,7 @@ fn standard_input_can_be_set_and_standard_output_is_discarded() {
         return;
     }
     let home = Home::new();
-    home.write("words", &"word\n".repeat(20_000));
+    home.write("words", "word\n".repeat(20_000));
     let few = home.profile(&["--once", "--output", "p.toml"], &["cat", "-n"]);
     let many = home.profile(&["--once", "--output", "p.toml", "--input", "words"], &["cat", "-n"]);
     let n = |result: &Value| result["n_instructions"].as_u64().expect("a number");
@@ -279,31 +243,12 @@ fn an_interrupt_ends_the_traced_program_and_reports_the_complete_windows() {
     stderr.read_line(&mut line).expect("it prints a progress line");
     assert!(line.contains("tracing sh"), "{line}");
     // The loop runs after the shell has started its child.
-    while running("86124.5") == 0 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    kill_process(Pid::from_child(&child), Signal::TERM).expect("the signal is sent");
+    until("the child of the shell", || running("86124.5") != 0);
+    signal(child.id(), Signal::TERM);
     let output = child.wait_with_output().expect("it ends");
     let stdout = tool::text(&output.stdout);
     let stopped = stdout.contains("interrupted after") && stdout.contains("windows");
     let too_early = output.status.code() == Some(1) && stdout.is_empty();
     assert!(stopped || too_early, "{stdout}");
     assert_eq!(running("86124.5"), 0, "a process is left");
-}
-
-#[test]
-fn the_charts_never_overwrite_the_profile() {
-    let home = Home::new();
-    let text = tool::rejection(&mut home.command(&["profile", "--output", "p.html", "--", "true"]));
-    assert!(text.contains("p.html") && text.contains("--no-html"), "{text}");
-    assert!(!home.path("p.html").exists());
-}
-
-#[test]
-fn options_of_the_cache_model_are_rejected_with_engine_counters() {
-    for option in [["--llc", "4MiB"], ["--refs", "1M"], ["--cpi", "1.5"]] {
-        let args = [&["profile", "--engine", "counters"], &option[..], &["--", "true"]].concat();
-        let text = tool::rejection(&mut Home::new().command(&args));
-        assert!(text.contains(option[0]) && text.contains("cache-model"), "{text}");
-    }
 }

@@ -8,8 +8,8 @@ use report::{Report, ReportBuilder};
 use sched::ExitStatus;
 
 use crate::journals::play;
-use crate::tool;
 use crate::toy_host::{Part, part};
+use tests::tool;
 
 fn fixture() -> String {
     tool::root().join("fixtures/journals/two-cores.jsonl").display().to_string()

@@ -1,9 +1,8 @@
-//! `evenkeel reproduce` prints the published results beside the simulated ones, the same bytes for the same command, and
-//! rejects unknown studies and experiments with one line.
+//! `evenkeel reproduce` prints published next to simulated results, and the same bytes for the same command.
 
+use expect_test::expect_file;
 use serde_json::Value;
-
-use crate::tool;
+use tests::tool;
 
 fn reproduce(args: &[&str]) -> String {
     tool::success(&[&["reproduce"], args].concat())
@@ -104,43 +103,6 @@ fn the_page_has_every_claim_and_loads_no_other_file() {
 }
 
 #[test]
-fn unknown_studies_experiments_and_values_are_rejected() {
-    let cases = [
-        (&["nothing"][..], "there is no study \"nothing\": write one of dfs, divided"),
-        (
-            &["dfs", "--only", "fig-9"],
-            "dfs has no experiment \"fig-9\": write some of fig-5.1, fig-5.2",
-        ),
-        (&["dfs", "--seeds", "0"], "--seeds"),
-        (
-            &["dfs", "--seeds", "-1"],
-            "evenkeel: --seeds -1: not a number; write a number of seeds (20)",
-        ),
-        (&["dfs", "--draws", "0"], "'--draws <N>': write an integer from 1 to 100000;"),
-        (&["dfs", "--draws", "-1"], "'--draws <N>': write an integer from 1 to 100000;"),
-        (&["dfs", "-j", "0"], "'--jobs <N>': write an integer from 1 to 1024;"),
-        (&["dfs", "-j", "99999"], "'--jobs <N>': write an integer from 1 to 1024;"),
-        (&["dfs", "-j", "few"], "'--jobs <N>': write an integer from 1 to 1024;"),
-        (
-            &["dfs", "--list", "--json"],
-            "evenkeel: --json prints results, and --list runs no experiment: omit one of them\n",
-        ),
-        (
-            &["dfs", "--list", "--html", "/nonexistent/page.html"],
-            "evenkeel: --html prints results, and --list runs no experiment: omit one of them\n",
-        ),
-        (
-            &["dfs", "--only", "fig-5.1", "--html", "/nonexistent/page.html"],
-            "/nonexistent/page.html",
-        ),
-    ];
-    for (args, expected) in cases {
-        let line = tool::rejection(&mut tool::command(&[&["reproduce"], args].concat()));
-        assert!(line.contains(expected), "{args:?}: {line}");
-    }
-}
-
-#[test]
 fn list_prints_the_experiments_of_a_study() {
     for study in ["dfs", "divided", "contention"] {
         let text = reproduce(&[study, "--list"]);
@@ -150,4 +112,27 @@ fn list_prints_the_experiments_of_a_study() {
     let some = reproduce(&["dfs", "--only", "ceiling", "--list"]);
     let names: Vec<&str> = some.lines().filter(|line| line.starts_with("  ")).collect();
     assert_eq!(names, ["  ceiling  upper bound of the gain of any scheduler"]);
+}
+
+#[test]
+fn the_turtles_experiment_prints_its_source_limit_values_and_verdicts() {
+    let text = reproduce(&["contention", "--only", "turtles", "--seeds", "1", "--quiet"]);
+    expect_file!["expected/contention-turtles.txt"].assert_eq(&text);
+}
+
+#[test]
+fn verdicts_of_contention_do_not_depend_on_the_number_of_threads() {
+    let args = ["contention", "--only", "published-moves,turtles", "--seeds", "2", "--json"];
+    let output = |jobs: &str| reproduce(&[&args[..], &["--jobs", jobs]].concat());
+    let one = output("1");
+    assert_eq!(one, output("3"));
+    let output: Value = serde_json::from_str(&one).expect("it is JSON");
+    let verdicts: Vec<&str> = output["experiments"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|one| one["claims"].as_array().into_iter().flatten())
+        .filter_map(|claim| claim["verdict"].as_str())
+        .collect();
+    assert!(verdicts.contains(&"not-judged") && verdicts.contains(&"reproduces"), "{verdicts:?}");
 }

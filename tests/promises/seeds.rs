@@ -31,3 +31,15 @@ pub fn part() -> Option<RangeInclusive<u64>> {
     let (first, last) = text.split_once('-').expect("FIRST-LAST");
     Some(first.parse().expect("a number")..=last.parse().expect("a number"))
 }
+
+/// Runs each seed and checks that no file descriptor is left open.
+pub fn check_each(part: RangeInclusive<u64>, mut run: impl FnMut(u64)) {
+    let mut n_open = None;
+    for seed in part {
+        println!("seed {seed}");
+        run(seed);
+        let n_now = std::fs::read_dir("/proc/self/fd").expect("own descriptors").count();
+        // The first run opens descriptors that stay open once per process.
+        assert_eq!(*n_open.get_or_insert(n_now), n_now, "descriptors leak");
+    }
+}

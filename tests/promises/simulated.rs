@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use base::{JobId, Nanos, Rng};
 use engine::{Engine, RunError, Sink, TurnRecord};
-use expect_test::expect;
 use host_sim::faults::Faults;
 use host_sim::kernel::KernelVersion;
 use host_sim::{SimHost, SimOptions};
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Command, Ending, Job, MemoryPolicy, Profile};
 use sched::JobEvent;
+use tests::folder::Folder;
+use tests::{tool, transcript};
 use topology::Machine;
 
-use crate::{seeds, tool};
+use crate::seeds;
 
 /// One node, several nodes, several LLC domains in a node, SMT siblings, no known caches.
 const MACHINES: &[&str] = &[
@@ -211,78 +212,58 @@ misses_per_1000 = [30.0, 10.0]
 
 const WORKLOAD: &str = "name = \"w\"\n[[job]]\nname = \"hog\"\ncommand = [\"hog\"]\nprofile = \"hog\"\ncopies = 6\nclass = 9\n";
 
-/// A folder with a machine, a profile and a workload.
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    for (name, text) in [("m.toml", MACHINE), ("hog.profile.toml", PROFILE), ("w.toml", WORKLOAD)] {
-        std::fs::write(folder.path().join(name), text).expect("a file");
-    }
-    folder
-}
+/// A machine, a profile and a workload.
+const FILES: [(&str, &str); 3] =
+    [("m.toml", MACHINE), ("hog.profile.toml", PROFILE), ("w.toml", WORKLOAD)];
 
-fn command(folder: &tempfile::TempDir, more: &[&str]) -> std::process::Command {
-    let args = ["run", "w.toml", "--host", "sim", "--machine", "m.toml", "--quiet"];
-    let mut command = tool::command(&[&args, more].concat());
-    command.current_dir(folder.path());
-    command
-}
+const RUN: [&str; 7] = ["run", "w.toml", "--host", "sim", "--machine", "m.toml", "--quiet"];
 
-fn run(folder: &tempfile::TempDir, more: &[&str]) -> std::process::Output {
-    command(folder, more).output().expect("it starts")
+fn run(folder: &Folder, args: &[&str]) -> String {
+    folder.success(&[&RUN, args].concat())
 }
 
 #[test]
 fn the_same_seed_writes_the_same_journal_and_another_seed_a_different_one() {
-    let folder = folder();
+    let folder = Folder::with(&FILES);
     for (seed, out) in [("3", "a"), ("3", "b"), ("4", "c")] {
-        let output = run(&folder, &["--seed", seed, "--out", out, "-p", "dfs"]);
-        assert!(output.status.success(), "{}", tool::text(&output.stderr));
+        run(&folder, &["--seed", seed, "--out", out, "-p", "dfs"]);
     }
-    let journal = |out: &str| {
-        let path = folder.path().join(out).join("journal.jsonl");
-        std::fs::read(path).expect("a journal")
-    };
+    let journal = |out: &str| folder.read(&format!("{out}/journal.jsonl"));
     assert_eq!(journal("a"), journal("b"));
     assert_ne!(journal("a"), journal("c"));
 }
 
 #[test]
 fn the_journal_of_a_simulated_run_can_be_replayed_explained_and_reported() {
-    let folder = folder();
-    let output = run(&folder, &["--out", "a", "-p", "dfs"]);
-    assert!(output.status.success(), "{}", tool::text(&output.stderr));
+    let folder = Folder::with(&FILES);
+    run(&folder, &["--out", "a", "-p", "dfs"]);
     let journal = "a/journal.jsonl";
     for args in [&["replay", journal, "-p", "dfs"][..], &["explain", journal], &["report", journal]]
     {
-        let output = tool::command(args).current_dir(folder.path()).output().expect("it starts");
-        assert!(output.status.success(), "{args:?}: {}", tool::text(&output.stderr));
-        assert!(!output.stdout.is_empty(), "{args:?}");
+        assert!(!folder.success(args).is_empty(), "{args:?}");
     }
 }
 
 #[test]
 fn calibrate_derives_the_limits_of_divided_from_runs_of_programs_alone() {
-    let folder = folder();
+    let folder = Folder::with(&FILES);
     let alone = tool::root().join("workloads/papers/divided/alone.toml");
     let alone = alone.to_str().expect("a name");
-    let evenkeel =
-        |args: &[&str]| tool::command(args).current_dir(folder.path()).output().expect("it starts");
     let sim = ["--host", "sim", "--machine", "xeon-2x4", "-p", "linux", "--quiet"];
-    let ran = evenkeel(&[&["run", alone, "--out", "alone"][..], &sim].concat());
-    assert!(ran.status.success(), "{}", tool::text(&ran.stderr));
-    let first = evenkeel(&["calibrate", "alone", "--json"]);
-    let limits: serde_json::Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    folder.success(&[&["run", alone, "--out", "alone"][..], &sim].concat());
+    let first = folder.success(&["calibrate", "alone", "--json"]);
+    let limits: serde_json::Value = serde_json::from_str(&first).expect("JSON");
     assert_eq!(tool::schema_errors("calibrate.schema.json", &limits), [""; 0]);
-    let again = evenkeel(&["calibrate", "alone", "alone/journal.jsonl", "--json"]);
-    assert_eq!(tool::text(&again.stdout), tool::text(&first.stdout));
+    let again = folder.run(&["calibrate", "alone", "alone/journal.jsonl", "--json"]);
+    assert_eq!(tool::text(&again.stdout), first);
     assert_eq!(
         tool::text(&again.stderr),
         "evenkeel: alone/journal.jsonl is the same run as alone: it counts once\n"
     );
     let other = ["run", alone, "--seed", "1", "--out", "other"];
-    assert!(evenkeel(&[&other[..], &sim].concat()).status.success());
+    folder.success(&[&other[..], &sim].concat());
     let both = |runs: [&str; 2]| {
-        let output = evenkeel(&["calibrate", runs[0], runs[1], "--json"]);
+        let output = folder.run(&["calibrate", runs[0], runs[1], "--json"]);
         assert_eq!((output.status.code(), tool::text(&output.stderr)), (Some(0), String::new()));
         tool::text(&output.stdout)
     };
@@ -299,87 +280,41 @@ fn calibrate_derives_the_limits_of_divided_from_runs_of_programs_alone() {
     }
     let policy = format!("divided[th_sq={},th_ref={}]", limit("th_sq"), limit("th_ref"));
     assert_eq!(limits["policy"], policy);
-    let used = run(&folder, &["-p", &policy, "--out", "used"]);
-    assert!(used.status.success(), "{}", tool::text(&used.stderr));
-
-    let together = run(&folder, &["-p", "linux", "--out", "together"]);
-    assert!(together.status.success(), "{}", tool::text(&together.stderr));
-    let mut calibrate = tool::command(&["calibrate", "together"]);
-    let text = tool::rejection(calibrate.current_dir(folder.path()));
+    run(&folder, &["-p", &policy, "--out", "used"]);
+    run(&folder, &["-p", "linux", "--out", "together"]);
+    let text = folder.rejection(&["calibrate", "together"]);
     assert!(text.contains("ran at the same time"), "{text}");
 }
 
 #[test]
 fn the_oracle_explains_its_search_and_the_distance_to_the_lower_bound() {
-    let folder = folder();
-    let output = run(&folder, &["--policy", "oracle", "--out", "a"]);
-    assert!(output.status.success(), "{}", tool::text(&output.stderr));
-    let explain = ["explain", "a/journal.jsonl"];
-    let explained = tool::command(&explain).current_dir(folder.path()).output().expect("it starts");
-    let text = tool::text(&explained.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let folder = Folder::with(&FILES);
+    run(&folder, &["--policy", "oracle", "--out", "a"]);
+    let explained = folder.success(&["explain", "a/journal.jsonl"]);
+    let text = explained.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("the oracle simulated this run"), "{text}");
     assert!(text.contains("above the lower bound of all placements"), "{text}");
 }
 
-/// A case is `OPTIONS`, `FILE: FROM => TO` or `OPTIONS ; FILE: FROM => TO`, where ` | ` is a line break.
+/// A step is `simulate OPTIONS`, `simulate FILE: FROM => TO` or `simulate OPTIONS ; FILE: FROM => TO`.
 #[test]
 fn invalid_simulations_are_rejected_before_any_run() {
-    let expected = expect![[r#"
-        w.toml: command = ["hog"] | profile = "hog" => command = ["other"]
-            evenkeel: w.toml:2: job "hog": its program has no profile, and the simulator cannot run it: name one with profile = "NAME", or measure it with evenkeel profile
-        hog.profile.toml: instructions = 2000000000.0 |  =>
-            evenkeel: w.toml:2: job "hog": profile "hog", phase 1: it has no instructions, so its end is unknown; set instructions
-        hog.profile.toml: instructions = 2000000000.0 => instructions = 0.0
-            evenkeel: w.toml:2: job "hog": profile "hog", phase 1: the phase has no instructions; remove the phase, or set instructions
-        hog.profile.toml: [30.0, 10.0] => [10.0, 30.0]
-            evenkeel: w.toml:2: job "hog": profile "hog", phase 1: misses rise from 1024 KiB to 16384 KiB of cache
-        hog.profile.toml: footprint_bytes = 1 => footprint_bytes = 99
-            evenkeel: w.toml:2: job "hog" needs 9.2 GiB of memory, the machine has 2.0 GiB
-        w.toml: class = 9 => restart = "until-others-done"
-            evenkeel: w.toml:2:1: every job is restarted until the others are done, so the run never ends; let one job end
-        w.toml: class = 9 => cpus = "9"
-            evenkeel: w.toml:2: job "hog": this machine has no CPUs 9: it has 0-3
-        m.toml: cpus = "2-3", node = 1 => cpus = "", node = 1
-            evenkeel: m.toml:7:84: cpus: llc1 has no CPU: remove the entry
-        m.toml: format_version = 1 => format_version = 1 | kernel = "linux-3.0"
-            evenkeel: m.toml: there is no model of the kernel "linux-3.0": write linux-6.18, linux-4.2, linux-2.6.27
-        hog.profile.toml: instructions = 2000000000.0 => instructions = 9e17
-            evenkeel: w.toml:2: job "hog" would run 28 years alone on this machine: correct the values of its profile, or end the run earlier with --time-limit
-        --time-limit 5s ; hog.profile.toml: [30.0, 10.0] => [1e300, 1e300]
-            evenkeel: w.toml:2: job "hog" would run longer than a million years alone on this machine: correct the values of its profile
-        hog.profile.toml: core_cycles_per_instruction = 0.5 => core_cycles_per_instruction = 0
-            evenkeel: w.toml:2: job "hog": profile "hog", phase 1: its core_cycles_per_instruction is 0: no core needs fewer than 0.05 cycles per instruction
-        w.toml: class = 9 => cpus = "1-99"
-            evenkeel: w.toml:2: job "hog": this machine has no CPUs 4-99: it has 0-3
-        --grace 5s
-            evenkeel: --grace applies to live runs only; remove it or use --host live
-        w.toml: class = 9 => memory = "bind:7"
-            evenkeel: w.toml:2: job "hog" names node7, which this machine does not have: it has nodes 0-1
-        w.toml: class = 9 => nodes = "1,3"
-            evenkeel: w.toml:2: job "hog" names node3, which this machine does not have: it has nodes 0-1
-        m.toml: cpus = [{ id => accesses = [ |   { from_node = 0, to_node = 0, latency = { ns = 90, source = "assumed" } }, |   { from_node = 0, to_node = 1, latency = { ns = 30, source = "assumed" } }, | ] | cpus = [{ id
-            evenkeel: m.toml:11:43: the access from node0 to node1 has a latency of 30 ns, less than the 90 ns of local memory
-        --kernel linux-2.6.27 --numa-balancing on
-            evenkeel: m.toml: linux-2.6.27 cannot balance between nodes (kernels since 3.13 can): remove numa_balancing
-    "#]];
-    tool::check_cases(&expected, |case| {
+    let set_up = |folder: &Folder| FILES.iter().for_each(|(name, text)| folder.write(name, text));
+    transcript::check("simulations", set_up, |folder, step| {
+        let case = step.strip_prefix("simulate ").expect("simulate");
         let (options, change) = match case.split_once(" ; ") {
             Some((options, change)) => (options, change),
             None if case.starts_with("--") => (case, ""),
             None => ("", case),
         };
-        let folder = folder();
+        set_up(folder);
         if let Some((file, replacement)) = change.split_once(": ") {
             let (from, to) = replacement.split_once(" =>").expect("FROM => TO");
-            let path = folder.path().join(file);
-            let text = std::fs::read_to_string(&path).expect("it exists");
             let (from, to) = (from.replace(" | ", "\n"), to.trim_start().replace(" | ", "\n"));
+            let text = folder.read(file);
             assert!(text.contains(&from), "{from}");
-            std::fs::write(path, text.replacen(&from, &to, 1)).expect("written");
+            folder.write(file, text.replacen(&from, &to, 1));
         }
-        let options: Vec<&str> = options.split_whitespace().chain(["--out", "out"]).collect();
-        let line = tool::rejection(&mut command(&folder, &options));
-        assert!(!folder.path().join("out").exists(), "a run was started");
-        line
+        format!("evenkeel {} {options} --out out", RUN.join(" "))
     });
 }

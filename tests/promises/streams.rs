@@ -10,8 +10,8 @@ use base::{JobId, Rng};
 use linux::collectors::StreamCollectors;
 use linux::stream;
 use serde_json::Value;
-
-use crate::tool;
+use tests::folder::Folder;
+use tests::tool;
 
 fn streams() -> PathBuf {
     tool::root().join("fixtures/streams")
@@ -195,8 +195,7 @@ fn replay_file(path: &Path) -> Result<usize, stream::StreamError> {
 
 #[test]
 fn a_damaged_stream_is_one_error_line_with_its_position_and_no_panic() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("damaged.stream");
+    let folder = Folder::new();
     let (mut n_wrong, mut rng) = (0, Rng::new(5));
     for name in ["intel-skylake-2s", "intel-hybrid", "amd-zen4", "recorded-software"] {
         let whole = std::fs::read(streams().join(format!("{name}.stream"))).expect("a stream");
@@ -214,8 +213,8 @@ fn a_damaged_stream_is_one_error_line_with_its_position_and_no_panic() {
                     bytes.splice(at..(at + n).min(whole.len()), *b"9");
                 }
             }
-            std::fs::write(&path, &bytes).expect("written");
-            let Err(error) = replay_file(&path) else { continue };
+            folder.write("damaged.stream", &bytes);
+            let Err(error) = replay_file(&folder.path("damaged.stream")) else { continue };
             let text = error.to_string();
             assert!(text.contains("damaged.stream:") && !text.contains('\n'), "{text}");
             n_wrong += 1;
@@ -225,44 +224,10 @@ fn a_damaged_stream_is_one_error_line_with_its_position_and_no_panic() {
 }
 
 #[test]
-fn invalid_recordings_are_rejected_before_any_program_starts() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let existing = folder.path().join("existing.stream");
-    std::fs::write(&existing, "x").expect("written");
-    let new = folder.path().join("new.stream");
-    for (args, expected) in [
-        (vec!["record", "-o", new.to_str().expect("UTF-8")], "no process to record"),
-        (vec!["record", "--pid", "4194303", "-o", new.to_str().expect("UTF-8")], "no such process"),
-        (vec!["record", "-o", existing.to_str().expect("UTF-8"), "--", "true"], "already exists"),
-        (
-            vec!["record", "-o", new.to_str().expect("UTF-8"), "--", "no-such-program-here"],
-            "cannot start",
-        ),
-        (vec!["replay", existing.to_str().expect("UTF-8")], "not an evenkeel journal"),
-    ] {
-        let line = tool::rejection(&mut tool::command(&args));
-        assert!(line.contains(expected), "{args:?}: {line}");
-        assert!(!new.exists(), "{args:?}");
-    }
-}
-
-#[test]
 fn a_recording_of_this_machine_can_be_taken_and_replayed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("now.stream");
-    let out = path.to_str().expect("UTF-8");
-    tool::success(&[
-        "record",
-        "--for",
-        "200ms",
-        "--interval",
-        "50ms",
-        "-o",
-        out,
-        "--",
-        "sleep",
-        "30",
-    ]);
-    let n_turns = replay_file(&path).expect("a stream");
+    let folder = Folder::new();
+    let options = ["record", "--for", "200ms", "--interval", "50ms"];
+    folder.success(&[&options[..], &["-o", "now.stream", "--", "sleep", "30"]].concat());
+    let n_turns = replay_file(&folder.path("now.stream")).expect("a stream");
     assert!(2 <= n_turns, "{n_turns} turns");
 }

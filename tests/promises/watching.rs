@@ -4,54 +4,24 @@
 //! affinity of a process shows whether it is managed. Two CPUs are enough.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use base::{Bytes, CpuSet, Nanos, NodeId};
 use host_live::{AttachError, AttachHost, AttachOptions, ExclusionReason, MemorySampling};
 use linux::{affinity, procfs};
+use rustix::process::Signal;
 use sched::{Action, DetachCause, JobEvent, Outcome, OutcomeResult, Plan, RejectCause, Snapshot};
-
-use crate::tool;
-use watch_run::{WatchRun, place_on_last_cpu, policy, reason, select};
+use tests::evenkeel::{EvenkeelWatch, MIGRATES_ONLY_JOB};
+use tests::folder::Folder;
+use tests::process::{self, BURN, Process, machine, signal, until, wait_for};
+use tests::tool;
+use tests::watch_run::{WatchRun, place_on_last_cpu, policy, reason, select};
 
 mod fault_injection;
 mod kill_at_step;
 mod process_changes;
 mod selection;
 mod status;
-mod watch_run;
-
-/// Uses CPU time until it is killed.
-const BURN: &str = "while :; do :; done";
-/// Timeout, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A process of the test, killed when it is dropped.
-struct Program(Child);
-
-impl Program {
-    fn new(command: &mut Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Program(command.spawn().expect("the program exists"))
-    }
-
-    fn shell(script: &str) -> Self {
-        Program::new(Command::new("sh").args(["-c", script]))
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Requests once for every job to migrate its pages to node 0.
 fn pages_to_node_0() -> impl FnMut(&Snapshot<'_>, &mut Plan) {
@@ -69,65 +39,63 @@ fn pages_to_node_0() -> impl FnMut(&Snapshot<'_>, &mut Plan) {
 const INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// Watches these processes and places them on the last CPU.
-fn watch(programs: &[&Program], change: impl FnOnce(&mut AttachOptions)) -> WatchRun {
-    WatchRun::with(policy(INTERVAL, place_on_last_cpu), &pids(programs), change)
+fn watch(processes: &[&Process], change: impl FnOnce(&mut AttachOptions)) -> WatchRun {
+    WatchRun::with(policy(INTERVAL, place_on_last_cpu), &pids(processes), change)
 }
 
-fn pids(programs: &[&Program]) -> Vec<u32> {
-    programs.iter().map(|program| program.pid()).collect()
+fn pids(processes: &[&Process]) -> Vec<u32> {
+    processes.iter().map(|process| process.pid()).collect()
 }
 
 fn mask(pid: u32) -> CpuSet {
-    affinity::get(pid).expect("it is running")
+    process::mask(pid).expect("it is running")
 }
 
 /// The ordinary affinity of processes, and the last CPU. `None` with a single CPU.
 fn two_cpus() -> Option<(CpuSet, CpuSet)> {
-    let all = affinity::get(0).expect("own mask");
-    let is_ordinary = affinity::get(1).is_ok_and(|first| first == all);
-    if all.len() < 2 || !is_ordinary {
-        println!("skipped: needs two CPUs and the ordinary affinity");
+    let (all, _, last) = process::two_cpus()?;
+    if process::mask(1).is_none_or(|first| first != all) {
+        println!("skipped: needs the ordinary affinity");
         return None;
     }
-    let last = all.last().into_iter().collect();
     Some((all, last))
 }
 
 #[test]
 fn a_busy_process_is_placed_and_its_affinity_is_restored_at_the_end() {
     let Some((all, last)) = two_cpus() else { return };
-    let (busy, asleep) = (Program::shell(BURN), Program::shell("sleep 600"));
+    let (busy, asleep) = (Process::busy(), Process::shell("sleep 600"));
     let mut run = watch(&[&busy, &asleep], |_| ());
-    run.until("the placement", |_| mask(busy.pid()) == last);
-    assert_eq!(mask(asleep.pid()), all, "a sleeping process is not a job");
+    run.until("the placement", |_| busy.mask() == last);
+    assert_eq!(asleep.mask(), all, "a sleeping process is not a job");
     let status = run.status();
     assert_eq!(status.managed.len(), 1);
     assert_eq!((&status.managed[0].before, status.managed[0].pid), (&all, busy.pid()));
     run.end();
-    assert_eq!(mask(busy.pid()), all);
+    assert_eq!(busy.mask(), all);
     assert!(run.detached(DetachCause::WatchStopped));
 }
 
 #[test]
 fn without_act_nothing_is_changed_and_no_request_counts_as_done() {
     let Some((all, _)) = two_cpus() else { return };
-    let busy = Program::shell(BURN);
+    let busy = Process::busy();
     let mut run = watch(&[&busy], |options| options.act = false);
     run.until("three requests", |run| 3 <= run.outcomes.len());
     let is_dry_run = |outcome: &Outcome| {
         matches!(outcome.result, OutcomeResult::Rejected { cause: RejectCause::DryRun, .. })
     };
     assert!(run.outcomes.iter().all(is_dry_run));
-    assert_eq!(mask(busy.pid()), all);
+    assert_eq!(busy.mask(), all);
     assert!(run.status().managed[0].placed.is_none());
     run.end();
-    assert_eq!(mask(busy.pid()), all);
+    assert_eq!(busy.mask(), all);
 }
 
 #[test]
 fn a_page_move_reports_its_end_and_is_a_dry_run_without_act() {
     for act in [true, false] {
-        let busy = Program::shell(BURN);
+        let busy = Process::busy();
         let mut run =
             WatchRun::with(policy(INTERVAL, pages_to_node_0()), &[busy.pid()], |options| {
                 options.act = act
@@ -158,14 +126,14 @@ fn a_page_move_reports_its_end_and_is_a_dry_run_without_act() {
 
 #[test]
 fn memory_by_node_is_sampled_without_act_and_a_missing_permission_is_reported_once() {
-    let busy = Program::shell(BURN);
+    let busy = Process::busy();
     let mut run = watch(&[&busy], |options| {
         options.act = false;
         options.memory.sampling = MemorySampling::On;
     });
     let n_warnings = |run: &WatchRun| {
-        let is_it = |text: &&String| text.contains("memory by node cannot be read");
-        run.degraded.iter().filter(is_it).count()
+        let is_warning = |text: &&String| text.contains("memory by node cannot be read");
+        run.degraded.iter().filter(is_warning).count()
     };
     run.until("a sample", |run| !run.memory.is_empty() || n_warnings(run) != 0);
     match run.memory.first() {
@@ -186,21 +154,21 @@ fn memory_by_node_is_sampled_without_act_and_a_missing_permission_is_reported_on
 fn bound_excluded_real_time_and_otherwise_managed_processes_are_not_managed() {
     let Some((all, last)) = two_cpus() else { return };
     let first: CpuSet = all.first().into_iter().collect();
-    let bound = Program::shell(BURN);
+    let bound = Process::busy();
     affinity::set(bound.pid(), &first).expect("permitted");
     let other_run =
-        Program::new(Command::new("sh").args(["-c", BURN]).env("EVENKEEL_RUN", "another"));
-    let plain = Program::shell(BURN);
-    let folder = tempfile::tempdir().expect("a folder");
-    let named = folder.path().join("untouchable");
+        Process::new(Command::new("sh").args(["-c", BURN]).env("EVENKEEL_RUN", "another"));
+    let plain = Process::busy();
+    let folder = Folder::new();
+    let named = folder.path("untouchable");
     std::os::unix::fs::symlink("/bin/sh", &named).expect("permitted");
-    let named = Program::new(Command::new(&named).args(["-c", BURN]));
-    let rt = Program::new(Command::new("chrt").args(["-r", "1", "sleep", "600"]));
+    let named = Process::new(Command::new(&named).args(["-c", BURN]));
+    let rt = Process::new(Command::new("chrt").args(["-r", "1", "sleep", "600"]));
     let mut run = watch(&[&bound, &other_run, &plain, &named, &rt], |options| {
         options.selection.excluded.commands.push("untouch*".to_owned());
     });
     run.until("the placement of the plain one", |run| {
-        mask(plain.pid()) == last
+        plain.mask() == last
             && run.excludes(ExclusionReason::OwnAffinity, bound.pid())
             && run.excludes(ExclusionReason::OtherEvenkeel, other_run.pid())
             && run.excludes(ExclusionReason::ExcludedName, named.pid())
@@ -210,17 +178,17 @@ fn bound_excluded_real_time_and_otherwise_managed_processes_are_not_managed() {
         false => println!("skipped in part: real-time scheduling is not permitted"),
     }
     run.end();
-    assert_eq!(mask(bound.pid()), first);
+    assert_eq!(bound.mask(), first);
     for program in [&other_run, &plain, &named, &rt] {
-        assert_eq!(mask(program.pid()), all);
+        assert_eq!(program.mask(), all);
     }
 }
 
 #[test]
 fn the_affinity_of_children_and_after_exec_is_restored_too() {
     let Some((all, last)) = two_cpus() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let (go, child) = (folder.path().join("go"), folder.path().join("child"));
+    let folder = Folder::new();
+    let (go, child) = (folder.path("go"), folder.path("child"));
     let (go_at, child_at) = (go.display(), child.display());
     let script = format!(
         "while [ ! -e {go_at} ]; do :; done; setsid sleep 600 & echo $! > {child_at}.new; \
@@ -228,17 +196,16 @@ fn the_affinity_of_children_and_after_exec_is_restored_too() {
     );
     for use_events in [false, true] {
         let _ = (std::fs::remove_file(&go), std::fs::remove_file(&child));
-        let program = Program::shell(&script);
+        let program = Process::shell(&script);
         let mut run = watch(&[&program], |options| options.use_events = use_events);
-        run.until("the placement", |_| mask(program.pid()) == last);
-        std::fs::write(&go, "").expect("permitted");
+        run.until("the placement", |_| program.mask() == last);
+        folder.write("go", "");
         run.until("its child", |run| child.exists() && run.status().n_inherited == 1);
-        let text = std::fs::read_to_string(&child).expect("the script wrote it");
-        let child: u32 = text.trim().parse().expect("a number");
-        assert_eq!((mask(child), mask(program.pid())), (last.clone(), last.clone()));
+        let child: u32 = folder.read("child").trim().parse().expect("a number");
+        assert_eq!((mask(child), program.mask()), (last.clone(), last.clone()));
         run.end();
-        let masks = (mask(child), mask(program.pid()));
-        kill(child);
+        let masks = (mask(child), program.mask());
+        signal(child, Signal::KILL);
         assert_eq!(masks, (all.clone(), all.clone()), "events: {use_events}");
     }
 }
@@ -247,46 +214,44 @@ fn the_affinity_of_children_and_after_exec_is_restored_too() {
 fn an_affinity_set_by_another_process_is_kept() {
     let Some((all, last)) = two_cpus() else { return };
     let first: CpuSet = all.first().into_iter().collect();
-    let busy = Program::shell(BURN);
+    let busy = Process::busy();
     let mut run = watch(&[&busy], |_| ());
-    run.until("the placement", |_| mask(busy.pid()) == last);
+    run.until("the placement", |_| busy.mask() == last);
     affinity::set(busy.pid(), &first).expect("permitted");
     run.until("the event", |run| {
         run.events.iter().any(|event| matches!(event, JobEvent::Unmanaged(..)))
     });
     run.end();
-    assert_eq!(mask(busy.pid()), first);
+    assert_eq!(busy.mask(), first);
 }
 
 #[test]
 fn the_affinity_of_an_idle_process_is_restored() {
     let Some((all, last)) = two_cpus() else { return };
-    let busy = Program::shell(BURN);
+    let busy = Process::busy();
     let mut run = watch(&[&busy], |options| options.idle_after = INTERVAL);
-    run.until("the placement", |_| mask(busy.pid()) == last);
-    let stopped = rustix::process::Pid::from_raw(busy.pid().cast_signed()).expect("a number");
-    rustix::process::kill_process(stopped, rustix::process::Signal::STOP).expect("permitted");
+    run.until("the placement", |_| busy.mask() == last);
+    busy.signal(Signal::STOP);
     run.until("its detachment", |run| run.detached(DetachCause::Idle));
-    assert_eq!(mask(busy.pid()), all);
+    assert_eq!(busy.mask(), all);
     run.end();
 }
 
 #[test]
 fn an_exit_is_noticed_and_a_reused_pid_is_rejected() {
     let Some((_, last)) = two_cpus() else { return };
-    let busy = Program::shell(BURN);
+    let busy = Process::busy();
     let mut selection = select(&[busy.pid()]);
     let mut run = watch(&[&busy], |_| ());
-    run.until("the placement", |_| mask(busy.pid()) == last);
+    run.until("the placement", |_| busy.mask() == last);
     let pid = busy.pid();
     drop(busy);
     run.until("the end", |run| run.detached(DetachCause::Ended));
     run.end();
     selection.pids.insert(std::process::id(), 1);
     selection.pids.remove(&pid);
-    let machine = linux::topology::read(Path::new("/")).expect("this machine");
     let rejected =
-        AttachHost::new(&machine, AttachOptions { selection, ..AttachOptions::default() });
+        AttachHost::new(&machine(), AttachOptions { selection, ..AttachOptions::default() });
     assert!(
         matches!(rejected.err(), Some(AttachError::NoProcess { .. })),
         "its start time differs"
@@ -296,52 +261,23 @@ fn an_exit_is_noticed_and_a_reused_pid_is_rejected() {
 #[test]
 fn restore_undoes_the_changes_of_a_killed_watch() {
     let Some((all, _)) = two_cpus() else { return };
-    let state = tempfile::tempdir().expect("a folder");
-    let busy = Program::shell(BURN);
+    let busy = Process::busy();
     let pid = busy.pid().to_string();
-    let evenkeel = |args: &[&str]| {
-        let mut command = tool::command(args);
-        command.env("EVENKEEL_STATE_DIR", state.path().join("state"));
-        command
-    };
-    // A single program with a class loads one core only, and this policy then migrates it.
-    let policy = "dfs[interval=100ms,domains=core,only_job=move,cooldown=0]";
-    let args = ["watch", "--act", "--pid", &pid, "--class", "*=8", "--policy", policy, "--quiet"];
-    let watch = Program::new(&mut evenkeel(&args));
-    let begun = Instant::now();
-    while mask(busy.pid()).len() != 1 {
-        assert!(begun.elapsed() < PATIENCE, "timeout: it is not placed");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let status = evenkeel(&["status", "--json"]).output().expect("it starts");
+    let args = ["--act", "--pid", &pid, "--class", "*=8", "--policy", MIGRATES_ONLY_JOB];
+    let mut watch = EvenkeelWatch::new(&args);
+    until("the placement", || busy.mask().len() == 1);
+    let status = watch.run(&["status", "--json"]);
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
     assert_eq!(status[0]["writer"], "running");
-    drop(watch); // SIGKILL.
-    assert_eq!(mask(busy.pid()).len(), 1, "its affinity is not restored yet");
-    let killed = evenkeel(&["status"]).output().expect("it starts");
+    watch.process.signal(Signal::KILL);
+    watch.wait();
+    assert_eq!(busy.mask().len(), 1, "its affinity is not restored yet");
+    let killed = watch.run(&["status"]);
     assert_eq!(killed.status.code(), Some(1));
     assert!(tool::text(&killed.stdout).contains("run evenkeel restore"));
-    let restored = evenkeel(&["restore"]).output().expect("it starts");
+    let restored = watch.run(&["restore"]);
     assert!(restored.status.success(), "{}", tool::text(&restored.stdout));
-    assert_eq!(mask(busy.pid()), all);
-}
-
-#[test]
-fn an_empty_or_unknown_selection_is_rejected() {
-    let check = |args: &[&str], expected: &str| {
-        let stderr = tool::rejection(&mut tool::command(&[&["watch"], args].concat()));
-        assert!(stderr.contains(expected), "{args:?}: {stderr}");
-    };
-    check(&[], "no process is selected");
-    check(&["--pid", "4194305"], "there is no process 4194305");
-    check(&["--user", "no-such-user"], "there is no user");
-    check(&["--cgroup", "/no/such/group"], "there is no cgroup /no/such/group");
-    check(&["--unit", "no-such-unit"], "no unit");
-    check(&["--command", ""], "must not be empty");
-    check(&["--all", "--class", "x"], "PATTERN=CLASS");
-    check(&["--all", "--act", "--dry-run"], "cannot be used with");
-    let waits = "dfs[wake=overflow:page-faults:9]";
-    check(&["--all", "--policy", waits], "remove wake=");
+    assert_eq!(busy.mask(), all);
 }
 
 #[test]
@@ -363,38 +299,30 @@ fn the_tid_of_a_thread_is_rejected_with_the_pid_of_its_process() {
 
 #[test]
 fn the_journal_of_a_watch_can_be_explained_reported_and_replayed() {
-    let busy = Program::shell(BURN);
-    let folder = tempfile::tempdir().expect("a folder");
-    let journal = folder.path().join("w.jsonl").display().to_string();
+    let busy = Process::busy();
+    let (folder, journal) = (Folder::new(), "w.jsonl");
     let pid = busy.pid().to_string();
     let name = format!("sh.{pid}");
-    let args = ["watch", "--pid", &pid, "--for", "3s", "--journal", &journal, "--quiet"];
-    tool::success(&args);
-    let text = tool::success(&["explain", &journal]);
+    let args = ["watch", "--pid", &pid, "--for", "3s", "--journal", journal, "--quiet"];
+    folder.success(&args);
+    let text = folder.success(&["explain", journal]);
     assert!(text.contains(&name) && text.contains("attached: it was running already"), "{text}");
-    tool::success(&["replay", &journal, "--policy", "dfs[interval=1s]"]);
-    let out = folder.path().join("report").display().to_string();
-    assert!(tool::success(&["report", &journal, "--out", &out]).contains(&name));
+    folder.success(&["replay", journal, "--policy", "dfs[interval=1s]"]);
+    assert!(folder.success(&["report", journal, "--out", "report"]).contains(&name));
 }
 
 #[test]
 fn the_report_of_a_watch_lists_the_managed_processes_and_their_moves() {
     let Some((all, _)) = two_cpus() else { return };
-    let busy = Program::shell(BURN);
-    let world = tempfile::tempdir().expect("a folder");
-    let journal = world.path().join("w.jsonl").display().to_string();
+    let busy = Process::busy();
+    let (folder, journal) = (Folder::new(), "w.jsonl");
     let pid = busy.pid().to_string();
-    // A single program with a class loads one core only, and this policy then migrates it.
-    let policy = "dfs[interval=100ms,domains=core,only_job=move,cooldown=0]";
-    let selection =
-        ["--pid", &pid, "--class", "*=8", "--policy", policy, "--signal", "loads=declared"];
-    let ends = ["--act", "--for", "6s", "--journal", &journal, "--quiet"];
-    let mut command = tool::command(&[&["watch"], &selection[..], &ends].concat());
-    let watched = command.env("EVENKEEL_STATE_DIR", world.path().join("state")).output();
-    assert!(watched.expect("it starts").status.success());
-    assert_eq!(mask(busy.pid()), all);
-    let out = world.path().join("report").display().to_string();
-    let report = tool::success(&["report", &journal, "--out", &out]);
+    let selection = ["watch", "--pid", &pid, "--class", "*=8", "--signal", "loads=declared"];
+    let policy = ["--policy", MIGRATES_ONLY_JOB, "--act", "--for", "6s", "--journal", journal];
+    let mut command = folder.command_with_state(&[&selection[..], &policy, &["-q"]].concat());
+    assert!(command.status().expect("it starts").success());
+    assert_eq!(busy.mask(), all);
+    let report = folder.success(&["report", journal, "--out", "report"]);
     let name = format!("sh.{pid}");
     let words = report.split_whitespace().collect::<Vec<_>>().join(" ");
     for expected in [
@@ -410,7 +338,7 @@ fn the_report_of_a_watch_lists_the_managed_processes_and_their_moves() {
         assert!(!report.contains(unexpected), "{unexpected}: {report}");
     }
     assert!(report.lines().all(|line| line.chars().count() <= 80), "{report}");
-    let json = tool::success(&["report", &journal, "--json"]);
+    let json = folder.success(&["report", journal, "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let job = &json["jobs"][0];
     assert_eq!((&json["run"]["host"], &job["state"]), (&"watch".into(), &"detached".into()));
@@ -428,10 +356,4 @@ fn the_report_of_a_watch_lists_the_managed_processes_and_their_moves() {
         (&job["exit_status"], &job["wall_ns"]),
         (&serde_json::Value::Null, &serde_json::Value::Null)
     );
-}
-
-/// Kills a process of the test whose parent has exited.
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a number");
-    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }

@@ -1,13 +1,13 @@
-//! Workload files: shipped files are valid, generated ones are reproducible, and the synthetic programs work as documented.
-
-mod lists;
+//! Workload files: shipped files are valid, generated ones are reproducible and keep the meaning of their program list,
+//! and the synthetic programs work as documented.
 
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 use expect_test::expect;
 use program::{Command, Ending, Workload};
-
-use crate::tool;
+use tests::folder::Folder;
+use tests::tool;
 
 /// The shipped workloads, by path.
 fn shipped() -> Vec<PathBuf> {
@@ -140,31 +140,13 @@ fn both_formats_support_100000_jobs() {
 
 #[test]
 fn generate_writes_the_format_of_the_file_name() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = Folder::new();
     for (name, is_toml) in [("w.toml", true), ("w.txt", false)] {
-        let path = folder.path().join(name);
-        let out = path.to_str().expect("a plain path");
-        let output = tool::run(&["generate", "--n", "3", "--seed", "1", "--out", out]);
-        assert!(output.status.success(), "{}", tool::text(&output.stderr));
-        let workload = read(&path);
+        folder.success(&["generate", "--n", "3", "--seed", "1", "--out", name]);
+        let workload = read(&folder.path(name));
         assert_eq!(workload.jobs.len(), 3);
         let built_in = workload.jobs.iter().all(|job| matches!(job.command, Command::Load(_)));
         assert_eq!(built_in, is_toml, "the classic format has the evenkeel executable as program");
-    }
-}
-
-#[test]
-fn generate_rejects_invalid_options_in_one_line() {
-    for args in [
-        &["--n", "0"][..],
-        &["--hog-fraction", "2"],
-        &["--suite-weights", "unknown=1"],
-        &["--suite-weights", "calm"],
-        &["--span", "-1s"],
-        &["--list", "/nowhere"],
-        &["--out", "/proc/nowhere/w.toml"],
-    ] {
-        tool::rejection(&mut tool::command(&[&["generate"], args].concat()));
     }
 }
 
@@ -217,4 +199,105 @@ fn phases_run_the_self_check_of_their_hog_and_report_copies() {
 fn load_sleep_exits_with_the_given_status() {
     let output = tool::run(&["load", "sleep", "--for", "1ms", "--status", "7"]);
     assert_eq!(output.status.code(), Some(7));
+}
+
+/// A folder with a program list two levels below it.
+fn with_list(list: &str) -> Folder {
+    Folder::with(&[("lists/own/list.toml", list)])
+}
+
+fn job(folder: &Folder, args: &str) -> program::Job {
+    let args: Vec<&str> = std::iter::once("generate").chain(args.split(' ')).collect();
+    let text = folder.success(&args);
+    let mut workload = program::parse_toml(&text, Path::new("w.toml")).expect("a workload");
+    workload.jobs.remove(0)
+}
+
+const LIST: &str = r#"
+[[program]]
+name = "a"
+command = ["./bin/a", "x"]
+dir = "in"
+input = "in/data"
+output = "out"
+"#;
+
+#[test]
+fn relative_paths_of_a_list_become_absolute_in_another_folder() {
+    let folder = with_list(LIST);
+    let own = folder.root().canonicalize().expect("the folder exists").join("lists/own");
+    let job = job(&folder, "--n 1 --list lists/own/list.toml");
+    let Command::Program { program, .. } = &job.command else { panic!("a program") };
+    assert_eq!(program, &own.join("./bin/a"));
+    assert_eq!(job.dir, Some(own.join("in")));
+    assert_eq!(job.input, Some(own.join("in/data")));
+    assert_eq!(job.output.as_deref(), Some(Path::new("out")), "outputs belong to the new workload");
+}
+
+#[test]
+fn a_program_without_a_directory_runs_in_the_folder_of_its_list() {
+    let folder = with_list("[[program]]\nname = \"a\"\ncommand = [\"sort\", \"words.txt\"]\n");
+    let own = folder.root().canonicalize().expect("the folder exists").join("lists/own");
+    let job = job(&folder, "--n 1 --list lists/own/list.toml");
+    assert_eq!(
+        (&job.command, &job.dir),
+        (&Command::Program { program: "sort".into(), args: vec!["words.txt".into()] }, &Some(own))
+    );
+}
+
+#[test]
+fn a_workload_beside_its_list_keeps_relative_paths() {
+    let folder = with_list(LIST);
+    let args = ["generate", "--n", "1", "--list", "lists/own/list.toml"];
+    folder.success(&[&args[..], &["--out", "lists/own/w.toml"]].concat());
+    let text = folder.read("lists/own/w.toml");
+    assert!(
+        text.contains("command = [\"./bin/a\", \"x\"]") && text.contains("dir = \"in\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_first_line_is_the_command_that_reproduces_the_file() {
+    let folder = with_list("[[program]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n");
+    folder.write("my list.toml", folder.read("lists/own/list.toml"));
+    let list = folder.arg("my list.toml");
+    for args in [
+        &["--n", "2"][..],
+        &["--n", "2", "--form", "classic"],
+        &["--n", "2", "--out", "a file.txt"],
+    ] {
+        let written = |output: Output| {
+            assert!(output.status.success(), "{args:?}: {}", tool::text(&output.stderr));
+            let text = folder.text("a file.txt");
+            if text.is_empty() { tool::text(&output.stdout) } else { text }
+        };
+        let args = [&["generate", "--list", &list], args].concat();
+        let first = written(folder.run(&args));
+        let line = first.lines().next().and_then(|line| line.strip_prefix("# evenkeel "));
+        let line = format!("'{}' {}", tool::path().display(), line.expect("a comment"));
+        let shell = std::process::Command::new("sh")
+            .args(["-c", &line])
+            .current_dir(folder.root())
+            .output();
+        assert_eq!(written(shell.expect("it starts")), first, "{line}");
+    }
+}
+
+#[test]
+fn a_file_without_an_extension_is_written_in_the_format_that_run_expects() {
+    let folder = Folder::new();
+    for name in ["jobs", "jobs.TOML", "jobs.toml"] {
+        folder.success(&["generate", "--n", "2", "--out", name]);
+        let bytes = std::fs::read(folder.path(name)).expect("written");
+        program::parse_bytes(&bytes, Path::new(name)).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[test]
+fn a_memory_limit_without_effect_on_some_programs_is_reported() {
+    let stderr = |args: &[&str]| tool::text(&tool::run(args).stderr);
+    assert_eq!(stderr(&["generate", "--n", "1"]), "");
+    let limited = stderr(&["generate", "--n", "1", "--memory", "1"]);
+    assert!(limited.contains("--memory does not limit"), "{limited}");
 }

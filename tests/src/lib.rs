@@ -1,1 +1,22 @@
-//! The promises of the whole, tried on the built program: see `promises/`.
+//! Shared parts of the end-to-end tests.
+//!
+//! ```text
+//!   promises/   tests on any machine             guest/   tests on four NUMA nodes, in a guest
+//!        └──────────────────────┬────────────────────┘
+//!   tool          the evenkeel executable, built if it is missing or outdated
+//!   evenkeel      `evenkeel run` and `evenkeel watch` as processes
+//!   live_run      a run in this process, turn by turn          (LaunchHost)
+//!   watch_run     a watch in this process, turn by turn        (AttachHost)
+//!   folder, process, cgroup    resources that are removed when they are dropped
+//!   transcript    rejected commands and their error lines, as data files
+//! ```
+#![allow(missing_docs, reason = "the names of these helpers and of the tests describe them")]
+
+pub mod cgroup;
+pub mod evenkeel;
+pub mod folder;
+pub mod live_run;
+pub mod process;
+pub mod tool;
+pub mod transcript;
+pub mod watch_run;

@@ -7,27 +7,14 @@ use std::path::PathBuf;
 
 /// Why a live run cannot start or continue. An error of one job is an outcome of that job.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum LiveError {
-    /// The kernel refused a descriptor of the event loop.
     #[error("cannot wait for events ({what})")]
-    Events {
-        /// The kind of descriptor.
-        what: &'static str,
-        /// The error of the system call.
-        source: io::Error,
-    },
-    /// The directory for the output of jobs cannot be made.
-    #[error("cannot make the directory {path} for the output of jobs")]
-    OutputDir {
-        /// The directory.
-        path: PathBuf,
-        /// The error of the system call.
-        source: io::Error,
-    },
-    /// The supervisor that `--kill-on-exit` needs does not start.
+    Events { what: &'static str, source: io::Error },
+    #[error("cannot create the directory {path} for the output of jobs")]
+    OutputDir { path: PathBuf, source: io::Error },
     #[error("cannot start the supervisor that kills the jobs when evenkeel is killed")]
     Supervisor(#[source] io::Error),
-    /// The affinity of this process cannot be read.
     #[error("cannot read which CPUs this process may use")]
     OwnCpus(#[source] io::Error),
 }

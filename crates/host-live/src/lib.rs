@@ -12,8 +12,8 @@
 mod attach;
 mod errors;
 mod launch;
+mod process_signals;
 mod session;
-mod signals;
 
 pub use attach::{
     AttachError, AttachHost, AttachOptions, Criteria, ExcludedProcesses, ExclusionReason,
@@ -21,9 +21,9 @@ pub use attach::{
 };
 pub use errors::LiveError;
 pub use launch::{
-    LaunchHost, LaunchOptions, PreflightError, SUPERVISOR_ARGUMENT, check_groups, check_runnable,
+    LaunchHost, LaunchOptions, PreflightError, SUPERVISOR_ARGUMENT, check_cgroups, check_runnable,
     find_program, preflight, supervise,
 };
 pub use linux::tasks::CounterMode;
+pub use process_signals::{SignalResult, send as send_signal};
 pub use session::memory::{MemoryOptions, MemorySampling};
-pub use signals::{SignalResult, send as send_signal};

@@ -9,8 +9,9 @@ use linux::cgroup::{CgroupMode, HierarchyVersion, RunCgroups, choose, run_folder
 use linux::undo;
 use rustix::process::Signal;
 use sched::Action;
-
-use super::live_run::{LiveRun, World, is_running, machine, signal};
+use tests::folder::Folder;
+use tests::live_run::LiveRun;
+use tests::process::{children, is_running, machine, signal};
 
 /// The cgroups that this process can create.
 pub fn creatable() -> Option<CgroupMode> {
@@ -23,7 +24,7 @@ pub fn creatable() -> Option<CgroupMode> {
 }
 
 /// Folder of the cgroups of a run; `None` without cgroups.
-pub fn folder(run: &str) -> Option<PathBuf> {
+pub fn cgroup_folder(run: &str) -> Option<PathBuf> {
     let home = choose("/".as_ref(), creatable()?).home?;
     Some(home.folder.join(run_folder(run)?))
 }
@@ -42,22 +43,18 @@ fn text() -> String {
     )
 }
 
-fn group_of(pid: u32) -> String {
+fn cgroup_of(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("it is running")
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    linux::procfs::children("/".as_ref(), pid, pid).unwrap_or_default()
 }
 
 #[test]
 fn a_bound_job_and_its_children_are_in_a_cgroup_and_other_jobs_stay_outside() {
-    let Some(groups) = creatable() else { return };
-    let own = group_of(std::process::id());
-    let mut run = LiveRun::with(&text(), |options| options.groups = groups);
+    let Some(cgroups) = creatable() else { return };
+    let own = cgroup_of(std::process::id());
+    let mut run = LiveRun::with(&text(), |options| options.cgroups = cgroups);
     let (bound, free) = (run.wait_until_started("bound"), run.wait_until_started("free"));
     run.until("a child", |_| !children(bound).is_empty());
-    let folder = folder(run.host().run_id()).expect("a name");
+    let folder = cgroup_folder(run.host().run_id()).expect("a name");
     let group = folder.join("0-bound");
     let inside = std::fs::read_to_string(group.join("cgroup.procs")).expect("a group");
     let child = children(bound)[0];
@@ -66,55 +63,55 @@ fn a_bound_job_and_its_children_are_in_a_cgroup_and_other_jobs_stay_outside() {
     }
     let mems = std::fs::read_to_string(group.join("cpuset.mems")).expect("a cpuset");
     assert_eq!(mems.trim(), node().to_string());
-    if groups == CgroupMode::Only(HierarchyVersion::V1) {
-        assert_eq!(group_of(free), own, "a job without bound memory keeps its cgroup");
+    if cgroups == CgroupMode::Only(HierarchyVersion::V1) {
+        assert_eq!(cgroup_of(free), own, "a job without bound memory keeps its cgroup");
     }
     // The cgroup binds the memory; the process has no memory policy.
     let maps = std::fs::read_to_string(format!("/proc/{bound}/numa_maps")).unwrap_or_default();
     assert!(!maps.contains(" bind:"), "{maps}");
     run.stop();
     assert!(!folder.exists(), "{} is left", folder.display());
-    assert_eq!(group_of(std::process::id()), own);
+    assert_eq!(cgroup_of(std::process::id()), own);
 }
 
 #[test]
 fn processes_that_outlive_a_run_return_to_their_original_cgroup() {
-    let Some(groups) = creatable() else { return };
-    let own = group_of(std::process::id());
-    let mut run = LiveRun::with(&text(), |options| options.groups = groups);
+    let Some(cgroups) = creatable() else { return };
+    let own = cgroup_of(std::process::id());
+    let mut run = LiveRun::with(&text(), |options| options.cgroups = cgroups);
     let pids = [run.wait_until_started("bound"), run.wait_until_started("free")];
-    let folder = folder(run.host().run_id()).expect("a name");
+    let folder = cgroup_folder(run.host().run_id()).expect("a name");
     assert!(folder.exists());
     run.drop_host();
     assert!(!folder.exists(), "{} is left", folder.display());
     for pid in pids {
         assert!(is_running(pid));
-        assert_eq!(group_of(pid), own);
+        assert_eq!(cgroup_of(pid), own);
         children(pid).into_iter().for_each(|pid| signal(pid, Signal::KILL));
         signal(pid, Signal::KILL);
     }
-    assert_eq!(std::fs::read_dir(run.world.path("state")).expect("it exists").count(), 0);
+    assert_eq!(std::fs::read_dir(run.folder.path("state")).expect("it exists").count(), 0);
 }
 
 #[test]
 fn without_bound_memory_or_with_cgroups_disabled_no_cgroup_is_created() {
     let free = "[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n";
     let bound = text().replace("\"bound\"", "\"a\"");
-    for (text, groups) in [(free, creatable().unwrap_or_default()), (&bound, CgroupMode::None)] {
-        let own = group_of(std::process::id());
-        let mut run = LiveRun::with(text, |options| options.groups = groups);
+    for (text, cgroups) in [(free, creatable().unwrap_or_default()), (&bound, CgroupMode::None)] {
+        let own = cgroup_of(std::process::id());
+        let mut run = LiveRun::with(text, |options| options.cgroups = cgroups);
         let pid = run.wait_until_started("a");
-        assert_eq!(group_of(pid), own);
-        assert!(folder(run.host().run_id()).is_none_or(|folder| !folder.exists()));
+        assert_eq!(cgroup_of(pid), own);
+        assert!(cgroup_folder(run.host().run_id()).is_none_or(|folder| !folder.exists()));
         run.stop();
     }
 }
 
 #[test]
 fn if_the_cgroup_cannot_be_created_the_job_gets_a_memory_policy_and_a_warning() {
-    let Some(groups) = creatable() else { return };
-    let mut run = LiveRun::with(&text(), |options| options.groups = groups);
-    let folder = folder(run.host().run_id()).expect("a name");
+    let Some(cgroups) = creatable() else { return };
+    let mut run = LiveRun::with(&text(), |options| options.cgroups = cgroups);
+    let folder = cgroup_folder(run.host().run_id()).expect("a name");
     std::fs::create_dir(&folder).expect("permitted");
     let pid = run.wait_until_started("bound");
     run.until("a warning", |run| run.warnings().next().is_some());
@@ -128,15 +125,15 @@ fn if_the_cgroup_cannot_be_created_the_job_gets_a_memory_policy_and_a_warning() 
 
 #[test]
 fn a_page_move_of_a_job_whose_cgroup_was_removed_reports_the_cause() {
-    let Some(groups) = creatable() else { return };
+    let Some(cgroups) = creatable() else { return };
     // The policy of the run binds the memory, so its page moves are permitted.
     let text = "[[job]]\nname = \"bound\"\ncommand = [\"sleep\", \"600\"]\n";
-    let mut run = LiveRun::with(text, |options| options.groups = groups);
+    let mut run = LiveRun::with(text, |options| options.cgroups = cgroups);
     let node = base::NodeId(node());
     let bind = program::MemoryPolicy::Bind([node].into_iter().collect());
     run.request("bound", Action::MemoryPolicy(bind));
     let pid = run.wait_until_started("bound");
-    let folder = folder(run.host().run_id()).expect("a name");
+    let folder = cgroup_folder(run.host().run_id()).expect("a name");
     let group = folder.join("0-bound");
     // Another process moves the job to the parent cgroup and removes its own cgroup.
     let home = folder.parent().expect("a parent").join("cgroup.procs");
@@ -153,19 +150,19 @@ fn a_page_move_of_a_job_whose_cgroup_was_removed_reports_the_cause() {
 
 #[test]
 fn restore_reports_an_absent_cgroup_folder_as_absent() {
-    let Some(home) = creatable().and_then(|groups| choose("/".as_ref(), groups).home) else {
+    let Some(home) = creatable().and_then(|mode| choose("/".as_ref(), mode).home) else {
         return;
     };
-    let world = World::new();
-    let mut log = undo::Log::create_in(&world.state()).expect("a record");
+    let folder = Folder::new();
+    let mut log = undo::Log::create_in(&folder.state()).expect("a record");
     let run = log.run().to_owned();
     log.announce_cgroup(&home).expect("a record");
     drop(log);
-    let groups = RunCgroups::new("/".as_ref(), home, &run).expect("a name");
-    assert!(!groups.is_present().expect("the path is free"));
+    let cgroups = RunCgroups::new("/".as_ref(), home, &run).expect("a name");
+    assert!(!cgroups.is_present().expect("the path is free"));
     // The lock holder is this process; its children may share the lock until their exec.
     let restored = loop {
-        let restored = undo::restore(&world.state(), false);
+        let restored = undo::restore(&folder.state(), false);
         if restored.files[0].verdict != undo::RestoreVerdict::InUse {
             break restored;
         }
@@ -188,11 +185,8 @@ fn unavailable_cgroups_required_by_the_option_are_one_error_line_before_any_job_
         println!("skipped: both cgroup versions are available");
         return;
     };
-    let world = World::new();
-    let (file, out) = (world.path("w.toml"), world.path("out"));
-    std::fs::write(&file, "[[job]]\ncommand = [\"true\"]\n").expect("written");
-    let mut command = crate::tool::command(&["run", "--cgroups", word]);
-    let stderr = crate::tool::rejection(command.arg(&file).arg("--out").arg(&out));
+    let folder = Folder::new();
+    folder.write("w.toml", "[[job]]\ncommand = [\"true\"]\n");
+    let stderr = folder.rejection(&["run", "--cgroups", word, "w.toml", "--out", "out"]);
     assert!(stderr.starts_with(&format!("evenkeel: --cgroups {word}: ")), "{stderr}");
-    assert!(!out.exists(), "no folder is created");
 }

@@ -3,25 +3,26 @@
 use base::Nanos;
 use rustix::process::Signal;
 use sched::ExitStatus;
-
-use super::live_run::{LiveRun, World, is_running, signal};
-use super::run_process::{Run, have_exited};
+use tests::evenkeel::EvenkeelRun;
+use tests::folder::Folder;
+use tests::live_run::LiveRun;
+use tests::process::{is_running, signal, until};
 
 /// Writes an executable file that is not a program: it fails at exec.
-fn write_broken_program(world: &World) {
+fn write_broken_program(folder: &Folder) {
     use std::os::unix::fs::PermissionsExt;
-    std::fs::write(world.path("broken"), "nothing\n").expect("writable");
+    folder.write("broken", "nothing\n");
     let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(world.path("broken"), mode).expect("permitted");
+    std::fs::set_permissions(folder.path("broken"), mode).expect("permitted");
 }
 
 /// With `--fail-fast`: of three jobs that start together, the middle one cannot start.
 fn check_fail_fast(broken: &str) {
-    let world = World::new();
-    write_broken_program(&world);
+    let folder = Folder::new();
+    write_broken_program(&folder);
     let sleeps = |name| format!("[[job]]\nname = \"{name}\"\ncommand = [\"sleep\", \"600\"]\n");
     let text = format!("{}[[job]]\nname = \"bad\"\n{broken}\n{}", sleeps("a"), sleeps("c"));
-    let mut run = LiveRun::within(world, &text, |options| options.fail_fast = true);
+    let mut run = LiveRun::within(folder, &text, |options| options.fail_fast = true);
     let pids = [run.wait_until_started("a"), run.wait_until_started("c")];
     run.finish();
     for name in ["a", "c"] {
@@ -67,11 +68,11 @@ fn a_restarting_job_is_not_restarted_after_the_last_other_job_ends() {
 #[test]
 fn exit_statuses_are_known_even_if_the_parent_ignores_sigchld() {
     let text = "[[job]]\nname = \"a\"\nshell = \"sleep 0.2; exit 3\"\n";
-    let run = Run::start(text, &["--quiet"], "trap '' CHLD; exec \"$@\"");
-    let (status, errors, world) = run.end();
-    assert_eq!(status.code(), Some(1), "{errors}");
+    let shell = "trap '' CHLD; exec \"$@\"";
+    let mut run = EvenkeelRun::by_shell(shell, Folder::new(), text, &["--quiet"]);
+    run.expect_status(1);
     let report: serde_json::Value =
-        serde_json::from_str(&world.read("out/report.json")).expect("JSON");
+        serde_json::from_str(&run.folder.read("out/report.json")).expect("JSON");
     assert_eq!(report["jobs"][0]["exit_status"], 3, "{report}");
 }
 
@@ -79,29 +80,30 @@ fn exit_statuses_are_known_even_if_the_parent_ignores_sigchld() {
 fn killing_one_run_does_not_affect_another_even_without_undo_records() {
     let text = "[[job]]\nname = \"a\"\nshell = \"echo $$; exec sleep 600\"\n";
     // The folder of the undo record cannot be created: a file has its name.
-    let start = || Run::start(text, &["--quiet", "--kill-on-exit"], "touch state; exec \"$@\"");
-    let (one, other) = (start(), start());
-    let pids = [one.lines("a.out", 1)[0], other.lines("a.out", 1)[0]];
-    signal(one.child.id(), Signal::KILL);
-    one.end();
-    assert!(have_exited(&pids[..1]));
+    let start = || {
+        let folder = Folder::with(&[("state", "")]);
+        EvenkeelRun::new(folder, text, &["--quiet", "--kill-on-exit"])
+    };
+    let (mut one, mut other) = (start(), start());
+    let pids = [one.printed("a", 1)[0], other.printed("a", 1)[0]];
+    one.end_by(Signal::KILL);
+    until("the exit of its job", || !is_running(pids[0]));
     // Once the supervisor of a later killed run has finished, that of the first has finished too.
-    let third = start();
-    let pid = third.lines("a.out", 1);
-    signal(third.child.id(), Signal::KILL);
-    third.end();
-    assert!(have_exited(&pid) && is_running(pids[1]));
-    signal(other.child.id(), Signal::TERM);
-    other.end();
+    let mut third = start();
+    let pid = third.printed("a", 1)[0];
+    third.end_by(Signal::KILL);
+    until("the exit of its job", || !is_running(pid));
+    assert!(is_running(pids[1]));
+    other.end_by(Signal::TERM);
 }
 
 #[test]
 fn a_pipe_in_place_of_a_file_blocks_no_other_job() {
-    let world = World::new();
+    let folder = Folder::new();
     for name in ["pipe", "b.out"] {
         rustix::fs::mknodat(
             rustix::fs::CWD,
-            world.path(name),
+            folder.path(name),
             rustix::fs::FileType::Fifo,
             rustix::fs::Mode::RWXU,
             0,
@@ -111,7 +113,7 @@ fn a_pipe_in_place_of_a_file_blocks_no_other_job() {
     let text = "[[job]]\nname = \"a\"\ncommand = [\"cat\"]\ninput = \"pipe\"\n\
                 [[job]]\nname = \"b\"\ncommand = [\"true\"]\n\
                 [[job]]\nname = \"c\"\ncommand = [\"true\"]\n";
-    let mut run = LiveRun::within(world, text, |_| {});
+    let mut run = LiveRun::within(folder, text, |_| {});
     run.finish();
     assert_eq!(["a", "b", "c"].map(|name| run.exits(name).len()), [0, 0, 1]);
 }

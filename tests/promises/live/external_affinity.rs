@@ -1,8 +1,9 @@
 //! Affinity of jobs changed by other programs during a run.
 
 use sched::{Action, JobEvent, RejectCause, UnmanagedCause};
+use tests::live_run::LiveRun;
+use tests::process::{mask, two_cpus};
 
-use super::live_run::{LiveRun, mask, two_cpus};
 use super::reject_cause;
 
 /// A job that is always runnable, so that it is sampled in every turn.
@@ -51,7 +52,7 @@ fn a_job_set_externally_to_its_original_or_previous_mask_keeps_it() {
         run.request("a", Action::Place(last.clone()));
         run.until("the move", |run| run.placements("a").len() == 2);
         run.until("a sample on that CPU", |run| run.ran_on("a", last.first()));
-        // Its original mask, or the mask before our last placement.
+        // Its original mask, or the mask before the last placement.
         linux::affinity::set(pid, to).expect("permitted");
         let expected =
             JobEvent::Unmanaged(run.job("a"), UnmanagedCause::AffinityChanged(to.clone()));

@@ -3,63 +3,58 @@
 
 use base::{Bytes, JobId, LlcId};
 use sched::CounterReading;
-
-use super::live_run::{LiveRun, World};
+use tests::folder::Folder;
+use tests::live_run::LiveRun;
+use tests::process::machine;
 
 const GROUPS: &str = "resctrl/sys/fs/resctrl/mon_groups";
 
-fn write(world: &World, path: &str, text: &str) {
-    let path = world.path("resctrl").join(path);
-    std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-    std::fs::write(path, text).expect("written");
-}
-
-fn group_names(world: &World) -> Vec<String> {
-    let entries = std::fs::read_dir(world.path(GROUPS)).expect("it exists").flatten();
+fn group_names(folder: &Folder) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path(GROUPS)).expect("it exists").flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 #[test]
 fn memory_traffic_is_read_from_the_monitoring_group_of_the_job_which_is_removed_at_its_exit() {
-    let machine = super::live_run::machine();
+    let machine = machine();
     let Some(llc) = machine.llcs().iter().find(|llc| llc.level == 3) else {
         println!("skipped: this machine has no L3 cache");
         return;
     };
     let Some(cpu) = llc.cpus.first() else { return };
-    let world = World::new();
-    let cache = format!("sys/devices/system/cpu/cpu{}/cache/index3", cpu.0);
-    write(&world, &format!("{cache}/level"), "3\n");
-    write(&world, &format!("{cache}/id"), "7\n");
-    write(&world, "sys/fs/resctrl/mon_data/mon_L3_07/mbm_total_bytes", "9000\n");
-    write(&world, "sys/fs/resctrl/mon_groups/other/tasks", "1\n");
-    let root = world.path("resctrl");
+    let folder = Folder::new();
+    let cache = format!("resctrl/sys/devices/system/cpu/cpu{}/cache/index3", cpu.0);
+    folder.write(&format!("{cache}/level"), "3\n");
+    folder.write(&format!("{cache}/id"), "7\n");
+    folder.write("resctrl/sys/fs/resctrl/mon_data/mon_L3_07/mbm_total_bytes", "9000\n");
+    folder.write("resctrl/sys/fs/resctrl/mon_groups/other/tasks", "1\n");
+    let root = folder.path("resctrl");
     let script = format!(
         "cd {}/evenkeel-*-0-a && mkdir -p mon_data/mon_L3_07 && \
          until test -s tasks; do sleep 0.01; done; cat tasks; echo; echo $$; \
          echo 640 > mon_data/mon_L3_07/mbm_total_bytes; echo 64 > mon_data/mon_L3_07/llc_occupancy; \
          while :; do :; done",
-        world.path(GROUPS).display()
+        folder.path(GROUPS).display()
     );
     let text = format!("[[job]]\nname = \"a\"\nshell = \"\"\"{script}\"\"\"\n");
-    let mut run = LiveRun::within(world, &text, |options| options.resctrl_root = root);
+    let mut run = LiveRun::within(folder, &text, |options| options.resctrl_root = root);
     let has_traffic = |run: &LiveRun, llc: LlcId| {
         let groups = run.turns.iter().flat_map(|turn| &turn.sample.mon_groups);
-        let of = |bytes| Some(CounterReading::unmultiplexed(bytes));
+        let bytes = |bytes| Some(CounterReading::unmultiplexed(bytes));
         groups.clone().any(|group| {
             let traffic = group.traffic;
             (group.job, group.llc) == (JobId(0), llc)
-                && traffic.total_bytes == of(640)
+                && traffic.total_bytes == bytes(640)
                 && traffic.local_bytes.is_none()
                 && traffic.occupancy == Some(Bytes(64))
         })
     };
     let llc = llc.id;
     run.until("its traffic", |run| has_traffic(run, llc));
-    let output = run.world.read("a.out");
+    let output = run.folder.read("a.out");
     let words: Vec<&str> = output.split_whitespace().collect();
     assert_eq!(words[0], words[1], "its first process is in its group");
     run.stop();
-    assert_eq!(group_names(&run.world), ["other"], "only its own group is removed");
-    assert_eq!(std::fs::read_dir(run.world.path("state")).expect("it exists").count(), 0);
+    assert_eq!(group_names(&run.folder), ["other"], "only its own group is removed");
+    assert_eq!(std::fs::read_dir(run.folder.path("state")).expect("it exists").count(), 0);
 }

@@ -3,31 +3,19 @@
 use std::process::Command;
 
 use rustix::process::Signal;
-
-use super::live_run::{is_running, mask, signal, two_cpus};
-use super::run_process::Run;
-
-/// Waits until a file of a run contains a text.
-fn until(run: &Run, file: &str, text: &str) {
-    let path = run.world.path(file);
-    for _ in 0..10_000 {
-        if std::fs::read_to_string(&path).is_ok_and(|found| found.contains(text)) {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    panic!("timeout: no {text} in {file}: {:?}", std::fs::read_to_string(&path));
-}
+use tests::evenkeel::EvenkeelRun;
+use tests::folder::Folder;
+use tests::process::{is_running, mask, signal, two_cpus};
+use tests::tool;
 
 #[test]
 fn a_job_stopped_by_the_terminal_is_reported_with_advice() {
     let text = "[[job]]\nname = \"a\"\nshell = \"echo $$; kill -TTIN $$; exit 0\"\n";
-    let run = Run::start(text, &["--quiet"], "exec \"$@\"");
-    let pid = run.lines("a.out", 1)[0];
-    until(&run, "out/journal.jsonl", "reads the terminal");
+    let mut run = EvenkeelRun::new(Folder::new(), text, &["--quiet"]);
+    let pid = run.printed("a", 1)[0];
+    run.wait_for_journal("reads the terminal");
     signal(pid, Signal::CONT);
-    let (status, errors, _) = run.end();
-    assert!(status.success(), "{errors}");
+    run.expect_status(0);
 }
 
 /// A set-uid root program in the folder of a run by an ordinary user.
@@ -39,10 +27,8 @@ const AS_ORDINARY_USER: &str = "
 /// temporary folder.
 fn can_become_root() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
-    let shell = format!(
-        "set -- {} --version && {AS_ORDINARY_USER} > output",
-        crate::tool::path().display()
-    );
+    let shell =
+        format!("set -- {} --version && {AS_ORDINARY_USER} > output", tool::path().display());
     let script = shell.replace("exec setpriv", "id -u; exec setpriv");
     let tried = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output();
     let as_ordinary_user = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "./become"];
@@ -67,14 +53,18 @@ fn a_job_that_changed_its_user_is_reported_with_the_missing_capability_and_not_a
         name = "a"
         command = ["./become", "--reuid", "0", "--regid", "0", "--clear-groups", "sh", "-c", "echo $$; exec sleep 600"]
     "#;
-    let run = Run::start(text, &["--quiet", "--grace", "200ms"], AS_ORDINARY_USER);
-    let pid = run.lines("a.out", 1)[0];
-    signal(run.child.id(), Signal::TERM);
-    let (_, errors, world) = run.end();
+    let mut run = EvenkeelRun::by_shell(
+        AS_ORDINARY_USER,
+        Folder::new(),
+        text,
+        &["--quiet", "--grace", "200ms"],
+    );
+    let pid = run.printed("a", 1)[0];
+    run.end_by(Signal::TERM);
     let survived = is_running(pid);
     signal(pid, Signal::KILL);
-    let journal = world.read("out/journal.jsonl");
-    assert!(survived, "{errors}");
+    let journal = run.journal();
+    assert!(survived, "{}", run.output);
     assert_eq!(journal.matches("CAP_KILL").count(), 1, "{journal}");
     assert!(journal.contains("\"n_orphans\":1"), "{journal}");
 }
@@ -100,20 +90,24 @@ fn a_job_that_changed_its_user_is_not_migrated_and_reported_with_the_missing_cap
         shell = "while :; do :; done"
         "#
     );
-    let run = Run::start(&text, &["--quiet", "--grace", "200ms"], AS_ORDINARY_USER);
-    let pid = run.lines("a.out", 1)[0];
-    until(&run, "out/journal.jsonl", "CAP_SYS_NICE");
+    let mut run = EvenkeelRun::by_shell(
+        AS_ORDINARY_USER,
+        Folder::new(),
+        &text,
+        &["--quiet", "--grace", "200ms"],
+    );
+    let pid = run.printed("a", 1)[0];
+    run.wait_for_journal("CAP_SYS_NICE");
     let bound = mask(pid);
     signal(pid, Signal::KILL);
-    signal(run.child.id(), Signal::TERM);
-    let (_, errors, world) = run.end();
-    assert_eq!(bound, Some(first), "{errors}");
-    let journal = world.read("out/journal.jsonl");
+    run.end_by(Signal::TERM);
+    assert_eq!(bound, Some(first), "{}", run.output);
+    let journal = run.journal();
     assert_eq!(journal.matches("\"not-permitted\":{}").count(), 1, "left alone: {journal}");
 }
 
 /// Lets an unrelated process reuse the PID of an exited process of a job, ends evenkeel before it has
-/// sampled, and prints whether the unrelated process is alive.
+/// sampled, and prints whether the unrelated process is running.
 const REUSE: &str = r#"
     "$@" & run=$!
     until grep -qs "\"pid\":$(tail -n1 out/jobs/a.out 2>/dev/null)," out/journal.jsonl; do sleep 0.05; done
@@ -126,7 +120,7 @@ const REUSE: &str = r#"
     done
     [ $unrelated = $pid ] || echo "not reused" >&2
     kill -TERM $run; kill -CONT $run; wait $run
-    kill -0 $unrelated && echo "alive" >&2
+    kill -0 $unrelated && echo "still running" >&2
     kill -KILL $unrelated
 "#;
 
@@ -144,11 +138,12 @@ fn an_unrelated_process_that_reuses_a_pid_is_not_killed() {
     let text =
         "[[job]]\nname = \"a\"\nshell = \"setsid sleep 600 & echo $!; wait; exec sleep 600\"\n";
     let inside = format!("exec unshare -pf --mount-proc --kill-child sh -c '{REUSE}' sh \"$@\"");
-    let run = Run::start(text, &["--quiet", "--grace", "10s"], &inside);
-    let (_, errors, _) = run.end();
-    if errors.contains("not reused") {
+    let mut run =
+        EvenkeelRun::by_shell(&inside, Folder::new(), text, &["--quiet", "--grace", "10s"]);
+    run.wait();
+    if run.output.contains("not reused") {
         println!("skipped: another process took the PID");
         return;
     }
-    assert!(errors.contains("alive"), "{errors}");
+    assert!(run.output.contains("still running"), "{}", run.output);
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use base::Nanos;
 use host_live::CounterMode;
 use sched::CounterEvent;
-
-use super::live_run::LiveRun;
+use tests::live_run::LiveRun;
 
 #[test]
 fn cpu_time_of_short_lived_children_counts_for_their_job() {
@@ -54,11 +53,13 @@ fn events_of_unsampled_children_are_counted_at_the_exit() {
         |options| options.interval = Some(Nanos::from_secs(600)),
     );
     run.finish();
-    let of =
+    let count =
         |job: &str, event| run.exits(job)[0].counters.get(event).expect("it was awaited").value;
     // Each shell maps some dozens of pages, and its parent waits for it.
-    assert!(of("b", CounterEvent::PageFaults) + 9 * 20 < of("a", CounterEvent::PageFaults));
-    assert!(of("b", CounterEvent::ContextSwitches) + 9 <= of("a", CounterEvent::ContextSwitches));
+    assert!(count("b", CounterEvent::PageFaults) + 9 * 20 < count("a", CounterEvent::PageFaults));
+    assert!(
+        count("b", CounterEvent::ContextSwitches) + 9 <= count("a", CounterEvent::ContextSwitches)
+    );
 }
 
 #[test]

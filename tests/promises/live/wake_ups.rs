@@ -2,8 +2,7 @@
 
 use base::Nanos;
 use sched::{Cause, CounterEvent, Wake};
-
-use super::live_run::LiveRun;
+use tests::live_run::LiveRun;
 
 /// More events than any machine counts during a test.
 const NEVER: u64 = 1_000_000_000_000;
@@ -17,7 +16,7 @@ fn page_fault_run(every: u64, shell: &str) -> Option<LiveRun> {
     let text = format!("[[job]]\nname = \"a\"\nshell = \"{shell}\"\n");
     let mut run = run_with(CounterEvent::PageFaults, every, &text);
     assert!(run.step(), "the job is due");
-    let polls = |text: &&String| text.starts_with("turns are taken in every interval");
+    let polls = |text: &&String| text.starts_with("polling in every interval");
     if let Some(cause) = run.warnings().find(polls) {
         println!("skipped: {cause}");
         return None;
@@ -73,8 +72,8 @@ fn an_event_that_cannot_be_counted_is_reported_once_and_the_run_polls() {
     let mut run = run_with(CounterEvent::Cycles, NEVER, text);
     assert!(run.step());
     let n_reported = |run: &LiveRun| {
-        let is_it = |text: &&String| text.contains("overflows of cycles cannot be used: ");
-        run.warnings().filter(is_it).count()
+        let is_warning = |text: &&String| text.contains("overflows of cycles cannot be counted: ");
+        run.warnings().filter(is_warning).count()
     };
     if n_reported(&run) == 0 {
         println!("skipped: cycles can be counted on this processor");

@@ -11,16 +11,16 @@
 //!
 //! `EVENKEEL_SEEDS=5000` sets the number of seeds.
 
-use std::path::Path;
-
 use base::{Bytes, CpuSet, NodeId, Rng};
 use engine::{Engine, Host};
 use host_live::{AttachHost, AttachOptions, Selection};
 use linux::fault::{self, FaultPlan};
 use linux::undo;
 use sched::{Action, OutcomeResult, Plan, Snapshot};
+use tests::folder::Folder;
+use tests::process::{machine, with_children};
 
-use super::{Nanos, Program, affinity, pids, policy, reason, select, two_cpus};
+use super::{Nanos, Process, affinity, pids, policy, reason, select, two_cpus};
 use crate::seeds;
 
 /// Turns of one watch before it ends.
@@ -59,22 +59,11 @@ fn with_injected_faults_a_watch_leaks_nothing_and_leaves_nothing_changed() {
 fn run_seeds() {
     let Some(part) = seeds::part() else { return };
     let mut sum = Counts::default();
-    let mut descriptors = None;
     let Some((_, apart)) = two_cpus() else { return };
     let scripts = ["exec sleep 600", "sleep 600 & sleep 600 & wait", "exec sleep 600"];
-    let programs = scripts.map(Program::shell);
+    let programs = scripts.map(Process::shell);
     affinity::set(programs[2].pid(), &apart).expect("permitted");
-    for seed in part {
-        println!("seed {seed}");
-        let counts = run_seed(seed, &programs);
-        sum.n_rejected += counts.n_rejected;
-        sum.n_done += counts.n_done;
-        sum.n_kept += counts.n_kept;
-        sum.n_failed_starts += counts.n_failed_starts;
-        let now = std::fs::read_dir("/proc/self/fd").expect("own descriptors").count();
-        // The first run opens descriptors that stay open once per process.
-        assert_eq!(*descriptors.get_or_insert(now), now, "descriptors leak");
-    }
+    seeds::check_each(part, |seed| run_seed(seed, &programs, &mut sum));
     println!("{sum:?}");
     assert!(sum.n_rejected != 0 && sum.n_done != 0 && sum.n_failed_starts != 0, "{sum:?}");
 }
@@ -88,13 +77,13 @@ struct Counts {
     n_failed_starts: usize,
 }
 
-fn run_seed(seed: u64, programs: &[Program; 3]) -> Counts {
+fn run_seed(seed: u64, programs: &[Process; 3], counts: &mut Counts) {
     let (all, last) = two_cpus().expect("checked by the caller");
     let mut rng = Rng::new(seed);
     let permille = [2, 10, 60, 300][rng.below(4) as usize];
-    let state = tempfile::tempdir().expect("a folder");
-    let places = vec![state.path().join("state")];
-    let changed = Program::shell("exec sleep 600");
+    let folder = Folder::new();
+    let directories = folder.state();
+    let changed = Process::shell("exec sleep 600");
     let [one, family, own] = programs;
     let options = AttachOptions {
         selection: random_selection(&mut rng, &[one, family, own, &changed]),
@@ -104,29 +93,29 @@ fn run_seed(seed: u64, programs: &[Program; 3]) -> Counts {
         time_limit: Some(TIME),
         idle_after: Nanos::from_millis(rng.below(100)),
         takes_signals: false,
-        undo_folders: Some(places.clone()),
+        undo_folders: Some(directories.clone()),
         use_events: rng.below(2) == 0,
         machine: (rng.below(2) == 0).then(machine),
         ..AttachOptions::default()
     };
-    let mut counts = Counts::default();
-    let here = machine();
+    let this_machine = machine();
     // Most starts succeed, so that later calls can fail.
     let starts_well = rng.below(4) != 0;
     fault::set_plan(if starts_well { FaultPlan::default() } else { FaultPlan { seed, permille } });
-    let host = AttachHost::new(&here, options);
+    let host = AttachHost::new(&this_machine, options);
     let bound = match host {
-        Ok(host) => run_watch(host, (seed, permille), &mut rng, &changed, &mut counts),
+        Ok(host) => run_watch(host, (seed, permille), &mut rng, &changed, counts),
         Err(error) => {
             check_one_line(&error);
-            counts.n_failed_starts = 1;
+            counts.n_failed_starts += 1;
             None
         }
     };
     fault::set_plan(FaultPlan::default());
-    let n_files = || std::fs::read_dir(&places[0]).map_or(0, Iterator::count);
-    counts.n_kept = usize::from(n_files() != 0);
-    let restored = undo::restore(&places, false);
+    let n_files = || std::fs::read_dir(&directories[0]).map_or(0, Iterator::count);
+    let was_kept = n_files() != 0;
+    counts.n_kept += usize::from(was_kept);
+    let restored = undo::restore(&directories, false);
     assert_eq!(restored.problems, Vec::<String>::new());
     for program in [one, family, own, &changed] {
         let expected = match &bound {
@@ -134,14 +123,13 @@ fn run_seed(seed: u64, programs: &[Program; 3]) -> Counts {
             Some(bound) if program.pid() == changed.pid() => bound,
             _ => &all,
         };
-        let context = format!("kept {}, {restored:?}", counts.n_kept);
-        for pid in with_children(program.pid()) {
-            let Ok(has) = affinity::get(pid) else { continue };
-            assert_eq!(has, *expected, "{pid} of {}: {context}", program.pid());
+        let context = format!("kept {was_kept}, {restored:?}");
+        for pid in with_children(&[program.pid()]) {
+            let Ok(mask) = affinity::get(pid) else { continue };
+            assert_eq!(mask, *expected, "{pid} of {}: {context}", program.pid());
         }
     }
     assert_eq!(n_files(), 0, "an undo record is left");
-    counts
 }
 
 /// Runs a watch for some turns. Returns the affinity that the test set for `changed`, if it did.
@@ -149,7 +137,7 @@ fn run_watch(
     mut host: AttachHost,
     (seed, permille): (u64, u16),
     rng: &mut Rng,
-    changed: &Program,
+    changed: &Process,
     counts: &mut Counts,
 ) -> Option<CpuSet> {
     let without_errors =
@@ -157,9 +145,9 @@ fn run_watch(
     let (all, last) = without_errors(|| two_cpus().expect("checked by the caller"));
     let first: CpuSet = all.first().into_iter().collect();
     let policy = policy(INTERVAL, random_actions(Rng::new(seed ^ 77), first));
-    let here = fault::with_errors(FaultPlan::default(), machine);
+    let machine = fault::with_errors(FaultPlan::default(), machine);
     fault::set_plan(FaultPlan { seed, permille });
-    let mut engine = Engine::new(here, Vec::new(), policy);
+    let mut engine = Engine::new(machine, Vec::new(), policy);
     let change_turn = rng.below(u64::from(2 * N_TURNS)) as u32;
     let mut bound = None;
     for turn in 0..N_TURNS {
@@ -223,23 +211,11 @@ fn check_one_line(error: &dyn std::error::Error) {
 }
 
 /// Selects these processes, in a third of the cases with additional exclusions that match none of them.
-fn random_selection(rng: &mut Rng, programs: &[&Program]) -> Selection {
+fn random_selection(rng: &mut Rng, programs: &[&Process]) -> Selection {
     let mut selection = select(&pids(programs));
     if rng.below(3) == 0 {
         selection.excluded.users.insert(12_345); // Reads the users of processes.
         selection.excluded.cgroups.push("/no/such/group".to_owned());
     }
     selection
-}
-
-fn machine() -> topology::Machine {
-    linux::topology::read(Path::new("/")).expect("this machine")
-}
-
-/// A process and its children.
-fn with_children(pid: u32) -> Vec<u32> {
-    let root = Path::new("/");
-    let mut all = linux::procfs::children(root, pid, pid).unwrap_or_default();
-    all.push(pid);
-    all
 }

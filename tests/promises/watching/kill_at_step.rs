@@ -5,11 +5,12 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
+use tests::folder::Folder;
+use tests::process::{self, wait_for};
 
-use super::{BURN, PATIENCE, Program, affinity, mask, tool, two_cpus};
+use super::{BURN, Process, affinity, mask, tool, two_cpus, until};
 
 /// A single program with a class loads one core only, and this policy then migrates it.
 const POLICY: &str = "dfs[interval=50ms,domains=core,only_job=move,cooldown=0]";
@@ -22,21 +23,13 @@ fn after_a_kill_at_any_step_restore_undoes_all_changes() {
     if !cfg!(debug_assertions) {
         return;
     }
-    let program = Program::shell(&format!("sleep 600 & {BURN}"));
+    let program = Process::shell(&format!("sleep 600 & {BURN}"));
     let pid = program.pid();
-    let children = || linux::procfs::children("/".as_ref(), pid, pid).unwrap_or_default();
-    let begun = Instant::now();
-    while children().is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "it has no child");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let children = || process::children(pid);
+    until("a child", || !children().is_empty());
     for step in 1..N_STEPS_MAX {
-        let world = tempfile::tempdir().expect("a folder");
-        let evenkeel = |args: &[&str]| {
-            let mut command = tool::command(args);
-            command.env("EVENKEEL_STATE_DIR", world.path().join("state"));
-            command
-        };
+        let folder = Folder::new();
+        let evenkeel = |args: &[&str]| folder.command_with_state(args);
         let was_killed = watch_until_killed(
             evenkeel(&["watch", "--act", "--pid", &pid.to_string(), "--class", "*=8", "--quiet"]),
             step,
@@ -63,20 +56,17 @@ fn after_a_kill_at_any_step_restore_undoes_all_changes() {
 /// `step` before.
 fn watch_until_killed(mut command: Command, step: u32, pid: u32) -> bool {
     command.args(["--policy", POLICY]).env(linux::fault::VARIABLE, format!("kill-at:{step}"));
-    let mut watch = Program::new(&mut command);
-    let begun = Instant::now();
+    let mut watch = Process::new(&mut command);
     let mut is_signaled = false;
-    loop {
+    wait_for("a placement or an exit", || {
         if let Some(status) = watch.0.try_wait().expect("permitted") {
             assert!(status.success() || status.signal() == Some(9), "{status}");
-            return !status.success();
+            return Some(!status.success());
         }
         if !is_signaled && mask(pid).len() == 1 {
-            let pid = Pid::from_raw(watch.pid().cast_signed()).expect("a number");
-            kill_process(pid, Signal::TERM).expect("permitted");
+            watch.signal(Signal::TERM);
             is_signaled = true;
         }
-        assert!(begun.elapsed() < PATIENCE, "it is neither placed nor killed");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        None
+    })
 }

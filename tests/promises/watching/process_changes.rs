@@ -5,25 +5,26 @@ use std::cell::Cell;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::{CpuSet, NodeId};
 use linux::{affinity, procfs};
 use program::MemoryPolicy;
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use sched::{Action, JobEvent, Plan, Snapshot, UnmanagedCause};
+use tests::cgroup::TestCgroup;
+use tests::process::TIMEOUT;
 
 use super::{
-    BURN, ExclusionReason, INTERVAL, PATIENCE, Program, WatchRun, mask, place_on_last_cpu, policy,
-    reason, two_cpus, watch,
+    BURN, ExclusionReason, Folder, INTERVAL, Process, Signal, WatchRun, machine, mask,
+    place_on_last_cpu, policy, reason, two_cpus, watch,
 };
 
 /// Environment variable with the behaviour of the helper program.
 const PART: &str = "EVENKEEL_TEST_PART";
 
 /// This executable as a helper program with the given behaviour.
-fn helper(name: &str) -> Program {
+fn helper(name: &str) -> Process {
     let mut command = Command::new(std::env::current_exe().expect("this executable"));
     command.args([
         "--exact",
@@ -31,27 +32,24 @@ fn helper(name: &str) -> Program {
         "--ignored",
         "--test-threads=1",
     ]);
-    Program::new(command.env(PART, name))
+    Process::new(command.env(PART, name))
 }
 
 /// A program with its own process group, which is killed as a whole.
-struct ProcessGroup(Program);
+struct ProcessGroup(Process);
 
 impl ProcessGroup {
     fn shell(script: &str) -> Self {
-        ProcessGroup(Program::new(Command::new("sh").args(["-c", script]).process_group(0)))
+        ProcessGroup(Process::new(Command::new("sh").args(["-c", script]).process_group(0)))
     }
 
     /// PIDs of the group.
     fn members(&self) -> Vec<u32> {
-        let pgid = self.0.pid();
         let all = procfs::processes("/".as_ref()).expect("a list");
-        let its = |&pid: &u32| {
-            let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let after = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-            after.split_ascii_whitespace().nth(2) == Some(&pgid.to_string())
+        let is_member = |&pid: &u32| {
+            procfs::stat("/".as_ref(), pid).is_ok_and(|stat| stat.group == self.0.pid())
         };
-        all.into_iter().filter(its).collect()
+        all.into_iter().filter(is_member).collect()
     }
 }
 
@@ -81,10 +79,10 @@ fn helper_program() {
     match std::env::var(PART).as_deref() {
         // Two long-lived threads, and short-lived ones.
         Ok("threads") => {
-            let stays = || std::thread::spawn(move || burn(PATIENCE));
+            let stays = || std::thread::spawn(move || burn(TIMEOUT));
             let _stay = [stays(), stays()];
             let begun = std::time::Instant::now();
-            while begun.elapsed() < PATIENCE {
+            while begun.elapsed() < TIMEOUT {
                 let brief: Vec<_> =
                     (0..3).map(|_| std::thread::spawn(move || burn(short))).collect();
                 brief.into_iter().for_each(|thread| thread.join().expect("it ends"));
@@ -95,9 +93,9 @@ fn helper_program() {
             let bound = std::thread::spawn(|| {
                 let one: CpuSet = affinity::get(0).expect("own").first().into_iter().collect();
                 affinity::set(0, &one).expect("own");
-                std::thread::sleep(PATIENCE);
+                std::thread::sleep(TIMEOUT);
             });
-            burn(PATIENCE);
+            burn(TIMEOUT);
             bound.join().expect("it ends");
         }
         // One of several threads has its own memory policy.
@@ -106,9 +104,9 @@ fn helper_program() {
             let prepared = linux::mempolicy::Prepared::new(&policy);
             let bound = std::thread::spawn(move || {
                 prepared.apply().expect("node 0");
-                std::thread::sleep(PATIENCE);
+                std::thread::sleep(TIMEOUT);
             });
-            burn(PATIENCE);
+            burn(TIMEOUT);
             bound.join().expect("it ends");
         }
         _ => {}
@@ -117,8 +115,7 @@ fn helper_program() {
 
 #[test]
 fn pages_of_a_process_with_a_memory_policy_in_any_thread_are_not_migrated() {
-    let here = linux::topology::read("/".as_ref()).expect("this machine");
-    let has_node_0 = here.nodes().iter().any(|node| node.id == NodeId(0));
+    let has_node_0 = machine().nodes().iter().any(|node| node.id == NodeId(0));
     if !has_node_0 || !std::path::Path::new("/proc/self/numa_maps").exists() {
         println!("skipped: memory policies are not visible");
         return;
@@ -188,7 +185,7 @@ fn a_process_with_a_thread_that_bound_itself_is_not_managed() {
     run.end();
     let masks = masks_of_threads(program.pid());
     assert_eq!(masks.iter().filter(|mask| mask.len() == 1).count(), 1, "{masks:?}");
-    assert_eq!(mask(program.pid()), all);
+    assert_eq!(program.mask(), all);
 }
 
 #[test]
@@ -214,27 +211,23 @@ fn a_thread_bound_by_another_process_keeps_its_affinity_and_the_others_are_resto
 #[test]
 fn the_affinity_of_children_started_during_the_end_is_restored() {
     let Some((all, last)) = two_cpus() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let go = folder.path().join("go");
+    let folder = Folder::new();
     let script = format!(
         "while [ ! -e {} ]; do :; done; i=0; while [ $i -lt 400 ]; do sleep 600 & i=$((i+1)); j=0; \
          while [ $j -lt 3000 ]; do j=$((j+1)); done; done; {BURN}",
-        go.display()
+        folder.arg("go")
     );
     for use_events in [false, true] {
-        let _ = std::fs::remove_file(&go);
+        let _ = std::fs::remove_file(folder.path("go"));
         let group = ProcessGroup::shell(&script);
         let mut run = watch(&[&group.0], |options| options.use_events = use_events);
-        run.until("the placement", |_| mask(group.0.pid()) == last);
-        std::fs::write(&go, "").expect("permitted");
+        run.until("the placement", |_| group.0.mask() == last);
+        folder.write("go", "");
         run.until("children", |_| 10 < group.members().len());
         std::thread::sleep(Duration::from_millis(50)); // Some children are not sampled.
         run.end();
         drop(run);
-        let _ = rustix::process::kill_process(
-            Pid::from_raw(group.0.pid().cast_signed()).expect("a number"),
-            Signal::STOP,
-        );
+        group.0.signal(Signal::STOP);
         let left: Vec<u32> = group
             .members()
             .into_iter()
@@ -252,17 +245,16 @@ fn the_affinity_of_children_started_during_the_end_is_restored() {
 #[test]
 fn with_process_events_the_affinity_of_a_child_whose_parent_exits_is_restored() {
     let Some((all, last)) = two_cpus() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let go = folder.path().join("go");
-    let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & exit 0", go.display());
+    let folder = Folder::new();
+    let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & exit 0", folder.arg("go"));
     let group = ProcessGroup::shell(&script);
     let mut run = watch(&[&group.0], |options| options.use_events = true);
-    run.until("the placement", |_| mask(group.0.pid()) == last);
+    run.until("the placement", |_| group.0.mask() == last);
     if run.status().discovery != "events" {
         println!("skipped: process events are unavailable");
         return;
     }
-    std::fs::write(&go, "").expect("permitted");
+    folder.write("go", "");
     run.until("the end", |run| run.detached(sched::DetachCause::Ended));
     run.end();
     for pid in group.members().into_iter().filter(|&pid| pid != group.0.pid()) {
@@ -274,22 +266,22 @@ fn with_process_events_the_affinity_of_a_child_whose_parent_exits_is_restored() 
 #[test]
 fn a_child_with_the_placement_of_its_released_parent_is_released_too() {
     let Some((all, last)) = two_cpus() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let go = folder.path().join("go");
-    let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & exec sleep 600", go.display());
+    let folder = Folder::new();
+    let script =
+        format!("while [ ! -e {} ]; do :; done; sleep 600 & exec sleep 600", folder.arg("go"));
     let group = ProcessGroup::shell(&script);
-    let other = Program::shell(BURN); // Without a managed process, turns are rare.
+    let other = Process::busy(); // Without a managed process, turns are rare.
     let mut run = watch(&[&group.0, &other], |options| {
         options.idle_after = INTERVAL;
         options.use_events = false;
     });
-    run.until("the placement", |_| mask(group.0.pid()) == last);
-    std::fs::write(&go, "").expect("permitted");
+    run.until("the placement", |_| group.0.mask() == last);
+    folder.write("go", "");
     let child = || group.members().into_iter().find(|&pid| pid != group.0.pid());
     run.until("a child", |_| child().is_some());
     let sleeps =
         || procfs::stat("/".as_ref(), group.0.pid()).is_ok_and(|stat| stat.comm_text() == "sleep");
-    run.until("the release", |_| sleeps() && mask(group.0.pid()) == all);
+    run.until("the release", |_| sleeps() && group.0.mask() == all);
     let child = child().expect("it sleeps");
     affinity::set(child, &last).expect("permitted");
     run.until("the release of the child", |_| mask(child) == all);
@@ -297,11 +289,10 @@ fn a_child_with_the_placement_of_its_released_parent_is_released_too() {
 }
 
 #[test]
-fn the_same_holds_for_a_job_that_remains_managed_after_its_release() {
+fn children_forked_during_a_release_are_restored_if_the_job_remains_managed() {
     let Some((all, last)) = two_cpus() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let go = folder.path().join("go");
-    let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & {BURN}", go.display());
+    let folder = Folder::new();
+    let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & {BURN}", folder.arg("go"));
     let group = ProcessGroup::shell(&script);
     let releases = Rc::new(Cell::new(false));
     let releases_now = Rc::clone(&releases);
@@ -314,12 +305,12 @@ fn the_same_holds_for_a_job_that_remains_managed_after_its_release() {
         }
     };
     let mut run = WatchRun::with(policy(INTERVAL, decide), &[group.0.pid()], |_| {});
-    run.until("the placement", |_| mask(group.0.pid()) == last);
-    std::fs::write(&go, "").expect("permitted");
+    run.until("the placement", |_| group.0.mask() == last);
+    folder.write("go", "");
     let child = || group.members().into_iter().find(|&pid| pid != group.0.pid());
     run.until("a child", |_| child().is_some());
     releases.set(true);
-    run.until("the release", |_| mask(group.0.pid()) == all);
+    run.until("the release", |_| group.0.mask() == all);
     let child = child().expect("it sleeps");
     affinity::set(child, &last).expect("permitted");
     run.until("the release of the child", |_| mask(child) == all);
@@ -336,7 +327,7 @@ fn all_children_of_a_job_that_becomes_idle_are_released() {
         options.idle_after = INTERVAL;
         options.use_events = false;
     });
-    run.until("the placement", |_| mask(group.0.pid()) == last);
+    run.until("the placement", |_| group.0.mask() == last);
     run.until("that it sleeps", |run| run.detached(sched::DetachCause::Idle));
     // On a busy machine it may only have waited for a CPU; then it is managed again until it sleeps.
     let has_finished =
@@ -350,77 +341,49 @@ fn all_children_of_a_job_that_becomes_idle_are_released() {
     run.end();
 }
 
-/// A cpuset of cgroup v1, removed when it is dropped.
-struct Cpuset(std::path::PathBuf);
-
-impl Cpuset {
-    fn new(cpus: &CpuSet) -> Option<Self> {
-        static IS_TAKEN: AtomicBool = AtomicBool::new(false);
-        assert!(!IS_TAKEN.swap(true, Ordering::SeqCst), "one test uses it");
-        let top = std::path::Path::new("/sys/fs/cgroup/cpuset");
-        let folder = top.join(format!("evenkeel-test-{}", std::process::id()));
-        if let Err(error) = std::fs::create_dir(&folder) {
-            println!("skipped: cannot create a cpuset: {error}");
-            return None;
-        }
-        let cpuset = Cpuset(folder);
-        let mems = std::fs::read_to_string(top.join("cpuset.mems")).expect("the file exists");
-        cpuset.write("cpuset.mems", mems.trim());
-        cpuset.write("cpuset.cpus", &cpus.to_string());
-        Some(cpuset)
+/// A cpuset of cgroup v1 with all nodes; `None` if it cannot be created.
+fn cpuset(cpus: &CpuSet) -> Option<TestCgroup> {
+    let root = "/sys/fs/cgroup/cpuset";
+    if !std::path::Path::new(root).is_dir() {
+        println!("skipped: no cpusets of cgroup v1");
+        return None;
     }
-
-    fn write(&self, file: &str, text: &str) {
-        std::fs::write(self.0.join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
-    }
-
-    fn add(&self, pid: u32) {
-        self.write("cgroup.procs", &pid.to_string());
-    }
-
-    fn remove(&self, pid: u32) {
-        let top = self.0.parent().expect("the top").join("cgroup.procs");
-        std::fs::write(top, pid.to_string()).expect("it is running");
-    }
-}
-
-impl Drop for Cpuset {
-    fn drop(&mut self) {
-        let inside = std::fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
-        inside.lines().for_each(|pid| self.remove(pid.parse().expect("a number")));
-        let _ = std::fs::remove_dir(&self.0);
-    }
+    let cpuset = TestCgroup::new(root, &format!("evenkeel-test-{}", std::process::id()))?;
+    let mems = std::fs::read_to_string(format!("{root}/cpuset.mems")).expect("the file exists");
+    cpuset.write("cpuset.mems", mems.trim());
+    cpuset.write("cpuset.cpus", &cpus.to_string());
+    Some(cpuset)
 }
 
 #[test]
 fn a_process_moved_to_another_cpuset_is_not_placed_again_and_regains_all_cpus_on_its_return() {
     let Some((all, last)) = two_cpus() else { return };
     let first: CpuSet = all.first().into_iter().collect();
-    let Some(cpuset) = Cpuset::new(&first) else { return };
-    let busy = Program::shell(BURN);
+    let Some(cpuset) = cpuset(&first) else { return };
+    let busy = Process::busy();
     let mut run = watch(&[&busy], |_| ());
-    run.until("the placement", |_| mask(busy.pid()) == last);
+    run.until("the placement", |_| busy.mask() == last);
     cpuset.add(busy.pid());
     run.until("the event", |run| {
-        let is_it = |event: &JobEvent| {
+        let is_change = |event: &JobEvent| {
             matches!(event, JobEvent::Unmanaged(_, UnmanagedCause::AffinityChanged(mask)) if *mask == first)
         };
-        run.events.iter().any(is_it)
+        run.events.iter().any(is_change)
     });
-    assert_eq!(mask(busy.pid()), first);
+    assert_eq!(busy.mask(), first);
     run.end();
-    assert_eq!(mask(busy.pid()), first);
+    assert_eq!(busy.mask(), first);
     cpuset.remove(busy.pid());
-    assert_eq!(mask(busy.pid()), all, "its own affinity is not restricted");
+    assert_eq!(busy.mask(), all, "its own affinity is not restricted");
     // Restored inside a cpuset, it has all CPUs of the cpuset, also when these become more.
     let mut run = watch(&[&busy], |_| ());
-    run.until("the placement", |_| mask(busy.pid()) == last);
+    run.until("the placement", |_| busy.mask() == last);
     cpuset.write("cpuset.cpus", &last.to_string());
     cpuset.add(busy.pid());
     run.run_turns(5);
     run.end();
-    assert_eq!(mask(busy.pid()), last);
+    assert_eq!(busy.mask(), last);
     cpuset.write("cpuset.cpus", &all.to_string());
-    assert_eq!(mask(busy.pid()), all);
+    assert_eq!(busy.mask(), all);
     cpuset.remove(busy.pid());
 }

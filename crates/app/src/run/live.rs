@@ -148,9 +148,12 @@ impl RunParts {
         let host = LaunchHost::new(workload, &header.machine, options)?;
         let (cpu_before, _) = own_use();
         header.run_id = host.run_id().to_owned();
-        header.options.insert("cgroups".to_owned(), host.groups());
-        if host.needs_groups() && !args.quiet {
-            eprintln!("evenkeel: cgroups for jobs with bound memory: {}", host.groups());
+        header.options.insert("cgroups".to_owned(), host.cgroup_description());
+        if host.needs_cgroups() && !args.quiet {
+            eprintln!(
+                "evenkeel: cgroups for jobs with bound memory: {}",
+                host.cgroup_description()
+            );
         }
         let journal = create_journal(folder, &header, args.journal_part)?;
         let mode = Mode::fitting(args.quiet);
@@ -224,7 +227,7 @@ fn options(args: &RunOptions<'_>, policy: &dyn Policy, folder: &RunFolder) -> La
         time_limit: args.time_limit,
         memory: args.memory.options(),
         counters: args.counters,
-        groups: args.cgroups,
+        cgroups: args.cgroups,
         ..LaunchOptions::default()
     }
 }

@@ -222,7 +222,7 @@ pub(crate) fn check_here(
     cgroups: CgroupMode,
 ) -> Result<(), CommandError> {
     host_live::preflight(workload, machine).or_usage_error()?;
-    let checked = host_live::check_groups(cgroups);
+    let checked = host_live::check_cgroups(cgroups);
     checked.map_err(|why| anyhow::anyhow!("--cgroups {why}")).or_usage_error()
 }
 

@@ -51,7 +51,7 @@ pub(super) struct Discovered {
     /// Events of the kernel, oldest first.
     pub events: Vec<ProcessEvent>,
     /// New PIDs and TIDs. Some of them may have exited.
-    pub numbers: Vec<u32>,
+    pub new_pids: Vec<u32>,
     /// A scan of /proc is due.
     pub needs_scan: bool,
     /// All processes of the selected cgroups.
@@ -132,7 +132,7 @@ fn read_new_pids(loadavg: Option<&OwnedFd>, last: &mut Option<u32>, discovered: 
     let text = loadavg.and_then(|file| procfs::read_again(file, &mut buffer).ok());
     let now = text.and_then(parse_last_pid);
     match new_pids(std::mem::replace(last, now), now) {
-        Some(numbers) => discovered.numbers.extend(numbers),
+        Some(pids) => discovered.new_pids.extend(pids),
         None => discovered.needs_scan = true,
     }
 }
@@ -210,17 +210,18 @@ mod tests {
 
     #[test]
     fn the_processes_of_a_cgroup_include_those_of_its_descendants() {
-        let world = tempfile::tempdir().expect("a folder");
-        let below = world.path().join("a/b");
-        std::fs::create_dir_all(&below).expect("a resource of the test");
-        std::fs::write(world.path().join("a/cgroup.procs"), "7\n3\n")
-            .expect("a resource of the test");
-        std::fs::write(below.join("cgroup.procs"), "9\n3\n").expect("a resource of the test");
-        assert_eq!(members(&[world.path().join("a")]).expect("lists"), [3, 7, 9]);
-        assert!(members(&[world.path().join("removed")]).expect("no process").is_empty());
+        let folder = tempfile::tempdir().expect("a folder");
+        let below = folder.path().join("a/b");
+        std::fs::create_dir_all(&below).expect("a temporary folder of the test");
+        std::fs::write(folder.path().join("a/cgroup.procs"), "7\n3\n")
+            .expect("a temporary folder of the test");
+        std::fs::write(below.join("cgroup.procs"), "9\n3\n")
+            .expect("a temporary folder of the test");
+        assert_eq!(members(&[folder.path().join("a")]).expect("lists"), [3, 7, 9]);
+        assert!(members(&[folder.path().join("removed")]).expect("no process").is_empty());
         // A list that cannot be read is not an empty list.
         let all = fault::FaultPlan { seed: 1, permille: 1000 };
-        let refused = fault::with_errors(all, || members(&[world.path().join("a")]));
-        assert!(refused.is_err(), "{refused:?}");
+        let failed = fault::with_errors(all, || members(&[folder.path().join("a")]));
+        assert!(failed.is_err(), "{failed:?}");
     }
 }

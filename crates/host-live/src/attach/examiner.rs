@@ -29,7 +29,7 @@ pub(super) struct Examiner {
 
 impl Examiner {
     /// # Errors
-    /// Our own status cannot be read.
+    /// The status of evenkeel cannot be read.
     pub(super) fn new(proc: ProcFolder, selection: Selection, acts: bool) -> io::Result<Self> {
         let own = proc.status(std::process::id())?;
         Ok(Examiner { proc, own, selection, acts })
@@ -60,10 +60,10 @@ impl Examiner {
         parent: Option<u32>,
     ) -> bool {
         let named = &self.selection.pids;
-        let is_it = named.get(&pid) == Some(&stat.start_time_ticks);
+        let is_selected = named.get(&pid) == Some(&stat.start_time_ticks);
         let is_child_of = |parent: u32| table.get(parent).is_some_and(|known| known.is_named);
         let is_child = is_child_of(stat.parent) || parent.is_some_and(is_child_of);
-        !named.is_empty() && (is_it || is_child)
+        !named.is_empty() && (is_selected || is_child)
     }
 
     /// The treatment of a process, before it is busy.

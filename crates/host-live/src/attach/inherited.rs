@@ -35,7 +35,7 @@ const DESCENDANTS_MAX: usize = 1 << 16;
 #[derive(Clone, Debug)]
 pub(super) struct InheritedAffinity {
     /// The job whose process it descends from.
-    pub of: JobId,
+    pub job: JobId,
     pub start_time_ticks: u64,
     pub mask: Arc<CpuSet>,
 }
@@ -71,7 +71,7 @@ impl AncestorMasks {
     }
 
     fn is_assigned(&self, mask: &CpuSet) -> bool {
-        *mask != *self.base && self.masks.iter().any(|ours| **ours == *mask)
+        *mask != *self.base && self.masks.iter().any(|assigned| **assigned == *mask)
     }
 
     /// Restores every thread of a process that has an assigned mask. Returns whether that succeeded.
@@ -92,17 +92,17 @@ impl AncestorMasks {
         let mut n_children = 0;
         while let Some(parent) = parents.pop().filter(|_| n_children < DESCENDANTS_MAX) {
             let children = procfs::all_children("/".as_ref(), parent);
-            any_left |= children.as_ref().is_err_and(is_refused);
+            any_left |= children.as_ref().is_err_and(is_not_exit);
             for child in children.unwrap_or_default() {
                 n_children += 1;
                 let stat = procfs::stat("/".as_ref(), child);
-                any_left |= stat.as_ref().is_err_and(is_refused);
+                any_left |= stat.as_ref().is_err_and(is_not_exit);
                 let is_younger = stat.is_ok_and(|stat| self.since_ticks <= stat.start_time_ticks);
                 if !is_younger || session.tasks.job_of(child).is_some() {
                     continue;
                 }
                 let has_exited =
-                    || procfs::stat("/".as_ref(), child).is_err_and(|error| !is_refused(&error));
+                    || procfs::stat("/".as_ref(), child).is_err_and(|error| !is_not_exit(&error));
                 any_left |= !self.release_process(child) && !has_exited();
                 parents.push(child);
             }
@@ -111,7 +111,7 @@ impl AncestorMasks {
     }
 }
 
-fn is_refused(error: &io::Error) -> bool {
+fn is_not_exit(error: &io::Error) -> bool {
     error.kind() != io::ErrorKind::NotFound
 }
 
@@ -159,7 +159,7 @@ impl InheritedMasks {
         job: JobId,
     ) -> bool {
         let Some(ancestor) = AncestorMasks::of(jobs, job) else { return false };
-        let is_of_job = |(_, it): &(&u32, &InheritedAffinity)| it.of == job;
+        let is_of_job = |(_, it): &(&u32, &InheritedAffinity)| it.job == job;
         let children = self.processes.iter().filter(is_of_job);
         let children: Vec<(u32, InheritedAffinity)> =
             children.map(|(&pid, it)| (pid, it.clone())).collect();
@@ -210,16 +210,16 @@ impl InheritedMasks {
         (pid, stat): (u32, &ProcStat),
         parent: u32,
     ) {
-        let of_parent = self.processes.get(&parent).map(|it| it.of);
-        let Some(of) = session.tasks.job_of(parent).or(of_parent) else { return };
-        let Some(state) = jobs.affinity(of) else { return };
+        let job_of_parent = self.processes.get(&parent).map(|inherited| inherited.job);
+        let Some(job) = session.tasks.job_of(parent).or(job_of_parent) else { return };
+        let Some(state) = jobs.affinity(job) else { return };
         let Ok(mask) = affinity::get(pid) else { return };
-        let ours = state.assigned_masks().find(|ours| ***ours == mask).cloned();
-        let Some(mask) = ours.filter(|mask| **mask != *state.base) else { return };
+        let assigned = state.assigned_masks().find(|assigned| ***assigned == mask).cloned();
+        let Some(mask) = assigned.filter(|mask| **mask != *state.base) else { return };
         let entry = (pid, stat.start_time_ticks, pid);
-        // If this cannot be written, it is found as a descendant while its parent lives.
+        // If this cannot be written, the process is found as a descendant while its parent is running.
         let _ = session.undo.set(&state.name, [&state.base, &mask, &mask], vec![entry]);
-        let inherited = InheritedAffinity { of, start_time_ticks: stat.start_time_ticks, mask };
+        let inherited = InheritedAffinity { job, start_time_ticks: stat.start_time_ticks, mask };
         self.processes.insert(pid, inherited);
     }
 }

@@ -51,8 +51,8 @@ pub use status::{ExcludedProcesses, ExclusionReason, ManagedProcess, WatchStatus
 use crate::LiveError;
 use crate::errors::with_causes;
 use crate::session::{
-    Jobs, MemoryConfig, Rejected, Session, SessionConfig, Ticks, UndoRecord, UsableCpus, Wakeup,
-    Wakeups, outcome, while_forks_are_hidden,
+    JobSource, Jobs, MemoryConfig, Rejected, Session, SessionConfig, Ticks, UndoRecord, UsableCpus,
+    Wakeup, Wakeups, outcome, while_forks_are_hidden,
 };
 use discovery::Discovery;
 use examiner::Examiner;
@@ -136,7 +136,7 @@ impl AttachHost {
                 options: options.memory,
                 interval,
                 nice: None,
-                is_attached: true,
+                source: JobSource::Attached,
             },
             limit,
             n_jobs: 0,

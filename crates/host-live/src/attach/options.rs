@@ -70,23 +70,16 @@ impl Default for AttachOptions {
 
 /// Why a watch cannot start or continue.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum AttachError {
-    /// The selection is empty.
     #[error("no process is selected: use --pid, --user, --command, --cgroup, --unit or --all")]
     NothingSelected,
-    /// A selected PID does not exist.
     #[error("there is no process {pid}")]
-    NoProcess {
-        /// The PID.
-        pid: u32,
-    },
-    /// Without an undo record nothing is changed.
-    #[error("cannot act, because that could not be undone: {0}")]
+    NoProcess { pid: u32 },
+    #[error("cannot apply changes without an undo record: {0}")]
     NoUndo(String),
-    /// The event loop is not available.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// Processes cannot be listed.
     #[error("cannot read /proc")]
     Proc(#[source] io::Error),
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   ordinary   CPUs and memory nodes of the init process. A process with other ones has them on purpose
 //!              and is excluded
-//!   targets    our own affinity without isolated CPUs. If evenkeel was started with taskset, that applies
+//!   targets    evenkeel's affinity without isolated CPUs. If evenkeel was started with taskset, that applies
 //!              to the programs too, which is reported
 //! ```
 //!
@@ -23,7 +23,7 @@ const LISTS_EVERY: Nanos = Nanos::from_secs(10);
 /// The current CPUs and nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlacementCpus {
-    /// Our own affinity.
+    /// The affinity of evenkeel.
     pub own: CpuSet,
     /// The affinity of a process without an affinity of its own.
     pub ordinary: CpuSet,
@@ -75,7 +75,7 @@ impl PlacementCpus {
         }
         match affinity::get(1) {
             Ok(ordinary) => (self.ordinary, self.can_read_init) = (ordinary, true),
-            // If it is never readable, our own affinity counts as ordinary.
+            // If it is never readable, evenkeel's affinity counts as ordinary.
             Err(_) if !self.can_read_init => self.ordinary = self.own.clone(),
             Err(_) => {}
         }
@@ -215,26 +215,28 @@ mod tests {
 
     #[test]
     fn lists_are_read_again_within_ten_seconds() {
-        let world = tempfile::tempdir().expect("a folder");
-        let cpu = world.path().join("sys/devices/system/cpu");
-        std::fs::create_dir_all(&cpu).expect("a resource of the test");
+        let folder = tempfile::tempdir().expect("a folder");
+        let cpu = folder.path().join("sys/devices/system/cpu");
+        std::fs::create_dir_all(&cpu).expect("a temporary folder of the test");
         let proc = ProcFolder::open("/".as_ref()).expect("proc");
         let own = affinity::get(0).expect("own");
         let online = own.or(&affinity::get(1).unwrap_or_default());
-        std::fs::write(cpu.join("online"), online.to_string()).expect("a resource of the test");
-        let mut cpus = PlacementCpus::new(world.path(), &proc, own.clone(), NodeSet::new());
+        std::fs::write(cpu.join("online"), online.to_string())
+            .expect("a temporary folder of the test");
+        let mut cpus = PlacementCpus::new(folder.path(), &proc, own.clone(), NodeSet::new());
         assert_eq!(cpus.targets(), own);
-        let mut update = |secs| cpus.update(world.path(), &proc, Nanos::from_secs(secs));
+        let mut update = |secs| cpus.update(folder.path(), &proc, Nanos::from_secs(secs));
         assert_eq!(update(1), None);
         let last: CpuSet = own.last().into_iter().collect();
-        std::fs::write(cpu.join("isolated"), last.to_string()).expect("a resource of the test");
+        std::fs::write(cpu.join("isolated"), last.to_string())
+            .expect("a temporary folder of the test");
         assert_eq!(update(10), None, "the next read is at 11 s");
         let warning = format!("the CPUs {last} are isolated: nothing is placed on them");
         assert_eq!(update(11), Some(vec![warning]));
         assert_eq!(update(30), None, "it is reported once");
         // A value that cannot be read stays as it was.
-        std::fs::remove_file(cpu.join("isolated")).expect("a resource of the test");
-        std::fs::create_dir(cpu.join("isolated")).expect("a resource of the test");
+        std::fs::remove_file(cpu.join("isolated")).expect("a temporary folder of the test");
+        std::fs::create_dir(cpu.join("isolated")).expect("a temporary folder of the test");
         assert_eq!(update(50), None);
         assert_eq!(cpus.targets(), own.minus(&last));
     }

@@ -6,9 +6,9 @@
 //!   used a few ticks   half as long as before
 //! ```
 //!
-//! Thousands of idle processes therefore cost a thirtieth of their number in samples per second, and a
-//! process that becomes busy is noticed within 30 seconds. Kernel threads are sampled every ten minutes. A
-//! reused PID is recognized by the start time. The table reads no file: it is given the samples.
+//! N idle processes therefore cost N/30 samples per second, and a process that becomes busy is detected within 30
+//! seconds. Kernel threads are sampled every ten minutes. A reused PID is recognized by the start time. Samples are
+//! arguments: the table reads no file.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,7 +13,7 @@ const EXAMPLES: usize = 4;
 /// The status of a watch at one instant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WatchStatus {
-    /// How new processes are discovered: `events`, `groups` or `numbers`.
+    /// How new processes are discovered: `events`, `cgroups` or `pids`.
     pub discovery: String,
     /// Known processes, selected or not.
     pub n_known: u64,

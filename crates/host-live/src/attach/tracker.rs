@@ -58,7 +58,7 @@ impl Tracker {
         for event in discovered.events {
             match event {
                 ProcessEvent::Forked { parent, child } => {
-                    self.new_number(session, child, Some(parent));
+                    self.new_pid(session, child, Some(parent));
                 }
                 ProcessEvent::Exec(pid) => {
                     if let Ok(stat) = self.examiner.proc.stat(pid) {
@@ -69,8 +69,8 @@ impl Tracker {
                 ProcessEvent::Lost => {}
             }
         }
-        for pid in discovered.numbers {
-            self.new_number(session, pid, None);
+        for pid in discovered.new_pids {
+            self.new_pid(session, pid, None);
         }
         if let Some(members) = discovered.members {
             self.set_members(session, &members);
@@ -80,7 +80,7 @@ impl Tracker {
     }
 
     /// A new PID or TID, which may have exited already.
-    fn new_number(&mut self, session: &mut Session, pid: u32, parent: Option<u32>) {
+    fn new_pid(&mut self, session: &mut Session, pid: u32, parent: Option<u32>) {
         let proc = &self.examiner.proc;
         let Ok(stat) = proc.stat(pid) else { return };
         let is_process =
@@ -215,8 +215,8 @@ impl Tracker {
         let is_named = self.table.get(pid).is_some_and(|known| known.is_named);
         let treatment = self.examiner.examine(pid, stat, is_named);
         let is_eligible = treatment == Treatment::Eligible;
-        let is_free = || self.examine_closely(pid).is_ok_and(|reason| reason.is_none());
-        if treatment != before && !is_eligible || is_eligible && is_free() {
+        let is_unrestricted = || self.examine_closely(pid).is_ok_and(|reason| reason.is_none());
+        if treatment != before && !is_eligible || is_eligible && is_unrestricted() {
             self.table.set_treatment(pid, treatment, self.now);
         }
     }
@@ -269,16 +269,17 @@ impl Tracker {
     }
 
     /// The mask of a process without evenkeel, and the one that it inherited from evenkeel. `None` if its mask is
-    /// neither ordinary nor ours.
+    /// neither ordinary nor assigned.
     fn masks_before(
         &self,
         inherited: Option<&InheritedAffinity>,
         cpus: CpuSet,
     ) -> Option<(Arc<CpuSet>, Option<Arc<CpuSet>>)> {
-        let of = inherited.and_then(|it| Some((it, self.jobs.get(it.of)?)));
-        match of {
-            Some((it, of)) if self.cpus.are_same(&cpus, &it.mask) => {
-                Some((Arc::clone(&of.affinity.base), Some(Arc::clone(&it.mask))))
+        let ancestor =
+            inherited.and_then(|inherited| Some((inherited, self.jobs.get(inherited.job)?)));
+        match ancestor {
+            Some((inherited, job)) if self.cpus.are_same(&cpus, &inherited.mask) => {
+                Some((Arc::clone(&job.affinity.base), Some(Arc::clone(&inherited.mask))))
             }
             _ => self.cpus.is_ordinary(&cpus).then(|| (Arc::new(cpus), None)),
         }
@@ -393,8 +394,8 @@ impl Tracker {
     }
 }
 
-/// Puts a process that inherited a mask and is a job now on record under its own name. If that fails, it
-/// is on record under the name of its ancestor.
+/// Records a process that inherited a mask and is a job now under its own name. If that fails, the record contains
+/// the process under the name of its ancestor.
 fn record_inherited(session: &mut Session, state: &AffinityState) {
     let Some(mask) = &state.placed else { return };
     let threads = session.tasks.threads_of(state.job);

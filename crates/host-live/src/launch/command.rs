@@ -57,7 +57,7 @@ pub(super) struct Binding {
     pub cpus: Option<CpuSet>,
     pub memory: Option<MemoryPolicy>,
     /// Open `cgroup.procs` of the cgroup that binds the memory instead.
-    pub group: Option<OwnedFd>,
+    pub cgroup: Option<OwnedFd>,
 }
 
 impl LaunchContext {
@@ -69,7 +69,7 @@ impl LaunchContext {
         output_dir: PathBuf,
         limit: &DescriptorLimit,
     ) -> Self {
-        let ours = [linux::fault::VARIABLE, RUN_VARIABLE, JOB_VARIABLE];
+        let own_variables = [linux::fault::VARIABLE, RUN_VARIABLE, JOB_VARIABLE];
         LaunchContext {
             run: run_id(),
             folder: absolute(&workload.folder),
@@ -78,7 +78,7 @@ impl LaunchContext {
             descriptors: limit.inherited,
             nice: raise_priority(options),
             dies_with_parent: options.kill_on_exit,
-            env: linux::spawn::environment(&ours),
+            env: linux::spawn::environment(&own_variables),
             search_path: std::env::var_os("PATH").unwrap_or_default(),
         }
     }
@@ -100,7 +100,7 @@ impl LaunchContext {
             files: self.files(job, appends)?,
             cpus: binding.cpus,
             memory: binding.memory.as_ref().map(Prepared::new),
-            group: binding.group,
+            group: binding.cgroup,
             descriptors: self.descriptors,
             nice: self.nice,
             dies_with_parent: self.dies_with_parent,

@@ -30,7 +30,7 @@ pub(super) const TURN_EVERY_MAX: Nanos = Nanos::from_secs(2);
 pub(super) struct Overflow {
     event: CounterEvent,
     counters: OverflowCounters,
-    scope: Scope,
+    targets: CountedTargets,
     /// Whether the ring buffers have to be read before the loop waits.
     is_unread: bool,
     /// The tick after an overflow.
@@ -43,7 +43,7 @@ pub(super) struct Overflow {
 
 /// The CPUs or threads that are counted, with the attributes of the event.
 #[derive(Debug)]
-enum Scope {
+enum CountedTargets {
     Cpus(Vec<Attr>, CpuSet),
     Threads(Vec<Attr>, BTreeMap<TaskId, DescriptorReservation>),
 }
@@ -75,9 +75,9 @@ impl Overflow {
     fn of_cpus(event: CounterEvent, every: u64, cpus: &CpuSet) -> Result<Self, (String, bool)> {
         let mut source = Live::new("/".as_ref());
         let attrs = attrs(&mut source, event, Flags::default()).map_err(|why| (why, false))?;
-        let scope = Scope::Cpus(attrs, CpuSet::default());
+        let targets = CountedTargets::Cpus(attrs, CpuSet::default());
         let mut overflow =
-            Overflow::new(&mut source, event, every, scope).map_err(|why| (why, false))?;
+            Overflow::new(&mut source, event, every, targets).map_err(|why| (why, false))?;
         match overflow.follow_cpus(cpus) {
             Ok(()) => Ok(overflow),
             Err(error) => {
@@ -93,8 +93,8 @@ impl Overflow {
         let mut source = Live::new("/".as_ref());
         let flags = counting_rights(&mut source)?;
         let attrs = attrs(&mut source, event, flags)?;
-        let scope = Scope::Threads(attrs.clone(), BTreeMap::new());
-        let mut overflow = Overflow::new(&mut source, event, every, scope)?;
+        let targets = CountedTargets::Threads(attrs.clone(), BTreeMap::new());
+        let mut overflow = Overflow::new(&mut source, event, every, targets)?;
         let tried = overflow.counters.add(&attrs, CounterTarget::Task(0));
         tried.map_err(|error| overflow.explain(&error, CounterScope::Task))?;
         overflow.counters.retain(|_| false);
@@ -105,13 +105,13 @@ impl Overflow {
         source: &mut Live,
         event: CounterEvent,
         every: u64,
-        scope: Scope,
+        targets: CountedTargets,
     ) -> Result<Self, String> {
         let counters = OverflowCounters::new(every).map_err(|error| error.to_string())?;
         Ok(Overflow {
             event,
             counters,
-            scope,
+            targets,
             is_unread: false,
             due: None,
             last_turn: Nanos::ZERO,
@@ -157,9 +157,9 @@ impl Overflow {
 
     /// Counts the CPUs or threads that exist now.
     fn follow(&mut self, cpus: &CpuSet, tasks: &TaskReader) -> Result<(), String> {
-        let scope = match self.scope {
-            Scope::Cpus(..) => CounterScope::Cpu,
-            Scope::Threads(..) => CounterScope::Task,
+        let scope = match self.targets {
+            CountedTargets::Cpus(..) => CounterScope::Cpu,
+            CountedTargets::Threads(..) => CounterScope::Task,
         };
         let followed = match scope {
             CounterScope::Cpu => self.follow_cpus(cpus),
@@ -177,7 +177,7 @@ impl Overflow {
     }
 
     fn follow_cpus(&mut self, cpus: &CpuSet) -> io::Result<()> {
-        let Scope::Cpus(attrs, known) = &mut self.scope else { return Ok(()) };
+        let CountedTargets::Cpus(attrs, known) = &mut self.targets else { return Ok(()) };
         if known == cpus {
             return Ok(());
         }
@@ -196,7 +196,7 @@ impl Overflow {
     }
 
     fn follow_threads(&mut self, tasks: &TaskReader) -> io::Result<()> {
-        let Scope::Threads(attrs, known) = &mut self.scope else { return Ok(()) };
+        let CountedTargets::Threads(attrs, known) = &mut self.targets else { return Ok(()) };
         let running: BTreeSet<TaskId> = tasks.thread_ids().collect();
         let mut exited: Vec<u32> = Vec::new();
         known.retain(|id, _| {
@@ -320,10 +320,7 @@ impl IntervalTurns {
 
 /// The warning of the fallback to a turn at every tick.
 fn fallback(event: CounterEvent, why: &str) -> String {
-    format!(
-        "turns are taken in every interval: overflows of {} cannot be used: {why}",
-        event.name()
-    )
+    format!("polling in every interval: overflows of {} cannot be counted: {why}", event.name())
 }
 
 /// The attributes of an event, one for each core kind.

@@ -1,7 +1,7 @@
 //! The jobs of a workload and the state of each.
 //!
 //! ```text
-//!   Waiting ─► Due ─► Running ─► Over
+//!   Waiting ─► Due ─► Running ─► Finished
 //!               ▲        │
 //!               └────────┘  a job that restarts until all others are done
 //! ```
@@ -15,27 +15,27 @@ use program::{Ending, Job};
 use rustix::process::Signal;
 use sched::{Cause, JobEvent};
 
+use crate::process_signals;
 use crate::session::{AffinityState, Jobs, Session};
-use crate::signals;
 
 /// A job of the workload.
-pub(super) struct Slot {
+pub(super) struct WorkloadJob {
     pub job: Job,
     /// How often it was started.
     pub n_runs: u32,
-    pub state: State,
+    pub state: JobRunState,
 }
 
 /// State of a job.
-pub(super) enum State {
+pub(super) enum JobRunState {
     Waiting,
     Due,
-    Running(Box<Running>),
-    Over,
+    Running(Box<RunningJob>),
+    Finished,
 }
 
 /// A running job.
-pub(super) struct Running {
+pub(super) struct RunningJob {
     /// First process of the job, which is also its process group.
     pub pid: u32,
     /// Wakes the loop at the exit of the first process. `None` if no descriptor was left.
@@ -52,9 +52,9 @@ pub(super) struct Running {
     pub has_warned_stopped: bool,
 }
 
-impl Running {
+impl RunningJob {
     pub(super) fn new(affinity: AffinityState, started: Nanos, pidfd: Option<KeptFile>) -> Self {
-        Running {
+        RunningJob {
             pid: affinity.pid,
             pidfd,
             started,
@@ -69,7 +69,7 @@ impl Running {
 
 /// All jobs of a workload.
 pub(super) struct JobTable {
-    pub slots: Vec<Slot>,
+    pub all: Vec<WorkloadJob>,
     /// Running jobs by the PID of their first process.
     pub by_pid: BTreeMap<u32, JobId>,
     /// Jobs that the next plan starts.
@@ -81,43 +81,43 @@ pub(super) struct JobTable {
 impl JobTable {
     pub(super) fn new(jobs: Vec<Job>) -> Self {
         let n_awaited = jobs.iter().filter(|job| is_awaited(job)).count();
-        let slot = |job| Slot { job, n_runs: 0, state: State::Waiting };
-        let slots = jobs.into_iter().map(slot).collect();
-        JobTable { slots, by_pid: BTreeMap::new(), due: Vec::new(), n_awaited }
+        let entry = |job| WorkloadJob { job, n_runs: 0, state: JobRunState::Waiting };
+        let all = jobs.into_iter().map(entry).collect();
+        JobTable { all, by_pid: BTreeMap::new(), due: Vec::new(), n_awaited }
     }
 
-    pub(super) fn slot(&mut self, job: JobId) -> &mut Slot {
-        &mut self.slots[job.index()]
+    pub(super) fn entry(&mut self, job: JobId) -> &mut WorkloadJob {
+        &mut self.all[job.index()]
     }
 
     pub(super) fn job(&self, job: JobId) -> &Job {
-        &self.slots[job.index()].job
+        &self.all[job.index()].job
     }
 
     pub(super) fn n_runs(&self, job: JobId) -> u32 {
-        self.slots[job.index()].n_runs
+        self.all[job.index()].n_runs
     }
 
-    pub(super) fn running(&mut self, job: JobId) -> Option<&mut Running> {
-        match &mut self.slots.get_mut(job.index())?.state {
-            State::Running(running) => Some(running),
+    pub(super) fn running(&mut self, job: JobId) -> Option<&mut RunningJob> {
+        match &mut self.all.get_mut(job.index())?.state {
+            JobRunState::Running(running) => Some(running),
             _ => None,
         }
     }
 
     /// The running jobs, by number.
     pub(super) fn running_ids(&self) -> Vec<JobId> {
-        let runs = |slot: &&Slot| matches!(slot.state, State::Running(_));
-        self.slots.iter().filter(runs).map(|slot| slot.job.id).collect()
+        let runs = |entry: &&WorkloadJob| matches!(entry.state, JobRunState::Running(_));
+        self.all.iter().filter(runs).map(|entry| entry.job.id).collect()
     }
 
-    pub(super) fn are_all_over(&self) -> bool {
-        self.slots.iter().all(|slot| matches!(slot.state, State::Over))
+    pub(super) fn are_all_finished(&self) -> bool {
+        self.all.iter().all(|entry| matches!(entry.state, JobRunState::Finished))
     }
 
     /// The only job that was ever started, if there is exactly one.
     pub(super) fn only_started(&self) -> Option<JobId> {
-        let mut started = self.slots.iter().filter(|slot| slot.n_runs != 0);
+        let mut started = self.all.iter().filter(|entry| entry.n_runs != 0);
         match (started.next(), started.next()) {
             (Some(only), None) => Some(only.job.id),
             _ => None,
@@ -126,7 +126,7 @@ impl JobTable {
 
     /// The next plan starts this job.
     pub(super) fn make_due(&mut self, job: JobId, session: &mut Session) {
-        self.slot(job).state = State::Due;
+        self.entry(job).state = JobRunState::Due;
         self.due.push(job);
         session.report(JobEvent::Due(job));
         session.turn.causes.insert(Cause::JobsDue);
@@ -136,26 +136,25 @@ impl JobTable {
     pub(super) fn cancel_starts(&mut self, session: &mut Session) {
         self.due.clear();
         session.turn.pending.jobs.retain(|event| !matches!(event, JobEvent::Due(_)));
-        for slot in &mut self.slots {
-            if matches!(slot.state, State::Waiting | State::Due) {
-                slot.state = State::Over;
+        for entry in &mut self.all {
+            if matches!(entry.state, JobRunState::Waiting | JobRunState::Due) {
+                entry.state = JobRunState::Finished;
             }
         }
     }
 
     /// Whether a job is started again when it exits.
     pub(super) fn restarts(&self, job: JobId) -> bool {
-        let slot = &self.slots[job.index()];
-        let will_restart =
-            matches!(&slot.state, State::Running(running) if running.exit_requested.is_none());
-        !is_awaited(&slot.job) && 0 < self.n_awaited && will_restart
+        let entry = &self.all[job.index()];
+        let will_restart = matches!(&entry.state, JobRunState::Running(running) if running.exit_requested.is_none());
+        !is_awaited(&entry.job) && 0 < self.n_awaited && will_restart
     }
 
     /// A job will not run again. Returns whether jobs that restart until all others are done end now.
-    pub(super) fn set_over(&mut self, job: JobId) -> bool {
-        let slot = self.slot(job);
-        slot.state = State::Over;
-        if !is_awaited(&slot.job) {
+    pub(super) fn set_finished(&mut self, job: JobId) -> bool {
+        let entry = self.entry(job);
+        entry.state = JobRunState::Finished;
+        if !is_awaited(&entry.job) {
             return false;
         }
         self.n_awaited = self.n_awaited.saturating_sub(1);
@@ -172,9 +171,9 @@ impl JobTable {
         let others = session.tasks.processes_of(job).filter(|(pid, _)| is_outside(pid));
         let others: Vec<_> = others.map(|(pid, it)| (pid, it.start_time_ticks)).collect();
         for signal in [signal, Signal::CONT] {
-            signals::send_to_group(group, signal);
+            process_signals::send_to_group(group, signal);
             for &(pid, start_time_ticks) in &others {
-                signals::send(pid, start_time_ticks, signal);
+                process_signals::send(pid, start_time_ticks, signal);
             }
         }
     }
@@ -203,8 +202,8 @@ impl JobTable {
 
 impl Jobs for JobTable {
     fn affinity(&self, job: JobId) -> Option<&AffinityState> {
-        match &self.slots.get(job.index())?.state {
-            State::Running(running) => Some(&running.affinity),
+        match &self.all.get(job.index())?.state {
+            JobRunState::Running(running) => Some(&running.affinity),
             _ => None,
         }
     }

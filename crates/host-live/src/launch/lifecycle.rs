@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   exit request ── SIGTERM to all processes ── grace period ── SIGKILL
-//!   first process exits ── final sample ── leftovers are terminated ── reaped ── JobEvent::Ended
+//!   first process exits ── final sample ── remaining processes terminated ── reaped ── JobEvent::Ended
 //! ```
 
 use std::sync::Arc;
@@ -16,17 +16,16 @@ use sched::{
     Cause, CounterEvent, CounterReading, Counters, ExitStatus, JobEvent, JobExit, PageMoveEnd,
 };
 
-use super::agenda::{Agenda, Item, POLL_EVERY};
-use super::jobs::{JobTable, Running, State};
-use super::leftovers::{EXEC_WAIT, Leftovers, Parts};
+use super::jobs::{JobRunState, JobTable, RunningJob};
 use super::memory_cgroups::MemoryCgroups;
 use super::mon_groups::MonGroups;
+use super::remaining_processes::{EXEC_WAIT, RemainingProcesses, RunParts};
 use super::supervisor::Supervisor;
+use super::timer_queue::{POLL_EVERY, TimedEvent, TimerQueue};
+use crate::process_signals;
 use crate::session::{Jobs, Session};
-use crate::signals;
 
-/// Shortest time between two starts of a job that restarts, so that a program that fails at once does
-/// not fill the machine with its starts.
+/// Shortest time between two starts of a job that restarts. Limits the fork rate of a program that fails immediately.
 const RESTART_MIN: Nanos = Nanos::from_millis(100);
 
 /// Progress of the end of a run.
@@ -41,11 +40,11 @@ pub(super) enum Stopping {
 /// All jobs of a run with everything that exists per job.
 pub(super) struct Lifecycle {
     pub jobs: JobTable,
-    pub agenda: Agenda,
+    pub timers: TimerQueue,
     pub mon_groups: MonGroups,
     pub cgroups: MemoryCgroups,
     pub supervisor: Option<Supervisor>,
-    pub leftovers: Leftovers,
+    pub remaining: RemainingProcesses,
     pub stopping: Stopping,
     pub grace: Nanos,
     /// A job that fails stops the run.
@@ -53,34 +52,34 @@ pub(super) struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Leftovers, and the parts of the run that they concern.
+    /// The remaining processes, and the parts of the run that change with them.
     pub(super) fn split<'a>(
         &'a mut self,
         session: &'a mut Session,
-    ) -> (&'a mut Leftovers, Parts<'a>) {
-        let Lifecycle { jobs, agenda, supervisor, leftovers, .. } = self;
-        (leftovers, Parts { session, jobs, agenda, supervisor })
+    ) -> (&'a mut RemainingProcesses, RunParts<'a>) {
+        let Lifecycle { jobs, timers, supervisor, remaining, .. } = self;
+        (remaining, RunParts { session, jobs, timers, supervisor })
     }
 
     /// Handles a timed event.
-    pub(super) fn handle(&mut self, session: &mut Session, item: Item, now: Nanos) {
+    pub(super) fn handle(&mut self, session: &mut Session, item: TimedEvent, now: Nanos) {
         match item {
-            Item::Start(job) => {
-                if matches!(self.jobs.slot(job).state, State::Waiting) {
+            TimedEvent::Start(job) => {
+                if matches!(self.jobs.entry(job).state, JobRunState::Waiting) {
                     self.jobs.make_due(job, session);
                 }
             }
-            Item::StopAfter(job, n_run) if self.jobs.n_runs(job) == n_run => {
+            TimedEvent::StopAfter(job, n_run) if self.jobs.n_runs(job) == n_run => {
                 self.request_exit(session, job, now);
             }
-            Item::TakeExit(job, n_run) if self.jobs.n_runs(job) == n_run => {
+            TimedEvent::TakeExit(job, n_run) if self.jobs.n_runs(job) == n_run => {
                 self.take_exit(session, job);
             }
-            Item::StopAfter(..) | Item::TakeExit(..) => {} // Of an earlier run of the job.
-            Item::Kill { requested_at } => self.kill(session, requested_at, now),
-            Item::PollExits => self.poll_exits(session, now),
-            Item::TakeOrphans => self.take_orphans(session),
-            Item::TimeLimit => self.request_stop(session, now),
+            TimedEvent::StopAfter(..) | TimedEvent::TakeExit(..) => {} // Of an earlier run of the job.
+            TimedEvent::Kill { requested_at } => self.kill(session, requested_at, now),
+            TimedEvent::PollExits => self.poll_exits(session, now),
+            TimedEvent::TakeOrphans => self.take_orphans(session),
+            TimedEvent::TimeLimit => self.request_stop(session, now),
         }
     }
 
@@ -89,7 +88,7 @@ impl Lifecycle {
         session.turn.causes.insert(Cause::Stopping);
         if self.stopping == Stopping::No {
             self.stopping = Stopping::Requested;
-            self.agenda.remove(|item| matches!(item, Item::TimeLimit));
+            self.timers.remove(|item| matches!(item, TimedEvent::TimeLimit));
             self.cancel_starts(session);
         }
         for job in self.jobs.running_ids() {
@@ -101,12 +100,12 @@ impl Lifecycle {
     pub(super) fn request_stop_at_once(&mut self, session: &mut Session, now: Nanos) {
         self.request_stop(session, now);
         self.stopping = Stopping::Killed;
-        self.leftovers.kill_at_once = true;
+        self.remaining.kill_at_once = true;
         self.kill(session, now, now);
     }
 
     fn cancel_starts(&mut self, session: &mut Session) {
-        self.agenda.remove(|item| matches!(item, Item::Start(_)));
+        self.timers.remove(|item| matches!(item, TimedEvent::Start(_)));
         self.jobs.cancel_starts(session);
     }
 
@@ -117,14 +116,14 @@ impl Lifecycle {
         running.exit_requested = Some(now);
         let (pid, has_exited) = (running.pid, running.exited.is_some());
         self.jobs.signal(job, Signal::TERM, session);
-        if !signals::is_permitted(pid) {
-            let (leftovers, mut parts) = self.split(session);
-            leftovers.warn_not_permitted(&mut parts, Some(job), pid);
+        if !process_signals::is_permitted(pid) {
+            let (remaining, mut parts) = self.split(session);
+            remaining.warn_not_permitted(&mut parts, Some(job), pid);
         }
-        self.agenda.add(now + self.grace, Item::Kill { requested_at: now });
+        self.timers.add(now + self.grace, TimedEvent::Kill { requested_at: now });
         if has_exited {
             // Its restart was scheduled, and does not happen.
-            self.agenda.add(now, Item::TakeExit(job, self.jobs.n_runs(job)));
+            self.timers.add(now, TimedEvent::TakeExit(job, self.jobs.n_runs(job)));
         }
     }
 
@@ -139,12 +138,12 @@ impl Lifecycle {
                 any = true;
             }
         }
-        let (leftovers, mut parts) = self.split(session);
-        any |= leftovers.kill(&mut parts, requested_at);
+        let (remaining, mut parts) = self.split(session);
+        any |= remaining.kill(&mut parts, requested_at);
         if any {
             // A process may be in uninterruptible sleep. Processes that it starts later are killed too.
             let again = now + self.grace.saturating_add(POLL_EVERY);
-            self.agenda.add(again, Item::Kill { requested_at });
+            self.timers.add(again, TimedEvent::Kill { requested_at });
         }
     }
 
@@ -153,10 +152,10 @@ impl Lifecycle {
     fn kill_job(&mut self, session: &mut Session, job: JobId) {
         let Some(pid) = self.refresh(session, job) else { return };
         self.jobs.signal(job, Signal::KILL, session);
-        if !signals::is_permitted(pid) {
-            let (leftovers, mut parts) = self.split(session);
-            leftovers.warn_not_permitted(&mut parts, Some(job), pid);
-            leftovers.abandon(pid);
+        if !process_signals::is_permitted(pid) {
+            let (remaining, mut parts) = self.split(session);
+            remaining.warn_not_permitted(&mut parts, Some(job), pid);
+            remaining.abandon(pid);
             self.end_run(session, job, 1, false);
         }
     }
@@ -171,9 +170,9 @@ impl Lifecycle {
 
     /// A pidfd reports the exit of a process.
     pub(super) fn process_exited(&mut self, session: &mut Session, pid: u32, now: Nanos) {
-        if self.leftovers.contains(pid) {
-            let (leftovers, mut parts) = self.split(session);
-            leftovers.exited(&mut parts, pid);
+        if self.remaining.contains(pid) {
+            let (remaining, mut parts) = self.split(session);
+            remaining.exited(&mut parts, pid);
         } else if let Some(&job) = self.jobs.by_pid.get(&pid) {
             self.first_process_exited(session, job, now);
         }
@@ -185,7 +184,7 @@ impl Lifecycle {
         running.exited = Some(now);
         let soonest = running.started + RESTART_MIN;
         if restarts && now < soonest {
-            self.agenda.add(soonest, Item::TakeExit(job, self.jobs.n_runs(job)));
+            self.timers.add(soonest, TimedEvent::TakeExit(job, self.jobs.n_runs(job)));
         } else {
             self.take_exit(session, job);
         }
@@ -202,18 +201,18 @@ impl Lifecycle {
             return;
         }
         self.take_orphans(session);
-        if self.leftovers.any_in_exec() {
-            // A leftover may be in an exec, and its job is unknown until that is complete.
+        if self.remaining.any_in_exec() {
+            // An orphan may be in an exec, and its job is unknown until that is complete.
             let now = session.now();
-            self.agenda.add(now + EXEC_WAIT, Item::TakeExit(job, self.jobs.n_runs(job)));
+            self.timers.add(now + EXEC_WAIT, TimedEvent::TakeExit(job, self.jobs.n_runs(job)));
             return;
         }
         self.end_run(session, job, 0, restarts);
     }
 
     pub(super) fn take_orphans(&mut self, session: &mut Session) {
-        let (leftovers, mut parts) = self.split(session);
-        leftovers.take_orphans(&mut parts);
+        let (remaining, mut parts) = self.split(session);
+        remaining.take_orphans(&mut parts);
     }
 
     /// Ends a run of a job, and starts the job again if it restarts.
@@ -235,7 +234,7 @@ impl Lifecycle {
         session.turn.causes.insert(Cause::Ended);
         match restarts {
             true => self.jobs.make_due(job, session),
-            false => self.set_over(session, job),
+            false => self.set_finished(session, job),
         }
         if has_failed {
             self.job_failed(session);
@@ -249,11 +248,11 @@ impl Lifecycle {
     }
 
     pub(super) fn free_if_done(&mut self, session: &mut Session, job: JobId) {
-        let (leftovers, mut parts) = self.split(session);
-        leftovers.free_if_done(&mut parts, job);
+        let (remaining, mut parts) = self.split(session);
+        remaining.free_if_done(&mut parts, job);
     }
 
-    /// The final sample of a job and its exit. Its leftovers are terminated.
+    /// The final sample of a job and its exit. Its remaining processes are terminated.
     fn final_report(
         &mut self,
         session: &mut Session,
@@ -266,11 +265,11 @@ impl Lifecycle {
         let mut sampled = SampledTasks::default();
         let (totals, counters) = session.tasks.final_sample(job, now, &mut sampled);
         let traffic = self.mon_groups.traffic_of(job);
-        let (leftovers, mut parts) = self.split(session);
-        let n_orphans = n_abandoned + leftovers.terminate_rest_of(&mut parts, job, pid, now);
+        let (remaining, mut parts) = self.split(session);
+        let n_orphans = n_abandoned + remaining.terminate_rest_of(&mut parts, job, pid, now);
         let child = child_exit::try_reap(pid).ok().flatten();
-        let state = std::mem::replace(&mut self.jobs.slot(job).state, State::Over);
-        let State::Running(running) = state else { return None };
+        let state = std::mem::replace(&mut self.jobs.entry(job).state, JobRunState::Finished);
+        let JobRunState::Running(running) = state else { return None };
         if let Some(pidfd) = &running.pidfd {
             session.wakeups.unwatch(pidfd);
         }
@@ -284,8 +283,8 @@ impl Lifecycle {
     }
 
     /// A job will not run again. After the last job that the run waits for, jobs that restart end too.
-    pub(super) fn set_over(&mut self, session: &mut Session, job: JobId) {
-        if self.jobs.set_over(job) {
+    pub(super) fn set_finished(&mut self, session: &mut Session, job: JobId) {
+        if self.jobs.set_finished(job) {
             let now = session.now();
             self.cancel_starts(session);
             for job in self.jobs.running_ids() {
@@ -317,22 +316,22 @@ impl Lifecycle {
                 _ => self.first_process_exited(session, job, now),
             }
         }
-        let (leftovers, mut parts) = self.split(session);
-        any_left |= leftovers.poll(&mut parts);
+        let (remaining, mut parts) = self.split(session);
+        any_left |= remaining.poll(&mut parts);
         if any_left {
-            self.agenda.add(now + POLL_EVERY, Item::PollExits);
+            self.timers.add(now + POLL_EVERY, TimedEvent::PollExits);
         }
     }
 
-    /// Whether all jobs are over, with all their leftovers.
+    /// Whether all jobs and all their remaining processes have ended.
     pub(super) fn is_over(&self) -> bool {
-        self.jobs.are_all_over() && self.leftovers.is_empty()
+        self.jobs.are_all_finished() && self.remaining.is_empty()
     }
 
     /// Restores the affinity that a job had before it was placed. Returns the number of threads that changed.
     pub(super) fn release(&mut self, session: &mut Session, job: JobId) -> u32 {
-        // Leftovers of an earlier run may have an assigned mask: then the record stays.
-        let forget = !self.leftovers.any_of(job);
+        // Processes of an earlier run may have an assigned mask: then the record stays.
+        let forget = !self.remaining.has_processes_of(job);
         match self.jobs.affinity_mut(job) {
             Some(state) => session.binder().release(state, forget).0,
             None => 0,
@@ -349,7 +348,7 @@ struct FinalValues {
 }
 
 fn job_exit(
-    running: &Running,
+    running: &RunningJob,
     child: Option<ChildExit>,
     values: FinalValues,
     restarts: bool,

@@ -5,8 +5,8 @@
 //!   exit of the job ─► rmdir      end of the run ─► move remaining processes out ─► rmdir ─► record
 //! ```
 //!
-//! A job without bound memory has no cgroup, and without such a job nothing is made at all. If a cgroup
-//! cannot be made, the job starts with a memory policy that its first process sets, and one warning is
+//! A job without bound memory has no cgroup, and without such a job no cgroup is created. If a cgroup
+//! cannot be created, the job starts with a memory policy that its first process sets, and one warning is
 //! reported. An error here never prevents a job from starting.
 
 use std::collections::BTreeMap;
@@ -26,11 +26,11 @@ use crate::session::UndoRecord;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunCgroup {
     /// No job needed it yet.
-    NotMade,
-    Made,
-    /// It cannot be made, and nothing of it is left.
+    NotCreated,
+    Created,
+    /// It cannot be created, and nothing of it is left.
     Unavailable,
-    /// It cannot be made or removed, and something of it may be left.
+    /// It cannot be created or removed, and something of it may be left.
     Broken,
 }
 
@@ -41,11 +41,11 @@ pub(super) struct MemoryCgroups {
     run: Option<RunCgroups>,
     state: RunCgroup,
     /// Whether several nodes have memory, so that a cgroup has an effect.
-    is_of_use: bool,
+    has_effect: bool,
     is_enabled: bool,
-    of: BTreeMap<JobId, Arc<Cgroup>>,
+    by_job: BTreeMap<JobId, Arc<Cgroup>>,
     /// Cgroups of jobs that exited, with processes in them.
-    left: BTreeMap<JobId, Arc<Cgroup>>,
+    not_removed: BTreeMap<JobId, Arc<Cgroup>>,
     pub warnings: Warnings,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct MemoryCgroups {
 ///
 /// # Errors
 /// The reason, and what to do.
-pub fn check_groups(mode: CgroupMode) -> Result<(), String> {
+pub fn check_cgroups(mode: CgroupMode) -> Result<(), String> {
     let choice = choose("/".as_ref(), mode);
     match (mode, &choice.home) {
         (CgroupMode::Only(_), None) => Err(choice.why),
@@ -62,18 +62,19 @@ pub fn check_groups(mode: CgroupMode) -> Result<(), String> {
 }
 
 impl MemoryCgroups {
-    /// Checks whether cgroups can be made. `root` is `/` outside of tests.
+    /// Checks whether cgroups can be created. `root` is `/` outside of tests.
     pub(super) fn open(root: PathBuf, machine: &Machine, run: &str, mode: CgroupMode) -> Self {
         let choice = choose(&root, mode);
         let home = choice.home.clone();
         MemoryCgroups {
             run: home.and_then(|home| RunCgroups::new(&root, home, run)),
             choice,
-            state: RunCgroup::NotMade,
-            is_of_use: 1 < machine.nodes_with_memory().len() || matches!(mode, CgroupMode::Only(_)),
+            state: RunCgroup::NotCreated,
+            has_effect: 1 < machine.nodes_with_memory().len()
+                || matches!(mode, CgroupMode::Only(_)),
             is_enabled: mode != CgroupMode::None,
-            of: BTreeMap::new(),
-            left: BTreeMap::new(),
+            by_job: BTreeMap::new(),
+            not_removed: BTreeMap::new(),
             warnings: Warnings::default(),
         }
     }
@@ -86,10 +87,10 @@ impl MemoryCgroups {
     /// Whether a job with this memory policy gets a cgroup here.
     pub(super) fn would_bind(&self, memory: Option<&MemoryPolicy>) -> bool {
         let is_bound = matches!(memory, Some(MemoryPolicy::Bind(_)));
-        is_bound && self.is_of_use && self.run.is_some()
+        is_bound && self.has_effect && self.run.is_some()
     }
 
-    /// Makes the cgroup of a job that is about to start, if its memory is bound. Returns the open
+    /// Creates the cgroup of a job that is about to start, if its memory is bound. Returns the open
     /// `cgroup.procs`, to which its first process writes itself.
     pub(super) fn begin(
         &mut self,
@@ -98,28 +99,28 @@ impl MemoryCgroups {
         memory: Option<&MemoryPolicy>,
         undo: &mut UndoRecord,
     ) -> Option<OwnedFd> {
-        let Some(MemoryPolicy::Bind(nodes)) = memory.filter(|_| self.is_of_use) else {
+        let Some(MemoryPolicy::Bind(nodes)) = memory.filter(|_| self.has_effect) else {
             return None;
         };
         self.prepare(undo);
-        let run = self.run.as_ref().filter(|_| self.state == RunCgroup::Made)?;
-        let made = run.create(job.0, name, nodes).and_then(|group| {
+        let run = self.run.as_ref().filter(|_| self.state == RunCgroup::Created)?;
+        let created = run.create(job.0, name, nodes).and_then(|group| {
             let procs =
                 group.open_procs().map_err(|error| format!("{}: {error}", group.path().display()));
-            self.left.remove(&job); // Processes left by its last run are in the same cgroup.
-            self.of.insert(job, Arc::new(group));
+            self.not_removed.remove(&job); // Processes left by its last run are in the same cgroup.
+            self.by_job.insert(job, Arc::new(group));
             procs
         });
-        if let Err(why) = &made {
+        if let Err(why) = &created {
             self.warn(why);
             self.end(job);
         }
-        made.ok()
+        created.ok()
     }
 
-    /// Makes the cgroup of the run, once.
+    /// Creates the cgroup of the run, once.
     fn prepare(&mut self, undo: &mut UndoRecord) {
-        if self.state != RunCgroup::NotMade {
+        if self.state != RunCgroup::NotCreated {
             return;
         }
         self.state = RunCgroup::Unavailable;
@@ -130,12 +131,12 @@ impl MemoryCgroups {
             return;
         };
         // Without a record nothing is changed.
-        let made = undo.announce_cgroups(run.home()).and_then(|()| {
+        let created = undo.announce_cgroups(run.home()).and_then(|()| {
             self.state = RunCgroup::Broken;
             run.prepare()
         });
-        match made {
-            Ok(()) => self.state = RunCgroup::Made,
+        match created {
+            Ok(()) => self.state = RunCgroup::Created,
             Err(why) => {
                 self.warn(&why);
                 self.remove_broken(undo);
@@ -150,21 +151,21 @@ impl MemoryCgroups {
     }
 
     /// The cgroup of a running job.
-    pub(super) fn of(&self, job: JobId) -> Option<Arc<Cgroup>> {
-        self.of.get(&job).cloned()
+    pub(super) fn cgroup_of(&self, job: JobId) -> Option<Arc<Cgroup>> {
+        self.by_job.get(&job).cloned()
     }
 
     /// Removes the cgroup of a job. While a process is in it, it stays until the end of the run.
     pub(super) fn end(&mut self, job: JobId) {
-        self.left.extend(self.of.remove(&job).map(|group| (job, group)));
-        self.left.retain(|_, group| group.remove().is_err());
+        self.not_removed.extend(self.by_job.remove(&job).map(|group| (job, group)));
+        self.not_removed.retain(|_, group| group.remove().is_err());
     }
 
     /// Removes everything. Returns whether nothing is left.
     pub(super) fn end_all(&mut self, undo: &mut UndoRecord) -> bool {
-        self.of.clear();
-        self.left.clear();
-        if matches!(self.state, RunCgroup::Made | RunCgroup::Broken) {
+        self.by_job.clear();
+        self.not_removed.clear();
+        if matches!(self.state, RunCgroup::Created | RunCgroup::Broken) {
             self.state = RunCgroup::Broken;
             self.remove_broken(undo);
         }

@@ -1,32 +1,32 @@
-//! The job source of a run: starts the jobs of a workload, and terminates leftover processes.
+//! The job source of a run: starts the jobs of a workload, and terminates processes that outlive their job.
 //!
 //! ```text
-//!   agenda         timed events: starts, time limits, kills
-//!   interval_turns when interval turns are due: at every tick, or after counter overflows
-//!   command        a job of the workload as a program to start
-//!   start          fork, affinity, exec of all jobs that are due
-//!   jobs           the state of each job
-//!   lifecycle      exit requests, exits, the end of the run
-//!   leftovers      processes that outlive their job, and orphans
-//!   mon_groups     a resctrl monitoring group per job
-//!   memory_cgroups a cgroup per job whose memory is bound
-//!   supervisor     kills the jobs when evenkeel itself is killed
-//!   preflight      checks a workload before anything is started
+//!   timer_queue          timed events: starts, time limits, kills
+//!   interval_turns       when interval turns are due: at every tick, or after counter overflows
+//!   command              a job of the workload as a program to start
+//!   start                fork, affinity, exec of all jobs that are due
+//!   jobs                 the state of each job
+//!   lifecycle            exit requests, exits, the end of the run
+//!   remaining_processes  processes that outlive their job, and orphans
+//!   mon_groups           a resctrl monitoring group per job
+//!   memory_cgroups       a cgroup per job whose memory is bound
+//!   supervisor           kills the jobs when evenkeel itself is killed
+//!   preflight            checks a workload before anything is started
 //! ```
 
-mod agenda;
 mod command;
 mod interval_turns;
 mod jobs;
-mod leftovers;
 mod lifecycle;
 mod memory_cgroups;
 mod mon_groups;
 mod options;
 mod preflight;
 mod programs;
+mod remaining_processes;
 mod start;
 mod supervisor;
+mod timer_queue;
 
 use base::{JobId, Nanos};
 use engine::{Approved, Host};
@@ -38,7 +38,7 @@ use program::{MemoryPolicy, Workload};
 use sched::{Action, Cause, NodeSample, Outcome, OutcomeResult, Request, Sample, Target, Turn};
 use topology::Machine;
 
-pub use memory_cgroups::check_groups;
+pub use memory_cgroups::check_cgroups;
 pub use options::LaunchOptions;
 pub use preflight::{PreflightError, check_runnable, preflight};
 pub use programs::find_program;
@@ -47,19 +47,19 @@ pub use supervisor::{SUPERVISOR_ARGUMENT, supervise};
 use crate::LiveError;
 use crate::errors::with_causes;
 use crate::session::{
-    Jobs, MemoryConfig, Rejected, Session, SessionConfig, UndoRecord, Wakeup, Wakeups, outcome,
-    while_forks_are_hidden,
+    JobSource, Jobs, MemoryConfig, Rejected, Session, SessionConfig, UndoRecord, Wakeup, Wakeups,
+    outcome, while_forks_are_hidden,
 };
-use agenda::{Agenda, Item};
 use command::LaunchContext;
 use interval_turns::{IntervalTurns, Overflow, TURN_EVERY_MAX};
 use jobs::JobTable;
-use leftovers::Leftovers;
 use lifecycle::{Lifecycle, Stopping};
 use memory_cgroups::MemoryCgroups;
 use mon_groups::MonGroups;
+use remaining_processes::RemainingProcesses;
 use start::Starter;
 use supervisor::Supervisor;
+use timer_queue::{TimedEvent, TimerQueue};
 
 /// Upper limit of RLIMIT_NOFILE. More descriptors have no use and cost kernel memory.
 const DESCRIPTORS_MAX: u64 = 65_536;
@@ -72,7 +72,7 @@ const ORPHANS_EVERY_MAX: Nanos = Nanos::from_secs(10);
 /// Runs the jobs of a workload on this machine.
 ///
 /// It starts each job at its time, samples its processes, sets their affinity as approved plans request,
-/// and ends leftovers. On drop, everything that it changed is restored for processes that still run.
+/// and terminates remaining processes. On drop, everything that it changed is restored for processes that still run.
 pub struct LaunchHost {
     session: Session,
     run: Lifecycle,
@@ -90,7 +90,7 @@ pub struct LaunchHost {
 }
 
 impl LaunchHost {
-    /// Prepares the run of a workload. Leftovers of killed runs are restored first
+    /// Prepares the run of a workload. Changes of killed runs are restored first
     /// ([`LaunchHost::restored`]). No job is started before the first turn.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl LaunchHost {
                 options: options.memory,
                 interval: options.interval,
                 nice: context.nice,
-                is_attached: false,
+                source: JobSource::Launched,
             },
             limit,
             n_jobs: workload.jobs.len() as u64,
@@ -147,7 +147,7 @@ impl LaunchHost {
             None
         });
         let root = || options.resctrl_root.clone();
-        let cgroups = MemoryCgroups::open(root(), machine, &context.run, options.groups);
+        let cgroups = MemoryCgroups::open(root(), machine, &context.run, options.cgroups);
         let is_counted = options.counters != CounterMode::Off;
         let mut mon_groups = MonGroups::open(root(), machine, &context.run, is_counted);
         mon_groups.warnings.take().into_iter().for_each(|warning| session.warn(warning));
@@ -155,11 +155,11 @@ impl LaunchHost {
             session,
             run: Lifecycle {
                 jobs: JobTable::new(Vec::new()),
-                agenda: Agenda::default(),
+                timers: TimerQueue::default(),
                 mon_groups,
                 cgroups,
                 supervisor,
-                leftovers: Leftovers::new(options.grace, options.is_sole_parent),
+                remaining: RemainingProcesses::new(options.grace, options.is_sole_parent),
                 stopping: Stopping::No,
                 grace: options.grace,
                 fail_fast: options.fail_fast,
@@ -177,12 +177,12 @@ impl LaunchHost {
 
     fn take_jobs(&mut self, workload: Workload) {
         for job in &workload.jobs {
-            self.run.agenda.add(job.start, Item::Start(job.id));
+            self.run.timers.add(job.start, TimedEvent::Start(job.id));
             self.session.tasks.register_job_name(&job.name, job.id);
         }
         self.run.jobs = JobTable::new(workload.jobs);
         if let Some(limit) = self.options.time_limit {
-            self.run.agenda.add(limit, Item::TimeLimit);
+            self.run.timers.add(limit, TimedEvent::TimeLimit);
         }
     }
 
@@ -190,11 +190,11 @@ impl LaunchHost {
     fn become_subreaper(&mut self) {
         let own = rustix::process::getpid();
         if rustix::process::set_child_subreaper(Some(own)).is_err() {
-            let text = "orphans cannot be followed: the kernel refused PR_SET_CHILD_SUBREAPER";
+            let text = "orphans cannot be followed: the kernel rejected PR_SET_CHILD_SUBREAPER";
             self.session.warn(text);
         }
         if let Some(error) = self.session.undo.missing_because() {
-            let text = format!("jobs are not placed, because that could not be undone: {error}");
+            let text = format!("jobs are not placed: the undo record cannot be written: {error}");
             self.session.warn(text);
         }
     }
@@ -215,15 +215,15 @@ impl LaunchHost {
     }
 
     /// The kind of cgroups for jobs whose memory is bound, and why.
-    pub fn groups(&self) -> String {
+    pub fn cgroup_description(&self) -> String {
         self.run.cgroups.description()
     }
 
     /// Whether a job of the workload gets a cgroup.
-    pub fn needs_groups(&self) -> bool {
-        self.run.jobs.slots.iter().any(|slot| {
-            let of_nodes = slot.job.nodes.clone().map(MemoryPolicy::Bind);
-            self.run.cgroups.would_bind(slot.job.memory.as_ref().or(of_nodes.as_ref()))
+    pub fn needs_cgroups(&self) -> bool {
+        self.run.jobs.all.iter().any(|entry| {
+            let of_nodes = entry.job.nodes.clone().map(MemoryPolicy::Bind);
+            self.run.cgroups.would_bind(entry.job.memory.as_ref().or(of_nodes.as_ref()))
         })
     }
 
@@ -256,7 +256,7 @@ impl LaunchHost {
     fn take_due(&mut self) {
         let now = self.session.now();
         while self.run.jobs.due.len() < STARTS_PER_TURN
-            && let Some(item) = self.run.agenda.take_due(now)
+            && let Some(item) = self.run.timers.take_due(now)
         {
             self.run.handle(&mut self.session, item, now);
         }
@@ -270,7 +270,7 @@ impl LaunchHost {
         }
     }
 
-    /// Notices a change of our own affinity mask: a CPU went offline or online, or our cpuset changed.
+    /// Detects a change of evenkeel's affinity mask: a CPU went offline or online, or the cpuset changed.
     fn update_own_cpus(&mut self) {
         let Ok(now) = affinity::get(0) else { return };
         if now != *self.session.cpus.own {
@@ -283,7 +283,7 @@ impl LaunchHost {
     fn next_deadline(&self) -> Option<Nanos> {
         let any_running = !self.run.jobs.by_pid.is_empty();
         let tick = self.turns.next(&self.session.tasks).filter(|_| any_running);
-        [self.run.agenda.next(), tick].into_iter().flatten().min()
+        [self.run.timers.next(), tick].into_iter().flatten().min()
     }
 
     /// Samples all jobs in an interval turn.
@@ -314,8 +314,8 @@ impl LaunchHost {
     }
 
     fn update_supervisor(&mut self) {
-        let (leftovers, mut parts) = self.run.split(&mut self.session);
-        leftovers.update_supervisor(&mut parts);
+        let (remaining, mut parts) = self.run.split(&mut self.session);
+        remaining.update_supervisor(&mut parts);
     }
 
     fn warn(&mut self) {
@@ -341,7 +341,8 @@ impl LaunchHost {
             }
             (target, Action::MovePages { from, to, limit }) => {
                 let cgroups = &self.run.cgroups;
-                session.move_pages(jobs, target, (*from, *to, *limit), |job| cgroups.of(job))?;
+                session
+                    .move_pages(jobs, target, (*from, *to, *limit), |job| cgroups.cgroup_of(job))?;
                 Ok(OutcomeResult::InProgress)
             }
             (target, action) => {
@@ -356,7 +357,7 @@ impl LaunchHost {
         for &job in &running {
             self.run.release(&mut self.session, job);
         }
-        self.run.leftovers.release(&mut self.session, &self.run.jobs);
+        self.run.remaining.release(&mut self.session, &self.run.jobs);
         self.release_late(&running);
         let undo = &mut self.session.undo;
         let no_mon_groups = self.run.mon_groups.end_all(undo);
@@ -396,8 +397,8 @@ impl Host for LaunchHost {
                 return Ok(Some(self.session.new_turn()));
             }
             if self.run.is_over() && !self.session.memory.is_moving() {
-                let (leftovers, mut parts) = self.run.split(&mut self.session);
-                if leftovers.end(&mut parts) {
+                let (remaining, mut parts) = self.run.split(&mut self.session);
+                if remaining.end(&mut parts) {
                     self.restore();
                     return Ok(None);
                 }

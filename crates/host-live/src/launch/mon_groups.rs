@@ -1,4 +1,4 @@
-//! A resctrl monitoring group for each job, so that the memory traffic of its tasks is counted apart.
+//! A resctrl monitoring group for each job, so that the memory traffic of its tasks is counted separately.
 //!
 //! ```text
 //!   undo record ─► mkdir ─► fork ─► PID into `tasks` ─► children inherit the group
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A processor has few RMIDs (monitoring ids). If all are in use, further jobs have no group until one of
-//! our groups is removed: their traffic is absent, and mkdir is not tried again meanwhile. An error here
+//! these groups is removed: their traffic is absent, and mkdir is not tried again meanwhile. An error here
 //! never prevents a job from starting.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ use crate::session::UndoRecord;
 #[derive(Debug)]
 struct MonGroup {
     folder: MonGroupFolder,
-    /// Value of its counters when it was made, in bytes.
+    /// Value of its counters when it was created, in bytes.
     base: u64,
 }
 
@@ -39,18 +39,18 @@ pub(super) struct MonGroups {
     source: Live,
     /// The monitored LLC domains; `None` if there can be no groups.
     domains: Option<MonitoredDomains>,
-    of: BTreeMap<JobId, MonGroup>,
-    /// Groups whose removal failed so far.
-    left: Vec<MonGroupFolder>,
+    by_job: BTreeMap<JobId, MonGroup>,
+    /// Groups whose removal failed.
+    not_removed: Vec<MonGroupFolder>,
     /// The processor has no RMID left.
     is_full: bool,
-    /// Makes a group: [`MonGroupFolder::create`], and something else in tests.
-    make: fn(MonGroupFolder, &Path) -> GroupCreation,
+    /// Creates a group: [`MonGroupFolder::create`], or a replacement in tests.
+    create: fn(MonGroupFolder, &Path) -> GroupCreation,
     pub warnings: Warnings,
 }
 
 impl MonGroups {
-    /// Checks whether groups can be made. `root` is `/` outside of tests.
+    /// Checks whether groups can be created. `root` is `/` outside of tests.
     pub(super) fn open(root: PathBuf, machine: &Machine, run: &str, is_counted: bool) -> Self {
         let mut source = Live::new(&root);
         let mut domains =
@@ -70,24 +70,24 @@ impl MonGroups {
             run: run.to_owned(),
             source,
             domains,
-            of: BTreeMap::new(),
-            left: Vec::new(),
+            by_job: BTreeMap::new(),
+            not_removed: Vec::new(),
             is_full: false,
-            make: MonGroupFolder::create,
+            create: MonGroupFolder::create,
             warnings,
             root,
         }
     }
 
-    /// Makes the group of a job that is about to start.
+    /// Creates the group of a job that is about to start.
     pub(super) fn begin(&mut self, job: JobId, name: &str, undo: &mut UndoRecord) {
         if self.domains.is_none() || self.is_full {
             return;
         }
         let group = MonGroupFolder::of(&self.run, &format!("{}-{name}", job.0));
-        if self.left.contains(&group) {
+        if self.not_removed.contains(&group) {
             self.remove_left(undo);
-            if self.left.contains(&group) {
+            if self.not_removed.contains(&group) {
                 return; // It stays on record until it is removed.
             }
         }
@@ -96,11 +96,11 @@ impl MonGroups {
             return;
         }
         let name = group.name().to_owned();
-        match (self.make)(group, &self.root) {
+        match (self.create)(group, &self.root) {
             GroupCreation::Created(folder) => {
                 // If the counters cannot be read yet, they have not counted yet.
                 let base = self.read_total(&folder).unwrap_or(0);
-                self.of.insert(job, MonGroup { folder, base });
+                self.by_job.insert(job, MonGroup { folder, base });
                 return;
             }
             GroupCreation::NoFreeRmid => {
@@ -111,7 +111,7 @@ impl MonGroups {
                 );
             }
             GroupCreation::Rejected(why) => self.warnings.add(format!(
-                "the memory traffic of some jobs is not counted: no monitoring group can be made: {why}"
+                "the memory traffic of some jobs is not counted: no monitoring group can be created: {why}"
             )),
         }
         // If this cannot be written, `restore` finds no group of that name.
@@ -120,7 +120,7 @@ impl MonGroups {
 
     /// Adds the first process of a job to its group. Later children inherit it.
     pub(super) fn add(&mut self, job: JobId, pid: u32, undo: &mut UndoRecord) {
-        let Some(group) = self.of.get(&job) else { return };
+        let Some(group) = self.by_job.get(&job) else { return };
         let Err(error) = group.folder.add(&self.root, pid) else { return };
         if error.raw_os_error() != Some(libc::ESRCH) {
             self.warnings.add(format!(
@@ -134,22 +134,22 @@ impl MonGroups {
 
     /// Removes the group of a job.
     pub(super) fn end(&mut self, job: JobId, undo: &mut UndoRecord) {
-        if let Some(group) = self.of.remove(&job) {
-            self.left.push(group.folder);
+        if let Some(group) = self.by_job.remove(&job) {
+            self.not_removed.push(group.folder);
             self.remove_left(undo);
         }
     }
 
     /// Removes all groups. Returns whether none is left.
     pub(super) fn end_all(&mut self, undo: &mut UndoRecord) -> bool {
-        let all = std::mem::take(&mut self.of);
-        self.left.extend(all.into_values().map(|group| group.folder));
+        let all = std::mem::take(&mut self.by_job);
+        self.not_removed.extend(all.into_values().map(|group| group.folder));
         self.remove_left(undo);
-        self.left.is_empty()
+        self.not_removed.is_empty()
     }
 
     fn remove_left(&mut self, undo: &mut UndoRecord) {
-        for group in std::mem::take(&mut self.left) {
+        for group in std::mem::take(&mut self.not_removed) {
             self.source.forget(&group.folder());
             match group.remove(&self.root) {
                 Ok(()) => {
@@ -158,7 +158,7 @@ impl MonGroups {
                 }
                 Err(error) => {
                     self.warnings.add(format!("a monitoring group cannot be removed yet: {error}"));
-                    self.left.push(group);
+                    self.not_removed.push(group);
                 }
             }
         }
@@ -168,7 +168,7 @@ impl MonGroups {
     pub(super) fn sample(&mut self, sample: &mut Sample) {
         let Some(domains) = &self.domains else { return };
         let ran: BTreeSet<JobId> = sample.tasks.iter().map(|task| task.job).collect();
-        for (&job, group) in self.of.iter().filter(|(job, _)| ran.contains(job)) {
+        for (&job, group) in self.by_job.iter().filter(|(job, _)| ran.contains(job)) {
             let traffic = domains.read_group(&mut self.source, &group.folder);
             let sampled = |(llc, traffic)| MonGroupSample { job, llc, traffic };
             sample.mon_groups.extend(traffic.into_iter().map(sampled));
@@ -178,7 +178,7 @@ impl MonGroups {
     /// Bytes that the tasks of a job transferred since its start, in all domains. Read once more before
     /// its group is removed.
     pub(super) fn traffic_of(&mut self, job: JobId) -> Option<Bytes> {
-        let MonGroup { folder, base } = self.of.get(&job)?;
+        let MonGroup { folder, base } = self.by_job.get(&job)?;
         let (folder, base) = (folder.clone(), *base);
         Some(Bytes(self.read_total(&folder)?.saturating_sub(base)))
     }
@@ -200,38 +200,39 @@ mod tests {
 
     const GROUPS: &str = "sys/fs/resctrl/mon_groups";
 
-    struct World {
+    struct TestMachine {
         folder: tempfile::TempDir,
         groups: MonGroups,
         undo: UndoRecord,
     }
 
     /// A machine with one monitored cache, and a group of another program.
-    fn world() -> World {
+    fn test_machine() -> TestMachine {
         let folder = tempfile::tempdir().expect("a folder");
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
             std::fs::write(path, text).expect("written");
         };
         write("sys/devices/system/cpu/cpu0/cache/index3/level", "3");
         write("sys/devices/system/cpu/cpu0/cache/index3/id", "0");
         write("sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes", "1\n");
-        write("sys/fs/resctrl/mon_groups/theirs/tasks", "1\n");
+        write("sys/fs/resctrl/mon_groups/other/tasks", "1\n");
         let machine = Machine::synthetic("nodes=1 llcs=1 cores=2").expect("a machine");
         let groups = MonGroups::open(folder.path().to_owned(), &machine, "run", true);
         let log = Log::create_in(&[folder.path().join("state")]).map_err(|e| e.to_string());
         let undo = UndoRecord::new(log, Restored::default());
-        World { folder, groups, undo }
+        TestMachine { folder, groups, undo }
     }
 
-    impl World {
+    impl TestMachine {
         fn begin(&mut self, job: u32) {
             self.groups.begin(JobId(job), "sort", &mut self.undo);
         }
 
-        fn there(&self) -> Vec<String> {
-            let entries = std::fs::read_dir(self.folder.path().join(GROUPS)).expect("there");
+        fn names(&self) -> Vec<String> {
+            let entries =
+                std::fs::read_dir(self.folder.path().join(GROUPS)).expect("the folder exists");
             let name = |entry: std::io::Result<std::fs::DirEntry>| {
                 entry.expect("an entry").file_name().to_string_lossy().into_owned()
             };
@@ -242,7 +243,7 @@ mod tests {
 
         /// Open files of groups.
         fn n_open(&self) -> usize {
-            let entries = std::fs::read_dir("/proc/self/fd").expect("there").flatten();
+            let entries = std::fs::read_dir("/proc/self/fd").expect("the folder exists").flatten();
             let targets = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
             let groups = self.folder.path().join(GROUPS);
             targets.filter(|target| target.starts_with(&groups)).count()
@@ -255,103 +256,103 @@ mod tests {
 
     #[test]
     fn the_group_of_a_job_exists_from_its_start_to_its_exit_and_is_on_record() {
-        let mut world = world();
-        world.begin(0);
-        world.begin(1);
-        world.groups.add(JobId(0), 42, &mut world.undo);
-        assert_eq!(world.there(), ["evenkeel-run-0-sort", "evenkeel-run-1-sort", "theirs"]);
-        assert_eq!(world.recorded(), ["evenkeel-run-0-sort", "evenkeel-run-1-sort"]);
-        world.groups.end(JobId(0), &mut world.undo);
-        assert_eq!((world.there().len(), world.recorded().len()), (2, 1));
-        assert!(world.groups.end_all(&mut world.undo));
-        assert_eq!(world.there(), ["theirs"]);
-        assert!(world.recorded().is_empty());
+        let mut test = test_machine();
+        test.begin(0);
+        test.begin(1);
+        test.groups.add(JobId(0), 42, &mut test.undo);
+        assert_eq!(test.names(), ["evenkeel-run-0-sort", "evenkeel-run-1-sort", "other"]);
+        assert_eq!(test.recorded(), ["evenkeel-run-0-sort", "evenkeel-run-1-sort"]);
+        test.groups.end(JobId(0), &mut test.undo);
+        assert_eq!((test.names().len(), test.recorded().len()), (2, 1));
+        assert!(test.groups.end_all(&mut test.undo));
+        assert_eq!(test.names(), ["other"]);
+        assert!(test.recorded().is_empty());
     }
 
     #[test]
     fn traffic_counts_from_the_start_of_the_job_and_no_file_stays_open() {
-        let mut world = world();
+        let mut test = test_machine();
         for total in [700, 900] {
-            world.begin(0);
+            test.begin(0);
             let folder =
-                world.folder.path().join(GROUPS).join("evenkeel-run-0-sort/mon_data/mon_L3_00");
-            std::fs::create_dir_all(&folder).expect("made");
+                test.folder.path().join(GROUPS).join("evenkeel-run-0-sort/mon_data/mon_L3_00");
+            std::fs::create_dir_all(&folder).expect("a folder");
             std::fs::write(folder.join("mbm_total_bytes"), format!("{total}\n")).expect("written");
-            assert_eq!(world.groups.traffic_of(JobId(0)), Some(Bytes(total)));
-            assert_ne!(world.n_open(), 0);
-            world.groups.end(JobId(0), &mut world.undo);
-            assert_eq!((world.groups.traffic_of(JobId(0)), world.n_open()), (None, 0));
+            assert_eq!(test.groups.traffic_of(JobId(0)), Some(Bytes(total)));
+            assert_ne!(test.n_open(), 0);
+            test.groups.end(JobId(0), &mut test.undo);
+            assert_eq!((test.groups.traffic_of(JobId(0)), test.n_open()), (None, 0));
         }
     }
 
     #[test]
     fn a_group_that_cannot_be_removed_yet_stays_on_record_when_its_job_starts_again() {
-        let mut world = world();
-        world.begin(0);
+        let mut test = test_machine();
+        test.begin(0);
         let faults = fault::FaultPlan { seed: 1, permille: 1000 };
         fault::with_errors(faults, || {
-            world.groups.end(JobId(0), &mut world.undo);
-            world.begin(0);
+            test.groups.end(JobId(0), &mut test.undo);
+            test.begin(0);
         });
-        assert_eq!((world.recorded(), world.there().len()), (vec!["evenkeel-run-0-sort"], 2));
-        world.begin(0);
-        assert_eq!((world.recorded(), world.there().len()), (vec!["evenkeel-run-0-sort"], 2));
-        assert!(world.groups.end_all(&mut world.undo));
-        assert!(world.recorded().is_empty());
+        assert_eq!((test.recorded(), test.names().len()), (vec!["evenkeel-run-0-sort"], 2));
+        test.begin(0);
+        assert_eq!((test.recorded(), test.names().len()), (vec!["evenkeel-run-0-sort"], 2));
+        assert!(test.groups.end_all(&mut test.undo));
+        assert!(test.recorded().is_empty());
     }
 
     #[test]
-    fn a_missing_rmid_is_reported_once_and_tried_again_when_one_is_free() {
-        let mut world = world();
-        world.begin(0);
-        world.groups.make = |_, _| GroupCreation::NoFreeRmid;
-        world.begin(1);
+    fn a_missing_rmid_is_reported_once_and_retried_when_one_is_free() {
+        let mut test = test_machine();
+        test.begin(0);
+        test.groups.create = |_, _| GroupCreation::NoFreeRmid;
+        test.begin(1);
         // No attempt while it is full.
-        world.groups.make = |_, _| panic!("tried again");
-        world.begin(2);
-        let warnings = world.groups.warnings.take();
+        test.groups.create = |_, _| panic!("tried again");
+        test.begin(2);
+        let warnings = test.groups.warnings.take();
         assert!(warnings.len() == 1 && warnings[0].contains("no RMID left"), "{warnings:?}");
-        assert_eq!(world.recorded(), ["evenkeel-run-0-sort"]);
-        world.groups.end(JobId(0), &mut world.undo);
-        world.groups.make = MonGroupFolder::create;
-        world.begin(3);
-        assert_eq!(world.there(), ["evenkeel-run-3-sort", "theirs"]);
+        assert_eq!(test.recorded(), ["evenkeel-run-0-sort"]);
+        test.groups.end(JobId(0), &mut test.undo);
+        test.groups.create = MonGroupFolder::create;
+        test.begin(3);
+        assert_eq!(test.names(), ["evenkeel-run-3-sort", "other"]);
     }
 
     #[test]
     fn without_a_record_or_permission_there_is_no_group_and_one_warning() {
-        let mut world = world();
+        let mut test = test_machine();
         let mut none = UndoRecord::new(Err("no record".to_owned()), Restored::default());
-        world.groups.begin(JobId(0), "sort", &mut none);
-        assert_eq!(world.there(), ["theirs"]);
-        world.groups.make = |_, _| GroupCreation::Rejected("not permitted".to_owned());
-        world.begin(0);
-        world.begin(1);
-        let warnings = world.groups.warnings.take();
+        test.groups.begin(JobId(0), "sort", &mut none);
+        assert_eq!(test.names(), ["other"]);
+        test.groups.create = |_, _| GroupCreation::Rejected("not permitted".to_owned());
+        test.begin(0);
+        test.begin(1);
+        let warnings = test.groups.warnings.take();
         assert!(warnings.len() == 1 && warnings[0].contains("not permitted"), "{warnings:?}");
-        assert!(world.recorded().is_empty());
+        assert!(test.recorded().is_empty());
     }
 
     #[test]
     fn after_any_failed_call_every_group_is_on_record() {
         for seed in 0..60 {
-            let mut world = world();
+            let mut test = test_machine();
             let faults = fault::FaultPlan { seed, permille: 300 };
             fault::with_errors(faults, || {
                 for job in 0..4 {
-                    world.begin(job);
-                    world.groups.add(JobId(job), 42, &mut world.undo);
-                    world.groups.end(JobId(job / 2), &mut world.undo);
+                    test.begin(job);
+                    test.groups.add(JobId(job), 42, &mut test.undo);
+                    test.groups.end(JobId(job / 2), &mut test.undo);
                 }
-                world.groups.end_all(&mut world.undo);
+                test.groups.end_all(&mut test.undo);
             });
-            let recorded = world.recorded();
-            let ours = world.there().into_iter().filter(|name| name != "theirs");
-            for name in ours {
+            let recorded = test.recorded();
+            let created = test.names().into_iter().filter(|name| name != "other");
+            for name in created {
                 assert!(recorded.contains(&name.as_str()), "seed {seed}: {name}");
             }
-            assert!(world.groups.end_all(&mut world.undo), "seed {seed}");
-            assert_eq!(world.there(), ["theirs"], "seed {seed}");
+            assert!(test.groups.end_all(&mut test.undo), "seed {seed}");
+            assert_eq!(test.names(), ["other"], "seed {seed}");
         }
     }
 }

@@ -16,11 +16,11 @@ pub struct LaunchOptions {
     pub wake: sched::Wake,
     /// Grace period between SIGTERM and SIGKILL.
     pub grace: Nanos,
-    /// A job that fails stops the run.
+    /// Stops the run when a job fails.
     pub fail_fast: bool,
-    /// Jobs are killed when evenkeel is killed. Otherwise they keep running.
+    /// Kills the jobs when evenkeel is killed. Otherwise they keep running.
     pub kill_on_exit: bool,
-    /// Directory for the output of jobs, `NAME.out` and `NAME.err`. It is made if it does not exist.
+    /// Directory for the output of jobs, `NAME.out` and `NAME.err`. Created if it does not exist.
     pub output_dir: PathBuf,
     /// The run is stopped after this time.
     pub time_limit: Option<Nanos>,
@@ -39,7 +39,7 @@ pub struct LaunchOptions {
     /// Directories for undo records; `None`: the default ones ([`linux::undo::folders`]).
     pub undo_folders: Option<Vec<PathBuf>>,
     /// The cgroups of jobs whose memory is bound.
-    pub groups: linux::cgroup::CgroupMode,
+    pub cgroups: linux::cgroup::CgroupMode,
     /// Root of the resctrl and cgroup file systems: `/` outside of tests.
     pub resctrl_root: PathBuf,
     /// How memory is moved and sampled.
@@ -62,7 +62,7 @@ impl Default for LaunchOptions {
             is_sole_parent: true,
             counters: CounterMode::Auto,
             undo_folders: None,
-            groups: linux::cgroup::CgroupMode::Auto,
+            cgroups: linux::cgroup::CgroupMode::Auto,
             resctrl_root: PathBuf::from("/"),
             memory: MemoryOptions::default(),
         }

@@ -16,16 +16,16 @@ pub fn find_program(program: &Path, folder: &Path, search_path: &OsStr) -> Resul
         let path = folder.join(program);
         return check_program(&path).map(|()| path);
     }
-    let places = std::env::split_paths(search_path).map(|place| folder.join(place).join(program));
-    let mut refused = None;
-    for path in places {
+    let paths = std::env::split_paths(search_path).map(|dir| folder.join(dir).join(program));
+    let mut not_executable = None;
+    for path in paths {
         match check_program(&path) {
             Ok(()) => return Ok(path),
-            Err(error) if path.exists() => refused = refused.or(Some(error)),
+            Err(error) if path.exists() => not_executable = not_executable.or(Some(error)),
             Err(_) => {}
         }
     }
-    Err(refused.unwrap_or_else(|| format!("program {} is not in PATH", program.display())))
+    Err(not_executable.unwrap_or_else(|| format!("program {} is not in PATH", program.display())))
 }
 
 /// Checks that a file exists and may be executed.

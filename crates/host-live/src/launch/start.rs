@@ -19,10 +19,10 @@ use program::{Ending, MemoryPolicy};
 use sched::{Action, Outcome, OutcomeResult, RejectCause, Target};
 use topology::Machine;
 
-use super::agenda::Item;
 use super::command::{Binding, LaunchContext};
-use super::jobs::{Running, State};
+use super::jobs::{JobRunState, RunningJob};
 use super::lifecycle::Lifecycle;
+use super::timer_queue::TimedEvent;
 use crate::errors::kernel_message;
 use crate::session::{AffinityState, Rejected, Session};
 
@@ -30,7 +30,7 @@ use crate::session::{AffinityState, Rejected, Session};
 struct Forked {
     job: JobId,
     pid: u32,
-    running: Running,
+    running: RunningJob,
     place: Option<(CpuSet, Result<(), Rejected>)>,
     memory: Option<MemoryPolicy>,
 }
@@ -96,8 +96,8 @@ impl Starter<'_> {
                 None => self.has_started(child, outcomes),
             }
         }
-        let (leftovers, mut parts) = self.run.split(self.session);
-        leftovers.update_supervisor(&mut parts);
+        let (remaining, mut parts) = self.run.split(self.session);
+        remaining.update_supervisor(&mut parts);
         // Last, because a failure may stop the run: jobs that have started get an exit request then.
         for (job, detail) in failed {
             self.has_failed(job, plan, &detail, outcomes);
@@ -124,8 +124,8 @@ impl Starter<'_> {
         let memory = binding.memory.map(|policy| self.supported(policy));
         let undo = &mut self.session.undo;
         self.run.mon_groups.begin(job, &name, undo);
-        let group = self.run.cgroups.begin(job, &name, memory.as_ref(), undo);
-        let binding = Binding { memory, group, ..binding };
+        let cgroup = self.run.cgroups.begin(job, &name, memory.as_ref(), undo);
+        let binding = Binding { memory, cgroup, ..binding };
         let pid = self.spawn(job, binding, batch).inspect_err(|_| {
             change.into_iter().for_each(|change| self.session.undo.confirm(change));
             self.run.remove_groups(self.session, job);
@@ -136,8 +136,8 @@ impl Starter<'_> {
         let place = placement.cpus.take().zip(announced.map(|announced| announced.map(|_| ())));
         let affinity = AffinityState::new(job, name, pid, base, placed.map(Arc::new));
         let started = self.session.now();
-        let pidfd = self.run.agenda.watch_exit(self.session, pid);
-        let running = Running::new(affinity, started, pidfd);
+        let pidfd = self.run.timers.watch_exit(self.session, pid);
+        let running = RunningJob::new(affinity, started, pidfd);
         Ok(Forked { job, pid, running, place, memory: placement.memory })
     }
 
@@ -169,7 +169,7 @@ impl Starter<'_> {
         Binding {
             cpus: placed.or_else(|| (*base != **own_cpus).then(|| base.clone())),
             memory: job.memory.clone().or(memory).or(of_nodes),
-            group: None,
+            cgroup: None,
         }
     }
 
@@ -192,7 +192,7 @@ impl Starter<'_> {
         }
     }
 
-    /// The mask that a job has without a policy: our own, restricted by the workload.
+    /// The mask that a job has without a policy: evenkeel's own, restricted by the workload.
     fn base_cpus(&self, job: JobId) -> Result<Arc<CpuSet>, String> {
         let job = self.run.jobs.job(job);
         let own = &self.session.cpus.own;
@@ -222,8 +222,7 @@ impl Starter<'_> {
         }
         if let Err(error) = finished.reports {
             let error = kernel_message(&error);
-            self.session
-                .warn(format!("it is unknown whether all jobs reached their exec: {error}"));
+            self.session.warn(format!("cannot check whether every job called execve: {error}"));
         }
         finished.failures
     }
@@ -275,7 +274,7 @@ impl Starter<'_> {
         };
         outcomes.push(rejected(None));
         outcomes.extend(plan.for_job(job).map(|action| rejected(Some(action.clone()))));
-        self.run.set_over(self.session, job);
+        self.run.set_finished(self.session, job);
         self.run.free_if_done(self.session, job);
         self.run.job_failed(self.session);
     }
@@ -295,11 +294,11 @@ impl Starter<'_> {
         outcomes.extend(memory.map(|policy| done(Some(Action::MemoryPolicy(policy)), 1)));
         self.run.jobs.by_pid.insert(pid, job);
         self.session.tasks.adopt(job, pid, running.affinity.inherited_mask());
-        let slot = self.run.jobs.slot(job);
-        slot.n_runs += 1;
-        if let Ending::After(time) = slot.job.ending {
-            self.run.agenda.add(running.started + time, Item::StopAfter(job, slot.n_runs));
+        let entry = self.run.jobs.entry(job);
+        entry.n_runs += 1;
+        if let Ending::After(time) = entry.job.ending {
+            self.run.timers.add(running.started + time, TimedEvent::StopAfter(job, entry.n_runs));
         }
-        slot.state = State::Running(Box::new(running));
+        entry.state = JobRunState::Running(Box::new(running));
     }
 }

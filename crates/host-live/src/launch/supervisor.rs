@@ -30,7 +30,7 @@ use linux::procfs;
 use linux::undo::RUN_VARIABLE;
 use rustix::process::Signal;
 
-use crate::signals;
+use crate::process_signals;
 
 /// The hidden subcommand of evenkeel that runs [`supervise`]. The id of the run follows.
 pub const SUPERVISOR_ARGUMENT: &str = "supervise-jobs";
@@ -119,18 +119,18 @@ pub fn supervise(run: &str, mut lines: impl BufRead) {
     }
     for _ in 0..ROUNDS_MAX {
         let (all, marked) = running_processes(run);
-        let ours = listed.members(&all, &marked);
-        if ours.is_empty() {
+        let members = listed.members(&all, &marked);
+        if members.is_empty() {
             return;
         }
-        for &(pid, start_time_ticks) in &ours {
-            signals::send(pid, start_time_ticks, Signal::KILL);
+        for &(pid, start_time_ticks) in &members {
+            process_signals::send(pid, start_time_ticks, Signal::KILL);
         }
         std::thread::sleep(ROUND);
     }
 }
 
-/// All running processes, and those with this run in their environment.
+/// All running processes, and those with the id of the run in their environment.
 fn running_processes(run: &str) -> (BTreeMap<u32, ProcStat>, BTreeSet<u32>) {
     let root = Path::new("/");
     let own = std::process::id();
@@ -138,7 +138,7 @@ fn running_processes(run: &str) -> (BTreeMap<u32, ProcStat>, BTreeSet<u32>) {
     let mut all = procfs::running_processes(root, |_, _| ());
     all.retain(|&pid, stat| pid != own && !stat.is_kernel_thread);
     let is_marked =
-        |pid: &u32| environ(root, *pid).is_ok_and(|it| it.variable(RUN_VARIABLE) == Some(run));
+        |pid: &u32| environ(root, *pid).is_ok_and(|env| env.variable(RUN_VARIABLE) == Some(run));
     let marked = all.keys().copied().filter(is_marked).collect();
     (all, marked)
 }
@@ -180,24 +180,24 @@ impl ListedProcesses {
                 || self.processes.contains(&process)
         };
         let listed = all.iter().filter(|(pid, stat)| is_listed(**pid, stat));
-        let mut ours: BTreeSet<u32> = listed.map(|(&pid, _)| pid).collect();
+        let mut members: BTreeSet<u32> = listed.map(|(&pid, _)| pid).collect();
         let groups: BTreeSet<u32> =
-            ours.iter().filter_map(|pid| Some(all.get(pid)?.group)).collect();
+            members.iter().filter_map(|pid| Some(all.get(pid)?.group)).collect();
         let is_listed_group = |group: u32| self.groups.iter().any(|&(listed, _)| listed == group);
         let in_group =
             |stat: &ProcStat| is_listed_group(stat.group) && groups.contains(&stat.group);
-        ours.extend(all.iter().filter(|(_, stat)| in_group(stat)).map(|(&pid, _)| pid));
+        members.extend(all.iter().filter(|(_, stat)| in_group(stat)).map(|(&pid, _)| pid));
         loop {
             let is_child = |(pid, stat): &(&u32, &ProcStat)| {
-                !ours.contains(pid) && ours.contains(&stat.parent)
+                !members.contains(pid) && members.contains(&stat.parent)
             };
             let children: Vec<u32> = all.iter().filter(is_child).map(|(&pid, _)| pid).collect();
             if children.is_empty() {
                 break;
             }
-            ours.extend(children);
+            members.extend(children);
         }
-        ours.iter().filter_map(|pid| Some((*pid, all.get(pid)?.start_time_ticks))).collect()
+        members.iter().filter_map(|pid| Some((*pid, all.get(pid)?.start_time_ticks))).collect()
     }
 }
 
@@ -205,8 +205,8 @@ impl ListedProcesses {
 mod tests {
     use super::*;
 
-    /// The processes that are killed. `processes`: PID, start time, group, parent, and `ours` for a
-    /// process with our run in its environment.
+    /// The processes that are killed. `processes`: PID, start time, group, parent, and `marked` for a
+    /// process with the id of the run in its environment.
     fn check(lines: &str, processes: &str, killed: &[u32]) {
         let mut listed = ListedProcesses::default();
         lines.lines().for_each(|line| listed.take(line.trim()));
@@ -224,9 +224,9 @@ mod tests {
             marked.extend((words.len() == 5).then_some(pid));
             all.insert(pid, stat);
         }
-        let ours: Vec<u32> =
+        let members: Vec<u32> =
             listed.members(&all, &marked).into_iter().map(|(pid, _)| pid).collect();
-        assert_eq!(ours, killed, "{lines} {processes}");
+        assert_eq!(members, killed, "{lines} {processes}");
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_group_whose_first_process_has_exited_is_killed_if_it_contains_a_known_process() {
-        check("+group 10 100", "11 101 10 1 ours\n12 102 10 1", &[11, 12]);
+        check("+group 10 100", "11 101 10 1 marked\n12 102 10 1", &[11, 12]);
         check("+group 10 100\n+process 11 101", "11 101 10 1\n12 102 10 1", &[11, 12]);
     }
 

@@ -2,15 +2,15 @@
 //! thread of the job may have inherited from an earlier plan.
 //!
 //! A mask is *assigned* if evenkeel set it. A mask that another program sets is never overwritten. A thread therefore
-//! has an assigned mask only if it is the last mask that we know it to have. A new thread copies the mask of its
-//! parent at fork, so it may also have any earlier mask of its job, until its mask has been read once.
+//! has an assigned mask only if that is its last known mask. A new thread copies the mask of its parent at fork, so it may
+//! also have any earlier mask of its job until its mask has been read once.
 
 use std::sync::Arc;
 
 use base::{CpuSet, JobId};
 use sched::RejectCause;
 
-/// Limit of remembered masks per job. The oldest are dropped first.
+/// Maximum number of recorded masks per job. The oldest are dropped first.
 const MASKS_MAX: usize = 16;
 
 /// Why an action is rejected: the cause and the detail in words.
@@ -65,7 +65,7 @@ impl AffinityState {
     }
 
     /// Adds a mask that threads of the job may have from evenkeel from now on.
-    pub(crate) fn remember(&mut self, target: &Arc<CpuSet>) {
+    pub(crate) fn add_assigned_mask(&mut self, target: &Arc<CpuSet>) {
         self.masks.retain(|mask| mask != target);
         self.masks.push(Arc::clone(target));
         if MASKS_MAX < self.masks.len() {

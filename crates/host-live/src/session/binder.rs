@@ -19,9 +19,9 @@ use linux::undo::MaskOrigin;
 use linux::{affinity, fault, procfs, system};
 use sched::{JobEvent, RejectCause, UnmanagedCause};
 
-use super::UsableCpus;
 use super::affinity::{AffinityState, Rejected, exited};
 use super::undo_record::{TaskEntry, UndoRecord};
+use super::{JobSource, UsableCpus};
 use crate::errors::kernel_message;
 
 /// How often the threads of a job are listed again, because new ones may have been forked meanwhile.
@@ -34,8 +34,7 @@ pub(crate) struct Binder<'a> {
     pub cpus: UsableCpus,
     /// Where events of jobs are reported.
     pub events: &'a mut Vec<JobEvent>,
-    /// The jobs were not started by evenkeel: their real-time and deadline threads are left alone.
-    pub is_attached: bool,
+    pub source: JobSource,
 }
 
 impl Binder<'_> {
@@ -51,7 +50,7 @@ impl Binder<'_> {
         }
         let target = Arc::new(cpus.clone());
         state.placed = Some(Arc::clone(&target));
-        state.remember(&target);
+        state.add_assigned_mask(&target);
         let mut n_bound = 0;
         for _ in 0..PASSES_MAX {
             self.tasks.refresh(state.job, &target);
@@ -89,12 +88,12 @@ impl Binder<'_> {
         if mask == *target {
             return Ok(0);
         }
-        if self.is_attached && is_real_time(task.tid) {
+        if self.source == JobSource::Attached && is_real_time(task.tid) {
             return unmanaged("it is a real-time thread".to_owned());
         }
         let entry = (task.tid, task.start_time_ticks, process);
         state.has_placed_threads = true;
-        state.remember(&target); // Threads that this thread starts inherit it.
+        state.add_assigned_mask(&target); // Threads that this thread starts inherit it.
         self.undo.set(&state.name, [&state.base, &mask, &target], vec![entry])?;
         self.bind_each(state, &target, None, &[entry])
     }
@@ -107,20 +106,20 @@ impl Binder<'_> {
         target: &Arc<CpuSet>,
         first_decides: bool,
     ) -> Result<u32, Rejected> {
-        let first = first_decides.then_some(state.pid);
-        let mut tasks_by_mask: BTreeMap<CpuSet, Vec<TaskEntry>> = BTreeMap::new();
+        let (first, source) = (first_decides.then_some(state.pid), self.source);
+        let mut to_bind: BTreeMap<CpuSet, Vec<TaskEntry>> = BTreeMap::new();
         let mut foreign = None;
         let is_managed = |thread: &Thread| !thread.is_foreign && !thread.is_rejected;
         for (process, thread) in self.tasks.threads_of(state.job).filter(|(_, t)| is_managed(t)) {
             let Ok(mask) = affinity::get(thread.id.tid) else { continue };
-            if self.is_attached && is_real_time(thread.id.tid) {
+            if source == JobSource::Attached && is_real_time(thread.id.tid) {
                 continue;
             }
             if mask == **target {
                 thread.has(target);
             } else if thread.may_have(&mask, &state.masks, &self.cpus.compared) {
                 let entry = (thread.id.tid, thread.id.start_time_ticks, process);
-                tasks_by_mask.entry(mask).or_default().push(entry);
+                to_bind.entry(mask).or_default().push(entry);
             } else if !are_cpus_changing(&self.cpus.own) {
                 thread.is_foreign = true;
                 if Some(thread.id.tid) == first {
@@ -132,7 +131,7 @@ impl Binder<'_> {
             return Err(self.stop_managing(state, UnmanagedCause::AffinityChanged(mask)));
         }
         let mut n_bound = 0;
-        for (now, tasks) in tasks_by_mask {
+        for (now, tasks) in to_bind {
             self.undo.set(&state.name, [&state.base, &now, target], tasks.clone())?;
             n_bound += self.bind_each(state, target, first, &tasks)?;
         }
@@ -147,7 +146,7 @@ impl Binder<'_> {
         tasks: &[TaskEntry],
     ) -> Result<u32, Rejected> {
         let mut n_bound = 0;
-        let mut refused = None;
+        let mut rejected = None;
         for &(tid, start_time_ticks, _) in tasks {
             let id = TaskId { tid, start_time_ticks };
             let Some((_, thread)) = self.tasks.thread(state.job, id) else { continue };
@@ -162,14 +161,14 @@ impl Binder<'_> {
                 Err(error) => {
                     let rejection = rejection(&error, target);
                     thread.is_rejected |= rejection.0 == RejectCause::NotPermitted;
-                    if Some(tid) == first || refused.is_none() {
-                        refused = Some((tid, rejection));
+                    if Some(tid) == first || rejected.is_none() {
+                        rejected = Some((tid, rejection));
                     }
                 }
             }
             fault::point();
         }
-        match refused {
+        match rejected {
             Some((tid, (RejectCause::NotPermitted, _))) if Some(tid) == first => {
                 Err(self.stop_managing(state, UnmanagedCause::NotPermitted))
             }
@@ -227,9 +226,9 @@ impl Binder<'_> {
         }
     }
 
-    /// Restores the mask that a job had before it was placed. Returns the number of threads that changed,
-    /// and whether any could not be restored: then the undo record is kept. With `forget` the record
-    /// forgets the job if nothing of it is left to restore.
+    /// Restores the mask that a job had before it was placed. Returns the number of threads that changed, and whether
+    /// any could not be restored. In this case the undo record is kept. With `forget`, the job is removed from the
+    /// record once all of its threads are restored.
     pub(crate) fn release(&mut self, state: &mut AffinityState, forget: bool) -> (u32, bool) {
         let was_placed = state.placed.take().is_some();
         let had_placed_threads = std::mem::take(&mut state.has_placed_threads);
@@ -270,15 +269,15 @@ impl Binder<'_> {
         }
     }
 
-    /// Whether the first process of a job lives and could never be read. Only the undo record then
-    /// contains that it was bound, and the processes that it started.
+    /// Whether the first process of a job is running but was never readable. In this case only the undo record
+    /// contains its binding, and the processes that it started are unknown.
     fn was_never_read(&self, state: &AffinityState) -> bool {
         let is_known = self.tasks.processes_of(state.job).any(|(pid, _)| pid == state.pid);
-        let is_known_running = || match procfs::stat("/".as_ref(), state.pid) {
+        let is_running = || match procfs::stat("/".as_ref(), state.pid) {
             Ok(stat) => stat.state != 'Z',
             Err(error) => error.kind() != std::io::ErrorKind::NotFound,
         };
-        !is_known && is_known_running()
+        !is_known && is_running()
     }
 
     /// Restores threads that are on record and that are no longer known here, because they could not be read. Returns
@@ -288,23 +287,22 @@ impl Binder<'_> {
         let known: BTreeSet<TaskId> = threads.map(|(_, thread)| thread.id).collect();
         let Some(records) = self.undo.records() else { return false };
         let recorded = self.undo.tasks_of(&state.name).into_iter();
-        let mut any_of_ours = false;
+        let mut any_assigned = false;
         for id in recorded.filter(|id| !known.contains(id) && may_be_running(*id)) {
             let mask = affinity::get(id.tid);
-            let classify_mask =
-                |mask| records.classify_mask(id, &state.name, &mask, &self.cpus.compared);
-            let seen = mask.map(classify_mask);
-            any_of_ours |= !matches!(seen, Ok(MaskOrigin::Original | MaskOrigin::OtherProgram));
+            let judge = |mask| records.classify_mask(id, &state.name, &mask, &self.cpus.compared);
+            let seen = mask.map(judge);
+            any_assigned |= !matches!(seen, Ok(MaskOrigin::Original | MaskOrigin::OtherProgram));
             if let Ok(MaskOrigin::Evenkeel(before)) = seen {
                 // If it fails, the record is kept and contains it.
                 let _ = affinity::set(id.tid, &before);
             }
         }
-        any_of_ours
+        any_assigned
     }
 
-    /// Returns how many threads were restored, and whether any could not be, although it lives and may
-    /// have an assigned mask.
+    /// Returns the number of restored threads, and whether any thread could not be restored although it is running and
+    /// may have an assigned mask.
     fn release_threads(&mut self, state: &AffinityState) -> (u32, bool) {
         let (mut n_restored, mut any_left) = (0, false);
         for (_, thread) in self.tasks.threads_of(state.job) {
@@ -344,10 +342,10 @@ fn is_real_time(tid: u32) -> bool {
     system::scheduling_class(tid).map_or(true, ProcStat::is_real_time)
 }
 
-/// Whether a thread that we bound has a mask that results from its cpuset: it was moved there, and the kernel keeps
-/// the requested mask, which applies again when the thread is moved back ([`linux::cpuset`]).
+/// Whether the mask of a bound thread results from its cpuset. After a move to a cpuset the kernel keeps the requested
+/// mask, which applies again when the thread is moved back ([`linux::cpuset`]).
 fn is_hidden_by_cpuset(state: &AffinityState, thread: &Thread, mask: &CpuSet) -> bool {
-    state.assigned_masks().any(|ours| *ours == thread.mask)
+    state.assigned_masks().any(|assigned| *assigned == thread.mask)
         && thread.mask != state.base
         && linux::cpuset::hides("/".as_ref(), thread.id.tid, mask, &state.base)
 }

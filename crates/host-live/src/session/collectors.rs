@@ -1,4 +1,4 @@
-//! Values of the machine beside its tasks: free memory per node, memory controllers, caches, pressure.
+//! Values of the machine other than those of tasks: free memory per node, memory controllers, caches, pressure.
 //!
 //! Node memory is reported when it changes. The other sources and their periods are described in
 //! [`linux::collectors`].

@@ -54,6 +54,15 @@ pub(crate) use wakeups::{Wakeup, Wakeups};
 /// Period of the slow samples: node memory, pressure, memory maps.
 const SLOW_EVERY: Nanos = Nanos::from_secs(1);
 
+/// How the jobs of a session come into being.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobSource {
+    /// evenkeel starts them.
+    Launched,
+    /// They were running before. Real-time threads and memory with a policy of its own stay as they are.
+    Attached,
+}
+
 /// The affinity of all running jobs. Implemented by both job sources.
 pub(crate) trait Jobs {
     /// The affinity of a running job.
@@ -66,7 +75,7 @@ pub(crate) trait Jobs {
 #[derive(Clone, Debug)]
 pub(crate) struct UsableCpus {
     pub own: Arc<CpuSet>,
-    /// Masks are compared among these: our own CPUs and, for attached processes, theirs too.
+    /// Masks are compared among these: evenkeel's CPUs and, in a watch, those of the init process.
     pub compared: Arc<CpuSet>,
 }
 
@@ -115,7 +124,7 @@ pub(crate) struct Session {
     pub collectors: Collectors,
     pub turn: NextTurn,
     slow_at: Nanos,
-    is_attached: bool,
+    source: JobSource,
     limit: DescriptorLimit,
     warned: Warnings,
 }
@@ -124,15 +133,15 @@ impl Session {
     /// Opens all sources. Changes nothing.
     pub(crate) fn open(config: SessionConfig<'_>, wakeups: Wakeups, undo: UndoRecord) -> Self {
         let SessionConfig { run, machine, measured, own_cpus, counters, memory, .. } = config;
-        let is_attached = memory.is_attached;
+        let source = memory.source;
         let descriptors = DescriptorBudget::new(config.limit.now, config.n_jobs);
         let (collectors, groups, warnings) = Collectors::open(machine, measured, counters);
-        let counters = match is_attached {
-            true => TaskCounters::of_watch(groups, counters),
-            false => TaskCounters::of_run(groups, counters),
+        let counters = match source {
+            JobSource::Attached => TaskCounters::of_watch(groups, counters),
+            JobSource::Launched => TaskCounters::of_run(groups, counters),
         };
         let mut tasks = TaskReader::new(Live::default(), descriptors, counters, run.clone());
-        tasks.follows_children = !is_attached;
+        tasks.follows_children = source == JobSource::Launched;
         let own = Arc::new(own_cpus);
         let pending = Sample { degraded: warnings, ..Sample::default() };
         Session {
@@ -144,8 +153,8 @@ impl Session {
             memory: JobMemory::new(machine, memory),
             collectors,
             turn: NextTurn { pending, ..NextTurn::default() },
-            slow_at: if is_attached { Nanos::ZERO } else { SLOW_EVERY },
-            is_attached,
+            slow_at: if source == JobSource::Attached { Nanos::ZERO } else { SLOW_EVERY },
+            source,
             limit: config.limit,
             warned: Warnings::default(),
         }
@@ -304,7 +313,7 @@ impl Session {
             undo: &mut self.undo,
             cpus: self.cpus.clone(),
             events: &mut self.turn.pending.jobs,
-            is_attached: self.is_attached,
+            source: self.source,
         }
     }
 
@@ -347,10 +356,10 @@ impl Session {
         jobs: &impl Jobs,
         target: Target,
         page_move: PageMove,
-        group_of: impl FnOnce(JobId) -> Option<Arc<Cgroup>>,
+        cgroup_of: impl FnOnce(JobId) -> Option<Arc<Cgroup>>,
     ) -> Result<(), Rejected> {
         let is_managed = |job| jobs.affinity(job).map(|state| !state.is_unmanaged);
-        let order = memory::order(&mut self.tasks, is_managed, target, page_move, group_of)?;
+        let order = memory::order(&mut self.tasks, is_managed, target, page_move, cgroup_of)?;
         self.memory.start_move(&self.wakeups, order)
     }
 

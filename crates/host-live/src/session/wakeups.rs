@@ -62,20 +62,22 @@ struct StopRequests(bool);
 
 impl Wakeups {
     pub(crate) fn new(takes_signals: bool) -> Result<Self, LiveError> {
-        let refuse = |what| move |source: rustix::io::Errno| events_error(what, source.into());
-        let begin = |what| move |source: io::Error| events_error(what, source);
-        fault::inject("epoll_create1").map_err(begin("epoll"))?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refuse("epoll"))?;
-        fault::inject("timerfd_create").map_err(begin("timer"))?;
+        let kernel_error =
+            |what| move |source: rustix::io::Errno| events_error(what, source.into());
+        let io_error = |what| move |source: io::Error| events_error(what, source);
+        fault::inject("epoll_create1").map_err(io_error("epoll"))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(kernel_error("epoll"))?;
+        fault::inject("timerfd_create").map_err(io_error("timer"))?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(refuse("timer"))?;
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, flags).map_err(kernel_error("timer"))?;
         // Edge-triggered: arming the timer again clears the expiration, so it is never read.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        add(&epoll, &timer, TIMER, flags).map_err(refuse("timer"))?;
+        add(&epoll, &timer, TIMER, flags).map_err(kernel_error("timer"))?;
         let signals = takes_signals.then(SignalReader::take).transpose()?;
         if let Some(signals) = &signals {
             add(&epoll, &signals.signals, SIGNAL, epoll::EventFlags::IN)
-                .map_err(refuse("signals"))?;
+                .map_err(kernel_error("signals"))?;
         }
         let events = Vec::with_capacity(256);
         Ok(Wakeups { epoll, timer, armed: None, signals, start: None, events })
@@ -138,8 +140,8 @@ impl Wakeups {
         woken: &mut Vec<Wakeup>,
     ) -> Result<(), LiveError> {
         self.events.clear();
-        let spare = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, spare, timeout) {
+        let buffer = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, buffer, timeout) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(events_error("epoll", error.into())),
         }

@@ -1,4 +1,4 @@
-//! Overflows of single threads, and refused system calls. Whole CPUs: `tests/promises/live/wakes.rs`.
+//! Overflows of single threads, and failed system calls. Whole CPUs: `tests/promises/live/wake_ups.rs`.
 
 use engine::{Engine, Host};
 use linux::fault;
@@ -84,22 +84,21 @@ fn page_faults_lead_to_turns_and_without_them_there_is_one_turn_in_two_seconds()
 }
 
 #[test]
-fn after_a_refused_call_one_warning_is_reported_and_turns_are_taken_in_every_interval() {
+fn after_a_failed_call_one_warning_is_reported_and_every_interval_has_a_turn() {
     let wakeups = Wakeups::new(false).expect("an epoll instance");
-    let cpus = linux::affinity::get(0).expect("a resource of the test");
+    let cpus = linux::affinity::get(0).expect("the own mask");
     let wake = Wake::Overflow { event: CounterEvent::PageFaults, every: 1000 };
-    let mut n_refused = 0;
+    let mut n_failed = 0;
     for seed in 0..100 {
         let plan = fault::FaultPlan { seed, permille: 200 };
         let opened = fault::with_errors(plan, || Overflow::open(wake, &cpus, &wakeups));
         if let Err(why) = opened {
-            n_refused += 1;
-            let start =
-                "turns are taken in every interval: overflows of page-faults cannot be used: ";
+            n_failed += 1;
+            let start = "polling in every interval: overflows of page-faults cannot be counted: ";
             assert!(why.starts_with(start) && !why.contains('\n'), "{why}");
         }
     }
-    assert!(0 < n_refused);
+    assert!(0 < n_failed);
     assert!(matches!(Overflow::open(Wake::Poll, &cpus, &wakeups), Ok(None)));
 }
 

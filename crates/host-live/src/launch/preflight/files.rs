@@ -25,7 +25,7 @@ const NAME_BYTES_MAX: usize = 255;
 enum FileId {
     /// An existing file: device and inode number.
     Existing(u64, u64),
-    /// A file that would be made: device and inode number of its directory, and its name.
+    /// A file that would be created: device and inode number of its directory, and its name.
     New(u64, u64, OsString),
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Files<'w> {
     /// Programs that were checked.
     programs: BTreeSet<PathBuf>,
     program_ids: BTreeSet<FileId>,
-    /// Directories in which a file could be made.
+    /// Directories in which a file could be created.
     written: BTreeSet<PathBuf>,
     /// Outputs, each with its job.
     outputs: BTreeMap<FileId, &'w Job>,
@@ -66,7 +66,7 @@ impl<'w> Files<'w> {
         if let Some(output) = &job.output {
             let output = self.folder.join(output);
             self.check_output(&output)?;
-            self.claim(job, &output)?;
+            self.assign_output(job, &output)?;
         }
         match file_name(&job.name).len() + ".out".len() {
             ..=NAME_BYTES_MAX => Ok(()),
@@ -89,29 +89,29 @@ impl<'w> Files<'w> {
     }
 
     fn check_output(&mut self, output: &Path) -> Result<(), String> {
-        let refuse = |error: &io::Error| {
+        let problem = |error: &io::Error| {
             Err(format!("output {} cannot be written: {}", output.display(), kernel_message(error)))
         };
         match fs::metadata(output) {
             Ok(meta) if meta.is_dir() => Err(format!("output {} is a directory", output.display())),
             Ok(meta) => {
                 check_kind(&meta).map_err(|why| format!("output {}: {why}", output.display()))?;
-                try_to_write(output, &meta).or_else(|error| refuse(&error))
+                try_to_write(output, &meta).or_else(|error| problem(&error))
             }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => refuse(&error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => problem(&error),
             Err(_) => {
                 let folder = output.parent().unwrap_or(&self.folder);
                 if !folder.is_dir() {
                     let (output, folder) = (output.display(), folder.display());
                     return Err(format!(
-                        "output {output} cannot be written: its directory {folder} does not exist: make it"
+                        "output {output} cannot be written: its directory {folder} does not exist: create it"
                     ));
                 }
                 if output.file_name().is_some_and(|name| NAME_BYTES_MAX < name.len()) {
-                    return refuse(&rustix::io::Errno::NAMETOOLONG.into());
+                    return problem(&rustix::io::Errno::NAMETOOLONG.into());
                 }
                 if !self.written.contains(folder) {
-                    try_to_make_file(folder).or_else(|error| refuse(&error))?;
+                    try_to_create_file(folder).or_else(|error| problem(&error))?;
                     self.written.insert(folder.to_owned());
                 }
                 Ok(())
@@ -120,7 +120,7 @@ impl<'w> Files<'w> {
     }
 
     /// Assigns an output to a job. An output of several jobs, or one that a job reads, is an error.
-    fn claim(&mut self, job: &'w Job, output: &Path) -> Result<(), String> {
+    fn assign_output(&mut self, job: &'w Job, output: &Path) -> Result<(), String> {
         let Some(output_id) = truncated_id(output) else { return Ok(()) };
         let output = output.display();
         let is_output = |path: &Path| file_id(path).as_ref() == Some(&output_id);
@@ -170,31 +170,31 @@ fn truncated_id(path: &Path) -> Option<FileId> {
 }
 
 fn check_dir(dir: &Path) -> Result<(), String> {
-    let shown = dir.display();
+    let path = dir.display();
     match fs::metadata(dir) {
-        Ok(meta) if !meta.is_dir() => Err(format!("working directory {shown} is not a directory")),
+        Ok(meta) if !meta.is_dir() => Err(format!("working directory {path} is not a directory")),
         Ok(_) => may(dir, Access::EXEC_OK)
-            .map_err(|error| format!("working directory {shown} cannot be entered: {error}")),
+            .map_err(|error| format!("working directory {path} cannot be entered: {error}")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(format!("working directory {shown} does not exist: make it"))
+            Err(format!("working directory {path} does not exist: create it"))
         }
-        Err(error) => Err(format!("working directory {shown}: {}", kernel_message(&error))),
+        Err(error) => Err(format!("working directory {path}: {}", kernel_message(&error))),
     }
 }
 
 fn check_input(input: &Path) -> Result<(), String> {
-    let refuse = |why: &str| Err(format!("input {}: {why}", input.display()));
+    let problem = |why: &str| Err(format!("input {}: {why}", input.display()));
     let readable = match fs::metadata(input) {
-        Ok(meta) if meta.is_dir() => return refuse("this is a directory; give a file"),
+        Ok(meta) if meta.is_dir() => return problem("this is a directory; give a file"),
         Ok(meta) if meta.is_file() => File::open(input).map(drop),
         // Opening another kind of file may block, or change it.
         Ok(meta) => {
-            check_kind(&meta).or_else(refuse)?;
-            return may(input, Access::READ_OK).or_else(|error| refuse(&error));
+            check_kind(&meta).or_else(problem)?;
+            return may(input, Access::READ_OK).or_else(|error| problem(&error));
         }
         Err(error) => Err(error),
     };
-    readable.or_else(|error| refuse(&kernel_message(&error)))
+    readable.or_else(|error| problem(&kernel_message(&error)))
 }
 
 /// Checks a permission of the effective user.
@@ -210,9 +210,9 @@ fn try_to_write(path: &Path, meta: &Metadata) -> io::Result<()> {
     OpenOptions::new().write(true).open(path).map(drop)
 }
 
-/// Makes a file in a directory: one without a name (O_TMPFILE) or, if that is not supported, one with a
+/// Creates a file in a directory: one without a name (O_TMPFILE) or, if that is not supported, one with a
 /// unique name, which is removed at once.
-fn try_to_make_file(folder: &Path) -> io::Result<()> {
+fn try_to_create_file(folder: &Path) -> io::Result<()> {
     let nameless = (OFlags::TMPFILE | OFlags::CLOEXEC).bits() as i32;
     if OpenOptions::new().write(true).mode(0o600).custom_flags(nameless).open(folder).is_ok() {
         return Ok(());

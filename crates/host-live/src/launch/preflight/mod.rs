@@ -36,23 +36,23 @@ pub struct PreflightError {
 /// # Errors
 /// The first job that cannot.
 pub fn preflight(workload: &Workload, machine: &Machine) -> Result<(), PreflightError> {
-    let refuse = |job: &Job, problem| {
+    let failed = |job: &Job, problem| {
         Err(PreflightError { origin: job.origin.clone(), job: job.name.clone(), problem })
     };
     let mut files = Files::new(workload);
     for job in &workload.jobs {
         files
             .check(job)
-            .and_then(|()| check_places(job, machine))
-            .or_else(|problem| refuse(job, problem))?;
+            .and_then(|()| check_cpus_and_nodes(job, machine))
+            .or_else(|problem| failed(job, problem))?;
     }
     match files.overwritten_program() {
-        Some((job, problem)) => refuse(job, problem),
+        Some((job, problem)) => failed(job, problem),
         None => Ok(()),
     }
 }
 
-fn check_places(job: &Job, machine: &Machine) -> Result<(), String> {
+fn check_cpus_and_nodes(job: &Job, machine: &Machine) -> Result<(), String> {
     let present: CpuSet = machine.cpus().iter().map(|cpu| cpu.id).collect();
     if let Some(cpus) = &job.cpus {
         if !cpus.is_subset(&present) {

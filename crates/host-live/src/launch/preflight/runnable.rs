@@ -25,11 +25,11 @@ const HEAD_BYTES: usize = 256;
 pub(super) fn check(path: &Path) -> Result<(), String> {
     // A program may be executable and not readable.
     let Ok(file) = File::open(path) else { return Ok(()) };
-    let refuse = |why: String| Err(format!("program {} {why}", path.display()));
+    let problem = |why: String| Err(format!("program {} {why}", path.display()));
     let mut head = [0; HEAD_BYTES];
     let head = match read_head(&file, &mut head) {
         Ok(n_read) => &head[..n_read],
-        Err(error) => return refuse(format!("cannot be read: {}", kernel_message(&error))),
+        Err(error) => return problem(format!("cannot be read: {}", kernel_message(&error))),
     };
     let checked = match head {
         [] => Err("is an empty file".to_owned()),
@@ -40,7 +40,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
                   another interpreter, or run it with shell"
             .to_owned()),
     };
-    checked.or_else(refuse)
+    checked.or_else(problem)
 }
 
 fn read_head(file: &File, head: &mut [u8]) -> io::Result<usize> {

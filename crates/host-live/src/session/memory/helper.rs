@@ -22,17 +22,17 @@ use linux::memory::{self, NumaSample, SampleEffort, WalkCost};
 use linux::move_pages;
 use sched::{CompletedPageMove, PageMoveEnd};
 
-use super::job_move::{JobMove, refusal};
+use super::job_move::{JobMove, access_error};
 use super::schedule::SampleDepth;
 use super::{HelperRequest, HelperResult, JobProcess, MemoryConfig, PagesByNode};
 
-/// The longest pause after a sample. Where pages cost more than estimated, one sample takes long and the
-/// next ones are smaller: they need not wait for the excess of the first.
+/// The longest pause after a sample. If pages cost more than estimated, one sample takes long and the
+/// next ones are smaller, so that they need not wait for the excess of the first.
 const PAUSE_MAX: Nanos = Nanos::from_secs(2);
 /// Time limit of one full sample. Of a larger process only part of the pages is sampled.
 const FULL: SampleEffort = SampleEffort::of(Nanos::from_millis(10));
-/// A sample that only detects changes: it queries much the same pages as the last one, so fewer suffice.
-/// It does not read the memory policy, which is read again before pages are moved.
+/// A sample that only detects changes. It queries mostly the same pages as the previous sample, so a smaller number
+/// suffices. The memory policy is not read, because it is read before pages are moved.
 const CHECK: SampleEffort =
     SampleEffort { time: Nanos::from_millis(1), n_samples: 512, is_check: true };
 
@@ -214,8 +214,8 @@ impl Work {
     }
 
     fn sample(&mut self, (job, process): JobProcess, depth: SampleDepth) {
-        let which = (process.tid, process.start_time_ticks);
-        match memory::sample_process(Path::new("/"), which, effort(depth), &mut self.pace) {
+        let key = (process.tid, process.start_time_ticks);
+        match memory::sample_process(Path::new("/"), key, effort(depth), &mut self.pace) {
             Ok(NumaSample { nodes, permille, resident, is_sampled, has_own_policy, .. }) => {
                 let pages = PagesByNode { nodes, permille, resident, is_sampled, has_own_policy };
                 self.results.send(HelperResult::Sampled((job, process), depth, pages));
@@ -223,7 +223,7 @@ impl Work {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
             Err(error) => {
-                let text = refusal(process, &error, "reading its memory map");
+                let text = access_error(process, &error, "reading its memory map");
                 self.results.send(HelperResult::Unreadable(text));
             }
         }

@@ -16,7 +16,7 @@ use linux::memory;
 use linux::pages::{BatchSize, MigratableMemory, MoveRequest, MoveStop, MoveTotals, Mover};
 use sched::{CompletedPageMove, FailedPages, PageMoveEnd, Target};
 
-use super::{MemoryConfig, MoveOrder, OWN_POLICY};
+use super::{JobSource, MemoryConfig, MoveOrder, OWN_POLICY};
 
 /// How long the memory accesses of a process are sampled before its pages move …
 const HEAT_TIME: Duration = Duration::from_millis(100);
@@ -94,7 +94,7 @@ impl JobMove {
         }
         match self.open(process, heat) {
             Ok(Some(mover)) => {
-                if let Err(error) = self.widen_group() {
+                if let Err(error) = self.widen_cgroup() {
                     let to = self.order.to;
                     self.note_error(&format!(
                         "node {to} cannot be added to its cgroup's cpuset.mems: {error}"
@@ -106,7 +106,7 @@ impl JobMove {
             Ok(None) => self.note_error(&format!("process {}: {OWN_POLICY}", process.tid)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-            Err(error) => self.note_error(&refusal(process, &error, "moving its memory")),
+            Err(error) => self.note_error(&access_error(process, &error, "moving its memory")),
         }
         None
     }
@@ -120,7 +120,7 @@ impl JobMove {
         let reserve_permille = self.config.options.reserve_permille;
         let memory =
             MigratableMemory::open(process.tid, process.start_time_ticks, reserve_permille)?;
-        if self.config.is_attached && memory.has_own_policy()? {
+        if self.config.source == JobSource::Attached && memory.has_own_policy()? {
             return Ok(None);
         }
         let limit = match self.order.limit.0 {
@@ -144,7 +144,7 @@ impl JobMove {
         sums.in_kernel = sums.in_kernel.saturating_add(totals.in_kernel);
         sums.any_done |= totals.stop == MoveStop::Done;
         let failed = totals.failed;
-        let more = [
+        let sums = [
             (&mut sums.failed.busy, failed.busy),
             (&mut sums.failed.no_memory, failed.no_memory),
             (&mut sums.failed.not_present, failed.not_present),
@@ -153,7 +153,7 @@ impl JobMove {
             (&mut sums.failed.exited, failed.exited),
             (&mut sums.failed.other, failed.other),
         ];
-        more.into_iter().for_each(|(sum, bytes)| *sum = sum.saturating_add(Bytes(bytes)));
+        sums.into_iter().for_each(|(sum, bytes)| *sum = sum.saturating_add(Bytes(bytes)));
         if let MoveStop::Error(detail) = &totals.stop {
             let detail = detail.clone();
             self.note_error(&detail);
@@ -171,16 +171,16 @@ impl JobMove {
     }
 
     /// Adds the target node to the cgroup.
-    fn widen_group(&mut self) -> io::Result<()> {
-        let Some(group) = self.order.group.as_ref().filter(|_| self.widened.is_none()) else {
+    fn widen_cgroup(&mut self) -> io::Result<()> {
+        let Some(cgroup) = self.order.cgroup.as_ref().filter(|_| self.widened.is_none()) else {
             return Ok(());
         };
-        let nodes = group.nodes()?;
+        let nodes = cgroup.nodes()?;
         let wider = nodes.or(&[self.order.to].into_iter().collect());
         if nodes != wider {
-            group.set_nodes(&wider, false).inspect_err(|_| {
+            cgroup.set_nodes(&wider, false).inspect_err(|_| {
                 // The kernel may have applied part of it.
-                let _ = group.set_nodes(&nodes, false);
+                let _ = cgroup.set_nodes(&nodes, false);
             })?;
         }
         self.widened = Some((nodes, wider));
@@ -190,12 +190,12 @@ impl JobMove {
     /// Removes the source nodes from the cgroup if all pages have arrived; otherwise reports the nodes
     /// that it keeps. If all processes exited and no page was moved, the nodes are restored, unless
     /// another program has changed them.
-    fn narrow_group(&mut self, stopped_by: PageMoveEnd) {
+    fn narrow_cgroup(&mut self, stopped_by: PageMoveEnd) {
         let Some((before, wider)) = self.widened.take() else { return };
-        let Some(group) = self.order.group.clone() else { return };
+        let Some(cgroup) = self.order.cgroup.clone() else { return };
         if stopped_by == PageMoveEnd::Exited {
-            if self.sums.moved == 0 && group.nodes().is_ok_and(|nodes| nodes == wider) {
-                let _ = group.set_nodes(&before, false); // The cgroup may be removed at this moment.
+            if self.sums.moved == 0 && cgroup.nodes().is_ok_and(|nodes| nodes == wider) {
+                let _ = cgroup.set_nodes(&before, false); // The cgroup may be removed at this moment.
             }
             return;
         }
@@ -203,8 +203,8 @@ impl JobMove {
         let is_whole =
             stopped_by == PageMoveEnd::Done && matches!(self.order.target, Target::Job(_));
         let (from, to) = (self.order.from, self.order.to);
-        let narrowed = if is_whole { narrow(&group, from, to) } else { Ok(()) };
-        let wide = group.nodes().ok().filter(|nodes| 1 < nodes.len() && !is_whole);
+        let narrowed = if is_whole { narrow(&cgroup, from, to) } else { Ok(()) };
+        let wide = cgroup.nodes().ok().filter(|nodes| 1 < nodes.len() && !is_whole);
         match (narrowed, wide) {
             (Err(error), _) => {
                 self.note_error(&format!("its cgroup cannot be restricted to node {to}: {error}"));
@@ -215,7 +215,7 @@ impl JobMove {
     }
 
     fn completed(&mut self, stopped_by: PageMoveEnd, at: Nanos) -> CompletedPageMove {
-        self.narrow_group(stopped_by);
+        self.narrow_cgroup(stopped_by);
         let (order, sums) = (&self.order, &self.sums);
         CompletedPageMove {
             target: order.target,
@@ -238,28 +238,28 @@ impl JobMove {
 /// Address ranges that a process accesses most, which move first. Empty if addresses cannot be sampled,
 /// and for a small process, which moves in a few batches anyway.
 fn hot_pages(heat: &AddressSampling, pid: u32) -> Vec<(u64, u64)> {
-    let is_worth = || memory::resident("/".as_ref(), pid).is_ok_and(|size| HEAT_MIN <= size);
-    if heat.is_unknown() || !is_worth() {
+    let is_large = || memory::resident("/".as_ref(), pid).is_ok_and(|size| HEAT_MIN <= size);
+    if heat.is_unknown() || !is_large() {
         return Vec::new();
     }
-    // If the kernel refuses, pages move in the order of their addresses.
+    // If the kernel rejects sampling, pages move in the order of their addresses.
     heat.hottest_ranges(pid, HEAT_TIME).unwrap_or_default()
 }
 
 /// Removes the source node from a cgroup, or all nodes but the target. The kernel migrates the remaining
 /// pages before the write returns.
-fn narrow(group: &Cgroup, from: Option<NodeId>, to: NodeId) -> io::Result<()> {
-    let nodes = group.nodes()?;
+fn narrow(cgroup: &Cgroup, from: Option<NodeId>, to: NodeId) -> io::Result<()> {
+    let nodes = cgroup.nodes()?;
     let stays = |node: &NodeId| *node == to || from.is_some_and(|from| from != *node);
     let narrow: NodeSet = nodes.iter().filter(stays).collect();
-    if narrow == nodes { Ok(()) } else { group.set_nodes(&narrow, true) }
+    if narrow == nodes { Ok(()) } else { cgroup.set_nodes(&narrow, true) }
 }
 
 /// The error of an operation on a process, with the required capability.
-pub(super) fn refusal(process: TaskId, error: &io::Error, what: &str) -> String {
+pub(super) fn access_error(process: TaskId, error: &io::Error, operation: &str) -> String {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            format!("; {what} needs its user, or CAP_SYS_PTRACE as root has it")
+            format!("; {operation} needs its user, or CAP_SYS_PTRACE as root has it")
         }
         _ => String::new(),
     };
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
     use crate::session::memory::MemoryOptions;
 
-    fn group(root: &Path, nodes: &str) -> Arc<Cgroup> {
+    fn cgroup(root: &Path, nodes: &str) -> Arc<Cgroup> {
         for (file, text) in [("cpuset.cpus", "0-3\n"), ("cpuset.mems", "0-1\n")] {
             std::fs::write(root.join(file), text).expect("written");
         }
@@ -301,51 +301,52 @@ mod tests {
         };
         let run = RunCgroups::new(root, home, "3f").expect("a name");
         run.prepare().expect("a folder");
-        Arc::new(run.create(0, "job", &nodes.parse().expect("nodes")).expect("a group"))
+        Arc::new(run.create(0, "job", &nodes.parse().expect("nodes")).expect("a cgroup"))
     }
 
-    fn a_move(group: Option<Arc<Cgroup>>, process: TaskId) -> JobMove {
+    fn a_move(cgroup: Option<Arc<Cgroup>>, process: TaskId) -> JobMove {
         let (target, to, limit) = (Target::Job(JobId(0)), NodeId(1), Bytes(u64::MAX));
         let processes = vec![process];
-        let order = MoveOrder { target, job: JobId(0), processes, from: None, to, limit, group };
+        let order = MoveOrder { target, job: JobId(0), processes, from: None, to, limit, cgroup };
         let options = MemoryOptions::default();
-        let config = MemoryConfig { options, interval: None, nice: None, is_attached: false };
+        let config =
+            MemoryConfig { options, interval: None, nice: None, source: JobSource::Launched };
         JobMove::new(order, Nanos::ZERO, config)
     }
 
-    fn run_to_end(mut this: JobMove) -> CompletedPageMove {
+    fn run_to_end(mut job_move: JobMove) -> CompletedPageMove {
         let mut steps = 0..100_000;
-        let ended = steps.find_map(|_| this.step(Nanos::ZERO, &AddressSampling::default()).1);
+        let ended = steps.find_map(|_| job_move.step(Nanos::ZERO, &AddressSampling::default()).1);
         ended.expect("every move ends")
     }
 
     #[test]
     fn the_cgroup_of_a_job_whose_processes_have_exited_does_not_change() {
         let root = tempfile::tempdir().expect("a folder");
-        let group = group(root.path(), "0");
+        let cgroup = cgroup(root.path(), "0");
         // No process has this start time, so this PID belongs to another process.
         let exited = TaskId { tid: std::process::id(), start_time_ticks: 1 };
-        let ended = run_to_end(a_move(Some(Arc::clone(&group)), exited));
+        let ended = run_to_end(a_move(Some(Arc::clone(&cgroup)), exited));
         assert_eq!(ended.stopped_by, PageMoveEnd::Exited);
-        assert_eq!(group.nodes().expect("nodes").to_string(), "0");
+        assert_eq!(cgroup.nodes().expect("nodes").to_string(), "0");
     }
 
     #[test]
-    fn without_a_moved_page_the_cgroup_gets_its_nodes_back() {
+    fn if_no_page_moves_the_cpuset_mems_of_the_cgroup_is_restored() {
         let root = tempfile::tempdir().expect("a folder");
-        let group = group(root.path(), "0");
+        let cgroup = cgroup(root.path(), "0");
         let exited = TaskId { tid: std::process::id(), start_time_ticks: 1 };
-        let nodes = |group: &Cgroup| group.nodes().expect("nodes").to_string();
-        let mut this = a_move(Some(Arc::clone(&group)), exited);
-        this.widen_group().expect("widened");
-        assert_eq!(nodes(&group), "0-1");
-        this.stop(PageMoveEnd::Exited, Nanos::ZERO);
-        assert_eq!(nodes(&group), "0");
+        let nodes = |cgroup: &Cgroup| cgroup.nodes().expect("nodes").to_string();
+        let mut job_move = a_move(Some(Arc::clone(&cgroup)), exited);
+        job_move.widen_cgroup().expect("widened");
+        assert_eq!(nodes(&cgroup), "0-1");
+        job_move.stop(PageMoveEnd::Exited, Nanos::ZERO);
+        assert_eq!(nodes(&cgroup), "0");
         // The next run of the job has a cgroup of the same name with its own nodes.
-        let mut this = a_move(Some(Arc::clone(&group)), exited);
-        this.widen_group().expect("widened");
-        group.set_nodes(&"1".parse().expect("nodes"), false).expect("set");
-        this.stop(PageMoveEnd::Exited, Nanos::ZERO);
-        assert_eq!(nodes(&group), "1");
+        let mut job_move = a_move(Some(Arc::clone(&cgroup)), exited);
+        job_move.widen_cgroup().expect("widened");
+        cgroup.set_nodes(&"1".parse().expect("nodes"), false).expect("set");
+        job_move.stop(PageMoveEnd::Exited, Nanos::ZERO);
+        assert_eq!(nodes(&cgroup), "1");
     }
 }

@@ -25,12 +25,13 @@ use linux::cgroup::Cgroup;
 use linux::fault;
 use linux::numa_maps::{ByNode, NodePages};
 use linux::proc_folder::ProcFolder;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::EventfdFlags;
 use sched::{
     CompletedPageMove, NodeMemory, PageMoveEnd, ProcessMemory, RejectCause, Sample, Target,
 };
 use topology::Machine;
 
+use super::JobSource;
 use super::affinity::{Rejected, exited};
 use super::wakeups::Wakeups;
 use linux::tasks::TaskReader;
@@ -100,7 +101,7 @@ pub(crate) struct MoveOrder {
     /// Bytes to move at most.
     pub limit: Bytes,
     /// The cgroup that binds the job's memory, if there is one.
-    pub group: Option<Arc<Cgroup>>,
+    pub cgroup: Option<Arc<Cgroup>>,
 }
 
 /// The nodes of a process's pages.
@@ -124,8 +125,7 @@ pub(crate) struct MemoryConfig {
     pub interval: Option<Nanos>,
     /// Nice value of the helper, which must not precede the jobs as the event loop does.
     pub nice: Option<i32>,
-    /// The processes were not started by evenkeel: memory with a policy of its own is not moved.
-    pub is_attached: bool,
+    pub source: JobSource,
 }
 
 /// A result of the helper thread.
@@ -164,8 +164,9 @@ pub(crate) struct JobMemory {
 impl Helper {
     fn start(wakeups: &Wakeups, config: MemoryConfig) -> std::io::Result<Helper> {
         fault::inject("eventfd2")?;
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        wakeups.watch_helper(&*bell)?;
+        let eventfd =
+            Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        wakeups.watch_helper(&*eventfd)?;
         let (requests, to_helper) = channel();
         let (from_helper, results) = channel();
         let faults = fault::plan();
@@ -175,7 +176,7 @@ impl Helper {
             if let Some(nice) = config.nice {
                 let _ = linux::system::set_own_nice(nice);
             }
-            helper::run(&to_helper, helper::ResultSender::new(from_helper, bell), config);
+            helper::run(&to_helper, helper::ResultSender::new(from_helper, eventfd), config);
         })?;
         let (requests, thread) = (Some(requests), Some(thread));
         Ok(Helper { requests, results, thread, n_moving: 0, is_sampling: false })
@@ -227,8 +228,8 @@ impl JobMemory {
         if order.processes.iter().any(|process| self.own_policy.contains(process)) {
             return Err((RejectCause::Unmanaged, OWN_POLICY.to_owned()));
         }
-        if order.group.is_none() {
-            check_cpusets(&order.processes, order.to)?; // Our cgroup gets the target node first.
+        if order.cgroup.is_none() {
+            check_cpusets(&order.processes, order.to)?; // The cgroup of the job gets the target node first.
         }
         self.schedule.restart(order.job);
         let helper = self.helper(wakeups)?;
@@ -239,9 +240,9 @@ impl JobMemory {
 
     fn helper(&mut self, wakeups: &Wakeups) -> Result<&mut Helper, Rejected> {
         if self.helper.is_none() {
-            let refuse =
+            let failed =
                 |error| (RejectCause::Unsupported, format!("no memory helper thread: {error}"));
-            self.helper = Some(Helper::start(wakeups, self.config).map_err(refuse)?);
+            self.helper = Some(Helper::start(wakeups, self.config).map_err(failed)?);
         }
         Ok(self.helper.as_mut().expect("it is running"))
     }
@@ -347,7 +348,7 @@ impl JobMemory {
         if !is_running || !self.schedule.take((job, process), depth, &pages, at) {
             return;
         }
-        match self.config.is_attached && pages.has_own_policy {
+        match self.config.source == JobSource::Attached && pages.has_own_policy {
             true => self.own_policy.insert(process),
             false => self.own_policy.remove(&process),
         };
@@ -367,7 +368,7 @@ impl JobMemory {
 pub(crate) const OWN_POLICY: &str =
     "it has a memory policy of its own, so its memory stays where it is";
 
-/// Rejects a move to a node that a cpuset excludes, where the kernel would refuse page after page. If the
+/// Rejects a move to a node that a cpuset excludes, where the kernel would reject every page. If the
 /// cpuset of a process cannot be read, the kernel decides.
 fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), Rejected> {
     let Ok(proc) = ProcFolder::open("/".as_ref()) else { return Ok(()) };
@@ -413,14 +414,14 @@ pub(crate) fn order(
     is_managed: impl FnOnce(JobId) -> Option<bool>,
     target: Target,
     (from, to, limit): PageMove,
-    group_of: impl FnOnce(JobId) -> Option<Arc<Cgroup>>,
+    cgroup_of: impl FnOnce(JobId) -> Option<Arc<Cgroup>>,
 ) -> Result<MoveOrder, Rejected> {
     let (job, processes) = processes_of_target(tasks, target).ok_or_else(exited)?;
     if !is_managed(job).ok_or_else(exited)? {
         let text = "its memory is no longer managed by evenkeel".to_owned();
         return Err((RejectCause::Unmanaged, text));
     }
-    Ok(MoveOrder { target, job, processes, from, to, limit, group: group_of(job) })
+    Ok(MoveOrder { target, job, processes, from, to, limit, cgroup: cgroup_of(job) })
 }
 
 fn node_memory(node: NodeId, pages: &NodePages) -> NodeMemory {

@@ -6,10 +6,9 @@
 //! ```
 
 use std::cell::{Cell, RefCell};
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use base::{CpuSet, JobId, Nanos};
+use base::{JobId, Nanos};
 use engine::{Engine, Host};
 use host_live::{LaunchHost, LaunchOptions};
 use program::Workload;
@@ -17,7 +16,10 @@ use sched::{
     Action, JobEvent, JobExit, Outcome, OutcomeResult, Plan, Policy, Reason, ReasonCode, Rejection,
     Sample, Snapshot, Target, Turn,
 };
-use topology::Machine;
+
+use crate::folder::Folder;
+use crate::process::machine;
+use crate::tool;
 
 /// Upper bound of the turns of a test: 100 s with an interval of 20 ms.
 const TURNS_MAX: u32 = 5000;
@@ -71,34 +73,7 @@ pub struct LiveRun {
     /// Requests that the guard rejected.
     pub rejections: Vec<Rejection>,
     pub names: Vec<String>,
-    pub world: World,
-}
-
-/// A temporary folder for output and undo records.
-pub struct World {
-    pub folder: tempfile::TempDir,
-}
-
-impl World {
-    pub fn new() -> Self {
-        World { folder: tempfile::tempdir().expect("a folder") }
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    pub fn state(&self) -> Vec<PathBuf> {
-        vec![self.path("state")]
-    }
-
-    pub fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).expect(name)
-    }
-}
-
-pub fn machine() -> Machine {
-    linux::topology::read(Path::new("/")).expect("this machine")
+    pub folder: Folder,
 }
 
 impl LiveRun {
@@ -107,7 +82,7 @@ impl LiveRun {
     }
 
     pub fn with(text: &str, change: impl FnOnce(&mut LaunchOptions)) -> Self {
-        Self::within(World::new(), text, change)
+        Self::within(Folder::new(), text, change)
     }
 
     /// A job `a` with this shell script.
@@ -120,15 +95,20 @@ impl LiveRun {
         Self::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n")
     }
 
-    pub fn within(world: World, text: &str, change: impl FnOnce(&mut LaunchOptions)) -> Self {
-        let workload: Workload = program::parse(text, &world.path("test.toml"))
+    /// A run whose built-in programs are those of the evenkeel executable.
+    pub fn with_tool(text: &str) -> Self {
+        Self::with(text, |options| options.tool = Some(tool::path().to_owned()))
+    }
+
+    pub fn within(folder: Folder, text: &str, change: impl FnOnce(&mut LaunchOptions)) -> Self {
+        let workload: Workload = program::parse(text, &folder.path("test.toml"))
             .unwrap_or_else(|error| panic!("{error}"));
         let mut options = LaunchOptions {
             interval: Some(Nanos::from_millis(20)),
-            output_dir: world.folder.path().to_owned(),
+            output_dir: folder.root().to_owned(),
             takes_signals: false,
             is_sole_parent: false,
-            undo_folders: Some(world.state()),
+            undo_folders: Some(folder.state()),
             ..LaunchOptions::default()
         };
         change(&mut options);
@@ -139,7 +119,7 @@ impl LiveRun {
         let names = workload.jobs.iter().map(|job| job.name.clone()).collect();
         let host = Some(LaunchHost::new(workload, &machine(), options).expect("a host"));
         let (turns, rejections) = (Vec::new(), Vec::new());
-        LiveRun { host, engine, requests, quiescent, turns, rejections, names, world }
+        LiveRun { host, engine, requests, quiescent, turns, rejections, names, folder }
     }
 
     pub fn job(&self, name: &str) -> JobId {
@@ -302,29 +282,4 @@ impl Drop for LiveRun {
             }
         }
     }
-}
-
-/// All CPUs of this process, the first and the last. `None` if there is only one.
-pub fn two_cpus() -> Option<(CpuSet, CpuSet, CpuSet)> {
-    let all = linux::affinity::get(0).expect("own mask");
-    if all.len() < 2 {
-        println!("skipped: needs two CPUs");
-        return None;
-    }
-    let (first, last) = (all.first().into_iter().collect(), all.last().into_iter().collect());
-    Some((all, first, last))
-}
-
-pub fn mask(tid: u32) -> Option<CpuSet> {
-    linux::affinity::get(tid).ok()
-}
-
-/// Whether a process exists and is not a zombie.
-pub fn is_running(pid: u32) -> bool {
-    linux::procfs::stat(Path::new("/"), pid).is_ok_and(|stat| stat.state != 'Z')
-}
-
-pub fn signal(pid: u32, signal: rustix::process::Signal) {
-    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a number");
-    let _ = rustix::process::kill_process(pid, signal);
 }

@@ -59,18 +59,6 @@ pub fn rejection(command: &mut Command) -> String {
     stderr
 }
 
-/// Checks a table of cases: each is a line, with its expected output indented in the next line.
-pub fn check_cases(expected: &expect_test::Expect, output: impl Fn(&str) -> String) {
-    let indentation = |line: &str| line.len() - line.trim_start().len();
-    let lines = || expected.data().lines().filter(|line| !line.trim().is_empty());
-    let least = lines().map(indentation).min().expect("a case");
-    let mut text = String::new();
-    for case in lines().filter(|line| indentation(line) == least).map(str::trim) {
-        text += &format!("{case}\n    {}", output(case));
-    }
-    expected.assert_eq(&text);
-}
-
 /// The violations of a shipped schema.
 pub fn schema_errors(schema: &str, document: &serde_json::Value) -> Vec<String> {
     let schema = std::fs::read_to_string(root().join("docs").join(schema)).expect("it is shipped");

@@ -1,16 +1,16 @@
-//! Processes that outlive the first process of their job, and orphans.
+//! The remaining processes of jobs, which outlive the first process, and orphans.
 //!
 //! ```text
-//!   a job exits ─► its other processes are leftovers ─► SIGTERM ─ grace period ─► SIGKILL
+//!   first process of a job exits ─► its remaining processes get SIGTERM ─ grace period ─► SIGKILL
 //!
-//!   an orphan ─► known, in a job's process group, or with our run in its environment ─► that job
-//!             ─► in the middle of an exec ─► read again after 1 ms
-//!             ─► otherwise (`env -i setsid …`) ─► the only job that was ever started, or a stray:
-//!                not watched, and terminated when the last job is over
+//!   orphan ─► known, in the process group of a job, or with the id of the run in its environment ─► that job
+//!          ─► in the middle of an exec ─► read again after 1 ms
+//!          ─► otherwise (`env -i setsid …`) ─► the only job that was ever started, or *unassigned*:
+//!             not sampled, and terminated when the last job has finished
 //! ```
 //!
-//! Orphans are reparented to evenkeel, which is their subreaper. They belong to their job while it runs,
-//! and are leftovers when it is over.
+//! Orphans are reparented to evenkeel, which is their subreaper. An orphan belongs to its job while the job runs, and is
+//! one of its remaining processes afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,11 +25,11 @@ use linux::{affinity, child_exit, procfs};
 use rustix::process::Signal;
 use sched::Cause;
 
-use super::agenda::{Agenda, Item};
-use super::jobs::{JobTable, State};
+use super::jobs::{JobRunState, JobTable};
 use super::supervisor::Supervisor;
+use super::timer_queue::{TimedEvent, TimerQueue};
+use crate::process_signals::{self, SignalResult};
 use crate::session::{Jobs, Session, restore_threads, task_id};
-use crate::signals::{self, SignalResult};
 
 /// An exec takes microseconds of CPU time. After this number of attempts, a process in an exec counts as
 /// one without an environment.
@@ -37,9 +37,9 @@ const EXEC_ATTEMPTS: u32 = 50;
 /// Time between two attempts.
 pub(super) const EXEC_WAIT: Nanos = Nanos::from_millis(1);
 
-/// A process that outlived the first process of its job, and was sent SIGTERM.
+/// A process that outlived the first process of its job and got SIGTERM.
 #[derive(Debug)]
-struct Leftover {
+struct RemainingProcess {
     /// `None` if its job is unknown.
     job: Option<JobId>,
     /// The process group of its job.
@@ -49,38 +49,38 @@ struct Leftover {
     pidfd: Option<KeptFile>,
 }
 
-/// All leftovers and orphans of a run.
+/// All remaining processes and orphans of a run.
 #[derive(Debug)]
-pub(super) struct Leftovers {
-    processes: BTreeMap<u32, Leftover>,
-    /// Orphans without a job: PID and start time.
-    strays: BTreeMap<u32, u64>,
+pub(super) struct RemainingProcesses {
+    processes: BTreeMap<u32, RemainingProcess>,
+    /// Orphans without a known job: PID and start time.
+    unassigned: BTreeMap<u32, u64>,
     /// Orphans that were in an exec when they were last read: start time and number of attempts.
     in_exec: BTreeMap<u32, (u64, u32)>,
-    /// Orphans that belong to another user by now, so that we cannot end them.
+    /// Orphans that changed their user; evenkeel has no permission to signal them.
     abandoned: BTreeSet<u32>,
-    /// Jobs for which that has been reported.
+    /// Jobs whose orphans of another user have been reported.
     warned_not_permitted: BTreeSet<Option<JobId>>,
     grace: Nanos,
-    /// Leftovers get no grace period.
+    /// Remaining processes get no grace period.
     pub kill_at_once: bool,
     /// All children of this process are jobs or their orphans.
     is_sole_parent: bool,
 }
 
-/// The parts of a run that a leftover concerns.
-pub(super) struct Parts<'a> {
+/// The parts of a run that change when a remaining process changes.
+pub(super) struct RunParts<'a> {
     pub session: &'a mut Session,
     pub jobs: &'a mut JobTable,
-    pub agenda: &'a mut Agenda,
+    pub timers: &'a mut TimerQueue,
     pub supervisor: &'a mut Option<Supervisor>,
 }
 
-impl Leftovers {
+impl RemainingProcesses {
     pub(super) fn new(grace: Nanos, is_sole_parent: bool) -> Self {
-        Leftovers {
+        RemainingProcesses {
             processes: BTreeMap::new(),
-            strays: BTreeMap::new(),
+            unassigned: BTreeMap::new(),
             in_exec: BTreeMap::new(),
             abandoned: BTreeSet::new(),
             warned_not_permitted: BTreeSet::new(),
@@ -98,9 +98,9 @@ impl Leftovers {
         self.processes.contains_key(&pid)
     }
 
-    /// Whether a process that a run of a job left still lives.
-    pub(super) fn any_of(&self, job: JobId) -> bool {
-        self.processes.values().any(|leftover| leftover.job == Some(job))
+    /// Whether a process of an earlier run of this job is still running.
+    pub(super) fn has_processes_of(&self, job: JobId) -> bool {
+        self.processes.values().any(|process| process.job == Some(job))
     }
 
     /// Whether an orphan has to be read again before its job is known.
@@ -108,7 +108,7 @@ impl Leftovers {
         self.in_exec.values().any(|&(_, n_attempts)| n_attempts < EXEC_ATTEMPTS)
     }
 
-    /// Does not watch a process any more, because it cannot be ended.
+    /// Stops watching a process that cannot be terminated.
     pub(super) fn abandon(&mut self, pid: u32) {
         self.abandoned.insert(pid);
     }
@@ -116,7 +116,7 @@ impl Leftovers {
     /// Terminates all processes of a job but the first. Returns their number.
     pub(super) fn terminate_rest_of(
         &mut self,
-        parts: &mut Parts<'_>,
+        parts: &mut RunParts<'_>,
         job: JobId,
         first: u32,
         now: Nanos,
@@ -128,7 +128,7 @@ impl Leftovers {
                 Ok(stat)
                     if stat.start_time_ticks != process.start_time_ticks || stat.state == 'Z' => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // A process that cannot be read now is signalled even so.
+                // A process that cannot be read now gets the signal too.
                 Ok(_) | Err(_) => rest.push((pid, process.start_time_ticks)),
             }
         }
@@ -141,32 +141,32 @@ impl Leftovers {
     /// Sends SIGTERM to a process, and SIGKILL after the grace period.
     fn terminate(
         &mut self,
-        parts: &mut Parts<'_>,
+        parts: &mut RunParts<'_>,
         job: Option<JobId>,
         group: u32,
         (pid, start_time_ticks): (u32, u64),
         now: Nanos,
     ) {
-        let pidfd = parts.agenda.watch_exit(parts.session, pid);
-        let leftover = Leftover { job, group, start_time_ticks, exit_requested: now, pidfd };
-        let sent = leftover.signal(pid, Signal::TERM);
-        leftover.signal(pid, Signal::CONT);
+        let pidfd = parts.timers.watch_exit(parts.session, pid);
+        let process = RemainingProcess { job, group, start_time_ticks, exit_requested: now, pidfd };
+        let sent = process.signal(pid, Signal::TERM);
+        process.signal(pid, Signal::CONT);
         if sent == SignalResult::NotPermitted {
             self.warn_not_permitted(parts, job, pid);
         }
-        self.processes.insert(pid, leftover);
+        self.processes.insert(pid, process);
         let grace = if self.kill_at_once { Nanos::ZERO } else { self.grace };
-        parts.agenda.add(now + grace, Item::Kill { requested_at: now });
+        parts.timers.add(now + grace, TimedEvent::Kill { requested_at: now });
     }
 
-    /// Kills leftovers with an exit request of this instant or earlier. A process of another user is
+    /// Kills the processes with an exit request of this instant or earlier. A process of another user is
     /// abandoned. Returns whether there were any.
-    pub(super) fn kill(&mut self, parts: &mut Parts<'_>, requested_at: Nanos) -> bool {
-        let is_requested = |leftover: &Leftover| leftover.exit_requested <= requested_at;
-        let all = self.processes.iter().filter(|(_, leftover)| is_requested(leftover));
+    pub(super) fn kill(&mut self, parts: &mut RunParts<'_>, requested_at: Nanos) -> bool {
+        let is_requested = |process: &RemainingProcess| process.exit_requested <= requested_at;
+        let all = self.processes.iter().filter(|(_, process)| is_requested(process));
         let pids: Vec<u32> = all.map(|(&pid, _)| pid).collect();
         for &pid in &pids {
-            let sent = self.processes.get(&pid).map(|leftover| leftover.signal(pid, Signal::KILL));
+            let sent = self.processes.get(&pid).map(|process| process.signal(pid, Signal::KILL));
             if sent == Some(SignalResult::NotPermitted) {
                 self.abandon(pid);
                 self.exited(parts, pid);
@@ -175,56 +175,56 @@ impl Leftovers {
         !pids.is_empty()
     }
 
-    /// A leftover has exited. Its children are our orphans by now.
-    pub(super) fn exited(&mut self, parts: &mut Parts<'_>, pid: u32) {
-        let Some(leftover) = self.processes.remove(&pid) else { return };
-        if let Some(pidfd) = &leftover.pidfd {
+    /// A remaining process has exited. Its children have been reparented to evenkeel.
+    pub(super) fn exited(&mut self, parts: &mut RunParts<'_>, pid: u32) {
+        let Some(process) = self.processes.remove(&pid) else { return };
+        if let Some(pidfd) = &process.pidfd {
             parts.session.wakeups.unwatch(pidfd);
         }
-        let _ = child_exit::try_reap(pid); // If it is not our child, its parent waits for it.
+        let _ = child_exit::try_reap(pid); // If it is not a child of evenkeel, its parent waits for it.
         self.take_orphans(parts);
-        let group = leftover.group;
+        let group = process.group;
         let is_group_in_use = self.processes.values().any(|other| other.group == group);
         if let Some(supervisor) = parts.supervisor.as_mut().filter(|_| !is_group_in_use) {
             supervisor.remove_group(group);
         }
-        leftover.job.into_iter().for_each(|job| self.free_if_done(parts, job));
+        process.job.into_iter().for_each(|job| self.free_if_done(parts, job));
     }
 
-    /// If no process of a job lives, nothing of it has to be restored. While it runs again, the entries
-    /// of its last run stay.
-    pub(super) fn free_if_done(&self, parts: &mut Parts<'_>, job: JobId) {
-        let slot = parts.jobs.slot(job);
-        let runs = matches!(slot.state, State::Running(_) | State::Due);
-        if !runs && !self.any_of(job) {
-            // If this cannot be written, `restore` finds that no process of it lives.
-            parts.session.undo.free(&slot.job.name);
+    /// Removes a job from the undo record if none of its processes is running. While the job runs again, the entries of
+    /// its last run stay.
+    pub(super) fn free_if_done(&self, parts: &mut RunParts<'_>, job: JobId) {
+        let entry = parts.jobs.entry(job);
+        let runs = matches!(entry.state, JobRunState::Running(_) | JobRunState::Due);
+        if !runs && !self.has_processes_of(job) {
+            // If this cannot be written, `restore` finds that no process of the job is running.
+            parts.session.undo.free(&entry.job.name);
         }
     }
 
     /// Reports once for a job that one of its processes cannot be signalled.
     pub(super) fn warn_not_permitted(
         &mut self,
-        parts: &mut Parts<'_>,
+        parts: &mut RunParts<'_>,
         job: Option<JobId>,
         pid: u32,
     ) {
         if self.warned_not_permitted.insert(job) {
             let name = job.map_or("a job", |job| &parts.jobs.job(job).name);
             parts.session.warn(format!(
-                "{name}: process {pid} belongs to another user now, ending it needs CAP_KILL: it is left \
-                 running with its CPU affinity"
+                "{name}: process {pid} belongs to another user; evenkeel cannot signal it without CAP_KILL. It keeps \
+                 running with the affinity that evenkeel set"
             ));
         }
     }
 
-    /// Polls leftovers without a pidfd. Returns whether any of them lives.
-    pub(super) fn poll(&mut self, parts: &mut Parts<'_>) -> bool {
-        let without = |(pid, it): (&u32, &Leftover)| it.pidfd.is_none().then_some(*pid);
+    /// Polls processes without a pidfd. Returns whether any of them is running.
+    pub(super) fn poll(&mut self, parts: &mut RunParts<'_>) -> bool {
+        let without = |(pid, it): (&u32, &RemainingProcess)| it.pidfd.is_none().then_some(*pid);
         let pids: Vec<u32> = self.processes.iter().filter_map(without).collect();
         let mut any_left = false;
         for pid in pids {
-            match self.processes.get(&pid).is_some_and(|leftover| leftover.may_be_running(pid)) {
+            match self.processes.get(&pid).is_some_and(|process| process.may_be_running(pid)) {
                 true => any_left = true,
                 false => self.exited(parts, pid),
             }
@@ -233,7 +233,7 @@ impl Leftovers {
     }
 
     /// Assigns orphans to their jobs, and reaps those that have exited.
-    pub(super) fn take_orphans(&mut self, parts: &mut Parts<'_>) {
+    pub(super) fn take_orphans(&mut self, parts: &mut RunParts<'_>) {
         let own = std::process::id();
         let supervisor = parts.supervisor.as_ref().map(Supervisor::pid);
         let children = procfs::children("/".as_ref(), own, own).unwrap_or_default();
@@ -249,9 +249,9 @@ impl Leftovers {
         }
     }
 
-    fn take_orphan(&mut self, parts: &mut Parts<'_>, pid: u32, stat: &ProcStat) {
-        let is_stray = self.strays.get(&pid) == Some(&stat.start_time_ticks);
-        let owner = match is_stray {
+    fn take_orphan(&mut self, parts: &mut RunParts<'_>, pid: u32, stat: &ProcStat) {
+        let is_unassigned = self.unassigned.get(&pid) == Some(&stat.start_time_ticks);
+        let owner = match is_unassigned {
             true => OrphanOwner::Unknown,
             false => self.owner(parts, pid, stat),
         };
@@ -264,14 +264,14 @@ impl Leftovers {
             OrphanOwner::InExec if self.is_read_again(pid, stat.start_time_ticks) => {}
             _ if !self.is_sole_parent => {} // It may be a child of the program that uses this library.
             _ if stat.state == 'Z' => self.reap(parts, None, pid),
-            _ if is_stray => {}
+            _ if is_unassigned => {}
             _ => {
-                self.strays.insert(pid, stat.start_time_ticks);
+                self.unassigned.insert(pid, stat.start_time_ticks);
             }
         }
     }
 
-    fn owner(&self, parts: &Parts<'_>, pid: u32, stat: &ProcStat) -> OrphanOwner {
+    fn owner(&self, parts: &RunParts<'_>, pid: u32, stat: &ProcStat) -> OrphanOwner {
         let is_first = |job, group| parts.jobs.by_pid.get(&group) == Some(&job);
         match parts.session.tasks.orphan_owner(pid, stat, is_first) {
             OrphanOwner::Unknown if self.is_sole_parent => {
@@ -291,9 +291,9 @@ impl Leftovers {
     }
 
     /// The resources that an orphan used count for its job while the job runs.
-    fn reap(&mut self, parts: &mut Parts<'_>, job: Option<JobId>, pid: u32) {
+    fn reap(&mut self, parts: &mut RunParts<'_>, job: Option<JobId>, pid: u32) {
         let exit = child_exit::try_reap(pid).ok().flatten();
-        self.strays.remove(&pid);
+        self.unassigned.remove(&pid);
         parts.session.forget_process(pid);
         let running = job.and_then(|job| parts.jobs.running(job));
         if let (Some(running), Some(exit)) = (running, exit) {
@@ -301,65 +301,67 @@ impl Leftovers {
         }
     }
 
-    fn adopt(&mut self, parts: &mut Parts<'_>, job: JobId, pid: u32, stat: &ProcStat) {
+    fn adopt(&mut self, parts: &mut RunParts<'_>, job: JobId, pid: u32, stat: &ProcStat) {
         if let Some(state) = parts.jobs.affinity(job) {
             let mask = Arc::clone(state.inherited_mask());
             if !parts.session.tasks.adopt(job, pid, &mask).is_empty() {
                 parts.session.bind_new_threads(parts.jobs, job);
             }
-        } else if matches!(parts.jobs.slot(job).state, State::Over) {
-            // It was forked while the leftovers were listed, or by one of them.
+        } else if matches!(parts.jobs.entry(job).state, JobRunState::Finished) {
+            // It was forked while the remaining processes were listed, or by one of them.
             let now = parts.session.now();
             self.terminate(parts, Some(job), stat.group, (pid, stat.start_time_ticks), now);
         } // Otherwise its job is about to run again.
     }
 
     /// Reports all known processes to the supervisor.
-    pub(super) fn update_supervisor(&self, parts: &mut Parts<'_>) {
+    pub(super) fn update_supervisor(&self, parts: &mut RunParts<'_>) {
         let Some(supervisor) = parts.supervisor else { return };
-        let leftovers = self.processes.iter().map(|(&pid, it)| (pid, it.start_time_ticks));
-        let strays = self.strays.iter().map(|(&pid, &start)| (pid, start));
-        let all = parts.session.tasks.all_processes().chain(leftovers).chain(strays);
+        let remaining = self.processes.iter().map(|(&pid, it)| (pid, it.start_time_ticks));
+        let unassigned = self.unassigned.iter().map(|(&pid, &start)| (pid, start));
+        let all = parts.session.tasks.all_processes().chain(remaining).chain(unassigned);
         supervisor.set_processes(all.collect());
     }
 
-    /// After the last job: terminates strays, and returns whether no process is left.
-    pub(super) fn end(&mut self, parts: &mut Parts<'_>) -> bool {
+    /// After the last job: terminates unassigned orphans, and returns whether no process is left.
+    pub(super) fn end(&mut self, parts: &mut RunParts<'_>) -> bool {
         self.take_orphans(parts);
         if self.any_in_exec() {
             let now = parts.session.now();
-            parts.agenda.add(now + EXEC_WAIT, Item::TakeOrphans);
+            parts.timers.add(now + EXEC_WAIT, TimedEvent::TakeOrphans);
             return false;
         }
-        self.terminate_strays(parts);
+        self.terminate_unassigned(parts);
         self.processes.is_empty()
     }
 
-    fn terminate_strays(&mut self, parts: &mut Parts<'_>) {
-        let strays = std::mem::take(&mut self.strays);
-        if strays.is_empty() {
+    fn terminate_unassigned(&mut self, parts: &mut RunParts<'_>) {
+        let unassigned = std::mem::take(&mut self.unassigned);
+        if unassigned.is_empty() {
             return;
         }
-        let text = match strays.len() {
-            1 => "a process without a job's group and environment was".to_owned(),
-            n => format!("{n} processes without a job's group and environment were"),
+        let text = match unassigned.len() {
+            1 => "a process that no job could be assigned to: it".to_owned(),
+            n => format!("{n} processes that no job could be assigned to: they"),
         };
-        parts.session.warn(format!("{text} left behind and terminated; the job is unknown"));
+        parts.session.warn(format!(
+            "terminated {text} left the process group of the job and cleared the environment"
+        ));
         parts.session.turn.causes.insert(Cause::Ended); // One more turn, which reports it.
         let now = parts.session.now();
-        for (pid, start_time_ticks) in strays {
+        for (pid, start_time_ticks) in unassigned {
             self.terminate(parts, None, pid, (pid, start_time_ticks), now);
         }
     }
 
-    /// Restores the affinity of leftovers and strays that are still running, as far as it is on record.
+    /// Restores the affinity of remaining processes and unassigned orphans that are on record.
     pub(super) fn release(&self, session: &mut Session, jobs: &JobTable) {
         let name = |job: Option<JobId>| job.map(|job| jobs.job(job).name.as_str());
-        let leftovers =
+        let remaining =
             self.processes.iter().map(|(&pid, it)| (pid, it.start_time_ticks, name(it.job)));
-        let strays = self.strays.iter().map(|(&pid, &start)| (pid, start, None));
+        let unassigned = self.unassigned.iter().map(|(&pid, &start)| (pid, start, None));
         let mut any_left = false;
-        for (pid, start_time_ticks, job) in leftovers.chain(strays) {
+        for (pid, start_time_ticks, job) in remaining.chain(unassigned) {
             let id = task_id(pid, start_time_ticks);
             // A process of another user is left as it is, which has been reported.
             let restore = || restore_threads(pid, |tid| mask_before(session, tid, job));
@@ -371,15 +373,15 @@ impl Leftovers {
     }
 }
 
-impl Leftover {
+impl RemainingProcess {
     fn may_be_running(&self, pid: u32) -> bool {
         may_be_running(task_id(pid, self.start_time_ticks))
     }
 
     fn signal(&self, pid: u32, signal: Signal) -> SignalResult {
         match &self.pidfd {
-            Some(pidfd) => signals::send_by(pidfd, signal),
-            None => signals::send(pid, self.start_time_ticks, signal),
+            Some(pidfd) => process_signals::send_by(pidfd, signal),
+            None => process_signals::send(pid, self.start_time_ticks, signal),
         }
     }
 }

@@ -4,17 +4,18 @@
 //!   host.wait ─► sample ─► engine.step ─► host.apply        one turn; its results are kept
 //! ```
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use base::{CpuSet, Nanos};
 use engine::{Engine, Host};
 use host_live::{AttachHost, AttachOptions, ExclusionReason, Selection, WatchStatus};
-use linux::procfs;
 use sched::{
     Action, CompletedPageMove, DetachCause, JobEvent, Outcome, Plan, Policy, ProcessMemory, Reason,
     ReasonCode, Rejection, Snapshot,
 };
+
+use crate::folder::Folder;
+use crate::process::{machine, start_time_ticks};
 
 /// Timeout of a condition, for a busy machine and a slow guest.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -66,7 +67,7 @@ pub struct WatchRun {
     pub moved: Vec<CompletedPageMove>,
     pub memory: Vec<ProcessMemory>,
     pub degraded: Vec<String>,
-    _state: tempfile::TempDir,
+    _folder: Folder,
 }
 
 impl WatchRun {
@@ -76,24 +77,24 @@ impl WatchRun {
         pids: &[u32],
         change: impl FnOnce(&mut AttachOptions),
     ) -> Self {
-        let state = tempfile::tempdir().expect("a folder");
+        let folder = Folder::new();
         let mut options = AttachOptions {
             selection: select(pids),
             act: true,
             interval: policy.interval().expect("a test policy has an interval"),
             takes_signals: false,
-            undo_folders: Some(vec![state.path().join("state")]),
+            undo_folders: Some(folder.state()),
             use_events: false,
             ..AttachOptions::default()
         };
         change(&mut options);
-        let machine = linux::topology::read(Path::new("/")).expect("this machine");
+        let machine = machine();
         let host = AttachHost::new(&machine, options).expect("all processes exist");
         let engine = Engine::new(machine, Vec::new(), policy);
         let (events, outcomes, rejections) = (Vec::new(), Vec::new(), Vec::new());
         let (moved, memory, degraded) = (Vec::new(), Vec::new(), Vec::new());
-        let _state = state;
-        WatchRun { host, engine, events, outcomes, rejections, moved, memory, degraded, _state }
+        let _folder = folder;
+        WatchRun { host, engine, events, outcomes, rejections, moved, memory, degraded, _folder }
     }
 
     /// Takes one turn. Returns false if the watch is over.
@@ -138,20 +139,19 @@ impl WatchRun {
     pub fn excludes(&self, reason: ExclusionReason, pid: u32) -> bool {
         let status = self.status();
         let excluded = status.excluded.get(&reason);
-        excluded.is_some_and(|excluded| excluded.examples.iter().any(|(its, _)| *its == pid))
+        excluded
+            .is_some_and(|excluded| excluded.examples.iter().any(|(example, _)| *example == pid))
     }
 
     pub fn detached(&self, cause: DetachCause) -> bool {
         self.events
             .iter()
-            .any(|event| matches!(event, JobEvent::Detached(_, its, _) if *its == cause))
+            .any(|event| matches!(event, JobEvent::Detached(_, found, _) if *found == cause))
     }
 }
 
 /// Selects processes by PID and start time.
 pub fn select(pids: &[u32]) -> Selection {
-    let start_time =
-        |pid: u32| procfs::stat("/".as_ref(), pid).expect("it is running").start_time_ticks;
-    let pids = pids.iter().map(|&pid| (pid, start_time(pid))).collect();
+    let pids = pids.iter().map(|&pid| (pid, start_time_ticks(pid))).collect();
     Selection { pids, ..Selection::default() }
 }

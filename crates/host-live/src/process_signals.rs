@@ -47,7 +47,7 @@ pub(crate) fn send_to_group(group: u32, signal: Signal) {
     }
 }
 
-/// Whether we may send signals to a child that has not been reaped.
+/// Whether evenkeel may send signals to a child that has not been reaped.
 pub(crate) fn is_permitted(child: u32) -> bool {
     Pid::from_raw(child.cast_signed()).is_none_or(|pid| test_kill_process(pid) != Err(Errno::PERM))
 }
@@ -68,11 +68,11 @@ mod tests {
     #[test]
     fn a_process_that_reuses_the_pid_gets_no_signal() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
-        let start = procfs::stat("/".as_ref(), child.id()).expect("alive").start_time_ticks;
+        let start = procfs::stat("/".as_ref(), child.id()).expect("it is running").start_time_ticks;
         assert_eq!(send(child.id(), start - 1, Signal::KILL), SignalResult::Done);
         assert_eq!(send(child.id(), start, Signal::TERM), SignalResult::Done);
         // SIGKILL would have terminated it first.
-        assert_eq!(child.wait().expect("a child of the test").signal(), Some(15));
+        assert_eq!(child.wait().expect("own child").signal(), Some(15));
         assert_eq!(send(child.id(), start, Signal::TERM), SignalResult::Done);
     }
 }

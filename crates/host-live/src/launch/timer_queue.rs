@@ -12,7 +12,7 @@ pub(super) const POLL_EVERY: Nanos = Nanos::from_millis(100);
 
 /// An event that is due at an instant. Events of the same instant happen in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Item {
+pub(super) enum TimedEvent {
     /// A job starts.
     Start(JobId),
     /// A run of a job (its number) has reached the time that the workload gives it.
@@ -31,24 +31,24 @@ pub(super) enum Item {
 
 /// All timed events, earliest first.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
-    items: BTreeSet<(Nanos, Item)>,
+pub(super) struct TimerQueue {
+    events: BTreeSet<(Nanos, TimedEvent)>,
 }
 
-impl Agenda {
-    pub(super) fn add(&mut self, at: Nanos, item: Item) {
-        self.items.insert((at, item));
+impl TimerQueue {
+    pub(super) fn add(&mut self, at: Nanos, item: TimedEvent) {
+        self.events.insert((at, item));
     }
 
     /// The next event that is due by now.
-    pub(super) fn take_due(&mut self, now: Nanos) -> Option<Item> {
-        let (at, _) = self.items.first()?;
-        (*at <= now).then(|| self.items.pop_first().map(|(_, item)| item))?
+    pub(super) fn take_due(&mut self, now: Nanos) -> Option<TimedEvent> {
+        let (at, _) = self.events.first()?;
+        (*at <= now).then(|| self.events.pop_first().map(|(_, item)| item))?
     }
 
     /// When the next event is due.
     pub(super) fn next(&self) -> Option<Nanos> {
-        self.items.first().map(|(at, _)| *at)
+        self.events.first().map(|(at, _)| *at)
     }
 
     /// Wakes the loop at the exit of a process. If no descriptor is left, the process is polled.
@@ -59,13 +59,13 @@ impl Agenda {
                 "no descriptor is left to be notified of the exit of some jobs: they are polled ten \
                  times a second; raise the hard limit (ulimit -Hn)",
             );
-            self.add(session.now() + POLL_EVERY, Item::PollExits);
+            self.add(session.now() + POLL_EVERY, TimedEvent::PollExits);
         }
         pidfd
     }
 
-    pub(super) fn remove(&mut self, unwanted: impl Fn(&Item) -> bool) {
-        self.items.retain(|(_, item)| !unwanted(item));
+    pub(super) fn remove(&mut self, unwanted: impl Fn(&TimedEvent) -> bool) {
+        self.events.retain(|(_, item)| !unwanted(item));
     }
 }
 
@@ -75,14 +75,14 @@ mod tests {
 
     #[test]
     fn events_are_due_in_order_of_time_and_not_before() {
-        let mut agenda = Agenda::default();
-        let start = |number| Item::Start(JobId(number));
-        agenda.add(Nanos(20), start(1));
-        agenda.add(Nanos(10), start(3));
-        agenda.add(Nanos(10), start(2));
-        assert_eq!(agenda.take_due(Nanos(9)), None);
-        assert_eq!(agenda.take_due(Nanos(10)), Some(start(2)));
-        assert_eq!(agenda.take_due(Nanos(10)), Some(start(3)));
-        assert_eq!((agenda.take_due(Nanos(10)), agenda.next()), (None, Some(Nanos(20))));
+        let mut timers = TimerQueue::default();
+        let start = |number| TimedEvent::Start(JobId(number));
+        timers.add(Nanos(20), start(1));
+        timers.add(Nanos(10), start(3));
+        timers.add(Nanos(10), start(2));
+        assert_eq!(timers.take_due(Nanos(9)), None);
+        assert_eq!(timers.take_due(Nanos(10)), Some(start(2)));
+        assert_eq!(timers.take_due(Nanos(10)), Some(start(3)));
+        assert_eq!((timers.take_due(Nanos(10)), timers.next()), (None, Some(Nanos(20))));
     }
 }

@@ -1,0 +1,201 @@
+//! `evenkeel run` as a process: a terminal, a shell, signals, and processes that outlive their job.
+
+use rustix::process::Signal;
+use tests::evenkeel::EvenkeelRun;
+use tests::folder::Folder;
+use tests::live_run::LiveRun;
+use tests::process::{is_running, mask, signal, two_cpus, until};
+
+fn run(workload: &str, args: &[&str]) -> EvenkeelRun {
+    EvenkeelRun::new(Folder::new(), workload, args)
+}
+
+fn run_by_shell(workload: &str, args: &[&str], shell: &str) -> EvenkeelRun {
+    EvenkeelRun::by_shell(shell, Folder::new(), workload, args)
+}
+
+fn wait_until_exited(pids: &[u32]) {
+    until("the exit of all processes", || !pids.iter().any(|&pid| is_running(pid)));
+}
+
+/// Like [`FAMILY`]; the second process has neither the process group nor the environment of its job.
+const HIDDEN: &str = r#"
+    [[job]]
+    name = "a"
+    shell = "echo $$; env -i setsid sh -c 'echo $$; exec sleep 600' & wait"
+"#;
+
+#[test]
+fn with_kill_on_exit_a_process_outside_its_jobs_group_and_environment_is_killed_too() {
+    let mut run = run(HIDDEN, &["--kill-on-exit", "--quiet"]);
+    let pids = run.printed("a", 2);
+    // The journal contains it, so the supervisor process has it in its list.
+    run.wait_for_journal(&format!("\"pid\":{}", pids[1]));
+    run.end_by(Signal::KILL);
+    wait_until_exited(&pids);
+}
+
+/// Two processes that print their PID: one in the process group of the job, one in its own session.
+const FAMILY: &str = r#"
+    [[job]]
+    name = "a"
+    shell = "echo $$; setsid sh -c 'echo $$; exec sleep 600' & wait"
+"#;
+
+#[test]
+fn without_kill_on_exit_jobs_survive_a_kill_and_restore_restores_their_affinity() {
+    let Some((all, ..)) = two_cpus() else { return };
+    let mut run = run(FAMILY, &["--policy", "spread", "--quiet"]);
+    let pids = run.printed("a", 2);
+    run.end_by(Signal::KILL);
+    let output = run.folder.command_with_state(&["restore", "--json"]).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["files"][0]["verdict"], "complete");
+    for &pid in &pids {
+        assert!(is_running(pid));
+        assert_eq!(mask(pid).as_ref(), Some(&all), "{json}");
+    }
+    pids.iter().for_each(|&pid| signal(pid, Signal::KILL));
+}
+
+#[test]
+fn with_kill_on_exit_no_process_of_a_job_survives_a_kill() {
+    let mut run = run(FAMILY, &["--kill-on-exit", "--quiet"]);
+    let pids = run.printed("a", 2);
+    run.end_by(Signal::KILL);
+    wait_until_exited(&pids);
+}
+
+#[test]
+fn a_second_sigint_kills_jobs_that_ignore_sigterm() {
+    let ignores_sigterm =
+        "[[job]]\nname = \"a\"\nshell = \"trap '' TERM; echo $$; while :; do sleep 600; done\"\n";
+    // A background job of a shell ignores SIGINT, and this test can run in one.
+    let mut run = run_by_shell(
+        ignores_sigterm,
+        &["--grace", "10min", "--quiet"],
+        "exec env --default-signal=INT \"$@\"",
+    );
+    let pids = run.printed("a", 1);
+    signal(run.pid(), Signal::INT);
+    // The shell ignores SIGTERM; only its current `sleep` exits.
+    signal(run.pid(), Signal::INT);
+    for _ in 0..1000 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        if !is_running(pids[0]) {
+            break; // A process that is signaled after its exit is not reaped.
+        }
+        signal(run.pid(), Signal::INT);
+    }
+    run.wait();
+    wait_until_exited(&pids);
+    assert_eq!(run.records().len(), 0);
+    assert!(run.folder.path("out/report.json").is_file(), "the partial report is written");
+}
+
+#[test]
+fn with_a_low_descriptor_limit_the_run_reports_it_and_continues() {
+    let many = "[[job]]\nname = \"a\"\nshell = \"i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 1\"\ncopies = 40\n";
+    for limit in [200, 64] {
+        let shell = format!("ulimit -n {limit}; exec \"$@\"");
+        let mut run = run_by_shell(many, &["--quiet"], &shell);
+        assert!(run.wait().success(), "{limit}: {}", run.output);
+        let journal = run.journal();
+        assert!(journal.contains("opened for each sample"), "{limit}");
+        assert_eq!(limit == 64, journal.contains("polled ten times a second"), "{limit}");
+    }
+}
+
+#[test]
+fn an_ignored_sighup_ends_neither_run_nor_jobs() {
+    let mut run = run_by_shell(FAMILY, &["--quiet"], "trap '' HUP; exec \"$@\"");
+    let pids = run.printed("a", 2);
+    signal(run.pid(), Signal::HUP);
+    signal(pids[0], Signal::HUP);
+    // Both signals are delivered before the SIGTERM below ends the run.
+    assert!(pids.iter().all(|&pid| is_running(pid)));
+    run.end_by(Signal::TERM);
+    wait_until_exited(&pids);
+}
+
+#[test]
+fn a_process_started_by_an_orphan_during_its_end_is_ended() {
+    let mut run = LiveRun::new(
+        r#"
+        [[job]]
+        name = "a"
+        shell = """
+        sh -c 'trap "setsid sleep 600 & echo \\$!; exit" TERM; echo $$; while :; do sleep 0.05; done' &
+        while [ ! -s a.out ]; do sleep 0.05; done
+        """
+        "#,
+    );
+    run.finish();
+    let output = run.folder.read("a.out");
+    assert_eq!(output.lines().count(), 2, "{output}");
+    assert!(!output.lines().any(|pid| is_running(pid.parse().expect("a number"))), "{output}");
+}
+
+/// Job `a` leaves a process without its process group and environment; job `b` runs at the same time.
+const UNASSIGNED: &str = r#"
+    [[job]]
+    name = "a"
+    shell = "sleep 0.1; (env -i setsid sh -c 'echo $$; exec sleep 600' &); while [ ! -s out/jobs/a.out ]; do sleep 0.05; done"
+    [[job]]
+    name = "b"
+    command = ["true"]
+"#;
+
+#[test]
+fn a_process_without_group_and_environment_of_its_job_is_ended_with_the_run_and_reported() {
+    let mut run = run(UNASSIGNED, &["--quiet"]);
+    run.expect_status(0);
+    let pid = run.folder.read("out/jobs/a.out").trim().parse().expect("a number");
+    assert!(!is_running(pid));
+    // Its job is known only if it was sampled before its parent exited.
+    let journal = run.journal();
+    let is_reported = journal.contains("that no job could be assigned to");
+    assert!(is_reported || journal.contains("\"n_orphans\":1"), "{journal}");
+}
+
+#[test]
+fn a_process_without_group_and_environment_is_assigned_to_the_job_if_there_is_only_one() {
+    let text = "[[job]]\nname = \"a\"\nshell = \"(env -i setsid sh -c 'echo $$; exec sleep 600' &); while [ ! -s out/jobs/a.out ]; do sleep 0.05; done\"\n";
+    let mut run = run(text, &["--quiet"]);
+    run.expect_status(0);
+    let pid = run.folder.read("out/jobs/a.out").trim().parse().expect("a number");
+    assert!(!is_running(pid));
+    let report: serde_json::Value =
+        serde_json::from_str(&run.folder.read("out/report.json")).expect("JSON");
+    let n_orphans = &report["jobs"][0]["n_orphans"];
+    assert_eq!(*n_orphans, 1, "{}", report["jobs"][0]);
+}
+
+#[test]
+fn cpu_time_of_an_orphan_counts_for_its_job() {
+    // The job itself uses almost no CPU time; the orphan counts to a hundred thousand.
+    let mut run = LiveRun::new(
+        r#"
+        [[job]]
+        name = "a"
+        shell = """
+        (setsid sh -c 'echo $$; while [ ! -e go ]; do sleep 0.05; done
+            i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; times >&2' &)
+        while [ ! -s a.err ] || [ -e /proc/$(cat a.out)/exe ]; do sleep 0.05; done
+        """
+        "#,
+    );
+    run.until("the orphan", |run| {
+        let pid = run.folder.text("a.out");
+        let tasks = run.turns.iter().flat_map(|turn| &turn.sample.tasks);
+        pid.trim().parse().is_ok_and(|pid: u32| tasks.into_iter().any(|task| task.process == pid))
+    });
+    run.folder.write("go", "");
+    run.finish();
+    let output = run.folder.read("a.err");
+    let user = output.split_whitespace().next().and_then(|time| time.strip_prefix("0m"));
+    let user: f64 = user.and_then(|t| t.trim_end_matches('s').parse().ok()).expect("seconds");
+    let end = run.exits("a")[0];
+    assert!(0.02 < user && user * 1e9 <= (end.user.0 + 20_000_000) as f64, "{user} {end:?}");
+}

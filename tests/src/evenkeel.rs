@@ -1,0 +1,280 @@
+//! `evenkeel run` and `evenkeel watch` as processes, each with its own folder.
+//!
+//! ```text
+//!   test.toml      workload of the run           out/      journal, report and job output
+//!   state/         undo records, state files     stderr    standard error of the watch
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::cgroup::TestCgroup;
+use crate::folder::Folder;
+use crate::process::{Process, signal, until, until_or, wait_for};
+use crate::tool;
+
+/// A policy that migrates the only job with a class, because a single program loads one core only.
+pub const MIGRATES_ONLY_JOB: &str = "dfs[interval=100ms,domains=core,only_job=move,cooldown=0]";
+
+/// An `evenkeel run` of a workload file. Dropping it kills the run and its jobs.
+pub struct EvenkeelRun {
+    pub child: Child,
+    pub folder: Folder,
+    /// Standard output and standard error, after the end.
+    pub output: String,
+}
+
+impl EvenkeelRun {
+    pub fn new(folder: Folder, workload: &str, args: &[&str]) -> Self {
+        Self::by_shell("exec \"$@\"", folder, workload, args)
+    }
+
+    /// Runs through a shell command that ends in `"$@"`.
+    pub fn by_shell(shell: &str, folder: Folder, workload: &str, args: &[&str]) -> Self {
+        folder.write("test.toml", workload);
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", shell, "sh"]).arg(tool::path());
+        command.args(["run", "test.toml", "--out", "out"]).args(args).current_dir(folder.root());
+        command.env(linux::undo::STATE_VARIABLE, folder.path("state"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("a shell");
+        EvenkeelRun { child, folder, output: String::new() }
+    }
+
+    /// Runs in a cgroup, optionally as another user.
+    pub fn in_cgroup(
+        cgroup: &TestCgroup,
+        user: Option<u32>,
+        folder: Folder,
+        workload: &str,
+        args: &[&str],
+    ) -> Self {
+        let user =
+            user.map_or(String::new(), |user| format!("setpriv {}", setpriv(user).join(" ")));
+        let procs = cgroup.folder.join("cgroup.procs");
+        let shell = format!("echo $$ > {} && exec {user} \"$@\"", procs.display());
+        Self::by_shell(&shell, folder, workload, args)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The numbers that a job printed, one per line, as soon as there are `n`.
+    pub fn printed(&self, job: &str, n: usize) -> Vec<u32> {
+        wait_for(&format!("{n} lines of job {job}"), || {
+            let text = self.folder.text(&format!("out/jobs/{job}.out"));
+            let is_complete = n <= text.lines().count() && text.ends_with('\n');
+            is_complete.then(|| text.lines().filter_map(|line| line.parse().ok()).collect())
+        })
+    }
+
+    /// The processes of the started jobs, once there are `n_jobs`.
+    pub fn wait_for_start(&mut self, n_jobs: usize) -> Vec<u32> {
+        wait_for("the start of all jobs", || {
+            let pids: Vec<u32> = self.processes().into_values().collect();
+            let status = self.child.try_wait().expect("own child");
+            assert_eq!(status, None, "evenkeel exited: {}", self.read_pipes());
+            (n_jobs <= pids.len()).then_some(pids)
+        })
+    }
+
+    /// The process of each started job, by job number.
+    pub fn processes(&self) -> BTreeMap<u64, u32> {
+        let mut pids = BTreeMap::new();
+        for line in self.journal().lines() {
+            let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
+            for outcome in line["outcomes"].as_array().into_iter().flatten() {
+                let (job, pid) = (outcome["job"].as_u64(), outcome["done"].as_u64());
+                if let (true, Some(job), Some(pid)) = (outcome["start"].is_object(), job, pid) {
+                    pids.insert(job, u32::try_from(pid).expect("a PID"));
+                }
+            }
+        }
+        pids
+    }
+
+    pub fn journal(&self) -> String {
+        self.folder.text("out/journal.jsonl")
+    }
+
+    /// Waits until the journal contains a text.
+    pub fn wait_for_journal(&self, text: &str) {
+        until_or(text, || self.journal().contains(text), || self.journal());
+    }
+
+    /// The remaining undo records.
+    pub fn records(&self) -> Vec<PathBuf> {
+        let files = std::fs::read_dir(self.folder.path("state")).into_iter().flatten().flatten();
+        files.map(|file| file.path()).collect()
+    }
+
+    /// Waits for the end. Returns the exit status.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.output = self.read_pipes();
+        self.child.wait().expect("own child")
+    }
+
+    /// Sends a signal and waits for the end.
+    pub fn end_by(&mut self, by: Signal) {
+        signal(self.pid(), by);
+        self.wait();
+    }
+
+    /// Waits for the end with this exit status.
+    pub fn expect_status(&mut self, status: i32) {
+        let ended = self.wait();
+        assert_eq!(ended.code(), Some(status), "{}", self.output);
+    }
+
+    fn read_pipes(&mut self) -> String {
+        let mut text = String::new();
+        let (out, err) = (self.child.stdout.take(), self.child.stderr.take());
+        let _ = out.map(|mut out| out.read_to_string(&mut text));
+        let _ = err.map(|mut err| err.read_to_string(&mut text));
+        text
+    }
+
+    pub fn explain(&self) -> String {
+        tool::text(&self.folder.run(&["explain", "out/journal.jsonl"]).stdout)
+    }
+
+    /// Output of `evenkeel restore`, optionally as another user.
+    pub fn restore(&self, user: Option<u32>) -> String {
+        let mut command = command_of(user);
+        command.arg("restore").env(linux::undo::STATE_VARIABLE, self.folder.path("state"));
+        let output = command.output().expect("evenkeel starts");
+        assert_eq!(output.status.code(), Some(0), "{}", tool::text(&output.stderr));
+        tool::text(&output.stdout)
+    }
+}
+
+impl Drop for EvenkeelRun {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // In another PID namespace, the PIDs of the journal denote other processes here.
+        let is_job = |pid: &u32| {
+            std::fs::read_link(format!("/proc/{pid}/cwd"))
+                .is_ok_and(|folder| folder.starts_with(self.folder.root()))
+        };
+        for pid in self.processes().into_values().filter(is_job) {
+            signal(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Arguments of `setpriv` that change the user.
+pub fn setpriv(user: u32) -> Vec<String> {
+    let user = user.to_string();
+    ["--reuid", &user, "--regid", &user, "--clear-groups"].map(str::to_owned).into()
+}
+
+/// The executable, optionally as another user.
+pub fn command_of(user: Option<u32>) -> Command {
+    let mut command = match user {
+        None => Command::new(tool::path()),
+        Some(user) => {
+            let mut command = Command::new("setpriv");
+            command.args(setpriv(user)).arg(tool::path());
+            command
+        }
+    };
+    command.env("XDG_DATA_HOME", "/nonexistent");
+    command
+}
+
+/// An `evenkeel watch`.
+pub struct EvenkeelWatch {
+    pub process: Process,
+    pub folder: Folder,
+    user: Option<u32>,
+}
+
+impl EvenkeelWatch {
+    pub fn new(args: &[&str]) -> Self {
+        Self::of(None, args)
+    }
+
+    /// A watch of another user, or of this one.
+    pub fn of(user: Option<u32>, args: &[&str]) -> Self {
+        let folder = Folder::new();
+        if user.is_some() {
+            std::os::unix::fs::chown(folder.root(), user, user).expect("this user is root");
+        }
+        let mut command = command_of(user);
+        command.args(["watch", "--journal", &folder.arg("w.jsonl")]).args(args);
+        command.env(linux::undo::STATE_VARIABLE, folder.path("state"));
+        let stderr = std::fs::File::create(folder.path("stderr")).expect("a file");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        EvenkeelWatch { process: Process::spawn(&mut command), folder, user }
+    }
+
+    /// Runs another command with the state of this watch.
+    pub fn run(&self, args: &[&str]) -> Output {
+        let mut command = command_of(self.user);
+        command.args(args).env(linux::undo::STATE_VARIABLE, self.folder.path("state"));
+        command.output().expect("evenkeel starts")
+    }
+
+    pub fn explain(&self) -> String {
+        tool::text(&self.folder.run(&["explain", "w.jsonl"]).stdout)
+    }
+
+    /// Its state in `status --json`; null until it has written one.
+    pub fn status(&self) -> Value {
+        let output = self.run(&["status", "--json"]);
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        all[0]["state"].clone()
+    }
+
+    pub fn until(&mut self, event: &str, holds: impl Fn(&Value) -> bool) {
+        until(event, || {
+            let status = self.status();
+            if holds(&status) {
+                return true;
+            }
+            let ended = self.process.0.try_wait().expect("permitted");
+            assert!(ended.is_none(), "it exited before {event}: {ended:?} {}", self.stderr());
+            std::thread::sleep(Duration::from_millis(40));
+            false
+        });
+    }
+
+    /// Waits until `expected` are managed. Checks that `others` are not.
+    pub fn wait_until_managed(&mut self, expected: &[&Process], others: &[&Process]) {
+        let is_managed = |status: &Value, pid: u32| {
+            let managed = status["managed"].as_array();
+            managed.is_some_and(|all| all.iter().any(|one| one["pid"] == pid))
+        };
+        self.until("all selected processes", |status| {
+            expected.iter().all(|process| is_managed(status, process.pid()))
+        });
+        let status = self.status();
+        for other in others {
+            assert!(!is_managed(&status, other.pid()), "{} of {status}", other.pid());
+        }
+    }
+
+    pub fn stderr(&self) -> String {
+        self.folder.text("stderr")
+    }
+
+    /// Waits for the end. Returns its standard error and exit status.
+    pub fn wait(&mut self) -> (String, Option<i32>) {
+        let status = self.process.0.wait().expect("permitted");
+        (self.stderr(), status.code())
+    }
+
+    /// Ends it with SIGTERM. Returns its standard error and exit status.
+    pub fn end(&mut self) -> (String, Option<i32>) {
+        self.process.signal(Signal::TERM);
+        self.wait()
+    }
+}

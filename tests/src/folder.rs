@@ -1,0 +1,110 @@
+//! A temporary folder with the files of a test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::tool;
+
+pub struct Folder(tempfile::TempDir);
+
+impl Default for Folder {
+    fn default() -> Self {
+        Folder(tempfile::tempdir().expect("a temporary folder"))
+    }
+}
+
+impl Folder {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A folder with these files.
+    pub fn with(files: &[(&str, &str)]) -> Self {
+        let folder = Folder::new();
+        files.iter().for_each(|(name, text)| folder.write(name, text));
+        folder
+    }
+
+    /// A folder inside another one, which removes it.
+    pub fn inside(parent: &Path) -> Self {
+        let folder = tempfile::Builder::new().disable_cleanup(true).tempdir_in(parent);
+        Folder(folder.expect("a temporary folder"))
+    }
+
+    pub fn root(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A path as text, for an argument.
+    pub fn arg(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Writes a file and creates its folder.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect(name);
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).expect(name)
+    }
+
+    /// The text of a file; empty if the file does not exist.
+    pub fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// The folders of undo records and state files.
+    pub fn state(&self) -> Vec<PathBuf> {
+        vec![self.path("state")]
+    }
+
+    /// Sorted names of the files in the folder.
+    pub fn listing(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.root()).expect("the folder exists").flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// The evenkeel executable with this working directory.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = tool::command(args);
+        command.current_dir(self.root());
+        command
+    }
+
+    /// [`Folder::command`] with its undo records and state files in `state`.
+    pub fn command_with_state(&self, args: &[&str]) -> Command {
+        let mut command = self.command(args);
+        command.env(linux::undo::STATE_VARIABLE, self.path("state"));
+        command
+    }
+
+    /// Runs evenkeel to completion.
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("evenkeel starts")
+    }
+
+    /// Standard output of a command line that must succeed.
+    pub fn success(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", tool::text(&output.stderr));
+        tool::text(&output.stdout)
+    }
+
+    /// The error line of a command line that must be rejected without a new file. FOLDER is the path of the folder.
+    pub fn rejection(&self, args: &[&str]) -> String {
+        let before = self.listing();
+        let stderr = tool::rejection(&mut self.command(args));
+        assert_eq!(self.listing(), before, "{args:?}: a job was started or a file created");
+        stderr.replace(&self.root().display().to_string(), "FOLDER")
+    }
+}

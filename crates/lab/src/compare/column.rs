@@ -104,10 +104,10 @@ impl fmt::Display for Column {
 
 impl Variant {
     fn add(&mut self, other: Variant) -> Option<()> {
-        let join = |mine: &mut Option<bool>, its: Option<bool>| match (*mine, its) {
+        let join = |value: &mut Option<bool>, added: Option<bool>| match (*value, added) {
             (Some(_), Some(_)) => None,
-            (before, its) => {
-                *mine = its.or(before);
+            (before, added) => {
+                *value = added.or(before);
                 Some(())
             }
         };
@@ -177,16 +177,16 @@ mod tests {
 
     #[test]
     fn a_column_that_repeats_another_is_rejected_in_any_notation() {
-        let again = |text| {
+        let repeated = |text| {
             format!(
                 "policy {text} is given twice: every column of a comparison must differ from the others"
             )
         };
-        check(&["linux,linux"], &again("linux"));
-        check(&["dfs,dfs[]"], &again("dfs"));
+        check(&["linux,linux"], &repeated("linux"));
+        check(&["dfs,dfs[]"], &repeated("dfs"));
         check(
             &["dfs[cooldown=4,domains=llc]", "dfs[domains=llc,cooldown=4]"],
-            &again("dfs[domains=llc,cooldown=4]"),
+            &repeated("dfs[domains=llc,cooldown=4]"),
         );
     }
 

@@ -233,7 +233,7 @@ impl Search<'_> {
     /// Domains that each job may use; with fewer than two it is not placed.
     fn choices(&self) -> Vec<Vec<usize>> {
         let machine = &self.bench.setting().machine;
-        let of = |job: &Job| {
+        let domains_of = |job: &Job| {
             let nodes = job.nodes.as_ref().map(|nodes| machine.cpus_of_nodes(nodes));
             let may = |cpu| {
                 job.cpus.as_ref().is_none_or(|own| own.contains(cpu))
@@ -242,7 +242,7 @@ impl Search<'_> {
             let has = |domain: &usize| self.domains[*domain].iter().any(may);
             (0..self.domains.len()).filter(has).collect()
         };
-        self.jobs().iter().map(of).collect()
+        self.jobs().iter().map(domains_of).collect()
     }
 
     /// Hill climb by moves and swaps. Returns the number of simulated placements; `None` if stopped.
@@ -388,13 +388,13 @@ struct FirstDomains(BTreeMap<usize, CpuSet>);
 
 impl FirstDomains {
     fn placement(&self, domains: &[CpuSet], choices: &[Vec<usize>]) -> Placement {
-        let of = |(job, choices): (usize, &Vec<usize>)| {
+        let domain_of = |(job, choices): (usize, &Vec<usize>)| {
             let cpu = self.0.get(&job).and_then(|cpus| cpus.iter().next());
             let first = cpu.and_then(|cpu| domains.iter().position(|cpus| cpus.contains(cpu)));
             let spread = (!choices.is_empty()).then(|| choices[job % choices.len()]);
             first.or(spread).filter(|_| 2 <= choices.len())
         };
-        choices.iter().enumerate().map(of).collect()
+        choices.iter().enumerate().map(domain_of).collect()
     }
 }
 
@@ -417,14 +417,14 @@ mod tests {
 
     #[test]
     fn domains_of_equal_distance_and_equal_cpus_are_interchangeable() {
-        let of = |machine: &str| {
+        let is_interchangeable = |machine: &str| {
             let hardware = Hardware::new(&Machine::synthetic(machine).expect("a machine"));
             are_interchangeable(&hardware, &domains(&hardware))
         };
-        assert!(of("nodes=1 llcs=4 cores=2 llc=8M"));
-        assert!(of("nodes=2 llcs=1 cores=4 llc=8M smt=2"));
+        assert!(is_interchangeable("nodes=1 llcs=4 cores=2 llc=8M"));
+        assert!(is_interchangeable("nodes=2 llcs=1 cores=4 llc=8M smt=2"));
         // Two caches of one node are nearer to each other than to those of the other.
-        assert!(!of("nodes=2 llcs=2 cores=2 llc=8M"));
+        assert!(!is_interchangeable("nodes=2 llcs=2 cores=2 llc=8M"));
         let hybrid = Hardware::new(&crate::shipped::machine("hybrid-desktop").expect("it ships"));
         let ids = |cpus: &Vec<usize>| cpus.iter().map(|cpu| hybrid.cpus[*cpu].id).collect();
         let cores: Vec<CpuSet> = hybrid.cores.iter().map(ids).collect();

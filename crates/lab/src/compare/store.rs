@@ -174,18 +174,25 @@ impl RunStore {
         Ok(store)
     }
 
-    fn take_first(&self, folder: &Path, first: &str, mine: &Identity) -> Result<(), RunStoreError> {
+    fn take_first(
+        &self,
+        folder: &Path,
+        first: &str,
+        expected: &Identity,
+    ) -> Result<(), RunStoreError> {
         let other = |what| RunStoreError::Other { folder: folder.to_owned(), what };
         /// Other versions have other fields, so that the version is checked first.
         #[derive(Deserialize)]
         struct Version {
             compare: u32,
         }
-        if serde_json::from_str::<Version>(first).is_ok_and(|there| there.compare != mine.compare) {
+        if serde_json::from_str::<Version>(first)
+            .is_ok_and(|found| found.compare != expected.compare)
+        {
             return Err(other(OTHER_VERSION));
         }
-        let there: Identity = serde_json::from_str(first).map_err(|_| other("not a comparison"))?;
-        mine.differs(&there).map_or(Ok(()), |what| Err(other(what)))
+        let found: Identity = serde_json::from_str(first).map_err(|_| other("not a comparison"))?;
+        expected.differs(&found).map_or(Ok(()), |what| Err(other(what)))
     }
 
     fn take(&mut self, line: Line, plan: &ComparePlan) -> Option<()> {
@@ -306,10 +313,13 @@ impl RunLine {
             n_moves: metrics.n_moves,
             pages_moved_bytes: metrics.pages_moved_bytes,
             controllers: (metrics.controllers.iter())
-                .map(|it| (it.node.map(|node| node.0), it.read_bytes, it.written_bytes))
+                .map(|traffic| {
+                    (traffic.node.map(|node| node.0), traffic.read_bytes, traffic.written_bytes)
+                })
                 .collect(),
-            oracle: (metrics.oracle.as_ref())
-                .map(|it| (it.way.clone(), it.n_placements, it.is_all, it.above_bound)),
+            oracle: (metrics.oracle.as_ref()).map(|search| {
+                (search.way.clone(), search.n_placements, search.is_all, search.above_bound)
+            }),
         }
     }
 
@@ -384,10 +394,10 @@ mod tests {
         store.save(2, metrics(7), &plan).expect("written");
         store.save_alone(0, vec![Some(Nanos(9)), None]).expect("written");
         drop(store);
-        let again = open().expect("the same");
-        assert_eq!(again.done, BTreeMap::from([(2, metrics(7))]));
-        assert_eq!(again.alone, BTreeMap::from([(0, vec![Some(Nanos(9)), None])]));
-        assert_eq!(again.left(&plan), [0, 1, 3]);
+        let reopened = open().expect("the same");
+        assert_eq!(reopened.done, BTreeMap::from([(2, metrics(7))]));
+        assert_eq!(reopened.alone, BTreeMap::from([(0, vec![Some(Nanos(9)), None])]));
+        assert_eq!(reopened.left(&plan), [0, 1, 3]);
     }
 
     #[test]

@@ -103,16 +103,16 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
     let row = |(column, pairs): (usize, &Vec<Pairs>)| {
         let n_seeds = pairs.first().map_or(0, |pairs| pairs.len());
         let is_baseline = column == plan.baseline;
-        let of = |indices: &[usize]| geometric_mean(pairs, indices);
+        let ratio_of = |indices: &[usize]| geometric_mean(pairs, indices);
         let all: Vec<usize> = (0..n_seeds).collect();
-        let ratio = (0 < n_seeds).then(|| of(&all));
-        let within = if is_baseline { None } else { interval(n_seeds, of) };
+        let ratio = (0 < n_seeds).then(|| ratio_of(&all));
+        let within = if is_baseline { None } else { interval(n_seeds, ratio_of) };
         let p = corrected.get(&column).copied().filter(|_| 0 < n_seeds);
         let is_own = |row: &&SummaryRow| row.policy == plan.columns[column].text;
         let count =
             |word| summary.iter().filter(is_own).filter(|row| row.verdict == Some(word)).count();
-        let average = |of: fn(&SummaryRow) -> Option<f64>| {
-            let metrics: Vec<f64> = summary.iter().filter(is_own).filter_map(of).collect();
+        let average = |value_of: fn(&SummaryRow) -> Option<f64>| {
+            let metrics: Vec<f64> = summary.iter().filter(is_own).filter_map(value_of).collect();
             (!metrics.is_empty()).then(|| mean(&metrics))
         };
         PolicyRow {
@@ -318,7 +318,7 @@ fn no_slowdowns(about: &SummaryContext<'_>) -> Option<String> {
 fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
     let plan = cells.plan;
     let column = plan.columns.iter().position(Column::is_oracle)?;
-    let of = |workload: usize| {
+    let search_of = |workload: usize| {
         let runs = cells.of(column, workload);
         let found: Vec<&OracleSearch> =
             runs.iter().filter_map(|(_, run)| run.oracle.as_ref()).collect();
@@ -331,7 +331,7 @@ fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
         let above = above.map(|above| format!(", at most {:.1} % above the bound", above * 100.0));
         Some(format!("{}: {how}{}", plan.workloads[workload], above.unwrap_or_default()))
     };
-    let searches: Vec<String> = (0..plan.workloads.len()).filter_map(of).collect();
+    let searches: Vec<String> = (0..plan.workloads.len()).filter_map(search_of).collect();
     (!searches.is_empty()).then(|| {
         format!("For each run the oracle selected the best of all policies with their defaults and of placements for the whole run ({}).", searches.join("; "))
     })

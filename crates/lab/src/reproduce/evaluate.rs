@@ -57,6 +57,8 @@ pub(super) struct Evaluator<'a> {
     seeds: Vec<u64>,
     draw: Option<u64>,
     testbeds: RefCell<BTreeMap<String, Rc<Testbed>>>,
+    /// Values of `{limits}` and `{turtles}` by testbed.
+    testbed_texts: RefCell<BTreeMap<(String, &'static str), String>>,
     requests: RefCell<BTreeSet<RunRequest>>,
     is_collecting: Cell<bool>,
 }
@@ -77,6 +79,7 @@ impl<'a> Evaluator<'a> {
             seeds,
             draw,
             testbeds: RefCell::default(),
+            testbed_texts: RefCell::default(),
             requests: RefCell::default(),
             is_collecting: Cell::new(false),
         }
@@ -142,11 +145,19 @@ impl<'a> Evaluator<'a> {
             if !text.contains(name) {
                 continue;
             }
-            let testbed = self.testbed(&filled("{on}", bindings))?;
-            let (machine, draw) = (&testbed.machine, testbed.draw);
-            let value = match name {
-                "{limits}" => thresholds(machine, draw)?,
-                _ => program_sets::always_turtles(machine, draw)?.join(", "),
+            let key = (filled("{on}", bindings), name);
+            let known = self.testbed_texts.borrow().get(&key).cloned();
+            let value = match known {
+                Some(value) => value,
+                None => {
+                    let testbed = self.testbed(&key.0)?;
+                    let (machine, draw) = (&testbed.machine, testbed.draw);
+                    let value = match name {
+                        "{limits}" => thresholds(machine, draw)?,
+                        _ => program_sets::always_turtles(machine, draw)?.join(", "),
+                    };
+                    self.testbed_texts.borrow_mut().entry(key).or_insert(value).clone()
+                }
             };
             text = text.replace(name, &value);
         }
@@ -357,11 +368,11 @@ impl<'a> Evaluator<'a> {
                 mean_of(&self.all_runs(bindings, all)?)
             }
             "response" => {
-                let of = |runs: &RunResults| {
+                let job_times = |runs: &RunResults| {
                     let jobs = 0..runs.run(0, 0, 0).jobs.len();
                     jobs.flat_map(|job| runs.job_s(0, 0, job)).flatten().collect()
                 };
-                mean_of(&self.all_runs(bindings, of)?)
+                mean_of(&self.all_runs(bindings, job_times)?)
             }
             "n_jobs"
             | "n_smaller_deviation"
@@ -595,7 +606,8 @@ pub(super) fn reading(bindings: &Bindings) -> RuleReading {
     match bindings.get("reading").map(String::as_str) {
         Some("paper") => RuleReading::Paper,
         Some("ours") => RuleReading::Ours,
-        _ => RuleReading::Either,
+        None => RuleReading::Either,
+        Some(other) => panic!("{other}: no such reading"),
     }
 }
 

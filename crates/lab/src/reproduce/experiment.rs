@@ -262,7 +262,7 @@ impl Experiment {
         all.collect()
     }
 
-    fn claims(&self, is_drawn: bool) -> Vec<(&ClaimFile, Bindings)> {
+    pub(super) fn claims(&self, is_drawn: bool) -> Vec<(&ClaimFile, Bindings)> {
         let mut all = Vec::new();
         for verdicts in self.file.verdicts.iter().filter(|file| file.draws == is_drawn) {
             let base = merged(&self.file.bindings, &verdicts.bindings);

@@ -112,9 +112,10 @@ fn write_columns(text: &mut String, table: &StudyTable, columns: &[usize], width
     let mut lines: Vec<Vec<&str>> = Vec::new();
     for line in 0..n_lines {
         // Heads are bottom-aligned.
-        let of = |head: &'_ Vec<String>| (line + head.len()).checked_sub(n_lines);
-        lines
-            .push(heads.iter().map(|head| of(head).map_or("", |idx| head[idx].as_str())).collect());
+        let line_of = |head: &'_ Vec<String>| (line + head.len()).checked_sub(n_lines);
+        lines.push(
+            heads.iter().map(|head| line_of(head).map_or("", |idx| head[idx].as_str())).collect(),
+        );
     }
     for row in &table.rows {
         lines.push(

@@ -92,8 +92,9 @@ impl<'a> RunPool<'a> {
         workloads: &[&str],
         seeds: &[u64],
     ) -> Result<RunResults, ReproduceError> {
-        let pairs =
-            policies.iter().flat_map(|policy| workloads.iter().map(move |it| (*policy, *it)));
+        let pairs = policies
+            .iter()
+            .flat_map(|policy| workloads.iter().map(move |workload| (*policy, *workload)));
         let keys: Vec<RunKey> = pairs.flat_map(|pair| keys(testbed, pair, seeds)).collect();
         self.run_unknown(testbed, &keys)?;
         let known = self.known.borrow();

@@ -7,6 +7,8 @@ use report::study::{
     ChartKind, RuleReading, StudyCell, StudyClaim, StudyResult, StudyValue, StudyVerdict,
 };
 
+use super::definition::filled;
+use super::evaluate::reading;
 use super::finding::{BOTH_READINGS, drawn, judged, verdict_of_draws};
 use super::*;
 
@@ -65,6 +67,26 @@ fn every_experiment_has_a_unique_name_its_texts_and_known_machines() {
 }
 
 #[test]
+fn the_reading_of_a_claim_is_that_of_its_policy() {
+    for one in STUDIES.iter().flat_map(|study| study.experiments()) {
+        for (file, bindings) in [false, true].into_iter().flat_map(|is_drawn| one.claims(is_drawn))
+        {
+            let policies =
+                file.measure.values().chain([&bindings]).filter_map(|one| one.get("policy"));
+            let policies: Vec<String> = policies.map(|policy| filled(policy, &bindings)).collect();
+            let is_paper = policies.iter().any(|policy| policy.contains("reading=paper"));
+            assert_eq!(
+                reading(&bindings) == RuleReading::Paper,
+                is_paper,
+                "{}: {}",
+                one.name(),
+                file.claim
+            );
+        }
+    }
+}
+
+#[test]
 fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
     let study = study("dfs");
     let stop = StopFlag::default();
@@ -76,10 +98,10 @@ fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
     let table = &experiment.tables[0];
     assert_eq!((experiment.tables.len(), table.rows.len(), table.columns.len()), (3, 5, 4));
     let expected = {
-        let here = Testbed::parse("tilepro64").expect("it ships");
-        let there = Testbed::parse("tilepro64-striped").expect("it ships");
-        let own = pool.run(&here, &["dfs"], &["wl1"]).expect("it runs");
-        own.gain(0, 0, (&pool.run(&there, &["linux"], &["wl1"]).expect("it runs"), 0))
+        let by_node = Testbed::parse("tilepro64").expect("it ships");
+        let striped = Testbed::parse("tilepro64-striped").expect("it ships");
+        let own = pool.run(&by_node, &["dfs"], &["wl1"]).expect("it runs");
+        own.gain(0, 0, (&pool.run(&striped, &["linux"], &["wl1"]).expect("it runs"), 0))
     };
     assert_eq!(table.rows[0][3].text, expected.shown());
     let order = &experiment.claims[1];
@@ -108,8 +130,8 @@ fn a_run_that_two_experiments_need_runs_once_and_has_the_same_result() {
     let testbed = Testbed::parse("tilepro64").expect("it ships");
     let first = pool.run(&testbed, &["linux"], &["wl1"]).expect("it runs");
     let n_before = n_batches.get();
-    let again = pool.run(&testbed, &["linux"], &["wl1"]).expect("it runs");
-    assert_eq!((first.makespan_s(0, 0), n_batches.get()), (again.makespan_s(0, 0), n_before));
+    let repeated = pool.run(&testbed, &["linux"], &["wl1"]).expect("it runs");
+    assert_eq!((first.makespan_s(0, 0), n_batches.get()), (repeated.makespan_s(0, 0), n_before));
 }
 
 #[test]
@@ -170,9 +192,9 @@ fn a_study_is_printed_with_both_readings() {
 fn gains_are_paired_by_seed_and_not_by_position() {
     let before = Gain::by_seed(vec![(1, 0.01), (2, 0.02), (4, 0.04)]);
     let with = Gain::by_seed(vec![(2, 0.05), (3, 0.09), (4, 0.05)]);
-    let more = with.minus(&before);
-    assert_eq!(more.seeds, [2, 4]);
-    assert_eq!(more.shown(), "+2.0±1.0");
+    let difference = with.minus(&before);
+    assert_eq!(difference.seeds, [2, 4]);
+    assert_eq!(difference.shown(), "+2.0±1.0");
     let over = Gain::over(&[before, with]);
     assert_eq!((over.seeds, over.each), (vec![2, 4], vec![0.035, 0.045]));
 }

@@ -99,12 +99,12 @@ fn lines_per_1000(curve: &MissRatioCurve) -> f64 {
 }
 
 fn curve(values: &ProgramValues) -> MissRatioCurve {
-    let more = (values.bytes_per_miss / LINE - 1.0).max(0.0);
+    let extra_lines = (values.bytes_per_miss / LINE - 1.0).max(0.0);
     let point = |cache: Bytes, misses: f64| CurvePoint {
         cache,
         misses,
-        prefetches: Some(misses * more * values.prefetched),
-        write_backs: Some(misses * more * (1.0 - values.prefetched)),
+        prefetches: Some(misses * extra_lines * values.prefetched),
+        write_backs: Some(misses * extra_lines * (1.0 - values.prefetched)),
         error: None,
     };
     let (source, points) = match &values.misses {
@@ -121,7 +121,9 @@ fn curve(values: &ProgramValues) -> MissRatioCurve {
             (ValueSource::Declared, sizes.map(at).to_vec())
         }
         // The trace contains misses and write-backs. Prefetches are estimated as above.
-        Misses::Traced(traced) => (ValueSource::Traced, average(traced, values.prefetched * more)),
+        Misses::Traced(traced) => {
+            (ValueSource::Traced, average(traced, values.prefetched * extra_lines))
+        }
     };
     MissRatioCurve::new(source, points).unwrap_or_default()
 }

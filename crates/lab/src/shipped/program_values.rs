@@ -91,9 +91,10 @@ pub(super) fn full_name(name: &str) -> Option<String> {
 
 /// The values of a known program.
 pub(super) fn drawn(program: &str, draw: Draw) -> ProgramValues {
-    let of = |quantity: &str| drawn_from(program, quantity, draw);
+    let value_of = |quantity: &str| drawn_from(program, quantity, draw);
     let need = |quantity: &str| {
-        of(quantity).unwrap_or_else(|| panic!("{program}: neither table nor range of {quantity}"))
+        value_of(quantity)
+            .unwrap_or_else(|| panic!("{program}: neither table nor range of {quantity}"))
     };
     let known = measured().get(program).copied().unwrap_or_default();
     let ipc = known.ipc.unwrap_or_else(|| need("ipc"));
@@ -119,7 +120,7 @@ pub(super) fn drawn(program: &str, draw: Draw) -> ProgramValues {
     let overlap = alone.filter(|_| known.stall_share.is_some()).map(|alone| alone.overlap());
     let bytes_per_miss =
         alone.filter(|_| known.bandwidth.is_some()).map(|alone| alone.bytes_per_miss());
-    let seconds = known.runtime_s.or_else(|| of("runtime_s"));
+    let seconds = known.runtime_s.or_else(|| value_of("runtime_s"));
     let instructions = seconds.map(|seconds| seconds * CLOCK * ipc);
     ProgramValues {
         instructions: instructions.unwrap_or_else(|| need("giga_instructions") * 1e9),

@@ -120,8 +120,8 @@ fn equal_draws_give_equal_values_within_the_ranges() {
         assert!((1.0..=16.0).contains(&values.overlap), "{name}");
         assert!((64.0..=400.0).contains(&values.bytes_per_miss), "{name}");
     }
-    let of = |seed| drawn("lu.B", Draw::Seed(seed));
-    assert_ne!(of(1), of(2));
+    let values_of = |seed| drawn("lu.B", Draw::Seed(seed));
+    assert_ne!(values_of(1), values_of(2));
     assert_eq!(drawn("lu.B", Draw::Middle).cycles, 1.0 / 1.3);
 }
 
@@ -222,8 +222,8 @@ fn the_dfs_workloads_are_drawn_with_their_seeds() {
 #[test]
 fn every_workload_has_a_profile_and_memory_for_every_job() {
     for name in workloads() {
-        let of = if name.starts_with("wl") { "tilepro64" } else { "xeon-2x4" };
-        let hardware = Hardware::new(&machine(of).unwrap());
+        let machine_name = if name.starts_with("wl") { "tilepro64" } else { "xeon-2x4" };
+        let hardware = Hardware::new(&machine(machine_name).unwrap());
         let mut workload = workload(&name).unwrap();
         for job in &mut workload.jobs {
             let profile = profile(job.profile.as_deref().unwrap()).unwrap();
@@ -285,16 +285,16 @@ fn counter_rates_of_the_eleven_programs_alone_are_as_printed() {
         "program", "IPC", "MB/s", "LLC refs/s", "hits", "prefetch/s", "SQ full/s"
     );
     for name in ELEVEN {
-        let its = alone(&profile(name).unwrap(), &hardware).unwrap();
+        let rates = alone(&profile(name).unwrap(), &hardware).unwrap();
         let _ = writeln!(
             text,
             "{name:14}{:6.2}{:9.0}{:11.1}M{:5.0}%{:11.1}M{:12.4}M",
-            its.ipc,
-            its.bandwidth / 1e6,
-            its.references / 1e6,
-            its.hit_ratio * 100.0,
-            its.prefetches / 1e6,
-            its.queue_full / 1e6
+            rates.ipc,
+            rates.bandwidth / 1e6,
+            rates.references / 1e6,
+            rates.hit_ratio * 100.0,
+            rates.prefetches / 1e6,
+            rates.queue_full / 1e6
         );
     }
     expect_file!["alone.txt"].assert_eq(&text);
@@ -328,13 +328,16 @@ fn published_orderings_hold_in_the_printed_number_of_draws() {
             .map(|name| (*name, alone(&profile_drawn(name, draw).unwrap(), &hardware).unwrap()))
             .collect();
         let each = |of: fn(&Alone) -> f64, names: &[&str]| -> Vec<f64> {
-            all.iter().filter(|(name, _)| names.contains(name)).map(|(_, its)| of(its)).collect()
+            all.iter()
+                .filter(|(name, _)| names.contains(name))
+                .map(|(_, rates)| of(rates))
+                .collect()
         };
         let least = |of, names: &[&str]| each(of, names).into_iter().fold(f64::INFINITY, f64::min);
         let most = |of, names: &[&str]| each(of, names).into_iter().fold(0.0, f64::max);
-        let bandwidth = |its: &Alone| its.bandwidth;
-        let full = |its: &Alone| its.queue_full;
-        let references = |its: &Alone| its.references;
+        let bandwidth = |rates: &Alone| rates.bandwidth;
+        let full = |rates: &Alone| rates.queue_full;
+        let references = |rates: &Alone| rates.references;
         let small = most(bandwidth, second).max(most(bandwidth, rest));
         let holds = [
             most(bandwidth, third) < least(bandwidth, first),
@@ -343,7 +346,7 @@ fn published_orderings_hold_in_the_printed_number_of_draws() {
             most(full, second).max(most(full, third)).max(most(full, rest)) < least(full, first),
             most(references, rest) < least(references, second),
         ];
-        held.iter_mut().zip(holds).for_each(|(held, holds)| *held += i32::from(holds));
+        held.iter_mut().zip(holds).for_each(|(n_true, is_true)| *n_true += i32::from(is_true));
     }
     let orderings = [
         "bandwidth: lbm, libquantum and lu.B above sp.B and ua.B",

@@ -98,8 +98,9 @@ mod tests {
     use crate::stats::mean;
 
     fn of_mean(values: &[f64]) -> Interval {
-        let of = |idxs: &[usize]| mean(&idxs.iter().map(|idx| values[*idx]).collect::<Vec<_>>());
-        interval(values.len(), of).expect("two or more values")
+        let mean_of =
+            |idxs: &[usize]| mean(&idxs.iter().map(|idx| values[*idx]).collect::<Vec<_>>());
+        interval(values.len(), mean_of).expect("two or more values")
     }
 
     #[test]

@@ -110,11 +110,11 @@ fn oracle_row(search: &OracleSearch) -> OracleRow {
 /// Mean traffic of the controllers of each node.
 fn controllers(runs: &[&RunMetrics]) -> Vec<ControllerRow> {
     let Some(first) = runs.first() else { return Vec::new() };
-    let of = |(idx, controller): (usize, &ControllerTraffic)| {
+    let row = |(idx, controller): (usize, &ControllerTraffic)| {
         let controllers =
             || runs.iter().filter_map(move |run| Some((run.controllers.get(idx)?, run.makespan)));
-        let average = |of: fn(&ControllerTraffic) -> u64| {
-            mean_of(controllers().map(|(controller, _)| of(controller) as f64)).unwrap_or(0.0)
+        let average = |bytes_of: fn(&ControllerTraffic) -> u64| {
+            mean_of(controllers().map(|(controller, _)| bytes_of(controller) as f64)).unwrap_or(0.0)
         };
         let load = controllers().filter(|(_, makespan)| *makespan != Nanos::ZERO);
         let load = load.map(|(controller, makespan)| {
@@ -127,7 +127,7 @@ fn controllers(runs: &[&RunMetrics]) -> Vec<ControllerRow> {
             bytes_per_s: mean_of(load).unwrap_or(0.0),
         }
     };
-    first.controllers.iter().enumerate().map(of).collect()
+    first.controllers.iter().enumerate().map(row).collect()
 }
 
 /// Each policy on each workload: by workload, then policy.

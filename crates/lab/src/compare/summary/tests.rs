@@ -153,8 +153,8 @@ fn holm_correction_removes_a_verdict_that_one_policy_alone_would_get() {
     let line = |name: &str, times: &str| format!("{name} {times}\n");
     let (linux, test) = ("10 10 10 10 10 10", "9 9.1 9.2 9.3 9.4 9.5");
     let verdict = |n_more: usize| {
-        let more: String = (0..n_more).map(|nr| line(&format!("p{nr}"), linux)).collect();
-        summary_of(&(line("linux", linux) + &line("test", test) + &more)).summary[1].verdict
+        let others: String = (0..n_more).map(|nr| line(&format!("p{nr}"), linux)).collect();
+        summary_of(&(line("linux", linux) + &line("test", test) + &others)).summary[1].verdict
     };
     assert_eq!(verdict(0), Some(ComparisonVerdict::Better));
     assert_eq!(verdict(1), Some(ComparisonVerdict::Inconclusive));

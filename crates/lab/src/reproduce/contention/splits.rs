@@ -246,11 +246,11 @@ fn claims(description: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<
 /// LLC misses of each program of a set alone with the smallest cache.
 fn misses(testbed: &Testbed, set: &str) -> Result<Vec<f64>, ReproduceError> {
     let cache = smallest_cache(&testbed.machine);
-    let of = |program: &String| {
+    let misses_of = |program: &String| {
         let profile = shipped::profile_drawn(program, testbed.draw)?;
         Ok(profile.average(|phase| phase.curve.misses_at(cache)).unwrap_or(0.0))
     };
-    testbed.programs(set)?.iter().map(of).collect()
+    testbed.programs(set)?.iter().map(misses_of).collect()
 }
 
 /// The split of a rule, with its caches numbered by their first program.
@@ -289,8 +289,8 @@ mod tests {
 
     /// The groups of a split, without numbers of caches.
     fn groups(split: &[usize]) -> BTreeSet<Vec<usize>> {
-        let of = |cache| (0..split.len()).filter(|&idx| split[idx] == cache).collect();
-        (0..=split.iter().copied().max().unwrap_or(0)).map(of).collect()
+        let group_on = |cache| (0..split.len()).filter(|&idx| split[idx] == cache).collect();
+        (0..=split.iter().copied().max().unwrap_or(0)).map(group_on).collect()
     }
 
     #[test]
@@ -307,11 +307,11 @@ mod tests {
     #[test]
     fn rules_assign_ranks_to_caches_as_drawn() {
         let misses = [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0];
-        let of = |rule: usize, n_caches| by_rule(&misses, n_caches, RULES[rule].1);
-        assert_eq!(of(0, 4), [0, 1, 2, 3, 0, 1, 2, 3]);
-        assert_eq!(of(1, 4), [0, 1, 2, 3, 3, 2, 1, 0]);
-        assert_eq!(of(2, 4), [0, 0, 1, 1, 2, 2, 3, 3]);
-        assert_eq!(of(1, 2), [0, 1, 1, 0, 0, 1, 1, 0]);
+        let split_by = |rule: usize, n_caches| by_rule(&misses, n_caches, RULES[rule].1);
+        assert_eq!(split_by(0, 4), [0, 1, 2, 3, 0, 1, 2, 3]);
+        assert_eq!(split_by(1, 4), [0, 1, 2, 3, 3, 2, 1, 0]);
+        assert_eq!(split_by(2, 4), [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!(split_by(1, 2), [0, 1, 1, 0, 0, 1, 1, 0]);
     }
 
     #[test]

@@ -84,7 +84,7 @@ struct Reuse {
 
 impl Reuse {
     fn of(draw: Draw) -> Result<Self, ReproduceError> {
-        let of = |name: &&str| -> Result<[f64; MIB.len()], ReproduceError> {
+        let within = |name: &&str| -> Result<[f64; MIB.len()], ReproduceError> {
             let profile = shipped::profile_drawn(name, draw)?;
             let phase = profile.phases.first();
             let accesses =
@@ -94,7 +94,7 @@ impl Reuse {
                 1.0 - (misses.unwrap_or(0.0) / accesses.max(1e-12)).min(1.0)
             }))
         };
-        Ok(Reuse { within: FOUR.iter().map(of).collect::<Result<_, _>>()? })
+        Ok(Reuse { within: FOUR.iter().map(within).collect::<Result<_, _>>()? })
     }
 
     /// The fraction of accesses that are reuses within the largest distance.

@@ -131,10 +131,11 @@ impl HitRatiosNextToGroup1 {
             let hits = 1.0 - (counts.demand_misses / counts.accesses.max(1e-12)).min(1.0);
             (hits, socket.alone[program].references / predicted.slowdown)
         };
-        let of = |n| (0..ELEVEN.len()).map(move |program| predicted(n, program));
+        let all_next_to = |n| (0..ELEVEN.len()).map(move |program| predicted(n, program));
         HitRatiosNextToGroup1 {
-            hits: [0, 1, 2, 3].map(|n| of(n).map(|(hits, _)| hits).collect()),
-            references: [0, 1, 2, 3].map(|n| of(n).map(|(_, references)| references).collect()),
+            hits: [0, 1, 2, 3].map(|n| all_next_to(n).map(|(hits, _)| hits).collect()),
+            references: [0, 1, 2, 3]
+                .map(|n| all_next_to(n).map(|(_, references)| references).collect()),
         }
     }
 

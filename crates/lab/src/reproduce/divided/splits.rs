@@ -31,8 +31,8 @@ struct Splits {
 
 /// Isolation: Group 1 on one socket, Group 2 on the other, Group 3 there while CPUs are left.
 fn isolation(groups: &[u8]) -> Vec<bool> {
-    let of = |group: u8| (0..groups.len()).filter(move |idx| groups[*idx] == group);
-    let others: Vec<usize> = of(2).chain(of(3)).collect();
+    let programs_of = |group: u8| (0..groups.len()).filter(move |idx| groups[*idx] == group);
+    let others: Vec<usize> = programs_of(2).chain(programs_of(3)).collect();
     let mut on_first: Vec<bool> = groups.iter().map(|group| *group == 1).collect();
     others.into_iter().skip(SOCKET_CPUS).for_each(|idx| on_first[idx] = true);
     on_first
@@ -42,10 +42,10 @@ fn isolation(groups: &[u8]) -> Vec<bool> {
 fn slowdowns(socket: &Socket, mix: &[usize], on_first: &[bool]) -> Vec<f64> {
     let mut all = vec![1.0; mix.len()];
     for side in [true, false] {
-        let there: Vec<usize> = (0..mix.len()).filter(|idx| on_first[*idx] == side).collect();
-        let behaviours: Vec<_> = there.iter().map(|idx| &socket.behaviours[mix[*idx]]).collect();
+        let on_side: Vec<usize> = (0..mix.len()).filter(|idx| on_first[*idx] == side).collect();
+        let behaviours: Vec<_> = on_side.iter().map(|idx| &socket.behaviours[mix[*idx]]).collect();
         let predicted = predict_together(&behaviours, &socket.domain);
-        there.iter().zip(predicted).for_each(|(idx, predicted)| all[*idx] = predicted.slowdown);
+        on_side.iter().zip(predicted).for_each(|(idx, predicted)| all[*idx] = predicted.slowdown);
     }
     all
 }
@@ -129,7 +129,8 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     for (mix, splits) in CONTENDED.iter().zip(&middle.0) {
         row(mix, [splits.isolated, splits.best, splits.worst]);
     }
-    let means: [fn(&Splits) -> f64; 3] = [|it| it.isolated, |it| it.best, |it| it.worst];
+    let means: [fn(&Splits) -> f64; 3] =
+        [|splits| splits.isolated, |splits| splits.best, |splits| splits.worst];
     row("mean", means.map(|of| middle.mean(of)));
     let claims = claims_of_draws(CLAIMS, &middle, &drawn);
     Ok(Finding { tables: vec![table, other_sockets(&mixes)?], claims, notes: Vec::new() })
@@ -151,9 +152,13 @@ fn other_sockets(mixes: &[Mix]) -> Result<Table, ReproduceError> {
     for (name, variation) in variations {
         let testbed = Testbed::parse(&format!("xeon-2x4{variation}"))?;
         let all = MixSplits::of(&socket_of(&testbed.machine, Draw::Middle)?, mixes);
-        let of: [fn(&Splits) -> f64; 4] =
-            [|it| it.isolated, |it| it.best, |it| it.worst, |it| it.at_random];
-        let cells = of.map(|of| format!("{:+.1}", all.mean(of)));
+        let values: [fn(&Splits) -> f64; 4] = [
+            |splits| splits.isolated,
+            |splits| splits.best,
+            |splits| splits.worst,
+            |splits| splits.at_random,
+        ];
+        let cells = values.map(|value_of| format!("{:+.1}", all.mean(value_of)));
         table.row(std::iter::once(name.to_owned()).chain(cells));
     }
     Ok(table)

@@ -26,8 +26,8 @@ const SPEEDUP_MIN: f64 = 1.005;
 
 /// The eight programs, aggressors first.
 fn programs(n_aggressors: usize) -> Vec<usize> {
-    let of = |group: [usize; 3], n: usize| (0..n).map(move |idx| group[idx % group.len()]);
-    of(G1, n_aggressors).chain(of(G2, N - n_aggressors)).collect()
+    let programs_of = |group: [usize; 3], n: usize| (0..n).map(move |idx| group[idx % group.len()]);
+    programs_of(G1, n_aggressors).chain(programs_of(G2, N - n_aggressors)).collect()
 }
 
 /// Mean slowdown with the first four programs on one socket, or every other one.
@@ -35,9 +35,9 @@ fn fixed(socket: &Socket, n_aggressors: usize, is_isolated: bool) -> f64 {
     let programs = programs(n_aggressors);
     let slowdowns = [0, 1].map(|side| {
         let side_of = |idx: usize| if is_isolated { idx / SOCKET_CPUS } else { idx % 2 };
-        let there =
+        let on_side =
             (0..N).filter(|idx| side_of(*idx) == side).map(|idx| &socket.behaviours[programs[idx]]);
-        let predicted = predict_together(&there.collect::<Vec<_>>(), &socket.domain);
+        let predicted = predict_together(&on_side.collect::<Vec<_>>(), &socket.domain);
         predicted.into_iter().map(|predicted| predicted.slowdown).collect::<Vec<f64>>()
     });
     mean(&slowdowns.concat())

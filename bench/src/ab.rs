@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use lab::stats::{self, Interval};
+use lab::stats::{self, ConfidenceInterval};
 
 use crate::stats::{MedianRange, cpu_time_of_children};
 
@@ -71,7 +71,7 @@ impl PairedRuns {
     }
 
     /// 95 % interval of the median ratio. `None` for a single round.
-    pub fn interval(&self) -> Option<Interval> {
+    pub fn interval(&self) -> Option<ConfidenceInterval> {
         let ratios = self.ratios();
         let median = |indices: &[usize]| {
             stats::median(&indices.iter().map(|&idx| ratios[idx]).collect::<Vec<_>>())
@@ -88,8 +88,8 @@ impl fmt::Display for PairedRuns {
             None => write!(f, "{median:.3} (one round, no interval)"),
             Some(interval) => {
                 let verdict = match interval {
-                    Interval { low, .. } if 1.0 < low => "B is larger",
-                    Interval { high, .. } if high < 1.0 => "B is smaller",
+                    ConfidenceInterval { low, .. } if 1.0 < low => "B is larger",
+                    ConfidenceInterval { high, .. } if high < 1.0 => "B is smaller",
                     _ => "no difference found",
                 };
                 write!(f, "{median:.3} [{:.3}, {:.3}]: {verdict}", interval.low, interval.high)

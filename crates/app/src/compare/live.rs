@@ -11,14 +11,14 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use base::{Bytes, JobId, Nanos};
 use engine::{Sink, TurnRecord};
-use lab::compare::{Column, Completion, MetricsRecorder, RunMetrics, RunStore, Variant};
+use lab::compare::{Column, Completion, MachineVariant, MetricsRecorder, RunMetrics, RunStore};
 use linux::cgroup::CgroupMode;
 use program::{Ending, Job, MemoryPolicy, Workload};
 use report::RunStatusName;
 use topology::Machine;
 
 use super::progress::Progress;
-use super::{Args, Checked, Inputs, RunOutputs, files, open, publish};
+use super::{Args, CheckedComparison, Inputs, RunOutputs, files, open, publish};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::run;
 use linux::stop_signals::StopSignals;
@@ -42,7 +42,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         let policy = policy::build(&column.spec, 0).or_usage_error()?;
         crate::tier_override::check_readable(&signals, &*policy, &machine).or_usage_error()?;
     }
-    let checked = Checked { plan, machine, workloads, notes, options: options(args) };
+    let checked = CheckedComparison { plan, machine, workloads, notes, options: options(args) };
     let (folder, store) = open(args, &checked)?;
     let progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
     let signals = StopSignals::block()?;
@@ -100,7 +100,7 @@ fn options(args: &Args) -> BTreeMap<String, String> {
 /// All runs, one after another.
 struct Series<'a> {
     args: &'a Args,
-    checked: &'a Checked,
+    checked: &'a CheckedComparison,
     folder: &'a Path,
     store: RunStore,
     progress: Progress,
@@ -228,7 +228,7 @@ fn alone_key(job: &Job) -> String {
 }
 
 /// Sets the memory policy of the variant for jobs without one.
-fn with_variant(workload: &Workload, variant: Variant, machine: &Machine) -> Workload {
+fn with_variant(workload: &Workload, variant: MachineVariant, machine: &Machine) -> Workload {
     let mut workload = workload.clone();
     if variant.interleave == Some(true) {
         for job in workload.jobs.iter_mut().filter(|job| job.memory.is_none()) {

@@ -47,8 +47,8 @@ pub struct Args {
     #[arg(long, value_name = "N|LIST", default_value = "10", allow_hyphen_values = true)]
     seeds: String,
     /// Run the programs on this host
-    #[arg(long, value_enum, default_value_t = HostKind::Sim)]
-    host: HostKind,
+    #[arg(long, value_enum, default_value_t = ComparisonHost::Sim)]
+    host: ComparisonHost,
     /// Set the number of parallel runs, with --host sim [default: one for each CPU]
     #[arg(long, short, value_name = "N", value_parser = input::whole::<u16>(1..=1024), allow_hyphen_values = true)]
     jobs: Option<u16>,
@@ -90,7 +90,7 @@ pub struct Args {
 
 /// Host of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum HostKind {
+enum ComparisonHost {
     /// A simulated machine; programs behave as their profiles state
     Sim,
     /// This machine, one run after another
@@ -117,7 +117,7 @@ struct Inputs {
 }
 
 /// Inputs that have passed all checks.
-struct Checked {
+struct CheckedComparison {
     plan: ComparePlan,
     machine: Machine,
     workloads: Vec<Workload>,
@@ -126,7 +126,7 @@ struct Checked {
     options: BTreeMap<String, String>,
 }
 
-impl Checked {
+impl CheckedComparison {
     fn jobs(&self) -> Vec<Vec<Job>> {
         self.workloads.iter().map(|workload| workload.jobs.clone()).collect()
     }
@@ -151,11 +151,11 @@ pub fn main(args: &Args) -> CommandResult {
     }
     let inputs = plan(args)?;
     match args.host {
-        HostKind::Sim if args.solo => Err(CommandError::Usage(anyhow::anyhow!(
+        ComparisonHost::Sim if args.solo => Err(CommandError::Usage(anyhow::anyhow!(
             "--solo applies to --host live: simulated jobs always run alone first; omit it"
         ))),
-        HostKind::Sim => sim::main(args, inputs),
-        HostKind::Live => live::main(args, inputs),
+        ComparisonHost::Sim => sim::main(args, inputs),
+        ComparisonHost::Live => live::main(args, inputs),
     }
 }
 
@@ -171,7 +171,7 @@ fn warn_interrupted(args: &Args, folder: &Path) {
 /// The plan, and the workloads with their profiles.
 fn plan(args: &Args) -> Result<Inputs, CommandError> {
     let columns = columns(args.policies.iter().map(String::as_str)).or_usage_error()?;
-    if args.host == HostKind::Live && columns.iter().any(lab::compare::Column::is_oracle) {
+    if args.host == ComparisonHost::Live && columns.iter().any(lab::compare::Column::is_oracle) {
         return Err(CommandError::Usage(lab::oracle::OracleError::Live.into()));
     }
     let seeds = seeds(&args.seeds).or_usage_error()?;
@@ -192,9 +192,9 @@ fn plan(args: &Args) -> Result<Inputs, CommandError> {
 }
 
 /// The folder, and its finished runs of this comparison.
-fn open(args: &Args, checked: &Checked) -> Result<(PathBuf, RunStore), CommandError> {
+fn open(args: &Args, checked: &CheckedComparison) -> Result<(PathBuf, RunStore), CommandError> {
     let folder = files::folder(args.out.as_deref(), &checked.plan.workloads).or_usage_error()?;
-    let Checked { plan, machine, options, .. } = checked;
+    let CheckedComparison { plan, machine, options, .. } = checked;
     let identity = Identity::new(plan, machine, &checked.jobs(), options.clone());
     let store = RunStore::open(&folder, &identity, plan).or_usage_error()?;
     if !args.quiet {
@@ -206,14 +206,14 @@ fn open(args: &Args, checked: &Checked) -> Result<(PathBuf, RunStore), CommandEr
 /// Writes the files and prints the tables.
 fn publish(
     args: &Args,
-    checked: &Checked,
+    checked: &CheckedComparison,
     outputs: &RunOutputs,
     (folder, store): (&Path, &RunStore),
 ) -> CommandResult {
     let about = SummaryContext {
         host: match args.host {
-            HostKind::Sim => "sim",
-            HostKind::Live => "live",
+            ComparisonHost::Sim => "sim",
+            ComparisonHost::Live => "live",
         },
         machine: &checked.machine,
         jobs: &checked.jobs(),

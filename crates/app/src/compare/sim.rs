@@ -11,7 +11,7 @@ use lab::compare::{
 };
 
 use super::progress::Progress;
-use super::{Args, Checked, Inputs, RunOutputs, Timelines, files, open, publish};
+use super::{Args, CheckedComparison, Inputs, RunOutputs, Timelines, files, open, publish};
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::output::{self, cannot_write};
 use crate::run::{SimSignals, check_declared};
@@ -49,7 +49,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         notes.push(format!("assumed values that the machine file does not give: {assumed}"));
         options.insert("assumed".to_owned(), assumed);
     }
-    let checked = Checked { plan, machine, workloads, notes, options };
+    let checked = CheckedComparison { plan, machine, workloads, notes, options };
     let (folder, mut store) = open(args, &checked)?;
     let mut signals = StopSignals::block()?;
     run_remaining(args, &bench, &checked.plan, &mut store, &mut signals)?;

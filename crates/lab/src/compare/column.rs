@@ -13,7 +13,7 @@ use crate::oracle::{self, OracleError};
 
 /// Settings of the machine; `None`: the setting of all columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Variant {
+pub struct MachineVariant {
     /// Whether memory of jobs without a memory policy is interleaved over all nodes.
     pub interleave: Option<bool>,
     /// Whether the kernel does NUMA balancing.
@@ -28,7 +28,7 @@ pub struct Column {
     /// The policy alone, for [`policy::build`].
     pub spec: String,
     /// Settings of the machine.
-    pub variant: Variant,
+    pub variant: MachineVariant,
 }
 
 /// An invalid column. Each message states what to do.
@@ -48,11 +48,11 @@ pub enum ColumnError {
 }
 
 /// Words after the `@`.
-const VARIANTS: [(&str, Variant); 4] = [
-    ("interleave", Variant { interleave: Some(true), numa_balancing: None }),
-    ("first-touch", Variant { interleave: Some(false), numa_balancing: None }),
-    ("numa-balancing", Variant { interleave: None, numa_balancing: Some(true) }),
-    ("no-numa-balancing", Variant { interleave: None, numa_balancing: Some(false) }),
+const VARIANTS: [(&str, MachineVariant); 4] = [
+    ("interleave", MachineVariant { interleave: Some(true), numa_balancing: None }),
+    ("first-touch", MachineVariant { interleave: Some(false), numa_balancing: None }),
+    ("numa-balancing", MachineVariant { interleave: None, numa_balancing: Some(true) }),
+    ("no-numa-balancing", MachineVariant { interleave: None, numa_balancing: Some(false) }),
 ];
 
 impl Column {
@@ -69,7 +69,7 @@ impl Column {
         };
         let spec = spec.strip_suffix("[]").unwrap_or(spec).to_owned();
         oracle::check(&spec)?;
-        let mut variant = Variant::default();
+        let mut variant = MachineVariant::default();
         let written = text[end..].contains('@').then_some(variants);
         for found in written.into_iter().flat_map(|written| written.split('+')) {
             let known = VARIANTS.iter().find(|(name, _)| *name == found);
@@ -86,7 +86,7 @@ impl Column {
     }
 
     /// Equal for columns that differ only in the order of parameters.
-    fn meaning(&self) -> (String, Vec<String>, Variant) {
+    fn meaning(&self) -> (String, Vec<String>, MachineVariant) {
         let (name, inside) = self.spec.split_once('[').unwrap_or((&self.spec, ""));
         let inside = inside.trim_end_matches(']');
         let mut params: Vec<String> =
@@ -102,8 +102,8 @@ impl fmt::Display for Column {
     }
 }
 
-impl Variant {
-    fn add(&mut self, other: Variant) -> Option<()> {
+impl MachineVariant {
+    fn add(&mut self, other: MachineVariant) -> Option<()> {
         let join = |value: &mut Option<bool>, added: Option<bool>| match (*value, added) {
             (Some(_), Some(_)) => None,
             (before, added) => {
@@ -172,7 +172,7 @@ mod tests {
     fn a_variant_is_a_setting_of_the_machine_and_not_of_the_policy() {
         let column = Column::parse("dfs[cooldown=4]@interleave").expect("sound");
         assert_eq!(column.spec, "dfs[cooldown=4]");
-        assert_eq!(column.variant, Variant { interleave: Some(true), numa_balancing: None });
+        assert_eq!(column.variant, MachineVariant { interleave: Some(true), numa_balancing: None });
     }
 
     #[test]

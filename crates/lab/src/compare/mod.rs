@@ -23,7 +23,7 @@ mod store;
 mod summary;
 mod timeline;
 
-pub use column::{Column, ColumnError, Variant, columns};
+pub use column::{Column, ColumnError, MachineVariant, columns};
 pub use metrics::{
     Completion, ControllerTraffic, JobTimes, MetricsRecorder, OracleSearch, RunMetrics,
 };

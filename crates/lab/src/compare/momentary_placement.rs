@@ -55,7 +55,7 @@ struct JobToAssign {
 }
 
 /// The cache of each job to assign, and the sum of slowdowns.
-struct Assignment {
+struct MomentaryAssignment {
     caches: Vec<usize>,
     cost: f64,
 }
@@ -122,7 +122,11 @@ impl MomentaryPlacement {
     }
 
     /// The best assignment found, the number of evaluated assignments, and whether these are all.
-    fn best(&self, jobs: &[JobToAssign], current: Option<Vec<usize>>) -> (Assignment, u64, bool) {
+    fn best(
+        &self,
+        jobs: &[JobToAssign],
+        current: Option<Vec<usize>>,
+    ) -> (MomentaryAssignment, u64, bool) {
         let choices = |job: &JobToAssign| match job.movable {
             true => job.caches.clone(),
             false => vec![self.cache_of_job[job.idx].unwrap_or(job.caches[0])],
@@ -140,21 +144,25 @@ impl MomentaryPlacement {
         // Among equal assignments, the first in this order is selected.
         all.sort_by(|one, other| one.iter().rev().cmp(other.iter().rev()));
         let n_tried = all.len() as u64;
-        let evaluate = |caches: Vec<usize>| Assignment { cost: self.cost(jobs, &caches), caches };
-        let current = current.map(evaluate).map(|Assignment { caches, cost }| Assignment {
-            caches,
-            cost: cost * (1.0 - GAIN_MIN),
+        let evaluate =
+            |caches: Vec<usize>| MomentaryAssignment { cost: self.cost(jobs, &caches), caches };
+        let current = current.map(evaluate).map(|MomentaryAssignment { caches, cost }| {
+            MomentaryAssignment { caches, cost: cost * (1.0 - GAIN_MIN) }
         });
         let all = current.into_iter().chain(all.into_iter().map(evaluate));
         let best = all.reduce(|best, other| if other.cost < best.cost { other } else { best });
-        (best.unwrap_or(Assignment { caches: Vec::new(), cost: 0.0 }), n_tried, true)
+        (best.unwrap_or(MomentaryAssignment { caches: Vec::new(), cost: 0.0 }), n_tried, true)
     }
 
     /// A greedy assignment, then moves and swaps while they help.
-    fn search(&self, jobs: &[JobToAssign], current: Option<Vec<usize>>) -> (Assignment, u64, bool) {
+    fn search(
+        &self,
+        jobs: &[JobToAssign],
+        current: Option<Vec<usize>>,
+    ) -> (MomentaryAssignment, u64, bool) {
         let mut n_tried = 0;
         let caches = current.unwrap_or_else(|| self.greedy(jobs, &mut n_tried));
-        let mut best = Assignment { cost: self.cost(jobs, &caches), caches };
+        let mut best = MomentaryAssignment { cost: self.cost(jobs, &caches), caches };
         for _ in 0..SWEEPS_MAX {
             let before = best.cost;
             for job in (0..jobs.len()).filter(|&job| jobs[job].movable) {
@@ -182,7 +190,7 @@ impl MomentaryPlacement {
     fn keep_if_better(
         &self,
         jobs: &[JobToAssign],
-        best: &mut Assignment,
+        best: &mut MomentaryAssignment,
         n_tried: &mut u64,
         caches: Vec<usize>,
     ) {
@@ -192,7 +200,7 @@ impl MomentaryPlacement {
         let cost = self.cost(jobs, &caches);
         *n_tried += 1;
         if cost < best.cost * (1.0 - GAIN_MIN / jobs.len() as f64) {
-            *best = Assignment { caches, cost };
+            *best = MomentaryAssignment { caches, cost };
         }
     }
 

@@ -37,7 +37,7 @@ type Run<'a> = (&'a Column, usize, u64);
 
 /// A simulated run that may be the best.
 #[derive(Clone, Debug)]
-enum Candidate {
+enum OracleCandidate {
     /// A shipped policy with its defaults.
     Policy(&'static str),
     /// The best placement at every moment, computed whenever a job starts or ends.
@@ -48,7 +48,7 @@ enum Candidate {
 
 /// Result of a search.
 struct Best {
-    candidate: Candidate,
+    candidate: OracleCandidate,
     metrics: RunMetrics,
     /// Number of all simulated runs.
     n_runs: usize,
@@ -109,18 +109,18 @@ impl Best {
         }
         let inner = self.candidate.policy(bench, run, &self.domains, reason.clone())?;
         Ok(match self.candidate {
-            Candidate::Fixed(_) => inner,
+            OracleCandidate::Fixed(_) => inner,
             _ => Box::new(RenamedPolicy { inner, reason: Some(reason) }),
         })
     }
 }
 
-impl Candidate {
+impl OracleCandidate {
     fn description(&self) -> String {
         match self {
-            Candidate::Policy(name) => format!("policy {name}"),
-            Candidate::EveryMoment => "the best placement at every moment".to_owned(),
-            Candidate::Fixed(_) => "this placement for the whole run".to_owned(),
+            OracleCandidate::Policy(name) => format!("policy {name}"),
+            OracleCandidate::EveryMoment => "the best placement at every moment".to_owned(),
+            OracleCandidate::Fixed(_) => "this placement for the whole run".to_owned(),
         }
     }
 
@@ -132,13 +132,13 @@ impl Candidate {
         reason: Reason,
     ) -> Result<Box<dyn Policy>, SimRunError> {
         Ok(match self {
-            Candidate::Policy(name) => policy::build(name, seed)?,
-            Candidate::EveryMoment => {
+            OracleCandidate::Policy(name) => policy::build(name, seed)?,
+            OracleCandidate::EveryMoment => {
                 let scripts = bench.workloads()[workload].scripts();
                 let contention = bench.setting().options.contention;
                 Box::new(MomentaryPlacement::new(bench.hardware().clone(), scripts, contention))
             }
-            Candidate::Fixed(placement) => {
+            OracleCandidate::Fixed(placement) => {
                 let cpus = placement.iter().map(|domain| domain.map(|idx| domains[idx].clone()));
                 Box::new(FixedPlacement { cpus: cpus.collect(), reason })
             }
@@ -154,9 +154,9 @@ fn best(
     stop: &StopFlag,
 ) -> Result<Option<Best>, SimRunError> {
     let domains = domains(bench.hardware());
-    let mut search = Search { bench, run, stop, domains, n_runs: 0, best: None };
+    let mut search = PlacementSearch { bench, run, stop, domains, n_runs: 0, best: None };
     let done = search.all_candidates(n_runs_max)?;
-    let Search { domains, n_runs, best, .. } = search;
+    let PlacementSearch { domains, n_runs, best, .. } = search;
     let (Some((n_placements, is_all)), Some((_, mut metrics, candidate))) = (done, best) else {
         return Ok(None);
     };
@@ -189,25 +189,25 @@ fn domains(hardware: &Hardware) -> Vec<CpuSet> {
 /// Whether the run failed, its makespan, and the sum of the times of all jobs.
 type Score = (bool, Nanos, Nanos);
 
-struct Search<'a> {
+struct PlacementSearch<'a> {
     bench: &'a SimBench,
     run: Run<'a>,
     stop: &'a StopFlag,
     domains: Vec<CpuSet>,
     n_runs: usize,
-    best: Option<(Score, RunMetrics, Candidate)>,
+    best: Option<(Score, RunMetrics, OracleCandidate)>,
 }
 
-impl Search<'_> {
+impl PlacementSearch<'_> {
     /// Simulates all candidates. Returns the number of placements, and whether these are all; `None` if stopped.
     fn all_candidates(&mut self, n_runs_max: usize) -> Result<Option<(usize, bool)>, SimRunError> {
         for info in policy::registry() {
-            if self.simulate(Candidate::Policy(info.name), None)?.is_none() {
+            if self.simulate(OracleCandidate::Policy(info.name), None)?.is_none() {
                 return Ok(None);
             }
         }
         let mut first = FirstDomains::default();
-        if self.simulate(Candidate::EveryMoment, Some(&mut first))?.is_none() {
+        if self.simulate(OracleCandidate::EveryMoment, Some(&mut first))?.is_none() {
             return Ok(None);
         }
         let choices = self.choices();
@@ -219,7 +219,7 @@ impl Search<'_> {
             return Ok(self.climb(&choices, first, n_runs_max)?.map(|n| (n, false)));
         };
         for placement in &all {
-            if self.simulate(Candidate::Fixed(placement.clone()), None)?.is_none() {
+            if self.simulate(OracleCandidate::Fixed(placement.clone()), None)?.is_none() {
                 return Ok(None);
             }
         }
@@ -254,7 +254,7 @@ impl Search<'_> {
     ) -> Result<Option<usize>, SimRunError> {
         let n_before = self.n_runs;
         let mut current = first.placement(&self.domains, choices);
-        let Some(mut result) = self.simulate(Candidate::Fixed(current.clone()), None)? else {
+        let Some(mut result) = self.simulate(OracleCandidate::Fixed(current.clone()), None)? else {
             return Ok(None);
         };
         'climb: loop {
@@ -267,7 +267,7 @@ impl Search<'_> {
                     next[other] = current[job];
                 }
                 next[job] = Some(to);
-                let candidate = Candidate::Fixed(next.clone());
+                let candidate = OracleCandidate::Fixed(next.clone());
                 let Some(new) = self.simulate(candidate, None)? else { return Ok(None) };
                 if new.0 < result.0 {
                     (current, result) = (next, new);
@@ -282,7 +282,7 @@ impl Search<'_> {
     /// Simulates a candidate; `None` if stopped.
     fn simulate(
         &mut self,
-        candidate: Candidate,
+        candidate: OracleCandidate,
         listener: Option<&mut dyn Sink>,
     ) -> Result<Option<(Score, RunMetrics)>, SimRunError> {
         let reason = Reason::new(ORACLE_CHOSE);

@@ -166,7 +166,7 @@ impl RunStore {
         store.cut(n_whole as u64)?;
         for (idx, line) in text.lines().enumerate().skip(1) {
             let wrong = || RunStoreError::Line { path: store.path.clone(), line: idx + 1 };
-            let line: Line = serde_json::from_str(line).map_err(|_| wrong())?;
+            let line: StoredLine = serde_json::from_str(line).map_err(|_| wrong())?;
             store
                 .take(line, plan)
                 .ok_or_else(|| RunStoreError::Line { path: store.path.clone(), line: idx + 1 })?;
@@ -183,10 +183,10 @@ impl RunStore {
         let other = |what| RunStoreError::Other { folder: folder.to_owned(), what };
         /// Other versions have other fields, so that the version is checked first.
         #[derive(Deserialize)]
-        struct Version {
+        struct FileVersion {
             compare: u32,
         }
-        if serde_json::from_str::<Version>(first)
+        if serde_json::from_str::<FileVersion>(first)
             .is_ok_and(|found| found.compare != expected.compare)
         {
             return Err(other(OTHER_VERSION));
@@ -195,12 +195,12 @@ impl RunStore {
         expected.differs(&found).map_or(Ok(()), |what| Err(other(what)))
     }
 
-    fn take(&mut self, line: Line, plan: &ComparePlan) -> Option<()> {
+    fn take(&mut self, line: StoredLine, plan: &ComparePlan) -> Option<()> {
         match line {
-            Line::Run(run) if run.run < plan.n_runs() => {
+            StoredLine::Run(run) if run.run < plan.n_runs() => {
                 self.done.insert(run.run, run.metrics());
             }
-            Line::Alone { workload, alone_ns } if workload < plan.workloads.len() => {
+            StoredLine::Alone { workload, alone_ns } if workload < plan.workloads.len() => {
                 let alone = alone_ns.into_iter().map(|time| time.map(Nanos)).collect();
                 self.alone.insert(workload, alone);
             }
@@ -234,7 +234,7 @@ impl RunStore {
         alone: Vec<Option<Nanos>>,
     ) -> Result<(), RunStoreError> {
         let alone_ns = alone.iter().map(|time| time.map(|time| time.0)).collect();
-        self.write(&Line::Alone { workload, alone_ns })?;
+        self.write(&StoredLine::Alone { workload, alone_ns })?;
         self.alone.insert(workload, alone);
         Ok(())
     }
@@ -261,7 +261,7 @@ impl RunStore {
 /// A line after the first.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum StoredLine {
     Run(Box<RunLine>),
     Alone { workload: usize, alone_ns: Vec<Option<u64>> },
 }

@@ -22,7 +22,7 @@ use report::comparison::{
 use topology::Machine;
 
 use super::{Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics};
-use crate::stats::{Verdict, holm, interval, mean, pairs_needed, signed_rank};
+use crate::stats::{PairedVerdict, holm, interval, mean, pairs_needed, signed_rank};
 
 /// Context of the runs of a comparison.
 #[derive(Clone, Debug)]
@@ -93,14 +93,14 @@ fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Set
 /// Each policy over all workloads.
 fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
     let plan = cells.plan;
-    let pairs: Vec<Vec<Pairs>> =
+    let pairs: Vec<Vec<MakespanPairs>> =
         (0..plan.columns.len()).map(|column| cells.in_all(column)).collect();
     let tested: Vec<usize> =
         (0..plan.columns.len()).filter(|column| *column != plan.baseline).collect();
     let ps: Vec<f64> =
         tested.iter().map(|column| signed_rank(&mean_logs(&pairs[*column]))).collect();
     let corrected: BTreeMap<usize, f64> = tested.iter().copied().zip(holm(&ps)).collect();
-    let row = |(column, pairs): (usize, &Vec<Pairs>)| {
+    let row = |(column, pairs): (usize, &Vec<MakespanPairs>)| {
         let n_seeds = pairs.first().map_or(0, |pairs| pairs.len());
         let is_baseline = column == plan.baseline;
         let ratio_of = |indices: &[usize]| geometric_mean(pairs, indices);
@@ -122,7 +122,7 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
             ratio_to_baseline: ratio,
             ratio_ci95: within.map(rows::ends),
             p,
-            verdict: p.map(|p| rows::word(Verdict::of(within, p))),
+            verdict: p.map(|p| rows::word(PairedVerdict::of(within, p))),
             n_better: count(ComparisonVerdict::Better) as u64,
             n_worse: count(ComparisonVerdict::Worse) as u64,
             n_inconclusive: count(ComparisonVerdict::Inconclusive) as u64,
@@ -137,7 +137,7 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
 }
 
 /// By seed: the mean over the workloads of the logarithms of its ratios.
-fn mean_logs(workloads: &[Pairs]) -> Vec<f64> {
+fn mean_logs(workloads: &[MakespanPairs]) -> Vec<f64> {
     let n_seeds = workloads.first().map_or(0, |pairs| pairs.len());
     let of_seed = |seed: usize| {
         let logs: Vec<f64> = workloads.iter().map(|pairs| pairs.log_ratio(seed)).collect();
@@ -147,7 +147,7 @@ fn mean_logs(workloads: &[Pairs]) -> Vec<f64> {
 }
 
 /// Geometric mean over the workloads of the ratios of the mean times of some seeds.
-fn geometric_mean(workloads: &[Pairs], indices: &[usize]) -> f64 {
+fn geometric_mean(workloads: &[MakespanPairs], indices: &[usize]) -> f64 {
     let logs: Vec<f64> =
         workloads.iter().map(|pairs| libm::log(pairs.ratio_of_means(indices))).collect();
     libm::exp(mean(&logs))
@@ -160,7 +160,7 @@ struct Cells<'a> {
 }
 
 /// Makespans of a policy and of the baseline on the seeds that both finished, in nanoseconds.
-struct Pairs(Vec<(f64, f64)>);
+struct MakespanPairs(Vec<(f64, f64)>);
 
 impl<'a> Cells<'a> {
     pub fn new(plan: &'a ComparePlan, done: &'a BTreeMap<usize, RunMetrics>) -> Self {
@@ -196,16 +196,16 @@ impl<'a> Cells<'a> {
     }
 
     /// The pairs of a policy with another on a workload.
-    pub fn pairs(&self, column: usize, other: usize, workload: usize) -> Pairs {
+    pub fn pairs(&self, column: usize, other: usize, workload: usize) -> MakespanPairs {
         let others: BTreeMap<usize, &RunMetrics> = self.of(other, workload).into_iter().collect();
         let pair = |(seed, metrics): (usize, &RunMetrics)| {
             Some((metrics.makespan.0 as f64, others.get(&seed)?.makespan.0 as f64))
         };
-        Pairs(self.of(column, workload).into_iter().filter_map(pair).collect())
+        MakespanPairs(self.of(column, workload).into_iter().filter_map(pair).collect())
     }
 
     /// The pairs of a policy with the baseline on each workload, of the seeds that have all of them.
-    pub fn in_all(&self, column: usize) -> Vec<Pairs> {
+    pub fn in_all(&self, column: usize) -> Vec<MakespanPairs> {
         let time = |seed, workload, column| {
             let (_, metrics) = self.at(RunKey { seed, workload, column })?;
             (metrics.status == Completion::Finished).then_some(metrics.makespan.0 as f64)
@@ -218,11 +218,14 @@ impl<'a> Cells<'a> {
             workloads.clone().map(pair).collect()
         };
         let seeds: Vec<Vec<(f64, f64)>> = (0..self.plan.seeds.len()).filter_map(of_seed).collect();
-        workloads.clone().map(|nr| Pairs(seeds.iter().map(|seed| seed[nr]).collect())).collect()
+        workloads
+            .clone()
+            .map(|nr| MakespanPairs(seeds.iter().map(|seed| seed[nr]).collect()))
+            .collect()
     }
 }
 
-impl Pairs {
+impl MakespanPairs {
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -44,7 +44,7 @@ use super::experiment::summary;
 use super::finding::{claim, judged, mean_of, number, with_values};
 use super::observation;
 use super::published_groups::published_group;
-use super::testbed::Part;
+use super::testbed::ProgramPart;
 use super::{Gain, ReproduceError, RunPool, RunResults, Testbed, program_sets};
 use crate::stats::{deviation, mean, median, variation};
 
@@ -639,7 +639,8 @@ fn measured_penalties(
     let mut names = Vec::new();
     for program in programs {
         for (cpus, place) in cpus.iter().zip(["local", "remote"]) {
-            let part = Part { cpus: Some(cpus.clone()), memory, ..Part::new(program) };
+            let part =
+                ProgramPart { cpus: Some(cpus.clone()), memory, ..ProgramPart::new(program) };
             let name = format!("{program} {place}");
             testbed.add(&name, &[part])?;
             names.push(name);

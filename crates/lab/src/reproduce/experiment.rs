@@ -11,7 +11,7 @@ use super::definition::{
 };
 use super::evaluate::{Evaluator, reading};
 use super::finding::drawn;
-use super::{Code, Finding, ReproduceError, RunPool, Table, contention, dfs, divided};
+use super::{Code, Finding, FindingTable, ReproduceError, RunPool, contention, dfs, divided};
 use crate::stats::quantile;
 
 /// A publication with the experiments that reproduce it.
@@ -291,13 +291,13 @@ fn table(
     file: &TableFile,
     bindings: &Bindings,
     mut cell: impl FnMut(&Bindings, &str) -> Result<StudyCell, ReproduceError>,
-) -> Result<Table, ReproduceError> {
+) -> Result<FindingTable, ReproduceError> {
     let labels = file.head.split('|').map(str::to_owned);
     let own_heads =
         file.columns.iter().map(|column| filled(&column["head"], &merged(bindings, column)));
     let heads: Vec<String> = labels.chain(own_heads).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::new(&filled(&file.title, bindings), &heads);
+    let mut table = FindingTable::new(&filled(&file.title, bindings), &heads);
     table.chart = match &*file.drawing {
         "intervals" => ChartKind::Intervals,
         "lines" => ChartKind::Lines,

@@ -13,14 +13,14 @@ const PLAIN: &str = "1";
 
 /// A table and how the HTML page draws it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct FindingTable {
     /// Title, columns and rows.
     pub data: StudyTable,
     /// The chart above the table on the page; it plots the cells of the table.
     pub chart: ChartKind,
 }
 
-impl Table {
+impl FindingTable {
     /// An empty table of plain numbers.
     pub fn new(title: &str, heads: &[&str]) -> Self {
         let column = |head: &&str| StudyColumn {
@@ -30,7 +30,7 @@ impl Table {
         };
         let columns = heads.iter().map(column).collect();
         let data = StudyTable { title: title.to_owned(), columns, rows: Vec::new() };
-        Table { data, chart: ChartKind::None }
+        FindingTable { data, chart: ChartKind::None }
     }
 
     /// Sets the units of all columns but the first. The last unit applies to all columns that follow.
@@ -55,7 +55,7 @@ impl Table {
     /// Sets the chart.
     #[must_use]
     pub fn drawn(self, chart: ChartKind) -> Self {
-        Table { chart, ..self }
+        FindingTable { chart, ..self }
     }
 
     /// Appends a row.
@@ -70,7 +70,7 @@ impl Table {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Finding {
     /// The values.
-    pub tables: Vec<Table>,
+    pub tables: Vec<FindingTable>,
     /// The verdicts.
     pub claims: Vec<StudyClaim>,
     /// Causes, and restrictions on how the values may be read; a sentence each.

@@ -12,7 +12,7 @@
 
 use report::study::{StudyCell, StudyValue};
 
-use crate::stats::{Interval, interval, mean};
+use crate::stats::{ConfidenceInterval, interval, mean};
 
 /// Gains by seed, their mean and its confidence interval. 0.01 is one percent.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub struct Gain {
     /// Their mean; 0 without any pair, see [`Gain::is_empty`].
     pub mean: f64,
     /// The 95 % confidence interval of the mean; none of fewer than two pairs.
-    pub interval: Option<Interval>,
+    pub interval: Option<ConfidenceInterval>,
 }
 
 impl Gain {

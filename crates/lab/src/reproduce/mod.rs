@@ -38,7 +38,7 @@ pub use run_pool::RunPool;
 
 use crate::compare::SimRunError;
 use crate::shipped::NotShipped;
-use finding::{Finding, Table};
+use finding::{Finding, FindingTable};
 use gain::Gain;
 use run_pool::RunResults;
 use testbed::Testbed;

@@ -164,7 +164,7 @@ fn variation_of(rates: &[f64]) -> Option<f64> {
 }
 
 /// Observes one run.
-pub(super) struct Observer {
+pub(super) struct RunObserver {
     observation: Observation,
     n_caches: usize,
     node_of_cpu: BTreeMap<CpuId, usize>,
@@ -185,14 +185,14 @@ pub(super) struct Observer {
     rates: [Vec<f64>; 2],
 }
 
-impl Observer {
+impl RunObserver {
     pub fn new(machine: &Machine, jobs: &[Job]) -> Self {
         let nodes = machine.nodes().iter().enumerate();
         let node_of_cpu = nodes.flat_map(|(idx, node)| node.cpus.iter().map(move |cpu| (cpu, idx)));
         let groups: BTreeMap<JobId, u8> =
             jobs.iter().map(|job| (job.id, published_group(job))).collect();
         let group_2 = groups.iter().filter(|(_, group)| **group == 2).map(|(job, _)| *job);
-        Observer {
+        RunObserver {
             observation: Observation::default(),
             n_caches: machine.llcs().len(),
             node_of_cpu: node_of_cpu.collect(),
@@ -323,7 +323,7 @@ impl Observer {
     }
 }
 
-impl Sink for Observer {
+impl Sink for RunObserver {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         let mut counts = self.count_actions(record);
         self.read_ends(record);
@@ -348,12 +348,17 @@ mod tests {
 
     use super::*;
 
-    fn observer() -> Observer {
-        Observer::new(&Machine::synthetic("nodes=2 cores=2").expect("a valid machine"), &[])
+    fn observer() -> RunObserver {
+        RunObserver::new(&Machine::synthetic("nodes=2 cores=2").expect("a valid machine"), &[])
     }
 
     /// A turn with this action of job 0 as a request, and with its outcome if it has a result.
-    fn turn(observer: &mut Observer, second: u64, action: &Action, result: Option<OutcomeResult>) {
+    fn turn(
+        observer: &mut RunObserver,
+        second: u64,
+        action: &Action,
+        result: Option<OutcomeResult>,
+    ) {
         let mut plan = Plan::default();
         plan.request(JobId(0), action.clone(), Reason::new(ReasonCode::new("test", "a test")));
         let outcome =

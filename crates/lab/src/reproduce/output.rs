@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use report::study::{StudyExperiment, StudyTable};
+use report::table::fold;
 
 use super::{Experiment, Study, StudyRun};
 
@@ -16,15 +17,12 @@ const GAP: usize = 2;
 /// The names and titles of these experiments.
 pub fn list(study: &Study, selected: &[&Experiment]) -> String {
     let mut text = String::new();
-    wrap_at(&mut text, 0, &format!("{}: {}", study.name(), study.source()));
+    text.push_str(&fold(&format!("{}: {}", study.name(), study.source()), WIDTH, "", 0));
     text.push('\n');
     let width = selected.iter().map(|one| one.name().len()).max().unwrap_or(0);
     for experiment in selected {
-        let mut name = experiment.name();
-        for line in folded(experiment.title(), WIDTH - GAP - width - GAP) {
-            let _ = writeln!(text, "  {name:width$}  {line}");
-            name = "";
-        }
+        let head = format!("  {:width$}  ", experiment.name());
+        text.push_str(&fold(experiment.title(), WIDTH, &head, GAP + width + GAP));
     }
     text
 }
@@ -33,7 +31,7 @@ pub fn list(study: &Study, selected: &[&Experiment]) -> String {
 pub fn text(run: &StudyRun) -> String {
     let mut text = String::new();
     let result = &run.result;
-    wrap_at(&mut text, 0, &format!("{}: {}", result.study, result.source));
+    text.push_str(&fold(&format!("{}: {}", result.study, result.source), WIDTH, "", 0));
     result.experiments.iter().for_each(|experiment| write_experiment(&mut text, experiment));
     if !result.not_run.is_empty() {
         text.push('\n');
@@ -59,24 +57,14 @@ fn write_experiment(text: &mut String, experiment: &StudyExperiment) {
 
 /// A label, and a text in the column right of it.
 fn wrap(text: &mut String, label: &str, words: &str) {
-    let mut label = label;
-    for line in folded(words, WIDTH - INDENT) {
-        let _ = writeln!(text, "{label:INDENT$}{line}");
-        label = "";
-    }
-}
-
-fn wrap_at(text: &mut String, indent: usize, words: &str) {
-    for line in folded(words, WIDTH - indent) {
-        let _ = writeln!(text, "{:indent$}{line}", "");
-    }
+    text.push_str(&fold(words, WIDTH, &format!("{label:INDENT$}"), INDENT));
 }
 
 /// First column left-aligned, others right-aligned. Heads of several words use several lines. A table that is too
 /// wide continues below, with its first column repeated.
 fn write_table(text: &mut String, table: &StudyTable) {
     text.push('\n');
-    wrap_at(text, GAP, &table.title);
+    text.push_str(&fold(&table.title, WIDTH, "  ", GAP));
     let widths: Vec<usize> = (0..table.columns.len()).map(|column| width(table, column)).collect();
     let mut rest: Vec<usize> = (1..table.columns.len()).collect();
     let mut is_first = true;
@@ -106,8 +94,11 @@ fn width(table: &StudyTable, column: usize) -> usize {
 }
 
 fn write_columns(text: &mut String, table: &StudyTable, columns: &[usize], widths: &[usize]) {
-    let heads: Vec<Vec<String>> =
-        columns.iter().map(|idx| folded(&table.columns[*idx].head, widths[*idx])).collect();
+    let lines_of = |idx: &usize| -> Vec<String> {
+        let head = fold(&table.columns[*idx].head, widths[*idx], "", 0);
+        head.lines().map(str::to_owned).collect()
+    };
+    let heads: Vec<Vec<String>> = columns.iter().map(lines_of).collect();
     let n_lines = heads.iter().map(Vec::len).max().unwrap_or(0);
     let mut lines: Vec<Vec<&str>> = Vec::new();
     for line in 0..n_lines {
@@ -133,21 +124,4 @@ fn write_columns(text: &mut String, table: &StudyTable, columns: &[usize], width
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
-}
-
-/// A text in lines of this width.
-fn folded(words: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = vec![String::new()];
-    for word in words.split(' ') {
-        let line = lines.last_mut().expect("there is at least one line");
-        if !line.is_empty() && width < line.chars().count() + 1 + word.chars().count() {
-            lines.push(word.to_owned());
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines
 }

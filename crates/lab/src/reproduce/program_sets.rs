@@ -18,7 +18,7 @@ use base::{Bytes, Rng};
 use topology::Machine;
 
 use super::ReproduceError;
-use crate::shipped::{self, Draw};
+use crate::shipped::{self, ProfileDraw};
 
 /// Programs of a set.
 pub(super) const N_PROGRAMS: usize = 8;
@@ -54,7 +54,7 @@ pub(super) fn names(kind: &str, n: u64) -> Vec<String> {
 pub(super) fn by_name(
     name: &str,
     machine: &Machine,
-    draw: Draw,
+    draw: ProfileDraw,
 ) -> Result<Option<Vec<String>>, ReproduceError> {
     let named = name.split_once(' ').and_then(|(kind, number)| {
         let (_, kind) = SetKind::ALL.iter().find(|(name, _)| *name == kind)?;
@@ -87,13 +87,16 @@ pub(super) fn by_name(
 /// SPEC programs by their misses alone with the smallest cache, in the order of their numbers.
 pub(super) fn devils_and_turtles(
     machine: &Machine,
-    draw: Draw,
+    draw: ProfileDraw,
 ) -> Result<(Vec<String>, Vec<String>), ReproduceError> {
     by_misses(draw, smallest_cache(machine))
 }
 
 /// Programs with few misses even with half of an equal share of the smallest cache.
-pub(super) fn always_turtles(machine: &Machine, draw: Draw) -> Result<Vec<String>, ReproduceError> {
+pub(super) fn always_turtles(
+    machine: &Machine,
+    draw: ProfileDraw,
+) -> Result<Vec<String>, ReproduceError> {
     let n_cpus = machine.llcs().iter().map(|llc| llc.cpus.len() as u64).max().unwrap_or(1);
     let share = Bytes(smallest_cache(machine).0 / n_cpus.max(1) / 2);
     Ok(by_misses(draw, share)?.1)
@@ -105,7 +108,10 @@ pub(super) fn smallest_cache(machine: &Machine) -> Bytes {
 }
 
 /// Programs above the limit with a cache of this size, and the others.
-fn by_misses(draw: Draw, cache: Bytes) -> Result<(Vec<String>, Vec<String>), ReproduceError> {
+fn by_misses(
+    draw: ProfileDraw,
+    cache: Bytes,
+) -> Result<(Vec<String>, Vec<String>), ReproduceError> {
     let (mut devils, mut turtles) = (Vec::new(), Vec::new());
     let is_spec = |name: &String| name.starts_with(|first: char| first.is_ascii_digit());
     for name in shipped::profiles().into_iter().filter(is_spec) {
@@ -128,7 +134,7 @@ mod tests {
     use super::*;
 
     fn set(name: &str, machine: &Machine) -> Vec<String> {
-        by_name(name, machine, Draw::Middle).expect("profiles ship").expect("a set")
+        by_name(name, machine, ProfileDraw::Middle).expect("profiles ship").expect("a set")
     }
 
     #[test]
@@ -145,7 +151,8 @@ mod tests {
     #[test]
     fn a_mixed_set_alternates_devils_and_turtles() {
         let machine = shipped::machine("xeon-e5520-2x4").expect("it ships");
-        let (devils, turtles) = devils_and_turtles(&machine, Draw::Middle).expect("profiles ship");
+        let (devils, turtles) =
+            devils_and_turtles(&machine, ProfileDraw::Middle).expect("profiles ship");
         for programs in names("mixed", 5).iter().map(|name| set(name, &machine)) {
             assert!(programs.chunks(2).all(|pair| devils.contains(&pair[0])));
             assert!(programs.chunks(2).all(|pair| turtles.contains(&pair[1])));

@@ -14,9 +14,9 @@ use engine::Sink;
 use program::Job;
 use sched::TierOverride;
 
-use super::observation::{Observation, Observer};
+use super::observation::{Observation, RunObserver};
 use super::published_groups::StudiedPolicy;
-use super::testbed::ClassBasis;
+use super::testbed::DeclaredClassBasis;
 use super::{Gain, ReproduceError, Testbed};
 use crate::compare::{Completion, RunEvent, RunMetrics, SimBench, SimSetting, run_all};
 use crate::stats::mean;
@@ -33,7 +33,7 @@ pub struct RunPool<'a> {
 }
 
 /// Testbed, workload, class basis, policy and seed determine a run.
-type RunKey = (String, String, ClassBasis, String, u64);
+type RunKey = (String, String, DeclaredClassBasis, String, u64);
 
 /// A run of the pool.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl<'a> RunPool<'a> {
         if unknown.is_empty() {
             return Ok(());
         }
-        let mut prepared: Vec<(&str, ClassBasis)> =
+        let mut prepared: Vec<(&str, DeclaredClassBasis)> =
             unknown.iter().map(|key| (key.1.as_str(), key.2)).collect();
         prepared.sort_unstable();
         prepared.dedup();
@@ -142,7 +142,8 @@ impl<'a> RunPool<'a> {
             let (_, workload, basis, policy, seed) = unknown[number];
             let workload = prepared.iter().position(|pair| *pair == (workload.as_str(), *basis));
             let workload = workload.expect("every workload of a key is prepared");
-            let mut observer = Observer::new(&testbed.machine, bench.workloads()[workload].jobs());
+            let mut observer =
+                RunObserver::new(&testbed.machine, bench.workloads()[workload].jobs());
             let run = (workload, *seed);
             let metrics = policies[policy.as_str()].run(&bench, run, stop, Some(&mut observer))?;
             let observation = observer.into_observation();
@@ -162,7 +163,7 @@ impl<'a> RunPool<'a> {
         workloads: &[&str],
         make: impl Fn(&[Job]) -> S + Sync,
     ) -> Result<Vec<S>, ReproduceError> {
-        let basis = ClassBasis::of_policy(policy);
+        let basis = DeclaredClassBasis::of_policy(policy);
         let jobs = workloads.iter().map(|workload| testbed.jobs(workload, basis));
         let bench = SimBench::without_alone(setting(testbed), jobs.collect::<Result<_, _>>()?)?;
         let studied = StudiedPolicy::parse(policy)?;
@@ -188,14 +189,14 @@ impl<'a> RunPool<'a> {
         testbed: &Testbed,
         workload: &str,
     ) -> Result<Vec<Option<Nanos>>, ReproduceError> {
-        let jobs = testbed.jobs(workload, ClassBasis::Rate)?;
+        let jobs = testbed.jobs(workload, DeclaredClassBasis::Rate)?;
         let bench = SimBench::new(setting(testbed), vec![jobs])?;
         Ok(bench.workloads()[0].alone().to_vec())
     }
 
     /// Lower bound of the makespan of a workload, for any placement of tasks and memory: [`SimBench::bound`].
     pub(super) fn bound(&self, testbed: &Testbed, workload: &str) -> Result<Nanos, ReproduceError> {
-        let jobs = testbed.jobs(workload, ClassBasis::Rate)?;
+        let jobs = testbed.jobs(workload, DeclaredClassBasis::Rate)?;
         Ok(SimBench::without_alone(setting(testbed), vec![jobs])?.bound(0))
     }
 
@@ -239,7 +240,7 @@ impl<'a> RunPool<'a> {
 const TIME_LIMIT: &str = "the time limit expired";
 
 fn keys(testbed: &Testbed, (policy, workload): (&str, &str), seeds: &[u64]) -> Vec<RunKey> {
-    let (name, basis) = (&testbed.name, ClassBasis::of_policy(policy));
+    let (name, basis) = (&testbed.name, DeclaredClassBasis::of_policy(policy));
     let key = |seed: &u64| (name.clone(), workload.to_owned(), basis, policy.to_owned(), *seed);
     seeds.iter().map(key).collect()
 }

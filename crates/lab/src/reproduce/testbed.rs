@@ -38,7 +38,7 @@ use topology::{Machine, MemoryAccess};
 
 use super::ReproduceError;
 use super::program_sets::{self, N_PROGRAMS};
-use crate::shipped::{self, Draw};
+use crate::shipped::{self, ProfileDraw};
 use crate::stats::mean;
 
 /// A machine, the options of its simulation, and its workloads.
@@ -51,7 +51,7 @@ pub struct Testbed {
     /// Options of the simulator.
     pub options: SimOptions,
     /// Position of program values in their ranges.
-    pub draw: Draw,
+    pub draw: ProfileDraw,
     /// Limits on page migration.
     pub limits: MoveLimits,
     /// Workloads that were added, by name; their jobs have profiles.
@@ -74,25 +74,25 @@ struct EqualLength {
 
 /// Value from which the class of a job is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ClassBasis {
+pub enum DeclaredClassBasis {
     /// Memory operations per millisecond.
     Rate,
     /// Millions of memory operations of the whole run.
     Total,
 }
 
-impl ClassBasis {
+impl DeclaredClassBasis {
     /// The basis that a policy assumes for declared classes.
     pub fn of_policy(policy: &str) -> Self {
         let is_paper = policy.contains("reading=paper") && !policy.contains("class_basis=rate");
         let is_total = is_paper || policy.contains("class_basis=total");
-        if is_total { ClassBasis::Total } else { ClassBasis::Rate }
+        if is_total { DeclaredClassBasis::Total } else { DeclaredClassBasis::Rate }
     }
 }
 
 /// A program of a workload on a testbed with `length`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Part {
+pub(super) struct ProgramPart {
     pub program: String,
     /// Affinity mask; any CPU if absent.
     pub cpus: Option<CpuSet>,
@@ -104,9 +104,9 @@ pub(super) struct Part {
     pub phase_seed: Option<u64>,
 }
 
-impl Part {
+impl ProgramPart {
     pub fn new(program: &str) -> Self {
-        Part { program: program.to_owned(), ..Part::default() }
+        ProgramPart { program: program.to_owned(), ..ProgramPart::default() }
     }
 }
 
@@ -139,7 +139,7 @@ impl Testbed {
             name: name.to_owned(),
             machine,
             options,
-            draw: Draw::Middle,
+            draw: ProfileDraw::Middle,
             limits: MoveLimits::default(),
             workloads: BTreeMap::new(),
             overhead: None,
@@ -150,7 +150,11 @@ impl Testbed {
     /// The same with the programs of a draw.
     #[must_use]
     pub fn drawn(self, seed: u64) -> Self {
-        Testbed { name: format!("{} draw {seed}", self.name), draw: Draw::Seed(seed), ..self }
+        Testbed {
+            name: format!("{} draw {seed}", self.name),
+            draw: ProfileDraw::Seed(seed),
+            ..self
+        }
     }
 
     /// One variation.
@@ -246,7 +250,7 @@ impl Testbed {
             run: format!("{workload} one by one"),
             cause: "a job of it does not exit".to_owned(),
         };
-        let mut jobs = self.jobs(workload, ClassBasis::Rate)?;
+        let mut jobs = self.jobs(workload, DeclaredClassBasis::Rate)?;
         let mut start = Nanos::ZERO;
         for (job, alone) in jobs.iter_mut().zip(alone) {
             job.start = start;
@@ -265,7 +269,11 @@ impl Testbed {
     /// The jobs of a workload with the profiles of this draw and classes of one basis. A workload is one that was
     /// added, one that ships, `programs:lbm+lbm+sphinx3`, or with `length` a set, `alone PROGRAM` or
     /// `arrivals LOAD NUMBER`.
-    pub fn jobs(&self, workload: &str, basis: ClassBasis) -> Result<Vec<Job>, ReproduceError> {
+    pub fn jobs(
+        &self,
+        workload: &str,
+        basis: DeclaredClassBasis,
+    ) -> Result<Vec<Job>, ReproduceError> {
         if let Some(jobs) = self.workloads.get(workload) {
             return Ok(jobs.clone());
         }
@@ -305,16 +313,16 @@ impl Testbed {
         }
         let programs = self.programs(workload)?;
         if workload.starts_with("alone ") {
-            return self.jobs_of(&[Part::new(&programs[0])]);
+            return self.jobs_of(&[ProgramPart::new(&programs[0])]);
         }
         let equal = self.equal_length();
-        let part = |(idx, program): (usize, &String)| Part {
+        let part = |(idx, program): (usize, &String)| ProgramPart {
             memory: equal.n_on_first_node.map(|n| NodeId(u32::from(n <= idx))),
             penalty: equal.penalties.get(program).copied(),
             phase_seed: Some(idx as u64),
-            ..Part::new(program)
+            ..ProgramPart::new(program)
         };
-        self.jobs_of(&programs.iter().enumerate().map(part).collect::<Vec<Part>>())
+        self.jobs_of(&programs.iter().enumerate().map(part).collect::<Vec<ProgramPart>>())
     }
 
     /// The programs of a set, of `alone PROGRAM` or of `programs:A+B`.
@@ -341,17 +349,17 @@ impl Testbed {
     }
 
     /// Adds a workload of these programs.
-    pub(super) fn add(&mut self, name: &str, parts: &[Part]) -> Result<(), ReproduceError> {
+    pub(super) fn add(&mut self, name: &str, parts: &[ProgramPart]) -> Result<(), ReproduceError> {
         let jobs = self.jobs_of(parts)?;
         self.workloads.insert(name.to_owned(), jobs);
         Ok(())
     }
 
-    fn jobs_of(&self, parts: &[Part]) -> Result<Vec<Job>, ReproduceError> {
+    fn jobs_of(&self, parts: &[ProgramPart]) -> Result<Vec<Job>, ReproduceError> {
         let hardware = Hardware::new(&self.machine);
         let template = shipped::workload("basic01")?.jobs.swap_remove(0);
         let amplitude = self.equal_length().phase_amplitude;
-        let job = |(number, part): (u32, &Part)| {
+        let job = |(number, part): (u32, &ProgramPart)| {
             let profile = self.program(&part.program, &hardware)?;
             let profile = match part.phase_seed {
                 Some(seed) if amplitude != 0.0 => {
@@ -471,12 +479,12 @@ fn scheduler_job(each: Nanos, template: &Job, hardware: &Hardware) -> Result<Job
 }
 
 /// The class of a program, from its memory operations alone on a machine.
-fn class(profile: &Profile, hardware: &Hardware, basis: ClassBasis) -> Option<Class> {
+fn class(profile: &Profile, hardware: &Hardware, basis: DeclaredClassBasis) -> Option<Class> {
     let alone = shipped::alone(profile, hardware).ok()?;
     let lines_per_s = alone.bandwidth / 64.0;
     Some(Class::of_rate(match basis {
-        ClassBasis::Rate => lines_per_s / 1000.0,
-        ClassBasis::Total => lines_per_s * alone.seconds / 1e6,
+        DeclaredClassBasis::Rate => lines_per_s / 1000.0,
+        DeclaredClassBasis::Total => lines_per_s * alone.seconds / 1e6,
     }))
 }
 
@@ -601,8 +609,8 @@ mod tests {
     fn two_programs_on_one_cpu_take_twice_the_time() {
         let mut testbed = Testbed::parse("xeon-e5520-2x4 length=10").expect("it ships");
         let cpus = Some(CpuSet::from_iter([base::CpuId(0)]));
-        let two =
-            ["444.namd", "444.namd"].map(|name| Part { cpus: cpus.clone(), ..Part::new(name) });
+        let two = ["444.namd", "444.namd"]
+            .map(|name| ProgramPart { cpus: cpus.clone(), ..ProgramPart::new(name) });
         testbed.add("two", &two).expect("profiles ship");
         let alone = alone_s(&testbed, "alone 444.namd", 1)[0];
         let together = alone_s(&testbed, "two", 2);

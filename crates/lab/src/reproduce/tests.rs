@@ -158,7 +158,7 @@ fn a_stopped_study_names_its_command_and_the_experiments_that_were_not_run() {
 fn a_mean_has_its_unrounded_interval_and_published_columns_are_marked() {
     let gain = Gain::of_each(vec![0.01, 0.02, 0.0301]);
     let heads = ["workload", "the report", "ours"];
-    let mut table = Table::new("saved in %", &heads).units(&["%"]).published(&heads[1..2]);
+    let mut table = FindingTable::new("saved in %", &heads).units(&["%"]).published(&heads[1..2]);
     table.row(["wl1".into(), StudyCell::from("-0.8 to +4.5"), gain.cell()]);
     let published: Vec<bool> = table.data.columns.iter().map(|one| one.is_published).collect();
     assert_eq!(published, [false, true, false]);
@@ -176,7 +176,7 @@ fn a_mean_has_its_unrounded_interval_and_published_columns_are_marked() {
 fn a_study_is_printed_with_both_readings() {
     let study = study("dfs");
     let claim = |reading| judged("it gains", reading, "+1.0", Some(reading == RuleReading::Ours));
-    let mut table = Table::new("time saved in %", &["workload", "ours"]);
+    let mut table = FindingTable::new("time saved in %", &["workload", "ours"]);
     table.row(["wl1".to_owned(), "+1.0±0.2".to_owned()]);
     let finding = Finding {
         tables: vec![table],
@@ -259,7 +259,7 @@ fn output_fits_eighty_columns_and_is_the_same_with_any_number_of_threads() {
 fn a_table_too_wide_for_a_terminal_continues_below() {
     let heads: Vec<String> = (0..14).map(|nr| format!("column number {nr}")).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::new("many", &heads);
+    let mut table = FindingTable::new("many", &heads);
     table.row((0..14).map(|nr| format!("cell {nr}")));
     let finding = Finding { tables: vec![table], ..Finding::default() };
     let text = text(&study_run(vec![(&study("dfs").experiments()[0], finding)], &[]));

@@ -15,7 +15,7 @@ use base::{Bytes, Nanos};
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Class, Profile};
 
-use super::program_values::{Draw, Misses, ProgramValues};
+use super::program_values::{MissSource, ProfileDraw, ProgramValues};
 use host_sim::copy_scaling::{CACHE_MIB, CLOCK, MEMORY_CYCLES, mpki_with_cache};
 
 /// Last-level cache of the machine on which the published values were measured; guessed. Cycles per instruction, class
@@ -35,7 +35,7 @@ const CORE_CYCLES_MIN: f64 = 0.25;
 pub(super) fn build_profile(
     name: &str,
     values: &ProgramValues,
-    draw: Draw,
+    draw: ProfileDraw,
     factor: f64,
 ) -> Profile {
     let curve = curve(values);
@@ -45,8 +45,12 @@ pub(super) fn build_profile(
         name: name.to_owned(),
         build_id: None,
         tool: match draw {
-            Draw::Middle => "shipped: benchmarks.csv, and the middle of each range of profiles.csv",
-            Draw::Seed(_) => "shipped: benchmarks.csv, and a draw from the ranges of profiles.csv",
+            ProfileDraw::Middle => {
+                "shipped: benchmarks.csv, and the middle of each range of profiles.csv"
+            }
+            ProfileDraw::Seed(_) => {
+                "shipped: benchmarks.csv, and a draw from the ranges of profiles.csv"
+            }
         }
         .to_owned(),
         command: Vec::new(),
@@ -72,8 +76,8 @@ fn phase(
         (values.cycles - misses * MEMORY_CYCLES / 1000.0 / values.overlap).max(CORE_CYCLES_MIN);
     // Per 1000 instructions, behind the private caches.
     let accesses = match &values.misses {
-        Misses::Falling { apki, .. } | Misses::All { apki, .. } => *apki,
-        Misses::Traced(_) => curve.misses_at(PRIVATE).unwrap_or(0.0),
+        MissSource::Falling { apki, .. } | MissSource::All { apki, .. } => *apki,
+        MissSource::Traced(_) => curve.misses_at(PRIVATE).unwrap_or(0.0),
     };
     Phase {
         share: ProfileValue::default(),
@@ -108,20 +112,20 @@ fn curve(values: &ProgramValues) -> MissRatioCurve {
         error: None,
     };
     let (source, points) = match &values.misses {
-        Misses::Falling { apki, mpki, c_over_s } => {
+        MissSource::Falling { apki, mpki, c_over_s } => {
             let at = |cache| {
                 point(cache, mpki_with_cache(*apki, *mpki, mib(cache), CACHE_MIB / c_over_s))
             };
             (ValueSource::Estimated, grid().map(at).collect())
         }
-        Misses::All { apki, ratio } => {
+        MissSource::All { apki, ratio } => {
             let buffer = Bytes(values.footprint as u64);
             let at = |cache| point(cache, if cache < buffer { apki * ratio } else { 0.0 });
             let sizes = [Bytes(16 << 10), Bytes(buffer.0.saturating_sub(1)), buffer];
             (ValueSource::Declared, sizes.map(at).to_vec())
         }
         // The trace contains misses and write-backs. Prefetches are estimated as above.
-        Misses::Traced(traced) => {
+        MissSource::Traced(traced) => {
             (ValueSource::Traced, average(traced, values.prefetched * extra_lines))
         }
     };

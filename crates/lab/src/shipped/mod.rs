@@ -25,7 +25,7 @@ use program::Profile;
 pub use alone::{Alone, alone, class_on};
 use build_profile::build_profile;
 pub use files::{machine, machines, workload, workloads};
-pub use program_values::Draw;
+pub use program_values::ProfileDraw;
 use program_values::{HOG, drawn, full_name};
 pub use tables::{Range, ranges};
 
@@ -83,14 +83,14 @@ pub fn profiles() -> Vec<String> {
 /// # Errors
 /// There is no program of this name, or the factor is invalid.
 pub fn profile(name: &str) -> Result<Profile, NotShipped> {
-    profile_drawn(name, Draw::Middle)
+    profile_drawn(name, ProfileDraw::Middle)
 }
 
 /// The profile of a program with the values of a draw. Equal draws give equal values in any order of the calls.
 ///
 /// # Errors
 /// As [`profile`].
-pub fn profile_drawn(name: &str, draw: Draw) -> Result<Profile, NotShipped> {
+pub fn profile_drawn(name: &str, draw: ProfileDraw) -> Result<Profile, NotShipped> {
     let unknown = || NotShipped::profile(name);
     let (program, factor) = match name.split_once('@') {
         Some((program, factor)) => {
@@ -112,7 +112,7 @@ fn length(text: &str) -> Option<f64> {
 
 /// The profile of the hog for a machine with a last-level cache of this size: its buffer is four times as large, and at
 /// least 64 MiB. The shipped profile `memory-hog` has 64 MiB.
-pub fn hog(cache: Bytes, draw: Draw) -> Profile {
+pub fn hog(cache: Bytes, draw: ProfileDraw) -> Profile {
     let buffer = Bytes(cache.0.saturating_mul(4)).max(Bytes(64 << 20));
     let mut values = drawn(HOG, draw);
     values.footprint = buffer.0 as f64;

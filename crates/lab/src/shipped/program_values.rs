@@ -14,7 +14,7 @@ pub(super) const HOG: &str = "memory-hog";
 
 /// Position of all values in their ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Draw {
+pub enum ProfileDraw {
     /// The middle of every range.
     #[default]
     Middle,
@@ -40,14 +40,14 @@ pub(super) struct ProgramValues {
     /// Bytes of memory.
     pub footprint: f64,
     /// Misses by cache size.
-    pub misses: Misses,
+    pub misses: MissSource,
     /// Whether instructions per cycle are a published counter value.
     pub is_measured: bool,
 }
 
 /// Source of a program's misses by cache size.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Misses {
+pub(super) enum MissSource {
     /// An exponential curve ([`super::build_profile`]).
     Falling {
         /// Misses per 1000 instructions without a cache.
@@ -90,7 +90,7 @@ pub(super) fn full_name(name: &str) -> Option<String> {
 }
 
 /// The values of a known program.
-pub(super) fn drawn(program: &str, draw: Draw) -> ProgramValues {
+pub(super) fn drawn(program: &str, draw: ProfileDraw) -> ProgramValues {
     let value_of = |quantity: &str| drawn_from(program, quantity, draw);
     let need = |quantity: &str| {
         value_of(quantity)
@@ -99,15 +99,15 @@ pub(super) fn drawn(program: &str, draw: Draw) -> ProgramValues {
     let known = measured().get(program).copied().unwrap_or_default();
     let ipc = known.ipc.unwrap_or_else(|| need("ipc"));
     let misses = match tables::traced(program) {
-        Some(profile) => Misses::Traced(Box::new(profile)),
+        Some(profile) => MissSource::Traced(Box::new(profile)),
         None if program == HOG => {
-            Misses::All { apki: need("llc_apki"), ratio: need("llc_miss_ratio") }
+            MissSource::All { apki: need("llc_apki"), ratio: need("llc_miss_ratio") }
         }
         None => {
             let apki = known.apki.unwrap_or_else(|| need("llc_apki"));
             let mpki = known.mpki.unwrap_or_else(|| need("llc_miss_ratio") * apki);
             let c_over_s = known.c_over_s.unwrap_or_else(|| need("c_over_s"));
-            Misses::Falling { apki, mpki, c_over_s }
+            MissSource::Falling { apki, mpki, c_over_s }
         }
     };
     let alone = known.apki.zip(known.mpki).map(|(apki, mpki)| SoloCounters {
@@ -136,11 +136,11 @@ pub(super) fn drawn(program: &str, draw: Draw) -> ProgramValues {
 }
 
 /// The value at its position in its range; `None` without a range.
-fn drawn_from(program: &str, quantity: &str, draw: Draw) -> Option<f64> {
+fn drawn_from(program: &str, quantity: &str, draw: ProfileDraw) -> Option<f64> {
     let Range { low, high, .. } = range(program, quantity)?;
     let position = match draw {
-        Draw::Middle => 0.5,
-        Draw::Seed(seed) => Rng::new(seed ^ name_hash(program, quantity)).unit(),
+        ProfileDraw::Middle => 0.5,
+        ProfileDraw::Seed(seed) => Rng::new(seed ^ name_hash(program, quantity)).unit(),
     };
     Some(low + position * (high - low))
 }

@@ -21,7 +21,7 @@ const VALID: &str = "a shipped table is valid";
 
 /// Published values of a program alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct MeasuredProgram {
+pub(super) struct PublishedProgram {
     /// Instructions per cycle.
     pub ipc: Option<f64>,
     /// Misses of a last-level cache of 20 MiB per 1000 instructions.
@@ -56,8 +56,8 @@ pub struct Range {
 }
 
 /// Published values by program, without the folder of the suite (`network/dijkstra`).
-pub(super) fn measured() -> &'static BTreeMap<String, MeasuredProgram> {
-    static TABLE: LazyLock<BTreeMap<String, MeasuredProgram>> =
+pub(super) fn measured() -> &'static BTreeMap<String, PublishedProgram> {
+    static TABLE: LazyLock<BTreeMap<String, PublishedProgram>> =
         LazyLock::new(|| read_measured(include_str!("../../../../workloads/data/benchmarks.csv")));
     &TABLE
 }
@@ -94,7 +94,7 @@ pub(super) fn traced(program: &str) -> Option<Profile> {
     Some(profile.unwrap_or_else(|error| panic!("a shipped trace: {error}")))
 }
 
-fn read_measured(text: &str) -> BTreeMap<String, MeasuredProgram> {
+fn read_measured(text: &str) -> BTreeMap<String, PublishedProgram> {
     let table = CsvTable::read(text, "benchmarks.csv").expect(VALID);
     let mut inputs: BTreeMap<&str, Vec<CsvRow<'_>>> = BTreeMap::new();
     for row in table.rows() {
@@ -104,13 +104,13 @@ fn read_measured(text: &str) -> BTreeMap<String, MeasuredProgram> {
     inputs.into_iter().map(|(name, rows)| (name.to_owned(), mean_of_inputs(&rows))).collect()
 }
 
-fn mean_of_inputs(rows: &[CsvRow<'_>]) -> MeasuredProgram {
+fn mean_of_inputs(rows: &[CsvRow<'_>]) -> PublishedProgram {
     let mean = |column: &str| {
         let values = rows.iter().filter_map(|row| row.number(column).expect(VALID));
         let values: Vec<f64> = values.collect();
         (!values.is_empty()).then(|| crate::stats::mean(&values))
     };
-    MeasuredProgram {
+    PublishedProgram {
         ipc: mean("ipc_alone"),
         mpki: mean("llc_mpki"),
         apki: mean("llc_apki"),
@@ -147,7 +147,7 @@ mod tests {
         let soplex = measured()["450.soplex"];
         assert_eq!(soplex.mpki.map(|mpki| format!("{mpki:.3}")).as_deref(), Some("12.498"));
         assert_eq!((soplex.runtime_s, soplex.c_over_s), (Some(133.0), Some(1.0)));
-        assert_eq!(measured()["lu.B"], MeasuredProgram::default());
+        assert_eq!(measured()["lu.B"], PublishedProgram::default());
         assert!(measured().contains_key("dijkstra"), "without the folder of its suite");
     }
 }

@@ -110,7 +110,7 @@ fn the_curve_falls_from_all_accesses_to_the_published_misses() {
 
 #[test]
 fn equal_draws_give_equal_values_within_the_ranges() {
-    let seeds = (0..50).map(Draw::Seed);
+    let seeds = (0..50).map(ProfileDraw::Seed);
     for (draw, name) in seeds.flat_map(|draw| profiles().into_iter().map(move |name| (draw, name)))
     {
         let values = drawn(&name, draw);
@@ -120,9 +120,9 @@ fn equal_draws_give_equal_values_within_the_ranges() {
         assert!((1.0..=16.0).contains(&values.overlap), "{name}");
         assert!((64.0..=400.0).contains(&values.bytes_per_miss), "{name}");
     }
-    let values_of = |seed| drawn("lu.B", Draw::Seed(seed));
+    let values_of = |seed| drawn("lu.B", ProfileDraw::Seed(seed));
     assert_ne!(values_of(1), values_of(2));
-    assert_eq!(drawn("lu.B", Draw::Middle).cycles, 1.0 / 1.3);
+    assert_eq!(drawn("lu.B", ProfileDraw::Middle).cycles, 1.0 / 1.3);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn every_range_has_a_shipped_program_valid_ends_and_a_reason() {
 
 #[test]
 fn the_hog_misses_in_every_cache_smaller_than_its_buffer() {
-    let hog = hog(Bytes(32 << 20), Draw::Middle);
+    let hog = hog(Bytes(32 << 20), ProfileDraw::Middle);
     let phase = &hog.phases[0];
     let accesses = phase.llc_accesses.unwrap().value();
     let ratio = |mib: u64| phase.curve.misses_at(Bytes(mib << 20)).unwrap() / accesses;
@@ -322,7 +322,7 @@ fn published_orderings_hold_in_the_printed_number_of_draws() {
     let (first, second) = (&ELEVEN[..3], &ELEVEN[3..6]);
     let (third, rest) = (&ELEVEN[6..8], &ELEVEN[8..]);
     let mut held = [0; 5];
-    for draw in (0..200).map(Draw::Seed) {
+    for draw in (0..200).map(ProfileDraw::Seed) {
         let all: Vec<(&str, Alone)> = ELEVEN
             .iter()
             .map(|name| (*name, alone(&profile_drawn(name, draw).unwrap(), &hardware).unwrap()))

@@ -27,14 +27,14 @@ const TAIL: f64 = 0.025;
 
 /// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// The lower end.
     pub low: f64,
     /// The upper end.
     pub high: f64,
 }
 
-impl Interval {
+impl ConfidenceInterval {
     /// Whether a value is in the interval, ends included.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
@@ -43,7 +43,7 @@ impl Interval {
 
 /// The 95 % confidence interval of a statistic of `n` items. `of` computes it from their indexes; a resample contains an
 /// index several times or not at all. `None` of fewer than two items.
-pub fn interval(n: usize, of: impl Fn(&[usize]) -> f64) -> Option<Interval> {
+pub fn interval(n: usize, of: impl Fn(&[usize]) -> f64) -> Option<ConfidenceInterval> {
     if n < 2 {
         return None;
     }
@@ -66,7 +66,7 @@ pub fn interval(n: usize, of: impl Fn(&[usize]) -> f64) -> Option<Interval> {
         normal(bias + shifted / (1.0 - acceleration * shifted).max(1e-3))
     };
     let (low, high) = (sorted_quantile(&resampled, end(-z)), sorted_quantile(&resampled, end(z)));
-    Some(Interval { low: low.min(estimate), high: high.max(estimate) })
+    Some(ConfidenceInterval { low: low.min(estimate), high: high.max(estimate) })
 }
 
 /// Bias correction: the normal quantile of the fraction of resamples below the estimate.
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::stats::mean;
 
-    fn of_mean(values: &[f64]) -> Interval {
+    fn of_mean(values: &[f64]) -> ConfidenceInterval {
         let mean_of =
             |idxs: &[usize]| mean(&idxs.iter().map(|idx| values[*idx]).collect::<Vec<_>>());
         interval(values.len(), mean_of).expect("two or more values")
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_interval_of_identical_values_has_no_width_and_one_value_has_none() {
-        assert_eq!(of_mean(&[3.0; 5]), Interval { low: 3.0, high: 3.0 });
+        assert_eq!(of_mean(&[3.0; 5]), ConfidenceInterval { low: 3.0, high: 3.0 });
         assert_eq!(interval(1, |_| 3.0), None);
         assert_eq!(interval(0, |_| 0.0), None);
     }

@@ -17,8 +17,8 @@ mod bootstrap;
 mod distributions;
 mod paired;
 
-pub use bootstrap::{Interval, N_RESAMPLES, interval};
-pub use paired::{P_MAX, Verdict, holm, pairs_needed, signed_rank};
+pub use bootstrap::{ConfidenceInterval, N_RESAMPLES, interval};
+pub use paired::{P_MAX, PairedVerdict, holm, pairs_needed, signed_rank};
 
 /// Arithmetic mean; 0 of no values.
 pub fn mean(values: &[f64]) -> f64 {

@@ -15,7 +15,7 @@
 //! interval alone ignores the number of policies; the test alone ignores the size of the difference. Everything else is
 //! inconclusive, which does not mean equal.
 
-use super::Interval;
+use super::ConfidenceInterval;
 use super::distributions::normal;
 
 /// Level of significance: a larger p-value is inconclusive.
@@ -26,7 +26,7 @@ const N_EXACT: usize = 100;
 
 /// A policy compared with the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PairedVerdict {
     /// It takes less time.
     Better,
     /// It takes more time.
@@ -35,13 +35,13 @@ pub enum Verdict {
     Inconclusive,
 }
 
-impl Verdict {
+impl PairedVerdict {
     /// From the interval of the ratio to the baseline and the corrected p-value.
-    pub fn of(ratio: Option<Interval>, p: f64) -> Self {
+    pub fn of(ratio: Option<ConfidenceInterval>, p: f64) -> Self {
         match ratio {
-            Some(interval) if p < P_MAX && interval.high < 1.0 => Verdict::Better,
-            Some(interval) if p < P_MAX && 1.0 < interval.low => Verdict::Worse,
-            _ => Verdict::Inconclusive,
+            Some(interval) if p < P_MAX && interval.high < 1.0 => PairedVerdict::Better,
+            Some(interval) if p < P_MAX && 1.0 < interval.low => PairedVerdict::Worse,
+            _ => PairedVerdict::Inconclusive,
         }
     }
 }
@@ -199,13 +199,13 @@ mod tests {
 
     #[test]
     fn a_verdict_needs_both_the_interval_and_the_test() {
-        let below = Some(Interval { low: 0.8, high: 0.9 });
-        let above = Some(Interval { low: 1.1, high: 1.2 });
-        let across = Some(Interval { low: 0.9, high: 1.01 });
-        assert_eq!(Verdict::of(below, 0.01), Verdict::Better);
-        assert_eq!(Verdict::of(above, 0.01), Verdict::Worse);
+        let below = Some(ConfidenceInterval { low: 0.8, high: 0.9 });
+        let above = Some(ConfidenceInterval { low: 1.1, high: 1.2 });
+        let across = Some(ConfidenceInterval { low: 0.9, high: 1.01 });
+        assert_eq!(PairedVerdict::of(below, 0.01), PairedVerdict::Better);
+        assert_eq!(PairedVerdict::of(above, 0.01), PairedVerdict::Worse);
         for (interval, p) in [(below, 0.05), (above, 0.2), (across, 0.001), (None, 0.0)] {
-            assert_eq!(Verdict::of(interval, p), Verdict::Inconclusive);
+            assert_eq!(PairedVerdict::of(interval, p), PairedVerdict::Inconclusive);
         }
     }
 

@@ -9,18 +9,19 @@ use report::comparison::{
 use super::{Cells, SummaryContext};
 use crate::compare::{Column, Completion, ControllerTraffic, OracleSearch, RunKey, RunMetrics};
 use crate::stats::{
-    Interval, Verdict, holm, interval, mean, median, signed_rank, unfairness, variation,
+    ConfidenceInterval, PairedVerdict, holm, interval, mean, median, signed_rank, unfairness,
+    variation,
 };
 
-pub(super) fn ends(interval: Interval) -> Vec<f64> {
+pub(super) fn ends(interval: ConfidenceInterval) -> Vec<f64> {
     vec![interval.low, interval.high]
 }
 
-pub(super) fn word(verdict: Verdict) -> ComparisonVerdict {
+pub(super) fn word(verdict: PairedVerdict) -> ComparisonVerdict {
     match verdict {
-        Verdict::Better => ComparisonVerdict::Better,
-        Verdict::Worse => ComparisonVerdict::Worse,
-        Verdict::Inconclusive => ComparisonVerdict::Inconclusive,
+        PairedVerdict::Better => ComparisonVerdict::Better,
+        PairedVerdict::Worse => ComparisonVerdict::Worse,
+        PairedVerdict::Inconclusive => ComparisonVerdict::Inconclusive,
     }
 }
 
@@ -151,11 +152,11 @@ fn with_verdicts(cells: &Cells<'_>, mut rows: Vec<SummaryRow>) -> Vec<SummaryRow
     for (idx, p) in tested.into_iter().zip(holm(&ps)) {
         let ends = rows[idx].ratio_ci95.as_deref();
         let within = match ends {
-            Some([low, high]) => Some(Interval { low: *low, high: *high }),
+            Some([low, high]) => Some(ConfidenceInterval { low: *low, high: *high }),
             _ => None,
         };
         rows[idx].p_holm = Some(p);
-        rows[idx].verdict = Some(word(Verdict::of(within, p)));
+        rows[idx].verdict = Some(word(PairedVerdict::of(within, p)));
     }
     rows
 }

@@ -5,7 +5,7 @@ use program::parse_toml;
 use report::comparison::ComparisonVerdict;
 
 use super::*;
-use crate::compare::{Column, Completion, JobTimes, Variant};
+use crate::compare::{Column, Completion, JobTimes, MachineVariant};
 
 /// Makespans in seconds: a line for each policy, a word for each seed; `-` is not done yet, `x` failed. The first of two
 /// jobs takes half of the makespan; alone they take 1 s and 2 s.
@@ -18,7 +18,7 @@ fn summary_of(lines: &str) -> Comparison {
     let column = |words: &Vec<&str>| Column {
         text: words[0].to_owned(),
         spec: words[0].to_owned(),
-        variant: Variant::default(),
+        variant: MachineVariant::default(),
     };
     let n_seeds = lines[0].len() - 1;
     let plan = ComparePlan {

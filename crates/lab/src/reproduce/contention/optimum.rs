@@ -11,7 +11,7 @@
 use report::study::{RuleReading, StudyClaim};
 
 use super::super::finding::{in_percent, judged, mean_of, percent, with_values};
-use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
+use super::super::{Finding, FindingTable, ReproduceError, RunPool, Testbed};
 use super::splits::{SplitTestbed, TESTBEDS, TriedSplits, sets};
 use super::{alone_s, mean_slowdown, with_reading};
 use crate::reproduce::finding::BOTH_READINGS;
@@ -71,7 +71,7 @@ fn compare_policies(
     let title = format!(
         "{description}: mean slowdown of the best, the worst and all splits; distance to the best in %"
     );
-    let mut table = Table::new(&title, &heads).units(&["1", "1", "1", "%"]);
+    let mut table = FindingTable::new(&title, &heads).units(&["1", "1", "1", "%"]);
     let mut distances: Vec<Vec<Option<f64>>> = vec![Vec::new(); policies.len()];
     for (set_idx, set) in sets.iter().enumerate() {
         let Some(tried) = TriedSplits::of(pool, &testbed, set)? else { continue };

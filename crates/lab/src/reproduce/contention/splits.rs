@@ -20,8 +20,8 @@ use report::study::{RuleReading, StudyClaim};
 
 use super::super::finding::{in_percent, judged, mean_of, number, percent, with_values};
 use super::super::program_sets::{N_PROGRAMS, names, smallest_cache};
-use super::super::testbed::Part;
-use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
+use super::super::testbed::ProgramPart;
+use super::super::{Finding, FindingTable, ReproduceError, RunPool, Testbed};
 use super::{alone_s, mean_slowdown};
 use crate::shipped;
 use crate::stats::mean;
@@ -69,11 +69,11 @@ impl TriedSplits {
         for (number, split) in splits.iter().enumerate() {
             let mut free: Vec<Vec<CpuId>> =
                 testbed.machine.llcs().iter().map(|llc| llc.cpus.iter().collect()).collect();
-            let part = |(program, cache): (&String, &usize)| Part {
+            let part = |(program, cache): (&String, &usize)| ProgramPart {
                 cpus: Some(CpuSet::from_iter([free[*cache].remove(0)])),
-                ..Part::new(program)
+                ..ProgramPart::new(program)
             };
-            let parts: Vec<Part> = programs.iter().zip(split).map(part).collect();
+            let parts: Vec<ProgramPart> = programs.iter().zip(split).map(part).collect();
             let name = format!("{set} split {number}");
             testbed.add(&name, &parts)?;
             names.push(name);
@@ -189,7 +189,7 @@ fn compare_rules(
     let n_caches = testbed.machine.llcs().len();
     let title = format!("{description}: distance of pinned splits to the best in %");
     let heads = ["set", RULES[0].0, RULES[1].0, RULES[2].0, "mean", "worst", "order"];
-    let mut table = Table::new(&title, &heads).units(&["%", "%", "%", "%", "%", "1"]);
+    let mut table = FindingTable::new(&title, &heads).units(&["%", "%", "%", "%", "%", "1"]);
     let (mut distances, mut orders) = (vec![Vec::new(); RULES.len()], Vec::new());
     for set in sets() {
         let Some(tried) = TriedSplits::of(pool, &testbed, &set)? else { continue };

@@ -17,7 +17,7 @@
 use report::study::{ChartKind, RuleReading, StudyClaim};
 
 use super::super::finding::{judged, mean_of, number, with_values};
-use super::super::{Finding, Gain, ReproduceError, RunPool, RunResults, Table, Testbed};
+use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, RunResults, Testbed};
 use super::{ALL, by_node, striped};
 use crate::stats::mean;
 
@@ -30,7 +30,7 @@ pub(super) fn ceiling(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let by_node_runs = pool.run(&by_node, &["dfs[reading=paper]", "dfs", "linux"], &ALL)?;
     let title = "makespan in seconds: by default; lower bound with memory by node; lower bound with any memory layout";
     let mut times =
-        Table::new(title, &["workload", "default", "by node", "any layout"]).units(&["s"]);
+        FindingTable::new(title, &["workload", "default", "by node", "any layout"]).units(&["s"]);
     let heads = [
         "workload",
         "can be saved: by node",
@@ -41,7 +41,7 @@ pub(super) fn ceiling(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     ];
     let title =
         "time that any scheduler can save at most, and time that DFS saves, in % of the default's";
-    let mut gains = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Intervals);
+    let mut gains = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Intervals);
     let (mut most, mut most_any) = (Vec::new(), Vec::new());
     for (idx, workload) in ALL.iter().enumerate() {
         let (bound_s, saved) = bound(&base, idx, &alone(pool, &by_node, workload)?);
@@ -126,10 +126,10 @@ fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
 }
 
 /// Mean utilization of the controllers, and moves of DFS.
-fn utilization(runs: &RunResults, testbed: &Testbed) -> Table {
+fn utilization(runs: &RunResults, testbed: &Testbed) -> FindingTable {
     let heads = ["workload", "mean", "busiest", "paper", "ours"];
     let title = "utilization of the controllers under linux over the whole run, in %; moves of a run by DFS";
-    let mut table = Table::new(title, &heads).units(&["%", "%", "count"]);
+    let mut table = FindingTable::new(title, &heads).units(&["%", "%", "count"]);
     let local =
         testbed.machine.perf_attributes().accesses.iter().filter(|access| access.from == access.to);
     let peaks: Vec<f64> = local

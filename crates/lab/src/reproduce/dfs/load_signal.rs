@@ -25,7 +25,7 @@ use sched::{Action, CounterEvent, Counters, JobEvent, Target};
 use topology::Machine;
 
 use super::super::finding::{BOTH_READINGS, judged, with_values};
-use super::super::{Finding, Gain, ReproduceError, RunPool, RunResults, Table, Testbed};
+use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, RunResults, Testbed};
 use super::{ALL, by_node};
 
 /// Signals are equivalent if they agree in this fraction of the polls. Chosen before the first run.
@@ -276,10 +276,10 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
     let mut finding = Finding::default();
     let heads =
         ["policy", "polls", "same node", "same victim", "victim by misses", "moves as predicted"];
-    let mut polls = Table::new("polls in which both signals select the same, in %", &heads)
+    let mut polls = FindingTable::new("polls in which both signals select the same, in %", &heads)
         .units(&["count", "%", "%", "%", "count"]);
     let title = "largest difference of a workload's makespan to that with loads=controller, in %";
-    let mut times = Table::new(title, &["reading", "per-core", "both"]).units(&["%"]);
+    let mut times = FindingTable::new(title, &["reading", "per-core", "both"]).units(&["%"]);
     for reading in BOTH_READINGS {
         let cooldown = cooldown_polls(reading);
         let signals = ["loads=controller", "loads=per-core", "loads=both"];

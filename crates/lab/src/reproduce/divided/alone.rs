@@ -8,11 +8,11 @@ use report::study::{ChartKind, RuleReading};
 
 use super::super::finding::not_judged;
 use super::super::published_groups::{ELEVEN, G1, G2, HARMLESS, HURTING};
-use super::super::{Finding, ReproduceError, RunPool, Table};
+use super::super::{Finding, FindingTable, ReproduceError, RunPool};
 use super::programs::{
-    Conditions, Limits, Socket, by_limits, claims_of_draws, least, most, socket, sockets,
+    Conditions, GroupThresholds, Socket, by_limits, claims_of_draws, least, most, socket, sockets,
 };
-use crate::shipped::{self, Draw};
+use crate::shipped::{self, ProfileDraw};
 
 const ORDERINGS: &Conditions<Socket> = &[
     ("Fig. 2: bandwidth of Group 1 above that of sp.B and ua.B", |s| {
@@ -29,7 +29,7 @@ const ORDERINGS: &Conditions<Socket> = &[
         most(|p| s.alone[p].queue_full, &others) < least(|p| s.alone[p].queue_full, &G1)
     }),
     ("Fig. 3: the widest gap of queue-full events is below Group 1", |s| {
-        let groups = by_limits(s, Limits::of(s));
+        let groups = by_limits(s, GroupThresholds::of(s));
         (0..ELEVEN.len()).all(|idx| (groups[idx] == 1) == G1.contains(&idx))
     }),
     ("Fig. 4: references of Group 2 above canneal, ferret, gromacs", |s| {
@@ -46,10 +46,10 @@ const ORDERINGS: &Conditions<Socket> = &[
 ];
 
 pub(super) fn counters(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let middle = socket("xeon-2x4", Draw::Middle)?;
+    let middle = socket("xeon-2x4", ProfileDraw::Middle)?;
     let heads = ["program", "MB/s", "queue full/s", "references/s", "hits", "prefetches/s"];
     let mut table =
-        Table::new("alone on xeon-2x4, millions; from the middle of every range", &heads)
+        FindingTable::new("alone on xeon-2x4, millions; from the middle of every range", &heads)
             .units(&["MB/s", "million/s", "million/s", "%", "million/s"])
             .drawn(ChartKind::Bars);
     for (name, alone) in ELEVEN.iter().zip(&middle.alone) {
@@ -83,7 +83,7 @@ struct Reuse {
 }
 
 impl Reuse {
-    fn of(draw: Draw) -> Result<Self, ReproduceError> {
+    fn of(draw: ProfileDraw) -> Result<Self, ReproduceError> {
         let within = |name: &&str| -> Result<[f64; MIB.len()], ReproduceError> {
             let profile = shipped::profile_drawn(name, draw)?;
             let phase = profile.phases.first();
@@ -114,12 +114,12 @@ const REUSE_CLAIMS: &Conditions<Reuse> = &[
 ];
 
 pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let middle = Reuse::of(Draw::Middle)?;
-    let drawn = (1..=pool.n_draws()).map(|seed| Reuse::of(Draw::Seed(seed)));
+    let middle = Reuse::of(ProfileDraw::Middle)?;
+    let drawn = (1..=pool.n_draws()).map(|seed| Reuse::of(ProfileDraw::Seed(seed)));
     let drawn = drawn.collect::<Result<Vec<Reuse>, ReproduceError>>()?;
     let heads: Vec<&str> = std::iter::once("MiB").chain(FOUR).collect();
     let title = "LLC accesses with at most this reuse distance, in %";
-    let mut table = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Lines);
+    let mut table = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Lines);
     for (idx, mib) in MIB.iter().enumerate() {
         let cells =
             (0..FOUR.len()).map(|program| format!("{:.0}", middle.within[program][idx] * 100.0));

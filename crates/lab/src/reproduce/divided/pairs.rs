@@ -5,27 +5,27 @@ use host_sim::predict::predict_together;
 use report::study::{ChartKind, StudyCell};
 
 use super::super::published_groups::{ELEVEN, G1, G2, HARMLESS, HURTING, group_of_eleven};
-use super::super::{Finding, ReproduceError, RunPool, Table};
+use super::super::{Finding, FindingTable, ReproduceError, RunPool};
 use super::programs::{
-    Conditions, Limits, Socket, by_limits, by_rank, claim_of_draws, claims_of_draws, least, most,
-    socket, sockets,
+    Conditions, GroupThresholds, Socket, by_limits, by_rank, claim_of_draws, claims_of_draws,
+    least, most, socket, sockets,
 };
-use crate::shipped::Draw;
+use crate::shipped::ProfileDraw;
 use crate::stats::{deviation, mean};
 
 /// Slowdown of the program of a row next to the program of a column.
-struct Pairs {
+struct PairSlowdowns {
     slowdown: Vec<Vec<f64>>,
 }
 
-impl Pairs {
+impl PairSlowdowns {
     fn of(socket: &Socket) -> Self {
         let slowdown = |row: usize, column: usize| {
             let both = [&socket.behaviours[row], &socket.behaviours[column]];
             predict_together(&both, &socket.domain)[0].slowdown
         };
         let row = |row| (0..ELEVEN.len()).map(|column| slowdown(row, column)).collect();
-        Pairs { slowdown: (0..ELEVEN.len()).map(row).collect() }
+        PairSlowdowns { slowdown: (0..ELEVEN.len()).map(row).collect() }
     }
 
     /// Mean slowdown that a program causes.
@@ -39,7 +39,7 @@ impl Pairs {
     }
 }
 
-const ORDERINGS: &Conditions<Pairs> = &[
+const ORDERINGS: &Conditions<PairSlowdowns> = &[
     ("each program of Group 1 causes more slowdown than sp.B and ua.B", |pairs| {
         most(|p| pairs.caused(p), &HURTING) < least(|p| pairs.caused(p), &G1)
     }),
@@ -63,28 +63,28 @@ const ORDERINGS: &Conditions<Pairs> = &[
 ];
 
 pub(super) fn pairs(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let middle = socket("xeon-2x4", Draw::Middle)?;
-    let pairs = Pairs::of(&middle);
+    let middle = socket("xeon-2x4", ProfileDraw::Middle)?;
+    let pairs = PairSlowdowns::of(&middle);
     let sockets = sockets(pool)?;
-    let drawn: Vec<Pairs> = sockets.iter().map(Pairs::of).collect();
+    let drawn: Vec<PairSlowdowns> = sockets.iter().map(PairSlowdowns::of).collect();
     let mut claims = claims_of_draws(ORDERINGS, &pairs, &drawn);
     let published: Vec<u8> = (0..ELEVEN.len()).map(group_of_eleven).collect();
     let is_published = |groups: Vec<u8>| groups == published;
     let text = "the rank version detects the paper's groups";
     claims.push(claim_of_draws(text, |one| is_published(by_rank(one)), &middle, &sockets));
     let text = "the threshold version detects the paper's groups";
-    let by_limits = |one: &Socket| is_published(by_limits(one, Limits::of(one)));
+    let by_limits = |one: &Socket| is_published(by_limits(one, GroupThresholds::of(one)));
     claims.push(claim_of_draws(text, by_limits, &middle, &sockets));
     Ok(Finding { tables: vec![matrix(&pairs), groups(&middle, &pairs)], claims, notes: Vec::new() })
 }
 
 /// Slowdowns of all pairs in %.
-fn matrix(pairs: &Pairs) -> Table {
+fn matrix(pairs: &PairSlowdowns) -> FindingTable {
     let short = ELEVEN.map(|name| name.chars().take(5).collect::<String>());
     let heads: Vec<&str> =
         std::iter::once("program").chain(short.iter().map(String::as_str)).collect();
     let title = "slowdown in % next to the program of the column, in the middle of every range";
-    let mut table = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Heat);
+    let mut table = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Heat);
     for (name, row) in ELEVEN.iter().zip(&pairs.slowdown) {
         let cells = row.iter().map(|slowdown| format!("{:.0}", (slowdown - 1.0) * 100.0));
         table.row(std::iter::once((*name).to_owned()).chain(cells));
@@ -95,12 +95,13 @@ fn matrix(pairs: &Pairs) -> Table {
 }
 
 /// The published groups, and those that both versions detect.
-fn groups(socket: &Socket, pairs: &Pairs) -> Table {
+fn groups(socket: &Socket, pairs: &PairSlowdowns) -> FindingTable {
     let title =
         "groups: published, and detected from the counters of each program alone; slowdowns in %";
     let heads = ["program", "paper", "by rank", "by threshold", "causes", "next to G1"];
-    let mut table = Table::new(title, &heads).units(&["1", "1", "1", "%"]).published(&["paper"]);
-    let (rank, limits) = (by_rank(socket), by_limits(socket, Limits::of(socket)));
+    let mut table =
+        FindingTable::new(title, &heads).units(&["1", "1", "1", "%"]).published(&["paper"]);
+    let (rank, limits) = (by_rank(socket), by_limits(socket, GroupThresholds::of(socket)));
     for (idx, name) in ELEVEN.iter().enumerate() {
         let percent = |slowdown: f64| format!("{:.1}", (slowdown - 1.0) * 100.0);
         table.row([
@@ -170,13 +171,14 @@ const HIT_RATIO_CLAIMS: &Conditions<HitRatiosNextToGroup1> = &[
 const HIT_RATIO_HEADS: [&str; 5] = ["program", "alone", "1", "2", "3"];
 
 pub(super) fn hit_ratios(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let middle = HitRatiosNextToGroup1::of(&socket("xeon-2x4", Draw::Middle)?);
+    let middle = HitRatiosNextToGroup1::of(&socket("xeon-2x4", ProfileDraw::Middle)?);
     let drawn: Vec<HitRatiosNextToGroup1> =
         sockets(pool)?.iter().map(HitRatiosNextToGroup1::of).collect();
     let title = "hits in % of the references, by the number of programs of Group 1 next to it";
-    let mut hits = Table::new(title, &HIT_RATIO_HEADS).units(&["%"]).drawn(ChartKind::Intervals);
-    let mut references =
-        Table::new("references per second, millions", &HIT_RATIO_HEADS).units(&["million/s"]);
+    let mut hits =
+        FindingTable::new(title, &HIT_RATIO_HEADS).units(&["%"]).drawn(ChartKind::Intervals);
+    let mut references = FindingTable::new("references per second, millions", &HIT_RATIO_HEADS)
+        .units(&["million/s"]);
     for (idx, name) in ELEVEN.iter().enumerate() {
         let label = || std::iter::once((*name).to_owned());
         let of_hits = [0, 1, 2, 3].map(|n| format!("{:.0}", middle.hits[n][idx] * 100.0));

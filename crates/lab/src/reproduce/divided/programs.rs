@@ -9,7 +9,7 @@ use topology::Machine;
 use super::super::finding::{claim, verdict_of_draws};
 use super::super::published_groups::ELEVEN;
 use super::super::{ReproduceError, RunPool};
-use crate::shipped::{self, Alone, Draw};
+use crate::shipped::{self, Alone, ProfileDraw};
 
 /// The eleven programs on a socket of a machine.
 pub(super) struct Socket {
@@ -18,11 +18,11 @@ pub(super) struct Socket {
     pub domain: CacheDomain,
 }
 
-pub(super) fn socket(machine: &str, draw: Draw) -> Result<Socket, ReproduceError> {
+pub(super) fn socket(machine: &str, draw: ProfileDraw) -> Result<Socket, ReproduceError> {
     socket_of(&shipped::machine(machine)?, draw)
 }
 
-pub(super) fn socket_of(machine: &Machine, draw: Draw) -> Result<Socket, ReproduceError> {
+pub(super) fn socket_of(machine: &Machine, draw: ProfileDraw) -> Result<Socket, ReproduceError> {
     let hardware = Hardware::new(machine);
     let cpu = &hardware.cpus[0];
     let domain = CacheDomain {
@@ -42,7 +42,7 @@ pub(super) fn socket_of(machine: &Machine, draw: Draw) -> Result<Socket, Reprodu
 
 /// The socket of xeon-2x4 in every draw.
 pub(super) fn sockets(pool: &RunPool<'_>) -> Result<Vec<Socket>, ReproduceError> {
-    (1..=pool.n_draws()).map(|seed| socket("xeon-2x4", Draw::Seed(seed))).collect()
+    (1..=pool.n_draws()).map(|seed| socket("xeon-2x4", ProfileDraw::Seed(seed))).collect()
 }
 
 /// A claim over all draws, and whether it is true in the middle of the ranges.
@@ -71,18 +71,21 @@ pub(super) fn claims_of_draws<T>(all: &Conditions<T>, middle: &T, drawn: &[T]) -
 /// Thresholds between few and many queue-full events and LLC references per second: the middles of the widest gaps
 /// between the eleven programs alone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct GroupThresholds {
     pub th_sq: u64,
     pub th_ref: u64,
 }
 
-impl Limits {
+impl GroupThresholds {
     pub fn of(socket: &Socket) -> Self {
         let limit = |of: fn(&Alone) -> f64| {
             let values: Vec<u64> = socket.alone.iter().map(|alone| of(alone) as u64).collect();
             policy::calibrate(&values).map_or(u64::MAX, |threshold| threshold.value)
         };
-        Limits { th_sq: limit(|alone| alone.queue_full), th_ref: limit(|alone| alone.references) }
+        GroupThresholds {
+            th_sq: limit(|alone| alone.queue_full),
+            th_ref: limit(|alone| alone.references),
+        }
     }
 
     /// As parameters of `divided`, which accepts at most 10^12.
@@ -95,9 +98,9 @@ impl Limits {
 /// The thresholds on a machine as parameters of `divided`.
 pub(in super::super) fn thresholds(
     machine: &Machine,
-    draw: Draw,
+    draw: ProfileDraw,
 ) -> Result<String, ReproduceError> {
-    Ok(Limits::of(&socket_of(machine, draw)?).params())
+    Ok(GroupThresholds::of(&socket_of(machine, draw)?).params())
 }
 
 /// Groups of the rank version: one third by queue-full events, then one third by references.
@@ -115,7 +118,7 @@ pub(super) fn by_rank(socket: &Socket) -> Vec<u8> {
 }
 
 /// Groups of the threshold version.
-pub(super) fn by_limits(socket: &Socket, limits: Limits) -> Vec<u8> {
+pub(super) fn by_limits(socket: &Socket, limits: GroupThresholds) -> Vec<u8> {
     let group = |alone: &Alone| match () {
         () if (limits.th_sq as f64) < alone.queue_full => 1,
         () if (limits.th_ref as f64) < alone.references => 2,

@@ -7,10 +7,10 @@ use host_sim::predict::predict_together;
 use report::study::ChartKind;
 
 use super::super::published_groups::{ELEVEN, plain_name, published_group};
-use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
+use super::super::{Finding, FindingTable, ReproduceError, RunPool, Testbed};
 use super::CONTENDED;
 use super::programs::{Conditions, Socket, claims_of_draws, socket, socket_of, sockets};
-use crate::shipped::{self, Draw};
+use crate::shipped::{self, ProfileDraw};
 use crate::stats::mean;
 
 /// CPUs of a socket.
@@ -116,12 +116,12 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         let idxs = idxs.expect("contended mixes contain the eleven programs only");
         mixes.push((idxs, jobs.iter().map(published_group).collect()));
     }
-    let middle = MixSplits::of(&socket("xeon-2x4", Draw::Middle)?, &mixes);
+    let middle = MixSplits::of(&socket("xeon-2x4", ProfileDraw::Middle)?, &mixes);
     let drawn: Vec<MixSplits> =
         sockets(pool)?.iter().map(|socket| MixSplits::of(socket, &mixes)).collect();
     let heads = ["mix", "isolated", "best", "worst"];
     let title = "gain of a split over a random one in %, in the middle of every range";
-    let mut table = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Intervals);
+    let mut table = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Intervals);
     let mut row = |name: &str, gains: [f64; 3]| {
         let cells = gains.map(|gain| format!("{gain:+.1}"));
         table.row(std::iter::once(name.to_owned()).chain(cells));
@@ -137,10 +137,10 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
 }
 
 /// The same on sockets with more or less cache and bandwidth, which shows the contended resource.
-fn other_sockets(mixes: &[Mix]) -> Result<Table, ReproduceError> {
+fn other_sockets(mixes: &[Mix]) -> Result<FindingTable, ReproduceError> {
     let heads = ["socket", "isolated", "best", "worst", "slowdown at random"];
     let title = "the same on other sockets, mean over the mixes in %";
-    let mut table = Table::new(title, &heads).units(&["%"]);
+    let mut table = FindingTable::new(title, &heads).units(&["%"]);
     let variations = [
         ("as it is", ""),
         ("bandwidth × 100", " bandwidth=100"),
@@ -151,7 +151,7 @@ fn other_sockets(mixes: &[Mix]) -> Result<Table, ReproduceError> {
     ];
     for (name, variation) in variations {
         let testbed = Testbed::parse(&format!("xeon-2x4{variation}"))?;
-        let all = MixSplits::of(&socket_of(&testbed.machine, Draw::Middle)?, mixes);
+        let all = MixSplits::of(&socket_of(&testbed.machine, ProfileDraw::Middle)?, mixes);
         let values: [fn(&Splits) -> f64; 4] = [
             |splits| splits.isolated,
             |splits| splits.best,

@@ -10,10 +10,10 @@ use report::study::{ChartKind, RuleReading, StudyCell};
 
 use super::super::finding::{BOTH_READINGS, judged};
 use super::super::published_groups::{ELEVEN, G1, G2};
-use super::super::{Finding, Gain, ReproduceError, RunPool, Table, Testbed};
-use super::programs::{Limits, Socket, claim_of_draws, socket, sockets};
+use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, Testbed};
+use super::programs::{GroupThresholds, Socket, claim_of_draws, socket, sockets};
 use super::splits::SOCKET_CPUS;
-use crate::shipped::Draw;
+use crate::shipped::ProfileDraw;
 use crate::stats::mean;
 
 /// Number of programs.
@@ -73,7 +73,7 @@ fn summary(is_better: &[bool]) -> String {
 /// Gains of `guard=off` over a guard that always spreads, by number of aggressors.
 fn by_policy(
     pool: &RunPool<'_>,
-    limits: Limits,
+    limits: GroupThresholds,
     reading: RuleReading,
 ) -> Result<(Vec<Gain>, Vec<String>), ReproduceError> {
     let testbed = Testbed::parse("xeon-2x4")?;
@@ -99,8 +99,8 @@ fn by_policy(
 }
 
 pub(super) fn sweep(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let middle = socket("xeon-2x4", Draw::Middle)?;
-    let limits = Limits::of(&middle);
+    let middle = socket("xeon-2x4", ProfileDraw::Middle)?;
+    let limits = GroupThresholds::of(&middle);
     let [(paper, mut failures), (ours, more)] =
         [by_policy(pool, limits, BOTH_READINGS[0])?, by_policy(pool, limits, BOTH_READINGS[1])?];
     failures.extend(more);
@@ -130,14 +130,21 @@ pub(super) fn sweep(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     Ok(Finding { tables: tables(&middle, limits, &paper, &ours).to_vec(), claims, notes })
 }
 
-fn tables(middle: &Socket, limits: Limits, paper: &[Gain], ours: &[Gain]) -> [Table; 2] {
+fn tables(
+    middle: &Socket,
+    limits: GroupThresholds,
+    paper: &[Gain],
+    ours: &[Gain],
+) -> [FindingTable; 2] {
     let heads = ["aggressors", "fixed", "policy: paper", "policy: ours"];
     let title = "gain of isolation over spreading in %: fixed placement (mean slowdown of one / of the other - 1), by the policy";
-    let mut gains = Table::new(title, &heads).units(&["%"]).drawn(ChartKind::Lines);
+    let mut gains = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Lines);
     let heads = ["aggressors", "isolated", "spread", "queue full each", "the guard"];
-    let mut slowdowns =
-        Table::new("mean slowdown with fixed placement, and the decision of the guard", &heads)
-            .units(&["1", "1", "1/s", "1"]);
+    let mut slowdowns = FindingTable::new(
+        "mean slowdown with fixed placement, and the decision of the guard",
+        &heads,
+    )
+    .units(&["1", "1", "1/s", "1"]);
     for n in NUMBERS {
         let (isolated, spread) = (fixed(middle, n, true), fixed(middle, n, false));
         // Sum over Group 1 when spread, for each of the two sockets.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, Rng, TaskId};
 use engine::{Approved, Host};
-use program::{Class, Command, Ending, Job, Origin};
+use program::{Class, Command, Ending, FilePosition, Job};
 use sched::{
     Action, Cause, CounterEvent, CounterReading, Counters, ExitStatus, JobEvent, JobExit,
     NumaSettings, Outcome, OutcomeResult, RejectCause, Sample, Target, TaskSample, Turn,
@@ -370,7 +370,7 @@ pub fn part(id: u32, name: &str, class: Option<u8>, start_ms: u64, work_ms: u64)
     let job = Job {
         start: Nanos::from_millis(start_ms),
         class: class.and_then(Class::new),
-        origin: Origin { file: "scripted.toml".into(), line: 1 + id as usize },
+        origin: FilePosition { file: "scripted.toml".into(), line: 1 + id as usize },
         ..Job::new(
             JobId(id),
             name,

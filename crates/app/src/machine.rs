@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use linux::cgroup::{self, CgroupChoice, CgroupMode};
 use linux::metric_sources::{self, Availability, EventMapping, MetricSource};
 use serde::Serialize;
-use topology::file::{MachineFile, Version, parse_toml, to_toml};
+use topology::file::{FormatVersion, MachineFile, parse_toml, to_toml};
 use topology::{DomainChoice, Domains, Machine, draw};
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
@@ -88,7 +88,7 @@ pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
     if !text.trim_start().starts_with('{') {
         return Ok(parse_toml(&text, &name)?);
     }
-    if let Ok(version) = serde_json::from_str::<Version>(&text) {
+    if let Ok(version) = serde_json::from_str::<FormatVersion>(&text) {
         version.check().with_context(|| name.clone())?;
     }
     let file: MachineFile = serde_json::from_str(&text).map_err(|error| {

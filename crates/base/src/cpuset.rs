@@ -202,7 +202,7 @@ impl<T: SetId> IdSet<T> {
     /// All members in increasing order.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         let n_words = self.first_word as u32;
-        Members { words: self.stored().iter(), n_words, bits: Bits(0), kind: PhantomData }
+        IdSetIter { words: self.stored().iter(), n_words, bits: Bits(0), kind: PhantomData }
     }
 
     /// The intersection.
@@ -272,7 +272,7 @@ fn place<T: SetId>(id: T) -> (usize, u64) {
 }
 
 /// Iterator over the members; skips zero words.
-struct Members<'a, T> {
+struct IdSetIter<'a, T> {
     words: std::slice::Iter<'a, u64>,
     /// Words read or skipped so far.
     n_words: u32,
@@ -281,7 +281,7 @@ struct Members<'a, T> {
     kind: PhantomData<T>,
 }
 
-impl<T: SetId> Iterator for Members<'_, T> {
+impl<T: SetId> Iterator for IdSetIter<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {

@@ -6,7 +6,6 @@
 mod cpuset;
 mod ids;
 mod key_values;
-mod plural;
 mod rng;
 mod stop_flag;
 pub mod suggest;
@@ -17,8 +16,8 @@ mod units;
 pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
 pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
 pub use key_values::{KeyValue, KeyValueError, key_values};
-pub use plural::{counted_noun, noun};
 pub use rng::Rng;
 pub use stop_flag::StopFlag;
+pub use suggest::{counted_noun, noun};
 pub use transcript::transcript;
 pub use units::{Bytes, Nanos, ParseUnitError, SIZE_EXAMPLE, TIME_EXAMPLE, exact_nanos};

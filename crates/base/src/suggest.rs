@@ -1,7 +1,9 @@
-//! "Did you mean": the known name that is closest to a mistyped one.
+//! Parts of messages: the known name that is closest to a mistyped one, and counts with a noun.
 //!
 //! The distance is the Damerau-Levenshtein edit distance: insertions, deletions, substitutions and
 //! transpositions of adjacent letters each count as one edit. Case is ignored.
+
+use std::fmt::Display;
 
 /// All known names within one edit per three letters of the known name (at least one edit), the closest
 /// first. Names at equal distance keep their order in `known`. The threshold is guessed.
@@ -36,6 +38,20 @@ pub fn did_you_mean<'a>(
         .unwrap_or_else(|| format!("known are {}", known.collect::<Vec<_>>().join(", ")))
 }
 
+/// A count and its noun: `1 CPU`, `8 CPUs`, `0 LLC domains`, `2 policies`.
+pub fn counted_noun<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
+    format!("{n} {}", noun(n == N::from(1), one))
+}
+
+/// The singular or the plural of a noun. A `y` after a consonant becomes `ies`.
+pub fn noun(is_one: bool, one: &str) -> String {
+    match one.strip_suffix('y') {
+        _ if is_one => one.to_owned(),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ => format!("{one}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +72,13 @@ mod tests {
         assert_eq!(did_you_mean("cpsu", KNOWN), "did you mean \"cpus\"?");
         assert_eq!(did_you_mean("zebra", ["a1", "b2"]), "known are a1, b2");
         assert_eq!(similar("dfs", ["dsf", "linux", "dfs"]), ["dfs", "dsf"]);
+    }
+
+    #[test]
+    fn a_count_of_one_is_singular() {
+        assert_eq!(counted_noun(1usize, "CPU"), "1 CPU");
+        assert_eq!(counted_noun(2u64, "CPU"), "2 CPUs");
+        assert_eq!(counted_noun(0u32, "LLC domain"), "0 LLC domains");
+        assert_eq!(counted_noun(2u32, "policy"), "2 policies");
     }
 }

@@ -6,7 +6,7 @@
 //!   jobs.toml:7:1: unknown key "comand" in a job; did you mean "command"?
 //! ```
 //!
-//! There are two ways to read a document. [`Table`] gives typed access by key, for formats whose values
+//! There are two ways to read a document. [`TomlTable`] gives typed access by key, for formats whose values
 //! are checked one by one. [`deserialize`] fills a serde type, for formats that also exist as JSON.
 //! Opening files is the caller's work.
 
@@ -135,7 +135,7 @@ pub type Read<T, F> = fn(&'static str, &Value<'_>) -> Result<T, F>;
 
 /// A TOML table with its position and a name for errors (`a job`, `the workload`).
 #[derive(Clone, Copy, Debug)]
-pub struct Table<'a> {
+pub struct TomlTable<'a> {
     text: &'a SourceText<'a>,
     table: &'a DeTable<'a>,
     /// The byte offset at which the table begins.
@@ -143,7 +143,7 @@ pub struct Table<'a> {
     name: &'static str,
 }
 
-impl<'a> Table<'a> {
+impl<'a> TomlTable<'a> {
     /// A table whose keys are all in `known`. Keys in `elsewhere` are valid in other tables of the format and
     /// get a separate error.
     pub fn new<F: From<TomlFault>>(
@@ -156,7 +156,7 @@ impl<'a> Table<'a> {
     ) -> Result<Self, Located<F>> {
         let is_known = |key: &&Spanned<Cow<'_, str>>| known.contains(&key.get_ref().as_ref());
         let unknown = table.keys().filter(|key| !is_known(key)).min_by_key(|key| key.span().start);
-        let Some(unknown) = unknown else { return Ok(Table { text, table, offset, name }) };
+        let Some(unknown) = unknown else { return Ok(TomlTable { text, table, offset, name }) };
         let key = unknown.get_ref().to_string();
         let fault = match elsewhere.contains(&key.as_str()) {
             true => TomlFault::Misplaced { key, table: name },
@@ -186,14 +186,14 @@ impl<'a> Table<'a> {
         self.get(key, read)?.ok_or_else(|| self.error(missing().into()))
     }
 
-    /// The table under an optional key; see [`Table::new`].
+    /// The table under an optional key; see [`TomlTable::new`].
     pub fn table<F: From<TomlFault>>(
         &self,
         key: &'static str,
         name: &'static str,
         known: &[&str],
         elsewhere: &[&str],
-    ) -> Result<Option<Table<'a>>, Located<F>> {
+    ) -> Result<Option<TomlTable<'a>>, Located<F>> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         self.subtable(key, "a table", value, name, known, elsewhere).map(Some)
     }
@@ -204,7 +204,7 @@ impl<'a> Table<'a> {
         key: &'static str,
         name: &'static str,
         known: &[&str],
-    ) -> Result<Vec<Table<'a>>, Located<F>> {
+    ) -> Result<Vec<TomlTable<'a>>, Located<F>> {
         const EXPECTED: &str = "an array of tables, each with the header [[…]]";
         let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
         let Value::Array(array) = value.get_ref() else {
@@ -221,10 +221,10 @@ impl<'a> Table<'a> {
         name: &'static str,
         known: &[&str],
         elsewhere: &[&str],
-    ) -> Result<Table<'a>, Located<F>> {
+    ) -> Result<TomlTable<'a>, Located<F>> {
         let offset = value.span().start;
         match value.get_ref() {
-            Value::Table(table) => Table::new(self.text, table, offset, name, known, elsewhere),
+            Value::Table(table) => TomlTable::new(self.text, table, offset, name, known, elsewhere),
             other => Err(self.text.error_at(offset, wrong_type(key, expected, other))),
         }
     }

@@ -1,4 +1,4 @@
-//! The slowdown of a program that runs beside copies of the same program, from its counters alone.
+//! The slowdown of a program that runs together with copies of itself, from the counters of the program alone.
 //!
 //! The published values of SPEC CPU2006 have no miss-ratio curves. So each program gets a curve with one free
 //! parameter `s`, which is fitted to the slowdown of 8 copies and validated on those of 2 and 4:
@@ -172,8 +172,8 @@ impl CopyFit {
 }
 
 /// Fits every program with a slowdown at 8 copies and validates it at 2 and 4.
-pub fn validate(programs: &[Benchmark]) -> Vec<CopyFit> {
-    let fit = |benchmark: &Benchmark| {
+pub fn validate(programs: &[PublishedProgram]) -> Vec<CopyFit> {
+    let fit = |benchmark: &PublishedProgram| {
         let model = CopyModel::new(benchmark.alone);
         let s = model.fit(8, benchmark.slowdown(8)?);
         let row = |n: u32| Some((n, benchmark.slowdown(n)?, model.slowdown(n, s)));
@@ -185,7 +185,7 @@ pub fn validate(programs: &[Benchmark]) -> Vec<CopyFit> {
 
 /// A program of the table of published values, `workloads/data/benchmarks.csv`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Benchmark {
+pub struct PublishedProgram {
     /// Its name.
     pub program: String,
     /// The mean over its inputs.
@@ -193,7 +193,7 @@ pub struct Benchmark {
     slowdowns: BTreeMap<u32, f64>,
 }
 
-impl Benchmark {
+impl PublishedProgram {
     /// Run time relative to alone with `n_copies` copies, if measured.
     pub fn slowdown(&self, n_copies: u32) -> Option<f64> {
         self.slowdowns.get(&n_copies).copied()
@@ -204,7 +204,7 @@ impl Benchmark {
 ///
 /// # Errors
 /// A column is missing, or a cell is not a number.
-pub fn parse_benchmarks(text: &str, file: &str) -> Result<Vec<Benchmark>, CsvError> {
+pub fn parse_benchmarks(text: &str, file: &str) -> Result<Vec<PublishedProgram>, CsvError> {
     let table = CsvTable::read(text, file)?;
     let mut groups: Vec<(&str, Vec<CsvRow<'_>>)> = Vec::new();
     for row in table.rows() {
@@ -222,7 +222,7 @@ pub fn parse_benchmarks(text: &str, file: &str) -> Result<Vec<Benchmark>, CsvErr
             let mean = mean_of_inputs(&rows, &format!("slowdown_{n_copies}_copies"))?;
             slowdowns.extend(mean.map(|mean| (n_copies, mean)));
         }
-        programs.push(Benchmark { program: program.to_owned(), alone, slowdowns });
+        programs.push(PublishedProgram { program: program.to_owned(), alone, slowdowns });
     }
     Ok(programs)
 }
@@ -254,7 +254,7 @@ mod tests {
 
     const TABLE: &str = include_str!("../../../workloads/data/benchmarks.csv");
 
-    fn all() -> Vec<Benchmark> {
+    fn all() -> Vec<PublishedProgram> {
         parse_benchmarks(TABLE, "benchmarks.csv").expect("the table is valid")
     }
 

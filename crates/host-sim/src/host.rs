@@ -104,7 +104,7 @@ pub enum SimError {
 #[derive(Debug)]
 pub struct SimHost {
     pub(crate) fluid: Fluid,
-    pub(crate) slots: Vec<JobRun>,
+    pub(crate) slots: Vec<SimJob>,
     pub(crate) options: SimOptions,
     pub(crate) settings: MachineSettings,
     pub(crate) variation_streams: VariationStreams,
@@ -126,7 +126,7 @@ pub struct SimHost {
 
 /// A job of the workload.
 #[derive(Debug)]
-pub(crate) struct JobRun {
+pub(crate) struct SimJob {
     pub job: Job,
     pub script: Arc<Script>,
     pub n_runs: u32,
@@ -149,9 +149,9 @@ pub(crate) struct RunningJob {
     pub started: u64,
 }
 
-impl JobRun {
+impl SimJob {
     pub fn new(job: Job, script: Arc<Script>) -> Self {
-        JobRun { job, script, n_runs: 0, state: JobRunState::Waiting }
+        SimJob { job, script, n_runs: 0, state: JobRunState::Waiting }
     }
 
     /// Whether it ends on its own, so that restarted jobs wait for it.
@@ -180,7 +180,7 @@ impl SimHost {
         SimHost::with_scripts(machine, hardware, jobs, scripts, options)
     }
 
-    /// The same from prepared scripts, for several runs of one workload.
+    /// A machine without running jobs, from prepared scripts, for several runs of one workload.
     ///
     /// # Errors
     /// A kernel without a model.
@@ -194,9 +194,9 @@ impl SimHost {
         let settings = settings(machine, &options)?;
         script_builder::check_lengths(jobs, &scripts, &hardware, options.time_limit)?;
         let variation_streams = options.variation.streams(options.seed);
-        let slots = jobs.iter().zip(scripts).map(|(job, script)| JobRun::new(job.clone(), script));
-        let slots: Vec<JobRun> = slots.collect();
-        let due = |slot: &JobRun| {
+        let slots = jobs.iter().zip(scripts).map(|(job, script)| SimJob::new(job.clone(), script));
+        let slots: Vec<SimJob> = slots.collect();
+        let due = |slot: &SimJob| {
             let late = variation_streams.late(slot.job.id.index(), 0);
             ((slot.job.start + late).0, slot.job.id, ScheduledAction::Due)
         };
@@ -335,7 +335,7 @@ impl SimHost {
 
     /// Whether interval turns may be skipped until an event.
     fn may_skip_turns(&self) -> bool {
-        let runs = |slot: &JobRun| matches!(slot.state, JobRunState::Running(_));
+        let runs = |slot: &SimJob| matches!(slot.state, JobRunState::Running(_));
         self.options.skip_quiescent_turns || !self.slots.iter().any(runs)
     }
 }
@@ -437,7 +437,7 @@ impl Host for SimHost {
 }
 
 /// The reason for the end of a page migration, from its result.
-fn stopped_by(done: &crate::fluid::PageMove) -> PageMoveEnd {
+fn stopped_by(done: &crate::fluid::PageMigration) -> PageMoveEnd {
     if done.job_ended {
         PageMoveEnd::Exited
     } else if 0 < done.no_memory {

@@ -12,7 +12,7 @@ use crate::values::NAME_BYTES_MAX;
 use crate::{Command, Ending, Job, Workload, WorkloadError};
 
 /// A line of a file. It stands for as many jobs as it has copies.
-pub(crate) struct JobLine {
+pub(crate) struct WorkloadLine {
     /// As written. If absent, the name is derived from the program.
     pub(crate) name: Option<String>,
     /// As written. If present, `{copy}` is replaced.
@@ -43,7 +43,7 @@ pub(crate) struct FileHeader {
 pub(crate) fn workload(
     text: &SourceText<'_>,
     header: FileHeader,
-    lines: Vec<JobLine>,
+    lines: Vec<WorkloadLine>,
 ) -> Result<Workload, WorkloadError> {
     let n_jobs: usize = lines.iter().map(|line| line.copies.unwrap_or(1) as usize).sum();
     if let Some(last) = lines.last().filter(|_| N_JOBS_MAX < n_jobs) {
@@ -106,7 +106,7 @@ struct Names {
 
 impl Names {
     /// Reserves the written name of a line for all its copies.
-    fn reserve(&mut self, text: &SourceText<'_>, line: &JobLine) -> Result<(), WorkloadError> {
+    fn reserve(&mut self, text: &SourceText<'_>, line: &WorkloadLine) -> Result<(), WorkloadError> {
         let Some(name) = &line.name else { return Ok(()) };
         for number in 1..=line.copies.unwrap_or(1) {
             let name = numbered(name, number);
@@ -142,7 +142,7 @@ pub(crate) fn numbered(name: &str, number: u32) -> String {
 /// Adds all copies of a line.
 fn copies(
     text: &SourceText<'_>,
-    line: &JobLine,
+    line: &WorkloadLine,
     names: &mut Names,
     jobs: &mut Vec<Job>,
 ) -> Result<(), WorkloadError> {
@@ -169,7 +169,7 @@ fn copies(
 }
 
 /// Copies must not truncate each other's output.
-fn check_outputs(text: &SourceText<'_>, line: &JobLine) -> Result<(), WorkloadError> {
+fn check_outputs(text: &SourceText<'_>, line: &WorkloadLine) -> Result<(), WorkloadError> {
     let shared =
         |output: &&PathBuf| is_truncated(output) && !output.to_string_lossy().contains(PLACEHOLDER);
     match &line.job.output.as_ref().filter(shared) {
@@ -197,7 +197,7 @@ impl Outputs {
     fn reserve(
         &mut self,
         text: &SourceText<'_>,
-        line: &JobLine,
+        line: &WorkloadLine,
         job: &Job,
     ) -> Result<(), WorkloadError> {
         let Some(output) = job.output.as_deref().filter(|path| is_truncated(path)) else {

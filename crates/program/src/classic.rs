@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use base::toml_reader::SourceText;
 use base::{JobId, Nanos};
 
-use crate::assemble::{self, FileHeader, JobLine};
+use crate::assemble::{self, FileHeader, WorkloadLine};
 use crate::error::WorkloadFault;
-use crate::{Class, Command, Job, Origin, Workload, WorkloadError, time};
+use crate::{Class, Command, FilePosition, Job, Workload, WorkloadError, time};
 
 /// Printed when a workload has no job.
 const EXAMPLE: &str = "0 - /usr/bin/sort /tmp/words";
@@ -57,9 +57,9 @@ fn read(text: &SourceText<'_>, path: &Path) -> Result<Workload, WorkloadError> {
                 read_only.push(directive(&fields).map_err(locate)?);
             }
             Some(_) => {
-                let origin = Origin { file: path.to_owned(), line: text.line(offset) };
+                let origin = FilePosition { file: path.to_owned(), line: text.line(offset) };
                 let job = job(&fields, origin).map_err(locate)?;
-                lines.push(JobLine {
+                lines.push(WorkloadLine {
                     name: None,
                     copies: None,
                     every: Nanos::ZERO,
@@ -146,7 +146,7 @@ fn directive(fields: &[Field]) -> Result<PathBuf, (usize, WorkloadFault)> {
 }
 
 /// `START CLASS PATH [ARGUMENT …]`.
-fn job(fields: &[Field], origin: Origin) -> Result<Job, (usize, WorkloadFault)> {
+fn job(fields: &[Field], origin: FilePosition) -> Result<Job, (usize, WorkloadFault)> {
     let start_at = fields.first().map_or(0, |field| field.at);
     let start = fields.first().map_or("", |field| &field.text);
     let start = time::read("start", start).map_err(|fault| (start_at, fault))?;

@@ -60,7 +60,7 @@ pub fn generate(list: &ProgramList, options: &GeneratorOptions) -> Result<Worklo
         (0..options.n_jobs).map(|_| start(&mut rng, options.span)).collect();
     starts.sort_unstable();
     let hogs = hogs(&mut rng, options);
-    let mut draw = Draw::new(list, options, rng);
+    let mut draw = JobDraw::new(list, options, rng);
     let jobs = starts.into_iter().zip(hogs).zip(0..);
     let jobs = jobs.map(|((start, hog), number)| draw.job(JobId(number), start, hog));
     Ok(Workload {
@@ -110,7 +110,7 @@ fn hogs(rng: &mut Rng, options: &GeneratorOptions) -> Vec<bool> {
 }
 
 /// The state of the draw.
-struct Draw<'l> {
+struct JobDraw<'l> {
     programs: &'l [Program],
     options: &'l GeneratorOptions,
     rng: Rng,
@@ -122,11 +122,11 @@ struct Draw<'l> {
     outputs: BTreeSet<PathBuf>,
 }
 
-impl<'l> Draw<'l> {
+impl<'l> JobDraw<'l> {
     fn new(list: &'l ProgramList, options: &'l GeneratorOptions, rng: Rng) -> Self {
         let n_programs = list.programs.len();
         let running = vec![Vec::new(); n_programs];
-        Draw {
+        JobDraw {
             programs: &list.programs,
             options,
             rng,

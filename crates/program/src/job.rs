@@ -34,7 +34,7 @@ pub struct Job {
     pub start: Nanos,
     /// The declared memory class; absent counts as 0.
     pub class: Option<Class>,
-    /// Its slowdown beside other programs; absent counts as none.
+    /// Its slowdown next to other programs; absent counts as none.
     pub sensitivity: Option<Sensitivity>,
     /// The name of its profile.
     pub profile: Option<String>,
@@ -59,7 +59,7 @@ pub struct Job {
     /// Its memory policy; absent: first touch, the default of the kernel.
     pub memory: Option<MemoryPolicy>,
     /// Its position in the file, for errors.
-    pub origin: Origin,
+    pub origin: FilePosition,
 }
 
 impl Job {
@@ -83,7 +83,7 @@ impl Job {
             cpus: None,
             nodes: None,
             memory: None,
-            origin: Origin::default(),
+            origin: FilePosition::default(),
         }
     }
 }
@@ -155,14 +155,14 @@ impl MemoryPolicy {
 
 /// A line of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct FilePosition {
     /// The file as the user named it.
     pub file: PathBuf,
     /// The line, from 1.
     pub line: usize,
 }
 
-impl std::fmt::Display for Origin {
+impl std::fmt::Display for FilePosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.file.display(), self.line)
     }

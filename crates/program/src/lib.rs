@@ -31,7 +31,7 @@ pub use class::Class;
 pub use classic::parse_classic;
 pub use error::{N_JOBS_MAX, N_THREADS_MAX, WorkloadError, WorkloadFault};
 pub use generate::{GenerateError, GeneratorOptions, generate};
-pub use job::{Command, Ending, Job, MemoryPolicy, Origin, Workload};
+pub use job::{Command, Ending, FilePosition, Job, MemoryPolicy, Workload};
 pub use profile::Profile;
 pub use program_list::{Program, ProgramList};
 pub use sensitivity::{SLOWDOWN_MAX_PERMILLE, Sensitivity};

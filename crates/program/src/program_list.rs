@@ -20,12 +20,12 @@
 
 use std::path::Path;
 
-use base::toml_reader::{SourceText, Table, TomlFault, Value, integer};
+use base::toml_reader::{SourceText, TomlFault, TomlTable, Value, integer};
 use base::{Bytes, Nanos};
 
 use crate::assemble::is_truncated;
 use crate::error::WorkloadFault;
-use crate::toml_workload::job_table;
+use crate::toml_workload::{SharedKeys, job_line};
 use crate::{Job, WorkloadError, values};
 
 /// The programs of a list, in the order of the file.
@@ -91,7 +91,7 @@ impl ProgramList {
         let text = SourceText::new(text, path);
         let document = text.parse("version")?;
         let top =
-            Table::new(&text, document.get_ref(), 0, "the program list", KNOWN, PROGRAM_KNOWN)?;
+            TomlTable::new(&text, document.get_ref(), 0, "the program list", KNOWN, PROGRAM_KNOWN)?;
         let tables = top.tables("program", "a program", PROGRAM_KNOWN)?;
         let programs = tables.iter().map(|table| program(&text, table));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
@@ -113,9 +113,9 @@ impl ProgramList {
     }
 }
 
-fn program(text: &SourceText<'_>, table: &Table<'_>) -> Result<Program, WorkloadError> {
+fn program(text: &SourceText<'_>, table: &TomlTable<'_>) -> Result<Program, WorkloadError> {
     let name = table.require("name", "name = \"cjpeg\"", name)?;
-    let line = job_table::read(text, table, &job_table::SharedKeys::default())?;
+    let line = job_line(text, table, &SharedKeys::default())?;
     Ok(Program {
         job: Job { name, ..line.job },
         suite: table.get("suite", values::name)?,
@@ -140,7 +140,7 @@ const NAME_BYTES_MAX: usize = 93;
 
 fn check_names(
     text: &SourceText<'_>,
-    tables: &[Table<'_>],
+    tables: &[TomlTable<'_>],
     programs: &[Program],
 ) -> Result<(), WorkloadError> {
     let mut lines = std::collections::BTreeMap::new();
@@ -156,7 +156,7 @@ fn check_names(
 }
 
 /// Programs must not truncate each other's output.
-fn check_outputs(tables: &[Table<'_>], programs: &[Program]) -> Result<(), WorkloadError> {
+fn check_outputs(tables: &[TomlTable<'_>], programs: &[Program]) -> Result<(), WorkloadError> {
     let mut lines = std::collections::BTreeMap::new();
     for (table, program) in tables.iter().zip(programs) {
         let Some(output) = program.job.output.as_ref().filter(|path| is_truncated(path)) else {

@@ -1,7 +1,7 @@
-//! Sensitivity: the slowdown of a program beside one program of each class, and with remote memory.
+//! Sensitivity: the slowdown of a program next to one program of each class, and with remote memory.
 //!
 //! ```text
-//!   slowdown = cycles per instruction beside the other program / cycles per instruction alone - 1
+//!   slowdown = cycles per instruction next to the other program / cycles per instruction alone - 1
 //!
 //!   sensitivity = { 4 = 0.05, 9 = 0.30, remote = 0.2 }      in a workload file
 //! ```
@@ -33,7 +33,7 @@ impl Sensitivity {
         &self.by_class
     }
 
-    /// Slowdown in permille beside one program of this class.
+    /// Slowdown in permille next to one program of this class.
     pub fn beside(&self, class: Class) -> u32 {
         let above = self.by_class.partition_point(|(known, _)| *known < class);
         let nothing = (Class::default(), 0);

@@ -1,6 +1,6 @@
 //! Declared rates of a job's program, in events per second of CPU time.
 //!
-//! A profile gives rates of counters ([`program::profile::Rates`]) for the last-level cache size of this
+//! A profile gives rates of counters ([`program::profile::ProfileRates`]) for the last-level cache size of this
 //! machine, at the CPU frequency of the measurement. A class gives memory operations only, which count as
 //! cache misses.
 

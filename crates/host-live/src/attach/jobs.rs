@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use base::{JobId, Nanos};
 use linux::tasks::KeptFile;
-use program::{Class, Command, Job, Origin};
+use program::{Class, Command, FilePosition, Job};
 
 use super::selection::name_matches;
 use super::status::ManagedProcess;
@@ -117,7 +117,7 @@ pub(super) fn describe(
     Job {
         class: class.map(|(_, class)| *class),
         threads: u32::try_from(permille.div_ceil(1000)).unwrap_or(u32::MAX).max(1),
-        origin: Origin { file: format!("/proc/{}", state.pid).into(), line: 0 },
+        origin: FilePosition { file: format!("/proc/{}", state.pid).into(), line: 0 },
         ..Job::new(
             state.job,
             state.name.clone(),

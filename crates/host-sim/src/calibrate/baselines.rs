@@ -9,8 +9,8 @@
 //! | fixed point | cache split by misses per cycle, misses from the curve, cycles = rest + misses × cost, the cost scaled by an M/D/1 queue |
 //! | with service time | the same with a fitted service rate of the channel |
 //!
-//! Misses are per 1000 instructions in the whole cache, including prefetches. The first four are those of
-//! `workloads/data/corun/README.md`; the fifth is implemented from its description there.
+//! Misses are per 1000 instructions in the whole cache, including prefetches. Source: `workloads/data/corun/README.md`,
+//! which gives the formulas of the first four and describes the fifth.
 
 use super::{CoRunData, MeasuredPair};
 use crate::predict::program_table::TableProgram;
@@ -28,7 +28,7 @@ pub enum Baseline {
     Product(Vec<f64>),
     /// Cache and queue, with the peak bandwidth as the service rate.
     FixedPoint,
-    /// The same with a fitted service rate in bytes per nanosecond.
+    /// [`Baseline::FixedPoint`] with a fitted service rate in bytes per nanosecond.
     ServiceTime(f64),
 }
 

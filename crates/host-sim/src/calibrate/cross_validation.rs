@@ -1,6 +1,7 @@
-//! Leave-one-out cross-validation of predictions.
+//! Leave-one-out cross-validation of predictions, and the quality of a model for placement: whether it finds the best
+//! pairing of four programs on two caches, and the measured cost of its pairings.
 
-use super::{BEGIN, Baseline, Calibration, CoRunData, Predictor, fit_from};
+use super::{BEGIN, Baseline, Calibration, CoRunData, MeasuredPair, Predictor, fit_from};
 
 /// The predictions of a model for pairs with a program that was left out of its fit.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +18,7 @@ pub struct PredictedSlowdown {
     /// The program with this slowdown.
     pub program: usize,
     /// The other program of the pair.
-    pub beside: usize,
+    pub neighbour: usize,
     /// The predicted slowdown.
     pub predicted: f64,
     /// The measured slowdown.
@@ -40,7 +41,7 @@ pub fn cross_validate(measurements: &CoRunData) -> CrossValidation {
     cross_validate_from(measurements, &BEGIN)
 }
 
-/// The same with other initial parameters of the fits.
+/// Cross-validates the physics with other initial parameters of the fits.
 pub fn cross_validate_from(measurements: &CoRunData, begin: &Calibration) -> CrossValidation {
     left_out(measurements, |rest| physics_predictor(measurements, &fit_from(rest, begin)))
 }
@@ -57,12 +58,12 @@ pub fn cross_validate_baseline(measurements: &CoRunData, begin: &Baseline) -> Cr
 pub fn physics_predictor(
     measurements: &CoRunData,
     fitted: &Calibration,
-) -> impl Fn(&super::MeasuredPair) -> [f64; 2] + use<> {
+) -> impl Fn(&MeasuredPair) -> [f64; 2] + use<> {
     let predictor = Predictor::new(measurements, fitted);
     move |pair| predictor.pair(pair)
 }
 
-fn left_out<M: Fn(&super::MeasuredPair) -> [f64; 2]>(
+fn left_out<M: Fn(&MeasuredPair) -> [f64; 2]>(
     measurements: &CoRunData,
     fit: impl Fn(&CoRunData) -> M,
 ) -> CrossValidation {
@@ -79,18 +80,18 @@ fn left_out<M: Fn(&super::MeasuredPair) -> [f64; 2]>(
 /// Predictions of a model for the data of its own fit.
 pub fn in_sample(
     measurements: &CoRunData,
-    model: impl Fn(&super::MeasuredPair) -> [f64; 2],
+    model: impl Fn(&MeasuredPair) -> [f64; 2],
 ) -> CrossValidation {
     let rows = measurements.pairs.iter().flat_map(|pair| both(pair, model(pair)));
     CrossValidation { rows: rows.collect() }
 }
 
-fn both(pair: &super::MeasuredPair, predicted: [f64; 2]) -> [PredictedSlowdown; 2] {
+fn both(pair: &MeasuredPair, predicted: [f64; 2]) -> [PredictedSlowdown; 2] {
     let [a, b] = pair.programs;
-    [(0, a, b), (1, b, a)].map(|(idx, program, beside)| PredictedSlowdown {
+    [(0, a, b), (1, b, a)].map(|(idx, program, neighbour)| PredictedSlowdown {
         left_out: program,
         program,
-        beside,
+        neighbour,
         predicted: predicted[idx],
         measured: pair.slowdowns[idx],
     })
@@ -110,7 +111,7 @@ impl CrossValidation {
     /// The errors for the pairs without a program.
     pub fn errors_without(&self, program: usize) -> PredictionErrors {
         PredictionErrors::of(
-            self.rows.iter().filter(|row| row.program != program && row.beside != program),
+            self.rows.iter().filter(|row| row.program != program && row.neighbour != program),
         )
     }
 }
@@ -151,6 +152,73 @@ fn correlation(one: &[f64], other: &[f64]) -> f64 {
         bb += (y - b) * (y - b);
     }
     if aa * bb == 0.0 { 0.0 } else { ab / libm::sqrt(aa * bb) }
+}
+
+/// The results for all combinations of four programs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairingResult {
+    /// Combinations.
+    pub n: usize,
+    /// Combinations for which the model selects the best of the three pairings.
+    pub n_best: usize,
+    /// Mean measured slowdown of the chosen pairings.
+    pub chosen: f64,
+    /// Mean measured slowdown of the best pairings.
+    pub best: f64,
+    /// Mean measured slowdown of all pairings.
+    pub blind: f64,
+}
+
+/// Evaluates all combinations with measurements of every pair.
+pub fn evaluate_pairings(
+    measurements: &CoRunData,
+    model: impl Fn(&MeasuredPair) -> [f64; 2],
+) -> PairingResult {
+    let mut all = PairingResult { n: 0, n_best: 0, chosen: 0.0, best: 0.0, blind: 0.0 };
+    for four in fours(measurements.programs.len()) {
+        let Some(ways) = pairings_of(measurements, four) else { continue };
+        let measured = ways.map(|two| two.map(|pair| pair.slowdowns).concat());
+        let measured = measured.map(|each| each.iter().sum::<f64>() / 4.0);
+        let predicted = ways.map(|two| two.map(&model).concat().iter().sum::<f64>());
+        let (chosen, best) = (least(&predicted), least(&measured));
+        all.n += 1;
+        all.n_best += usize::from(chosen == best);
+        all.chosen += measured[chosen];
+        all.best += measured[best];
+        all.blind += measured.iter().sum::<f64>() / 3.0;
+    }
+    let n = all.n.max(1) as f64;
+    PairingResult { chosen: all.chosen / n, best: all.best / n, blind: all.blind / n, ..all }
+}
+
+fn fours(n: usize) -> Vec<[usize; 4]> {
+    let mut all = Vec::new();
+    for a in 0..n {
+        for b in a + 1..n {
+            for c in b + 1..n {
+                all.extend((c + 1..n).map(|d| [a, b, c, d]));
+            }
+        }
+    }
+    all
+}
+
+/// The three pairings, two pairs each.
+fn pairings_of(
+    measurements: &CoRunData,
+    [a, b, c, d]: [usize; 4],
+) -> Option<[[&MeasuredPair; 2]; 3]> {
+    let find = |one: usize, other: usize| {
+        let both =
+            |pair: &&MeasuredPair| pair.programs == [one, other] || pair.programs == [other, one];
+        measurements.pairs.iter().find(both)
+    };
+    Some([[find(a, b)?, find(c, d)?], [find(a, c)?, find(b, d)?], [find(a, d)?, find(b, c)?]])
+}
+
+fn least(costs: &[f64; 3]) -> usize {
+    let order = (0..3).min_by(|one, other| costs[*one].total_cmp(&costs[*other]));
+    order.unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -14,18 +14,17 @@ mod baselines;
 mod cross_validation;
 mod measurements;
 mod nelder_mead;
-mod pairings;
 #[cfg(test)]
 mod tests;
 
 pub use baselines::{Baseline, baselines};
 pub use cross_validation::{
-    CrossValidation, PredictedSlowdown, PredictionErrors, cross_validate, cross_validate_baseline,
-    cross_validate_from, in_sample, physics_predictor, rank_correlation,
+    CrossValidation, PairingResult, PredictedSlowdown, PredictionErrors, cross_validate,
+    cross_validate_baseline, cross_validate_from, evaluate_pairings, in_sample, physics_predictor,
+    rank_correlation,
 };
 pub use measurements::{CoRunData, DataError, MeasuredPair, MeasuredRemote};
 pub use nelder_mead::minimize;
-pub use pairings::{PairingResult, evaluate_pairings};
 
 use crate::physics::{Calibration, Channel, CpiModel, Demand};
 use crate::predict::program_table::TableProgram;
@@ -64,7 +63,7 @@ const N_ROUNDS: usize = 200;
 const N_BEGINS: usize = 3;
 /// Edge of the initial simplex, in logarithms.
 const EDGE: f64 = 0.2;
-/// Weight of remote memory relative to pairs. Guessed: six values beside thirty.
+/// Weight of remote memory relative to pairs. Guessed: six values together with thirty.
 const REMOTE_WEIGHT: f64 = 0.2;
 /// Weight of the distance from the prior: with thirty slowdowns predicted to 4 %, each parameter is assumed to be known to a
 /// factor of 1.6. Guessed.
@@ -76,7 +75,7 @@ pub fn fit(measurements: &CoRunData) -> Calibration {
     fit_from(measurements, &BEGIN)
 }
 
-/// The same with other initial parameters.
+/// The parameters with the best predictions, from other initial parameters than [`BEGIN`].
 pub fn fit_from(measurements: &CoRunData, begin: &Calibration) -> Calibration {
     let CoRunMachine { peak, ghz, .. } = measurements.machine;
     let moved = measurements.programs.iter().map(|program| program.max_bandwidth(ghz));

@@ -1,7 +1,7 @@
 //! Run queues: enqueue, dequeue, migration, load balancing, and the progress of tasks over time.
 
-use super::events::Event;
-use super::tasks::Activity;
+use super::events::FluidEvent;
+use super::tasks::TaskActivity;
 use super::virtual_time::VirtualTimeQueue;
 use super::{Fluid, HostNotice, Task, TaskState};
 use crate::kernel::TaskPull;
@@ -139,7 +139,7 @@ impl Fluid {
         self.n_changes += 1;
         self.cpus[cpu].push(idx, self.tasks[idx].weight);
         self.add_unqueued(idx, cpu);
-        self.load.add(&self.hardware, cpu);
+        self.kernel.add_task(cpu);
         self.charge_cold_cache(idx, self.hardware.cpus[cpu].cache);
         self.mark_changed(cpu);
         self.schedule_balance();
@@ -159,7 +159,7 @@ impl Fluid {
             state.virtual_time = VirtualTimeQueue::default();
         }
         self.remove_from_channels(idx);
-        self.load.remove(&self.hardware, cpu);
+        self.kernel.remove_task(cpu);
         self.mark_changed(cpu);
         self.schedule_balance();
     }
@@ -195,19 +195,6 @@ impl Fluid {
         if self.cpus[from].tasks.is_empty() {
             self.balance_newly_idle(from);
         }
-    }
-
-    /// Changes the weight of a task.
-    pub(super) fn set_task_weight(&mut self, idx: usize, weight: f64) {
-        let cpu = self.tasks[idx].cpu;
-        self.update_cpu(cpu);
-        self.unqueue(idx);
-        self.tasks[idx].weight = weight;
-        let state = &mut self.cpus[cpu];
-        if state.tasks.contains(&idx) {
-            state.sum(&self.tasks);
-        }
-        self.mark_changed(cpu);
     }
 
     pub(super) fn count_migration(&mut self, idx: usize) {
@@ -260,7 +247,7 @@ impl Fluid {
     /// Marks a CPU to be solved again when one of its tasks has touched all its new memory, which changes its demand.
     fn check_first_touch_over(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
-        let is_touching = task.activity() == Activity::Touching;
+        let is_touching = task.activity() == TaskActivity::Touching;
         if std::mem::replace(&mut task.was_touching, is_touching) && !is_touching {
             let cpu = task.cpu;
             self.mark_changed(cpu);
@@ -290,7 +277,7 @@ impl Fluid {
         self.dequeue(idx);
         self.tasks[idx].state = TaskState::Sleeping;
         let ns = self.variation.sleep(ns).max(1);
-        self.events.add(self.now + ns, Event::Wake(idx, self.tasks[idx].generation));
+        self.events.add(self.now + ns, FluidEvent::Wake(idx, self.tasks[idx].generation));
         self.balance_newly_idle(cpu);
     }
 
@@ -302,9 +289,9 @@ impl Fluid {
         }
         let (before, allowed) = (task.cpu, task.allowed.clone());
         let allowed = allowed.as_deref().map(Vec::as_slice);
-        let cpu = self.kernel.wake(&self.hardware, &self.load, before, allowed);
+        let cpu = self.kernel.wake(before, allowed);
         // If no allowed CPU is online, the task runs on any other CPU, as in the kernel.
-        let cpu = cpu.or_else(|| self.kernel.wake(&self.hardware, &self.load, before, None));
+        let cpu = cpu.or_else(|| self.kernel.wake(before, None));
         let cpu = cpu.unwrap_or(before);
         self.enqueue(idx, cpu);
         if cpu != before {
@@ -318,7 +305,7 @@ impl Fluid {
             return;
         }
         let takes = |from: usize| self.last_movable(from, cpu, false).is_some();
-        if let Some(pull) = self.kernel.pull_idle(&self.hardware, &self.load, cpu, &takes) {
+        if let Some(pull) = self.kernel.pull_idle(cpu, &takes) {
             self.pull(pull);
         }
     }
@@ -337,7 +324,7 @@ impl Fluid {
     pub(super) fn schedule_balance(&mut self) {
         if self.balance_left == 0 {
             let ms = (self.cpus.len() as u64).clamp(4, BALANCE_MS_MAX);
-            self.events.add(self.now + ms * BALANCE_NS, Event::Balance);
+            self.events.add(self.now + ms * BALANCE_NS, FluidEvent::Balance);
         }
         self.balance_left = BALANCE_TRIES;
     }
@@ -350,7 +337,7 @@ impl Fluid {
         // If nothing changed since an attempt found nothing, this one finds nothing either.
         if self.balanced_at != Some(before) {
             self.pull_all();
-            self.waiting_since = match self.waits_beside_idle() {
+            self.waiting_since = match self.waits_next_to_idle() {
                 Some(_) => self.waiting_since.or(Some(self.now)),
                 None => None,
             };
@@ -360,7 +347,7 @@ impl Fluid {
         self.balance_left = left;
         if 0 < left {
             let ms = (self.cpus.len() as u64).clamp(4, BALANCE_MS_MAX);
-            self.events.add(self.now + ms * BALANCE_NS, Event::Balance);
+            self.events.add(self.now + ms * BALANCE_NS, FluidEvent::Balance);
         }
     }
 
@@ -370,7 +357,7 @@ impl Fluid {
             let takes = |from: usize, to, running| {
                 last_movable_of(&cpus[from], tasks, to, running).is_some()
             };
-            let pull = self.kernel.balance(&self.hardware, &self.load, &takes);
+            let pull = self.kernel.balance(&takes);
             let Some(pull) = pull else { break };
             self.pull(pull);
         }
@@ -378,7 +365,7 @@ impl Fluid {
 
     /// Schedules balancing among the busy CPUs of the domains of a CPU with several tasks.
     fn schedule_busy_balance(&mut self, cpu: usize) {
-        if self.load.running[cpu] < 2 {
+        if self.kernel.load.running[cpu] < 2 {
             return;
         }
         for &domain in self.kernel.domains_of(cpu) {
@@ -386,7 +373,7 @@ impl Fluid {
             round.attempts_left = ROUND_TRIES;
             if !std::mem::replace(&mut round.is_due, true) {
                 let at = self.now + self.kernel.period_ns(domain);
-                self.events.add(at, Event::BalanceBusy(domain));
+                self.events.add(at, FluidEvent::BalanceBusy(domain));
             }
         }
     }
@@ -397,18 +384,18 @@ impl Fluid {
         for here in 0..self.kernel.n_groups(domain) {
             let (cpus, tasks) = (&self.cpus, &self.tasks);
             let takes = |from: usize, to| first_movable(&cpus[from], tasks, to).is_some();
-            let pull = self.kernel.balance_busy(&self.load, (domain, here), &takes);
+            let pull = self.kernel.balance_busy((domain, here), &takes);
             let Some(TaskPull { from, to, .. }) = pull else { continue };
             if let Some(idx) = first_movable(&self.cpus[from], &self.tasks, to) {
                 self.migrate(idx, to);
             }
         }
-        let continues = 0 < self.busy_balancing[domain].attempts_left
-            && self.kernel.has_shared_cpu(domain, &self.load);
+        let continues =
+            0 < self.busy_balancing[domain].attempts_left && self.kernel.has_shared_cpu(domain);
         self.busy_balancing[domain].is_due = continues;
         if continues {
             let at = self.now + self.kernel.period_ns(domain);
-            self.events.add(at, Event::BalanceBusy(domain));
+            self.events.add(at, FluidEvent::BalanceBusy(domain));
         }
     }
 
@@ -420,9 +407,8 @@ impl Fluid {
         }
         self.kernel.online[cpu] = online;
         self.n_changes += 1;
-        let hardware = self.hardware.clone();
         if online {
-            self.load.set_online(&hardware, cpu, true);
+            self.kernel.count_cpu(cpu, true);
             self.return_to_affinity(cpu);
             self.schedule_balance();
             return self.balance_newly_idle(cpu);
@@ -430,16 +416,12 @@ impl Fluid {
         for idx in self.cpus[cpu].tasks.clone() {
             let allowed = self.tasks[idx].allowed.clone();
             let allowed = allowed.as_deref().map(Vec::as_slice);
-            let cpu_for = |kernel: &mut crate::kernel::KernelModel, allowed: Option<&[bool]>| {
-                kernel.fork(&self.hardware, &self.load, cpu, allowed)
-            };
-            let to = cpu_for(&mut self.kernel, allowed);
-            let to = to.or_else(|| cpu_for(&mut self.kernel, None));
+            let to = self.kernel.fork(cpu, allowed).or_else(|| self.kernel.fork(cpu, None));
             if let Some(to) = to {
                 self.migrate(idx, to);
             }
         }
-        self.load.set_online(&hardware, cpu, false);
+        self.kernel.count_cpu(cpu, false);
     }
 
     /// Returns tasks outside their affinity to a CPU that is online again (as since Linux 6.2).

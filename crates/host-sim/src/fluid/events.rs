@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Event {
+pub(super) enum FluidEvent {
     /// The first segment on a CPU ends.
     Cpu(usize),
     /// A task's sleep ends. The generation detects that the task's slot was reused.
@@ -27,7 +27,7 @@ pub(super) enum Event {
 /// The queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EventQueue {
-    heap: BinaryHeap<Reverse<(u64, Event, u64)>>,
+    heap: BinaryHeap<Reverse<(u64, FluidEvent, u64)>>,
     /// Tournament tree of CPUs: node `at` (from 1) has the earlier one of its children `2 * at` and `2 * at + 1`. The second
     /// half are the leaves.
     firsts: Vec<(u64, usize)>,
@@ -53,7 +53,7 @@ impl EventQueue {
         }
     }
 
-    pub fn add(&mut self, at: u64, event: Event) {
+    pub fn add(&mut self, at: u64, event: FluidEvent) {
         self.n_entries += 1;
         self.heap.push(Reverse((at, event, self.n_entries)));
     }
@@ -64,12 +64,12 @@ impl EventQueue {
     }
 
     /// Removes the next event if it is at or before an instant.
-    pub fn take_at(&mut self, at: u64) -> Option<Event> {
+    pub fn take_at(&mut self, at: u64) -> Option<FluidEvent> {
         let other = self.heap.peek().map_or(NEVER, |Reverse((at, ..))| *at);
         let (first, cpu) = self.firsts[1];
         if first <= at && first <= other {
             self.set_cpu(cpu, None);
-            return Some(Event::Cpu(cpu));
+            return Some(FluidEvent::Cpu(cpu));
         }
         let Reverse((_, event, _)) = (other <= at).then(|| self.heap.pop()).flatten()?;
         Some(event)

@@ -13,9 +13,9 @@
 
 use base::{CpuId, Nanos};
 
-use super::{Fluid, PageMove, Task, TaskState};
+use super::{Fluid, PageMigration, Task, TaskState};
 
-/// Longest wait of a task beside an idle CPU: load balancing between the nodes of a large machine takes some
+/// Maximum wait of a task while a CPU that it may use is idle: load balancing between the nodes of a large machine takes some
 /// attempts of 64 ms each.
 pub const WAIT_MAX: Nanos = Nanos::from_secs(1);
 
@@ -39,7 +39,7 @@ impl Fluid {
         self.check_affinities().map_err(violation)?;
         self.check_pages().map_err(violation)?;
         self.check_cpu_time().map_err(violation)?;
-        match self.waiting_beside_idle().filter(|(.., ns)| WAIT_MAX.0 < *ns) {
+        match self.waiting_next_to_idle().filter(|(.., ns)| WAIT_MAX.0 < *ns) {
             Some((task, cpu, ns)) => {
                 let ms = ns / 1_000_000;
                 Err(violation(format!(
@@ -54,8 +54,8 @@ impl Fluid {
     ///
     /// # Errors
     /// The result does not add up, or is above the limit.
-    pub fn check_move(&self, done: &PageMove) -> Result<(), InvariantViolation> {
-        let PageMove { requested, limit, moved, no_memory, busy, .. } = *done;
+    pub fn check_move(&self, done: &PageMigration) -> Result<(), InvariantViolation> {
+        let PageMigration { requested, limit, moved, no_memory, busy, .. } = *done;
         if moved + no_memory + busy == requested && requested <= limit {
             return Ok(());
         }
@@ -108,16 +108,16 @@ impl Fluid {
         1000.0 / task.speed.max(1e-12) * weight / task.weight
     }
 
-    /// A task that waits although a CPU that it may use is idle, that CPU, and for how many nanoseconds. Load balancing
-    /// follows every change, so a state that it leaves has existed since then.
-    fn waiting_beside_idle(&self) -> Option<(u32, CpuId, u64)> {
+    /// A task that waits although a CPU that it may use is idle, that CPU, and the wait in nanoseconds. Load balancing
+    /// follows every change, so an imbalance that remains has existed since the last attempt.
+    fn waiting_next_to_idle(&self) -> Option<(u32, CpuId, u64)> {
         let since = self.waiting_since?;
-        let (task, cpu) = self.waits_beside_idle()?;
+        let (task, cpu) = self.waits_next_to_idle()?;
         Some((task, cpu, self.now - since))
     }
 
     /// A task that waits although a CPU that it may use is idle, and that CPU.
-    pub(super) fn waits_beside_idle(&self) -> Option<(u32, CpuId)> {
+    pub(super) fn waits_next_to_idle(&self) -> Option<(u32, CpuId)> {
         let idle: Vec<usize> = (0..self.cpus.len())
             .filter(|&cpu| self.cpus[cpu].tasks.is_empty() && self.kernel.online[cpu])
             .collect();

@@ -24,7 +24,7 @@ pub struct JobStart {
 
 /// A running job.
 #[derive(Clone, Debug)]
-pub(super) struct JobState {
+pub(super) struct FluidJob {
     pub tasks: Vec<usize>,
     pub n_running: usize,
     pub memory: MemoryPlacement,
@@ -50,7 +50,7 @@ impl Fluid {
     pub fn start(&mut self, start: JobStart) -> u32 {
         let first_tid = self.next_tid;
         let generation = u64::from(first_tid);
-        let state = JobState {
+        let state = FluidJob {
             tasks: Vec::new(),
             n_running: start.script.n_threads as usize,
             memory: start.memory.clone(),
@@ -64,9 +64,9 @@ impl Fluid {
         for _ in 0..start.script.n_threads {
             let task = self.new_task(&start);
             let allowed = start.allowed.as_deref().map(Vec::as_slice);
-            let cpu = self.kernel.fork(&self.hardware, &self.load, parent, allowed);
+            let cpu = self.kernel.fork(parent, allowed);
             // If no allowed CPU is online, the task runs on any other CPU.
-            let cpu = cpu.or_else(|| self.kernel.fork(&self.hardware, &self.load, parent, None));
+            let cpu = cpu.or_else(|| self.kernel.fork(parent, None));
             let cpu = cpu.unwrap_or(parent);
             if let Some(job) = self.jobs.get_mut(start.job) {
                 job.tasks.push(task);
@@ -218,17 +218,9 @@ impl Fluid {
         }
         // The kernel selects any CPU of the new mask; the model selects the idlest one near the previous CPU.
         let mask = allowed.as_deref().map(Vec::as_slice);
-        if let Some(to) = self.kernel.fork(&self.hardware, &self.load, cpu, mask) {
+        if let Some(to) = self.kernel.fork(cpu, mask) {
             self.migrate(idx, to);
         }
         1
-    }
-
-    /// Sets the weight of a job on shared CPUs.
-    pub fn set_weight(&mut self, job: usize, weight: f64) {
-        let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
-        for idx in tasks {
-            self.set_task_weight(idx, weight);
-        }
     }
 }

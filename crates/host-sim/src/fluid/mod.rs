@@ -30,19 +30,19 @@ use std::sync::Arc;
 use base::Rng;
 
 use crate::hardware::Hardware;
-use crate::kernel::{KernelModel, KernelVersion, RunQueueLoads};
+use crate::kernel::{KernelModel, KernelVersion};
 use crate::variation::VariationStreams;
 
 pub use invariants::InvariantViolation;
 pub use jobs::JobStart;
-pub use pages::{MemoryPlacement, PageMove};
+pub use pages::{MemoryPlacement, PageMigration};
 pub use rates::HIT_NS;
 pub use tasks::{Task, TaskCounts, TaskState, queue_full};
 
 use cpus::{BusyBalancing, CpuState};
 use events::EventQueue;
 use job_map::JobMap;
-use jobs::JobState;
+use jobs::FluidJob;
 use pages::{FailedAllocation, MemoryState};
 use rates::Solver;
 
@@ -78,7 +78,7 @@ pub enum HostNotice {
         out_of_memory: bool,
     },
     /// A page migration ended.
-    PagesMoved(PageMove),
+    PagesMoved(PageMigration),
 }
 
 /// The machine with all its jobs.
@@ -87,12 +87,11 @@ pub struct Fluid {
     hardware: Arc<Hardware>,
     settings: MachineSettings,
     kernel: KernelModel,
-    load: RunQueueLoads,
     now: u64,
     cpus: Vec<CpuState>,
     tasks: Vec<Task>,
     free_tasks: Vec<usize>,
-    jobs: JobMap<JobState>,
+    jobs: JobMap<FluidJob>,
     pages: MemoryState,
     events: EventQueue,
     solver: Solver,
@@ -144,10 +143,9 @@ impl Fluid {
         settings: MachineSettings,
         variation: VariationStreams,
     ) -> Self {
-        let kernel = KernelModel::new(settings.kernel, &hardware, variation.idle_choice());
+        let kernel = KernelModel::new(settings.kernel, hardware.clone(), variation.idle_choice());
         let n_nodes = hardware.nodes.len();
         Fluid {
-            load: RunQueueLoads::new(&hardware),
             cpus: vec![CpuState::default(); hardware.cpus.len()],
             pages: MemoryState::new(&hardware, |node| variation.used_share(node)),
             events: EventQueue::new(hardware.cpus.len()),
@@ -237,12 +235,14 @@ impl Fluid {
         while let Some(event) = self.events.take_at(at) {
             self.counts.events += 1;
             match event {
-                events::Event::Cpu(cpu) => self.segment_ends(cpu),
-                events::Event::Wake(task, generation) => self.wakes(task, generation),
-                events::Event::Balance => self.balance(),
-                events::Event::BalanceBusy(domain) => self.balance_busy(domain),
-                events::Event::NumaScan(job, generation) => self.handle_numa_scan(job, generation),
-                events::Event::PagesMoved => self.batch_moved(),
+                events::FluidEvent::Cpu(cpu) => self.segment_ends(cpu),
+                events::FluidEvent::Wake(task, generation) => self.wakes(task, generation),
+                events::FluidEvent::Balance => self.balance(),
+                events::FluidEvent::BalanceBusy(domain) => self.balance_busy(domain),
+                events::FluidEvent::NumaScan(job, generation) => {
+                    self.handle_numa_scan(job, generation)
+                }
+                events::FluidEvent::PagesMoved => self.batch_moved(),
             }
             self.oom_kill();
         }

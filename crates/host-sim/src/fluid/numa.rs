@@ -23,7 +23,7 @@
 //! Every thread uses its own part of the job's memory. Out of scope: NUMA groups of processes with shared memory, and the
 //! reluctance of the load balancer to move a task away from its memory.
 
-use super::events::Event;
+use super::events::FluidEvent;
 use super::pages::MemoryPlacement;
 use super::{Fluid, TaskState};
 use crate::kernel::KernelVersion;
@@ -95,7 +95,7 @@ impl Fluid {
     pub(super) fn begin_scans(&mut self, job: usize, generation: u64, memory: &MemoryPlacement) {
         let balances = self.settings.numa_balancing && self.settings.kernel.can_balance_numa();
         if balances && *memory == MemoryPlacement::FirstTouch {
-            self.events.add(self.now + SCAN_NS_MIN, Event::NumaScan(job, generation));
+            self.events.add(self.now + SCAN_NS_MIN, FluidEvent::NumaScan(job, generation));
         }
     }
 
@@ -122,7 +122,7 @@ impl Fluid {
         if let Some(state) = self.jobs.get_mut(job) {
             state.scan = scan;
         }
-        self.events.add(self.now + next, Event::NumaScan(job, generation));
+        self.events.add(self.now + next, FluidEvent::NumaScan(job, generation));
     }
 
     /// CPU time in nanoseconds until the next chunk is due; `None` if it is due now.
@@ -229,8 +229,8 @@ impl Fluid {
         let gain = self.part_on(job, home) - self.part_on(job, here);
         let allowed = task.allowed.as_deref().map(Vec::as_slice);
         let path = (task.cpu, home);
-        let free = self.kernel.numa_cpu(&self.hardware, &self.load, path, allowed);
-        if let Some(cpu) = free.filter(|&cpu| self.load.running[cpu] == 0) {
+        let free = self.kernel.numa_cpu(path, allowed);
+        if let Some(cpu) = free.filter(|&cpu| self.kernel.load.running[cpu] == 0) {
             return self.migrate(idx, cpu);
         }
         let other = self.best_swap(idx, home, gain);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::events::Event;
+use super::events::FluidEvent;
 use super::job_map::JobMap;
 use super::{Fluid, HostNotice};
 use crate::hardware::Hardware;
@@ -33,7 +33,7 @@ const BATCH: u64 = 64 << 20;
 
 /// A page migration of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageMove {
+pub struct PageMigration {
     /// The job.
     pub job: usize,
     /// Share of its pages that are busy and stay, in permille.
@@ -68,7 +68,7 @@ pub(super) struct MemoryState {
     /// Memory in use by the kernel and the page cache at the start of the run; reclaimed when a node has no free memory.
     reclaimable: Vec<u64>,
     jobs: JobMap<JobPageCounts>,
-    queue: VecDeque<PageMove>,
+    queue: VecDeque<PageMigration>,
     /// The batch in progress.
     batch: Option<MigrationBatch>,
 }
@@ -366,8 +366,8 @@ impl Fluid {
     }
 
     /// Queues a page migration.
-    pub fn move_pages(&mut self, page_move: PageMove) {
-        self.pages.queue.push_back(PageMove { started: self.now, ..page_move });
+    pub fn move_pages(&mut self, page_move: PageMigration) {
+        self.pages.queue.push_back(PageMigration { started: self.now, ..page_move });
         if self.pages.batch.is_none() {
             self.next_batch();
         }
@@ -430,14 +430,17 @@ impl Fluid {
                     let takes = libm::ceil(bytes as f64 / MOVE_RATE) as u64;
                     let to = page_move.to;
                     self.pages.batch = Some(MigrationBatch { from, to, bytes, began: self.now });
-                    self.events.add(self.now + takes, Event::PagesMoved);
+                    self.events.add(self.now + takes, FluidEvent::PagesMoved);
                     self.update_moving();
                     return;
                 }
                 None => {
                     let job_ended = on.is_none();
                     if let Some(page_move) = self.pages.queue.pop_front() {
-                        self.notify(HostNotice::PagesMoved(PageMove { job_ended, ..page_move }));
+                        self.notify(HostNotice::PagesMoved(PageMigration {
+                            job_ended,
+                            ..page_move
+                        }));
                         self.update_moving();
                     }
                 }

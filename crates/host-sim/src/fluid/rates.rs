@@ -11,7 +11,7 @@
 //! Changes within [`CLOSE`] are ignored, so the cost of an event depends on what it changes. Errors do not accumulate,
 //! because the present demand is always compared with the demand for which the latency was solved.
 
-use super::tasks::{Activity, TOUCH_RATE, TaskCounts, queue_full};
+use super::tasks::{TOUCH_RATE, TaskActivity, TaskCounts, queue_full};
 use super::virtual_time::SoloSpeed;
 use super::{Fluid, TaskState};
 use crate::hardware::{Cpu, Hardware};
@@ -274,13 +274,13 @@ impl Fluid {
     /// Solves the latency of a channel and the speeds of all its users.
     fn solve_channel(&mut self, place: usize) {
         let users = std::mem::take(&mut self.solver.channels[place].users);
-        let mut here = std::mem::take(&mut self.solver.visits);
-        let background = self.collect_demands(place, &users, &mut here);
+        let mut demands = std::mem::take(&mut self.solver.visits);
+        let background = self.collect_demands(place, &users, &mut demands);
         let state = &self.solver.channels[place];
         let loaded = LoadedChannel { channel: state.channel, background };
-        let (latency, beyond) = update_latency(&here, &loaded, state.latency);
-        here.clear();
-        self.solver.visits = here;
+        let (latency, beyond) = update_latency(&demands, &loaded, state.latency);
+        demands.clear();
+        self.solver.visits = demands;
         let state = &mut self.solver.channels[place];
         state.latency = latency;
         state.overload = beyond;
@@ -308,12 +308,17 @@ impl Fluid {
         state.users = users;
     }
 
-    /// Collects the demands of a channel's users into `here`; returns its background traffic: page migration and first touch.
-    fn collect_demands(&self, place: usize, users: &[usize], here: &mut Vec<ClientDemand>) -> f64 {
+    /// Collects the demands of a channel's users into `demands`; returns its background traffic: page migration and first touch.
+    fn collect_demands(
+        &self,
+        place: usize,
+        users: &[usize],
+        demands: &mut Vec<ClientDemand>,
+    ) -> f64 {
         let mut background = self.solver.channels[place].migrating;
         for &idx in users {
             let task = &self.tasks[idx];
-            if task.activity() == Activity::Touching {
+            if task.activity() == TaskActivity::Touching {
                 let own = task.demand.bandwidths.iter().filter(|(other, _)| *other == place);
                 background += own.map(|(_, bytes)| bytes).sum::<f64>();
                 continue;
@@ -326,7 +331,7 @@ impl Fluid {
                     false => elsewhere += part * self.solver.channels[other].latency,
                 }
             }
-            here.push(task.demand.client.demand_on(part_here, elsewhere));
+            demands.push(task.demand.client.demand_on(part_here, elsewhere));
         }
         background
     }
@@ -350,7 +355,7 @@ impl Fluid {
         let demand = &mut task.demand;
         self.solver.add_demand(&demand.bandwidths, -1.0);
         demand.bandwidths.clear();
-        if task.activity() == Activity::Touching {
+        if task.activity() == TaskActivity::Touching {
             let demand = &mut task.demand;
             demand.bandwidths.push((node, TOUCH_RATE * demand.client.duty));
         } else {
@@ -438,13 +443,13 @@ impl Fluid {
         self.solver.is_dirty = true;
     }
 
-    /// The speed of a CPU beside its SMT siblings, relative to alone.
+    /// The speed of a CPU relative to its speed with idle SMT siblings.
     pub(super) fn smt_speed(&self, cpu: usize) -> f64 {
         let Cpu { core, smt_speed, .. } = self.hardware.cpus[cpu];
         let siblings = &self.hardware.cores[core];
-        let is_beside =
+        let has_busy_sibling =
             siblings.iter().any(|&other| other != cpu && !self.cpus[other].tasks.is_empty());
-        if is_beside { smt_speed } else { 1.0 }
+        if has_busy_sibling { smt_speed } else { 1.0 }
     }
 
     /// Recomputes the counts per instruction of tasks with a changed speed.

@@ -108,29 +108,29 @@ const NEARLY: f64 = 1e-3;
 
 /// The activity of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Activity {
+pub(super) enum TaskActivity {
     Touching,
     LosingTime,
     Running,
 }
 
 impl Task {
-    pub(super) fn activity(&self) -> Activity {
+    pub(super) fn activity(&self) -> TaskActivity {
         if 0.0 < self.touch_left {
-            Activity::Touching
+            TaskActivity::Touching
         } else if 0.0 < self.lost_ns {
-            Activity::LosingTime
+            TaskActivity::LosingTime
         } else {
-            Activity::Running
+            TaskActivity::Running
         }
     }
 
     /// CPU time until the end of the current segment.
     pub(super) fn segment_ns(&self) -> f64 {
         match self.activity() {
-            Activity::Touching => self.touch_left / TOUCH_RATE,
-            Activity::LosingTime => self.lost_ns,
-            Activity::Running => {
+            TaskActivity::Touching => self.touch_left / TOUCH_RATE,
+            TaskActivity::LosingTime => self.lost_ns,
+            TaskActivity::Running => {
                 self.instructions_left.min(self.burst_left) / self.speed.max(1e-12)
             }
         }
@@ -138,7 +138,7 @@ impl Task {
 
     /// Whether the current segment has ended.
     pub(super) fn is_segment_over(&self) -> bool {
-        self.activity() == Activity::Running
+        self.activity() == TaskActivity::Running
             && self.instructions_left.min(self.burst_left) <= NEARLY
     }
 
@@ -149,7 +149,7 @@ impl Task {
         self.cpu_ns += cpu_ns;
         while 0.0 < rest {
             match self.activity() {
-                Activity::Touching => {
+                TaskActivity::Touching => {
                     let bytes = (rest * TOUCH_RATE).min(self.touch_left);
                     rest -= bytes / TOUCH_RATE;
                     self.touch_left -= bytes;
@@ -159,7 +159,7 @@ impl Task {
                     }
                     touched += bytes;
                 }
-                Activity::LosingTime => {
+                TaskActivity::LosingTime => {
                     let paid = rest.min(self.lost_ns);
                     rest -= paid;
                     self.lost_ns -= paid;
@@ -172,7 +172,7 @@ impl Task {
                         TaskCounts { misses: lines, reads: lines, cycles, ..TaskCounts::default() };
                     self.counts.add(1.0, &cold);
                 }
-                Activity::Running => {
+                TaskActivity::Running => {
                     let instructions =
                         (rest * self.speed).min(self.instructions_left).min(self.burst_left);
                     self.instructions_left -= instructions;

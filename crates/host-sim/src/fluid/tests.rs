@@ -83,8 +83,7 @@ fn a_cpu_is_shared_in_proportion_to_the_weights() {
     let mut fluid = machine("cores=1");
     let work = script(&fluid, 1e9, 0.0, 0);
     start(&mut fluid, 0, &work, None);
-    start(&mut fluid, 1, &work, None);
-    fluid.set_weight(1, 3.0);
+    fluid.start(JobStart { weight: 3.0, ..JobStart::new(1, work) });
     // Three quarters for the first until 1333 ms, then everything for the other.
     assert_eq!(ends(&mut fluid), [(0, 2000), (1, 1333)]);
 }
@@ -169,7 +168,7 @@ fn a_task_is_fast_again_after_its_pages_migrate_to_it() {
         fluid.advance(20_000_000);
         bind(&mut fluid, 0, 1);
         if moves {
-            fluid.move_pages(PageMove { to: 1, limit: u64::MAX, ..PageMove::default() });
+            fluid.move_pages(PageMigration { to: 1, limit: u64::MAX, ..PageMigration::default() });
         }
         fluid.advance(500_000_000);
         fluid.check_pages().expect("all memory is accounted for");
@@ -368,7 +367,7 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
 }
 
 #[test]
-fn tasks_beside_an_oom_killed_one_lose_no_cpu_time() {
+fn tasks_next_to_an_oom_killed_one_lose_no_cpu_time() {
     for contention in [true, false] {
         let mut fluid = machine("nodes=1 cores=1 mem=64M");
         fluid.settings.contention = contention;
@@ -433,18 +432,13 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
             running.get(rng.below(running.len().max(1) as u64) as usize).copied()
         };
         match rng.below(if left == 0 { 3 } else { 8 }) {
-            0 => {
-                if let Some(job) = some(&mut rng) {
-                    fluid.set_weight(job, (1 + rng.below(4)) as f64);
-                }
-            }
             1 => {
                 let mask = mask_of(&fluid, &[rng.below(n_cpus as u64) as usize]);
                 if let Some(job) = some(&mut rng) {
                     fluid.bind(job, Some(mask));
                 }
             }
-            2 => {}
+            0 | 2 => {}
             _ if left == 0 => {}
             _ => {
                 let mut work = (*script(&fluid, 1e8 * (1 + rng.below(9)) as f64, 4.0, 0)).clone();
@@ -452,7 +446,9 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
                 if rng.below(2) == 0 {
                     work.phases[0].sleeps = Some((2e7, 30_000_000));
                 }
-                start(&mut fluid, job, &Arc::new(work), Some(rng.below(n_cpus as u64) as usize));
+                let allowed = Some(mask_of(&fluid, &[rng.below(n_cpus as u64) as usize]));
+                let weight = (1 + rng.below(4)) as f64;
+                fluid.start(JobStart { allowed, weight, ..JobStart::new(job, Arc::new(work)) });
                 running.push(job);
                 job += 1;
                 left -= 1;

@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::tasks::{Activity, QueuedTask, TaskCounts};
+use super::tasks::{QueuedTask, TaskActivity, TaskCounts};
 use super::{Fluid, Task, TaskState};
 use crate::hardware::Cpu;
 use crate::physics::CpiModel;
@@ -150,7 +150,7 @@ impl Fluid {
         let VirtualTimeQueue { served, by_end, unqueued, .. } = &mut self.cpus[cpu].virtual_time;
         unqueued.retain(|&idx| {
             let task = &mut tasks[idx];
-            if task.activity() != Activity::Running || task.speed <= 0.0 {
+            if task.activity() != TaskActivity::Running || task.speed <= 0.0 {
                 return true;
             }
             let end = *served + task.segment_ns() / task.weight;

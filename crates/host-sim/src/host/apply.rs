@@ -9,7 +9,7 @@ use sched::{Action, CompletedPageMove, FailedPages, Outcome, OutcomeResult, Reje
 
 use super::{JobRunState, RunningJob, ScheduledAction, SimHost, stopped_by};
 use crate::faults::FaultKind;
-use crate::fluid::{JobStart, MemoryPlacement, PageMove};
+use crate::fluid::{JobStart, MemoryPlacement, PageMigration};
 use crate::script_builder::may_use;
 
 impl SimHost {
@@ -121,8 +121,14 @@ impl SimHost {
                 let from = from.and_then(index);
                 let busy_permille = (1000.0 * self.fault_injector.faults.pages_busy) as u64;
                 let limit = limit.0;
-                let page_move =
-                    PageMove { job: idx, from, to, limit, busy_permille, ..PageMove::default() };
+                let page_move = PageMigration {
+                    job: idx,
+                    from,
+                    to,
+                    limit,
+                    busy_permille,
+                    ..PageMigration::default()
+                };
                 self.fluid.move_pages(page_move);
                 return OutcomeResult::InProgress;
             }
@@ -152,7 +158,7 @@ impl SimHost {
     }
 
     /// Reports the end of a page migration.
-    pub(super) fn move_ended(&mut self, done: &PageMove) {
+    pub(super) fn move_ended(&mut self, done: &PageMigration) {
         let nodes = &self.fluid.hardware().nodes;
         let job = self.slots[done.job].job.id;
         let Some(to) = nodes[done.to].id else { return };

@@ -5,7 +5,7 @@
 //!                              cpu 1  c                                   c b        b
 //! ```
 //!
-//! No CPU is idle there, and a migration only changes which tasks share a CPU. The kernel balances nevertheless: a
+//! No CPU is idle in this example, and a migration only changes which tasks share a CPU. The kernel balances nevertheless: a
 //! busy CPU balances sixteen times less often than an idle one (`busy_factor`) and pulls a task from a group with more
 //! than average load, if its own group has less than average. The smaller distance from the average limits the load
 //! that is moved. The load of a task is mostly above that limit, so it is halved after every failed attempt
@@ -16,7 +16,7 @@
 //!
 //! Out of scope: cache-hot tasks (`sched_migration_cost`), and overlapping groups where nodes have several distances.
 
-use super::{Allowed, KernelModel, KernelVersion, RunQueueLoads, TaskPull};
+use super::{Allowed, KernelModel, KernelVersion, TaskPull};
 use crate::hardware::Hardware;
 
 /// A scheduling domain with its groups.
@@ -115,19 +115,18 @@ impl KernelModel {
     }
 
     /// Whether any CPU of a domain has more than one runnable task.
-    pub fn has_shared_cpu(&self, domain: usize, load: &RunQueueLoads) -> bool {
-        self.domains[domain].groups.iter().flatten().any(|&cpu| 1 < load.running[cpu])
+    pub fn has_shared_cpu(&self, domain: usize) -> bool {
+        self.domains[domain].groups.iter().flatten().any(|&cpu| 1 < self.load.running[cpu])
     }
 
     /// The pull of one group of a domain, if all its CPUs are busy, from the busiest other group.
     pub fn balance_busy(
         &mut self,
-        load: &RunQueueLoads,
         (domain, here): (usize, usize),
         takes: &dyn Fn(usize, usize) -> bool,
     ) -> Option<TaskPull> {
         let groups: Vec<BusyGroup> =
-            self.domains[domain].groups.iter().map(|cpus| self.group(cpus, load)).collect();
+            self.domains[domain].groups.iter().map(|cpus| self.group(cpus)).collect();
         let Some((busiest, imbalance)) = self.busiest(&groups, here) else {
             self.domains[domain].failed[here] = 0;
             return None;
@@ -137,19 +136,18 @@ impl KernelModel {
             KernelVersion::V6_18 => TASK.checked_shr(failed).unwrap_or(0),
             KernelVersion::V4_2 | KernelVersion::V2_6_27 => 0,
         };
-        let pull =
-            (weighs <= imbalance).then(|| self.pull_between(load, domain, (busiest, here), takes));
+        let pull = (weighs <= imbalance).then(|| self.pull_between(domain, (busiest, here), takes));
         let pull = pull.flatten();
         self.domains[domain].failed[here] = if pull.is_some() { 0 } else { failed + 1 };
         pull
     }
 
-    fn group(&self, cpus: &[usize], load: &RunQueueLoads) -> BusyGroup {
+    fn group(&self, cpus: &[usize]) -> BusyGroup {
         let mut group = BusyGroup::default();
         for &cpu in cpus.iter().filter(|&&cpu| self.may(Allowed::None, cpu)) {
             group.cpus += 1;
-            group.running += u64::from(load.running[cpu]);
-            group.has_idle |= load.running[cpu] == 0;
+            group.running += u64::from(self.load.running[cpu]);
+            group.has_idle |= self.load.running[cpu] == 0;
         }
         group
     }
@@ -183,18 +181,19 @@ impl KernelModel {
     /// A pull from a CPU with a waiting task to the CPU with the fewest tasks.
     fn pull_between(
         &self,
-        load: &RunQueueLoads,
         domain: usize,
         (busiest, here): (usize, usize),
         takes: &dyn Fn(usize, usize) -> bool,
     ) -> Option<TaskPull> {
         let groups = &self.domains[domain].groups;
         let open = groups[here].iter().copied().filter(|&cpu| self.may(Allowed::None, cpu));
-        let to = open.min_by_key(|&cpu| (load.running[cpu], cpu))?;
+        let to = open.min_by_key(|&cpu| (self.load.running[cpu], cpu))?;
         let full = groups[busiest].iter().copied().filter(|&cpu| {
-            load.running[to] < load.running[cpu] && 1 < load.running[cpu] && takes(cpu, to)
+            self.load.running[to] < self.load.running[cpu]
+                && 1 < self.load.running[cpu]
+                && takes(cpu, to)
         });
-        let from = full.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
+        let from = full.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
         Some(TaskPull { from, to, running_too: false })
     }
 }

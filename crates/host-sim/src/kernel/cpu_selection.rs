@@ -1,6 +1,15 @@
-//! CPU selection for new tasks and for tasks that wake up.
+//! CPU selection for new tasks, for tasks that wake up, and for tasks that NUMA balancing migrates to their memory.
+//!
+//! ```text
+//!   a CPU of the memory's node is idle, and the imbalance is tolerated      ─► that CPU
+//!   none is idle, but the imbalance between the nodes does not grow         ─► its least busy CPU
+//!   otherwise                                                               ─► only by swapping two tasks
+//! ```
+//!
+//! The rules for NUMA balancing are those of `task_numa_find_cpu`, `task_numa_compare` and `load_too_imbalanced` in
+//! `kernel/sched/fair.c`.
 
-use super::{Allowed, GroupLoad, KernelModel, KernelVersion, RunQueueLoads};
+use super::{Allowed, GroupLoad, KernelModel, KernelVersion, least};
 use crate::hardware::Hardware;
 
 /// Share of a node that may be busy before small imbalances between nodes count: an eighth, since Linux 6.0
@@ -14,41 +23,31 @@ const TOLERATED: u32 = 112;
 
 impl KernelModel {
     /// The CPU of a new task with a parent on `parent`. `None` if no CPU is allowed.
-    pub fn fork(
-        &mut self,
-        hardware: &Hardware,
-        load: &RunQueueLoads,
-        parent: usize,
-        allowed: Allowed<'_>,
-    ) -> Option<usize> {
-        let node = self.fork_node(hardware, load, parent, allowed)?;
-        let cache = self.fork_cache(hardware, load, (parent, node), allowed)?;
-        let cpus = hardware.caches[cache].cpus.iter().copied();
+    pub fn fork(&mut self, parent: usize, allowed: Allowed<'_>) -> Option<usize> {
+        let node = self.fork_node(parent, allowed)?;
+        let cache = self.fork_cache((parent, node), allowed)?;
+        let cpus = self.hardware.caches[cache].cpus.iter().copied();
         let mut open = std::mem::take(&mut self.open);
         open.clear();
-        open.extend(cpus.filter(|&cpu| hardware.cpus[cpu].node == node && self.may(allowed, cpu)));
-        let idlest = self.idlest_cpu(hardware, load, &open);
+        open.extend(
+            cpus.filter(|&cpu| self.hardware.cpus[cpu].node == node && self.may(allowed, cpu)),
+        );
+        let idlest = self.idlest_cpu(&open);
         self.open = open;
         idlest
     }
 
     /// The node: that of the parent, unless another one is clearly less busy.
-    fn fork_node(
-        &mut self,
-        hardware: &Hardware,
-        load: &RunQueueLoads,
-        parent: usize,
-        allowed: Allowed<'_>,
-    ) -> Option<usize> {
-        let local = hardware.cpus[parent].node;
-        let nodes = load.nodes.iter().copied();
-        let sums = self.sums(hardware.nodes.iter().map(|n| &n.cpus[..]), load, allowed, nodes);
+    fn fork_node(&mut self, parent: usize, allowed: Allowed<'_>) -> Option<usize> {
+        let local = self.hardware.cpus[parent].node;
+        let nodes = self.load.nodes.iter().copied();
+        let sums = self.sums(self.hardware.nodes.iter().map(|n| &n.cpus[..]), allowed, nodes);
         if let [only] = sums[..] {
             return (0 < only.cpus).then_some(local);
         }
         let best = self.idlest_group(&sums, (0 < sums[local].cpus).then_some(local))?;
         let (own, other) = (sums[local], sums[best]);
-        let limit = numa_imbalance_limit(hardware, local).min(own.cpus);
+        let limit = numa_imbalance_limit(&self.hardware, local).min(own.cpus);
         let stays = self.version == KernelVersion::V6_18
             && 0 < own.idle
             && numa_imbalance(other.idle.saturating_sub(own.idle), own.running + 1, limit) == 0;
@@ -58,28 +57,25 @@ impl KernelModel {
     /// The LLC domain in a node.
     fn fork_cache(
         &mut self,
-        hardware: &Hardware,
-        load: &RunQueueLoads,
         (parent, node): (usize, usize),
         allowed: Allowed<'_>,
     ) -> Option<usize> {
-        let caches = &hardware.nodes[node].caches;
+        let caches = &self.hardware.nodes[node].caches;
         if let [only] = caches[..] {
             return Some(only);
         }
-        let cpus = caches.iter().map(|&cache| &hardware.caches[cache].cpus[..]);
-        let whole = caches.iter().map(|&cache| load.caches[cache]);
-        let sums = self.sums(cpus, load, allowed, whole);
-        let local = caches.iter().position(|&cache| cache == hardware.cpus[parent].cache);
+        let cpus = caches.iter().map(|&cache| &self.hardware.caches[cache].cpus[..]);
+        let whole = caches.iter().map(|&cache| self.load.caches[cache]);
+        let sums = self.sums(cpus, allowed, whole);
+        let local = caches.iter().position(|&cache| cache == self.hardware.cpus[parent].cache);
         let local = local.filter(|&local| 0 < sums[local].cpus);
-        self.idlest_group(&sums, local).map(|idx| caches[idx])
+        self.idlest_group(&sums, local).map(|idx| self.hardware.nodes[node].caches[idx])
     }
 
     /// Runnable tasks and idle CPUs of each group, among the allowed CPUs.
     fn sums<'a>(
         &self,
         groups: impl Iterator<Item = &'a [usize]>,
-        load: &RunQueueLoads,
         allowed: Allowed<'_>,
         whole: impl Iterator<Item = GroupLoad>,
     ) -> Vec<GroupLoad> {
@@ -89,8 +85,8 @@ impl KernelModel {
         let of = |cpus: &[usize]| {
             let mut sum = GroupLoad::default();
             for &cpu in cpus.iter().filter(|&&cpu| self.may(allowed, cpu)) {
-                sum.running += load.running[cpu];
-                sum.idle += u32::from(load.running[cpu] == 0);
+                sum.running += self.load.running[cpu];
+                sum.idle += u32::from(self.load.running[cpu] == 0);
                 sum.cpus += 1;
             }
             sum
@@ -105,11 +101,11 @@ impl KernelModel {
         let by_load = |idx: usize| permille(&sums[idx]);
         let has_spare = |idx: usize| 0 < sums[idx].idle;
         let best = match self.version {
-            // Most idle CPUs if there are any, else least load.
-            KernelVersion::V6_18 => {
-                self.least(others.clone(), |idx| (std::cmp::Reverse(sums[idx].idle), by_load(idx)))
-            }
-            _ => self.least(others, by_load),
+            // Most idle CPUs if there are any, else least self.load.
+            KernelVersion::V6_18 => least(&mut self.tie_breaker, others.clone(), |idx| {
+                (std::cmp::Reverse(sums[idx].idle), by_load(idx))
+            }),
+            _ => least(&mut self.tie_breaker, others, by_load),
         };
         let (Some(best), Some(local)) = (best, local) else { return best.or(local) };
         let stays = match self.version {
@@ -123,43 +119,54 @@ impl KernelModel {
     }
 
     /// The idlest of some CPUs; a CPU with idle siblings is preferred.
-    fn idlest_cpu(
-        &mut self,
-        hardware: &Hardware,
-        load: &RunQueueLoads,
-        open: &[usize],
-    ) -> Option<usize> {
-        let busy_core = |cpu: usize| !load.is_core_idle(hardware.cpus[cpu].core);
-        self.least(open.iter().copied(), |cpu| (load.running[cpu], busy_core(cpu)))
+    fn idlest_cpu(&mut self, open: &[usize]) -> Option<usize> {
+        let busy_core = |cpu: usize| !self.load.is_core_idle(self.hardware.cpus[cpu].core);
+        least(&mut self.tie_breaker, open.iter().copied(), |cpu| {
+            (self.load.running[cpu], busy_core(cpu))
+        })
     }
 
     /// The CPU of a task that wakes up and was on `before`.
-    pub fn wake(
-        &mut self,
-        hardware: &Hardware,
-        load: &RunQueueLoads,
-        before: usize,
-        allowed: Allowed<'_>,
-    ) -> Option<usize> {
+    pub fn wake(&mut self, before: usize, allowed: Allowed<'_>) -> Option<usize> {
         let may_stay = self.may(allowed, before);
-        if may_stay && (load.running[before] == 0 || self.version == KernelVersion::V2_6_27) {
+        if may_stay && (self.load.running[before] == 0 || self.version == KernelVersion::V2_6_27) {
             return Some(before);
         }
-        let near = &hardware.caches[hardware.cpus[before].cache].cpus;
+        let near = &self.hardware.caches[self.hardware.cpus[before].cache].cpus;
         let idle: Vec<usize> = near
             .iter()
             .copied()
-            .filter(|&cpu| self.may(allowed, cpu) && load.running[cpu] == 0)
+            .filter(|&cpu| self.may(allowed, cpu) && self.load.running[cpu] == 0)
             .collect();
         if !idle.is_empty() {
-            return self.idlest_cpu(hardware, load, &idle);
+            return self.idlest_cpu(&idle);
         }
         if may_stay {
             return Some(before);
         }
         let open: Vec<usize> =
-            (0..hardware.cpus.len()).filter(|&cpu| self.may(allowed, cpu)).collect();
-        self.idlest_cpu(hardware, load, &open)
+            (0..self.hardware.cpus.len()).filter(|&cpu| self.may(allowed, cpu)).collect();
+        self.idlest_cpu(&open)
+    }
+
+    /// The CPU of node `home` for a task on CPU `from`. `None` if the imbalance would grow, or if the task may not run on
+    /// that node.
+    pub fn numa_cpu(&self, (from, home): (usize, usize), allowed: Allowed<'_>) -> Option<usize> {
+        let (src, dst) = (self.load.nodes[self.hardware.cpus[from].node], self.load.nodes[home]);
+        let has_spare = self.version == KernelVersion::V6_18 && dst.running < dst.cpus;
+        let may_move = if has_spare {
+            let more = (dst.running + 1).saturating_sub(src.running.saturating_sub(1));
+            numa_imbalance(more, dst.running + 1, numa_imbalance_limit(&self.hardware, home)) == 0
+        } else {
+            let apart = |src_tasks: u32, dst_tasks: u32| {
+                (u64::from(dst_tasks) * u64::from(src.cpus))
+                    .abs_diff(u64::from(src_tasks) * u64::from(dst.cpus))
+            };
+            apart(src.running.saturating_sub(1), dst.running + 1) <= apart(src.running, dst.running)
+        };
+        let open = self.hardware.nodes[home].cpus.iter().copied();
+        let open = open.filter(|&cpu| self.may(allowed, cpu));
+        open.min_by_key(|&cpu| (self.load.running[cpu], cpu)).filter(|_| may_move)
     }
 }
 

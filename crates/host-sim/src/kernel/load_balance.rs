@@ -6,8 +6,7 @@
 //! ```
 
 use super::cpu_selection::{numa_imbalance, numa_imbalance_limit};
-use super::{Allowed, KernelModel, KernelVersion, RunQueueLoads};
-use crate::hardware::Hardware;
+use super::{Allowed, KernelModel, KernelVersion};
 
 /// Failed attempts of a domain after which a running task is moved, not only a waiting one (`cache_nice_tries` + 2 in
 /// `need_active_balance`).
@@ -29,67 +28,56 @@ pub struct TaskPull {
 impl KernelModel {
     /// The pull of the CPU `idle` from the nearest domain with waiting tasks. `takes(from)`: a waiting task of CPU `from`
     /// may run on `idle`.
-    pub fn pull_idle(
-        &self,
-        hardware: &Hardware,
-        load: &RunQueueLoads,
-        idle: usize,
-        takes: &dyn Fn(usize) -> bool,
-    ) -> Option<TaskPull> {
-        let idle_cpu = &hardware.cpus[idle];
+    pub fn pull_idle(&self, idle: usize, takes: &dyn Fn(usize) -> bool) -> Option<TaskPull> {
+        let idle_cpu = &self.hardware.cpus[idle];
         // Domains with waiting tasks, nearest first.
-        let cache = &hardware.caches[idle_cpu.cache].cpus;
-        let own_node = &hardware.nodes[idle_cpu.node].cpus;
-        let near = [(cache, load.caches[idle_cpu.cache]), (own_node, load.nodes[idle_cpu.node])];
-        let far = hardware.nodes.iter().map(|node| &node.cpus).zip(load.nodes.iter().copied());
+        let cache = &self.hardware.caches[idle_cpu.cache].cpus;
+        let own_node = &self.hardware.nodes[idle_cpu.node].cpus;
+        let near =
+            [(cache, self.load.caches[idle_cpu.cache]), (own_node, self.load.nodes[idle_cpu.node])];
+        let far =
+            self.hardware.nodes.iter().map(|node| &node.cpus).zip(self.load.nodes.iter().copied());
         let levels =
             near.into_iter().chain(far).filter(|(_, sum)| sum.cpus - sum.idle < sum.running);
         levels.into_iter().find_map(|(cpus, _)| {
-            let open = cpus.iter().copied().filter(|&cpu| cpu != idle && 2 <= load.running[cpu]);
+            let open =
+                cpus.iter().copied().filter(|&cpu| cpu != idle && 2 <= self.load.running[cpu]);
             let open = open.filter(|&cpu| takes(cpu));
-            let from = open.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
+            let from = open.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
             Some(TaskPull { from, to: idle, running_too: false })
         })
     }
 
     /// One balancing attempt of the whole machine: the first pull of any domain.
-    pub fn balance(
-        &mut self,
-        hardware: &Hardware,
-        load: &RunQueueLoads,
-        takes: &dyn Fn(usize, usize, bool) -> bool,
-    ) -> Option<TaskPull> {
-        for node in 0..hardware.nodes.len() {
-            if let Some(pull) = self.between_nodes(hardware, load, node, takes) {
+    pub fn balance(&mut self, takes: &dyn Fn(usize, usize, bool) -> bool) -> Option<TaskPull> {
+        for node in 0..self.hardware.nodes.len() {
+            if let Some(pull) = self.between_nodes(node, takes) {
                 return Some(pull);
             }
         }
-        for cache in 0..hardware.caches.len() {
-            if let Some(pull) = self.between_caches(hardware, load, cache, takes) {
+        for cache in 0..self.hardware.caches.len() {
+            if let Some(pull) = self.between_caches(cache, takes) {
                 return Some(pull);
             }
         }
-        for cache in &hardware.caches {
-            if let Some(pull) = self.within(&cache.cpus, &cache.cpus, load, takes, false) {
+        for cache in &self.hardware.caches {
+            if let Some(pull) = self.within(&cache.cpus, &cache.cpus, takes, false) {
                 return Some(pull);
             }
         }
         // Loads are balanced, but affinity makes a task wait (`sgc->imbalance`).
-        let idle = (0..hardware.cpus.len())
-            .filter(|&cpu| load.running[cpu] == 0 && self.may(Allowed::None, cpu));
-        idle.into_iter()
-            .find_map(|cpu| self.pull_idle(hardware, load, cpu, &|from| takes(from, cpu, false)))
+        let idle = (0..self.hardware.cpus.len())
+            .filter(|&cpu| self.load.running[cpu] == 0 && self.may(Allowed::None, cpu));
+        idle.into_iter().find_map(|cpu| self.pull_idle(cpu, &|from| takes(from, cpu, false)))
     }
 
     /// The pull of a node from the busiest other node.
     fn between_nodes(
         &mut self,
-        hardware: &Hardware,
-        load: &RunQueueLoads,
         here: usize,
         takes: &dyn Fn(usize, usize, bool) -> bool,
     ) -> Option<TaskPull> {
-        let nodes = &load.nodes;
+        let nodes = &self.load.nodes;
         if nodes[here].cpus == 0 {
             return None;
         }
@@ -104,7 +92,8 @@ impl KernelModel {
             _ if is_overloaded && 0 < own.idle => 1,
             KernelVersion::V6_18 if !is_overloaded => {
                 let more = own.idle.saturating_sub(busy.idle);
-                numa_imbalance(more, own.running + 1, numa_imbalance_limit(hardware, here)) / 2
+                numa_imbalance(more, own.running + 1, numa_imbalance_limit(&self.hardware, here))
+                    / 2
             }
             _ => {
                 let tips = u64::from(TOLERATED) * per_cpu(here) < 100 * per_cpu(busiest);
@@ -114,24 +103,21 @@ impl KernelModel {
             }
         };
         if imbalance == 0 {
-            self.set_failed(hardware.nodes[here].cpus[0], 0);
+            self.set_failed(self.hardware.nodes[here].cpus[0], 0);
             return None;
         }
-        let (from, to) = (&hardware.nodes[busiest].cpus, &hardware.nodes[here].cpus);
-        let key = hardware.nodes[here].cpus[0];
-        self.move_one(from, to, load, takes, key)
+        let hardware = self.hardware.clone();
+        self.move_one(&hardware.nodes[busiest].cpus, &hardware.nodes[here].cpus, takes)
     }
 
     /// The pull of a cache from the busiest other cache of its node.
     fn between_caches(
         &mut self,
-        hardware: &Hardware,
-        load: &RunQueueLoads,
         here: usize,
         takes: &dyn Fn(usize, usize, bool) -> bool,
     ) -> Option<TaskPull> {
-        let node_of = |cache: usize| hardware.cpus[hardware.caches[cache].cpus[0]].node;
-        let caches = &load.caches;
+        let node_of = |cache: usize| self.hardware.cpus[self.hardware.caches[cache].cpus[0]].node;
+        let caches = &self.load.caches;
         let others =
             (0..caches.len()).filter(|&cache| cache != here && node_of(cache) == node_of(here));
         let others = others.filter(|&cache| 0 < caches[cache].cpus);
@@ -144,8 +130,8 @@ impl KernelModel {
         if own.idle == 0 || busy.running.saturating_sub(own.running) / 2 == 0 {
             return None;
         }
-        let (from, to) = (&hardware.caches[busiest].cpus, &hardware.caches[here].cpus);
-        self.move_one(from, to, load, takes, hardware.caches[here].cpus[0])
+        let hardware = self.hardware.clone();
+        self.move_one(&hardware.caches[busiest].cpus, &hardware.caches[here].cpus, takes)
     }
 
     /// Moves a waiting task if there is one, else a running one after several attempts.
@@ -153,18 +139,17 @@ impl KernelModel {
         &mut self,
         from: &[usize],
         to: &[usize],
-        load: &RunQueueLoads,
         takes: &dyn Fn(usize, usize, bool) -> bool,
-        key: usize,
     ) -> Option<TaskPull> {
-        if let Some(pull) = self.within(from, to, load, takes, false) {
+        let key = to[0];
+        if let Some(pull) = self.within(from, to, takes, false) {
             self.set_failed(key, 0);
             return Some(pull);
         }
         self.set_failed(key, self.failed[key] + 1);
         if FAILED_MAX < self.failed[key] {
             self.set_failed(key, 0);
-            return self.within(from, to, load, takes, true);
+            return self.within(from, to, takes, true);
         }
         None
     }
@@ -185,28 +170,27 @@ impl KernelModel {
         &self,
         from: &[usize],
         to: &[usize],
-        load: &RunQueueLoads,
         takes: &dyn Fn(usize, usize, bool) -> bool,
         running_too: bool,
     ) -> Option<TaskPull> {
         // A difference of two tasks, or one running task and an idle CPU.
         let more = if running_too { 1 } else { 2 };
-        let most = from.iter().map(|&cpu| load.running[cpu]).max()?;
-        if to.iter().all(|&cpu| most < load.running[cpu] + more) {
+        let most = from.iter().map(|&cpu| self.load.running[cpu]).max()?;
+        if to.iter().all(|&cpu| most < self.load.running[cpu] + more) {
             return None; // The common case.
         }
         let mut targets: Vec<usize> = to
             .iter()
             .copied()
-            .filter(|&cpu| self.may(Allowed::None, cpu) && load.running[cpu] + more <= most)
+            .filter(|&cpu| self.may(Allowed::None, cpu) && self.load.running[cpu] + more <= most)
             .collect();
-        targets.sort_unstable_by_key(|&cpu| (load.running[cpu], cpu));
+        targets.sort_unstable_by_key(|&cpu| (self.load.running[cpu], cpu));
         // The idlest CPU first; another one if no task may run on it.
         targets.into_iter().find_map(|target| {
-            let least = load.running[target] + more;
-            let busy = from.iter().copied().filter(|&cpu| least <= load.running[cpu]);
+            let least = self.load.running[target] + more;
+            let busy = from.iter().copied().filter(|&cpu| least <= self.load.running[cpu]);
             let busy = busy.filter(|&cpu| takes(cpu, target, running_too));
-            let from = busy.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
+            let from = busy.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
             Some(TaskPull { from, to: target, running_too })
         })
     }

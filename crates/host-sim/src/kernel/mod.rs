@@ -6,7 +6,7 @@
 //!   newly idle    pulls a waiting task from the busiest CPU, nearest domain first
 //!   periodic      every domain balances the number of running tasks at its own interval
 //!   busy CPUs     also balance, so that not always the same tasks share a CPU
-//!   NUMA          (numa_cpu.rs, fluid/numa.rs) pages migrate to tasks, and tasks to pages
+//!   NUMA          (cpu_selection.rs, fluid/numa.rs) pages migrate to tasks, and tasks to pages
 //! ```
 //!
 //! Three kernel versions are modelled, with these differences:
@@ -25,9 +25,10 @@
 mod busy_balance;
 mod cpu_selection;
 mod load_balance;
-mod numa_cpu;
 #[cfg(test)]
 mod tests;
+
+use std::sync::Arc;
 
 use base::Rng;
 
@@ -92,47 +93,13 @@ struct GroupLoad {
 
 impl RunQueueLoads {
     /// No tasks.
-    pub fn new(hardware: &Hardware) -> Self {
+    fn new(hardware: &Hardware) -> Self {
         let sum = |cpus: usize| GroupLoad { running: 0, idle: cpus as u32, cpus: cpus as u32 };
         RunQueueLoads {
             running: vec![0; hardware.cpus.len()],
             cores_busy: vec![0; hardware.cores.len()],
             caches: hardware.caches.iter().map(|cache| sum(cache.cpus.len())).collect(),
             nodes: hardware.nodes.iter().map(|node| sum(node.cpus.len())).collect(),
-        }
-    }
-
-    /// Adds a task to a CPU.
-    pub fn add(&mut self, hardware: &Hardware, cpu: usize) {
-        self.running[cpu] += 1;
-        let Cpu { core, cache, node, .. } = hardware.cpus[cpu];
-        let fell_busy = u32::from(self.running[cpu] == 1);
-        self.cores_busy[core] += fell_busy;
-        for sum in [&mut self.caches[cache], &mut self.nodes[node]] {
-            sum.running += 1;
-            sum.idle -= fell_busy;
-        }
-    }
-
-    /// Removes a task from a CPU.
-    pub fn remove(&mut self, hardware: &Hardware, cpu: usize) {
-        self.running[cpu] -= 1;
-        let Cpu { core, cache, node, .. } = hardware.cpus[cpu];
-        let fell_idle = u32::from(self.running[cpu] == 0);
-        self.cores_busy[core] -= fell_idle;
-        for sum in [&mut self.caches[cache], &mut self.nodes[node]] {
-            sum.running -= 1;
-            sum.idle += fell_idle;
-        }
-    }
-
-    /// Takes a CPU without tasks offline, or online.
-    pub fn set_online(&mut self, hardware: &Hardware, cpu: usize, online: bool) {
-        let Cpu { cache, node, .. } = hardware.cpus[cpu];
-        for sum in [&mut self.caches[cache], &mut self.nodes[node]] {
-            let change = |n: &mut u32| if online { *n += 1 } else { *n -= 1 };
-            change(&mut sum.idle);
-            change(&mut sum.cpus);
         }
     }
 
@@ -152,6 +119,9 @@ pub struct KernelModel {
     pub version: KernelVersion,
     /// The online CPUs, by index.
     pub online: Vec<bool>,
+    /// The run queues.
+    pub load: RunQueueLoads,
+    hardware: Arc<Hardware>,
     /// Draws one of several equally good CPUs. On a real machine the choice depends on which CPU became idle last. `None`
     /// for the lowest.
     tie_breaker: Option<Rng>,
@@ -167,38 +137,77 @@ pub struct KernelModel {
 
 impl KernelModel {
     /// A kernel after boot.
-    pub fn new(version: KernelVersion, hardware: &Hardware, tie_breaker: Option<Rng>) -> Self {
-        let domains = busy_balance::domains(hardware);
+    pub fn new(version: KernelVersion, hardware: Arc<Hardware>, tie_breaker: Option<Rng>) -> Self {
+        let domains = busy_balance::domains(&hardware);
         KernelModel {
             version,
             online: vec![true; hardware.cpus.len()],
+            load: RunQueueLoads::new(&hardware),
             tie_breaker,
             failed: vec![0; hardware.cpus.len()],
             n_failed_changes: 0,
             domains_of_cpu: busy_balance::by_cpu(&domains, hardware.cpus.len()),
             domains,
             open: Vec::new(),
+            hardware,
         }
+    }
+
+    /// Adds a task to the run queue of a CPU.
+    pub fn add_task(&mut self, cpu: usize) {
+        self.load.running[cpu] += 1;
+        let became_busy = u32::from(self.load.running[cpu] == 1);
+        self.load.cores_busy[self.hardware.cpus[cpu].core] += became_busy;
+        for sum in self.sums_of(cpu) {
+            sum.running += 1;
+            sum.idle -= became_busy;
+        }
+    }
+
+    /// Removes a task from the run queue of a CPU.
+    pub fn remove_task(&mut self, cpu: usize) {
+        self.load.running[cpu] -= 1;
+        let became_idle = u32::from(self.load.running[cpu] == 0);
+        self.load.cores_busy[self.hardware.cpus[cpu].core] -= became_idle;
+        for sum in self.sums_of(cpu) {
+            sum.running -= 1;
+            sum.idle += became_idle;
+        }
+    }
+
+    /// Counts a CPU without tasks as online, or as offline.
+    pub fn count_cpu(&mut self, cpu: usize, online: bool) {
+        for sum in self.sums_of(cpu) {
+            let change = |n: &mut u32| if online { *n += 1 } else { *n -= 1 };
+            change(&mut sum.idle);
+            change(&mut sum.cpus);
+        }
+    }
+
+    /// The sums of the cache and the node of a CPU.
+    fn sums_of(&mut self, cpu: usize) -> [&mut GroupLoad; 2] {
+        let Cpu { cache, node, .. } = self.hardware.cpus[cpu];
+        [&mut self.load.caches[cache], &mut self.load.nodes[node]]
     }
 
     fn may(&self, allowed: Allowed<'_>, cpu: usize) -> bool {
         self.online[cpu] && allowed.is_none_or(|allowed| allowed[cpu])
     }
+}
 
-    /// A candidate with the smallest key: a random one, or the first.
-    fn least<K: Ord>(
-        &mut self,
-        among: impl Iterator<Item = usize> + Clone,
-        key: impl Fn(usize) -> K,
-    ) -> Option<usize> {
-        let best = among.clone().map(&key).min()?;
-        let mut candidates = among.filter(|&candidate| key(candidate) == best);
-        match &mut self.tie_breaker {
-            None => candidates.next(),
-            Some(rng) => {
-                let candidates: Vec<usize> = candidates.collect();
-                Some(candidates[rng.below(candidates.len() as u64) as usize])
-            }
+/// A candidate with the smallest key: a random one, or the first.
+fn least<K: Ord>(
+    tie_breaker: &mut Option<Rng>,
+    among: impl Iterator<Item = usize> + Clone,
+    key: impl Fn(usize) -> K,
+) -> Option<usize> {
+    let best = among.clone().map(&key).min()?;
+    let mut candidates = among.filter(|&candidate| key(candidate) == best);
+    match tie_breaker {
+        None => candidates.next(),
+        Some(rng) => {
+            let candidates: Vec<usize> = candidates.collect();
+            Some(candidates[rng.below(candidates.len() as u64) as usize])
         }
     }
 }

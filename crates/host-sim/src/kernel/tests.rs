@@ -4,20 +4,18 @@ use topology::Machine;
 
 use super::*;
 
-/// A kernel and empty run queues on a synthetic machine.
-fn booted(version: KernelVersion, machine: &str) -> (Hardware, KernelModel, RunQueueLoads) {
+/// A kernel with empty run queues on a synthetic machine.
+fn booted(version: KernelVersion, machine: &str) -> KernelModel {
     let hardware = Hardware::new(&Machine::synthetic(machine).expect("a machine"));
-    let kernel = KernelModel::new(version, &hardware, None);
-    let load = RunQueueLoads::new(&hardware);
-    (hardware, kernel, load)
+    KernelModel::new(version, Arc::new(hardware), None)
 }
 
 /// The CPUs of `n_tasks` tasks that are forked one after the other on CPU 0.
 fn forked(version: KernelVersion, machine: &str, n_tasks: usize) -> Vec<usize> {
-    let (hardware, mut kernel, mut load) = booted(version, machine);
+    let mut kernel = booted(version, machine);
     let one = |_| {
-        let cpu = kernel.fork(&hardware, &load, 0, None).expect("a CPU");
-        load.add(&hardware, cpu);
+        let cpu = kernel.fork(0, None).expect("a CPU");
+        kernel.add_task(cpu);
         cpu
     };
     (0..n_tasks).map(one).collect()
@@ -39,33 +37,28 @@ fn new_tasks_fill_an_eighth_of_the_node_before_they_leave_it() {
 
 #[test]
 fn a_difference_of_two_idle_cpus_between_nodes_is_tolerated_on_a_mostly_idle_node() {
-    let (hardware, mut kernel, mut load) = booted(KernelVersion::V6_18, "nodes=2 cores=32");
+    let mut kernel = booted(KernelVersion::V6_18, "nodes=2 cores=32");
     let takes = |_: usize, _: usize, _: bool| true;
-    let mut balance =
-        |load: &RunQueueLoads| (0..9).find_map(|_| kernel.balance(&hardware, load, &takes));
-    [0, 1].into_iter().for_each(|cpu| load.add(&hardware, cpu));
-    assert_eq!(balance(&load), None, "two on one node stay there");
-    [2, 3].into_iter().for_each(|cpu| load.add(&hardware, cpu));
-    let pull = balance(&load).expect("four are too many");
+    let balance = |kernel: &mut KernelModel| (0..9).find_map(|_| kernel.balance(&takes));
+    [0, 1].into_iter().for_each(|cpu| kernel.add_task(cpu));
+    assert_eq!(balance(&mut kernel), None, "two on one node stay there");
+    [2, 3].into_iter().for_each(|cpu| kernel.add_task(cpu));
+    let pull = balance(&mut kernel).expect("four are too many");
     assert_eq!((pull.from / 32, pull.to / 32, pull.running_too), (0, 1, true));
 }
 
 #[test]
 fn a_task_is_moved_when_its_load_has_been_halved_after_enough_failed_attempts() {
-    let (hardware, mut kernel, mut load) = booted(KernelVersion::V6_18, "cores=2");
-    [0, 0, 1].into_iter().for_each(|cpu| load.add(&hardware, cpu));
+    let mut kernel = booted(KernelVersion::V6_18, "cores=2");
+    [0, 0, 1].into_iter().for_each(|cpu| kernel.add_task(cpu));
     let attempts = |version: KernelVersion| {
-        let mut kernel = KernelModel::new(version, &hardware, None);
-        (0..9).position(|_| kernel.balance_busy(&load, (0, 1), &|_, _| true).is_some())
+        let mut kernel = KernelModel { version, ..kernel.clone() };
+        (0..9).position(|_| kernel.balance_busy((0, 1), &|_, _| true).is_some())
     };
     // The load is 1024, and half of it may be moved: one failed attempt.
     assert_eq!(attempts(KernelVersion::V6_18), Some(1));
     assert_eq!(attempts(KernelVersion::V4_2), Some(0));
-    assert_eq!(
-        kernel.balance_busy(&load, (0, 0), &|_, _| true),
-        None,
-        "its load is above the average"
-    );
+    assert_eq!(kernel.balance_busy((0, 0), &|_, _| true), None, "its load is above the average");
 }
 
 #[test]
@@ -85,37 +78,35 @@ fn an_idle_core_comes_before_an_idle_sibling() {
 
 #[test]
 fn a_task_wakes_up_on_its_previous_cpu_or_in_its_llc_domain() {
-    let (hardware, mut kernel, mut load) = booted(KernelVersion::V6_18, "nodes=2 cores=2");
-    let wakes =
-        |kernel: &mut KernelModel, load: &RunQueueLoads| kernel.wake(&hardware, load, 2, None);
-    assert_eq!(wakes(&mut kernel, &load), Some(2));
-    load.add(&hardware, 2);
-    assert_eq!(wakes(&mut kernel, &load), Some(3), "the other CPU of its LLC domain");
-    load.add(&hardware, 3);
-    assert_eq!(wakes(&mut kernel, &load), Some(2), "other LLC domains are not considered");
+    let mut kernel = booted(KernelVersion::V6_18, "nodes=2 cores=2");
+    assert_eq!(kernel.wake(2, None), Some(2));
+    kernel.add_task(2);
+    assert_eq!(kernel.wake(2, None), Some(3), "the other CPU of its LLC domain");
+    kernel.add_task(3);
+    assert_eq!(kernel.wake(2, None), Some(2), "other LLC domains are not considered");
     kernel.version = KernelVersion::V2_6_27;
-    load.remove(&hardware, 3);
-    assert_eq!(wakes(&mut kernel, &load), Some(2));
+    kernel.remove_task(3);
+    assert_eq!(kernel.wake(2, None), Some(2));
 }
 
 #[test]
 fn a_balanced_machine_is_left_alone_and_waiting_tasks_are_pulled() {
-    let (hardware, mut kernel, mut load) = booted(KernelVersion::V6_18, "nodes=2 cores=2");
+    let mut kernel = booted(KernelVersion::V6_18, "nodes=2 cores=2");
     let takes = |_: usize, _: usize, _: bool| true;
-    [0, 1, 2].into_iter().for_each(|cpu| load.add(&hardware, cpu));
-    assert_eq!(kernel.balance(&hardware, &load, &takes), None);
-    [0, 0].into_iter().for_each(|cpu| load.add(&hardware, cpu));
-    let pull = kernel.balance(&hardware, &load, &takes).expect("a task waits");
+    [0, 1, 2].into_iter().for_each(|cpu| kernel.add_task(cpu));
+    assert_eq!(kernel.balance(&takes), None);
+    [0, 0].into_iter().for_each(|cpu| kernel.add_task(cpu));
+    let pull = kernel.balance(&takes).expect("a task waits");
     assert_eq!((pull.from, pull.to, pull.running_too), (0, 3, false));
-    assert_eq!(kernel.pull_idle(&hardware, &load, 3, &|_| true).map(|pull| pull.from), Some(0));
-    assert_eq!(kernel.pull_idle(&hardware, &load, 3, &|_| false), None, "no task may run there");
+    assert_eq!(kernel.pull_idle(3, &|_| true).map(|pull| pull.from), Some(0));
+    assert_eq!(kernel.pull_idle(3, &|_| false), None, "no task may run there");
 }
 
 /// The CPU on node 1 that NUMA balancing selects for a task on CPU 0, with these running tasks.
 fn numa_cpu_for(version: KernelVersion, running: &[usize]) -> Option<usize> {
-    let (hardware, kernel, mut load) = booted(version, "nodes=2 cores=4");
-    running.iter().for_each(|&cpu| load.add(&hardware, cpu));
-    kernel.numa_cpu(&hardware, &load, (0, 1), None)
+    let mut kernel = booted(version, "nodes=2 cores=4");
+    running.iter().for_each(|&cpu| kernel.add_task(cpu));
+    kernel.numa_cpu((0, 1), None)
 }
 
 #[test]

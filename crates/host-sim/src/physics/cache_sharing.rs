@@ -35,30 +35,30 @@ const EMPTY: f64 = 1e-12;
 pub struct FillTable {
     /// Thousands of instructions after which 0, 1, 2 … steps are filled; increasing, with increasing increments.
     spent: Vec<f64>,
-    steps: Vec<Step>,
+    steps: Vec<FillStep>,
     /// The sum of all steps in bytes.
     bytes: f64,
 }
 
 /// A part of a cache that is filled at a constant rate, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Step {
+struct FillStep {
     begin: f64,
     width: f64,
 }
 
-impl Step {
+impl FillStep {
     fn middle(&self) -> f64 {
         self.begin + 0.5 * self.width
     }
 
-    fn halves(&self) -> [Step; 2] {
+    fn halves(&self) -> [FillStep; 2] {
         let width = self.width / 2.0;
-        [Step { width, ..*self }, Step { begin: self.begin + width, width }]
+        [FillStep { width, ..*self }, FillStep { begin: self.begin + width, width }]
     }
 
-    /// Whether the curve falls to zero misses somewhere before the middle of the step. In a large cache, a small program
-    /// has its whole working set there; without refinement it would never occupy it.
+    /// Whether the curve falls to zero misses before the middle of the step. In a large cache, the working set of a small
+    /// program fits into one step; without refinement the program would never occupy that step.
     fn hides_a_knee(&self, character: &MissCurve) -> bool {
         let misses = |bytes| character.at(bytes).misses;
         ALL_MISS < self.width && misses(self.middle()) * STEEP < misses(self.begin)
@@ -73,8 +73,8 @@ impl FillTable {
     pub fn new(character: &MissCurve, bytes: f64) -> Self {
         let width = bytes / N_STEPS as f64;
         // A stack: the next step is the last element.
-        let even = (0..N_STEPS).rev().map(|idx| Step { begin: idx as f64 * width, width });
-        let mut ahead: Vec<Step> = even.collect();
+        let even = (0..N_STEPS).rev().map(|idx| FillStep { begin: idx as f64 * width, width });
+        let mut ahead: Vec<FillStep> = even.collect();
         let mut table =
             FillTable { spent: vec![0.0], steps: Vec::new(), bytes: width * N_STEPS as f64 };
         let (mut so_far, mut misses) = (0.0, f64::INFINITY);
@@ -112,7 +112,7 @@ pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
     occupancies
 }
 
-/// The same as [`occupancies`], written into a slice of the same length.
+/// Writes the result of [`occupancies`] into a slice of the same length.
 pub fn compute_occupancies(programs: &[(&FillTable, f64)], bytes: f64, occupancies: &mut [f64]) {
     // The total filling is concave in time. So Newton's method from the left never overshoots and reaches the step in
     // which the cache is full.
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_working_set_stays_resident_beside_a_streaming_program() {
+    fn a_small_working_set_stays_resident_next_to_a_streaming_program() {
         // No misses from 512 KiB on.
         let (small, stream) = (table(&[30.0, 0.0, 0.0]), table(&[30.0]));
         let filled = occupancies(&[(&small, 1.0), (&stream, 1.0)], MIB);

@@ -10,7 +10,7 @@
 //!
 //! A flat curve contains no slope, and noise would be taken for one. So each program's parallelism (the overlap) is
 //! regularized towards the default, the more the less information its points have. Points near saturation of the
-//! channel are excluded, because there the latency follows the program. If a program saturates the channel at the
+//! channel are excluded, because at saturation the latency follows the program. If a program saturates the channel at the
 //! given size, its parallelism cannot be estimated. It is taken to have the largest number of outstanding misses that
 //! a core can have, and to be stalled all the time except for the smallest number of core cycles.
 
@@ -64,7 +64,7 @@ pub struct CpiModel {
 pub struct EventsPer1000 {
     /// Loads and stores that miss the private caches.
     pub accesses: f64,
-    /// Those that miss the last-level cache.
+    /// Loads and stores that miss the last-level cache.
     pub demand_misses: f64,
     /// Lines that prefetchers read from memory.
     pub prefetches: f64,
@@ -90,7 +90,7 @@ impl CpiModel {
         Some(CpiModel::through(character, here, waits, parameters))
     }
 
-    /// The same with a known overlap; `None` without cycles at any size.
+    /// Fits the model for a cache of `bytes` with a known overlap; `None` without cycles at any size.
     pub fn with_overlap(
         character: &MissCurve,
         bytes: f64,

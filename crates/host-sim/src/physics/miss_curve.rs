@@ -41,7 +41,7 @@ pub struct MissCurve {
     rows: Vec<MissPoint>,
     /// The values without any cache.
     none: MissPoint,
-    /// The same at the size [`ALL_MISS`], below the first point.
+    /// The values without any cache at the size [`ALL_MISS`], below the first point.
     below: MissPoint,
     /// For each point the logarithm of its size over that of the previous point.
     steps: Vec<f64>,

@@ -196,20 +196,20 @@ mod tests {
     }
 
     /// The latencies of all channels after a fixed number of iterations.
-    fn converged_latencies(users: &[MemoryClient], besides: &[f64]) -> Vec<f64> {
-        let mut latencies = vec![45.0; besides.len()];
+    fn converged_latencies(users: &[MemoryClient], backgrounds: &[f64]) -> Vec<f64> {
+        let mut latencies = vec![45.0; backgrounds.len()];
         for _ in 0..50 {
-            for place in 0..besides.len() {
+            for place in 0..backgrounds.len() {
                 let demand_of = |user: &MemoryClient| {
                     let part = |at: usize| user.uses.iter().filter(move |(p, _)| *p == at);
                     let here = part(place).map(|(_, part)| part).sum();
-                    let others = (0..besides.len()).filter(|&other| other != place);
+                    let others = (0..backgrounds.len()).filter(|&other| other != place);
                     let elsewhere = others.flat_map(part).map(|(p, part)| part * latencies[*p]);
                     let fixed_ns = user.fixed_ns + elsewhere.sum::<f64>();
                     user.demand_on(here, fixed_ns)
                 };
                 let here: Vec<ClientDemand> = users.iter().map(demand_of).collect();
-                let loaded = LoadedChannel { channel: CHANNEL, background: besides[place] };
+                let loaded = LoadedChannel { channel: CHANNEL, background: backgrounds[place] };
                 latencies[place] = update_latency(&here, &loaded, latencies[place]).0;
             }
         }
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn background_traffic_raises_the_latency() {
         let users = [user(250.0, 640.0, &[(0, 1.0)])];
-        let at = |besides| converged_latencies(&users, &[besides])[0];
+        let at = |backgrounds| converged_latencies(&users, &[backgrounds])[0];
         assert!(at(0.0) + 10.0 < at(4.0));
     }
 }

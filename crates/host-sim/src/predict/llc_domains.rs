@@ -30,7 +30,7 @@ pub struct LlcDomain {
     pub n_cpus: usize,
     /// Cores of these CPUs.
     pub n_cores: usize,
-    /// Those of the cores that are as fast as the fastest.
+    /// Number of these cores that are as fast as the fastest.
     pub n_fast: usize,
     /// Size of the cache in bytes.
     pub cache: f64,

@@ -47,7 +47,7 @@ pub struct ProgramPlacement {
     pub domains: Vec<usize>,
     /// The slowdown of each program relative to alone on its fastest domain, in the order of the programs.
     pub slowdowns: Vec<f64>,
-    /// Their mean.
+    /// Mean slowdown.
     pub mean: f64,
     /// The search method.
     pub method: SearchMethod,

@@ -101,7 +101,7 @@ impl ProgramSet {
 pub struct PredictionSetup {
     /// The domains of the machine.
     pub llc_domains: Vec<LlcDomain>,
-    /// The same for the physics.
+    /// Cache and channel of each domain, in the order of `llc_domains`.
     pub domains: Vec<CacheDomain>,
     /// The assumptions, one sentence each.
     pub notes: Vec<String>,

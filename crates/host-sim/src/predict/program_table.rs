@@ -21,7 +21,7 @@ pub struct TableProgram {
     pub miss_curve: MissCurve,
     /// Memory traffic in bytes per cycle, the largest at any cache size.
     bytes_per_cycle: f64,
-    /// The same in bytes per nanosecond (GB/s), where the table has it.
+    /// Largest memory traffic at any cache size in bytes per nanosecond (GB/s), if the table has bandwidths.
     gbs: Option<f64>,
     /// Cache size in bytes and GB/s, if the table has bandwidths but no writes.
     bandwidths_without_writes: Vec<(f64, f64)>,

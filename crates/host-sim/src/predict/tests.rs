@@ -68,7 +68,7 @@ fn split(names: &[&str], llc_domains: &[LlcDomain]) -> String {
 #[test]
 fn of_four_programs_the_pairs_with_the_smallest_mean_are_found() {
     // Measured slowdowns of the three pairings of these four programs, from pairs.csv:
-    // stream+bzip2 1.508, 1.055, xz+hmmsim 1.142, 1.210; much more if xz or hmmsim runs beside stream.
+    // stream+bzip2 1.508, 1.055, xz+hmmsim 1.142, 1.210; much more if xz or hmmsim runs next to stream.
     let llc_domains = [llc_domain(0, 0, 2), llc_domain(1, 1, 2)];
     assert_eq!(
         split(&["xz", "hmmsim", "bzip2", "stream"], &llc_domains),
@@ -227,7 +227,7 @@ fn equal_domains_have_no_note_on_the_reference() {
 }
 
 #[test]
-fn beside_a_hog_a_larger_cache_slows_no_program_down() {
+fn next_to_a_hog_a_larger_cache_slows_no_program_down() {
     // Relative to each program alone at the measured sizes; the error of stream itself is 2.6 %.
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
     let (channel, parameters) = (domain(MIB).channel, Calibration::default().parameters(4.0));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::{Bytes, CpuId, CpuSet, IdSet, JobId, LlcId, Nanos, NodeId, Rng, SetId, TaskId};
 use engine::LoadSample;
-use program::{Class, Command, Ending, Job, MemoryPolicy, Origin, Profile, Sensitivity};
+use program::{Class, Command, Ending, FilePosition, Job, MemoryPolicy, Profile, Sensitivity};
 use sched::*;
 use topology::{Core, Cpu, Llc, Machine, MachineParts, Node};
 
@@ -57,7 +57,7 @@ pub(crate) fn machine() -> Machine {
 
 pub(crate) fn job(id: u32, name: &str) -> Job {
     Job {
-        origin: Origin { file: "w.toml".into(), line: 3 },
+        origin: FilePosition { file: "w.toml".into(), line: 3 },
         ..Job::new(JobId(id), name, Command::Program { program: "/bin/true".into(), args: vec![] })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use program::{Class, Command, Ending, Job, Origin, Profile, Sensitivity};
+use program::{Class, Command, Ending, FilePosition, Job, Profile, Sensitivity};
 use sched::ReasonCode;
 use serde::{Deserialize, Serialize};
 use topology::Machine;
@@ -77,7 +77,7 @@ line_types! {
         absent env,
     }
 
-    OriginField for Origin {
+    OriginField for FilePosition {
         file?: String = file,
         line?: usize = line,
     }

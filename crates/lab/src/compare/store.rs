@@ -16,7 +16,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use base::{Nanos, NodeId};
-use program::{Job, Origin};
+use program::{FilePosition, Job};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use topology::{Machine, MachineParts};
@@ -54,7 +54,7 @@ impl Identity {
     ) -> Self {
         let workload = |(name, jobs): (&String, &Vec<Job>)| {
             // The path of a file does not affect the metrics.
-            let bare = |job: &Job| Job { origin: Origin::default(), ..job.clone() };
+            let bare = |job: &Job| Job { origin: FilePosition::default(), ..job.clone() };
             let jobs: Vec<Job> = jobs.iter().map(bare).collect();
             format!("{name} {}", fingerprint(&jobs))
         };

@@ -23,7 +23,7 @@
 use std::path::Path;
 
 use base::toml_reader::{
-    SourceText, Table, TomlFault, Value, decimal, describe, integer, wrong_type,
+    SourceText, TomlFault, TomlTable, Value, decimal, describe, integer, wrong_type,
 };
 use base::{Bytes, Nanos};
 
@@ -75,7 +75,7 @@ const CURVE_KNOWN: &[&str] = &[
 pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> {
     let text = SourceText::new(text, path);
     let document = text.parse("version")?;
-    let top = Table::new(&text, document.get_ref(), 0, "the profile", KNOWN, PHASE_KNOWN)?;
+    let top = TomlTable::new(&text, document.get_ref(), 0, "the profile", KNOWN, PHASE_KNOWN)?;
     let phases = top.tables("phase", "a phase", PHASE_KNOWN)?;
     let phases: Vec<Phase> = phases.iter().map(phase).collect::<Result<_, _>>()?;
     if phases.is_empty() {
@@ -100,7 +100,7 @@ pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> 
 /// Tolerance for rounding of the shares. A missing phase is a larger deviation.
 const SHARES_OFF_MAX: f64 = 0.01;
 
-fn check_shares(top: &Table<'_>, phases: &[Phase]) -> Result<(), WorkloadError> {
+fn check_shares(top: &TomlTable<'_>, phases: &[Phase]) -> Result<(), WorkloadError> {
     let sum: f64 = phases.iter().map(|phase| phase.share.value()).sum();
     let off = (sum - 1.0).abs();
     (off <= SHARES_OFF_MAX)
@@ -108,7 +108,7 @@ fn check_shares(top: &Table<'_>, phases: &[Phase]) -> Result<(), WorkloadError> 
         .ok_or_else(|| top.error_in("phase", WorkloadFault::Shares(format!("{sum:.3}"))))
 }
 
-fn phase(table: &Table<'_>) -> Result<Phase, WorkloadError> {
+fn phase(table: &TomlTable<'_>) -> Result<Phase, WorkloadError> {
     let profile_value = |key| table.get(key, profile_value);
     Ok(Phase {
         share: table.get("share", share)?.unwrap_or_default(),
@@ -132,7 +132,7 @@ fn phase(table: &Table<'_>) -> Result<Phase, WorkloadError> {
     })
 }
 
-fn read_curve(table: &Table<'_>) -> Result<MissRatioCurve, WorkloadError> {
+fn read_curve(table: &TomlTable<'_>) -> Result<MissRatioCurve, WorkloadError> {
     let sizes = table.require("cache_bytes", "cache_bytes = [1048576]", numbers)?;
     let misses = table.require("misses_per_1000", "misses_per_1000 = [1.5]", numbers)?;
     let write_backs = table.get("write_backs_per_1000", numbers)?;

@@ -77,7 +77,7 @@ fn rates_are_averages_over_all_instructions() {
 #[test]
 fn rates_that_a_profile_does_not_have_are_absent() {
     let rates = read("name = 'x'\n[[phase]]\n").rates_per_cpu_second(Bytes::from_mib(1), 2e9);
-    assert_eq!(rates, Rates { cycles: 2e9, ..Rates::default() });
+    assert_eq!(rates, ProfileRates { cycles: 2e9, ..ProfileRates::default() });
     assert_eq!(rates.bandwidth(), None);
 }
 

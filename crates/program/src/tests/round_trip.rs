@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use crate::{
-    Class, Command, Ending, Job, MemoryPolicy, Origin, SLOWDOWN_MAX_PERMILLE, Sensitivity,
+    Class, Command, Ending, FilePosition, Job, MemoryPolicy, SLOWDOWN_MAX_PERMILLE, Sensitivity,
     TIME_MAX, Workload, WriteError, parse_bytes, parse_classic, parse_toml, to_classic, to_toml,
 };
 
@@ -87,7 +87,7 @@ fn job() -> impl Strategy<Value = Job> {
                 name: String::new(),
                 command,
                 found: None,
-                origin: Origin::default(),
+                origin: FilePosition::default(),
                 start,
                 class,
                 sensitivity,
@@ -130,7 +130,7 @@ fn workload() -> impl Strategy<Value = Workload> {
 
 /// Clears the positions in the file, for comparisons.
 fn without_positions(mut workload: Workload) -> Workload {
-    workload.jobs.iter_mut().for_each(|job| job.origin = Origin::default());
+    workload.jobs.iter_mut().for_each(|job| job.origin = FilePosition::default());
     workload
 }
 

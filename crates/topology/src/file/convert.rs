@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use base::{Bytes, CoreId, CpuId, IdSet, LlcId, NodeId, NodeSet, ParseSetError, SetId};
 
 use super::{
-    AccessEntry, Bandwidth, CoreEntry, CpuEntry, FORMAT_VERSION, Frequency, Ignored, KindEntry,
-    Latency, LlcEntry, MachineFile, NodeEntry, Share, Version,
+    AccessEntry, Bandwidth, CoreEntry, CpuEntry, FORMAT_VERSION, FormatVersion, Frequency, Ignored,
+    KindEntry, Latency, LlcEntry, MachineFile, NodeEntry, Share,
 };
 use crate::machine::check::invalid;
 use crate::{
@@ -63,7 +63,7 @@ impl TryFrom<MachineFile> for Machine {
     type Error = FileError;
 
     fn try_from(file: MachineFile) -> Result<Self, FileError> {
-        Version { format_version: file.format_version }.check()?;
+        FormatVersion { format_version: file.format_version }.check()?;
         check_numbers(&file)?;
         let perf_attributes = perf_attributes(&file);
         let nodes: Vec<Node> = file.nodes.into_iter().map(node).collect::<Result<_, _>>()?;

@@ -70,7 +70,7 @@ pub struct MachineFile {
     /// Whether that kernel has automatic NUMA balancing enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_balancing: Option<bool>,
-    /// Printed by `evenkeel machine --json`, and ignored here: it is derived from the rest.
+    /// Printed by `evenkeel machine --json` and ignored by the reader: it is derived from the rest.
     #[serde(default, skip_serializing)]
     pub placement: Ignored,
     /// Ignored, like `placement`: the collectors that work on the machine.
@@ -89,12 +89,12 @@ pub struct MachineFile {
 
 /// The version of a file. It is read before the other keys, because another version may have other keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct Version {
+pub struct FormatVersion {
     /// See [`MachineFile`].
     pub format_version: u32,
 }
 
-impl Version {
+impl FormatVersion {
     /// Whether this build reads the version.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ mod files;
 mod runnable;
 
 use base::{CpuSet, NodeSet};
-use program::{Job, Origin, Workload};
+use program::{FilePosition, Job, Workload};
 use topology::Machine;
 
 use files::Files;
@@ -24,7 +24,7 @@ pub fn check_runnable(path: &std::path::Path) -> Result<(), String> {
 #[error("{origin}: job {job}: {problem}")]
 pub struct PreflightError {
     /// File and line of the job.
-    pub origin: Origin,
+    pub origin: FilePosition,
     /// Name of the job.
     pub job: String,
     /// The problem, and what to do.

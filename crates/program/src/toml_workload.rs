@@ -1,19 +1,66 @@
-//! One `[[job]]` table of a TOML workload, and the `[defaults]` table.
+//! Workloads as TOML.
+//!
+//! ```toml
+//! version = 1                    # optional
+//! name = "pictures"              # default: the name of the file
+//!
+//! [defaults]                     # for every job that does not set the key
+//! dir = "input"
+//!
+//! [[job]]
+//! name = "small"                 # default: the program's file name, made unique
+//! command = ["cjpeg", "-quality", "90", "photo.ppm"]
+//! output = "/dev/null"
+//! start = "250ms"                # or seconds as a number
+//! copies = 3                     # small, small.2, small.3; {copy} in a string becomes 1, 2, 3
+//! every = 0.5                    # time between the starts of two copies
+//! class = 7
+//! ```
+//!
+//! A job has exactly one of `command` (a program and its arguments, no shell), `shell` (a line for
+//! `/bin/sh -c`) and `load` (a built-in synthetic program).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use base::toml_reader::{SourceText, Table, Value, decimal, describe, integer, wrong_type};
+use base::toml_reader::{SourceText, TomlTable, Value, decimal, describe, integer, wrong_type};
 use base::{CpuSet, IdSet, JobId, Nanos, NodeSet, SetId};
 
-use crate::assemble::JobLine;
+use crate::assemble::{self, FileHeader, WorkloadLine};
 use crate::error::{N_JOBS_MAX, N_THREADS_MAX, WorkloadFault};
 use crate::sensitivity::parse_slowdown;
-use crate::values;
-use crate::{Class, Command, Ending, Job, LOADS, MemoryPolicy, Origin, Sensitivity, WorkloadError};
+use crate::{
+    Class, Command, Ending, FilePosition, Job, LOADS, MemoryPolicy, Sensitivity, Workload,
+    WorkloadError, values,
+};
+
+/// The keys of a workload.
+const KNOWN: &[&str] = &["version", "name", "defaults", "job", "read_only"];
+
+/// Printed when a workload has no job.
+const EXAMPLE: &str = "[[job]] command = [\"sort\", \"words.txt\"]";
+
+/// Reads a workload in TOML. `path` gives its name and folder; no file is opened.
+pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
+    let text = SourceText::new(text, path);
+    let document = text.parse("version")?;
+    let top = TomlTable::new(&text, document.get_ref(), 0, "the workload", KNOWN, JOB_KEYS)?;
+    let name = top.get("name", values::name)?;
+    let read_only = top.get("read_only", paths)?.unwrap_or_default();
+    let defaults = top.table("defaults", "the defaults", SHARED_KEYS, JOB_KEYS)?;
+    let defaults = defaults.map(|table| SharedKeys::read(&table)).transpose()?.unwrap_or_default();
+    let jobs = top.tables("job", "a job", JOB_KEYS)?;
+    let lines = jobs.iter().map(|table| job_line(&text, table, &defaults));
+    let lines = lines.collect::<Result<Vec<_>, _>>()?;
+    assemble::workload(&text, FileHeader { name, read_only, example: EXAMPLE }, lines)
+}
+
+fn paths(key: &'static str, value: &Value<'_>) -> Result<Vec<PathBuf>, WorkloadFault> {
+    Ok(values::strings(key, value)?.into_iter().map(PathBuf::from).collect())
+}
 
 /// The keys of a job.
-pub(super) const KNOWN: &[&str] = &[
+const JOB_KEYS: &[&str] = &[
     "name",
     "command",
     "shell",
@@ -37,7 +84,7 @@ pub(super) const KNOWN: &[&str] = &[
 ];
 
 /// The keys of the defaults: those that several jobs may share.
-pub(super) const SHARED: &[&str] = &[
+const SHARED_KEYS: &[&str] = &[
     "class",
     "sensitivity",
     "profile",
@@ -52,7 +99,7 @@ pub(super) const SHARED: &[&str] = &[
     "memory",
 ];
 
-/// The values of the keys in [`SHARED`].
+/// The values of the keys in [`SHARED_KEYS`].
 #[derive(Default)]
 pub(crate) struct SharedKeys {
     class: Option<Class>,
@@ -69,7 +116,7 @@ pub(crate) struct SharedKeys {
 }
 
 impl SharedKeys {
-    pub(super) fn read(table: &Table<'_>) -> Result<SharedKeys, WorkloadError> {
+    pub(super) fn read(table: &TomlTable<'_>) -> Result<SharedKeys, WorkloadError> {
         Ok(SharedKeys {
             class: table.get("class", class)?,
             sensitivity: table.get("sensitivity", sensitivity)?,
@@ -87,11 +134,11 @@ impl SharedKeys {
 }
 
 /// One job. Absent keys have the values of the defaults.
-pub(crate) fn read(
+pub(crate) fn job_line(
     text: &SourceText<'_>,
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     defaults: &SharedKeys,
-) -> Result<JobLine, WorkloadError> {
+) -> Result<WorkloadLine, WorkloadError> {
     let own = SharedKeys::read(table)?;
     let copies = table.get("copies", copies)?;
     let every = table.get("every", values::time)?;
@@ -117,16 +164,16 @@ pub(crate) fn read(
         cpus: own.cpus.or_else(|| defaults.cpus.clone()),
         nodes: own.nodes.or_else(|| defaults.nodes.clone()),
         memory: own.memory.or_else(|| defaults.memory.clone()),
-        origin: Origin { file: text.file.to_owned(), line: text.line(table.offset) },
+        origin: FilePosition { file: text.file.to_owned(), line: text.line(table.offset) },
     };
     let name = table.get("name", values::name)?;
     let every = every.unwrap_or(Nanos::ZERO);
     let (name_offset, output_offset) = (table.offset_of("name"), table.offset_of("output"));
-    Ok(JobLine { name, copies, every, job, offset: table.offset, name_offset, output_offset })
+    Ok(WorkloadLine { name, copies, every, job, offset: table.offset, name_offset, output_offset })
 }
 
 /// Exactly one of `command`, `shell` and `load`.
-fn command(table: &Table<'_>) -> Result<Command, WorkloadError> {
+fn command(table: &TomlTable<'_>) -> Result<Command, WorkloadError> {
     let present: Vec<&'static str> =
         ["command", "shell", "load"].into_iter().filter(|key| table.has(key)).collect();
     let read = match present[..] {
@@ -222,7 +269,7 @@ fn threads(key: &'static str, value: &Value<'_>) -> Result<u32, WorkloadFault> {
 }
 
 /// `stop_after` or `restart`; a job cannot have both.
-fn ending(table: &Table<'_>) -> Result<Option<Ending>, WorkloadError> {
+fn ending(table: &TomlTable<'_>) -> Result<Option<Ending>, WorkloadError> {
     let after = table.get("stop_after", values::positive_time)?.map(Ending::After);
     let restart = table.get("restart", restart_value)?;
     match (after, restart) {

@@ -139,17 +139,17 @@ impl<T: SetId> IdSet<T> {
 
     /// Adds an id; returns whether it was absent before.
     pub fn insert(&mut self, id: T) -> bool {
-        let (at, bit) = place(id);
-        if self.word(at) & bit != 0 {
+        let (word_idx, bit) = place(id);
+        if self.word(word_idx) & bit != 0 {
             return false;
         }
         if self.is_empty() {
-            self.first_word = at;
-        } else if !self.span().contains(&at) {
-            self.widen(at);
+            self.first_word = word_idx;
+        } else if !self.span().contains(&word_idx) {
+            self.widen(word_idx);
         }
         let first = self.first_word;
-        self.stored_mut()[at - first] |= bit;
+        self.stored_mut()[word_idx - first] |= bit;
         true
     }
 
@@ -163,23 +163,23 @@ impl<T: SetId> IdSet<T> {
 
     /// Removes an id; returns whether it was present.
     pub fn remove(&mut self, id: T) -> bool {
-        let (at, bit) = place(id);
-        if self.word(at) & bit == 0 {
+        let (word_idx, bit) = place(id);
+        if self.word(word_idx) & bit == 0 {
             return false;
         }
         let first = self.first_word;
-        let word = &mut self.stored_mut()[at - first];
+        let word = &mut self.stored_mut()[word_idx - first];
         *word &= !bit;
         if *word == 0 {
-            *self = Self::of_words(self.span(), |at| self.word(at));
+            *self = Self::of_words(self.span(), |word_idx| self.word(word_idx));
         }
         true
     }
 
     /// Whether the id is a member.
     pub fn contains(&self, id: T) -> bool {
-        let (at, bit) = place(id);
-        self.word(at) & bit != 0
+        let (word_idx, bit) = place(id);
+        self.word(word_idx) & bit != 0
     }
 
     /// Number of members.
@@ -478,8 +478,8 @@ mod tests {
         #[test]
         fn difference_and_intersection_split_a_set(a in proptest::collection::vec(0u32..300, 0..40),
                                                    b in proptest::collection::vec(0u32..300, 0..40)) {
-            let of = |ids: Vec<u32>| ids.into_iter().map(CpuId).collect::<CpuSet>();
-            let (a, b) = (of(a), of(b));
+            let set_of = |ids: Vec<u32>| ids.into_iter().map(CpuId).collect::<CpuSet>();
+            let (a, b) = (set_of(a), set_of(b));
             prop_assert_eq!(a.and(&b).or(&a.minus(&b)), a.clone());
             prop_assert_eq!(a.intersects(&b), !a.and(&b).is_empty());
             prop_assert!(a.and(&b).is_subset(&b));

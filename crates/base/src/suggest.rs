@@ -10,10 +10,11 @@ use std::fmt::Display;
 pub fn similar<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let found = found.to_lowercase();
     let edits = |name: &str| strsim::damerau_levenshtein(&found, &name.to_lowercase());
-    let mut near: Vec<(usize, &str)> = known.into_iter().map(|name| (edits(name), name)).collect();
-    near.retain(|(edits, name)| edits * 3 <= name.chars().count().max(3));
-    near.sort_by_key(|(edits, _)| *edits);
-    near.into_iter().map(|(_, name)| name).collect()
+    let mut similar_names: Vec<(usize, &str)> =
+        known.into_iter().map(|name| (edits(name), name)).collect();
+    similar_names.retain(|(edits, name)| edits * 3 <= name.chars().count().max(3));
+    similar_names.sort_by_key(|(edits, _)| *edits);
+    similar_names.into_iter().map(|(_, name)| name).collect()
 }
 
 /// The closest of [`similar`].

@@ -68,13 +68,13 @@ impl Script {
 
     /// Run time of all phases with their sleeps, from the nanoseconds per 1000 instructions of each phase.
     fn sum_ns(&self, each: impl Fn(&ScriptPhase) -> f64) -> f64 {
-        let of = |phase: &ScriptPhase| {
+        let phase_ns = |phase: &ScriptPhase| {
             let sleeps = phase.sleeps.map_or(0.0, |(burst, ns)| {
                 libm::floor((phase.instructions - 1.0).max(0.0) / burst) * ns as f64
             });
             phase.instructions * each(phase) / 1000.0 + sleeps
         };
-        self.phases.iter().map(of).sum()
+        self.phases.iter().map(phase_ns).sum()
     }
 }
 

@@ -170,12 +170,12 @@ fn check_fits(job: &Job, script: &Script, hardware: &Hardware) -> Result<(), Scr
 
 /// For each CPU whether the keys `cpus` and `nodes` of a job allow it.
 pub(crate) fn may_use(job: &Job, hardware: &Hardware) -> Vec<bool> {
-    let may = |cpu: &crate::hardware::Cpu| {
+    let is_allowed = |cpu: &crate::hardware::Cpu| {
         let node = hardware.nodes[cpu.node].id;
         job.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu.id))
             && job.nodes.as_ref().is_none_or(|nodes| node.is_some_and(|id| nodes.contains(id)))
     };
-    hardware.cpus.iter().map(may).collect()
+    hardware.cpus.iter().map(is_allowed).collect()
 }
 
 fn script(job: &Job, profile: &Profile, hardware: &Hardware) -> Result<Script, ScriptError> {

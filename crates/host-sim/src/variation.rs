@@ -158,8 +158,8 @@ impl VariationStreams {
         if self.variation.length == 0.0 {
             return 1.0;
         }
-        let of = mix(mix(job as u64, thread as u64), phase as u64);
-        around(&mut stream(mix(self.seed, 6), of), self.variation.length)
+        let purpose = mix(mix(job as u64, thread as u64), phase as u64);
+        around(&mut stream(mix(self.seed, 6), purpose), self.variation.length)
     }
 
     /// The duration of a sleep.

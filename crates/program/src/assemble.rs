@@ -110,8 +110,8 @@ impl Names {
         let Some(name) = &line.name else { return Ok(()) };
         for number in 1..=line.copies.unwrap_or(1) {
             let name = numbered(name, number);
-            let here = text.line(line.name_offset);
-            if let Some(other_line) = self.used_names.insert(name.clone(), here) {
+            let line_number = text.line(line.name_offset);
+            if let Some(other_line) = self.used_names.insert(name.clone(), line_number) {
                 return Err(
                     text.error_at(line.name_offset, WorkloadFault::Duplicate { name, other_line })
                 );

@@ -200,15 +200,15 @@ impl<'l> JobDraw<'l> {
 
     /// The free programs of one suite, drawn from the suites with free programs.
     fn in_a_suite(&mut self, suites: &[(&str, u64)], free: Vec<usize>) -> Vec<usize> {
-        let of = |name: &str| {
+        let members_of = |name: &str| {
             let own = |&&idx: &&usize| self.programs[idx].suite.as_deref() == Some(name);
             free.iter().filter(own).copied().collect::<Vec<_>>()
         };
-        let members: Vec<Vec<usize>> = suites.iter().map(|(name, _)| of(name)).collect();
-        let open = |(&(_, weight), members): (&(&str, u64), &Vec<usize>)| {
+        let members: Vec<Vec<usize>> = suites.iter().map(|(name, _)| members_of(name)).collect();
+        let weight_if_free = |(&(_, weight), members): (&(&str, u64), &Vec<usize>)| {
             if members.is_empty() { 0 } else { weight }
         };
-        let weights: Vec<u64> = suites.iter().zip(&members).map(open).collect();
+        let weights: Vec<u64> = suites.iter().zip(&members).map(weight_if_free).collect();
         let drawn = self.rng.weighted(&weights);
         drawn.and_then(|idx| members.into_iter().nth(idx)).unwrap_or_default()
     }

@@ -111,15 +111,18 @@ impl FromStr for DomainChoice {
 impl Domains {
     /// The domains of a machine among the usable CPUs.
     pub fn of(machine: &Machine, choice: DomainChoice, usable: &CpuSet) -> Self {
-        let at = |level| Domains::at(machine, level, usable);
+        let domains_at = |level| Domains::at(machine, level, usable);
         match choice {
-            DomainChoice::At(level) => at(level),
+            DomainChoice::At(level) => domains_at(level),
             DomainChoice::Auto => {
-                let coarse = [Level::Node, Level::Llc].map(at);
-                coarse.into_iter().find(|domains| 2 <= domains.len()).unwrap_or(at(Level::Core))
+                let coarse = [Level::Node, Level::Llc].map(domains_at);
+                coarse
+                    .into_iter()
+                    .find(|domains| 2 <= domains.len())
+                    .unwrap_or(domains_at(Level::Core))
             }
             DomainChoice::Caches => {
-                let caches = Some(at(Level::Llc)).filter(|domains| 2 <= domains.len());
+                let caches = Some(domains_at(Level::Llc)).filter(|domains| 2 <= domains.len());
                 caches.unwrap_or_else(|| Domains::of(machine, DomainChoice::Auto, usable))
             }
         }

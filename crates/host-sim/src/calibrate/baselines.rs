@@ -127,8 +127,8 @@ fn solve(rows: &[(Vec<f64>, f64)]) -> Vec<f64> {
         let pivot = lines[i].clone();
         for (j, line) in lines.iter_mut().enumerate() {
             if j != i {
-                let part = line[i] / pivot[i];
-                line.iter_mut().zip(&pivot).for_each(|(cell, by)| *cell -= part * by);
+                let factor = line[i] / pivot[i];
+                line.iter_mut().zip(&pivot).for_each(|(cell, by)| *cell -= factor * by);
             }
         }
     }
@@ -201,11 +201,11 @@ struct FixedPointProgram<'a> {
 
 impl<'a> FixedPointProgram<'a> {
     fn new(measurements: &CoRunData, known: &'a TableProgram) -> Self {
-        let here = known.miss_curve.at(measurements.machine.cache);
-        let alone = here.cycles.unwrap_or(1.0);
+        let point = known.miss_curve.at(measurements.machine.cache);
+        let alone = point.cycles.unwrap_or(1.0);
         let price = price(known).unwrap_or_else(|| usual_price(measurements));
-        let price = price.min((alone - REST_MIN) / here.misses.max(1e-9)).max(0.0);
-        FixedPointProgram { known, alone, rest: alone - price * here.misses, price }
+        let price = price.min((alone - REST_MIN) / point.misses.max(1e-9)).max(0.0);
+        FixedPointProgram { known, alone, rest: alone - price * point.misses, price }
     }
 
     fn misses(&self, bytes: f64) -> f64 {
@@ -225,9 +225,9 @@ fn price(known: &TableProgram) -> Option<f64> {
     let rows = known.miss_curve.points();
     let points: Vec<(f64, f64)> =
         rows.iter().filter_map(|row| Some((row.misses, row.cycles?))).collect();
-    let most = points.iter().map(|point| point.0).fold(0.0, f64::max);
-    let least = points.iter().map(|point| point.0).fold(f64::INFINITY, f64::min);
-    if most - least < FLAT * most.max(0.5) {
+    let misses_max = points.iter().map(|point| point.0).fold(0.0, f64::max);
+    let misses_min = points.iter().map(|point| point.0).fold(f64::INFINITY, f64::min);
+    if misses_max - misses_min < FLAT * misses_max.max(0.5) {
         return None;
     }
     let (x, y) = (

@@ -82,9 +82,10 @@ pub fn fit_from(measurements: &CoRunData, begin: &Calibration) -> Calibration {
     let cap = (moved.fold(0.0, f64::max) / peak).min(1.0);
     let begin = logarithms(begin);
     let costs = |numbers: &[f64]| {
-        let far = numbers.iter().zip(&begin).map(|(one, other)| (one - other) * (one - other));
+        let squared_distances =
+            numbers.iter().zip(&begin).map(|(one, other)| (one - other) * (one - other));
         mean_squared_log_error(measurements, &fitted(numbers, cap))
-            + PRIOR_WEIGHT * far.sum::<f64>()
+            + PRIOR_WEIGHT * squared_distances.sum::<f64>()
     };
     let mut numbers = begin.clone();
     for _ in 0..N_BEGINS {
@@ -100,8 +101,14 @@ fn logarithms(fitted: &Calibration) -> Vec<f64> {
 }
 
 fn fitted(numbers: &[f64], cap: f64) -> Calibration {
-    let at = |idx: usize| numbers.get(idx).map_or(1.0, |number| libm::exp(*number));
-    Calibration { slope: at(0), cap, overlap: at(1), overlap_max: at(2), late: at(3) }
+    let parameter = |idx: usize| numbers.get(idx).map_or(1.0, |number| libm::exp(*number));
+    Calibration {
+        slope: parameter(0),
+        cap,
+        overlap: parameter(1),
+        overlap_max: parameter(2),
+        late: parameter(3),
+    }
 }
 
 /// The mean of ln(predicted ÷ measured)² over slowdowns: errors by a factor count the same in both directions.
@@ -112,8 +119,8 @@ fn mean_squared_log_error(measurements: &CoRunData, fitted: &Calibration) -> f64
     let predictor = Predictor::new(measurements, fitted);
     let off = |predicted: f64, measured: f64| libm::pow(libm::log(predicted / measured), 2.0);
     let pairs = measurements.pairs.iter().flat_map(|pair| {
-        let both = predictor.pair(pair);
-        [0, 1].map(|idx| off(both[idx], pair.slowdowns[idx]))
+        let predicted = predictor.pair(pair);
+        [0, 1].map(|idx| off(predicted[idx], pair.slowdowns[idx]))
     });
     let remote = measurements
         .remote
@@ -143,9 +150,9 @@ impl Predictor {
         let moved = measurements.programs.iter().map(|program| program.max_bandwidth(ghz));
         let channel = channel.with_capacity_of(moved.fold(0.0, f64::max));
         let parameters = fitted.parameters(ghz);
-        let of =
+        let model_of =
             |known: &TableProgram| CpiModel::of(&known.miss_curve, cache, &channel, parameters);
-        let models = measurements.programs.iter().filter_map(of).collect();
+        let models = measurements.programs.iter().filter_map(model_of).collect();
         Predictor { domain: CacheDomain { cache, channel }, models, farther_ns }
     }
 
@@ -170,11 +177,11 @@ impl Predictor {
     /// The slowdown of a program alone with remote memory.
     pub fn remote(&self, program: usize) -> f64 {
         let Some(model) = self.models.get(program) else { return 1.0 };
-        let near = model.demand(self.domain.cache);
-        let takes = |demand: Demand| {
+        let local = model.demand(self.domain.cache);
+        let ns_alone = |demand: Demand| {
             let loaded = self.domain.channel.load(&[demand]);
             loaded.each_ns.first().copied().unwrap_or(1.0)
         };
-        takes(near.with_extra_latency(self.farther_ns)) / takes(near)
+        ns_alone(local.with_extra_latency(self.farther_ns)) / ns_alone(local)
     }
 }

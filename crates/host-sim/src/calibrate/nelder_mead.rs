@@ -20,19 +20,19 @@ pub fn minimize(
     edge: f64,
     n_rounds: usize,
 ) -> (Vec<f64>, f64) {
-    let at = |numbers: Vec<f64>| {
+    let vertex_at = |numbers: Vec<f64>| {
         let value = of(&numbers);
         (numbers, if value.is_nan() { f64::INFINITY } else { value })
     };
-    let mut corners: Vec<Corner> = vec![at(begin.to_vec())];
+    let mut corners: Vec<Corner> = vec![vertex_at(begin.to_vec())];
     for idx in 0..begin.len() {
         let mut moved = begin.to_vec();
         moved[idx] += edge;
-        corners.push(at(moved));
+        corners.push(vertex_at(moved));
     }
     sort(&mut corners);
     for _ in 0..n_rounds {
-        iterate(&mut corners, &at);
+        iterate(&mut corners, &vertex_at);
         sort(&mut corners);
     }
     corners.swap_remove(0)

@@ -71,6 +71,11 @@ impl CpuState {
         }
     }
 
+    /// The tasks that are updated with their CPU: without contention, only the unqueued ones.
+    fn eager(&self, contention: bool) -> &[usize] {
+        if contention { &self.tasks } else { &self.virtual_time.unqueued }
+    }
+
     fn sum(&mut self, all: &[Task]) {
         self.weight = self.tasks.iter().map(|&idx| all[idx].weight).sum();
         let fractional = self.tasks.iter().filter(|&&idx| is_fractional(all[idx].weight));
@@ -89,8 +94,7 @@ impl Fluid {
         }
         let weight = state.weight;
         state.virtual_time.served += passed / weight;
-        let eager =
-            if self.settings.contention { &state.tasks } else { &state.virtual_time.unqueued };
+        let eager = state.eager(self.settings.contention);
         // A copy, because a task that is OOM-killed leaves the run queue during the loop.
         let mut all = std::mem::take(&mut self.updating);
         all.extend(eager);
@@ -209,8 +213,7 @@ impl Fluid {
         }
         self.queue_running(cpu);
         let state = &self.cpus[cpu];
-        let eager =
-            if self.settings.contention { &state.tasks } else { &state.virtual_time.unqueued };
+        let eager = state.eager(self.settings.contention);
         let ends = eager.iter().map(|&idx| {
             let task = &self.tasks[idx];
             task.segment_ns() * state.weight / task.weight
@@ -228,8 +231,7 @@ impl Fluid {
         self.update_cpu(cpu);
         self.unqueue_ended(cpu);
         let state = &self.cpus[cpu];
-        let eager =
-            if self.settings.contention { &state.tasks } else { &state.virtual_time.unqueued };
+        let eager = state.eager(self.settings.contention);
         let mut all = std::mem::take(&mut self.ending);
         all.extend(eager);
         for &idx in &all {
@@ -304,8 +306,8 @@ impl Fluid {
         if !self.cpus[cpu].tasks.is_empty() || !self.kernel.online[cpu] {
             return;
         }
-        let takes = |from: usize| self.last_movable(from, cpu, false).is_some();
-        if let Some(pull) = self.kernel.pull_idle(cpu, &takes) {
+        let has_movable = |from: usize| self.last_movable(from, cpu, false).is_some();
+        if let Some(pull) = self.kernel.pull_idle(cpu, &has_movable) {
             self.pull(pull);
         }
     }
@@ -354,10 +356,10 @@ impl Fluid {
     fn pull_all(&mut self) {
         for _ in 0..self.cpus.len() {
             let (cpus, tasks) = (&self.cpus, &self.tasks);
-            let takes = |from: usize, to, running| {
+            let has_movable = |from: usize, to, running| {
                 last_movable_of(&cpus[from], tasks, to, running).is_some()
             };
-            let pull = self.kernel.balance(&takes);
+            let pull = self.kernel.balance(&has_movable);
             let Some(pull) = pull else { break };
             self.pull(pull);
         }
@@ -383,8 +385,8 @@ impl Fluid {
         self.busy_balancing[domain].attempts_left -= 1;
         for here in 0..self.kernel.n_groups(domain) {
             let (cpus, tasks) = (&self.cpus, &self.tasks);
-            let takes = |from: usize, to| first_movable(&cpus[from], tasks, to).is_some();
-            let pull = self.kernel.balance_busy((domain, here), &takes);
+            let has_movable = |from: usize, to| first_movable(&cpus[from], tasks, to).is_some();
+            let pull = self.kernel.balance_busy((domain, here), &has_movable);
             let Some(TaskPull { from, to, .. }) = pull else { continue };
             if let Some(idx) = first_movable(&self.cpus[from], &self.tasks, to) {
                 self.migrate(idx, to);
@@ -451,8 +453,8 @@ impl Fluid {
 /// The first arrived task of a shared CPU that may run on another CPU. The kernel takes from the tail of a list; its
 /// head is the task that ran last, so tasks migrate in rotation.
 fn first_movable(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
-    let may = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
-    from.tasks.iter().find(may).copied().filter(|_| 1 < from.tasks.len())
+    let is_allowed = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
+    from.tasks.iter().find(is_allowed).copied().filter(|_| 1 < from.tasks.len())
 }
 
 /// The last arrived task of a run queue that may run on another CPU.
@@ -460,6 +462,6 @@ fn last_movable_of(from: &CpuState, tasks: &[Task], to: usize, running_too: bool
     if from.tasks.len() < 2 && !running_too {
         return None;
     }
-    let may = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
-    from.tasks.iter().rev().find(may).copied()
+    let is_allowed = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
+    from.tasks.iter().rev().find(is_allowed).copied()
 }

@@ -75,10 +75,14 @@ impl Fluid {
             }
             for task in state.tasks.iter().map(|&idx| &self.tasks[idx]) {
                 // If no allowed CPU is online, the task runs on any other CPU, as in the kernel.
-                let may = |mask: &Vec<bool>| {
-                    mask[cpu] || !mask.iter().zip(&self.kernel.online).any(|(may, on)| *may && *on)
+                let is_allowed = |mask: &Vec<bool>| {
+                    mask[cpu]
+                        || !mask
+                            .iter()
+                            .zip(&self.kernel.online)
+                            .any(|(allowed, online)| *allowed && *online)
                 };
-                if !task.allowed.as_ref().is_none_or(|allowed| may(allowed)) {
+                if !task.allowed.as_ref().is_none_or(|allowed| is_allowed(allowed)) {
                     return Err(format!("thread {} runs on {id}, outside its affinity", task.tid));
                 }
                 if task.cpu != cpu || task.state != TaskState::Runnable {
@@ -95,10 +99,10 @@ impl Fluid {
     /// Checks that the tasks got at most the existing CPU time.
     pub(super) fn check_cpu_time(&self) -> Result<(), String> {
         let given = self.cpu_ns_given;
-        let most = self.now as f64 * self.cpus.len() as f64;
-        match given <= most * (1.0 + 1e-9) + 1.0 {
+        let existing = self.now as f64 * self.cpus.len() as f64;
+        match given <= existing * (1.0 + 1e-9) + 1.0 {
             true => Ok(()),
-            false => Err(format!("{given} ns of CPU time of {most}")),
+            false => Err(format!("{given} ns of CPU time of {existing}")),
         }
     }
 
@@ -127,8 +131,8 @@ impl Fluid {
         let crowded = self.cpus.iter().filter(|state| 2 <= state.tasks.len());
         crowded.flat_map(|state| &state.tasks).find_map(|&task| {
             let task = &self.tasks[task];
-            let may = |cpu: usize| task.allowed.as_ref().is_none_or(|allowed| allowed[cpu]);
-            let cpu = idle.iter().copied().find(|&cpu| may(cpu))?;
+            let is_allowed = |cpu: usize| task.allowed.as_ref().is_none_or(|allowed| allowed[cpu]);
+            let cpu = idle.iter().copied().find(|&cpu| is_allowed(cpu))?;
             Some((task.tid, self.hardware.cpus[cpu].id))
         })
     }

@@ -122,25 +122,25 @@ impl Fluid {
         let phase = &task.script.phases[task.phase];
         let first_tid = self.jobs.get(task.job).map_or(0, |state| state.generation as u32);
         let thread = task.tid.saturating_sub(first_tid) as usize;
-        let part = self.variation.length(task.job, thread, task.phase);
-        task.instructions_left = (phase.instructions * part).max(1.0);
+        let length = self.variation.length(task.job, thread, task.phase);
+        task.instructions_left = (phase.instructions * length).max(1.0);
         task.burst_left = phase.sleeps.map_or(f64::INFINITY, |(burst, _)| burst);
         let (job, footprint) = (task.job, phase.footprint);
         let n_threads = f64::from(task.script.n_threads);
         let cpu = task.cpu;
-        let has = self.pages.total(job);
-        if footprint < has {
+        let allocated = self.pages.total(job);
+        if footprint < allocated {
             self.update_job(job);
         }
         if let Some(state) = self.jobs.get_mut(job).filter(|state| state.footprint != footprint) {
             state.footprint = footprint;
-            if footprint < has {
-                self.pages.free_some(job, has - footprint);
+            if footprint < allocated {
+                self.pages.free_some(job, allocated - footprint);
             }
         }
-        let grows = footprint.saturating_sub(has) as f64 / n_threads;
-        self.tasks[idx].touch_left = grows;
-        self.tasks[idx].was_touching = 0.0 < grows;
+        let growth_per_thread = footprint.saturating_sub(allocated) as f64 / n_threads;
+        self.tasks[idx].touch_left = growth_per_thread;
+        self.tasks[idx].was_touching = 0.0 < growth_per_thread;
         if !self.settings.contention {
             self.solver.unsolved.push(idx);
         }

@@ -86,8 +86,8 @@ impl Default for NumaScanState {
 /// The shortest and longest time between two chunks for this amount of memory, in nanoseconds.
 fn period_bounds(bytes: u64) -> (u64, u64) {
     let n_chunks = bytes.div_ceil(SCAN_BYTES).max(1);
-    let least = (SCAN_NS_MIN / n_chunks).max(CHUNK_NS_MIN);
-    (least, (SCAN_NS_MAX / n_chunks).max(least))
+    let period_min = (SCAN_NS_MIN / n_chunks).max(CHUNK_NS_MIN);
+    (period_min, (SCAN_NS_MAX / n_chunks).max(period_min))
 }
 
 impl Fluid {
@@ -166,7 +166,7 @@ impl Fluid {
 
     /// Ends a scan: records the nodes of use for the next scan and adapts the period.
     fn end_scan(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) {
-        let (least, most) = period_bounds(self.pages.total(job));
+        let (period_min, period_max) = period_bounds(self.pages.total(job));
         let home = self.home(job);
         let mut has_left = false;
         for &idx in running {
@@ -175,7 +175,7 @@ impl Fluid {
             has_left |= before.is_some_and(|before| before != node) && Some(node) != home;
         }
         let is_new = self.settings.kernel == KernelVersion::V6_18;
-        let before = if has_left && is_new { least } else { scan.every_ns };
+        let before = if has_left && is_new { period_min } else { scan.every_ns };
         let total = self.pages.total(job).max(1);
         let remote = (scan.moved + self.remote_bytes(job, running)).min(total);
         let tenths = match is_new {
@@ -188,7 +188,7 @@ impl Fluid {
         } else {
             next_period(before, tenths)
         };
-        scan.every_ns = after.clamp(least, most);
+        scan.every_ns = after.clamp(period_min, period_max);
         scan.n_scans += 1;
         (scan.moved, scan.target_was_full) = (0, false);
     }
@@ -198,8 +198,8 @@ impl Fluid {
         let nodes = self.nodes_of(running);
         let total = self.pages.total(job);
         let shares = shares(&nodes);
-        let on = self.memory_of(job).iter().enumerate();
-        on.map(|(node, on)| on.saturating_sub(part_of(total, &shares, node))).sum()
+        let bytes_by_node = self.memory_of(job).iter().enumerate();
+        bytes_by_node.map(|(node, bytes)| bytes.saturating_sub(part_of(total, &shares, node))).sum()
     }
 
     fn nodes_of(&self, running: &[usize]) -> Vec<usize> {
@@ -222,11 +222,11 @@ impl Fluid {
         let &[idx] = running else { return };
         let Some(home) = self.home(job) else { return };
         let task = &self.tasks[idx];
-        let here = self.hardware.cpus[task.cpu].node;
-        if here == home || task.state != TaskState::Runnable {
+        let task_node = self.hardware.cpus[task.cpu].node;
+        if task_node == home || task.state != TaskState::Runnable {
             return;
         }
-        let gain = self.part_on(job, home) - self.part_on(job, here);
+        let gain = self.part_on(job, home) - self.part_on(job, task_node);
         let allowed = task.allowed.as_deref().map(Vec::as_slice);
         let path = (task.cpu, home);
         let free = self.kernel.numa_cpu(path, allowed);
@@ -253,19 +253,19 @@ impl Fluid {
     /// The task on a node with the largest sum of gains from a swap, and that sum.
     fn best_swap(&self, idx: usize, home: usize, gain: f64) -> Option<(usize, f64)> {
         let task = &self.tasks[idx];
-        let here = self.hardware.cpus[task.cpu].node;
-        let may = |task: &super::Task, cpu: usize| {
+        let task_node = self.hardware.cpus[task.cpu].node;
+        let may_run_on = |task: &super::Task, cpu: usize| {
             self.kernel.online[cpu] && task.allowed.as_ref().is_none_or(|allowed| allowed[cpu])
         };
-        let cpus = self.hardware.nodes[home].cpus.iter().filter(|&&cpu| may(task, cpu));
+        let cpus = self.hardware.nodes[home].cpus.iter().filter(|&&cpu| may_run_on(task, cpu));
         let others = cpus.flat_map(|&cpu| self.cpus[cpu].tasks.iter().copied());
         let others = others.filter(|&other| {
             let candidate = &self.tasks[other];
-            candidate.job != task.job && may(candidate, task.cpu)
+            candidate.job != task.job && may_run_on(candidate, task.cpu)
         });
         let gains = others.map(|other| {
             let other_job = self.tasks[other].job;
-            (other, gain + self.part_on(other_job, here) - self.part_on(other_job, home))
+            (other, gain + self.part_on(other_job, task_node) - self.part_on(other_job, home))
         });
         let worth = gains.filter(|(_, both)| SWAP_GAIN_MIN <= *both);
         worth.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
@@ -287,13 +287,15 @@ impl Fluid {
         let mut all = 0;
         for (node, _) in shares.iter().filter(|(node, _)| fetching.contains(node)) {
             loop {
-                let on = self.memory_of(job).to_vec();
-                let missing_bytes = target_bytes(*node).saturating_sub(on[*node]).min(budget);
+                let bytes_by_node = self.memory_of(job).to_vec();
+                let missing_bytes =
+                    target_bytes(*node).saturating_sub(bytes_by_node[*node]).min(budget);
                 let has_excess = |other: &usize| {
-                    other != node && target_bytes(*other) + (PAGE as u64) < on[*other]
+                    other != node && target_bytes(*other) + (PAGE as u64) < bytes_by_node[*other]
                 };
-                let Some(from) =
-                    (0..on.len()).find(has_excess).filter(|_| PAGE as u64 <= missing_bytes)
+                let Some(from) = (0..bytes_by_node.len())
+                    .find(has_excess)
+                    .filter(|_| PAGE as u64 <= missing_bytes)
                 else {
                     break;
                 };
@@ -301,7 +303,7 @@ impl Fluid {
                     job,
                     from,
                     *node,
-                    missing_bytes.min(on[from] - target_bytes(from)),
+                    missing_bytes.min(bytes_by_node[from] - target_bytes(from)),
                 );
                 if moved == 0 {
                     scan.target_was_full = true;

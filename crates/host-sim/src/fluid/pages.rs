@@ -339,12 +339,12 @@ impl Fluid {
         let n_nodes = nodes.len() as u64;
         let first = pages.next;
         pages.next = (first + (n_pages % n_nodes) as usize) % nodes.len();
-        let of = |idx: usize| {
+        let bytes_on = |idx: usize| {
             let turn = (idx + nodes.len() - first) % nodes.len();
             let more = u64::from((turn as u64) < n_pages % n_nodes);
             (nodes[idx], (n_pages / n_nodes + more) * PAGE)
         };
-        (0..nodes.len()).map(of).collect()
+        (0..nodes.len()).map(bytes_on).collect()
     }
 
     /// Adds the lines of a job to the counters of the controllers of its pages.
@@ -412,30 +412,30 @@ impl Fluid {
     /// Starts the next batch of the first migration in the queue, or ends the migration.
     fn next_batch(&mut self) {
         while let Some(page_move) = self.pages.queue.front() {
-            let on = self.pages.jobs.get(page_move.job).map(|pages| &pages.on);
+            let bytes_by_node = self.pages.jobs.get(page_move.job).map(|pages| &pages.on);
             // Pages that failed once are not attempted again.
             let is_full = 0 < page_move.no_memory || 0 < page_move.busy;
-            let found = on.and_then(|on| {
+            let found = bytes_by_node.and_then(|bytes_by_node| {
                 let leaves = |&node: &usize| {
                     node != page_move.to
                         && page_move.from.is_none_or(|from| from == node)
-                        && 0 < on[node]
+                        && 0 < bytes_by_node[node]
                 };
-                (0..on.len()).find(leaves).map(|node| (node, on[node]))
+                (0..bytes_by_node.len()).find(leaves).map(|node| (node, bytes_by_node[node]))
             });
             let left = page_move.limit.saturating_sub(page_move.requested) / PAGE * PAGE;
             match found.filter(|_| 0 < left && !is_full) {
                 Some((from, there)) => {
                     let bytes = there.min(left).min(BATCH);
-                    let takes = libm::ceil(bytes as f64 / MOVE_RATE) as u64;
+                    let duration = libm::ceil(bytes as f64 / MOVE_RATE) as u64;
                     let to = page_move.to;
                     self.pages.batch = Some(MigrationBatch { from, to, bytes, began: self.now });
-                    self.events.add(self.now + takes, FluidEvent::PagesMoved);
+                    self.events.add(self.now + duration, FluidEvent::PagesMoved);
                     self.update_moving();
                     return;
                 }
                 None => {
-                    let job_ended = on.is_none();
+                    let job_ended = bytes_by_node.is_none();
                     if let Some(page_move) = self.pages.queue.pop_front() {
                         self.notify(HostNotice::PagesMoved(PageMigration {
                             job_ended,
@@ -468,6 +468,6 @@ fn first_by_distance(nodes: &[usize], here: usize, hardware: &Hardware) -> usize
     if nodes.contains(&here) {
         return here;
     }
-    let near = hardware.nodes[here].fallback_order.iter().copied();
-    near.into_iter().find(|node| nodes.contains(node)).unwrap_or(here)
+    let fallbacks = hardware.nodes[here].fallback_order.iter().copied();
+    fallbacks.into_iter().find(|node| nodes.contains(node)).unwrap_or(here)
 }

@@ -296,12 +296,12 @@ impl Fluid {
             }
         }
         // Summed again, so that rounding errors do not accumulate.
-        let of = |idx: &usize| {
+        let bandwidth_of = |idx: &usize| {
             let on_channel =
                 self.tasks[*idx].demand.bandwidths.iter().filter(|(other, _)| *other == place);
             on_channel.map(|(_, bytes)| bytes).sum::<f64>()
         };
-        let used = users.iter().map(of).sum::<f64>();
+        let used = users.iter().map(bandwidth_of).sum::<f64>();
         let state = &mut self.solver.channels[place];
         state.used = used + state.migrating;
         state.solved_for = state.used;

@@ -210,15 +210,15 @@ fn add_noise(
     let mut add = |reported: &mut f64, now: f64, before: f64| {
         *reported += variation.counted(grown(now, before));
     };
-    let to = &mut reported.reported;
-    add(&mut to.instructions, now.instructions, before.instructions);
-    add(&mut to.cycles, now.cycles, before.cycles);
-    add(&mut to.references, now.references, before.references);
-    add(&mut to.misses, now.misses, before.misses);
-    add(&mut to.prefetches, now.prefetches, before.prefetches);
-    add(&mut to.l1_misses, now.l1_misses, before.l1_misses);
-    add(&mut to.queue_full, now.queue_full, before.queue_full);
-    add(&mut to.stalls, now.stalls, before.stalls);
+    let totals = &mut reported.reported;
+    add(&mut totals.instructions, now.instructions, before.instructions);
+    add(&mut totals.cycles, now.cycles, before.cycles);
+    add(&mut totals.references, now.references, before.references);
+    add(&mut totals.misses, now.misses, before.misses);
+    add(&mut totals.prefetches, now.prefetches, before.prefetches);
+    add(&mut totals.l1_misses, now.l1_misses, before.l1_misses);
+    add(&mut totals.queue_full, now.queue_full, before.queue_full);
+    add(&mut totals.stalls, now.stalls, before.stalls);
     reported.actual = task.counts;
     as_counters(&reported.reported, task)
 }

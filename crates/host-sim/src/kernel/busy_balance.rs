@@ -186,14 +186,15 @@ impl KernelModel {
         takes: &dyn Fn(usize, usize) -> bool,
     ) -> Option<TaskPull> {
         let groups = &self.domains[domain].groups;
-        let open = groups[here].iter().copied().filter(|&cpu| self.may(Allowed::None, cpu));
-        let to = open.min_by_key(|&cpu| (self.load.running[cpu], cpu))?;
-        let full = groups[busiest].iter().copied().filter(|&cpu| {
+        let candidates = groups[here].iter().copied().filter(|&cpu| self.may(Allowed::None, cpu));
+        let to = candidates.min_by_key(|&cpu| (self.load.running[cpu], cpu))?;
+        let shared_cpus = groups[busiest].iter().copied().filter(|&cpu| {
             self.load.running[to] < self.load.running[cpu]
                 && 1 < self.load.running[cpu]
                 && takes(cpu, to)
         });
-        let from = full.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
+        let from =
+            shared_cpus.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
         Some(TaskPull { from, to, running_too: false })
     }
 }

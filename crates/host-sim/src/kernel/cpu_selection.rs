@@ -82,7 +82,7 @@ impl KernelModel {
         if allowed.is_none() && self.online.iter().all(|&online| online) {
             return whole.collect();
         }
-        let of = |cpus: &[usize]| {
+        let sum_of = |cpus: &[usize]| {
             let mut sum = GroupLoad::default();
             for &cpu in cpus.iter().filter(|&&cpu| self.may(allowed, cpu)) {
                 sum.running += self.load.running[cpu];
@@ -91,13 +91,13 @@ impl KernelModel {
             }
             sum
         };
-        groups.map(of).collect()
+        groups.map(sum_of).collect()
     }
 
     /// `find_idlest_group`: the group for a new task; the local group if it is about as good.
     fn idlest_group(&mut self, sums: &[GroupLoad], local: Option<usize>) -> Option<usize> {
-        let open = |idx: &usize| 0 < sums[*idx].cpus;
-        let others = (0..sums.len()).filter(open).filter(|&idx| Some(idx) != local);
+        let has_cpus = |idx: &usize| 0 < sums[*idx].cpus;
+        let others = (0..sums.len()).filter(has_cpus).filter(|&idx| Some(idx) != local);
         let by_load = |idx: usize| permille(&sums[idx]);
         let has_spare = |idx: usize| 0 < sums[idx].idle;
         let best = match self.version {
@@ -132,8 +132,8 @@ impl KernelModel {
         if may_stay && (self.load.running[before] == 0 || self.version == KernelVersion::V2_6_27) {
             return Some(before);
         }
-        let near = &self.hardware.caches[self.hardware.cpus[before].cache].cpus;
-        let idle: Vec<usize> = near
+        let cache_cpus = &self.hardware.caches[self.hardware.cpus[before].cache].cpus;
+        let idle: Vec<usize> = cache_cpus
             .iter()
             .copied()
             .filter(|&cpu| self.may(allowed, cpu) && self.load.running[cpu] == 0)
@@ -144,9 +144,9 @@ impl KernelModel {
         if may_stay {
             return Some(before);
         }
-        let open: Vec<usize> =
+        let allowed_cpus: Vec<usize> =
             (0..self.hardware.cpus.len()).filter(|&cpu| self.may(allowed, cpu)).collect();
-        self.idlest_cpu(&open)
+        self.idlest_cpu(&allowed_cpus)
     }
 
     /// The CPU of node `home` for a task on CPU `from`. `None` if the imbalance would grow, or if the task may not run on
@@ -164,9 +164,9 @@ impl KernelModel {
             };
             apart(src.running.saturating_sub(1), dst.running + 1) <= apart(src.running, dst.running)
         };
-        let open = self.hardware.nodes[home].cpus.iter().copied();
-        let open = open.filter(|&cpu| self.may(allowed, cpu));
-        open.min_by_key(|&cpu| (self.load.running[cpu], cpu)).filter(|_| may_move)
+        let candidates = self.hardware.nodes[home].cpus.iter().copied();
+        let candidates = candidates.filter(|&cpu| self.may(allowed, cpu));
+        candidates.min_by_key(|&cpu| (self.load.running[cpu], cpu)).filter(|_| may_move)
     }
 }
 

@@ -33,17 +33,20 @@ impl KernelModel {
         // Domains with waiting tasks, nearest first.
         let cache = &self.hardware.caches[idle_cpu.cache].cpus;
         let own_node = &self.hardware.nodes[idle_cpu.node].cpus;
-        let near =
+        let near_levels =
             [(cache, self.load.caches[idle_cpu.cache]), (own_node, self.load.nodes[idle_cpu.node])];
-        let far =
+        let node_levels =
             self.hardware.nodes.iter().map(|node| &node.cpus).zip(self.load.nodes.iter().copied());
-        let levels =
-            near.into_iter().chain(far).filter(|(_, sum)| sum.cpus - sum.idle < sum.running);
+        let levels = near_levels
+            .into_iter()
+            .chain(node_levels)
+            .filter(|(_, sum)| sum.cpus - sum.idle < sum.running);
         levels.into_iter().find_map(|(cpus, _)| {
-            let open =
+            let candidates =
                 cpus.iter().copied().filter(|&cpu| cpu != idle && 2 <= self.load.running[cpu]);
-            let open = open.filter(|&cpu| takes(cpu));
-            let from = open.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
+            let candidates = candidates.filter(|&cpu| takes(cpu));
+            let from =
+                candidates.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
             Some(TaskPull { from, to: idle, running_too: false })
         })
     }
@@ -175,22 +178,25 @@ impl KernelModel {
     ) -> Option<TaskPull> {
         // A difference of two tasks, or one running task and an idle CPU.
         let more = if running_too { 1 } else { 2 };
-        let most = from.iter().map(|&cpu| self.load.running[cpu]).max()?;
-        if to.iter().all(|&cpu| most < self.load.running[cpu] + more) {
+        let n_tasks_max = from.iter().map(|&cpu| self.load.running[cpu]).max()?;
+        if to.iter().all(|&cpu| n_tasks_max < self.load.running[cpu] + more) {
             return None; // The common case.
         }
         let mut targets: Vec<usize> = to
             .iter()
             .copied()
-            .filter(|&cpu| self.may(Allowed::None, cpu) && self.load.running[cpu] + more <= most)
+            .filter(|&cpu| {
+                self.may(Allowed::None, cpu) && self.load.running[cpu] + more <= n_tasks_max
+            })
             .collect();
         targets.sort_unstable_by_key(|&cpu| (self.load.running[cpu], cpu));
         // The idlest CPU first; another one if no task may run on it.
         targets.into_iter().find_map(|target| {
-            let least = self.load.running[target] + more;
-            let busy = from.iter().copied().filter(|&cpu| least <= self.load.running[cpu]);
-            let busy = busy.filter(|&cpu| takes(cpu, target, running_too));
-            let from = busy.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
+            let n_tasks_min = self.load.running[target] + more;
+            let sources = from.iter().copied().filter(|&cpu| n_tasks_min <= self.load.running[cpu]);
+            let sources = sources.filter(|&cpu| takes(cpu, target, running_too));
+            let from =
+                sources.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
             Some(TaskPull { from, to: target, running_too })
         })
     }

@@ -137,11 +137,11 @@ mod tests {
 
     #[test]
     fn extra_latency_is_hidden_at_saturation_and_not_below() {
-        let takes = |demand: Demand| CHANNEL.load(&[demand]).each_ns[0];
+        let ns_alone = |demand: Demand| CHANNEL.load(&[demand]).each_ns[0];
         let hog = Demand { core_ns: 75.0, exposed: 4.0, bytes: 6000.0 };
-        assert!((takes(hog.with_extra_latency(60.0)) / takes(hog) - 1.0).abs() < 1e-6);
+        assert!((ns_alone(hog.with_extra_latency(60.0)) / ns_alone(hog) - 1.0).abs() < 1e-6);
         let light = Demand { core_ns: 75.0, exposed: 4.5, bytes: 60.0 };
-        assert!(1.5 < takes(light.with_extra_latency(60.0)) / takes(light));
+        assert!(1.5 < ns_alone(light.with_extra_latency(60.0)) / ns_alone(light));
     }
 
     fn demand() -> impl Strategy<Value = Demand> {
@@ -166,8 +166,8 @@ mod tests {
             more in demand(),
         ) {
             let before = CHANNEL.load(&demands).each_ns;
-            let with: Vec<Demand> = demands.iter().copied().chain([more]).collect();
-            let after = CHANNEL.load(&with).each_ns;
+            let all_demands: Vec<Demand> = demands.iter().copied().chain([more]).collect();
+            let after = CHANNEL.load(&all_demands).each_ns;
             for (before, after) in before.iter().zip(&after) {
                 prop_assert!(*before <= after * (1.0 + 1e-6), "{before} {after}");
             }

@@ -85,9 +85,9 @@ impl CpiModel {
         let points: Vec<Point> = (character.points().iter())
             .filter_map(|row| Point::of(row, channel, &parameters))
             .collect();
-        let here = nearest(&points, bytes)?;
+        let point = nearest(&points, bytes)?;
         let waits = slope(&points, &parameters)?.max(1.0 / parameters.overlap_max);
-        Some(CpiModel::through(character, here, waits, parameters))
+        Some(CpiModel::through(character, point, waits, parameters))
     }
 
     /// Fits the model for a cache of `bytes` with a known overlap; `None` without cycles at any size.
@@ -101,8 +101,8 @@ impl CpiModel {
         let points: Vec<Point> = (character.points().iter())
             .filter_map(|row| Point::of(row, channel, &parameters))
             .collect();
-        let here = nearest(&points, bytes)?;
-        Some(CpiModel::through(character, here, 1.0 / overlap.max(1.0), parameters))
+        let point = nearest(&points, bytes)?;
+        Some(CpiModel::through(character, point, 1.0 / overlap.max(1.0), parameters))
     }
 
     /// The model of a program with known core cycles per instruction (without stalls beyond the private caches) and known
@@ -119,14 +119,23 @@ impl CpiModel {
         CpiModel { character: character.clone(), core_cycles, waits, parameters }
     }
 
-    fn through(character: &MissCurve, here: &Point, waits: f64, parameters: CpiParameters) -> Self {
+    fn through(
+        character: &MissCurve,
+        point: &Point,
+        waits: f64,
+        parameters: CpiParameters,
+    ) -> Self {
         // The core has at least its smallest number of cycles.
-        let core_min = parameters.core_cycles_min.min(here.cycles);
-        let most = here.cycles - core_min;
-        let waits = if most < waits * here.wait { most / here.wait } else { waits };
-        let core_cycles = here.cycles - waits * here.wait;
+        let core_min = parameters.core_cycles_min.min(point.cycles);
+        let stall_cycles_max = point.cycles - core_min;
+        let waits = if stall_cycles_max < waits * point.wait {
+            stall_cycles_max / point.wait
+        } else {
+            waits
+        };
+        let core_cycles = point.cycles - waits * point.wait;
         // At saturation, the latency contains no information: it follows from all outstanding misses.
-        let full = ((here.in_use - FILLS[0]) / (FILLS[1] - FILLS[0])).clamp(0.0, 1.0);
+        let full = ((point.in_use - FILLS[0]) / (FILLS[1] - FILLS[0])).clamp(0.0, 1.0);
         let mix = |apart: f64, filling: f64| apart * (1.0 - full) + filling * full;
         CpiModel {
             character: character.clone(),
@@ -181,8 +190,8 @@ impl CpiModel {
 
 fn nearest(points: &[Point], bytes: f64) -> Option<&Point> {
     points.iter().min_by(|one, other| {
-        let far = |point: &Point| libm::fabs(libm::log(point.bytes / bytes));
-        far(one).total_cmp(&far(other))
+        let distance = |point: &Point| libm::fabs(libm::log(point.bytes / bytes));
+        distance(one).total_cmp(&distance(other))
     })
 }
 
@@ -347,9 +356,9 @@ mod tests {
         let row =
             MissPoint { bytes: MIB, demand_misses: 10.0, misses: 10.0, ..MissPoint::default() };
         let character = MissCurve::new(vec![row], row).unwrap();
-        let with =
+        let model =
             CpiModel::known(&character, 0.5, 2.0, CpiParameters { hit_ns: 10.0, ..parameters });
         // 10 accesses of 10 ns, two at a time.
-        assert!((with.demand(MIB).core_ns - 125.0 - 50.0).abs() < 1e-9);
+        assert!((model.demand(MIB).core_ns - 125.0 - 50.0).abs() < 1e-9);
     }
 }

@@ -129,9 +129,9 @@ fn solve_latency(loads: &[ClientLoad], loaded: &LoadedChannel, before: f64) -> f
         .iter()
         .map(|load| load.demands / channel.capacity / load.waits.max(1e-12) / load.part);
     let bound = slowest.filter(|ns| ns.is_finite()).sum::<f64>().min(1e9);
-    let most = channel.latency_ns(1.0).max(bound);
+    let latency_max = channel.latency_ns(1.0).max(bound);
     // The latency is usually close to the initial value, so a narrow range around it is tried first.
-    let (mut low, mut high) = narrow(low, most, before, fits);
+    let (mut low, mut high) = narrow(low, latency_max, before, fits);
     for _ in 0..N_HALVINGS {
         if high - low < high * 1e-9 {
             break;
@@ -177,8 +177,8 @@ fn narrow(low: f64, high: f64, before: f64, fits: impl Fn(f64) -> bool) -> (f64,
 fn in_use(loads: &[ClientLoad], loaded: &LoadedChannel, before: f64, latency: f64) -> f64 {
     let mut moved = loaded.background;
     for load in loads {
-        let takes = load.takes_ns + load.exposed * (latency - before);
-        moved += load.moves / takes.max(1e-9);
+        let takes_ns = load.takes_ns + load.exposed * (latency - before);
+        moved += load.moves / takes_ns.max(1e-9);
     }
     moved / loaded.channel.capacity
 }
@@ -201,16 +201,17 @@ mod tests {
         for _ in 0..50 {
             for place in 0..backgrounds.len() {
                 let demand_of = |user: &MemoryClient| {
-                    let part = |at: usize| user.uses.iter().filter(move |(p, _)| *p == at);
-                    let here = part(place).map(|(_, part)| part).sum();
+                    let uses_of = |at: usize| user.uses.iter().filter(move |(p, _)| *p == at);
+                    let share = uses_of(place).map(|(_, share)| share).sum();
                     let others = (0..backgrounds.len()).filter(|&other| other != place);
-                    let elsewhere = others.flat_map(part).map(|(p, part)| part * latencies[*p]);
+                    let elsewhere =
+                        others.flat_map(uses_of).map(|(place, share)| share * latencies[*place]);
                     let fixed_ns = user.fixed_ns + elsewhere.sum::<f64>();
-                    user.demand_on(here, fixed_ns)
+                    user.demand_on(share, fixed_ns)
                 };
-                let here: Vec<ClientDemand> = users.iter().map(demand_of).collect();
+                let demands: Vec<ClientDemand> = users.iter().map(demand_of).collect();
                 let loaded = LoadedChannel { channel: CHANNEL, background: backgrounds[place] };
-                latencies[place] = update_latency(&here, &loaded, latencies[place]).0;
+                latencies[place] = update_latency(&demands, &loaded, latencies[place]).0;
             }
         }
         latencies
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn background_traffic_raises_the_latency() {
         let users = [user(250.0, 640.0, &[(0, 1.0)])];
-        let at = |backgrounds| converged_latencies(&users, &[backgrounds])[0];
-        assert!(at(0.0) + 10.0 < at(4.0));
+        let latency_with = |backgrounds| converged_latencies(&users, &[backgrounds])[0];
+        assert!(latency_with(0.0) + 10.0 < latency_with(4.0));
     }
 }

@@ -71,11 +71,13 @@ pub fn of_phase(
         return Ok(CpiModel::known(&character, core, overlap, parameters));
     }
     let cycles = cycles.ok_or(ProfileError::NoCycles)?;
-    let at = measured_at.map_or(bytes, |size| size.0 as f64);
-    let character = measured(rows, none, at, cycles)?;
+    let measured_bytes = measured_at.map_or(bytes, |size| size.0 as f64);
+    let character = measured(rows, none, measured_bytes, cycles)?;
     let model = match overlap {
-        Some(overlap) => CpiModel::with_overlap(&character, at, channel, parameters, overlap),
-        None => CpiModel::of(&character, at, channel, parameters),
+        Some(overlap) => {
+            CpiModel::with_overlap(&character, measured_bytes, channel, parameters, overlap)
+        }
+        None => CpiModel::of(&character, measured_bytes, channel, parameters),
     };
     model.ok_or(ProfileError::NoCycles)
 }
@@ -97,9 +99,9 @@ fn measured(
     at: f64,
     cycles: f64,
 ) -> Result<MissCurve, MissCurveError> {
-    let there = MissCurve::new(rows.clone(), none)?.at(at);
+    let point = MissCurve::new(rows.clone(), none)?.at(at);
     rows.retain(|row| row.bytes != at);
-    rows.push(MissPoint { cycles: Some(cycles), ..there });
+    rows.push(MissPoint { cycles: Some(cycles), ..point });
     MissCurve::new(rows, none)
 }
 
@@ -130,7 +132,7 @@ fn rows(phase: &Phase) -> Result<(Vec<MissPoint>, MissPoint), ProfileError> {
 
 /// A phase with the average values of all phases. A value that one phase lacks is absent.
 fn average(profile: &Profile) -> Phase {
-    let of = |value_of: fn(&Phase) -> Option<ProfileValue>| {
+    let average_of = |value_of: fn(&Phase) -> Option<ProfileValue>| {
         let value = profile.average(|phase| Some(value_of(phase)?.value()))?;
         ProfileValue::new(value, Default::default())
     };
@@ -149,10 +151,10 @@ fn average(profile: &Profile) -> Phase {
     };
     let points = sizes.into_iter().filter_map(point).collect();
     Phase {
-        cycles_per_instruction: of(|phase| phase.cycles_per_instruction),
-        core_cycles_per_instruction: of(|phase| phase.core_cycles_per_instruction),
-        overlap: of(|phase| phase.overlap),
-        llc_accesses: of(|phase| phase.llc_accesses),
+        cycles_per_instruction: average_of(|phase| phase.cycles_per_instruction),
+        core_cycles_per_instruction: average_of(|phase| phase.core_cycles_per_instruction),
+        overlap: average_of(|phase| phase.overlap),
+        llc_accesses: average_of(|phase| phase.llc_accesses),
         curve: MissRatioCurve::new(Default::default(), points).unwrap_or_default(),
         ..Phase::default()
     }

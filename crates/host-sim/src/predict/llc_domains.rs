@@ -174,14 +174,14 @@ fn frequency(machine: &Machine, llc: &Llc, ghz: Option<f64>, notes: &mut Vec<Str
         ),
         None => format!("the machine has no frequency: assumed {DEFAULT_GHZ} GHz"),
     });
-    let most = below().map(|core| core.capacity).max().unwrap_or(CAPACITY_MAX);
-    if most < CAPACITY_MAX {
+    let capacity = below().map(|core| core.capacity).max().unwrap_or(CAPACITY_MAX);
+    if capacity < CAPACITY_MAX {
         notes.push(format!(
-            "cores of LLC domain {} have a capacity of {most}: assumed {most}/{CAPACITY_MAX} of that frequency",
+            "cores of LLC domain {} have a capacity of {capacity}: assumed {capacity}/{CAPACITY_MAX} of that frequency",
             llc.id.0
         ));
     }
-    ghz.unwrap_or(DEFAULT_GHZ) * f64::from(most) / f64::from(CAPACITY_MAX)
+    ghz.unwrap_or(DEFAULT_GHZ) * f64::from(capacity) / f64::from(CAPACITY_MAX)
 }
 
 /// The capacity of the fastest cores of a machine.

@@ -134,12 +134,12 @@ impl<'a> PlacementSearch<'a> {
         let mut channels: Vec<Vec<usize>> = Vec::new();
         let mut channel_of = Vec::new();
         for (domain, llc_domain) in llc_domains.iter().enumerate() {
-            let near = |of: &Vec<usize>| {
+            let is_on_node = |of: &Vec<usize>| {
                 of.first().is_some_and(|at| {
                     llc_domain.node.is_some() && llc_domains[*at].node == llc_domain.node
                 })
             };
-            let channel = channels.iter().position(near).unwrap_or(channels.len());
+            let channel = channels.iter().position(is_on_node).unwrap_or(channels.len());
             match channels.get_mut(channel) {
                 Some(of) => of.push(domain),
                 None => channels.push(vec![domain]),
@@ -150,8 +150,8 @@ impl<'a> PlacementSearch<'a> {
             one.n_cpus == other.n_cpus && one.is_equal_to(other)
         });
         let channel_like = first_like(&channels, |one, other| {
-            let like = |domain: &usize| domain_like[*domain];
-            one.iter().map(like).eq(other.iter().map(like))
+            let kind = |domain: &usize| domain_like[*domain];
+            one.iter().map(kind).eq(other.iter().map(kind))
         });
         let known = BTreeMap::new();
         PlacementSearch {
@@ -194,15 +194,16 @@ impl<'a> PlacementSearch<'a> {
         }
         let mut tried = BTreeSet::new();
         let mut is_new = |domain: usize| {
-            let (like, channel) = (self.domain_like[domain], self.channel_of[domain]);
-            let here = tried.insert((like, false, channel));
-            here & (busy[channel] || tried.insert((like, true, self.channel_like[channel])))
+            let (kind, channel) = (self.domain_like[domain], self.channel_of[domain]);
+            let is_new_on_channel = tried.insert((kind, false, channel));
+            is_new_on_channel
+                & (busy[channel] || tried.insert((kind, true, self.channel_like[channel])))
         };
-        let open = |domain: &usize| match n_in[*domain] {
+        let is_choice = |domain: &usize| match n_in[*domain] {
             0 => is_new(*domain),
             n => n < self.llc_domains[*domain].n_cpus,
         };
-        (0..self.llc_domains.len()).filter(open).collect()
+        (0..self.llc_domains.len()).filter(is_choice).collect()
     }
 
     fn least(&mut self, all: Vec<Vec<usize>>) -> Vec<usize> {
@@ -226,32 +227,32 @@ impl<'a> PlacementSearch<'a> {
         }
         let mut cost = self.cost(&now);
         loop {
-            let near = self.neighbours(&now);
-            let better = self.least(near);
-            let then = self.cost(&better);
-            if better.len() != now.len() || cost - GAIN_MIN <= then {
+            let neighbours = self.neighbours(&now);
+            let better = self.least(neighbours);
+            let new_cost = self.cost(&better);
+            if better.len() != now.len() || cost - GAIN_MIN <= new_cost {
                 return now;
             }
-            (now, cost) = (better, then);
+            (now, cost) = (better, new_cost);
         }
     }
 
     fn neighbours(&self, now: &[usize]) -> Vec<Vec<usize>> {
-        let mut near = Vec::new();
+        let mut neighbours = Vec::new();
         let choices = self.choices(now);
         for one in 0..now.len() {
             for &domain in &choices {
                 let mut moved = now.to_vec();
                 moved[one] = domain;
-                near.push(moved);
+                neighbours.push(moved);
             }
             for other in (0..one).filter(|other| now[*other] != now[one]) {
                 let mut swapped = now.to_vec();
                 swapped.swap(one, other);
-                near.push(swapped);
+                neighbours.push(swapped);
             }
         }
-        near
+        neighbours
     }
 
     fn cost(&mut self, assignment: &[usize]) -> f64 {
@@ -272,12 +273,12 @@ impl<'a> PlacementSearch<'a> {
 
     fn on_channel(&mut self, channel: usize, assignment: &[usize]) -> Vec<(usize, f64)> {
         let members = |domain: &usize| {
-            let there = assignment.iter().enumerate().filter(|(_, at)| *at == domain);
-            (*domain, there.map(|(program, _)| program).collect::<Vec<_>>())
+            let members = assignment.iter().enumerate().filter(|(_, at)| *at == domain);
+            (*domain, members.map(|(program, _)| program).collect::<Vec<_>>())
         };
-        let near = &self.channels[channel];
-        let key: Crew = near.iter().map(members).collect();
-        let lead = near[0];
+        let domains = &self.channels[channel];
+        let key: Crew = domains.iter().map(members).collect();
+        let lead = domains[0];
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
@@ -295,23 +296,23 @@ impl<'a> PlacementSearch<'a> {
             (program, takes_ns / self.programs[program].alone_ns)
         };
         let takes = predictions.iter().flatten().map(|prediction| prediction.ns_per_1000);
-        let both: Vec<(usize, f64)> = flat.zip(takes).map(slow).collect();
-        self.known.insert(key, both.clone());
-        both
+        let slowdowns: Vec<(usize, f64)> = flat.zip(takes).map(slow).collect();
+        self.known.insert(key, slowdowns.clone());
+        slowdowns
     }
 }
 
 /// For each element the first equal one.
 fn first_like<T>(all: &[T], is_like: impl Fn(&T, &T) -> bool) -> Vec<usize> {
     let mut firsts: Vec<usize> = Vec::new();
-    let mut like = |idx: usize| {
+    let mut first_equal = |idx: usize| {
         let known = firsts.iter().copied().find(|first| is_like(&all[*first], &all[idx]));
         known.unwrap_or_else(|| {
             firsts.push(idx);
             idx
         })
     };
-    (0..all.len()).map(&mut like).collect()
+    (0..all.len()).map(&mut first_equal).collect()
 }
 
 /// Smaller differences are rounding errors; of equal placements the first is kept.

@@ -158,10 +158,10 @@ impl PredictionSetup {
             }
             ProgramSource::Profile(_) => None,
         };
-        let most = programs.members.iter().filter_map(moved).max_by(|a, b| a.0.total_cmp(&b.0));
-        let Some((moved, name)) = most else { return };
-        let both = || self.llc_domains.iter().zip(&self.domains);
-        let slow = both().min_by(|a, b| a.1.channel.capacity.total_cmp(&b.1.channel.capacity));
+        let largest = programs.members.iter().filter_map(moved).max_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((moved, name)) = largest else { return };
+        let domains = || self.llc_domains.iter().zip(&self.domains);
+        let slow = domains().min_by(|a, b| a.1.channel.capacity.total_cmp(&b.1.channel.capacity));
         if let Some((llc_domain, domain)) =
             slow.filter(|(_, domain)| domain.channel.capacity * REPORTED_FACTOR < moved)
         {
@@ -188,19 +188,19 @@ impl PredictionSetup {
         let Some(member) = programs.members.iter().find(|member| member.name == name) else {
             return Ok(None);
         };
-        let mut on: Vec<Arc<CpiModel>> = Vec::new();
+        let mut models: Vec<Arc<CpiModel>> = Vec::new();
         for (idx, llc_domain) in self.llc_domains.iter().enumerate() {
             // Many domains equal a previous one, and the model is then shared.
             let known = (0..idx).find(|other| self.llc_domains[*other].is_equal_to(llc_domain));
-            let Some(model_on) = (match known.and_then(|other| on.get(other)) {
+            let Some(model_on) = (match known.and_then(|other| models.get(other)) {
                 Some(known) => Some(Arc::clone(known)),
                 None => self.model_on(member, idx)?.map(Arc::new),
             }) else {
                 return Ok(None);
             };
-            on.push(model_on);
+            models.push(model_on);
         }
-        Ok(PlaceableProgram::new(on, &self.domains))
+        Ok(PlaceableProgram::new(models, &self.domains))
     }
 
     /// The model of a program on a domain. Its cycles are those of the first domain's cores and memory.
@@ -209,8 +209,10 @@ impl PredictionSetup {
         member: &ProgramEntry,
         at: usize,
     ) -> Result<Option<CpiModel>, ProgramSetError> {
-        let both = |idx: usize| self.llc_domains.get(idx).zip(self.domains.get(idx));
-        let (Some((first, domain)), Some((llc_domain, there))) = (both(0), both(at)) else {
+        let domain_at = |idx: usize| self.llc_domains.get(idx).zip(self.domains.get(idx));
+        let (Some((first, domain)), Some((llc_domain, cache_domain))) =
+            (domain_at(0), domain_at(at))
+        else {
             return Ok(None);
         };
         let mut parameters = self.fitted.parameters(first.ghz);
@@ -219,7 +221,7 @@ impl PredictionSetup {
         let model = match &member.source {
             ProgramSource::Table(known) => {
                 let curve = known.miss_curve_for(first.ghz, first.peak);
-                CpiModel::of(&curve, there.cache, &domain.channel, parameters)
+                CpiModel::of(&curve, cache_domain.cache, &domain.channel, parameters)
             }
             ProgramSource::Profile(profile) => {
                 let model = of_profile(profile, domain.cache, &domain.channel, parameters);

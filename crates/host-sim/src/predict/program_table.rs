@@ -34,12 +34,14 @@ impl TableProgram {
         if self.bandwidths_without_writes.is_empty() {
             return self.miss_curve.clone();
         }
-        let far = |row: &MissPoint, bytes: f64| libm::fabs(libm::log(row.bytes / bytes));
+        let distance = |row: &MissPoint, bytes: f64| libm::fabs(libm::log(row.bytes / bytes));
         let writes = |row: &MissPoint| {
             let known = self.bandwidths_without_writes.iter();
-            let near = known.min_by(|one, other| far(row, one.0).total_cmp(&far(row, other.0)));
-            let at = |bytes, gbs: f64| written(&self.miss_curve.at(bytes), gbs.min(peak), ghz);
-            near.map_or(row.writes, |&(bytes, gbs)| at(bytes, gbs))
+            let nearest =
+                known.min_by(|one, other| distance(row, one.0).total_cmp(&distance(row, other.0)));
+            let writes_at =
+                |bytes, gbs: f64| written(&self.miss_curve.at(bytes), gbs.min(peak), ghz);
+            nearest.map_or(row.writes, |&(bytes, gbs)| writes_at(bytes, gbs))
         };
         let rows = self.miss_curve.points().iter();
         let rows = rows.map(|row| MissPoint { writes: writes(row), ..*row }).collect();
@@ -335,9 +337,10 @@ mod tests {
 
     /// The shipped table without a column.
     fn without(column: &str) -> String {
-        let at = SOLO.lines().next().unwrap().split(',').position(|cell| cell == column).unwrap();
+        let column_idx =
+            SOLO.lines().next().unwrap().split(',').position(|cell| cell == column).unwrap();
         let cut = |line: &str| {
-            let cells = line.split(',').enumerate().filter(|(idx, _)| *idx != at);
+            let cells = line.split(',').enumerate().filter(|(idx, _)| *idx != column_idx);
             cells.map(|(_, cell)| cell).collect::<Vec<_>>().join(",")
         };
         SOLO.lines().map(|line| cut(line) + "\n").collect()

@@ -18,11 +18,11 @@ fn domain(cache: f64) -> CacheDomain {
 fn shipped() -> Vec<(String, CpiModel)> {
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
     let parameters = Calibration::default().parameters(4.0);
-    let of = |program: program_table::TableProgram| {
+    let model_of = |program: program_table::TableProgram| {
         let model = CpiModel::of(&program.miss_curve, MIB, &domain(MIB).channel, parameters);
         (program.name, model.unwrap())
     };
-    from_csv(solo, "solo.csv").unwrap().programs.into_iter().map(of).collect()
+    from_csv(solo, "solo.csv").unwrap().programs.into_iter().map(model_of).collect()
 }
 
 fn llc_domain(id: u32, node: u32, n_cpus: usize) -> LlcDomain {
@@ -42,11 +42,14 @@ fn llc_domain(id: u32, node: u32, n_cpus: usize) -> LlcDomain {
 
 /// Programs with the same model on all domains.
 fn placeable_programs(programs: &[&CpiModel], domains: &[CacheDomain]) -> Vec<PlaceableProgram> {
-    let on = |model: &&CpiModel| {
+    let on_all_domains = |model: &&CpiModel| {
         let model = Arc::new((*model).clone());
         domains.iter().map(|_| Arc::clone(&model)).collect()
     };
-    programs.iter().map(|model| PlaceableProgram::new(on(model), domains).unwrap()).collect()
+    programs
+        .iter()
+        .map(|model| PlaceableProgram::new(on_all_domains(model), domains).unwrap())
+        .collect()
 }
 
 /// The names on each domain of the best placement, and the search method.
@@ -58,8 +61,8 @@ fn split(names: &[&str], llc_domains: &[LlcDomain]) -> String {
     let split =
         best_placement(&placeable_programs(&chosen, &domains), llc_domains, &domains).unwrap();
     let members = |idx: usize| {
-        let there = names.iter().zip(&split.domains).filter(|(_, at)| **at == idx);
-        there.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
+        let members = names.iter().zip(&split.domains).filter(|(_, at)| **at == idx);
+        members.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
     };
     let groups: Vec<String> = (0..llc_domains.len()).map(members).collect();
     format!("{} ({:?})", groups.join(" | "), split.method)
@@ -126,15 +129,16 @@ fn many_equal_empty_domains_are_not_tried_one_by_one() {
 #[test]
 fn domains_of_one_node_slow_each_other_down() {
     let all = shipped();
-    let of = |name: &str| &all.iter().find(|(known, _)| known == name).unwrap().1;
-    let two = placeable_programs(&[of("bwaindex"), of("stream")], &[domain(MIB); 2]);
+    let model_of = |name: &str| &all.iter().find(|(known, _)| known == name).unwrap().1;
+    let two = placeable_programs(&[model_of("bwaindex"), model_of("stream")], &[domain(MIB); 2]);
     let apart =
         best_placement(&two, &[llc_domain(0, 0, 2), llc_domain(1, 1, 2)], &[domain(MIB); 2])
             .unwrap();
-    let near = best_placement(&two, &[llc_domain(0, 0, 2), llc_domain(1, 0, 2)], &[domain(MIB); 2])
-        .unwrap();
+    let on_one_node =
+        best_placement(&two, &[llc_domain(0, 0, 2), llc_domain(1, 0, 2)], &[domain(MIB); 2])
+            .unwrap();
     assert!((apart.mean - 1.0).abs() < 1e-9, "{apart:?}");
-    assert!(1.5 < near.mean, "{near:?}");
+    assert!(1.5 < on_one_node.mean, "{on_one_node:?}");
 }
 
 /// The placement of programs of the shipped table on the LLC domains of a machine.
@@ -143,8 +147,8 @@ fn place_on(machine: &str, names: &[&str]) -> (ProgramPlacement, Vec<String>) {
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
     programs.add_table(solo, "solo.csv").unwrap();
     let machine = topology::file::parse_toml(machine, "machine.toml").unwrap();
-    let there = llc_domains(&machine, programs.ghz).unwrap();
-    let setup = PredictionSetup::new(there, 2, &programs, Calibration::default());
+    let known = llc_domains(&machine, programs.ghz).unwrap();
+    let setup = PredictionSetup::new(known, 2, &programs, Calibration::default());
     let placeable_program = |name: &&str| setup.placeable(&programs, name).unwrap().unwrap();
     let placeable_programs: Vec<PlaceableProgram> = names.iter().map(placeable_program).collect();
     (best_placement(&placeable_programs, &setup.llc_domains, &setup.domains).unwrap(), setup.notes)
@@ -233,11 +237,11 @@ fn next_to_a_hog_a_larger_cache_slows_no_program_down() {
     let (channel, parameters) = (domain(MIB).channel, Calibration::default().parameters(4.0));
     let predicted = from_csv(solo, "solo.csv").unwrap();
     let takes = |kib: f64, idx: usize| {
-        let of = |idx: usize| {
+        let model_of = |idx: usize| {
             let character = &predicted.programs[idx].miss_curve;
             CpiModel::of(character, kib * 1024.0, &channel, parameters).unwrap()
         };
-        let both = [of(idx), of(5)];
+        let both = [model_of(idx), model_of(5)];
         predict_together(&[&both[0], &both[1]], &domain(kib * 1024.0))[0].ns_per_1000
     };
     for (idx, program) in predicted.programs.iter().enumerate().take(5) {
@@ -307,10 +311,10 @@ proptest! {
     fn the_order_of_the_programs_does_not_matter(
         programs in proptest::collection::vec(behaviour(), 2..6),
     ) {
-        let there: Vec<&CpiModel> = programs.iter().collect();
+        let forward: Vec<&CpiModel> = programs.iter().collect();
         let back: Vec<&CpiModel> = programs.iter().rev().collect();
-        let (there, back) = (predict_together(&there, &domain(MIB)), predict_together(&back, &domain(MIB)));
-        for (one, other) in there.iter().zip(back.iter().rev()) {
+        let (forward, back) = (predict_together(&forward, &domain(MIB)), predict_together(&back, &domain(MIB)));
+        for (one, other) in forward.iter().zip(back.iter().rev()) {
             prop_assert!((one.slowdown / other.slowdown - 1.0).abs() < 1e-6, "{one:?} {other:?}");
         }
     }

@@ -261,10 +261,10 @@ const LATENCY_NOISE_PERMILLE: u64 = 100;
 fn check_local_is_fastest(attributes: &PerfAttributes) -> Result<(), MachineError> {
     for own in attributes.accesses.iter().filter(|access| access.from == access.to) {
         let Some(local) = own.latency_ns else { continue };
-        let least = local.value.saturating_mul(1000 - LATENCY_NOISE_PERMILLE) / 1000;
+        let latency_min = local.value.saturating_mul(1000 - LATENCY_NOISE_PERMILLE) / 1000;
         let from_here = attributes.accesses.iter().filter(|access| access.from == own.from);
         for (to, latency) in from_here.filter_map(|access| Some((access.to, access.latency_ns?))) {
-            if latency.value < least {
+            if latency.value < latency_min {
                 let problem = format!(
                     "has a latency of {} ns, less than the {} ns of local memory",
                     latency.value, local.value

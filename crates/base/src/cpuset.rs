@@ -139,7 +139,7 @@ impl<T: SetId> IdSet<T> {
 
     /// Adds an id; returns whether it was absent before.
     pub fn insert(&mut self, id: T) -> bool {
-        let (word_idx, bit) = place(id);
+        let (word_idx, bit) = word_and_bit(id);
         if self.word(word_idx) & bit != 0 {
             return false;
         }
@@ -163,7 +163,7 @@ impl<T: SetId> IdSet<T> {
 
     /// Removes an id; returns whether it was present.
     pub fn remove(&mut self, id: T) -> bool {
-        let (word_idx, bit) = place(id);
+        let (word_idx, bit) = word_and_bit(id);
         if self.word(word_idx) & bit == 0 {
             return false;
         }
@@ -178,7 +178,7 @@ impl<T: SetId> IdSet<T> {
 
     /// Whether the id is a member.
     pub fn contains(&self, id: T) -> bool {
-        let (word_idx, bit) = place(id);
+        let (word_idx, bit) = word_and_bit(id);
         self.word(word_idx) & bit != 0
     }
 
@@ -266,7 +266,7 @@ impl<T: SetId> IdSet<T> {
     }
 }
 
-fn place<T: SetId>(id: T) -> (usize, u64) {
+fn word_and_bit<T: SetId>(id: T) -> (usize, u64) {
     let number = id.number();
     ((number / 64) as usize, 1u64 << (number % 64))
 }

@@ -161,10 +161,10 @@ fn decimal(text: &str, scale: u128) -> Option<u128> {
         return None;
     }
     let mut value = digits(whole).saturating_mul(scale);
-    let mut place = scale;
+    let mut digit_scale = scale;
     for digit in part.bytes() {
-        place /= 10;
-        value = value.saturating_add(u128::from(digit - b'0') * place);
+        digit_scale /= 10;
+        value = value.saturating_add(u128::from(digit - b'0') * digit_scale);
     }
     Some(value)
 }

@@ -34,9 +34,9 @@ pub struct CsvRow<'t> {
 
 /// An error in a table, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {what}")]
+#[error("{position}: {what}")]
 pub struct CsvError {
-    place: String,
+    position: String,
     what: String,
 }
 
@@ -48,7 +48,7 @@ impl<'a> CsvTable<'a> {
     pub fn read(text: &'a str, file: &'a str) -> Result<Self, CsvError> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
         let error_at =
-            |line: u64, what: String| CsvError { place: format!("{file}:{line}:1"), what };
+            |line: u64, what: String| CsvError { position: format!("{file}:{line}:1"), what };
         let header = reader.headers().map_err(|error| error_at(1, error.to_string()))?;
         let header: Vec<String> = header.iter().map(|cell| cell.trim().to_owned()).collect();
         if header.iter().all(String::is_empty) {
@@ -64,7 +64,7 @@ impl<'a> CsvTable<'a> {
             if record.iter().all(|cell| cell.trim().is_empty()) {
                 continue; // Spreadsheets append empty rows.
             }
-            let (line, begin) = place(text, record.position());
+            let (line, begin) = line_and_offset(text, record.position());
             if record.len() != header.len() {
                 let what = format!("{} cells, {} in the header", record.len(), header.len());
                 return Err(error_at(line, what));
@@ -97,7 +97,7 @@ impl<'a> CsvTable<'a> {
         self.header.iter().position(|cell| cell == column).ok_or_else(|| {
             let columns = self.header.join(", ");
             let what = format!("there is no column \"{column}\"; the columns are {columns}");
-            CsvError { place: format!("{}:1:1", self.file), what }
+            CsvError { position: format!("{}:1:1", self.file), what }
         })
     }
 }
@@ -155,7 +155,7 @@ impl<'t> CsvRow<'t> {
     /// An error at a cell.
     pub fn error(self, column: &str, what: String) -> CsvError {
         let column = self.table.column(column).map_or(1, |column| self.char_of_column(column));
-        CsvError { place: format!("{}:{}:{column}", self.table.file, self.record.line), what }
+        CsvError { position: format!("{}:{}:{column}", self.table.file, self.record.line), what }
     }
 
     /// The position, from 1 in characters, at which a cell begins.
@@ -178,7 +178,7 @@ impl<'t> CsvRow<'t> {
 
 /// The line, from 1, and the byte offset at which a record begins. The CSV reader counts preceding empty lines as
 /// part of the record.
-fn place(text: &str, position: Option<&csv::Position>) -> (u64, usize) {
+fn line_and_offset(text: &str, position: Option<&csv::Position>) -> (u64, usize) {
     let begin = position.map_or(0, |at| at.byte() as usize).min(text.len());
     let rest = text.get(begin..).unwrap_or_default();
     let begin = begin + rest.len() - rest.trim_start_matches(['\r', '\n']).len();

@@ -213,13 +213,13 @@ impl Hardware {
 
     fn add_cpus(&mut self, machine: &Machine) {
         for cpu in machine.cpus().iter().filter(|cpu| cpu.online) {
-            let place = self.cpus.len();
+            let cpu_idx = self.cpus.len();
             if self.index_of.len() <= cpu.id.index() {
                 self.index_of.resize(cpu.id.index() + 1, None);
             }
-            self.index_of[cpu.id.index()] = Some(place);
+            self.index_of[cpu.id.index()] = Some(cpu_idx);
             let node = cpu.node.and_then(|id| self.node_index(id)).unwrap_or(0);
-            self.nodes[node].cpus.push(place);
+            self.nodes[node].cpus.push(cpu_idx);
             self.cpus.push(Cpu { id: cpu.id, core: 0, cache: 0, node, ghz: GHZ, smt_speed: 1.0 });
         }
         for core in machine.cores() {

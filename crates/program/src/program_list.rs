@@ -25,7 +25,7 @@ use base::{Bytes, Nanos};
 
 use crate::assemble::is_truncated;
 use crate::error::WorkloadFault;
-use crate::toml_workload::{SharedKeys, job_line};
+use crate::toml_workload::{job_line, without_defaults};
 use crate::{Job, WorkloadError, values};
 
 /// The programs of a list, in the order of the file.
@@ -115,7 +115,7 @@ impl ProgramList {
 
 fn program(text: &SourceText<'_>, table: &TomlTable<'_>) -> Result<Program, WorkloadError> {
     let name = table.require("name", "name = \"cjpeg\"", name)?;
-    let line = job_line(text, table, &SharedKeys::default())?;
+    let line = job_line(text, table, &without_defaults())?;
     Ok(Program {
         job: Job { name, ..line.job },
         suite: table.get("suite", values::name)?,

@@ -20,11 +20,10 @@
 //! A job has exactly one of `command` (a program and its arguments, no shell), `shell` (a line for
 //! `/bin/sh -c`) and `load` (a built-in synthetic program).
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::toml_reader::{SourceText, TomlTable, Value, decimal, describe, integer, wrong_type};
-use base::{CpuSet, IdSet, JobId, Nanos, NodeSet, SetId};
+use base::{IdSet, JobId, Nanos, SetId};
 
 use crate::assemble::{self, FileHeader, WorkloadLine};
 use crate::error::{N_JOBS_MAX, N_THREADS_MAX, WorkloadFault};
@@ -48,7 +47,10 @@ pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let name = top.get("name", values::name)?;
     let read_only = top.get("read_only", paths)?.unwrap_or_default();
     let defaults = top.table("defaults", "the defaults", SHARED_KEYS, JOB_KEYS)?;
-    let defaults = defaults.map(|table| SharedKeys::read(&table)).transpose()?.unwrap_or_default();
+    let defaults = match defaults {
+        Some(table) => with_shared_keys(&table, &without_defaults())?,
+        None => without_defaults(),
+    };
     let jobs = top.tables("job", "a job", JOB_KEYS)?;
     let lines = jobs.iter().map(|table| job_line(&text, table, &defaults));
     let lines = lines.collect::<Result<Vec<_>, _>>()?;
@@ -99,72 +101,51 @@ const SHARED_KEYS: &[&str] = &[
     "memory",
 ];
 
-/// The values of the keys in [`SHARED_KEYS`].
-#[derive(Default)]
-pub(crate) struct SharedKeys {
-    class: Option<Class>,
-    sensitivity: Option<Sensitivity>,
-    profile: Option<String>,
-    dir: Option<PathBuf>,
-    env: BTreeMap<String, String>,
-    input: Option<PathBuf>,
-    threads: Option<u32>,
-    ending: Option<Ending>,
-    cpus: Option<CpuSet>,
-    nodes: Option<NodeSet>,
-    memory: Option<MemoryPolicy>,
+/// The job of a table without keys.
+pub(crate) fn without_defaults() -> Job {
+    Job::new(JobId(0), "", Command::Shell(String::new()))
 }
 
-impl SharedKeys {
-    pub(super) fn read(table: &TomlTable<'_>) -> Result<SharedKeys, WorkloadError> {
-        Ok(SharedKeys {
-            class: table.get("class", class)?,
-            sensitivity: table.get("sensitivity", sensitivity)?,
-            profile: table.get("profile", values::name)?,
-            dir: table.get("dir", values::path)?,
-            env: table.get("env", values::variables)?.unwrap_or_default(),
-            input: table.get("input", values::path)?,
-            threads: table.get("threads", threads)?,
-            ending: ending(table)?,
-            cpus: table.get("cpus", set)?,
-            nodes: table.get("nodes", set)?,
-            memory: table.get("memory", memory)?,
-        })
-    }
+/// The job `defaults` with the keys in [`SHARED_KEYS`] that the table has.
+fn with_shared_keys(table: &TomlTable<'_>, defaults: &Job) -> Result<Job, WorkloadError> {
+    let job = defaults.clone();
+    Ok(Job {
+        class: table.get("class", class)?.or(job.class),
+        sensitivity: table.get("sensitivity", sensitivity)?.or(job.sensitivity),
+        profile: table.get("profile", values::name)?.or(job.profile),
+        dir: table.get("dir", values::path)?.or(job.dir),
+        env: match table.get("env", values::variables)? {
+            Some(env) => job.env.into_iter().chain(env).collect(),
+            None => job.env,
+        },
+        input: table.get("input", values::path)?.or(job.input),
+        threads: table.get("threads", threads)?.unwrap_or(job.threads),
+        ending: ending(table)?.unwrap_or(job.ending),
+        cpus: table.get("cpus", set)?.or(job.cpus),
+        nodes: table.get("nodes", set)?.or(job.nodes),
+        memory: table.get("memory", memory)?.or(job.memory),
+        ..job
+    })
 }
 
 /// One job. Absent keys have the values of the defaults.
 pub(crate) fn job_line(
     text: &SourceText<'_>,
     table: &TomlTable<'_>,
-    defaults: &SharedKeys,
+    defaults: &Job,
 ) -> Result<WorkloadLine, WorkloadError> {
-    let own = SharedKeys::read(table)?;
+    let job = with_shared_keys(table, defaults)?;
     let copies = table.get("copies", copies)?;
     let every = table.get("every", values::time)?;
     if every.is_some() && copies.unwrap_or(1) < 2 {
         return Err(table.error_in("every", WorkloadFault::EveryWithoutCopies));
     }
-    let env = defaults.env.clone().into_iter().chain(own.env).collect();
     let job = Job {
-        id: JobId(0),
-        name: String::new(),
         command: command(table)?,
-        found: None,
         start: table.get("start", values::time)?.unwrap_or_default(),
-        class: own.class.or(defaults.class),
-        sensitivity: own.sensitivity.or_else(|| defaults.sensitivity.clone()),
-        profile: own.profile.or_else(|| defaults.profile.clone()),
-        dir: own.dir.or_else(|| defaults.dir.clone()),
-        env,
-        input: own.input.or_else(|| defaults.input.clone()),
         output: table.get("output", values::path)?,
-        threads: own.threads.or(defaults.threads).unwrap_or(1),
-        ending: own.ending.or(defaults.ending).unwrap_or_default(),
-        cpus: own.cpus.or_else(|| defaults.cpus.clone()),
-        nodes: own.nodes.or_else(|| defaults.nodes.clone()),
-        memory: own.memory.or_else(|| defaults.memory.clone()),
         origin: FilePosition { file: text.file.to_owned(), line: text.line(table.offset) },
+        ..job
     };
     let name = table.get("name", values::name)?;
     let every = every.unwrap_or(Nanos::ZERO);

@@ -47,9 +47,9 @@ pub struct CoRunMachine {
 
 impl CoRunMachine {
     /// From the LLC domain of a machine file.
-    pub fn of(llc_domain: &LlcDomain, farther_ns: f64) -> Self {
+    pub fn of(llc_domain: &LlcDomain, extra_ns: f64) -> Self {
         let LlcDomain { cache, unloaded_ns, peak, ghz, .. } = *llc_domain;
-        CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: farther_ns }
+        CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: extra_ns }
     }
 }
 
@@ -78,8 +78,8 @@ pub fn fit(measurements: &CoRunData) -> Calibration {
 /// The parameters with the best predictions, from other initial parameters than [`BEGIN`].
 pub fn fit_from(measurements: &CoRunData, begin: &Calibration) -> Calibration {
     let CoRunMachine { peak, ghz, .. } = measurements.machine;
-    let moved = measurements.programs.iter().map(|program| program.max_bandwidth(ghz));
-    let cap = (moved.fold(0.0, f64::max) / peak).min(1.0);
+    let bandwidths = measurements.programs.iter().map(|program| program.max_bandwidth(ghz));
+    let cap = (bandwidths.fold(0.0, f64::max) / peak).min(1.0);
     let begin = logarithms(begin);
     let costs = |numbers: &[f64]| {
         let squared_distances =
@@ -117,15 +117,16 @@ fn mean_squared_log_error(measurements: &CoRunData, fitted: &Calibration) -> f64
         return f64::INFINITY;
     }
     let predictor = Predictor::new(measurements, fitted);
-    let off = |predicted: f64, measured: f64| libm::pow(libm::log(predicted / measured), 2.0);
+    let squared_log_error =
+        |predicted: f64, measured: f64| libm::pow(libm::log(predicted / measured), 2.0);
     let pairs = measurements.pairs.iter().flat_map(|pair| {
         let predicted = predictor.pair(pair);
-        [0, 1].map(|idx| off(predicted[idx], pair.slowdowns[idx]))
+        [0, 1].map(|idx| squared_log_error(predicted[idx], pair.slowdowns[idx]))
     });
     let remote = measurements
         .remote
         .iter()
-        .map(|remote| off(predictor.remote(remote.program), remote.slowdown));
+        .map(|remote| squared_log_error(predictor.remote(remote.program), remote.slowdown));
     mean(pairs) + REMOTE_WEIGHT * mean(remote)
 }
 
@@ -138,22 +139,22 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 pub struct Predictor {
     domain: CacheDomain,
     models: Vec<CpiModel>,
-    farther_ns: f64,
+    extra_ns: f64,
 }
 
 impl Predictor {
     /// For the programs and the machine of a data set.
     pub fn new(measurements: &CoRunData, fitted: &Calibration) -> Self {
-        let CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: farther_ns } =
+        let CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: extra_ns } =
             measurements.machine;
         let channel = fitted.channel(unloaded_ns, peak);
-        let moved = measurements.programs.iter().map(|program| program.max_bandwidth(ghz));
-        let channel = channel.with_capacity_of(moved.fold(0.0, f64::max));
+        let bandwidths = measurements.programs.iter().map(|program| program.max_bandwidth(ghz));
+        let channel = channel.with_capacity_of(bandwidths.fold(0.0, f64::max));
         let parameters = fitted.parameters(ghz);
         let model_of =
             |known: &TableProgram| CpiModel::of(&known.miss_curve, cache, &channel, parameters);
         let models = measurements.programs.iter().filter_map(model_of).collect();
-        Predictor { domain: CacheDomain { cache, channel }, models, farther_ns }
+        Predictor { domain: CacheDomain { cache, channel }, models, extra_ns }
     }
 
     /// The machine's channel.
@@ -182,6 +183,6 @@ impl Predictor {
             let loaded = self.domain.channel.load(&[demand]);
             loaded.each_ns.first().copied().unwrap_or(1.0)
         };
-        ns_alone(local.with_extra_latency(self.farther_ns)) / ns_alone(local)
+        ns_alone(local.with_extra_latency(self.extra_ns)) / ns_alone(local)
     }
 }

@@ -45,11 +45,11 @@ impl EventQueue {
 
     /// Reschedules the end of the first segment on a CPU; `None` if no task runs there.
     pub fn set_cpu(&mut self, cpu: usize, at: Option<u64>) {
-        let mut place = self.firsts.len() / 2 + cpu;
-        self.firsts[place] = (at.unwrap_or(NEVER), cpu);
-        while 1 < place {
-            place /= 2;
-            self.firsts[place] = self.firsts[2 * place].min(self.firsts[2 * place + 1]);
+        let mut node = self.firsts.len() / 2 + cpu;
+        self.firsts[node] = (at.unwrap_or(NEVER), cpu);
+        while 1 < node {
+            node /= 2;
+            self.firsts[node] = self.firsts[2 * node].min(self.firsts[2 * node + 1]);
         }
     }
 

@@ -8,7 +8,7 @@
 /// A dense map; four bytes per job number up to the largest.
 #[derive(Clone, Debug)]
 pub(super) struct JobMap<T> {
-    place_of: Vec<u32>,
+    slot_of: Vec<u32>,
     list: Vec<Option<T>>,
     free: Vec<u32>,
 }
@@ -18,44 +18,44 @@ const NONE: u32 = u32::MAX;
 
 impl<T> Default for JobMap<T> {
     fn default() -> Self {
-        JobMap { place_of: Vec::new(), list: Vec::new(), free: Vec::new() }
+        JobMap { slot_of: Vec::new(), list: Vec::new(), free: Vec::new() }
     }
 }
 
 impl<T> JobMap<T> {
     /// Inserts a value, replacing the previous one.
-    pub fn insert(&mut self, job: usize, one: T) {
-        if self.place_of.len() <= job {
-            self.place_of.resize(job + 1, NONE);
+    pub fn insert(&mut self, job: usize, value: T) {
+        if self.slot_of.len() <= job {
+            self.slot_of.resize(job + 1, NONE);
         }
-        let place = match (self.place_of[job], self.free.pop()) {
-            (NONE, Some(place)) => place,
+        let slot = match (self.slot_of[job], self.free.pop()) {
+            (NONE, Some(slot)) => slot,
             (NONE, None) => {
                 self.list.push(None);
                 self.list.len() as u32 - 1
             }
-            (place, unused) => {
+            (slot, unused) => {
                 self.free.extend(unused);
-                place
+                slot
             }
         };
-        self.place_of[job] = place;
-        self.list[place as usize] = Some(one);
+        self.slot_of[job] = slot;
+        self.list[slot as usize] = Some(value);
     }
 
     pub fn remove(&mut self, job: usize) -> Option<T> {
-        let place = std::mem::replace(self.place_of.get_mut(job)?, NONE);
-        let one = self.list.get_mut(place as usize)?.take();
-        self.free.push(place);
-        one
+        let slot = std::mem::replace(self.slot_of.get_mut(job)?, NONE);
+        let value = self.list.get_mut(slot as usize)?.take();
+        self.free.push(slot);
+        value
     }
 
     pub fn get(&self, job: usize) -> Option<&T> {
-        self.list.get(*self.place_of.get(job)? as usize)?.as_ref()
+        self.list.get(*self.slot_of.get(job)? as usize)?.as_ref()
     }
 
     pub fn get_mut(&mut self, job: usize) -> Option<&mut T> {
-        self.list.get_mut(*self.place_of.get(job)? as usize)?.as_mut()
+        self.list.get_mut(*self.slot_of.get(job)? as usize)?.as_mut()
     }
 
     /// All values in arbitrary order.

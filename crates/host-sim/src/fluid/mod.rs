@@ -74,7 +74,7 @@ pub enum HostNotice {
     JobEnded {
         /// The job.
         job: usize,
-        /// It was OOM-killed.
+        /// Whether the job was OOM-killed.
         out_of_memory: bool,
     },
     /// A page migration ended.

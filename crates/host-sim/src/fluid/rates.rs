@@ -121,8 +121,8 @@ impl Solver {
 
     /// Adds (sign 1) or removes (sign -1) the demand of a task.
     fn add_demand(&mut self, bandwidths: &[(usize, f64)], sign: f64) {
-        for &(place, bytes) in bandwidths {
-            self.channels[place].used += sign * bytes;
+        for &(channel_idx, bytes) in bandwidths {
+            self.channels[channel_idx].used += sign * bytes;
         }
     }
 }
@@ -146,10 +146,10 @@ impl Fluid {
                     self.solve_cache(cache);
                 }
                 let inconsistent = (0..self.solver.channels.len())
-                    .filter(|&place| self.solver.channels[place].is_inconsistent());
+                    .filter(|&channel_idx| self.solver.channels[channel_idx].is_inconsistent());
                 let inconsistent: Vec<usize> = inconsistent.collect();
-                for &place in &inconsistent {
-                    self.solve_channel(place);
+                for &channel_idx in &inconsistent {
+                    self.solve_channel(channel_idx);
                 }
                 if inconsistent.is_empty() && self.solver.queue.is_empty() {
                     break;
@@ -218,7 +218,7 @@ impl Fluid {
         let kind = hardware.cache_size_index(cache);
         let mut occupancies = std::mem::take(&mut self.solver.occupancies);
         occupancies.resize(members.len(), 0.0);
-        let (mut takes, mut moved_before) = (1.0, f64::INFINITY);
+        let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);
         for _ in 0..N_ROUNDS {
             let filling: Vec<(&FillTable, f64)> = members
                 .iter()
@@ -228,22 +228,23 @@ impl Fluid {
                 })
                 .collect();
             compute_occupancies(&filling, bytes, &mut occupancies);
-            let mut moved = 0.0f64;
+            let mut change = 0.0f64;
             for (&(idx, smt), fit) in members.iter().zip(&occupancies) {
-                let now = self.tasks[idx].occupancy + takes * (fit - self.tasks[idx].occupancy);
+                let now =
+                    self.tasks[idx].occupancy + relaxation * (fit - self.tasks[idx].occupancy);
                 let ns = self.speed_at(idx, smt, now);
                 let task = &mut self.tasks[idx];
-                moved = moved.max(libm::fabs(ns / task.demand.ns - 1.0));
+                change = change.max(libm::fabs(ns / task.demand.ns - 1.0));
                 task.occupancy = now;
                 task.demand.ns = ns;
             }
-            if moved < CLOSE / 10.0 {
+            if change < CLOSE / 10.0 {
                 break;
             }
-            if moved_before < 2.0 * moved {
-                takes = DAMPING;
+            if previous_change < 2.0 * change {
+                relaxation = DAMPING;
             }
-            moved_before = moved;
+            previous_change = change;
         }
         self.solver.occupancies = occupancies;
     }
@@ -263,27 +264,27 @@ impl Fluid {
     /// Nanoseconds per 1000 instructions at the present latencies.
     fn ns_at_latencies(&self, idx: usize) -> f64 {
         let user = &self.tasks[idx].demand.client;
-        let (mut miss, mut beyond) = (user.fixed_ns, 1.0f64);
-        for &(place, part) in &user.uses {
-            miss += part * self.solver.channels[place].latency;
-            beyond = beyond.max(self.solver.channels[place].overload);
+        let (mut miss, mut overload) = (user.fixed_ns, 1.0f64);
+        for &(channel_idx, part) in &user.uses {
+            miss += part * self.solver.channels[channel_idx].latency;
+            overload = overload.max(self.solver.channels[channel_idx].overload);
         }
-        ((user.core_ns + user.exposed * miss) * beyond).max(1e-6)
+        ((user.core_ns + user.exposed * miss) * overload).max(1e-6)
     }
 
     /// Solves the latency of a channel and the speeds of all its users.
-    fn solve_channel(&mut self, place: usize) {
-        let users = std::mem::take(&mut self.solver.channels[place].users);
+    fn solve_channel(&mut self, channel_idx: usize) {
+        let users = std::mem::take(&mut self.solver.channels[channel_idx].users);
         let mut demands = std::mem::take(&mut self.solver.visits);
-        let background = self.collect_demands(place, &users, &mut demands);
-        let state = &self.solver.channels[place];
+        let background = self.collect_demands(channel_idx, &users, &mut demands);
+        let state = &self.solver.channels[channel_idx];
         let loaded = LoadedChannel { channel: state.channel, background };
-        let (latency, beyond) = update_latency(&demands, &loaded, state.latency);
+        let (latency, overload) = update_latency(&demands, &loaded, state.latency);
         demands.clear();
         self.solver.visits = demands;
-        let state = &mut self.solver.channels[place];
+        let state = &mut self.solver.channels[channel_idx];
         state.latency = latency;
-        state.overload = beyond;
+        state.overload = overload;
         for &idx in &users {
             let ns = self.ns_at_latencies(idx);
             self.set_speed(idx, ns);
@@ -297,12 +298,15 @@ impl Fluid {
         }
         // Summed again, so that rounding errors do not accumulate.
         let bandwidth_of = |idx: &usize| {
-            let on_channel =
-                self.tasks[*idx].demand.bandwidths.iter().filter(|(other, _)| *other == place);
+            let on_channel = self.tasks[*idx]
+                .demand
+                .bandwidths
+                .iter()
+                .filter(|(other, _)| *other == channel_idx);
             on_channel.map(|(_, bytes)| bytes).sum::<f64>()
         };
         let used = users.iter().map(bandwidth_of).sum::<f64>();
-        let state = &mut self.solver.channels[place];
+        let state = &mut self.solver.channels[channel_idx];
         state.used = used + state.migrating;
         state.solved_for = state.used;
         state.users = users;
@@ -311,22 +315,22 @@ impl Fluid {
     /// Collects the demands of a channel's users into `demands`; returns its background traffic: page migration and first touch.
     fn collect_demands(
         &self,
-        place: usize,
+        channel_idx: usize,
         users: &[usize],
         demands: &mut Vec<ClientDemand>,
     ) -> f64 {
-        let mut background = self.solver.channels[place].migrating;
+        let mut background = self.solver.channels[channel_idx].migrating;
         for &idx in users {
             let task = &self.tasks[idx];
             if task.activity() == TaskActivity::Touching {
-                let own = task.demand.bandwidths.iter().filter(|(other, _)| *other == place);
+                let own = task.demand.bandwidths.iter().filter(|(other, _)| *other == channel_idx);
                 background += own.map(|(_, bytes)| bytes).sum::<f64>();
                 continue;
             }
             let mut part_here = 0.0;
             let mut elsewhere = task.demand.client.fixed_ns;
             for &(other, part) in &task.demand.client.uses {
-                match other == place {
+                match other == channel_idx {
                     true => part_here = part,
                     false => elsewhere += part * self.solver.channels[other].latency,
                 }
@@ -361,9 +365,9 @@ impl Fluid {
         } else {
             let demand = &mut task.demand;
             let each = demand.client.duty * demand.client.bytes / ns;
-            demand
-                .bandwidths
-                .extend(demand.client.uses.iter().map(|&(place, part)| (place, part * each)));
+            demand.bandwidths.extend(
+                demand.client.uses.iter().map(|&(channel_idx, part)| (channel_idx, part * each)),
+            );
         }
         self.solver.add_demand(&task.demand.bandwidths, 1.0);
         self.solver.changed.push(idx);
@@ -376,10 +380,11 @@ impl Fluid {
         self.tasks[idx].demand.client.duty = duty;
         let before = std::mem::take(&mut self.tasks[idx].demand.client.uses);
         let mut uses = std::mem::take(&mut self.solver.uses);
-        let fixed =
-            self.each_channel(self.tasks[idx].job, node, |place, part| uses.push((place, part)));
+        let fixed = self.each_channel(self.tasks[idx].job, node, |channel_idx, part| {
+            uses.push((channel_idx, part))
+        });
         // First touch uses the controller of the local node.
-        if uses.iter().all(|(place, _)| *place != node) {
+        if uses.iter().all(|(channel_idx, _)| *channel_idx != node) {
             uses.push((node, 0.0));
         }
         let demand = &mut self.tasks[idx].demand;
@@ -391,11 +396,11 @@ impl Fluid {
             let (after, bandwidths) =
                 (demand.client.uses.clone(), std::mem::take(&mut demand.bandwidths));
             self.solver.add_demand(&bandwidths, -1.0);
-            for &(place, _) in before.iter().filter(|_| was_listed) {
-                self.solver.channels[place].users.retain(|&user| user != idx);
+            for &(channel_idx, _) in before.iter().filter(|_| was_listed) {
+                self.solver.channels[channel_idx].users.retain(|&user| user != idx);
             }
-            for &(place, _) in &after {
-                self.solver.channels[place].users.push(idx);
+            for &(channel_idx, _) in &after {
+                self.solver.channels[channel_idx].users.push(idx);
             }
         }
         self.solver.uses = before;
@@ -409,8 +414,8 @@ impl Fluid {
         let uses = std::mem::take(&mut demand.client.uses);
         let was_listed = std::mem::take(&mut demand.is_on_channels);
         self.solver.add_demand(&bandwidths, -1.0);
-        for &(place, _) in uses.iter().filter(|_| was_listed) {
-            self.solver.channels[place].users.retain(|&user| user != idx);
+        for &(channel_idx, _) in uses.iter().filter(|_| was_listed) {
+            self.solver.channels[channel_idx].users.retain(|&user| user != idx);
         }
     }
 

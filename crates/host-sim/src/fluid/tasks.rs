@@ -239,7 +239,7 @@ const QUEUE: u32 = 16;
 
 /// Share of requests that find the queue full if `occupancy` requests are outstanding on average (the Erlang B formula).
 pub fn queue_full(occupancy: f64) -> f64 {
-    (1..=QUEUE).fold(1.0, |lost, place| occupancy * lost / (f64::from(place) + occupancy * lost))
+    (1..=QUEUE).fold(1.0, |lost, n| occupancy * lost / (f64::from(n) + occupancy * lost))
 }
 
 #[cfg(test)]

@@ -223,9 +223,9 @@ impl Fluid {
         if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
             self.solver.stale_cpus.push(cpu);
         }
-        let place = self.solo_speed(idx, cpu);
+        let speed_idx = self.solo_speed(idx, cpu);
         let Cpu { cache, .. } = self.hardware.cpus[cpu];
-        let SoloSpeed { ns, miss_ns, each, .. } = self.solver.solo_speeds[place];
+        let SoloSpeed { ns, miss_ns, each, .. } = self.solver.solo_speeds[speed_idx];
         let task = &mut self.tasks[idx];
         task.occupancy = self.hardware.caches[cache].bytes;
         task.warm_in = Some(cache);
@@ -247,8 +247,8 @@ impl Fluid {
         let key = key.map(f64::to_bits);
         let is_it =
             |known: &SoloSpeed| Arc::ptr_eq(&known.behaviour, &phase.behaviour) && known.key == key;
-        if let Some(place) = self.solver.solo_speeds.iter().position(is_it) {
-            return place;
+        if let Some(speed_idx) = self.solver.solo_speeds.iter().position(is_it) {
+            return speed_idx;
         }
         let behaviour = phase.behaviour.clone();
         self.tasks[idx].occupancy = bytes;

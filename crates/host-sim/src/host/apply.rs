@@ -23,17 +23,17 @@ impl SimHost {
     }
 
     fn start(&mut self, id: JobId, plan: &Approved, outcomes: &mut Vec<Outcome>) {
-        let (mut place, mut memory) = (None, None);
+        let (mut cpus, mut memory) = (None, None);
         for action in plan.for_job(id) {
             match action {
-                Action::Place(cpus) => place = Some(cpus.clone()),
+                Action::Place(assigned) => cpus = Some(assigned.clone()),
                 Action::MemoryPolicy(policy) => memory = Some(policy.clone()),
                 Action::Release | Action::MovePages { .. } => {}
             }
         }
         let job = &self.slots[id.index()].job;
         let own = self.own_cpus(job);
-        let allowed = place.as_ref().map(|cpus| self.mask(cpus)).or(own);
+        let allowed = cpus.as_ref().map(|cpus| self.mask(cpus)).or(own);
         let rule = self.memory_rule(job, memory.as_ref());
         let script = self.slots[id.index()].script.clone();
         let start = JobStart { allowed, memory: rule, ..JobStart::new(id.index(), script) };
@@ -50,7 +50,7 @@ impl SimHost {
         let target = Target::Job(id);
         let done = |action, n| Outcome { target, action, result: OutcomeResult::Done { n } };
         outcomes.push(done(None, pid));
-        outcomes.extend(place.map(|cpus| done(Some(Action::Place(cpus)), 1)));
+        outcomes.extend(cpus.map(|cpus| done(Some(Action::Place(cpus)), 1)));
         outcomes.extend(memory.map(|policy| done(Some(Action::MemoryPolicy(policy)), 1)));
     }
 

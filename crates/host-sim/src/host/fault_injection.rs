@@ -52,16 +52,11 @@ impl SimHost {
 
     pub(super) fn inject_faults(&mut self) {
         let now = self.fluid.now();
-        let back: Vec<usize> = self
-            .fault_schedule
-            .offline
-            .iter()
-            .filter(|(at, _)| *at <= now)
-            .map(|(_, cpu)| *cpu)
-            .collect();
-        self.fault_schedule.offline.retain(|(at, _)| now < *at);
+        let offline = std::mem::take(&mut self.fault_schedule.offline);
+        let (back, offline): (Vec<_>, Vec<_>) = offline.into_iter().partition(|(at, _)| *at <= now);
+        self.fault_schedule.offline = offline;
         let mut changed = !back.is_empty();
-        for cpu in back {
+        for (_, cpu) in back {
             self.fluid.set_online(cpu, true);
         }
         if self.fault_schedule.unplug_at.is_some_and(|at| at <= now) {

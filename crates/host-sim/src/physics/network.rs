@@ -66,7 +66,7 @@ impl MemoryClient {
 
     /// Average miss latency over its pages, in nanoseconds.
     pub fn miss_ns(&self, latencies: &[f64]) -> f64 {
-        let each = self.uses.iter().map(|(place, part)| part * latencies[*place]);
+        let each = self.uses.iter().map(|(channel_idx, part)| part * latencies[*channel_idx]);
         self.fixed_ns + each.sum::<f64>()
     }
 }
@@ -199,19 +199,22 @@ mod tests {
     fn converged_latencies(users: &[MemoryClient], backgrounds: &[f64]) -> Vec<f64> {
         let mut latencies = vec![45.0; backgrounds.len()];
         for _ in 0..50 {
-            for place in 0..backgrounds.len() {
+            for channel_idx in 0..backgrounds.len() {
                 let demand_of = |user: &MemoryClient| {
                     let uses_of = |at: usize| user.uses.iter().filter(move |(p, _)| *p == at);
-                    let share = uses_of(place).map(|(_, share)| share).sum();
-                    let others = (0..backgrounds.len()).filter(|&other| other != place);
-                    let elsewhere =
-                        others.flat_map(uses_of).map(|(place, share)| share * latencies[*place]);
+                    let share = uses_of(channel_idx).map(|(_, share)| share).sum();
+                    let others = (0..backgrounds.len()).filter(|&other| other != channel_idx);
+                    let elsewhere = others
+                        .flat_map(uses_of)
+                        .map(|(channel_idx, share)| share * latencies[*channel_idx]);
                     let fixed_ns = user.fixed_ns + elsewhere.sum::<f64>();
                     user.demand_on(share, fixed_ns)
                 };
                 let demands: Vec<ClientDemand> = users.iter().map(demand_of).collect();
-                let loaded = LoadedChannel { channel: CHANNEL, background: backgrounds[place] };
-                latencies[place] = update_latency(&demands, &loaded, latencies[place]).0;
+                let loaded =
+                    LoadedChannel { channel: CHANNEL, background: backgrounds[channel_idx] };
+                latencies[channel_idx] =
+                    update_latency(&demands, &loaded, latencies[channel_idx]).0;
             }
         }
         latencies

@@ -86,6 +86,26 @@ pub struct Phase {
     pub curve: MissRatioCurve,
 }
 
+impl Phase {
+    /// The values that may be absent, with their keys in profile files.
+    fn values_mut(&mut self) -> [(&'static str, &mut Option<ProfileValue>); 12] {
+        [
+            ("instructions", &mut self.instructions),
+            ("cycles_per_instruction", &mut self.cycles_per_instruction),
+            ("core_cycles_per_instruction", &mut self.core_cycles_per_instruction),
+            ("overlap", &mut self.overlap),
+            ("footprint_bytes", &mut self.footprint_bytes),
+            ("working_set_bytes", &mut self.working_set_bytes),
+            ("threads", &mut self.threads),
+            ("llc_accesses_per_1000", &mut self.llc_accesses),
+            ("l1_misses_per_1000", &mut self.l1_misses),
+            ("burst_instructions", &mut self.burst_instructions),
+            ("sleep_ns", &mut self.sleep_ns),
+            ("bandwidth_bytes_per_s", &mut self.bandwidth),
+        ]
+    }
+}
+
 /// A value with its source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProfileValue {

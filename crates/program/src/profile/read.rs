@@ -109,27 +109,19 @@ fn check_shares(top: &TomlTable<'_>, phases: &[Phase]) -> Result<(), WorkloadErr
 }
 
 fn phase(table: &TomlTable<'_>) -> Result<Phase, WorkloadError> {
-    let profile_value = |key| table.get(key, profile_value);
-    Ok(Phase {
+    let mut phase = Phase {
         share: table.get("share", share)?.unwrap_or_default(),
-        instructions: profile_value("instructions")?,
-        cycles_per_instruction: profile_value("cycles_per_instruction")?,
-        core_cycles_per_instruction: profile_value("core_cycles_per_instruction")?,
-        overlap: profile_value("overlap")?,
-        footprint_bytes: profile_value("footprint_bytes")?,
-        working_set_bytes: profile_value("working_set_bytes")?,
-        threads: profile_value("threads")?,
-        llc_accesses: profile_value("llc_accesses_per_1000")?,
-        l1_misses: profile_value("l1_misses_per_1000")?,
-        burst_instructions: profile_value("burst_instructions")?,
-        sleep_ns: profile_value("sleep_ns")?,
         private_cache: table.get("private_cache_bytes", values::size)?,
-        bandwidth: profile_value("bandwidth_bytes_per_s")?,
         curve: match table.table("curve", "the curve", CURVE_KNOWN, &[])? {
             Some(curve) => read_curve(&curve)?,
             None => MissRatioCurve::default(),
         },
-    })
+        ..Phase::default()
+    };
+    for (key, value) in phase.values_mut() {
+        *value = table.get(key, profile_value)?;
+    }
+    Ok(phase)
 }
 
 fn read_curve(table: &TomlTable<'_>) -> Result<MissRatioCurve, WorkloadError> {

@@ -36,25 +36,16 @@ impl Profile {
 
 fn add_phase(text: &mut String, phase: &Phase) {
     text.push_str("\n[[phase]]\n");
-    let private = phase.private_cache.map(|size| size.0.to_string());
-    let lines = [
-        ("share", Some(profile_value(phase.share))),
-        ("instructions", phase.instructions.map(profile_value)),
-        ("cycles_per_instruction", phase.cycles_per_instruction.map(profile_value)),
-        ("core_cycles_per_instruction", phase.core_cycles_per_instruction.map(profile_value)),
-        ("overlap", phase.overlap.map(profile_value)),
-        ("footprint_bytes", phase.footprint_bytes.map(profile_value)),
-        ("working_set_bytes", phase.working_set_bytes.map(profile_value)),
-        ("threads", phase.threads.map(profile_value)),
-        ("llc_accesses_per_1000", phase.llc_accesses.map(profile_value)),
-        ("l1_misses_per_1000", phase.l1_misses.map(profile_value)),
-        ("burst_instructions", phase.burst_instructions.map(profile_value)),
-        ("sleep_ns", phase.sleep_ns.map(profile_value)),
-        ("private_cache_bytes", private),
-        ("bandwidth_bytes_per_s", phase.bandwidth.map(profile_value)),
-    ];
-    for (key, value) in lines.into_iter().filter_map(|(key, value)| Some((key, value?))) {
-        text.push_str(&format!("{key} = {value}\n"));
+    let mut phase = phase.clone();
+    let private_cache = phase.private_cache.map(|size| size.0.to_string());
+    let share = [("share", Some(profile_value(phase.share)))];
+    let values = phase.values_mut().map(|(key, value)| (key, value.map(profile_value)));
+    for (key, value) in
+        share.into_iter().chain(values).chain([("private_cache_bytes", private_cache)])
+    {
+        if let Some(value) = value {
+            text.push_str(&format!("{key} = {value}\n"));
+        }
     }
     if !phase.curve.points().is_empty() {
         add_curve(text, &phase.curve);

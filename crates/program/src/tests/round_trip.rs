@@ -76,11 +76,18 @@ fn job() -> impl Strategy<Value = Job> {
     let what = (command(), time(), option::of(0u8..=15), option::of("[a-z]{1,8}"));
     let files = (option::of(path()), option::of(path()), option::of(path()));
     let env = btree_map("[^\\x00=]{1,6}", text(), 0..3);
-    let place =
+    let restrictions =
         (option::of(cpus()), option::of(nodes()), option::of(memory()), option::of(sensitivity()));
-    (what, files, env, 1u32..300, ending(), place).prop_map(
-        |((command, start, class, profile), (dir, input, output), env, threads, ending, place)| {
-            let (cpus, nodes, memory, sensitivity) = place;
+    (what, files, env, 1u32..300, ending(), restrictions).prop_map(
+        |(
+            (command, start, class, profile),
+            (dir, input, output),
+            env,
+            threads,
+            ending,
+            restrictions,
+        )| {
+            let (cpus, nodes, memory, sensitivity) = restrictions;
             let class = class.and_then(Class::new);
             Job {
                 id: JobId(0),

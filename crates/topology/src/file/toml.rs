@@ -18,20 +18,20 @@ use crate::{Machine, MachineError};
 pub enum ParseFileError {
     #[error("{0}")]
     Toml(Located<TomlFault>),
-    /// The values of the file are inconsistent. `place` contains the line, column and, if the message has none, the
+    /// The values of the file are inconsistent. `position` contains the line, column and, if the message has none, the
     /// field.
-    #[error("{}", place_of_error(.place, .source))]
+    #[error("{}", position_text(.position, .source))]
     Invalid {
-        place: Located<&'static str>,
+        position: Located<&'static str>,
         /// The error. Boxed to keep `Result`s small.
         source: Box<FileError>,
     },
 }
 
-fn place_of_error(place: &Located<&str>, error: &FileError) -> String {
-    match error.to_string().contains(place.fault) {
-        true => format!("{}:{}:{}", place.file.display(), place.line, place.column),
-        false => place.to_string(),
+fn position_text(position: &Located<&str>, error: &FileError) -> String {
+    match error.to_string().contains(position.fault) {
+        true => format!("{}:{}:{}", position.file.display(), position.line, position.column),
+        false => position.to_string(),
     }
 }
 
@@ -41,7 +41,7 @@ pub fn parse_toml(text: &str, path: &str) -> Result<Machine, ParseFileError> {
     Machine::try_from(read(&text)?).map_err(|error| {
         let (part, field) = part_and_field(&error);
         let offset = offset(&text, &part, field).unwrap_or_default();
-        ParseFileError::Invalid { place: text.error_at(offset, field), source: Box::new(error) }
+        ParseFileError::Invalid { position: text.error_at(offset, field), source: Box::new(error) }
     })
 }
 

@@ -54,7 +54,7 @@ impl Fluid {
             tasks: Vec::new(),
             n_running: start.script.n_threads as usize,
             memory: start.memory.clone(),
-            generation: generation,
+            generation,
             footprint: 0,
             scan: NumaScanState::default(),
         };

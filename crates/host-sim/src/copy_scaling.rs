@@ -1,4 +1,4 @@
-//! The slowdown of a program that runs together with copies of itself, from the counters of the program alone.
+//! The slowdown of a program that runs with copies of the same program, from the counters of the program alone.
 //!
 //! The published values of SPEC CPU2006 have no miss-ratio curves. So each program gets a curve with one free
 //! parameter `s`, which is fitted to the slowdown of 8 copies and validated on those of 2 and 4:

@@ -25,7 +25,8 @@ const FAULT_POINTS: &[&str] =
     &["fault::inject(", "fault::retry(", "check(\"", "// No fault injection: "];
 
 /// Files for tests only, and files that implement the faults.
-const EXEMPT: &[&str] = &["fault.rs", "isolated_test.rs", "pages/fault_tests.rs"];
+const EXEMPT: &[&str] =
+    &["fault.rs", "isolated_test.rs", "pages/fault_tests.rs", "test_support.rs"];
 
 /// Usual names of system calls: below a module, imported, or methods of `Path`.
 static CALL: LazyLock<Regex> = LazyLock::new(|| {

@@ -282,7 +282,7 @@ fn counter_rates_of_the_eleven_programs_alone_are_as_printed() {
     let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
     let mut text = format!(
         "{:14}{:>6}{:>9}{:>12}{:>6}{:>12}{:>13}\n",
-        "program", "IPC", "MB/s", "LLC refs/s", "hits", "prefetch/s", "SQ full/s"
+        "program", "IPC", "MB/s", "LLC refs/s", "hits", "prefetch/s", "queue-full/s"
     );
     for name in ELEVEN {
         let rates = alone(&profile(name).unwrap(), &hardware).unwrap();
@@ -352,7 +352,7 @@ fn published_orderings_hold_in_the_printed_number_of_draws() {
         "bandwidth: lbm, libquantum and lu.B above sp.B and ua.B",
         "bandwidth: sp.B and ua.B above 2 GB/s",
         "bandwidth: the other six below 2 GB/s",
-        "full queue: lbm, libquantum and lu.B above the other eight",
+        "queue-full: lbm, libquantum and lu.B above the other eight",
         "references: sphinx3, omnetpp, streamcluster above canneal, ferret, gromacs",
     ];
     let lines = orderings.iter().zip(held).map(|(what, held)| format!("{held:3} of 200  {what}\n"));

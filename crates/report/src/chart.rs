@@ -259,7 +259,6 @@ pub(crate) fn panels(panels: impl Iterator<Item = (String, String)>) -> String {
     format!("<div class=\"panels\">{panels}</div>")
 }
 
-/// A chart with a caption.
 fn captioned(caption: &str, chart: &str) -> String {
     format!("<figure><figcaption>{}</figcaption>{chart}</figure>", escape(caption))
 }

@@ -56,11 +56,9 @@ pub(crate) struct Epochs {
     current: Epoch,
 }
 
-/// Index of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epoch(usize);
 
-/// The names of each epoch.
 #[derive(Debug)]
 pub(crate) struct EpochNames(Vec<DomainNames>);
 

@@ -16,7 +16,6 @@ pub(crate) const TABLE_SCRIPT: &str = include_str!("tables.js");
 /// Data of a page without charts that scripts draw.
 pub(crate) const NO_DATA: &str = "{\"end\":1,\"jobs\":[]}";
 
-/// A page.
 #[derive(Default)]
 pub(crate) struct Document<'a> {
     pub title: String,
@@ -117,7 +116,6 @@ pub(crate) fn hero(eyebrow: &str, heading: &str, chips: &str, content: &str) -> 
     )
 }
 
-/// A label with a value.
 pub(crate) fn chip(label: &str, value: &str) -> String {
     format!("<li class=\"chip\">{label} <b>{}</b></li>", escape(value))
 }

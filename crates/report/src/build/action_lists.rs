@@ -16,7 +16,6 @@ const N_REJECTIONS_MAX: usize = 1024;
 /// Number of last entries among which a repetition is searched.
 const N_SEARCHED: usize = 32;
 
-/// The lists, and the number of occurrences.
 #[derive(Debug, Default)]
 pub(crate) struct ActionLists {
     pub moves: VecDeque<ListedMove>,

@@ -7,7 +7,6 @@ use sched::{Action, Counters, JobExit, JobMemory, ProcessMemory, Reason, Request
 
 use super::timeline::Timeline;
 
-/// State of one job.
 #[derive(Debug, Default)]
 pub(crate) struct JobTrack {
     pub timeline: Timeline,
@@ -81,7 +80,6 @@ impl JobTrack {
 }
 
 impl PlacementRequest {
-    /// The requested CPUs.
     pub fn cpus(&self) -> Option<&CpuSet> {
         match &self.action {
             Action::Place(cpus) => Some(cpus),

@@ -63,7 +63,6 @@ impl LoadHistory {
         self.last_at = at;
     }
 
-    /// Adds an interval.
     pub fn add(&mut self, at: Nanos, sample: &LoadSample, epoch: Epoch) {
         let from = std::mem::replace(&mut self.last_at, at);
         if at <= from {
@@ -179,7 +178,6 @@ impl LoadSeriesSums {
     }
 }
 
-/// One domain in one interval.
 fn domain_sums(sample: &LoadSample, idx: usize, time: Nanos) -> LoadSums {
     let ops = sample.loads.loads.get(idx).copied().filter(|_| sample.loads.readable);
     let cpu = sample.cpu_time.get(idx).copied();
@@ -204,7 +202,6 @@ impl LoadSums {
         (self.ops_time != Nanos::ZERO).then(|| self.ops as f64 / self.ops_time.as_secs_f64())
     }
 
-    /// Number of busy CPUs.
     pub fn cpus_busy(self) -> Option<f64> {
         (self.cpu_time != Nanos::ZERO).then(|| self.cpu.as_secs_f64() / self.cpu_time.as_secs_f64())
     }

@@ -96,7 +96,6 @@ impl Timeline {
         self.open = true;
     }
 
-    /// The job ended.
     pub fn end(&mut self, at: Nanos) {
         if let Some(last) = self.segments.last_mut().filter(|_| self.open) {
             last.to = last.to.max(at);

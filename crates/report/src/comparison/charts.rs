@@ -52,7 +52,6 @@ fn summary_of<'a>(all: &'a Comparison, policy: &str, workload: &str) -> Option<&
     all.summary.iter().find(|row| row.policy == policy && row.workload == workload)
 }
 
-/// Finished runs.
 fn finished(all: &Comparison) -> impl Iterator<Item = &RunRow> {
     all.runs.iter().filter(|run| run.status == RunCompletion::Finished)
 }
@@ -130,7 +129,6 @@ impl<'a> HeatCell<'a> {
     }
 }
 
-/// A row of a panel with ratios.
 struct RatioRow<'a> {
     name: &'a str,
     ratio: f64,
@@ -209,7 +207,6 @@ fn ratio_panel(name: &str, rows: &[RatioRow<'_>], axis: Axis) -> String {
     chart.end()
 }
 
-/// A column of bars.
 struct BarColumn {
     head: &'static str,
     value: fn(&PolicyRow) -> Option<f64>,

@@ -72,7 +72,6 @@ fn columns(fields: &[FieldDescription]) -> Vec<(String, String)> {
     fields.flat_map(of_field).collect()
 }
 
-/// The values of the columns of a record.
 fn values(record: &impl Serialize, columns: &[(String, String)]) -> Vec<DataValue> {
     let json = serde_json::to_value(record);
     let json = json.expect("numbers, strings and lists always have a JSON form");

@@ -67,7 +67,6 @@ fn interval(ends: Option<&[f64]>, digits: usize) -> String {
     ci(ends, digits, "-").unwrap_or_else(|| ABSENT.to_owned())
 }
 
-/// Makespans on one workload.
 fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
     let rows = || comparison.summary.iter().filter(|row| row.workload == workload);
     let has_gaps = rows().any(|row| row.oracle_gap.is_some());

@@ -27,7 +27,6 @@ pub(super) struct ExplainedEvent {
     pub epoch: Epoch,
 }
 
-/// The parts of a sentence.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Sentence {
     /// A complete sentence.
@@ -38,9 +37,7 @@ pub(super) enum Sentence {
     Done { done: DoneAction, requested: Option<Action> },
     /// The action of the recorded run, and the request of the replayed policy.
     Replayed { done: DoneAction, requested: Option<Action> },
-    /// A request that was not carried out.
     NotCarriedOut { action: Action, from: Option<CpuSet> },
-    /// A rejected request.
     Rejected { action: Action, by: &'static str, detail: String },
 }
 
@@ -239,7 +236,6 @@ fn would_have_been(
     format!("would have been {change}")
 }
 
-/// The state of a job at a checkpoint.
 pub(super) fn checkpoint_text(job: &JobProgress) -> Option<String> {
     match (job.phase, &job.ended, job.started) {
         (JobPhase::Waiting, ..) => None,

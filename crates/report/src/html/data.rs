@@ -104,7 +104,6 @@ impl ChartData {
         }
     }
 
-    /// Names of the domains.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.domains.iter().map(|domain| domain.label.as_str())
     }

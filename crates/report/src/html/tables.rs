@@ -7,7 +7,6 @@ use crate::table::Align::{Left, Right};
 use crate::table::{RecordColumn, ReportTable, TableCell};
 use crate::text::{reason_of_move, repetitions, state};
 
-/// All jobs.
 pub(super) fn jobs(report: &Report) -> String {
     let columns: [RecordColumn<(usize, &JobRow)>; 12] = [
         ("name", Left, |(idx, job)| {
@@ -92,7 +91,6 @@ pub(super) fn sentence(text: &str) -> String {
     format!("{first}{}{stop}", chars.as_str())
 }
 
-/// All listed rejections.
 pub(super) fn rejections(report: &Report) -> String {
     const COLUMNS: [RecordColumn<RejectionRow>; 6] = [
         ("at_ns", Right, |row| time_cell(row.at_ns)),
@@ -109,7 +107,6 @@ pub(super) fn rejections(report: &Report) -> String {
     table.to_html("rejections-table", "data sortable stack")
 }
 
-/// Notes as a list.
 pub(super) fn notes(notes: &[NoteRow]) -> String {
     let row = |note: &NoteRow| {
         let tag = match note.kind {

@@ -21,7 +21,6 @@ fn chart(label: &str) -> Chart {
     Chart::new(label, SIZE.0, SIZE.1)
 }
 
-/// A label below the chart.
 fn label_below(chart: &mut Chart, x: f64, text: &str) {
     chart.label("tick", "middle", (x, UP.0 + 20.0), text);
 }
@@ -117,7 +116,6 @@ pub(super) fn pattern(pattern: &AccessPattern) -> String {
     chart.end_wide()
 }
 
-/// Lines that each window uses.
 pub(super) fn lines_by_window(windows: &[Window]) -> String {
     let ranks = ranks(windows.iter().flat_map(|window| window.lines.iter().copied()).collect());
     if ranks.is_empty() {

@@ -95,7 +95,6 @@ fn head(
     hero("Profile", &profile.name, &command, &content)
 }
 
-/// One row per phase.
 fn phase_table(profile: &Profile) -> String {
     let number = |value: Option<ProfileValue>| or_absent(value, |value| fixed(value.value(), 2));
     let bytes = |value: Option<ProfileValue>| {

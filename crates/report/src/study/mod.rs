@@ -83,7 +83,6 @@ impl StudyResult {
     }
 }
 
-/// Number of claims of an experiment per verdict.
 fn verdict_counts(experiment: &StudyExperiment) -> String {
     let mut counts: Vec<(StudyVerdict, usize)> = Vec::new();
     for claim in &experiment.claims {

@@ -34,11 +34,24 @@ pub(super) enum Sentence {
     /// State at a checkpoint; with the CPUs that the job was placed on, if the reason is known.
     Checkpoint(String, Option<CpuSet>),
     /// An action that was carried out, and the request.
-    Done { done: DoneAction, requested: Option<Action> },
+    Done {
+        done: DoneAction,
+        requested: Option<Action>,
+    },
     /// The action of the recorded run, and the request of the replayed policy.
-    Replayed { done: DoneAction, requested: Option<Action> },
-    NotCarriedOut { action: Action, from: Option<CpuSet> },
-    Rejected { action: Action, by: &'static str, detail: String },
+    Replayed {
+        done: DoneAction,
+        requested: Option<Action>,
+    },
+    NotCarriedOut {
+        action: Action,
+        from: Option<CpuSet>,
+    },
+    Rejected {
+        action: Action,
+        by: &'static str,
+        detail: String,
+    },
 }
 
 /// An action on a job that was carried out.

@@ -111,7 +111,7 @@ impl WalkCost {
     /// A process was sampled, so nothing was measured. The estimate decreases, so that a walk is tried again
     /// after some samples: a single slow walk must not prevent all later walks. It stays above a quarter of the
     /// measured cost, so that a tried walk takes at most about four times the limit.
-    fn forget(&mut self) {
+    fn lower_estimate(&mut self) {
         self.measured_ps -= self.measured_ps / 256;
         self.page_ps = (self.page_ps - self.page_ps / 16).max(self.measured_ps / 4);
     }
@@ -173,7 +173,7 @@ pub fn sample_process(
         (true, 1000) => cost.update(n_pages, sample.duration),
         (true, _) => {} // A file was cut: the walk was incomplete.
         (false, _) if effort.is_check || WALK_MAX < resident.all => {}
-        (false, _) => cost.forget(),
+        (false, _) => cost.lower_estimate(),
     }
     Ok(sample)
 }
@@ -436,7 +436,7 @@ Node 1 HugePages_Free:      3
             let is_sampled = |_: &u32| {
                 let is_sampled = time < cost.estimate(n_pages);
                 if is_sampled {
-                    cost.forget();
+                    cost.lower_estimate();
                 }
                 is_sampled
             };

@@ -64,7 +64,7 @@ impl Live {
 
     /// Closes kept files below a folder that is about to be removed. A new folder with the same name has other
     /// files.
-    pub fn forget(&mut self, folder: &str) {
+    pub fn close_below(&mut self, folder: &str) {
         self.kept.retain(|path, _| !Path::new(path).starts_with(folder));
     }
 

@@ -150,7 +150,7 @@ impl MonGroups {
 
     fn remove_left(&mut self, undo: &mut UndoRecord) {
         for group in std::mem::take(&mut self.not_removed) {
-            self.source.forget(&group.folder());
+            self.source.close_below(&group.folder());
             match group.remove(&self.root) {
                 Ok(()) => {
                     self.is_full = false;

@@ -371,7 +371,7 @@ impl Session {
 
     /// Forgets a process. Its threads are reported as exited.
     pub(crate) fn forget_process(&mut self, pid: u32) {
-        let mut exited = self.tasks.forget(pid);
+        let mut exited = self.tasks.remove_process(pid);
         self.turn.pending.exited.append(&mut exited);
     }
 

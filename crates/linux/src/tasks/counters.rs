@@ -136,8 +136,8 @@ impl TaskCounters {
         }
     }
 
-    /// Forgets a job that ended.
-    pub(super) fn forget(&mut self, job: JobId) {
+    /// Removes a job that has ended.
+    pub(super) fn remove_job(&mut self, job: JobId) {
         self.first_threads.remove(&job);
         self.past.remove(&job);
     }
@@ -211,7 +211,7 @@ impl<S: Source> TaskReader<S> {
     /// The counters of a job that is no longer watched: the sum over its threads.
     pub fn take_counters_of(&mut self, job: JobId) -> Counters {
         let past = self.counters.past.get(&job).copied().unwrap_or_default();
-        self.counters.forget(job);
+        self.counters.remove_job(job);
         let processes = self.processes.range_mut((job, 0)..=(job, u32::MAX));
         let threads = processes.flat_map(|(_, process)| &mut process.threads);
         threads.filter_map(|thread| thread.counters.as_mut()).fold(past, |sum, counters| {

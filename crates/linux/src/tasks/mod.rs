@@ -271,7 +271,7 @@ impl<S: Source> TaskReader<S> {
     }
 
     /// Removes a process. Returns the threads that it had.
-    pub fn forget(&mut self, pid: u32) -> Vec<TaskId> {
+    pub fn remove_process(&mut self, pid: u32) -> Vec<TaskId> {
         let Some(job) = self.job_of.remove(&pid) else { return Vec::new() };
         let process = self.processes.remove(&(job, pid));
         process.into_iter().flat_map(|process| process.threads).map(|thread| thread.id).collect()

@@ -156,7 +156,7 @@ impl<S: Source> TaskReader<S> {
         self.sample_first_thread(job, sampled);
         self.retire_counters(sampled);
         let counters = self.inherited_counters_of(job);
-        self.counters.forget(job);
+        self.counters.remove_job(job);
         (totals, counters)
     }
 }

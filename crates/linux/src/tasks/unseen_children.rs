@@ -114,7 +114,7 @@ impl<S: Source> TaskReader<S> {
         if let Some(parent) = parent.and_then(|parent| self.processes.get_mut(&(job, parent))) {
             parent.unseen.add_exited(totals.used_ns);
         }
-        self.forget(pid);
+        self.remove_process(pid);
     }
 
     /// Credits CPU time of the first process of a job that has exited: the value that the kernel returned

@@ -116,7 +116,7 @@ impl Binder<'_> {
                 continue;
             }
             if mask == **target {
-                thread.has(target);
+                thread.record_mask(target);
             } else if thread.may_have(&mask, &state.masks, &self.cpus.compared) {
                 let entry = (thread.id.tid, thread.id.start_time_ticks, process);
                 to_bind.entry(mask).or_default().push(entry);
@@ -155,7 +155,7 @@ impl Binder<'_> {
             }
             match affinity::set(tid, target) {
                 Ok(()) => {
-                    thread.has(target);
+                    thread.record_mask(target);
                     n_bound += 1;
                 }
                 Err(error) => {
@@ -325,7 +325,7 @@ impl Binder<'_> {
                     // A thread below a cpuset still has the mask of its cpuset, and counts as restored.
                     n_restored += u32::from(!thread.is_foreign);
                     fault::point();
-                    thread.has(&state.base);
+                    thread.record_mask(&state.base);
                 }
                 Ok(false) => {}
                 Err(_) => any_left |= may_be_running(thread.id),

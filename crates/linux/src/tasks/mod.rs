@@ -301,7 +301,7 @@ impl Thread {
     }
 
     /// Records the affinity mask of the thread, as set or read by this process.
-    pub fn has(&mut self, mask: &Arc<CpuSet>) {
+    pub fn record_mask(&mut self, mask: &Arc<CpuSet>) {
         self.mask = Arc::clone(mask);
         self.is_confirmed = true;
     }

@@ -6,7 +6,7 @@
 //! everything is restored. If a call failed or a process could not be read, the file stays for another
 //! attempt.
 
-mod groups;
+mod cgroups_and_mon_groups;
 mod members;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use std::time::Instant;
 use base::{CpuSet, TaskId};
 use rustix::fs::{Mode, OFlags};
 
-pub use groups::{GroupEntry, GroupKind, GroupRestoreAction};
+pub use cgroups_and_mon_groups::{GroupEntry, GroupKind, GroupRestoreAction};
 
 use super::folder::Folder;
 use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock};
@@ -234,8 +234,8 @@ impl FileReport {
                 unreadable.insert(format!("cannot read which CPUs are online: {error}"));
             }
         }
-        self.groups = groups::remove(options.groups_root, header, records, options.dry_run);
-        let cgroup = groups::remove_cgroup(options.groups_root, header, records, options.dry_run);
+        self.groups = cgroups_and_mon_groups::remove_mon_groups(options.groups_root, header, records, options.dry_run);
+        let cgroup = cgroups_and_mon_groups::remove_cgroup(options.groups_root, header, records, options.dry_run);
         self.groups.extend(cgroup);
         let is_failed = |entry: &Entry| matches!(entry.action, RestoreAction::Failed(_));
         let is_left = |entry: &GroupEntry| matches!(entry.action, GroupRestoreAction::Failed(_));

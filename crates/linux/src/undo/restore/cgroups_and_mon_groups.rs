@@ -43,7 +43,7 @@ pub enum GroupRestoreAction {
 }
 
 /// Removes the monitoring groups of a record. `root` is `/` outside of tests.
-pub(super) fn remove(
+pub(super) fn remove_mon_groups(
     root: &Path,
     header: &UndoHeader,
     records: &Records,

@@ -234,8 +234,18 @@ impl FileReport {
                 unreadable.insert(format!("cannot read which CPUs are online: {error}"));
             }
         }
-        self.groups = cgroups_and_mon_groups::remove_mon_groups(options.groups_root, header, records, options.dry_run);
-        let cgroup = cgroups_and_mon_groups::remove_cgroup(options.groups_root, header, records, options.dry_run);
+        self.groups = cgroups_and_mon_groups::remove_mon_groups(
+            options.groups_root,
+            header,
+            records,
+            options.dry_run,
+        );
+        let cgroup = cgroups_and_mon_groups::remove_cgroup(
+            options.groups_root,
+            header,
+            records,
+            options.dry_run,
+        );
         self.groups.extend(cgroup);
         let is_failed = |entry: &Entry| matches!(entry.action, RestoreAction::Failed(_));
         let is_left = |entry: &GroupEntry| matches!(entry.action, GroupRestoreAction::Failed(_));

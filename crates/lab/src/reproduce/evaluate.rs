@@ -66,6 +66,9 @@ pub(super) struct Evaluator<'a> {
 /// Times of the jobs of a policy and of its baseline over the seeds, by workload and job.
 type JobTimesByRun = Vec<(Vec<f64>, Vec<f64>)>;
 
+/// A value of the policy and of its baseline; `None` if it is unknown.
+type QuantityPair = (Option<f64>, Option<f64>);
+
 impl<'a> Evaluator<'a> {
     /// For an experiment with all seeds of a pool, or with one draw.
     pub fn new(pool: &'a RunPool<'a>, experiment: &ExperimentFile, draw: Option<u64>) -> Self {
@@ -408,10 +411,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The value `quantity` of the policy and of the baseline for each value of `vary`.
-    fn quantities(
-        &self,
-        bindings: &Bindings,
-    ) -> Result<Vec<(Option<f64>, Option<f64>)>, ReproduceError> {
+    fn quantities(&self, bindings: &Bindings) -> Result<Vec<QuantityPair>, ReproduceError> {
         let (name, values) = bindings["vary"].split_once(": ").expect("vary = \"NAME: VALUES\"");
         let pair = |value: &str| {
             let own = merged(bindings, &Bindings::from([(name.to_owned(), value.to_owned())]));
@@ -476,7 +476,7 @@ impl<'a> Evaluator<'a> {
             }
             "ratios" => {
                 let pairs = self.quantities(bindings)?.into_iter();
-                let text = |(own, base): (Option<f64>, Option<f64>)| {
+                let text = |(own, base): QuantityPair| {
                     let ratio = own.zip(base).and_then(|(own, base)| ratio(own, base));
                     if ratio == Some(f64::INFINITY) { "∞".to_owned() } else { number(ratio, 1) }
                 };

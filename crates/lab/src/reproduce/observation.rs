@@ -127,8 +127,8 @@ pub(super) fn value(
     jobs: &[usize],
 ) -> Option<f64> {
     let parts = || runs.iter().map(|run| if is_steady { &run.steady } else { &run.whole });
-    let sum = |of: fn(&Observation) -> u64| runs.iter().map(|run| of(run)).sum::<u64>() as f64;
-    let counted = |of: fn(&ActionCounts) -> u64| parts().map(of).sum::<u64>() as f64;
+    let sum = |value: fn(&Observation) -> u64| runs.iter().map(value).sum::<u64>() as f64;
+    let counted = |count: fn(&ActionCounts) -> u64| parts().map(count).sum::<u64>() as f64;
     let rate = |of: fn(&ActionCounts) -> u64| {
         mean(&parts().map(|part| part.per_hour(of(part))).collect::<Vec<f64>>())
     };

@@ -19,7 +19,6 @@ pub enum LiveError {
     OwnCpus(#[source] io::Error),
 }
 
-/// An error and its causes.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

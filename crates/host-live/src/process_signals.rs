@@ -35,7 +35,6 @@ pub fn send(pid: u32, start_time_ticks: u64, signal: Signal) -> SignalResult {
     }
 }
 
-/// Sends a signal through a pidfd.
 pub(crate) fn send_by(pidfd: &KeptFile, signal: Signal) -> SignalResult {
     sent(pidfd_send_signal(pidfd, signal))
 }

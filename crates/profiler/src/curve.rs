@@ -3,8 +3,8 @@
 //! Two choices make a value uncertain: the sampled lines (lines fall into eight groups by hash, and groups
 //! differ) and the sampled part of the run (windows differ). Each gives a standard error of the mean. The first
 //! is scaled by the square root of the share of lines not sampled, the second by that of the
-//! instructions not traced. The reported error is twice the root of the sum of squares. Not covered: windows of one
-//! segment resemble each other more than the rest of the run.
+//! instructions not traced. The reported error is twice the root of the sum of squares. Not
+//! included: the correlation between adjacent windows, which makes the error too small.
 
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 

@@ -9,9 +9,9 @@
 //! * **fixed rate**: R is constant.
 //!
 //! Two details differ from the paper. R is halved instead of lowered by one line at a time, so every weight is
-//! an integer. Earlier counts keep their weight, which was correct at the time, instead of being rescaled. The paper's correction
-//! of the number of references (SHARDS-adj) assigns the difference to the smallest distance. Dividing misses
-//! by the true number of instructions has the same effect.
+//! an integer. Counts before a change of R are not rescaled: their weight 1/R is that of their sampling rate. The
+//! correction of the number of references in the paper (SHARDS-adj) assigns the difference to the smallest distance.
+//! Dividing misses by the true number of instructions has the same effect.
 //!
 //! The same pass counts write-backs. Every cache that evicts a modified line before its next use writes it
 //! back. A line stores the cache sizes in which it is dirty: those with more than `dirty_above` lines
@@ -50,7 +50,7 @@ pub(crate) const N_GROUPS: usize = 8;
 pub(crate) const N_OCTAVES: usize = 40;
 
 /// A reuse at a smaller distance is part of the same use: a loop over neighbouring elements.
-const AGAIN_LINES: u64 = 64;
+const REUSE_DISTANCE_MIN_LINES: u64 = 64;
 
 /// Cumulative counts. The difference of two tallies describes the interval between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(crate) struct ReuseTally {
     pub n_first_uses: u64,
     /// Lines used in a window, once per window.
     pub n_in_window: u64,
-    /// Lines used again in a window at a distance of at least `AGAIN_LINES`.
+    /// Lines used again in a window at a distance of at least `REUSE_DISTANCE_MIN_LINES`.
     pub n_reused: u64,
 }
 
@@ -135,7 +135,7 @@ impl LineSampler {
         if entry.window != self.window {
             (entry.window, entry.again) = (self.window, false);
             tally.n_in_window += weight;
-        } else if !entry.again && distance.is_some_and(|lines| AGAIN_LINES <= lines) {
+        } else if !entry.again && distance.is_some_and(|lines| REUSE_DISTANCE_MIN_LINES <= lines) {
             entry.again = true;
             tally.n_reused += weight;
         }

@@ -61,7 +61,7 @@ impl LruStack {
 
     pub(crate) fn touch_entry(&mut self, line: u64) -> (&mut LineEntry, Option<u64>) {
         if self.next == self.slots.len() {
-            self.close_up();
+            self.compact();
         }
         let slot = self.next;
         self.next += 1;
@@ -73,16 +73,16 @@ impl LruStack {
                 None
             }
             Some(entry) => {
-                let former = entry.slot as usize;
+                let old_slot = entry.slot as usize;
                 // A repeated use of the most recent line keeps its slot.
-                if former + 1 == slot {
+                if old_slot + 1 == slot {
                     self.next = slot;
                     let entry = self.table.get_mut(&line).expect("found just above");
                     return (entry, Some(0));
                 }
-                let behind = n_lines - u64::from(self.n_taken_up_to(former));
-                self.leave(former);
-                Some(behind)
+                let distance = n_lines - u64::from(self.n_taken_up_to(old_slot));
+                self.free_slot(old_slot);
+                Some(distance)
             }
         };
         self.slots[slot] = line;
@@ -95,7 +95,7 @@ impl LruStack {
     /// Removes a line.
     pub(crate) fn remove(&mut self, line: u64) {
         if let Some(entry) = self.table.remove(&line) {
-            self.leave(entry.slot as usize);
+            self.free_slot(entry.slot as usize);
         }
     }
 
@@ -105,13 +105,13 @@ impl LruStack {
         taken.filter_map(|line| self.table.get(line))
     }
 
-    fn leave(&mut self, slot: usize) {
+    fn free_slot(&mut self, slot: usize) {
         self.slots[slot] = EMPTY;
         self.add(slot, -1);
     }
 
     /// Compacts the used slots; doubles the array if it is too full.
-    fn close_up(&mut self) {
+    fn compact(&mut self) {
         let taken: Vec<u64> = self.slots.iter().copied().filter(|line| *line != EMPTY).collect();
         let n_slots = (taken.len() * SPARE).max(N_SLOTS_MIN);
         self.slots = vec![EMPTY; n_slots];
@@ -156,7 +156,7 @@ pub(crate) struct LineEntry {
     pub dirty_above: u64,
     /// Window of the last use, from 1.
     pub window: u32,
-    /// Whether the line was used again in that window at a distance of at least `AGAIN_LINES`.
+    /// Whether the line was used again in that window at a distance of at least `REUSE_DISTANCE_MIN_LINES`.
     pub again: bool,
 }
 

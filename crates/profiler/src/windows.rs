@@ -4,7 +4,7 @@
 //!   ├─ skip ─┼─ window ─┼─ gap ─┼─ window ─┼─ gap ─┼─ window ─┤
 //! ```
 //!
-//! Every reference passes the cache model, so reuse distances reach back to the start of the program. Only those
+//! The cache model processes every reference, so reuse distances include references before the window. Only references
 //! in windows are counted.
 //!
 //! A phase starts with a window whose misses differ from those of the current phase. The difference of two
@@ -14,7 +14,7 @@
 //!   sum of |a - b| ÷ sum of (a + b) / 2        0: equal   2: disjoint
 //! ```
 //!
-//! Sizes with few misses in both windows do not count. If there are more phases than a profile may have, the
+//! Sizes with few misses in both windows are ignored. If there are more phases than a profile may have, the
 //! limit is raised, because small differences are likely noise. Order is kept: a phase that recurs is a new phase.
 
 use std::ops::Range;

@@ -22,11 +22,8 @@ use linux::{fault, procfs};
 const NEW_PIDS_MAX: u32 = 2048;
 /// Time between two scans of /proc without events.
 const SCAN_EVERY: Nanos = Nanos::from_secs(60);
-/// Time between two scans of /proc with events.
 const SCAN_EVERY_WITH_EVENTS: Nanos = Nanos::from_secs(600);
-/// Time between two reads of `cgroup.procs`.
 const CGROUPS_EVERY: Nanos = Nanos::from_secs(2);
-/// Limit of the depth of a cgroup hierarchy.
 const DEPTH_MAX: u32 = 32;
 
 /// The source of discovered processes.

@@ -17,7 +17,6 @@ use super::process_table::{ProcessTable, Treatment};
 use super::selection::{Candidate, Selected, Selection};
 use super::status::ExclusionReason;
 
-/// Examines processes.
 pub(super) struct Examiner {
     pub proc: ProcFolder,
     /// Users and capabilities of evenkeel.

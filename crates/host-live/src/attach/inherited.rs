@@ -28,7 +28,6 @@ use crate::session::{Jobs, Session, restore_threads, task_id};
 
 /// The shortest time for which descendants are searched after a release.
 const LATE_FOR: Nanos = Nanos::from_secs(1);
-/// Limit of descendants per search.
 const DESCENDANTS_MAX: usize = 1 << 16;
 
 /// A process that inherited an assigned mask and is not a job.

@@ -18,7 +18,7 @@ pub(super) struct AttachedJob {
     pub affinity: AffinityState,
     pub start_time_ticks: u64,
     pub since: Nanos,
-    /// When it was last seen busy.
+    /// Time of the last sample in which it was busy.
     pub busy_at: Nanos,
     /// When it was placed first, in clock ticks since boot. Older children have no assigned mask.
     pub placed_ticks: Option<u64>,
@@ -38,7 +38,6 @@ pub(super) struct AttachedJobs {
 }
 
 impl AttachedJobs {
-    /// An id for a new job.
     pub(super) fn new_id(&mut self) -> JobId {
         if self.next < FRESH_IDS || self.free.is_empty() {
             self.next += 1;

@@ -248,7 +248,6 @@ impl AttachHost {
         }
     }
 
-    /// Handles everything that is due by now.
     fn take_due(&mut self) {
         let now = self.session.now();
         let is_first = !self.session.had_first_sample();
@@ -312,7 +311,6 @@ impl AttachHost {
         self.options.time_limit.map_or(next, |limit| next.min(limit))
     }
 
-    /// Samples all jobs in an interval turn.
     fn sample_jobs(&mut self, at: Nanos, sample: &mut Sample) {
         let interval = self.options.interval;
         let time = SampleTime { at, interval, rest_max: THREAD_SAMPLE_MAX };

@@ -114,7 +114,6 @@ impl ProcessTable {
         self
     }
 
-    /// The longest time between two samples.
     fn every_max(&self, treatment: Treatment) -> Nanos {
         match treatment {
             Treatment::Job(_) => self.job_every,
@@ -188,7 +187,6 @@ impl ProcessTable {
         Some(known)
     }
 
-    /// A process that is due by now.
     pub(super) fn take_due(&mut self, now: Nanos) -> Option<u32> {
         let &(at, pid) = self.due.first().filter(|(at, _)| *at <= now)?;
         self.due.remove(&(at, pid));
@@ -231,7 +229,6 @@ impl ProcessTable {
         self.schedule(pid, now + every);
     }
 
-    /// Changes the treatment of a process.
     pub(super) fn set_treatment(&mut self, pid: u32, treatment: Treatment, now: Nanos) {
         let is_eligible = treatment == Treatment::Eligible;
         let every = if is_eligible { self.interval } else { self.every_max(treatment) };

@@ -90,7 +90,6 @@ impl Tracker {
         }
     }
 
-    /// Sets the processes of the selected cgroups.
     fn set_members(&mut self, session: &mut Session, members: &[u32]) {
         for pid in self.table.pids() {
             if members.binary_search(&pid).is_err() {
@@ -183,7 +182,6 @@ impl Tracker {
         }
     }
 
-    /// Samples a process that is due.
     fn sample(&mut self, session: &mut Session, pid: u32) {
         let stat = match self.examiner.proc.stat(pid) {
             Ok(stat) if !stat.has_exited() => stat,
@@ -317,7 +315,6 @@ impl Tracker {
         self.table.set_treatment(pid, treatment, self.now);
     }
 
-    /// A process has exited.
     pub(super) fn has_exited(&mut self, session: &mut Session, pid: u32) {
         self.inherited.remove(pid);
         let Some(known) = self.table.get(pid) else { return };

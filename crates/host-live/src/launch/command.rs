@@ -25,7 +25,6 @@ use crate::errors::kernel_message;
 /// Nice value of evenkeel where the kernel permits it: with a thousand busy jobs of the same nice value,
 /// a thousandth of a CPU would be left for scheduling decisions. Jobs keep the inherited value.
 const OWN_NICE: i32 = -10;
-/// The smallest nice value.
 const NICE_MIN: i32 = -20;
 
 /// Properties that all jobs of a run share.
@@ -107,12 +106,10 @@ impl LaunchContext {
         })
     }
 
-    /// Working directory of a job.
     pub(super) fn dir(&self, job: &Job) -> PathBuf {
         job.dir.as_ref().map_or_else(|| self.folder.clone(), |dir| self.folder.join(dir))
     }
 
-    /// The executable of a job.
     pub(super) fn program(&self, job: &Job) -> Result<PathBuf, String> {
         match &job.command {
             Command::Program { program, .. } => {

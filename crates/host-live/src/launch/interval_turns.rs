@@ -119,7 +119,6 @@ impl Overflow {
         })
     }
 
-    /// Whether the next interval turn is due to an overflow.
     pub(super) fn is_due(&self) -> bool {
         self.due.is_some()
     }
@@ -129,7 +128,6 @@ impl Overflow {
         self.due.unwrap_or_else(|| ticks.last_by(self.last_turn + TURN_EVERY_MAX))
     }
 
-    /// Handles a wake-up by a counter.
     fn woken(&mut self, wakeups: &Wakeups) -> io::Result<()> {
         self.is_unread = true;
         if self.counters.any() {
@@ -286,7 +284,6 @@ impl IntervalTurns {
         self.is_quiescent = is_quiescent;
     }
 
-    /// Handles a wake-up by a counter.
     pub(super) fn woken(&mut self, session: &mut Session) {
         let Some(overflow) = &mut self.overflow else { return };
         if let Err(error) = overflow.woken(&session.wakeups) {

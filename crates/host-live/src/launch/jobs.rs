@@ -18,7 +18,6 @@ use sched::{Cause, JobEvent};
 use crate::process_signals;
 use crate::session::{AffinityState, Jobs, Session};
 
-/// A job of the workload.
 pub(super) struct WorkloadJob {
     pub job: Job,
     /// How often it was started.
@@ -26,7 +25,6 @@ pub(super) struct WorkloadJob {
     pub state: JobRunState,
 }
 
-/// State of a job.
 pub(super) enum JobRunState {
     Waiting,
     Due,
@@ -34,7 +32,6 @@ pub(super) enum JobRunState {
     Finished,
 }
 
-/// A running job.
 pub(super) struct RunningJob {
     /// First process of the job, which is also its process group.
     pub pid: u32,
@@ -67,14 +64,13 @@ impl RunningJob {
     }
 }
 
-/// All jobs of a workload.
 pub(super) struct JobTable {
     pub all: Vec<WorkloadJob>,
     /// Running jobs by the PID of their first process.
     pub by_pid: BTreeMap<u32, JobId>,
     /// Jobs that the next plan starts.
     pub due: Vec<JobId>,
-    /// Jobs that are not over, without those that restart until all others are done.
+    /// Jobs that have not finished, without those that restart until all others are done.
     n_awaited: usize,
 }
 
@@ -105,7 +101,6 @@ impl JobTable {
         }
     }
 
-    /// The running jobs, by number.
     pub(super) fn running_ids(&self) -> Vec<JobId> {
         let runs = |entry: &&WorkloadJob| matches!(entry.state, JobRunState::Running(_));
         self.all.iter().filter(runs).map(|entry| entry.job.id).collect()
@@ -124,7 +119,7 @@ impl JobTable {
         }
     }
 
-    /// The next plan starts this job.
+    /// Lets the next plan start this job.
     pub(super) fn make_due(&mut self, job: JobId, session: &mut Session) {
         self.entry(job).state = JobRunState::Due;
         self.due.push(job);
@@ -132,7 +127,7 @@ impl JobTable {
         session.turn.causes.insert(Cause::JobsDue);
     }
 
-    /// Jobs that were not started yet are over.
+    /// Finishes all jobs that have not been started.
     pub(super) fn cancel_starts(&mut self, session: &mut Session) {
         self.due.clear();
         session.turn.pending.jobs.retain(|event| !matches!(event, JobEvent::Due(_)));
@@ -213,7 +208,7 @@ impl Jobs for JobTable {
     }
 }
 
-/// Whether the run lasts until this job is over.
+/// Whether the run lasts until this job has finished.
 fn is_awaited(job: &Job) -> bool {
     job.ending != Ending::RestartUntilOthersDone
 }

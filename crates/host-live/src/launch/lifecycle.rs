@@ -61,7 +61,6 @@ impl Lifecycle {
         (remaining, RunParts { session, jobs, timers, supervisor })
     }
 
-    /// Handles a timed event.
     pub(super) fn handle(&mut self, session: &mut Session, item: TimedEvent, now: Nanos) {
         match item {
             TimedEvent::Start(job) => {
@@ -241,7 +240,6 @@ impl Lifecycle {
         }
     }
 
-    /// Removes the groups of a job that exited or did not start.
     pub(super) fn remove_groups(&mut self, session: &mut Session, job: JobId) {
         self.mon_groups.end(job, &mut session.undo);
         self.cgroups.end(job);
@@ -301,7 +299,6 @@ impl Lifecycle {
         }
     }
 
-    /// Polls processes without a pidfd for their exit.
     fn poll_exits(&mut self, session: &mut Session, now: Nanos) {
         let mut any_left = false;
         for job in self.jobs.running_ids() {

@@ -150,7 +150,6 @@ impl MemoryCgroups {
         self.end(job);
     }
 
-    /// The cgroup of a running job.
     pub(super) fn cgroup_of(&self, job: JobId) -> Option<Arc<Cgroup>> {
         self.by_job.get(&job).cloned()
     }

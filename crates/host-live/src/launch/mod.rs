@@ -252,7 +252,6 @@ impl LaunchHost {
         self.session.recycle(woken);
     }
 
-    /// Handles everything that is due by now.
     fn take_due(&mut self) {
         let now = self.session.now();
         while self.run.jobs.due.len() < STARTS_PER_TURN
@@ -286,7 +285,6 @@ impl LaunchHost {
         [self.run.timers.next(), tick].into_iter().flatten().min()
     }
 
-    /// Samples all jobs in an interval turn.
     fn sample_jobs(&mut self, at: Nanos, sample: &mut Sample) {
         let interval = self.options.interval.unwrap_or(TURN_EVERY_MAX);
         let time = SampleTime { at, interval, rest_max: TURN_EVERY_MAX };

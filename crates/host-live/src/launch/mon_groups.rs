@@ -132,7 +132,6 @@ impl MonGroups {
         self.end(job, undo);
     }
 
-    /// Removes the group of a job.
     pub(super) fn end(&mut self, job: JobId, undo: &mut UndoRecord) {
         if let Some(group) = self.by_job.remove(&job) {
             self.not_removed.push(group.folder);
@@ -241,7 +240,6 @@ mod tests {
             names
         }
 
-        /// Open files of groups.
         fn n_open(&self) -> usize {
             let entries = std::fs::read_dir("/proc/self/fd").expect("the folder exists").flatten();
             let targets = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());

@@ -35,7 +35,6 @@ use crate::process_signals;
 /// The hidden subcommand of evenkeel that runs [`supervise`]. The id of the run follows.
 pub const SUPERVISOR_ARGUMENT: &str = "supervise-jobs";
 
-/// The last line.
 const DONE: &str = "done";
 
 /// Rounds of SIGKILL: two seconds in all, because a process may be in uninterruptible sleep for ever.

@@ -40,13 +40,11 @@ impl TimerQueue {
         self.events.insert((at, item));
     }
 
-    /// The next event that is due by now.
     pub(super) fn take_due(&mut self, now: Nanos) -> Option<TimedEvent> {
         let (at, _) = self.events.first()?;
         (*at <= now).then(|| self.events.pop_first().map(|(_, item)| item))?
     }
 
-    /// When the next event is due.
     pub(super) fn next(&self) -> Option<Nanos> {
         self.events.first().map(|(at, _)| *at)
     }

@@ -179,7 +179,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Leaves the affinity of a job alone from now on.
+    /// Stops managing the affinity of a job.
     fn stop_managing(&mut self, state: &mut AffinityState, cause: UnmanagedCause) -> Rejected {
         state.is_unmanaged = true;
         let rejected = match &cause {

@@ -21,7 +21,6 @@ pub(crate) struct Collectors {
     system: Option<LiveCollectors>,
 }
 
-/// A node with its `meminfo` file.
 struct NodeFile {
     node: NodeId,
     meminfo: OwnedFd,

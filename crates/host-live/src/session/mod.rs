@@ -65,9 +65,7 @@ pub(crate) enum JobSource {
 
 /// The affinity of all running jobs. Implemented by both job sources.
 pub(crate) trait Jobs {
-    /// The affinity of a running job.
     fn affinity(&self, job: JobId) -> Option<&AffinityState>;
-    /// The same, to be changed.
     fn affinity_mut(&mut self, job: JobId) -> Option<&mut AffinityState>;
 }
 
@@ -98,7 +96,6 @@ pub(crate) struct NextTurn {
     had_first_sample: bool,
 }
 
-/// Arguments of [`Session::open`].
 pub(crate) struct SessionConfig<'a> {
     /// Name of the run, unique on the machine.
     pub run: String,
@@ -160,7 +157,6 @@ impl Session {
         }
     }
 
-    /// Time since the start of the run.
     pub(crate) fn now(&mut self) -> Nanos {
         self.wakeups.now()
     }
@@ -170,7 +166,7 @@ impl Session {
         self.turn.pending.degraded.push(text.into());
     }
 
-    /// The same, once for each text.
+    /// Reports a warning once for each text.
     pub(crate) fn warn_once(&mut self, text: impl Into<String>) {
         self.warned.add(text);
         self.turn.pending.degraded.append(&mut self.warned.take());
@@ -211,7 +207,6 @@ impl Session {
         turn
     }
 
-    /// Takes the results of the memory helper.
     pub(crate) fn take_memory_results(&mut self) {
         let now = self.now();
         if self.memory.take_results(&self.tasks, &mut self.turn.pending, now) {
@@ -234,7 +229,6 @@ impl Session {
         sample
     }
 
-    /// Whether the first sample has been taken.
     pub(crate) fn had_first_sample(&self) -> bool {
         self.turn.had_first_sample
     }
@@ -274,7 +268,6 @@ impl Session {
         }
     }
 
-    /// Whether the slow samples are due.
     pub(crate) fn is_slow_sample_due(&self, at: Nanos) -> bool {
         self.slow_at <= at
     }
@@ -342,7 +335,6 @@ impl Session {
         }
     }
 
-    /// The job of a target.
     pub(crate) fn job_of(&self, target: Target) -> Option<JobId> {
         match target {
             Target::Job(job) => Some(job),
@@ -350,7 +342,6 @@ impl Session {
         }
     }
 
-    /// Starts a page move.
     pub(crate) fn move_pages(
         &mut self,
         jobs: &impl Jobs,
@@ -394,7 +385,6 @@ pub(crate) fn while_forks_are_hidden(
     }
 }
 
-/// The outcome of a request.
 pub(crate) fn outcome(request: &Request, result: Result<OutcomeResult, Rejected>) -> Outcome {
     let result = result.unwrap_or_else(|(cause, detail)| OutcomeResult::Rejected { cause, detail });
     Outcome { target: request.target, action: Some(request.action.clone()), result }

@@ -32,7 +32,6 @@ impl UndoRecord {
         UndoRecord { log, unconfirmed: Vec::new(), is_kept: false, restored }
     }
 
-    /// Why there is no record.
     pub(crate) fn missing_because(&self) -> Option<&str> {
         self.log.as_ref().err().map(String::as_str)
     }
@@ -109,25 +108,25 @@ impl UndoRecord {
         tasks.filter(|(_, held)| held.job == job).map(|(id, _)| id).collect()
     }
 
-    /// Before a monitoring group is made. Whether that could be written.
+    /// Before a monitoring group is created. Whether that could be written.
     pub(crate) fn announce_mon_group(&mut self, name: &str) -> bool {
         self.log.as_mut().is_ok_and(|log| log.announce_mon_group(name).is_ok())
     }
 
-    /// A monitoring group is removed, or was not made.
+    /// A monitoring group is removed, or was not created.
     pub(crate) fn mon_group_removed(&mut self, name: &str) {
         if let Ok(log) = &mut self.log {
             let _ = log.mon_group_removed(name);
         }
     }
 
-    /// Before the cgroups of the run are made.
+    /// Before the cgroups of the run are created.
     pub(crate) fn announce_cgroups(&mut self, home: &DelegatedCgroup) -> Result<(), String> {
         let log = self.log.as_mut().map_err(|error| error.clone())?;
         log.announce_cgroup(home).map_err(|error| with_causes(&error))
     }
 
-    /// The cgroups of the run are removed, or were not made.
+    /// The cgroups of the run are removed, or were not created.
     pub(crate) fn cgroups_removed(&mut self) {
         if let Ok(log) = &mut self.log {
             let _ = log.cgroup_removed();

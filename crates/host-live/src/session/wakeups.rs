@@ -231,7 +231,6 @@ fn events_error(what: &'static str, source: io::Error) -> LiveError {
     LiveError::Events { what, source }
 }
 
-/// `CLOCK_MONOTONIC`, in nanoseconds.
 fn monotonic() -> Nanos {
     let now = clock_gettime(ClockId::Monotonic);
     Nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())

@@ -54,7 +54,6 @@ impl<'w> Files<'w> {
         }
     }
 
-    /// Checks the files of a job.
     pub(super) fn check(&mut self, job: &'w Job) -> Result<(), String> {
         self.check_program(job)?;
         if let Some(dir) = &job.dir {
@@ -152,7 +151,6 @@ impl<'w> Files<'w> {
     }
 }
 
-/// The identity of a file, if it can be read.
 fn file_id(path: &Path) -> Option<FileId> {
     if let Ok(meta) = fs::metadata(path) {
         return Some(FileId::Existing(meta.dev(), meta.ino()));

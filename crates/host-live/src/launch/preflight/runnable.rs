@@ -54,7 +54,6 @@ fn read_head(file: &File, head: &mut [u8]) -> io::Result<usize> {
     Ok(n_read)
 }
 
-/// Checks `#!INTERPRETER [ARGUMENT]`, without the `#!`.
 fn check_script(line: &[u8]) -> Result<(), String> {
     let line = line.split(|&byte| byte == b'\n' || byte == 0).next().unwrap_or_default();
     let mut words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
@@ -139,7 +138,6 @@ fn is_compatible(own: ElfHeader, other: ElfHeader) -> bool {
 fn loader(file: &File, head: &[u8], kind: ElfHeader) -> Option<PathBuf> {
     /// Type of the program header that contains the path of the loader.
     const PT_INTERP: u32 = 3;
-    /// Size of a program header.
     const HEADER_BYTES: usize = 56;
     if (kind.class, kind.order) != (2, 1) {
         return None;
@@ -163,7 +161,6 @@ fn loader(file: &File, head: &[u8], kind: ElfHeader) -> Option<PathBuf> {
     None
 }
 
-/// The registered binary formats.
 const FORMATS: &str = "/proc/sys/fs/binfmt_misc";
 
 /// Whether further binary formats are registered.

@@ -68,7 +68,6 @@ impl Drop for ResultSender {
     }
 }
 
-/// State of the helper thread.
 struct Work {
     results: ResultSender,
     config: MemoryConfig,

@@ -23,7 +23,6 @@ const HEAT_TIME: Duration = Duration::from_millis(100);
 /// … if it has at least this many bytes resident.
 const HEAT_MIN: u64 = 64 << 20;
 
-/// A page move in progress.
 pub(super) struct JobMove {
     pub order: MoveOrder,
     /// Processes that are not started yet, the next one last.
@@ -170,7 +169,6 @@ impl JobMove {
         self.completed(cause, at)
     }
 
-    /// Adds the target node to the cgroup.
     fn widen_cgroup(&mut self) -> io::Result<()> {
         let Some(cgroup) = self.order.cgroup.as_ref().filter(|_| self.widened.is_none()) else {
             return Ok(());

@@ -269,7 +269,6 @@ impl JobMemory {
         self.own_policy.contains(&process)
     }
 
-    /// Whether the next sample is due.
     pub(crate) fn is_sample_due(&self, at: Nanos) -> bool {
         let is_sampling = self.helper.as_ref().is_some_and(|helper| helper.is_sampling);
         self.is_enabled && !is_sampling && self.sample_at <= at
@@ -383,7 +382,6 @@ fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), Rejected> {
     Ok(())
 }
 
-/// The processes of a job.
 fn processes_of(tasks: &TaskReader, job: JobId) -> impl Iterator<Item = TaskId> {
     let all = tasks.processes_of(job);
     all.map(|(pid, process)| TaskId { tid: pid, start_time_ticks: process.start_time_ticks })

@@ -378,11 +378,11 @@ fn jobs_of_a_node_that_goes_offline_are_placed_again() {
             0 hog2 on 2 because fewest-jobs
             0 calm1 on 1 because lowest-number
             0 calm2 on 3 because fewest-jobs
-            500 note places-changed
+            500 note domains-changed
             500 note loads-declared
             500 hog2 on 1 because cpus-unusable
             500 calm2 on 0 because cpus-unusable
-            1000 note places-changed
+            1000 note domains-changed
             1000 hog1 on 2 because load-uneven
             1750 hog1 ends
             1750 calm2 ends
@@ -397,10 +397,10 @@ fn jobs_of_a_node_that_goes_offline_are_placed_again() {
         "spread",
         &script,
         expect![[r#"
-        0 hog1 on 0 because next-in-turn
-        0 hog2 on 2 because next-in-turn
-        0 calm1 on 1 because next-in-turn
-        0 calm2 on 3 because next-in-turn
+        0 hog1 on 0 because round-robin
+        0 hog2 on 2 because round-robin
+        0 calm1 on 1 because round-robin
+        0 calm2 on 3 because round-robin
         500 hog2 on 0 because cpus-unusable
         500 calm2 on 1 because cpus-unusable
         2500 hog1 ends

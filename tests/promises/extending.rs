@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use base::{CpuId, CpuSet, Nanos};
+use base::{CpuId, CpuSet};
 use clap::Parser;
 use command_result::{CommandError, CommandResult, OrUsageError};
 use engine::{Engine, Sink, TurnRecord};
 use host_sim::{SimHost, SimOptions};
 use linux::pmu::Uarch;
 use linux::source::{Live, Source};
-use policy::{Param, Params, PolicyInfo, Values};
+use policy::{INTERVAL, Param, PolicyInfo, Rules, Values};
 use program::profile::parse_profile;
-use sched::{Action, JobState, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
+use sched::{Action, JobState, Plan, Reason, Snapshot, reasons};
 use topology::file::parse_toml;
 
 reasons! {
@@ -35,14 +35,17 @@ static INFO: PolicyInfo = PolicyInfo {
     summary: "Starts each job on the CPU with the fewest jobs; migrates nothing.",
     source: "an example",
     signals: &[],
-    params: &[Param::new(
-        "spare",
-        Values::whole("CPUs", 0, 1024),
-        "0",
-        "number of CPUs, lowest ids first, that get no job",
-    )],
+    params: &[&[
+        INTERVAL,
+        Param::new(
+            "spare",
+            Values::whole("CPUs", 0, 1024),
+            "0",
+            "number of CPUs, lowest ids first, that get no job",
+        ),
+    ]],
     reasons: &[REASONS],
-    build: Some(|params, _seed| Ok(Box::new(Fewest { n_spare: params.whole("spare") as usize }))),
+    rules: Some(|params, _seed| Box::new(Fewest { n_spare: params.get::<u64>("spare") as usize })),
 };
 
 /// Starts each job on the CPU with the fewest jobs.
@@ -51,7 +54,7 @@ struct Fewest {
     n_spare: usize,
 }
 
-impl Policy for Fewest {
+impl Rules for Fewest {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         plan.quiescent = true; // Without a due job there is nothing to request.
         let cpus = snapshot.usable_cpus.iter().skip(self.n_spare);
@@ -66,18 +69,6 @@ impl Policy for Fewest {
             plan.request(job.job.id, Action::Place(CpuSet::from_iter([cpu])), reason);
             *n += 1;
         }
-    }
-
-    fn name(&self) -> &str {
-        INFO.name
-    }
-
-    fn reasons(&self) -> Vec<ReasonCode> {
-        INFO.reasons.concat()
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        Some(Nanos::from_millis(250))
     }
 }
 
@@ -229,8 +220,7 @@ fn a_policy_a_machine_and_a_program_from_outside_run_on_the_simulated_host() {
     for job in &mut jobs {
         job.found = Some(Arc::new(profile.clone()));
     }
-    let params = Params::parse(&INFO, "fewest[spare=1]").expect("parameters");
-    let policy = INFO.build.expect("a constructor")(&params, 0).expect("a policy");
+    let policy = INFO.build("fewest[spare=1]", 0).expect("a policy");
     let options = SimOptions { interval: policy.interval(), ..SimOptions::default() };
     let mut host = SimHost::new(&machine, &jobs, options).expect("a host");
     let mut engine = Engine::new(machine, jobs, policy);
@@ -246,7 +236,7 @@ fn a_policy_a_machine_and_a_program_from_outside_run_on_the_simulated_host() {
 
 #[test]
 fn a_value_outside_of_the_declared_range_is_rejected() {
-    let error = Params::parse(&INFO, "fewest[spare=2000]").map(|_| ()).expect_err("out of range");
+    let error = INFO.build("fewest[spare=2000]", 0).map(|_| ()).expect_err("out of range");
     assert!(error.to_string().contains("spare"), "{error}");
 }
 

@@ -73,7 +73,7 @@ fn check_jobs(jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str, expecte
 
 const DUE: &str = r#""causes":["jobs-due"],"sample":{"jobs":[{"due":0}],"usable_cpus":"0-7"}"#;
 const REASON: &str =
-    r#""reason":{"code":"next-in-turn","values":{"domain":"node 0","cpus":"cpus 0-3"}}"#;
+    r#""reason":{"code":"round-robin","values":{"domain":"node 0","cpus":"cpus 0-3"}}"#;
 
 #[test]
 fn a_narrowed_request_keeps_its_reason_and_states_the_requested_cpus() {
@@ -91,7 +91,7 @@ fn a_narrowed_request_keeps_its_reason_and_states_the_requested_cpus() {
         (moved.requested_cpus.as_deref(), moved.to_cpus.as_deref()),
         (Some("4-7"), Some("4-6"))
     );
-    assert_eq!(moved.code.as_deref(), Some("next-in-turn"));
+    assert_eq!(moved.code.as_deref(), Some("round-robin"));
     check_jobs(
         &[("a", 6)],
         None,

@@ -62,12 +62,12 @@ fn values_have_units_and_intervals_and_published_columns_are_marked() {
         .collect();
     assert_eq!(marks, [false, true, false, false]);
     let row = &table["rows"][0];
-    let (paper, ours) = (&row[1]["values"][0], &row[3]["values"][0]);
+    let (paper, corrected) = (&row[1]["values"][0], &row[3]["values"][0]);
     assert_eq!((&paper["low"], &paper["high"]), (&(-0.8).into(), &4.5.into()));
-    assert_eq!((&ours["unit"], &paper["unit"]), (&"%".into(), &"%".into()));
+    assert_eq!((&corrected["unit"], &paper["unit"]), (&"%".into(), &"%".into()));
     let [low, value, high] =
-        ["low", "value", "high"].map(|end| ours[end].as_f64().expect("a number"));
-    assert!(low <= value && value <= high, "{ours}");
+        ["low", "value", "high"].map(|end| corrected[end].as_f64().expect("a number"));
+    assert!(low <= value && value <= high, "{corrected}");
     let half = (high - low) / 2.0;
     assert_eq!(row[3]["text"], format!("{value:+.1}±{half:.1}"));
     let claim = &report["experiments"][0]["claims"][0];
@@ -79,7 +79,7 @@ fn every_claim_has_a_verdict_for_both_readings() {
     let report = json(&EXPERIMENT);
     let claims = report["experiments"][0]["claims"].as_array().expect("claims");
     let n_of = |reading: &str| claims.iter().filter(|claim| claim["reading"] == reading).count();
-    assert_eq!((n_of("paper"), n_of("ours"), n_of("either")), (9, 9, 0));
+    assert_eq!((n_of("paper"), n_of("corrected"), n_of("either")), (9, 9, 0));
     let verdicts = ["reproduces", "does-not-reproduce", "depends-on-the-profile", "not-judged"];
     for claim in claims {
         assert!(verdicts.contains(&claim["verdict"].as_str().unwrap_or("")), "{claim}");

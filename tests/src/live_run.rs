@@ -28,7 +28,7 @@ type Requests = Rc<RefCell<Vec<(Target, Action)>>>;
 
 /// The reason of every request of a test.
 fn reason() -> Reason {
-    Reason::new(ReasonCode::new("next-in-turn", "a test"))
+    Reason::new(ReasonCode::new("round-robin", "a test"))
 }
 
 /// A policy that requests each action of the test once.

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 
 /// The reason of every request of a test.
 pub fn reason() -> Reason {
-    Reason::new(ReasonCode::new("next-in-turn", "a test"))
+    Reason::new(ReasonCode::new("round-robin", "a test"))
 }
 
 struct TestPolicy<F>(Nanos, F);

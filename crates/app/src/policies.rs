@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use policy::{IfMissing, Param, PolicyInfo};
+use policy::{IfMissing, Param, PolicyInfo, Requirement};
 use serde_json::{Value, json};
 
 use crate::command_result::{CommandResult, OrUsageError};
@@ -17,8 +17,8 @@ pub struct Args {
     name: Option<String>,
     /// Print JSON: policies with name, summary, source, signals and parameters; signals with signal, help,
     /// ends_run and if_missing (the behaviour without it); parameters with name, values, default,
-    /// default_as_published (null unless reading=paper has another), help, origin and no_effect_with (values of
-    /// other parameters with which it has no effect)
+    /// default_as_published (null unless reading=paper has another), help, origin, no_effect_with (conditions
+    /// under which the parameter is rejected), requires and unavailable
     #[arg(long)]
     json: bool,
 }
@@ -28,7 +28,7 @@ pub fn main(args: &Args) -> CommandResult {
     let chosen = match &args.name {
         None => policy::registry().iter().copied().chain([&lab::oracle::INFO]).collect(),
         Some(name) if name == lab::oracle::NAME => vec![&lab::oracle::INFO],
-        Some(name) => vec![policy::find(name).map_err(lab::oracle::beside).or_usage_error()?],
+        Some(name) => vec![policy::find(name).map_err(lab::oracle::with_oracle).or_usage_error()?],
     };
     let text = if args.json { as_json(&chosen)? } else { as_text(&chosen) };
     std::io::stdout().write_all(text.as_bytes())?;
@@ -51,7 +51,7 @@ fn as_text(policies: &[&PolicyInfo]) -> String {
             push_wrapped(&mut text, "  Signals: ", "           ", &words);
         }
         text.push('\n');
-        push_params(&mut text, policy.params);
+        push_params(&mut text, &policy.params.concat());
         text.push('\n');
     }
     text.push_str("Write evenkeel run --policy 'NAME[parameter=value,parameter=value]' WORKLOAD\n");
@@ -73,10 +73,16 @@ fn push_params(text: &mut String, params: &[Param]) {
     for param in params {
         push_wrapped(text, &row(param.name, param.default, paper(param)), &after, param.help);
         let mut values = format!("Values: {} ({}).", param.values.words(), param.origin.name());
-        if let [first, rest @ ..] = param.no_effect_with {
-            let others: String =
-                rest.iter().map(|(key, value)| format!(" or {key}={value}")).collect();
-            values.push_str(&format!(" Rejected with {}={}{others}.", first.0, first.1));
+        if !param.no_effect_with.is_empty() {
+            let conditions = param.no_effect_with.join(", or with ");
+            values.push_str(&format!(" Rejected with {conditions}."));
+        }
+        if let Some(Requirement { value, params }) = param.requires {
+            let given = value.map_or("Requires".to_owned(), |value| format!("{value} requires"));
+            values.push_str(&format!(" {given} {}.", params.join(" and ")));
+        }
+        if let Some((value, missing)) = param.unavailable {
+            values.push_str(&format!(" Not available: {value} requires {missing}."));
         }
         push_wrapped(text, &after, &after, &values);
     }
@@ -117,9 +123,13 @@ fn as_json(policies: &[&PolicyInfo]) -> serde_json::Result<String> {
 }
 
 fn policy_json(policy: &PolicyInfo) -> Value {
-    let params = policy.params.iter().map(|param| {
-        let others = param.no_effect_with.iter();
-        let others = others.map(|(key, value)| json!({ "parameter": key, "value": value }));
+    let params = policy.params().map(|param| {
+        let requires = param
+            .requires
+            .map(|required| json!({ "value": required.value, "parameters": required.params }));
+        let unavailable = param
+            .unavailable
+            .map(|(value, missing)| json!({ "value": value, "requires": missing }));
         json!({
             "name": param.name,
             "values": param.values.words(),
@@ -127,7 +137,9 @@ fn policy_json(policy: &PolicyInfo) -> Value {
             "default_as_published": param.default_paper,
             "help": param.help,
             "origin": param.origin.name(),
-            "no_effect_with": others.collect::<Vec<_>>(),
+            "no_effect_with": param.no_effect_with,
+            "requires": requires,
+            "unavailable": unavailable,
         })
     });
     let signals = policy.signals.iter().map(|required| {

@@ -21,14 +21,14 @@ pub const INFO: PolicyInfo = PolicyInfo {
               policies, only for simulated runs (--host sim, compare).",
     source: "evenkeel: exhaustive search up to `runs` placements, else hill climbing; with a lower bound of the makespan",
     signals: &[],
-    params: &[Param::new(
+    params: &[&[Param::new(
         "runs",
         Values::whole("", 1, N_RUNS_MAX as u64),
         "128", // All placements of eight programs on two equal caches.
         "maximum number of simulated placements of whole runs",
-    )],
+    )]],
     reasons: &[REASONS],
-    build: None,
+    rules: None,
 };
 
 reasons! {
@@ -69,12 +69,12 @@ pub fn n_runs_max(spec: &str) -> Result<Option<usize>, OracleError> {
         return Ok(None);
     }
     let params = Params::parse(&INFO, &spec).map_err(|_| OracleError::Parameter)?;
-    Ok(Some(params.whole("runs") as usize))
+    Ok(Some(params.get::<u64>("runs") as usize))
 }
 
-/// An error that lists the policies, with the oracle among them.
-pub fn beside(error: PolicyError) -> PolicyError {
-    error.beside(NAME, "simulated runs alone")
+/// Adds the oracle to the policies that an error lists.
+pub fn with_oracle(error: PolicyError) -> PolicyError {
+    error.with_policy(NAME)
 }
 
 /// Checks that a text names a policy for simulated runs.
@@ -83,7 +83,7 @@ pub fn beside(error: PolicyError) -> PolicyError {
 /// There is no such policy, or its parameters are invalid.
 pub fn check(spec: &str) -> Result<(), OracleError> {
     if n_runs_max(spec)?.is_none() {
-        policy::build(spec, 0).map_err(beside)?;
+        policy::build(spec, 0).map_err(with_oracle)?;
     }
     Ok(())
 }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_oracle_is_named_with_or_without_its_parameter_as_declared() {
-        let [runs] = INFO.params else { panic!("one parameter") };
+        let runs = INFO.param("runs").expect("the oracle declares it");
         assert_eq!(n_runs_max("oracle"), Ok(runs.default.parse().ok()));
         assert!(runs.values.words().contains(&N_RUNS_MAX.to_string()));
         assert_eq!(n_runs_max(" oracle [ runs=7 ]"), Ok(Some(7)));

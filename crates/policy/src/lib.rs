@@ -5,10 +5,10 @@
 //! ```
 //!
 //! Every policy is a module with one declaration, its [`PolicyInfo`]. Parsing, defaults, `evenkeel policies`
-//! and the reasons in journals are derived from it. A policy reads a [`sched::Snapshot`] and writes a
-//! [`sched::Plan`]; it does not depend on a host.
+//! and the reasons in journals are derived from the declaration. The decisions of a policy are its [`Rules`]: they
+//! read a [`sched::Snapshot`], write a [`sched::Plan`], and do not depend on a host.
 //!
-//! To add a policy: a module with a declaration and an `impl Policy`, and one line in [`registry`].
+//! To add a policy: a module with a declaration and an `impl Rules`, and one line in [`registry`].
 
 mod animal;
 mod declaration;
@@ -34,8 +34,8 @@ mod trial;
 use sched::Policy;
 
 pub use declaration::{
-    Build, IfMissing, MissingSignal, Origin, Param, Params, PolicyError, PolicyInfo,
-    RequiredSignal, Signal, Values, missing,
+    BuildRules, DefaultSource, INTERVAL, IfMissing, MissingSignal, Param, ParamValue, Params,
+    PolicyError, PolicyInfo, RequiredSignal, Requirement, Rules, Signal, Values, missing,
 };
 use declaration::{split, unknown_policy};
 pub use divided::{NoThreshold, Threshold, calibrate};
@@ -67,9 +67,7 @@ pub fn registry() -> &'static [&'static PolicyInfo] {
 /// # Errors
 /// No such policy or parameter, a value outside its range, or values that exclude each other.
 pub fn build(spec: &str, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
-    let info = find(split(spec)?.0)?;
-    let build = info.build.expect("a registered policy has a constructor");
-    build(&Params::parse(info, spec)?, seed)
+    find(split(spec)?.0)?.build(spec, seed)
 }
 
 /// The declaration of a policy, by its name.

@@ -1,43 +1,30 @@
 //! The empty plan: the kernel places every task. The baseline for the other policies.
 //!
-//! It has an interval although it decides nothing: its journal then holds the same samples, taken at the
-//! same cost, as the journals of the others.
+//! The policy has an interval although it makes no decision, so that its journal contains the same samples, taken
+//! at the same cost, as the journals of the other policies.
 
-use base::Nanos;
-use sched::{Plan, Policy, Snapshot};
+use sched::{Plan, Snapshot};
 
-use crate::PolicyInfo;
 use crate::declaration::INTERVAL;
+use crate::{PolicyInfo, Rules};
 
-/// Help of `interval` for policies that decide nothing at the end of an interval.
-pub(crate) const SAMPLES_ONLY: &str =
-    "time between two samples; the policy decides nothing then, but journals are comparable";
+/// Help of `interval` for policies that make no decision at the end of an interval.
+pub(crate) const SAMPLES_ONLY: &str = "time between two samples; the policy makes no decision then: the interval determines the turns in the journal";
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "linux",
     summary: "Changes nothing: the kernel places every task.",
     source: "the empty plan, a baseline for the other policies",
     signals: &[],
-    params: &[INTERVAL.help(SAMPLES_ONLY)],
+    params: &[&[INTERVAL.help(SAMPLES_ONLY)]],
     reasons: &[],
-    build: Some(|params, _seed| Ok(Box::new(Linux { interval: params.time("interval") }))),
+    rules: Some(|_params, _seed| Box::new(Linux)),
 };
 
-#[derive(Debug)]
-struct Linux {
-    interval: Nanos,
-}
+struct Linux;
 
-impl Policy for Linux {
-    fn decide(&mut self, _seen: &Snapshot<'_>, plan: &mut Plan) {
+impl Rules for Linux {
+    fn decide(&mut self, _snapshot: &Snapshot<'_>, plan: &mut Plan) {
         plan.quiescent = true;
-    }
-
-    fn name(&self) -> &str {
-        INFO.name
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        Some(self.interval)
     }
 }

@@ -6,6 +6,7 @@
 use sched::{CounterEvent, JobState, Plan, Reason, SignalTier, Snapshot, reasons};
 use topology::Level;
 
+use crate::Params;
 use crate::placement::{can_place, n_nodes_with_memory};
 
 reasons! {
@@ -13,12 +14,12 @@ reasons! {
     NOTHING_TO_PLACE = "nothing-to-place":
         "only one CPU is usable, so no job is placed";
     /// The machine has no domain of the requested level.
-    NO_PLACES = "no-places":
+    NO_DOMAINS = "no-domains":
         "the usable CPUs have no {level} domain, so no job is placed";
     /// The usable CPUs changed.
-    PLACES_CHANGED = "places-changed":
+    DOMAINS_CHANGED = "domains-changed":
         "the usable CPUs changed: jobs are placed on {level} domains from now on";
-    /// One usable node: placement balances caches or cores.
+    /// Only one node with memory is usable: placement balances caches or cores.
     MEMORY_GAINS_NOTHING = "memory-gains-nothing":
         "only one node with memory is usable: jobs are placed on {level} domains, and memory placement has no effect";
     /// The kernel migrates pages and tasks too.
@@ -30,7 +31,7 @@ reasons! {
     /// Memory policies are applied only where domains are nodes.
     MEMORY_NOT_BOUND = "memory-not-bound":
         "jobs are placed on {level} domains, and memory is bound only where domains are nodes: pages stay on the node of their first touch";
-    /// Loads are unknown; jobs are spread by number.
+    /// Loads are unknown; jobs are spread by domain number.
     LOADS_UNKNOWN = "loads-unknown":
         "no memory counter is readable and no job has a class: all loads count as 0, jobs are spread by domain number at start, and none migrates";
     /// Loads are unknown; jobs start on the first domain.
@@ -39,7 +40,7 @@ reasons! {
     /// The run ends: misses and instructions are unknown.
     RATES_UNREADABLE = "rates-unreadable":
         "cache misses and instructions of tasks were neither counted nor declared for {n_failures} intervals in a row: `evenkeel machine` lists the readable counters";
-    /// A job takes a less crowded core of its domain.
+    /// A job that stays on its domain gets a core with fewer jobs.
     OWN_CORE = "own-core":
         "the job shared a core, and {cpus} had fewer jobs in {domain}";
 }
@@ -52,25 +53,25 @@ struct Conditions {
     one_memory: bool,
 }
 
-/// Gives notes about domains and memory.
+/// Notes about domains and memory that were given so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MachineNotes {
     noted: Option<Conditions>,
 }
 
 impl MachineNotes {
-    /// Notes about domains and memory; whether any condition changed.
-    pub fn add(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) -> bool {
-        let has_changed = self.add_domains(seen, plan);
-        if has_changed && can_place(seen) {
-            match n_nodes_with_memory(seen) < 2 {
+    /// Adds notes about domains and memory. Returns whether a condition changed.
+    pub fn add(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
+        let has_changed = self.add_domains(snapshot, plan);
+        if has_changed && can_place(snapshot) {
+            match n_nodes_with_memory(snapshot) < 2 {
                 true => {
-                    let level = seen.domains.level().to_string();
+                    let level = snapshot.domains.level().to_string();
                     plan.note(Reason::new(MEMORY_GAINS_NOTHING).with("level", level));
                 }
                 false => {
-                    add_numa_balancing(seen, plan);
-                    if seen.numa_settings.interleaves {
+                    add_numa_balancing(snapshot, plan);
+                    if snapshot.numa_settings.interleaves {
                         plan.note(Reason::new(INTERLEAVED_BY_DEFAULT));
                     }
                 }
@@ -79,26 +80,29 @@ impl MachineNotes {
         has_changed
     }
 
-    /// The same for a policy about caches: of the memory conditions, only NUMA balancing matters.
-    pub fn add_for_caches(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        if self.add_domains(seen, plan) && can_place(seen) && 2 <= n_nodes_with_memory(seen) {
-            add_numa_balancing(seen, plan);
+    /// [`MachineNotes::add`] for policies about caches: of the memory conditions, only NUMA balancing matters.
+    pub fn add_for_caches(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        if self.add_domains(snapshot, plan)
+            && can_place(snapshot)
+            && 2 <= n_nodes_with_memory(snapshot)
+        {
+            add_numa_balancing(snapshot, plan);
         }
     }
 
-    /// The same for a policy to which memory does not matter.
-    pub fn add_domains(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) -> bool {
-        let level = seen.domains.level();
-        let one_memory = n_nodes_with_memory(seen) < 2;
-        let conditions = Conditions { can_place: can_place(seen), level, one_memory };
+    /// [`MachineNotes::add`] without the memory conditions, for policies that do not depend on memory.
+    pub fn add_domains(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
+        let level = snapshot.domains.level();
+        let one_memory = n_nodes_with_memory(snapshot) < 2;
+        let conditions = Conditions { can_place: can_place(snapshot), level, one_memory };
         if self.noted == Some(conditions) {
             return false;
         }
         let is_first = self.noted.replace(conditions).is_none();
-        match nothing_to_place(seen) {
+        match nothing_to_place(snapshot) {
             Some(note) => plan.note(note),
             None if !is_first => {
-                plan.note(Reason::new(PLACES_CHANGED).with("level", level.to_string()));
+                plan.note(Reason::new(DOMAINS_CHANGED).with("level", level.to_string()));
             }
             None => {}
         }
@@ -106,33 +110,40 @@ impl MachineNotes {
     }
 }
 
-fn add_numa_balancing(seen: &Snapshot<'_>, plan: &mut Plan) {
-    if seen.numa_settings.numa_balancing {
+fn add_numa_balancing(snapshot: &Snapshot<'_>, plan: &mut Plan) {
+    if snapshot.numa_settings.numa_balancing {
         plan.note(Reason::new(NUMA_BALANCING_ON));
     }
 }
 
 /// The note that no job can be placed, if none can.
-pub(crate) fn nothing_to_place(seen: &Snapshot<'_>) -> Option<Reason> {
-    if seen.usable_cpus.len() <= 1 {
+pub(crate) fn nothing_to_place(snapshot: &Snapshot<'_>) -> Option<Reason> {
+    if snapshot.usable_cpus.len() <= 1 {
         return Some(Reason::new(NOTHING_TO_PLACE));
     }
-    let level = seen.domains.level().to_string();
-    seen.domains.is_empty().then(|| Reason::new(NO_PLACES).with("level", level))
+    let level = snapshot.domains.level().to_string();
+    snapshot.domains.is_empty().then(|| Reason::new(NO_DOMAINS).with("level", level))
 }
 
-/// Intervals in a row without misses or instructions of tasks.
-#[derive(Debug, Default)]
+/// Number of intervals in a row without misses or instructions of tasks.
+#[derive(Debug)]
 pub(crate) struct RateFailures {
+    limit: u64,
     n_failures: u64,
 }
 
 impl RateFailures {
-    /// Ends the run after `limit` intervals in a row in which tasks ran and neither counters nor profiles gave
-    /// their misses and instructions: the policy has no other input.
-    pub fn check(&mut self, limit: u64, seen: &Snapshot<'_>, plan: &mut Plan) {
-        let runs = seen.jobs.iter().any(|job| job.state == JobState::Running && job.n_tasks != 0);
-        let is_unknown = |event| seen.tiers.get(event) == SignalTier::None;
+    /// For a policy with the parameter `failures`.
+    pub fn new(params: &Params<'_>) -> Self {
+        RateFailures { limit: params.get("failures"), n_failures: 0 }
+    }
+
+    /// Aborts the run after `failures` intervals in a row in which tasks ran and neither counters nor profiles provided
+    /// their misses and instructions. The policy has no other input.
+    pub fn check(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        let runs =
+            snapshot.jobs.iter().any(|job| job.state == JobState::Running && job.n_tasks != 0);
+        let is_unknown = |event| snapshot.tiers.get(event) == SignalTier::None;
         let is_unreadable =
             is_unknown(CounterEvent::Instructions) || is_unknown(CounterEvent::LlcMisses);
         if !runs || !is_unreadable {
@@ -140,7 +151,7 @@ impl RateFailures {
             return;
         }
         self.n_failures += 1;
-        if limit <= self.n_failures {
+        if self.limit <= self.n_failures {
             plan.abort = Some(Reason::new(RATES_UNREADABLE).with("n_failures", self.n_failures));
         }
     }

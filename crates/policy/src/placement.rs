@@ -4,95 +4,104 @@ use base::{CpuId, CpuSet, NodeId};
 use program::MemoryPolicy;
 use sched::{JobState, JobView, Snapshot};
 
-/// Number of jobs on each CPU.
-#[derive(Debug, Default)]
-pub(crate) struct Crowd {
-    on: Vec<u32>,
+use crate::declaration::names;
+
+names! {
+    /// CPUs that a job is bound to.
+    pub(crate) enum Bind {
+        /// A CPU for each thread.
+        Cpu = "cpu",
+        /// All CPUs of the domain.
+        Domain = "domain",
+    }
 }
 
-impl Crowd {
-    /// Counts the running jobs with an affinity, of this process or set by others.
+/// Number of jobs on each CPU.
+#[derive(Debug, Default)]
+pub(crate) struct JobsPerCpu {
+    n_jobs: Vec<u32>,
+}
+
+impl JobsPerCpu {
+    /// Counts the running jobs with an affinity, set by evenkeel or by other processes.
     pub fn count(&mut self, jobs: &[JobView<'_>]) {
-        self.on.clear();
-        let running = jobs.iter().filter(|seen| seen.state == JobState::Running);
-        running.filter_map(|seen| seen.placed).for_each(|cpus| self.add(cpus));
+        self.n_jobs.clear();
+        let running = jobs.iter().filter(|job| job.state == JobState::Running);
+        running.filter_map(|job| job.placed).for_each(|cpus| self.add(cpus));
     }
 
-    /// Adds a job.
     pub fn add(&mut self, cpus: &CpuSet) {
         let Some(last) = cpus.last() else { return };
-        if self.on.len() <= last.index() {
-            self.on.resize(last.index() + 1, 0);
+        if self.n_jobs.len() <= last.index() {
+            self.n_jobs.resize(last.index() + 1, 0);
         }
-        cpus.iter().for_each(|cpu| self.on[cpu.index()] += 1);
+        cpus.iter().for_each(|cpu| self.n_jobs[cpu.index()] += 1);
     }
 
-    /// Removes a job.
     pub fn remove(&mut self, cpus: &CpuSet) {
         for cpu in cpus.iter() {
-            if let Some(n_jobs) = self.on.get_mut(cpu.index()) {
+            if let Some(n_jobs) = self.n_jobs.get_mut(cpu.index()) {
                 *n_jobs = n_jobs.saturating_sub(1);
             }
         }
     }
 
-    fn on(&self, cpu: CpuId) -> u32 {
-        self.on.get(cpu.index()).copied().unwrap_or(0)
-    }
-
     /// The `n` of these CPUs with the fewest jobs, ties by number; all if there are at most `n`.
-    pub fn emptiest(&self, cpus: &CpuSet, n: u32) -> CpuSet {
-        let key = |&cpu: &CpuId| (self.on(cpu), cpu);
+    pub fn least_loaded(&self, cpus: &CpuSet, n: u32) -> CpuSet {
+        let key = |&cpu: &CpuId| (self.n_jobs.get(cpu.index()).copied().unwrap_or(0), cpu);
         if n <= 1 {
             return cpus.iter().min_by_key(key).into_iter().collect();
         }
-        let mut by_crowd: Vec<CpuId> = cpus.iter().collect();
-        by_crowd.sort_unstable_by_key(key);
-        by_crowd.into_iter().take(n as usize).collect()
+        let mut by_n_jobs: Vec<CpuId> = cpus.iter().collect();
+        by_n_jobs.sort_unstable_by_key(key);
+        by_n_jobs.into_iter().take(n as usize).collect()
     }
 }
 
 /// Whether a placed job lost CPUs that it needs, and must be placed again.
 ///
-/// A job that keeps as many CPUs as it has threads stays: it had more CPUs than it needs.
-pub(crate) fn has_lost_cpus(seen: &JobView<'_>, usable: &CpuSet) -> bool {
-    let Some(placed) = seen.placed.filter(|_| seen.state == JobState::Running && seen.movable)
-    else {
+/// A job with at least as many usable CPUs as threads is not placed again.
+pub(crate) fn has_lost_cpus(job: &JobView<'_>, usable: &CpuSet) -> bool {
+    let Some(placed) = job.placed.filter(|_| job.state == JobState::Running && job.movable) else {
         return false;
     };
     if placed.is_subset(usable) {
         return false;
     }
     let n_left = placed.iter().filter(|&cpu| usable.contains(cpu)).count();
-    n_left < placed.len().min(seen.job.threads as usize)
+    n_left < placed.len().min(job.job.threads as usize)
 }
 
-/// Whether a job is placed on several domains because it has more threads than one has CPUs. It loads all of
-/// them, and no migration changes that.
-pub(crate) fn spans_domains(seen: &Snapshot<'_>, job: &JobView<'_>) -> bool {
+/// Whether a job is placed on several domains, because it has more threads than a domain has CPUs. Such a job loads
+/// all of these domains, and no migration changes that.
+pub(crate) fn spans_domains(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> bool {
     let Some(placed) = job.placed else { return false };
-    // Called for every job in every turn; nearly always it returns here.
-    if job.domain.is_some_and(|idx| placed.is_subset(&seen.domains.get(idx).cpus)) {
+    // Fast path: called for every job in every turn.
+    if job.domain.is_some_and(|idx| placed.is_subset(&snapshot.domains.get(idx).cpus)) {
         return false;
     }
-    let left = placed.and(seen.usable_cpus);
-    !left.is_empty() && seen.domains.of_set(&left).is_none()
+    let usable = placed.and(snapshot.usable_cpus);
+    !usable.is_empty() && snapshot.domains.of_set(&usable).is_none()
 }
 
-/// The other CPUs of the node of some CPUs, for a job that needs more than these; without a node, all others that
-/// the job may use.
-pub(crate) fn other_cpus_of_node(seen: &Snapshot<'_>, job: &JobView<'_>, cpus: &CpuSet) -> CpuSet {
-    let node = cpus.first().and_then(|cpu| seen.machine.cpu(cpu)?.node);
-    let all = match node.and_then(|id| seen.machine.node(id)) {
+/// The other usable CPUs of the node of `cpus`, for a job that needs more CPUs. If the CPUs have no node: all other
+/// CPUs that the job may use.
+pub(crate) fn other_cpus_of_node(
+    snapshot: &Snapshot<'_>,
+    job: &JobView<'_>,
+    cpus: &CpuSet,
+) -> CpuSet {
+    let node = cpus.first().and_then(|cpu| snapshot.machine.cpu(cpu)?.node);
+    let all = match node.and_then(|id| snapshot.machine.node(id)) {
         Some(node) => node.cpus.and(job.allowed),
         None => job.allowed.clone(),
     };
-    all.and(seen.usable_cpus).minus(cpus)
+    all.and(snapshot.usable_cpus).minus(cpus)
 }
 
 /// Whether there are at least two CPUs, and domains.
-pub(crate) fn can_place(seen: &Snapshot<'_>) -> bool {
-    1 < seen.usable_cpus.len() && !seen.domains.is_empty()
+pub(crate) fn can_place(snapshot: &Snapshot<'_>) -> bool {
+    1 < snapshot.usable_cpus.len() && !snapshot.domains.is_empty()
 }
 
 /// The first of some names, and the number of the others.
@@ -120,8 +129,8 @@ pub(crate) fn cpus_label(cpus: &CpuSet) -> String {
 }
 
 /// Number of usable nodes with memory.
-pub(crate) fn n_nodes_with_memory(seen: &Snapshot<'_>) -> usize {
-    seen.machine.nodes_with_memory().len()
+pub(crate) fn n_nodes_with_memory(snapshot: &Snapshot<'_>) -> usize {
+    snapshot.machine.nodes_with_memory().len()
 }
 
 /// The node that a job's memory policy names, if it is a single one.

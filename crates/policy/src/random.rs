@@ -1,82 +1,49 @@
 //! Random placement: a baseline that uses no information about the jobs.
 //!
 //! ```text
-//!   a job starts         on a random domain of those that it may use, there on random CPUs
+//!   a job starts         on a random domain of those that it may use, and on random CPUs of that domain
 //!   every `every`        (off by default) all jobs are placed at random again
 //! ```
 //!
-//! A single run may have the best placement or the worst: compare a policy with the mean over many seeds. The
-//! same seed gives the same placements. A job gets a CPU for each of its threads, from the drawn domain first,
+//! A single run may have the best placement or the worst, so another policy is compared with the mean over many seeds.
+//! The same seed gives the same placements. A job gets a CPU for each of its threads, from the drawn domain first,
 //! then from all others.
 
 use base::{CpuId, CpuSet, Nanos, Rng};
-use sched::{
-    Action, Cause, JobState, JobView, Plan, Policy, Reason, ReasonCode, Snapshot, reasons,
-};
-use topology::DomainChoice;
+use sched::{Action, Cause, JobState, JobView, Plan, Reason, ReasonCode, Snapshot, reasons};
 
-use crate::declaration::{DOMAINS, INTERVAL, INTERVAL_TIMES, Param, Values, names, time};
-use crate::placement::{self, cpus_label};
-use crate::{PolicyInfo, notes};
+use crate::declaration::{DOMAINS, INTERVAL, INTERVAL_TIMES, Values, params};
+use crate::placement::{self, Bind, cpus_label};
+use crate::{PolicyInfo, Rules, notes};
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "random",
     summary: "Starts each job on random CPUs; migrates jobs only if a redraw is requested.",
     source: "common practice, a baseline for the other policies",
     signals: &[],
-    params: &[
-        DOMAINS,
-        Param::new(
-            "bind",
-            Bind::VALUES,
-            "cpu",
-            "a CPU for each thread of a job, or all CPUs of its domain",
-        ),
-        Param::new(
-            "every",
-            Values::Or("never", &INTERVAL_TIMES),
-            "never",
-            "time after which all jobs are placed at random again, at the end of an interval",
-        ),
-        INTERVAL,
-    ],
+    params: &[&[DOMAINS], PARAMS, &[INTERVAL]],
     reasons: &[notes::REASONS, REASONS],
-    build: Some(|params, seed| {
-        let config = Config {
-            domains: params.domains(),
-            bind: params.named("bind"),
-            every: params.unless("every", "never", time),
-            interval: params.time("interval"),
-        };
-        Ok(Box::new(Random { config, rng: Rng::new(seed), drawn_at: Nanos::ZERO }))
+    rules: Some(|params, seed| {
+        let (config, rng) = (Config::new(params), Rng::new(seed));
+        Box::new(Random { config, rng, drawn_at: Nanos::ZERO })
     }),
 };
 
-reasons! {
-    /// Drawn at start.
-    BY_LOT = "by-lot":
-        "{domain} was drawn at random from the {n_possible} domains that the job may use, with {cpus}[; some of its CPUs ({lost}) became unusable]";
-    /// Drawn again.
-    DRAWN_AGAIN = "drawn-again":
-        "jobs are placed at random every {every}: {domain} was drawn from the {n_possible} domains that the job may use, with {cpus}";
-}
-
-names! {
-    /// CPUs that a job is bound to.
-    enum Bind {
-        /// A CPU for each thread.
-        Cpu = "cpu",
-        /// All CPUs of the domain.
-        Domain = "domain",
+params! {
+    struct Config from PARAMS {
+        bind: Bind = "cpu", "a CPU for each thread of a job, or all CPUs of its domain";
+        every: Option<Nanos> [Values::Or("never", &INTERVAL_TIMES)] = "never",
+            "time after which all jobs are placed at random again, at the end of an interval";
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Config {
-    domains: DomainChoice,
-    bind: Bind,
-    every: Option<Nanos>,
-    interval: Nanos,
+reasons! {
+    /// A job starts, or its CPUs became unusable.
+    BY_LOT = "by-lot":
+        "{domain} was drawn at random from the {n_possible} domains that the job may use, with {cpus}[; some of its CPUs ({lost}) became unusable]";
+    /// All jobs are placed again.
+    DRAWN_AGAIN = "drawn-again":
+        "jobs are placed at random every {every}: {domain} was drawn from the {n_possible} domains that the job may use, with {cpus}";
 }
 
 /// State of the policy.
@@ -84,78 +51,68 @@ struct Config {
 struct Random {
     config: Config,
     rng: Rng,
-    /// When all jobs were placed at random last.
+    /// Time of the last turn in which all jobs were placed at random.
     drawn_at: Nanos,
 }
 
-impl Policy for Random {
-    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        if seen.turn.number == 0 {
-            plan.notes.extend(notes::nothing_to_place(seen));
+impl Rules for Random {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        if snapshot.turn.number == 0 {
+            plan.notes.extend(notes::nothing_to_place(snapshot));
         }
         plan.quiescent = self.config.every.is_none();
-        if !placement::can_place(seen) {
+        if !placement::can_place(snapshot) {
             return;
         }
-        let draws_again = self.is_time(seen);
-        for job in seen.jobs {
-            if job.state == JobState::Due || placement::has_lost_cpus(job, seen.usable_cpus) {
-                self.draw(seen, job, BY_LOT, plan);
+        let draws_again = self.is_time(snapshot);
+        for job in snapshot.jobs {
+            if job.state == JobState::Due || placement::has_lost_cpus(job, snapshot.usable_cpus) {
+                self.draw(snapshot, job, BY_LOT, plan);
             } else if draws_again && job.movable {
-                self.draw(seen, job, DRAWN_AGAIN, plan);
+                self.draw(snapshot, job, DRAWN_AGAIN, plan);
             }
         }
-    }
-
-    fn name(&self) -> &str {
-        INFO.name
-    }
-
-    fn reasons(&self) -> Vec<ReasonCode> {
-        INFO.reasons.concat()
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        Some(self.config.interval)
-    }
-
-    fn domains(&self) -> DomainChoice {
-        self.config.domains
     }
 }
 
 impl Random {
     /// Whether all jobs are placed again in this turn; if so, the time until the next redraw starts.
-    fn is_time(&mut self, seen: &Snapshot<'_>) -> bool {
+    fn is_time(&mut self, snapshot: &Snapshot<'_>) -> bool {
         let Some(every) = self.config.every else { return false };
-        let is_time = seen.turn.causes.contains(&Cause::Interval)
-            && self.drawn_at.saturating_add(every) <= seen.turn.at;
+        let is_time = snapshot.turn.causes.contains(&Cause::Interval)
+            && self.drawn_at.saturating_add(every) <= snapshot.turn.at;
         if is_time {
-            self.drawn_at = seen.turn.at;
+            self.drawn_at = snapshot.turn.at;
         }
         is_time
     }
 
-    fn draw(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, code: ReasonCode, plan: &mut Plan) {
-        let possible = seen.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
+    fn draw(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        job: &JobView<'_>,
+        code: ReasonCode,
+        plan: &mut Plan,
+    ) {
+        let possible = snapshot.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
         let possible: Vec<usize> = possible.map(|(idx, _)| idx).collect();
         if possible.is_empty() {
             return;
         }
         let idx = possible[self.rng.below(possible.len() as u64) as usize];
-        let there = seen.domains.get(idx).cpus.and(job.allowed);
+        let in_domain = snapshot.domains.get(idx).cpus.and(job.allowed);
         let cpus = match self.config.bind {
-            Bind::Domain => there,
-            Bind::Cpu => self.draw_cpus(job, &there),
+            Bind::Domain => in_domain,
+            Bind::Cpu => self.draw_cpus(job, &in_domain),
         };
         if job.placed == Some(&cpus) && job.state == JobState::Running {
-            return; // The drawn CPUs are those that it has.
+            return; // The job has these CPUs already.
         }
         let reason = Reason::new(code)
-            .with("domain", seen.domains.label(idx))
+            .with("domain", snapshot.domains.label(idx))
             .with("n_possible", possible.len() as u64)
             .with("cpus", cpus_label(&cpus));
-        let lost = job.placed.filter(|_| placement::has_lost_cpus(job, seen.usable_cpus));
+        let lost = job.placed.filter(|_| placement::has_lost_cpus(job, snapshot.usable_cpus));
         let every = self.config.every.filter(|_| lost.is_none());
         let reason = reason
             .with_some("lost", lost.map(ToString::to_string))
@@ -164,12 +121,12 @@ impl Random {
     }
 
     /// A CPU for each thread: of the domain, then of all others that the job may use.
-    fn draw_cpus(&mut self, job: &JobView<'_>, there: &CpuSet) -> CpuSet {
+    fn draw_cpus(&mut self, job: &JobView<'_>, in_domain: &CpuSet) -> CpuSet {
         let mut drawn = CpuSet::new();
-        for from in [there.clone(), job.allowed.minus(there)] {
-            let mut from: Vec<CpuId> = from.iter().collect();
-            while !from.is_empty() && drawn.len() < job.job.threads as usize {
-                drawn.insert(from.swap_remove(self.rng.below(from.len() as u64) as usize));
+        for cpus in [in_domain.clone(), job.allowed.minus(in_domain)] {
+            let mut cpus: Vec<CpuId> = cpus.iter().collect();
+            while !cpus.is_empty() && drawn.len() < job.job.threads as usize {
+                drawn.insert(cpus.swap_remove(self.rng.below(cpus.len() as u64) as usize));
             }
         }
         drawn

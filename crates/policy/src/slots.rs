@@ -6,11 +6,11 @@
 //!                              needed, in layers
 //! ```
 //!
-//! First a policy maps jobs to domains by counting slots ([`DomainSlots`]); then [`assign_cpus`] selects CPUs. A job
-//! that stays on its domain keeps its CPUs, unless it shares a core there while another core is idle. Cores with
-//! the fewest jobs come first, of their SMT siblings the emptiest, then the lowest number. A job with more threads
-//! than its domain has slots takes the whole domain and, where domains are caches or cores, further CPUs of the
-//! node. It stays there: no other domain would fit it better.
+//! First a policy maps jobs to domains by counting slots ([`DomainSlots`]). Then [`assign_cpus`] selects CPUs. A job
+//! that stays on its domain keeps its CPUs, unless it shares a core while another core of the domain is idle. CPUs are
+//! selected in this order: on the core with the fewest jobs, of its SMT siblings the one with the fewest jobs, the
+//! lowest number. A job with more threads than its domain has slots gets the whole domain and, if domains are caches or
+//! cores, further CPUs of the node. Such a job stays on its domain, because no other domain has enough slots either.
 //!
 //! Unmanaged jobs keep their slots and stay where they are.
 
@@ -26,11 +26,11 @@ use crate::placement;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MovableJob<'s> {
     pub job: &'s JobView<'s>,
-    /// Number of slots that it needs.
+    /// Number of slots that the job needs.
     pub threads: u32,
-    /// Its domain; `None`: it is due, lost its CPUs, or its domain is unknown.
+    /// The domain of the job; `None`: the job is due, lost its CPUs, or its domain is unknown.
     pub now: Option<usize>,
-    /// Whether it is bound to usable CPUs of the domain.
+    /// Whether the job is bound to usable CPUs of the domain.
     pub is_bound: bool,
 }
 
@@ -58,12 +58,12 @@ struct SlotCount {
 
 impl<'s> PlacementJobs<'s> {
     /// Divides the jobs of a snapshot. A job that may use no usable CPU is in neither list.
-    pub fn of(seen: &'s Snapshot<'_>) -> Self {
+    pub fn of(snapshot: &'s Snapshot<'_>) -> Self {
         let mut jobs = PlacementJobs::default();
-        for job in seen.jobs {
-            let stays = !job.movable || placement::spans_domains(seen, job);
-            let has_domain = seen.domains.iter().any(|(_, d)| d.cpus.intersects(job.allowed));
-            let is_lost = placement::has_lost_cpus(job, seen.usable_cpus);
+        for job in snapshot.jobs {
+            let stays = !job.movable || placement::spans_domains(snapshot, job);
+            let has_domain = snapshot.domains.iter().any(|(_, d)| d.cpus.intersects(job.allowed));
+            let is_lost = placement::has_lost_cpus(job, snapshot.usable_cpus);
             if job.state == JobState::Running && stays && !is_lost {
                 jobs.fixed.push(job);
             } else if job.movable && has_domain {
@@ -94,7 +94,7 @@ impl MovableJob<'_> {
         self.is_bound && self.job.placed.is_some_and(|placed| placed == cpus)
     }
 
-    /// Its CPUs that became unusable.
+    /// The CPUs of the job, if they became unusable.
     pub fn lost_cpus(&self) -> Option<&CpuSet> {
         let is_lost = self.job.state == JobState::Running && self.now.is_none();
         self.job.placed.filter(|_| is_lost)
@@ -103,22 +103,21 @@ impl MovableJob<'_> {
 
 impl DomainSlots {
     /// Slots in which only the fixed jobs are.
-    pub fn of(seen: &Snapshot<'_>, jobs: &PlacementJobs<'_>) -> Self {
+    pub fn of(snapshot: &Snapshot<'_>, jobs: &PlacementJobs<'_>) -> Self {
         let cores: Vec<u32> =
-            seen.domains.iter().map(|(_, d)| n_cores(seen.machine, &d.cpus)).collect();
+            snapshot.domains.iter().map(|(_, d)| n_cores(snapshot.machine, &d.cpus)).collect();
         let n_cores = cores.iter().sum::<u32>().max(1);
-        let layers = jobs.n_threads(seen.domains).div_ceil(n_cores).max(1);
+        let layers = jobs.n_threads(snapshot.domains).div_ceil(n_cores).max(1);
         let count = |cores: u32| SlotCount { slots: cores.saturating_mul(layers), taken: 0 };
         let mut slots = DomainSlots { list: cores.into_iter().map(count).collect(), layers };
         for cpus in jobs.fixed.iter().filter_map(|job| job.placed) {
-            for idx in cpus.iter().filter_map(|cpu| seen.domains.of_cpu(cpu)) {
+            for idx in cpus.iter().filter_map(|cpu| snapshot.domains.of_cpu(cpu)) {
                 slots.list[idx].taken += 1;
             }
         }
         slots
     }
 
-    /// Number of slots of a domain.
     pub fn total(&self, idx: usize) -> u32 {
         self.list[idx].slots
     }
@@ -128,54 +127,52 @@ impl DomainSlots {
         self.list[idx].taken
     }
 
-    /// Number of free slots.
     pub fn free(&self, idx: usize) -> u32 {
         let SlotCount { slots, taken } = self.list[idx];
         slots.saturating_sub(taken)
     }
 
     /// Number of slots that a job would take in a domain; 0 if it may not run there.
-    pub fn needed(&self, seen: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> u32 {
-        let cpus = &seen.domains.get(idx).cpus;
-        // Nearly every job may use all CPUs.
+    pub fn needed(&self, snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> u32 {
+        let cpus = &snapshot.domains.get(idx).cpus;
+        // Fast path: most jobs may use all CPUs.
         if cpus.is_subset(job_slot.job.allowed) {
             return job_slot.threads.min(self.total(idx));
         }
         let possible = cpus.and(job_slot.job.allowed);
-        job_slot.threads.min(n_cores(seen.machine, &possible).saturating_mul(self.layers))
+        job_slot.threads.min(n_cores(snapshot.machine, &possible).saturating_mul(self.layers))
     }
 
     /// Whether a job may run on a domain.
-    pub fn allows(seen: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> bool {
-        seen.domains.get(idx).cpus.intersects(job_slot.job.allowed)
+    pub fn allows(snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> bool {
+        snapshot.domains.get(idx).cpus.intersects(job_slot.job.allowed)
     }
 
     /// Whether a domain has enough free slots for a job.
-    pub fn fits(&self, seen: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> bool {
-        DomainSlots::allows(seen, job_slot, idx)
-            && self.needed(seen, job_slot, idx) <= self.free(idx)
+    pub fn fits(&self, snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> bool {
+        DomainSlots::allows(snapshot, job_slot, idx)
+            && self.needed(snapshot, job_slot, idx) <= self.free(idx)
     }
 
-    /// Adds a job to a domain.
-    pub fn add(&mut self, seen: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) {
-        self.list[idx].taken += self.needed(seen, job_slot, idx);
+    pub fn add(&mut self, snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) {
+        self.list[idx].taken += self.needed(snapshot, job_slot, idx);
     }
 
-    /// Removes a job from a domain.
-    pub fn remove(&mut self, seen: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) {
-        let need = self.needed(seen, job_slot, idx);
+    pub fn remove(&mut self, snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) {
+        let need = self.needed(snapshot, job_slot, idx);
         self.list[idx].taken = self.list[idx].taken.saturating_sub(need);
     }
 
     /// Compares the shares of taken slots of two domains.
     pub fn compare(&self, a: usize, b: usize) -> Ordering {
         let (a, b) = (self.list[a], self.list[b]);
-        let of = |one: SlotCount, other: SlotCount| u64::from(one.taken) * u64::from(other.slots);
-        of(a, b).cmp(&of(b, a))
+        let scaled =
+            |one: SlotCount, other: SlotCount| u64::from(one.taken) * u64::from(other.slots);
+        scaled(a, b).cmp(&scaled(b, a))
     }
 
     /// The domain with the smallest share of taken slots; ties: the domain of the job, then the lowest number.
-    pub fn emptiest(
+    pub fn least_occupied(
         &self,
         job_slot: &MovableJob<'_>,
         among: impl Iterator<Item = usize>,
@@ -198,61 +195,61 @@ pub(crate) struct CpuOccupancy {
 
 /// The CPUs of each movable job in the domain that it is mapped to.
 pub(crate) fn assign_cpus(
-    seen: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     jobs: &PlacementJobs<'_>,
     domains: &[usize],
 ) -> Vec<CpuSet> {
-    let mut occupancy = CpuOccupancy::new(seen.machine);
+    let mut occupancy = CpuOccupancy::new(snapshot.machine);
     jobs.fixed.iter().filter_map(|job| job.placed).for_each(|cpus| occupancy.add(cpus));
-    let limits = limits(seen, jobs, domains);
+    let limits = limits(snapshot, jobs, domains);
     let mut chosen: Vec<CpuSet> = vec![CpuSet::new(); domains.len()];
     let mut unassigned = Vec::new();
-    for (at, job_slot) in jobs.movable.iter().enumerate() {
-        match kept(seen, job_slot, domains[at])
-            .filter(|cpus| occupancy.fit(cpus, limits[domains[at]]))
+    for (job_idx, job_slot) in jobs.movable.iter().enumerate() {
+        match kept(snapshot, job_slot, domains[job_idx])
+            .filter(|cpus| occupancy.fit(cpus, limits[domains[job_idx]]))
         {
             Some(cpus) => {
                 occupancy.add(&cpus);
-                chosen[at] = cpus;
+                chosen[job_idx] = cpus;
             }
-            None => unassigned.push(at),
+            None => unassigned.push(job_idx),
         }
     }
     // Jobs with the fewest possible CPUs first.
-    let n_possible = |at: usize| possible(seen, &jobs.movable[at], domains[at]).len();
-    unassigned.sort_by_cached_key(|&at| (n_possible(at), at));
-    for at in unassigned {
-        chosen[at] = occupancy.choose(seen, &jobs.movable[at], domains[at]);
-        occupancy.add(&chosen[at]);
+    let n_possible =
+        |job_idx: usize| possible(snapshot, &jobs.movable[job_idx], domains[job_idx]).len();
+    unassigned.sort_by_cached_key(|&job_idx| (n_possible(job_idx), job_idx));
+    for job_idx in unassigned {
+        chosen[job_idx] = occupancy.choose(snapshot, &jobs.movable[job_idx], domains[job_idx]);
+        occupancy.add(&chosen[job_idx]);
     }
     chosen
 }
 
 /// Number of jobs per core of each domain if all are spread evenly.
-fn limits(seen: &Snapshot<'_>, jobs: &PlacementJobs<'_>, domains: &[usize]) -> Vec<u32> {
-    let mut full = DomainSlots::of(seen, jobs);
+fn limits(snapshot: &Snapshot<'_>, jobs: &PlacementJobs<'_>, domains: &[usize]) -> Vec<u32> {
+    let mut full = DomainSlots::of(snapshot, jobs);
     for (job_slot, &idx) in jobs.movable.iter().zip(domains) {
-        full.add(seen, job_slot, idx);
+        full.add(snapshot, job_slot, idx);
     }
     let cores = |idx: usize| (full.total(idx) / full.layers).max(1);
     (0..full.list.len()).map(|idx| full.taken(idx).div_ceil(cores(idx)).max(1)).collect()
 }
 
-fn possible(seen: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> CpuSet {
-    seen.domains.get(idx).cpus.and(job_slot.job.allowed)
+fn possible(snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> CpuSet {
+    snapshot.domains.get(idx).cpus.and(job_slot.job.allowed)
 }
 
-/// The CPUs that a job has in a domain already, if they suffice.
-fn kept(seen: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> Option<CpuSet> {
+/// The CPUs that a job already has in a domain, if they are enough for its threads.
+fn kept(snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> Option<CpuSet> {
     let is_there = job_slot.is_bound && job_slot.now == Some(idx);
-    let cpus = job_slot.job.placed.filter(|_| is_there)?.and(seen.usable_cpus);
-    let possible = possible(seen, job_slot, idx);
+    let cpus = job_slot.job.placed.filter(|_| is_there)?.and(snapshot.usable_cpus);
+    let possible = possible(snapshot, job_slot, idx);
     let enough = possible.len().min(job_slot.threads as usize) <= cpus.len();
     (enough && cpus.is_subset(&possible)).then_some(cpus)
 }
 
 impl CpuOccupancy {
-    /// Without jobs.
     pub fn new(machine: &Machine) -> Self {
         let n_cpus = machine.cpus().last().map_or(0, |cpu| cpu.id.index() + 1);
         let n_cores = machine.cores().last().map_or(0, |core| core.id.index() + 1);
@@ -266,12 +263,10 @@ impl CpuOccupancy {
         self.on(cpu).1 == 0
     }
 
-    /// Adds a job to these CPUs.
     pub fn add(&mut self, cpus: &CpuSet) {
         self.change(cpus, |n| *n += 1);
     }
 
-    /// Removes a job from these CPUs.
     pub fn remove(&mut self, cpus: &CpuSet) {
         self.change(cpus, |n| *n = n.saturating_sub(1));
     }
@@ -295,52 +290,54 @@ impl CpuOccupancy {
         (on_core.unwrap_or(on_cpu), on_cpu)
     }
 
-    /// Whether no core of these would have more jobs than the limit.
+    /// Whether, with one more job on these CPUs, no core has more jobs than the limit.
     fn fit(&mut self, cpus: &CpuSet, limit: u32) -> bool {
-        self.crowding(cpus).0 <= limit
+        self.occupancy_with(cpus).0 <= limit
     }
 
-    /// CPUs of a domain for a job: those that it has, unless others are emptier.
-    fn choose(&mut self, seen: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> CpuSet {
-        let possible = possible(seen, job_slot, idx);
+    /// CPUs of a domain for a job: its current ones, unless others have fewer jobs.
+    fn choose(&mut self, snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> CpuSet {
+        let possible = possible(snapshot, job_slot, idx);
         let n_required = job_slot.threads as usize;
-        let best = self.emptiest(&possible, n_required);
-        if let Some(kept) = kept(seen, job_slot, idx)
-            && self.crowding(&kept) <= self.crowding(&best)
+        let best = self.least_occupied(&possible, n_required);
+        if let Some(kept) = kept(snapshot, job_slot, idx)
+            && self.occupancy_with(&kept) <= self.occupancy_with(&best)
         {
             return kept;
         }
         let n_missing = n_required.saturating_sub(possible.len());
-        if n_missing == 0 || seen.domains.level() == Level::Node {
+        if n_missing == 0 || snapshot.domains.level() == Level::Node {
             return best;
         }
-        best.or(&self
-            .emptiest(&placement::other_cpus_of_node(seen, job_slot.job, &possible), n_missing))
+        best.or(&self.least_occupied(
+            &placement::other_cpus_of_node(snapshot, job_slot.job, &possible),
+            n_missing,
+        ))
     }
 
     /// Occupancy of some CPUs with one more job: of the most occupied core, then the sum.
-    fn crowding(&mut self, cpus: &CpuSet) -> (u32, u32) {
+    fn occupancy_with(&mut self, cpus: &CpuSet) -> (u32, u32) {
         self.add(cpus);
-        let on = || cpus.iter().map(|cpu| self.on(cpu).0);
-        let crowding = (on().max().unwrap_or(0), on().sum());
+        let n_jobs = || cpus.iter().map(|cpu| self.on(cpu).0);
+        let occupancy = (n_jobs().max().unwrap_or(0), n_jobs().sum());
         self.remove(cpus);
-        crowding
+        occupancy
     }
 
-    /// The `n` emptiest of some CPUs, one by one: each selected CPU occupies its core.
-    pub fn emptiest(&self, cpus: &CpuSet, n: usize) -> CpuSet {
+    /// The `n` of some CPUs with the fewest jobs, one by one: each selected CPU occupies its core.
+    pub fn least_occupied(&self, cpus: &CpuSet, n: usize) -> CpuSet {
         if n <= 1 {
             let best = cpus.iter().min_by_key(|&cpu| (self.on(cpu), cpu));
             return best.filter(|_| n == 1).into_iter().collect();
         }
-        let mut with = self.clone();
-        let (mut left, mut taken) = (cpus.clone(), CpuSet::new());
+        let mut occupancy = self.clone();
+        let (mut remaining, mut taken) = (cpus.clone(), CpuSet::new());
         while taken.len() < n
-            && let Some(best) = left.iter().min_by_key(|&cpu| (with.on(cpu), cpu))
+            && let Some(best) = remaining.iter().min_by_key(|&cpu| (occupancy.on(cpu), cpu))
         {
-            left.remove(best);
+            remaining.remove(best);
             taken.insert(best);
-            with.add(&CpuSet::from_iter([best]));
+            occupancy.add(&CpuSet::from_iter([best]));
         }
         taken
     }

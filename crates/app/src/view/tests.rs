@@ -14,8 +14,8 @@ use topology::{Level, Machine};
 
 use super::*;
 
-const NEXT_IN_TURN: ReasonCode = ReasonCode::new(
-    "next-in-turn",
+const ROUND_ROBIN: ReasonCode = ReasonCode::new(
+    "round-robin",
     "{domain} was next in round-robin order; {cpus} had the fewest jobs there",
 );
 
@@ -48,7 +48,7 @@ impl TurnBuilder {
     }
 
     fn start(mut self, id: u32, list: &str) -> Self {
-        let why = Reason::new(NEXT_IN_TURN)
+        let why = Reason::new(ROUND_ROBIN)
             .with("domain", "core 0".to_owned())
             .with("cpus", "cpu 0".to_owned());
         self.plan.request(JobId(id), Action::Place(cpus(list)), why);
@@ -57,7 +57,7 @@ impl TurnBuilder {
     }
 
     fn place(mut self, id: u32, list: &str) -> Self {
-        let why = Reason::new(NEXT_IN_TURN)
+        let why = Reason::new(ROUND_ROBIN)
             .with("domain", "core 1".to_owned())
             .with("cpus", "cpu 1".to_owned());
         self.plan.request(JobId(id), Action::Place(cpus(list)), why);

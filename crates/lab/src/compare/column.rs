@@ -193,14 +193,8 @@ mod tests {
     #[test]
     fn an_invalid_column_is_rejected_with_the_valid_names() {
         let unknown = policy::build("dsf", 0).err().expect("there is none");
-        check(&["linux,dsf"], &format!("{unknown}, oracle (simulated runs alone)"));
-        let known = unknown.to_string().split_once("there are ").expect("a list").1.to_owned();
-        check(
-            &["linux,orcle"],
-            &format!(
-                "there is no policy \"orcle\" (did you mean oracle?): there are {known}, oracle (simulated runs alone)"
-            ),
-        );
+        check(&["linux,dsf"], &unknown.to_string());
+        check(&["linux,orcle"], "there is no policy \"orcle\"; did you mean \"oracle\"?");
         check(
             &["linux@striped"],
             "\"linux@striped\": there is no variant \"striped\": write interleave, first-touch, numa-balancing, no-numa-balancing",

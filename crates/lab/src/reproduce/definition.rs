@@ -12,7 +12,7 @@
 //! columns = [{ head = "DFS", policy = "dfs" }, { head = "source", text = "+1.0", published = "yes" }]
 //!
 //! [[experiment.verdicts]]
-//! for = [[{ reading = "paper", policy = "dfs[reading=paper]" }, { reading = "ours", policy = "dfs" }]]
+//! for = [[{ reading = "paper", policy = "dfs[reading=paper]" }, { reading = "corrected", policy = "dfs" }]]
 //! [[experiment.verdicts.claim]]
 //! claim = "every gain between -1 and +5 %"
 //! test = ["-1 <= min", "max <= 5"]

@@ -605,7 +605,7 @@ impl<'a> Evaluator<'a> {
 pub(super) fn reading(bindings: &Bindings) -> RuleReading {
     match bindings.get("reading").map(String::as_str) {
         Some("paper") => RuleReading::Paper,
-        Some("ours") => RuleReading::Ours,
+        Some("corrected") => RuleReading::Corrected,
         None => RuleReading::Either,
         Some(other) => panic!("{other}: no such reading"),
     }

@@ -6,7 +6,7 @@ use report::study::{
 };
 
 /// Both readings of a policy whose published rules contain errors: as printed, and as corrected.
-pub(super) const BOTH_READINGS: [RuleReading; 2] = [RuleReading::Paper, RuleReading::Ours];
+pub(super) const BOTH_READINGS: [RuleReading; 2] = [RuleReading::Paper, RuleReading::Corrected];
 
 /// The unit of a plain number: a ratio, a rank correlation, a group.
 const PLAIN: &str = "1";

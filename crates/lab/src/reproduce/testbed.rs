@@ -84,9 +84,8 @@ pub enum DeclaredClassBasis {
 impl DeclaredClassBasis {
     /// The basis that a policy assumes for declared classes.
     pub fn of_policy(policy: &str) -> Self {
-        let is_paper = policy.contains("reading=paper") && !policy.contains("class_basis=rate");
-        let is_total = is_paper || policy.contains("class_basis=total");
-        if is_total { DeclaredClassBasis::Total } else { DeclaredClassBasis::Rate }
+        let is_paper = policy.contains("reading=paper");
+        if is_paper { DeclaredClassBasis::Total } else { DeclaredClassBasis::Rate }
     }
 }
 

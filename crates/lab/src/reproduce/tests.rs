@@ -157,7 +157,7 @@ fn a_stopped_study_names_its_command_and_the_experiments_that_were_not_run() {
 #[test]
 fn a_mean_has_its_unrounded_interval_and_published_columns_are_marked() {
     let gain = Gain::of_each(vec![0.01, 0.02, 0.0301]);
-    let heads = ["workload", "the report", "ours"];
+    let heads = ["workload", "the report", "corrected"];
     let mut table = FindingTable::new("saved in %", &heads).units(&["%"]).published(&heads[1..2]);
     table.row(["wl1".into(), StudyCell::from("-0.8 to +4.5"), gain.cell()]);
     let published: Vec<bool> = table.data.columns.iter().map(|one| one.is_published).collect();
@@ -165,9 +165,9 @@ fn a_mean_has_its_unrounded_interval_and_published_columns_are_marked() {
     let row = &table.data.rows[0];
     assert_eq!(row[0].values, []);
     assert_eq!((row[1].values[0].value, row[1].values[0].low), (None, Some(-0.8)));
-    let ours = &row[2].values[0];
-    assert_eq!((ours.value, ours.unit.as_str()), (Some(gain.mean * 100.0), "%"));
-    assert_eq!(ours.high, gain.interval.map(|within| within.high * 100.0));
+    let corrected = &row[2].values[0];
+    assert_eq!((corrected.value, corrected.unit.as_str()), (Some(gain.mean * 100.0), "%"));
+    assert_eq!(corrected.high, gain.interval.map(|within| within.high * 100.0));
     let claim = drawn("it gains", RuleReading::Paper, 5, 200);
     assert_eq!(claim.values, [StudyValue::count(5, 200)]);
 }
@@ -175,8 +175,9 @@ fn a_mean_has_its_unrounded_interval_and_published_columns_are_marked() {
 #[test]
 fn a_study_is_printed_with_both_readings() {
     let study = study("dfs");
-    let claim = |reading| judged("it gains", reading, "+1.0", Some(reading == RuleReading::Ours));
-    let mut table = FindingTable::new("time saved in %", &["workload", "ours"]);
+    let claim =
+        |reading| judged("it gains", reading, "+1.0", Some(reading == RuleReading::Corrected));
+    let mut table = FindingTable::new("time saved in %", &["workload", "corrected"]);
     table.row(["wl1".to_owned(), "+1.0±0.2".to_owned()]);
     let finding = Finding {
         tables: vec![table],

@@ -66,7 +66,7 @@ pub fn alone(profile: &Profile, hardware: &Hardware) -> Result<Alone, ProfileErr
     })
 }
 
-/// The class of a program on a machine, from its rates alone (`class_basis = rate`).
+/// The class of a program on a machine, from its rates alone (operations per millisecond).
 ///
 /// # Errors
 /// As [`alone`].

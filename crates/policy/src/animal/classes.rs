@@ -3,22 +3,23 @@
 //! ```text
 //!   accesses to the LLC per 1000 instructions
 //!      ▲            │                     │
-//!      │  rabbit    │                     │           depends on its hits: any neighbour evicts some
+//!      │  rabbit    │                     │           depends on cache hits: any other thread evicts lines
 //!    8 ┤────────────┤  devil              │  strong
-//!      │  sheep     │  (intermediate)     │  devil    evicts the lines of all others, gains little
+//!      │  sheep     │  (intermediate)     │  devil    evicts lines of all others, few cache hits
 //!    2 ┤────────────┤                     │
-//!      │  turtle    │                     │           hardly accesses the cache
+//!      │  turtle    │                     │           few cache accesses
 //!      └────────────┴─────────────────────┴────────►  misses per 1000 instructions
 //!                  1.5                    10
 //! ```
 //!
-//! The released code has the classes and their penalties [confirmed: Clavis]. The limits between classes are not
-//! published and are our choice. The first limit of misses is the one between turtles and devils in the same code.
-//! The others are guessed: they are in gaps of the values of SPEC CPU2006 programs that run alone on a large cache,
-//! between cache-sensitive programs and others (2 and 8 accesses), and between devils that tolerate a further copy of
-//! the same program and devils that do not (10).
+//! The classes and their penalties are those of Clavis 6.5.5. The limits between classes are not published. The first
+//! limit of misses is the limit between turtles and devils in Clavis (`DEVIL_HORIZON`). The others are guessed: they are
+//! in gaps of the values of SPEC CPU2006 programs that run alone on a large cache, between cache-sensitive programs and
+//! others (2 and 8 accesses), and between devils that tolerate a further copy of the same program and devils that do not
+//! (10).
 
-use crate::memory_intensity::rates::{Rate, Ring};
+use super::declaration::Config;
+use crate::memory_intensity::rates::{Rate, RecentRates};
 
 /// Behaviour of a thread on a shared cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,20 +33,9 @@ pub(super) enum Animal {
 
 pub(super) const N_ANIMALS: usize = 5;
 
-/// Penalty of each pair on one cache, in the order of [`Animal`] [confirmed: Clavis].
+/// Penalty of each pair on one cache, in the order of [`Animal`]; from Clavis 6.5.5.
 const PENALTIES: [[u64; N_ANIMALS]; N_ANIMALS] =
     [[0, 0, 1, 3, 1], [0, 20, 14, 16, 8], [1, 14, 8, 9, 4], [3, 16, 9, 8, 6], [1, 8, 4, 6, 2]];
-
-/// Limits between classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
-    /// Misses above which a thread is a devil, and a strong devil.
-    pub devil: Rate,
-    pub strong: Rate,
-    /// Accesses below which a thread is a turtle, and above which it is a rabbit.
-    pub quiet: Rate,
-    pub rabbit: Rate,
-}
 
 impl Animal {
     pub fn name(self) -> &'static str {
@@ -59,10 +49,10 @@ impl Animal {
     }
 }
 
-impl Limits {
+impl Config {
     /// The class of a rate of misses and a rate of accesses. If accesses are not counted, a thread with few misses
     /// counts as a sheep, the class between turtle and rabbit.
-    fn animal(self, misses: Rate, accesses: Option<Rate>) -> Animal {
+    fn animal(&self, misses: Rate, accesses: Option<Rate>) -> Animal {
         if self.strong < misses {
             return Animal::StrongDevil;
         }
@@ -80,8 +70,8 @@ impl Limits {
 /// Rates of a job in its last ten intervals.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RateHistory {
-    misses: Ring,
-    accesses: Ring,
+    misses: RecentRates,
+    accesses: RecentRates,
 }
 
 impl RateHistory {
@@ -91,9 +81,9 @@ impl RateHistory {
     }
 
     /// The class of the mean rates; a devil before the first interval.
-    pub fn animal(&self, limits: Limits) -> Animal {
+    pub fn animal(&self, config: &Config) -> Animal {
         let misses = self.misses.mean();
-        misses.map_or(Animal::Devil, |misses| limits.animal(misses, self.accesses.mean()))
+        misses.map_or(Animal::Devil, |misses| config.animal(misses, self.accesses.mean()))
     }
 
     /// Basis of the class, as text.
@@ -134,16 +124,17 @@ impl AnimalCounts {
         *n = n.saturating_sub(1);
     }
 
-    /// The penalty of a thread that is not on a cache, if it were there.
+    /// The penalty of a thread if it is added to a cache.
     pub fn penalty(&self, cache: usize, animal: Animal) -> u64 {
-        let there = self.n_of[cache].iter().zip(PENALTIES[animal as usize]);
-        there.map(|(n, penalty)| n * penalty).sum()
+        let counts = self.n_of[cache].iter().zip(PENALTIES[animal as usize]);
+        counts.map(|(n, penalty)| n * penalty).sum()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Params;
 
     #[test]
     fn penalties_are_symmetric() {
@@ -159,15 +150,11 @@ mod tests {
 
     #[test]
     fn misses_decide_about_devils_and_accesses_about_the_others() {
-        let limits = Limits {
-            devil: Rate::per_10_000(15),
-            strong: Rate::per_10_000(100),
-            quiet: Rate::per_10_000(20),
-            rabbit: Rate::per_10_000(80),
-        };
+        let params = Params::parse(&super::super::INFO, "animal").expect("the defaults");
+        let config = Config::new(&params);
         // Misses and accesses per million instructions.
         let animal =
-            |misses, accesses: Option<u64>| limits.animal(Rate(misses), accesses.map(Rate)).name();
+            |misses, accesses: Option<u64>| config.animal(Rate(misses), accesses.map(Rate)).name();
         assert_eq!(animal(10_001, None), "strong devil");
         assert_eq!(animal(10_000, Some(100_000)), "devil");
         assert_eq!(animal(1_501, Some(0)), "devil");

@@ -1,7 +1,7 @@
 //! Swaps of random pairs of threads on two caches.
 //!
-//! A thread is drawn at random, then its partner of the threads that it may swap with. There is no search for the
-//! best pair: that is the published rule. The same seed gives the same pairs.
+//! A thread is drawn at random, then its partner from the threads with which it may swap. As published, the policy does
+//! not search for the best pair. The same seed gives the same pairs.
 
 use base::{CpuId, CpuSet, JobId, Rng};
 use sched::{Action, CounterEvent, JobView, Plan, Reason, Snapshot};
@@ -60,10 +60,10 @@ fn draw<'a, 's>(rng: &mut Rng, from: &[&'a ThreadSlot<'s>]) -> Option<&'a Thread
 }
 
 impl Animals {
-    /// Draws pairs, and swaps those whose penalties decrease. A job is swapped at most once per plan.
+    /// Draws pairs, and swaps a pair if its penalties decrease. A job is swapped at most once per plan.
     pub(super) fn swap_pairs(
         &mut self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         threads: &[ThreadSlot<'_>],
         counts: &mut AnimalCounts,
         plan: &mut Plan,
@@ -79,8 +79,8 @@ impl Animals {
             let (before, after) = self.penalties(one, other, counts);
             if after < before {
                 swapped.extend([one.job.job.id, other.job.job.id]);
-                self.request_swap(seen, (one, other), (before, after), plan);
-                self.request_swap(seen, (other, one), (before, after), plan);
+                self.request_swap(snapshot, (one, other), (before, after), plan);
+                self.request_swap(snapshot, (other, one), (before, after), plan);
                 self.swap(one, other, counts);
             }
         }
@@ -111,7 +111,7 @@ impl Animals {
 
     fn request_swap(
         &mut self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         (one, other): (&ThreadSlot<'_>, &ThreadSlot<'_>),
         (before, after): (u64, u64),
         plan: &mut Plan,
@@ -120,14 +120,14 @@ impl Animals {
         let reason = Reason::new(ANIMALS_SWAPPED)
             .with("animal", self.animal(one.job).name().to_owned())
             .with("basis", self.history.of(one.job.job.id).basis())
-            .with("from", seen.domains.label(one.cache))
+            .with("from", snapshot.domains.label(one.cache))
             .with("other", other.job.job.name.clone())
             .with("other_animal", self.animal(other.job).name().to_owned())
-            .with("to", seen.domains.label(other.cache))
+            .with("to", snapshot.domains.label(other.cache))
             .with("before", before.to_string())
             .with("after", after.to_string())
             .with("cpus", cpus_label(&cpus))
-            .with("tier", seen.tiers.get(CounterEvent::LlcMisses).to_string());
+            .with("tier", snapshot.tiers.get(CounterEvent::LlcMisses).to_string());
         plan.request(one.job.job.id, Action::Place(cpus), reason);
     }
 }

@@ -3,123 +3,53 @@
 //! A parameter has the given value, else the default of the reading. [`Params::parse`] rejects what the
 //! declaration of the policy does not accept, with one line that lists the accepted values.
 
-use std::fmt;
+use base::suggest::did_you_mean;
 
-use base::Nanos;
-use topology::DomainChoice;
+use super::{Param, ParamValue, PolicyInfo};
 
-use super::PolicyInfo;
-
-/// Why a text names no policy that can be built. Each message lists the accepted values.
+/// Why a text names no policy that can be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum PolicyError {
-    /// Neither a name nor a name with parameters in brackets.
     #[error("{0:?} is not a policy: write a name, or a name with parameters as in {EXAMPLE}")]
     Malformed(String),
-    /// No such policy.
-    #[error("there is no policy {found:?}{guess}: {known}", guess = Guess(.nearest))]
-    UnknownPolicy {
-        /// The given name.
-        found: String,
-        /// The most similar policy.
-        nearest: Option<&'static str>,
-        /// All policies.
-        known: String,
-    },
-    /// No such parameter.
-    #[error("policy {policy} has no parameter {found:?}{guess}: {known}", guess = Guess(.nearest))]
-    UnknownParameter {
-        /// The policy.
-        policy: &'static str,
-        /// The given name.
-        found: String,
-        /// The most similar parameter.
-        nearest: Option<&'static str>,
-        /// All parameters of the policy.
-        known: String,
-    },
-    /// A value out of range or of another type.
+    #[error("there is no policy {found:?}; {}", did_you_mean(found, known.iter().copied()))]
+    UnknownPolicy { found: String, known: Vec<&'static str> },
+    #[error(
+        "policy {policy} has no parameter {found:?}; {}",
+        did_you_mean(found, known.iter().copied())
+    )]
+    UnknownParameter { policy: &'static str, found: String, known: Vec<&'static str> },
     #[error("policy {policy}: {key} cannot be {found:?}, write {values}")]
-    BadValue {
-        /// The policy.
+    BadValue { policy: &'static str, key: &'static str, found: String, values: String },
+    #[error("policy {policy}: {key}={value} requires {missing}: write {values}")]
+    Unavailable {
         policy: &'static str,
-        /// The parameter.
         key: &'static str,
-        /// The given value.
-        found: String,
-        /// The accepted values.
+        value: &'static str,
+        missing: &'static str,
         values: String,
     },
-    /// A parameter without effect beside the value of another, given or default.
-    #[error("policy {policy}: {key} has no effect with {beside}: change one of them or omit {key}")]
-    NoEffect {
-        /// The policy.
-        policy: &'static str,
-        /// The parameter.
-        key: &'static str,
-        /// The other parameter with its value.
-        beside: String,
-    },
-    /// A value that requires another parameter.
+    #[error("policy {policy}: {key} has no effect with {others}: change one of them or omit {key}")]
+    NoEffect { policy: &'static str, key: &'static str, others: String },
     #[error("policy {policy}: {given} also requires {missing}")]
-    Needs {
-        /// The policy.
-        policy: &'static str,
-        /// The given parameter, as `key` or `key=value`.
-        given: &'static str,
-        /// The missing parameters.
-        missing: &'static str,
-    },
-    /// A known value that no host can provide.
-    #[error("policy {policy}: {given} {obstacle}")]
-    Unavailable {
-        /// The policy.
-        policy: &'static str,
-        /// The given parameter, as `key=value`.
-        given: &'static str,
-        /// The missing feature, and the values to write instead.
-        obstacle: &'static str,
-    },
-    /// A parameter with two values.
+    MissingParameter { policy: &'static str, given: String, missing: String },
     #[error("policy {policy}: {key} is given twice, keep one")]
-    Twice {
-        /// The policy.
-        policy: &'static str,
-        /// The parameter.
-        key: &'static str,
-    },
+    Duplicate { policy: &'static str, key: &'static str },
 }
 
 impl PolicyError {
-    /// Adds a policy that another crate builds to the list of policies; `when` is where it is available.
+    /// Adds a policy that another crate builds to the list of policies.
     #[must_use]
-    pub fn beside(self, name: &'static str, when: &str) -> Self {
-        match self {
-            PolicyError::UnknownPolicy { found, nearest: known_nearest, known } => {
-                PolicyError::UnknownPolicy {
-                    nearest: nearest(&found, known_nearest.into_iter().chain([name])),
-                    known: format!("{known}, {name} ({when})"),
-                    found,
-                }
-            }
-            other => other,
+    pub fn with_policy(mut self, name: &'static str) -> Self {
+        if let PolicyError::UnknownPolicy { known, .. } = &mut self {
+            known.push(name);
         }
+        self
     }
 }
 
 const EXAMPLE: &str = "dfs[cooldown=4,domains=llc]";
-
-/// The most similar name, in a sentence.
-struct Guess<'a>(&'a Option<&'static str>);
-
-impl fmt::Display for Guess<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(nearest) => write!(f, " (did you mean {nearest}?)"),
-            None => Ok(()),
-        }
-    }
-}
 
 /// Keys and values as given.
 type Pairs<'a> = Vec<(&'a str, &'a str)>;
@@ -147,12 +77,6 @@ pub(crate) fn split(text: &str) -> Result<(&str, Pairs<'_>), PolicyError> {
     Ok((name, pairs.collect::<Result<_, _>>()?))
 }
 
-/// An enum whose variants are the named values of a parameter; see [`names!`].
-pub(crate) trait Named: Copy + 'static {
-    /// Every value with its name.
-    const ALL: &[(&str, Self)];
-}
-
 /// The parameters of a policy: given in text, validated, with defaults for the others.
 pub struct Params<'a> {
     info: &'static PolicyInfo,
@@ -164,44 +88,83 @@ impl<'a> Params<'a> {
     /// The parameters in the brackets after a policy's name.
     ///
     /// # Errors
-    /// No such policy or parameter, a value outside its range, a parameter given twice or without effect.
+    /// The text is malformed; a parameter is unknown or given twice, has no effect, or lacks another one that it
+    /// requires; a value is outside its range or not available.
     pub fn parse(info: &'static PolicyInfo, spec: &'a str) -> Result<Self, PolicyError> {
+        let policy = info.name;
         let mut params = Params { info, given: Vec::new(), is_paper: false };
         for (key, value) in split(spec)?.1 {
-            let param = info.params.iter().find(|param| param.name == key);
-            let param = param.ok_or_else(|| unknown_parameter(info, key))?;
-            if params.is_given(param.name) {
-                return Err(PolicyError::Twice { policy: info.name, key: param.name });
+            let unknown = || {
+                let known = info.params().map(|param| param.name).collect();
+                PolicyError::UnknownParameter { policy, found: key.to_owned(), known }
+            };
+            let param = info.param(key).ok_or_else(unknown)?;
+            let (key, values) = (param.name, || param.values.words());
+            if params.is_given(key) {
+                return Err(PolicyError::Duplicate { policy, key });
             }
-            if !param.values.accepts(value) {
-                return Err(PolicyError::BadValue {
-                    policy: info.name,
-                    key: param.name,
-                    found: value.to_owned(),
-                    values: param.values.words(),
+            if let Some((value, missing)) = param.unavailable.filter(|(name, _)| *name == value) {
+                return Err(PolicyError::Unavailable {
+                    policy,
+                    key,
+                    value,
+                    missing,
+                    values: values(),
                 });
             }
-            params.given.push((param.name, value));
-            params.is_paper |= (param.name, value) == ("reading", "paper");
+            if !param.values.accepts(value) {
+                let found = value.to_owned();
+                return Err(PolicyError::BadValue { policy, key, found, values: values() });
+            }
+            params.given.push((key, value));
+            params.is_paper |= (key, value) == ("reading", "paper");
         }
         params.check_effects()?;
+        params.check_requirements()?;
         Ok(params)
     }
 
-    /// Rejects a given parameter that has no effect beside another's value, given or default.
+    /// Rejects a given parameter that has no effect beside values of others, given or default.
     fn check_effects(&self) -> Result<(), PolicyError> {
-        for param in self.info.params.iter().filter(|param| self.is_given(param.name)) {
-            let is_so = |other: &&(&str, &str)| self.text(other.0) == other.1;
-            if let Some((other, value)) = param.no_effect_with.iter().find(is_so) {
-                return Err(self.no_effect(param.name, format!("{other}={value}")));
+        for param in self.info.params().filter(|param| self.is_given(param.name)) {
+            let holds = |condition: &&&str| {
+                terms(condition).all(|(key, is_equal, value)| (self.text(key) == value) == is_equal)
+            };
+            if let Some(condition) = param.no_effect_with.iter().find(holds) {
+                let values = terms(condition).map(|(key, ..)| format!("{key}={}", self.text(key)));
+                let others = values.collect::<Vec<_>>().join(" and ");
+                return Err(PolicyError::NoEffect {
+                    policy: self.info.name,
+                    key: param.name,
+                    others,
+                });
             }
         }
         Ok(())
     }
 
-    /// The error for a parameter without effect beside others.
-    pub(crate) fn no_effect(&self, key: &'static str, beside: String) -> PolicyError {
-        PolicyError::NoEffect { policy: self.info.name, key, beside }
+    /// Rejects a parameter without another one that it requires.
+    fn check_requirements(&self) -> Result<(), PolicyError> {
+        let is_default = |name: &str| {
+            self.info.param(name).is_some_and(|param| self.text(name) == param.default)
+        };
+        for param in self.info.params().filter(|param| !is_default(param.name)) {
+            let Some(required) = param.requires else { continue };
+            let applies = required.value.is_none_or(|value| self.text(param.name) == value);
+            if applies && required.params.iter().any(|name| is_default(name)) {
+                let given = match required.value {
+                    Some(value) => format!("{}={value}", param.name),
+                    None => param.name.to_owned(),
+                };
+                let missing = required.params.join(" and ");
+                return Err(PolicyError::MissingParameter {
+                    policy: self.info.name,
+                    given,
+                    missing,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Whether a parameter was given.
@@ -209,100 +172,42 @@ impl<'a> Params<'a> {
         self.given.iter().any(|(given, _)| *given == key)
     }
 
+    /// The declaration of a parameter.
+    fn declared(&self, key: &str) -> &'static Param {
+        self.info.param(key).unwrap_or_else(|| panic!("{} declares no {key}", self.info.name))
+    }
+
     /// The value of a parameter, given or default.
     pub fn text(&self, key: &str) -> &str {
         if let Some((_, value)) = self.given.iter().find(|(given, _)| *given == key) {
             return value;
         }
-        let param = self.info.params.iter().find(|param| param.name == key);
-        let param = param.unwrap_or_else(|| panic!("{} declares no {key}", self.info.name));
+        let param = self.declared(key);
         param.default_paper.filter(|_| self.is_paper).unwrap_or(param.default)
     }
 
-    /// The value, as a function reads it that accepts every accepted value.
-    pub(crate) fn read<T>(&self, key: &str, read: impl FnOnce(&str) -> Option<T>) -> T {
+    /// The typed value of a parameter, given or default.
+    ///
+    /// # Panics
+    /// If the policy does not declare the parameter, or declares it with values of another type.
+    pub fn get<T: ParamValue>(&self, key: &str) -> T {
         let text = self.text(key);
-        read(text).unwrap_or_else(|| panic!("{}: {key}={text} was accepted", self.info.name))
-    }
-
-    /// The value of a whole number.
-    pub fn whole(&self, key: &str) -> u64 {
-        self.read(key, super::whole)
-    }
-
-    /// The value of a decimal number, in millionths.
-    pub(crate) fn millionths(&self, key: &str) -> u64 {
-        self.read(key, super::decimal)
-    }
-
-    /// The value of a decimal number, in thousandths, rounded down.
-    pub(crate) fn permille(&self, key: &str) -> u64 {
-        self.millionths(key) / 1000
-    }
-
-    /// The value of a time.
-    pub(crate) fn time(&self, key: &str) -> Nanos {
-        self.read(key, super::time)
-    }
-
-    /// The value unless it is the word that stands for no value.
-    pub(crate) fn unless<T>(
-        &self,
-        key: &str,
-        none: &str,
-        read: fn(&str) -> Option<T>,
-    ) -> Option<T> {
-        (self.text(key) != none).then(|| self.read(key, read))
-    }
-
-    /// The named value.
-    pub(crate) fn named<T: Named>(&self, key: &str) -> T {
-        let of_name = |text: &str| T::ALL.iter().find(|(name, _)| *name == text).map(|(_, v)| *v);
-        self.read(key, of_name)
-    }
-
-    /// The value of the parameter `domains`.
-    pub(crate) fn domains(&self) -> DomainChoice {
-        self.read("domains", |text| text.parse().ok())
-    }
-
-    /// The same for a policy about caches: `auto` prefers LLC domains.
-    pub(crate) fn cache_domains(&self) -> DomainChoice {
-        match self.domains() {
-            DomainChoice::Auto => DomainChoice::Caches,
-            choice => choice,
-        }
+        T::read(text, &self.declared(key).values)
+            .unwrap_or_else(|| panic!("{}: {key}={text} has another type", self.info.name))
     }
 }
 
-fn unknown_parameter(info: &'static PolicyInfo, found: &str) -> PolicyError {
-    let names = info.params.iter().map(|param| param.name);
-    PolicyError::UnknownParameter {
-        policy: info.name,
-        found: found.to_owned(),
-        nearest: nearest(found, names.clone()),
-        known: match info.params.is_empty() {
-            true => "it has none".to_owned(),
-            false => format!("it has {}", names.collect::<Vec<_>>().join(", ")),
-        },
-    }
+/// The terms of a condition: the parameter, whether it is equal, and the value.
+pub(crate) fn terms(condition: &str) -> impl Iterator<Item = (&str, bool, &str)> {
+    condition.split(" and ").map(|term| {
+        let unequal = term.split_once("!=").map(|(key, value)| (key, false, value));
+        let equal = || term.split_once('=').map(|(key, value)| (key, true, value));
+        unequal.or_else(equal).expect("a declared condition is key=value or key!=value")
+    })
 }
 
 /// The error for an unknown policy.
 pub(crate) fn unknown_policy(found: &str) -> PolicyError {
-    let names = crate::registry().iter().map(|info| info.name);
-    PolicyError::UnknownPolicy {
-        found: found.to_owned(),
-        nearest: nearest(found, names.clone()),
-        known: format!("there are {}", names.collect::<Vec<_>>().join(", ")),
-    }
-}
-
-/// The most similar name, if any is similar enough.
-fn nearest(found: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    /// Least similarity, from 0 to 1, where swapped neighbours count as one edit. Guessed.
-    const SIMILAR: f64 = 0.5;
-    let similarity = |name: &str| strsim::normalized_damerau_levenshtein(found, name);
-    let best = names.max_by(|a, b| similarity(a).total_cmp(&similarity(b)))?;
-    (SIMILAR <= similarity(best)).then_some(best)
+    let known = crate::registry().iter().map(|info| info.name).collect();
+    PolicyError::UnknownPolicy { found: found.to_owned(), known }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   counted     on the machine, of every task                   run, watch
-//!   declared    by the class of a job or by its profile         where nothing is counted; replay, simulation
+//!   declared    by the class of a job or by its profile         if nothing is counted; replay, simulation
 //! ```
 //!
 //! Every declaration lists its signals. [`missing`] checks a job that has only declared values, and returns
@@ -42,7 +42,7 @@ pub enum Signal {
 pub enum IfMissing {
     /// The policy ends the run.
     EndsRun,
-    /// The policy continues like this.
+    /// The policy continues with this behaviour.
     Degrades(&'static str),
 }
 
@@ -56,43 +56,49 @@ pub struct MissingSignal {
 }
 
 impl Signal {
+    /// The name, the measured value with its object, and the declared values that provide the signal.
+    fn texts(self) -> [&'static str; 3] {
+        match self {
+            Signal::Loads => [
+                "loads",
+                "the memory traffic of each domain, or the class of each program",
+                "the class (or misses over cache sizes, and speed)",
+            ],
+            Signal::MissCurve => [
+                "miss-curve",
+                "the misses per 1000 instructions over cache sizes of each program (its profile)",
+                "the misses per 1000 instructions over cache sizes",
+            ],
+            Signal::Instructions => [
+                "instructions",
+                "the instructions of each task",
+                "the instructions per second of CPU time",
+            ],
+            Signal::LlcMisses => [
+                "llc-misses",
+                "the last-level cache misses of each task",
+                "the misses per 1000 instructions over cache sizes and the speed",
+            ],
+            Signal::LlcReferences => [
+                "llc-references",
+                "the last-level cache accesses of each task",
+                "the cache accesses per 1000 instructions and the speed",
+            ],
+        }
+    }
+
     /// The name in tables and JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Signal::Loads => "loads",
-            Signal::MissCurve => "miss-curve",
-            Signal::Instructions => "instructions",
-            Signal::LlcMisses => "llc-misses",
-            Signal::LlcReferences => "llc-references",
-        }
+        self.texts()[0]
     }
 
     /// The measured value and its object.
     pub fn help(self) -> &'static str {
-        match self {
-            Signal::Loads => "the memory traffic of each domain, or the class of each program",
-            Signal::MissCurve => {
-                "the misses per 1000 instructions over cache sizes of each program (its profile)"
-            }
-            Signal::Instructions => "the instructions of each task",
-            Signal::LlcMisses => "the last-level cache misses of each task",
-            Signal::LlcReferences => "the last-level cache accesses of each task",
-        }
+        self.texts()[1]
     }
 
-    /// The declared values that provide it.
-    fn declared_as(self) -> &'static str {
-        match self {
-            Signal::Loads => "the class (or misses over cache sizes, and speed)",
-            Signal::MissCurve => "the misses per 1000 instructions over cache sizes",
-            Signal::Instructions => "the instructions per second of CPU time",
-            Signal::LlcMisses => "the misses per 1000 instructions over cache sizes and the speed",
-            Signal::LlcReferences => "the cache accesses per 1000 instructions and the speed",
-        }
-    }
-
-    /// Whether a job declares it. Values of tasks are a rate times CPU time, so they need the speed of the
-    /// program too.
+    /// Whether a job declares the signal. Values of tasks are a rate times CPU time, so they also require the speed of
+    /// the program.
     fn is_declared(self, job: &Job) -> bool {
         let has = |value: fn(&Profile) -> bool| job.found.as_deref().is_some_and(value);
         match self {
@@ -132,7 +138,7 @@ pub fn missing(spec: &str, job: &Job) -> Result<Option<MissingSignal>, PolicyErr
         (None, Some(named)) => (named.as_str(), "it has no profile"),
         (None, None) => (job.name.as_str(), "it has no profile"),
     };
-    let values = required.signal.declared_as();
+    let values = required.signal.texts()[2];
     let text = format!("policy {} needs {values} of program {program}; {has}", info.name);
     Ok(Some(MissingSignal { if_missing: required.if_missing, text }))
 }

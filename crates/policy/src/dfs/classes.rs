@@ -6,8 +6,8 @@
 //!                      a job changes its class after 4 polls in a row with the same result
 //! ```
 //!
-//! Misses are per millisecond of CPU time, as declared classes are, so a sleeping job keeps its class. A job
-//! whose misses are not counted keeps its declared class.
+//! Misses and declared classes are per millisecond of CPU time, so a sleeping job keeps its class. A job whose misses are
+//! not counted keeps its declared class.
 
 use program::Class;
 use sched::{CounterEvent, JobState, JobView, PerJob, SignalTier, Snapshot};
@@ -16,7 +16,7 @@ use super::declaration::{Classification, Config};
 
 /// Polls per moving average.
 const N_POLLS: usize = 8;
-/// Equal results in a row that change a class.
+/// Number of equal results in a row that change a class.
 const N_EQUAL: u32 = 4;
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
@@ -44,14 +44,9 @@ impl Classes {
     }
 
     /// The class of a job; an unknown class counts as 0.
-    pub fn of(&self, job: &JobView<'_>) -> u8 {
+    pub fn class(&self, job: &JobView<'_>) -> Class {
         let counted = self.by_job.get(job.job.id).and_then(|history| history.class);
-        counted.unwrap_or_else(|| declared(job))
-    }
-
-    /// The same as a [`Class`].
-    pub fn class_of(&self, job: &JobView<'_>) -> Class {
-        Class::new(self.of(job)).unwrap_or_default()
+        Class::new(counted.unwrap_or_else(|| declared(job))).unwrap_or_default()
     }
 
     /// Whether the class of a job comes from counted misses.
@@ -60,12 +55,12 @@ impl Classes {
     }
 
     /// Adds the last interval.
-    pub fn update(&mut self, seen: &Snapshot<'_>) {
+    pub fn update(&mut self, snapshot: &Snapshot<'_>) {
         if !self.online {
             return;
         }
-        for job in seen.jobs.iter().filter(|job| job.state == JobState::Running) {
-            if let Some(misses) = misses_of(seen, job) {
+        for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Running) {
+            if let Some(misses) = misses_of(snapshot, job) {
                 self.by_job.of(job.job.id).add(misses, job.cpu_time.0, declared(job));
             }
         }
@@ -76,8 +71,8 @@ impl Classes {
         *self.by_job.of(job.job.id) = MissHistory::default();
     }
 
-    pub fn forget_ended(&mut self, seen: &Snapshot<'_>) {
-        self.by_job.forget_ended(seen);
+    pub fn remove_ended(&mut self, snapshot: &Snapshot<'_>) {
+        self.by_job.forget_ended(snapshot);
     }
 }
 
@@ -109,13 +104,13 @@ fn class_of_rate(polls: &[(u64, u64)]) -> Option<u8> {
     u8::try_from(class).ok()
 }
 
-/// Cache misses of all tasks of a job in the last interval; `None`: not counted. Declared values do not count.
-pub(super) fn misses_of(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
-    let tier = seen.tiers.get(CounterEvent::LlcMisses);
+/// Cache misses of all tasks of a job in the last interval; `None`: not counted. Declared values are ignored.
+pub(super) fn misses_of(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
+    let tier = snapshot.tiers.get(CounterEvent::LlcMisses);
     if !matches!(tier, SignalTier::Counters | SignalTier::Bandwidth) {
         return None;
     }
-    let counted = seen.tasks_of(job.job.id).iter();
+    let counted = snapshot.tasks_of(job.job.id).iter();
     let counted = counted.filter_map(|task| task.counters.misses());
     counted.fold(None, |sum, misses| Some(sum.unwrap_or(0).saturating_add(misses)))
 }
@@ -140,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_class_changes_after_four_equal_results_of_the_moving_average() {
-        // 70 misses in 10 ms are 7 a millisecond: class 3.
+        // 70 misses in 10 ms are 7 per millisecond: class 3.
         assert_eq!(classes(9, &[70; 5]), [9, 9, 9, 3, 3]);
     }
 
@@ -155,7 +150,7 @@ mod tests {
         let polls: Vec<u64> = [vec![70; 8], vec![10_000; 16]].concat();
         let classes = classes(3, &polls);
         assert_eq!(classes[8..12], [3, 3, 3, 3], "the average still rises");
-        assert_eq!(*classes.last().expect("some"), 9, "1000 a millisecond");
+        assert_eq!(*classes.last().expect("some"), 9, "1000 per millisecond");
     }
 
     #[test]

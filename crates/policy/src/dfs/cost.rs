@@ -1,4 +1,6 @@
-//! Estimated gain and cost of a migration (`gain=FACTOR`).
+//! Estimated cost of a migration and of a domain.
+//!
+//! With `gain=FACTOR` a job migrates only if the estimated gain exceeds the cost:
 //!
 //! ```text
 //!   gain = time left × share of the domain's load × slope
@@ -6,20 +8,32 @@
 //!   migrate only if  gain > FACTOR × cost
 //! ```
 //!
-//! The time left of a job with a declared duration is the rest of that. Any other job is expected to run for as
+//! The time left of a job with a declared duration is the rest of the duration. Any other job is expected to run for as
 //! long as it has run, which holds for the lifetimes of UNIX processes (M. Harchol-Balter, A. B. Downey,
-//! Exploiting Process Lifetime Distributions for Dynamic Load Balancing, ACM TOCS 15(3), 1997).
+//! Exploiting Process Lifetime Distributions for Dynamic Load Balancing, ACM TOCS 15(3), 1997). The slope is the share
+//! of its time that a job loses if it causes all the load of an overloaded domain. The slope is guessed, and so is the
+//! time per page until page migrations have been measured.
 //!
-//! The slope is the share of its time that a job loses if it causes all the load of an overloaded domain. It is
-//! guessed, and so is the time per page until page migrations have been measured.
+//! With `placement=sens` the criterion is the sum of the predicted slowdowns. A job p that shares a domain with a job q
+//! is slowed down by `sens(p, class of q)`, and it slows q down by `sens(q, class of p)`. Adding p to a domain N
+//! therefore adds
+//!
+//! ```text
+//!   cost(p, N) = Σ over q on N of  sens(p, class q) + sens(q, class p)
+//! ```
+//!
+//! Both terms need only the number of jobs of each class on N, and the sum of their sensitivities to each class. Unit:
+//! permille of a job's time alone.
 
 use base::{Bytes, Nanos};
-use program::Ending;
-use sched::{JobView, Snapshot};
+use program::{Class, Ending};
+use sched::{JobState, JobView, Snapshot};
 use topology::Level;
 
-use super::declaration::Memory;
+use super::classes::Classes;
+use super::declaration::PageFollowing;
 use super::{Dfs, page_following};
+use crate::declaration::Millionths;
 
 /// Bytes of a base page.
 const PAGE_BYTES: u64 = 4096;
@@ -51,8 +65,8 @@ impl PageTime {
 
 impl Dfs {
     /// Adds the page migrations that ended since the last poll.
-    pub(super) fn measure_page_time(&mut self, seen: &Snapshot<'_>) {
-        for job in seen.jobs {
+    pub(super) fn measure_page_time(&mut self, snapshot: &Snapshot<'_>) {
+        for job in snapshot.jobs {
             let Some((at, moved)) = job.last_page_move else { continue };
             if self.measured_move_at.of(job.job.id).replace(at) != Some(at) {
                 self.page_time.pages += u128::from(moved.moved.0 / PAGE_BYTES);
@@ -64,56 +78,136 @@ impl Dfs {
     /// Gain and cost of migrating a job away from a domain with this load.
     pub(super) fn estimate(
         &self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
         load: u64,
         to: usize,
     ) -> GainAndCost {
-        let left = u128::from(time_left(seen, job).0);
+        let left = u128::from(time_left(snapshot, job).0);
         let share = u128::from(job.load.min(load));
-        let slope = u128::from(self.config.slope_permille);
+        let slope = u128::from(self.config.slope.permille());
         let gain = (left * share * slope / 1000).checked_div(u128::from(load)).unwrap_or(0);
-        let pages = u128::from(self.following_bytes(seen, job, to).0 / PAGE_BYTES);
+        let pages = u128::from(self.following_bytes(snapshot, job, to).0 / PAGE_BYTES);
         let page_time = self.page_time.measured().unwrap_or(self.config.page_move);
         let cost = pages * u128::from(page_time.0) + u128::from(self.config.refill.0);
         let nanos = |time: u128| Nanos(u64::try_from(time).unwrap_or(u64::MAX));
         GainAndCost { gain: nanos(gain), cost: nanos(cost) }
     }
 
-    /// Whether a migration gains enough; always with `gain=off`.
+    /// Whether the gain of a migration is large enough; always with `gain=off`.
     pub(super) fn is_worth(&self, estimate: GainAndCost) -> bool {
-        let Some(factor) = self.config.gain_permille else { return true };
+        let Some(factor) = self.config.gain.map(Millionths::permille) else { return true };
         u128::from(estimate.cost.0) * u128::from(factor) < u128::from(estimate.gain.0) * 1000
     }
 
-    /// Own pages that follow a job to a domain.
-    fn following_bytes(&self, seen: &Snapshot<'_>, job: &JobView<'_>, to: usize) -> Bytes {
-        let follows = self.config.memory == Memory::Follow && seen.domains.level() == Level::Node;
-        let node = base::NodeId(seen.domains.get(to).number);
+    /// Private pages that follow a job to a domain.
+    fn following_bytes(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>, to: usize) -> Bytes {
+        let follows =
+            self.config.memory == PageFollowing::Follow && snapshot.domains.level() == Level::Node;
+        let node = base::NodeId(snapshot.domains.get(to).number);
         let memory = job.memory.filter(|_| follows);
         memory.map_or(Bytes::ZERO, |memory| memory.private_bytes_to_move(None, node))
     }
 
-    /// Share of a job's pages that would be remote on a domain, in permille; 0 if pages follow, if domains are not
-    /// nodes, or if it is unknown.
+    /// Share of a job's pages that would be remote on a domain, in permille. 0 if pages follow, if domains are not nodes,
+    /// or if the share is unknown.
     pub(super) fn remote_permille(
         &self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
         idx: usize,
     ) -> u64 {
-        let stays = self.config.memory == Memory::Stay && seen.domains.level() == Level::Node;
-        let node = base::NodeId(seen.domains.get(idx).number);
+        let stays =
+            self.config.memory == PageFollowing::Stay && snapshot.domains.level() == Level::Node;
+        let node = base::NodeId(snapshot.domains.get(idx).number);
         let memory = job.memory.filter(|_| stays);
         memory.map_or(0, |memory| 1000 - page_following::permille_on(memory, node).min(1000))
     }
 }
 
-fn time_left(seen: &Snapshot<'_>, job: &JobView<'_>) -> Nanos {
-    let started = job.started.unwrap_or(seen.turn.at);
-    let so_far = seen.turn.at.saturating_sub(started);
+fn time_left(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Nanos {
+    let started = job.started.unwrap_or(snapshot.turn.at);
+    let so_far = snapshot.turn.at.saturating_sub(started);
     match job.job.ending {
         Ending::After(time) => time.saturating_sub(so_far),
         Ending::Exit | Ending::RestartUntilOthersDone => so_far,
     }
+}
+
+const N_CLASSES: usize = Class::MAX as usize + 1;
+
+/// Jobs on each domain, as predictions need them.
+#[derive(Debug, Default)]
+pub(super) struct CorunCosts {
+    in_domain: Vec<DomainSlowdowns>,
+}
+
+/// The jobs on one domain.
+#[derive(Clone, Copy, Debug, Default)]
+struct DomainSlowdowns {
+    n_of_class: [u64; N_CLASSES],
+    /// Sum of the slowdowns of these jobs by one job of each class.
+    slowdown_by_class: [u64; N_CLASSES],
+}
+
+impl CorunCosts {
+    /// Counts all running jobs, unmanaged ones included.
+    pub fn count(&mut self, snapshot: &Snapshot<'_>, classes: &Classes) {
+        self.in_domain.clear();
+        self.in_domain.resize(snapshot.domains.len(), DomainSlowdowns::default());
+        for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Running) {
+            if let Some(idx) = job.domain {
+                self.add(job, classes.class(job), idx);
+            }
+        }
+    }
+
+    pub fn add(&mut self, job: &JobView<'_>, class: Class, idx: usize) {
+        self.change(job, class, idx, |sum, part| sum.saturating_add(part));
+    }
+
+    pub fn remove(&mut self, job: &JobView<'_>, class: Class, idx: usize) {
+        self.change(job, class, idx, |sum, part| sum.saturating_sub(part));
+    }
+
+    fn change(&mut self, job: &JobView<'_>, class: Class, idx: usize, update: fn(u64, u64) -> u64) {
+        let Some(domain) = self.in_domain.get_mut(idx) else { return };
+        let n_jobs = &mut domain.n_of_class[usize::from(class.number())];
+        *n_jobs = update(*n_jobs, 1);
+        for other in all_classes() {
+            let sum = &mut domain.slowdown_by_class[usize::from(other.number())];
+            *sum = update(*sum, slowdown(job, other));
+        }
+    }
+
+    /// The slowdowns that a job would add on a domain where it does not run.
+    pub fn cost(&self, job: &JobView<'_>, class: Class, idx: usize) -> u64 {
+        let Some(domain) = self.in_domain.get(idx) else { return 0 };
+        let of_job = all_classes().map(|other| {
+            let n_jobs = domain.n_of_class[usize::from(other.number())];
+            n_jobs.saturating_mul(slowdown(job, other))
+        });
+        let of_job = of_job.fold(0, u64::saturating_add);
+        of_job.saturating_add(domain.slowdown_by_class[usize::from(class.number())])
+    }
+
+    /// The slowdowns that a job adds on the domain where it runs.
+    pub fn cost_of_staying(&self, job: &JobView<'_>, class: Class, idx: usize) -> u64 {
+        // The domain includes the job: once as the slowed-down job, once as the cause.
+        self.cost(job, class, idx).saturating_sub(2 * slowdown(job, class))
+    }
+}
+
+fn all_classes() -> impl Iterator<Item = Class> {
+    (0..=Class::MAX).filter_map(Class::new)
+}
+
+/// Slowdown of a job by one job of a class.
+fn slowdown(job: &JobView<'_>, class: Class) -> u64 {
+    job.job.sensitivity.as_ref().map_or(0, |sens| u64::from(sens.beside(class)))
+}
+
+/// Slowdown of a job while all of its pages are on another node.
+pub(super) fn remote_slowdown(job: &JobView<'_>) -> u64 {
+    job.job.sensitivity.as_ref().map_or(0, |sens| u64::from(sens.remote()))
 }

@@ -8,8 +8,8 @@
 //!   v migrates to the CPU of L with the fewest jobs
 //! ```
 //!
-//! All values are integers. Candidates are managed jobs that may run on L; with `reading=ours`, no job within its
-//! cool-down, not the only job on H, and none if the total load is too small.
+//! All values are integers. Candidates are managed jobs that may run on L; with `reading=corrected`, no job
+//! within its cool-down, not the only job on H, and none if the total load is below the minimum.
 
 use std::cmp::Reverse;
 
@@ -28,8 +28,8 @@ use crate::placement::{cpus_label, permille_text, spans_domains};
 /// An imbalance that causes a migration.
 #[derive(Clone, Copy)]
 struct Imbalance {
-    most: usize,
-    least: usize,
+    busiest: usize,
+    idlest: usize,
     total: u128,
 }
 
@@ -44,39 +44,39 @@ struct Migration<'s> {
 #[derive(Clone, Copy)]
 enum Criterion {
     Class,
-    /// Most misses in the last interval.
+    /// The most misses in the last interval.
     Misses(u64),
     /// Largest reduction of the sum of slowdowns, in permille.
     Relief(u64),
 }
 
-/// Minimum ratio of the largest load to the smallest with `trigger=ratio` [published].
+/// Minimum ratio of the largest load to the smallest with `trigger=ratio`, as published.
 const RATIO: u64 = 2;
 
 impl Dfs {
     /// Migrates jobs if the loads of the last interval require it.
-    pub(super) fn poll(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        self.n_polls += seen.n_intervals.max(1);
-        if !seen.loads.readable {
+    pub(super) fn poll(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        self.n_polls += snapshot.n_intervals.max(1);
+        if !snapshot.loads.readable {
             self.count_failure(plan);
             return;
         }
         self.n_failures = 0;
-        self.expected.reset(seen.domains.len());
-        self.class_loads.update(seen, &self.classes);
-        if self.has_pending_page_moves(seen) {
+        self.expected.reset(snapshot.domains.len());
+        self.class_loads.update(snapshot, &self.classes);
+        if self.has_pending_page_moves(snapshot) {
             return;
         }
-        let mut loads = seen.loads.loads.clone();
+        let mut loads = snapshot.loads.loads.clone();
         for _ in 0..self.config.migrations_per_poll {
             let Some(imbalance) = self.imbalance(&loads) else { return };
-            let Some(migration) = self.select_migration(seen, imbalance, &loads, plan) else {
+            let Some(migration) = self.select_migration(snapshot, imbalance, &loads, plan) else {
                 return;
             };
-            self.migrate(seen, &migration, imbalance, &loads, plan);
-            // A second migration in the same poll counts the first as done.
-            let carried = migration.victim.load.min(loads[imbalance.most]);
-            loads[imbalance.most] -= carried;
+            self.migrate(snapshot, &migration, imbalance, &loads, plan);
+            // Further migrations of the same poll assume that this one is complete.
+            let carried = migration.victim.load.min(loads[imbalance.busiest]);
+            loads[imbalance.busiest] -= carried;
             loads[migration.to] = loads[migration.to].saturating_add(carried);
         }
     }
@@ -94,24 +94,24 @@ impl Dfs {
         if total == 0 || total < self.min_load() {
             return None;
         }
-        let most = (0..loads.len()).rev().max_by_key(|&idx| loads[idx])?;
-        let least = (0..loads.len()).min_by_key(|&idx| loads[idx])?;
-        let (highest, n) = (u128::from(loads[most]), loads.len() as u128);
+        let busiest = (0..loads.len()).rev().max_by_key(|&idx| loads[idx])?;
+        let idlest = (0..loads.len()).min_by_key(|&idx| loads[idx])?;
+        let (highest, n) = (u128::from(loads[busiest]), loads.len() as u128);
         let is_imbalanced = match self.config.trigger {
-            Trigger::Ratio => u128::from(RATIO) * u128::from(loads[least]) <= highest,
+            Trigger::Ratio => u128::from(RATIO) * u128::from(loads[idlest]) <= highest,
             Trigger::MeanFactor => {
                 let (num, den) = self.factor(loads.len() as u64);
                 total * u128::from(num) < highest * n * u128::from(den)
             }
         };
-        (is_imbalanced && most != least).then_some(Imbalance { most, least, total })
+        (is_imbalanced && busiest != idlest).then_some(Imbalance { busiest, idlest, total })
     }
 
     fn min_load(&self) -> u128 {
         match self.config.min_load {
             MinLoad::Ops(ops) => u128::from(ops),
             MinLoad::OfPeak(millionths) => {
-                u128::from(self.class_loads.peak()) * u128::from(millionths) / u128::from(MILLION)
+                u128::from(self.class_loads.peak) * u128::from(millionths) / u128::from(MILLION)
             }
         }
     }
@@ -126,35 +126,35 @@ impl Dfs {
     /// The victim on the busiest domain, and its target.
     fn select_migration<'s>(
         &self,
-        seen: &'s Snapshot<'_>,
+        snapshot: &'s Snapshot<'_>,
         imbalance: Imbalance,
         loads: &[u64],
         plan: &Plan,
     ) -> Option<Migration<'s>> {
-        let alone = self.counts.in_domain(imbalance.most).n_movable < 2;
+        let alone = self.counts.in_domain[imbalance.busiest].n_movable < 2;
         if alone && self.config.only_job == OnlyJob::Stay {
             return None;
         }
         match self.config.placement {
-            Placement::Load => self.most_memory_hungry(seen, imbalance, loads, plan),
-            Placement::Sens => self.most_relieving(seen, imbalance, loads, plan),
+            Placement::Load => self.most_memory_hungry(snapshot, imbalance, loads, plan),
+            Placement::Sens => self.most_relieving(snapshot, imbalance, loads, plan),
         }
     }
 
     /// The jobs on the busiest domain that may migrate in this turn.
     fn movable_on<'s>(
         &self,
-        seen: &'s Snapshot<'_>,
-        most: usize,
+        snapshot: &'s Snapshot<'_>,
+        busiest: usize,
         plan: &Plan,
     ) -> impl Iterator<Item = &'s JobView<'s>> {
-        seen.jobs.iter().filter(move |job| {
+        snapshot.jobs.iter().filter(move |job| {
             let is_managed = job.state == JobState::Running && job.movable;
             let migrates =
                 || plan.requests.iter().any(|request| request.target == job.job.id.into());
             is_managed
-                && job.domain == Some(most)
-                && !spans_domains(seen, job)
+                && job.domain == Some(busiest)
+                && !spans_domains(snapshot, job)
                 && !migrates()
                 && !self.is_cooling_down(job.job.id)
         })
@@ -164,49 +164,50 @@ impl Dfs {
     /// domain with the lowest load.
     fn most_memory_hungry<'s>(
         &self,
-        seen: &'s Snapshot<'_>,
+        snapshot: &'s Snapshot<'_>,
         imbalance: Imbalance,
         loads: &[u64],
         plan: &Plan,
     ) -> Option<Migration<'s>> {
-        let target = &seen.domains.get(imbalance.least).cpus;
+        let target = &snapshot.domains.get(imbalance.idlest).cpus;
         let by_misses = self.config.loads == Loads::Both;
-        let misses = |job: &JobView<'_>| misses_of(seen, job).filter(|_| by_misses);
-        let movable = self.movable_on(seen, imbalance.most, plan);
-        let could = |job: &&JobView<'_>| {
-            let estimate = || self.estimate(seen, job, loads[imbalance.most], imbalance.least);
+        let misses = |job: &JobView<'_>| misses_of(snapshot, job).filter(|_| by_misses);
+        let movable = self.movable_on(snapshot, imbalance.busiest, plan);
+        let may_migrate = |job: &&JobView<'_>| {
+            let estimate =
+                || self.estimate(snapshot, job, loads[imbalance.busiest], imbalance.idlest);
             job.allowed.intersects(target) && self.is_worth(estimate())
         };
-        let victim = movable.filter(could).max_by_key(|job| {
-            (misses(job), self.classes.of(job), job.started, Reverse(job.job.id))
+        let victim = movable.filter(may_migrate).max_by_key(|job| {
+            (misses(job), self.classes.class(job), job.started, Reverse(job.job.id))
         })?;
         let criterion = misses(victim).map_or(Criterion::Class, Criterion::Misses);
-        Some(Migration { victim, to: imbalance.least, criterion })
+        Some(Migration { victim, to: imbalance.idlest, criterion })
     }
 
-    /// The pair of a job and a domain that lowers the sum of predicted slowdowns most, if any does.
-    /// Ties: the higher class, started last, the lower number; then the smaller load.
+    /// The pair of a job and a domain that reduces the sum of predicted slowdowns most, if a pair reduces it.
+    /// Ties: the higher class, the later start, the lower number; then the smaller load.
     fn most_relieving<'s>(
         &self,
-        seen: &'s Snapshot<'_>,
+        snapshot: &'s Snapshot<'_>,
         imbalance: Imbalance,
         loads: &[u64],
         plan: &Plan,
     ) -> Option<Migration<'s>> {
-        let pairs = self.movable_on(seen, imbalance.most, plan).flat_map(|job| {
-            let others = seen.domains.iter().filter(move |(idx, domain)| {
-                *idx != imbalance.most && job.allowed.intersects(&domain.cpus)
+        let pairs = self.movable_on(snapshot, imbalance.busiest, plan).flat_map(|job| {
+            let others = snapshot.domains.iter().filter(move |(idx, domain)| {
+                *idx != imbalance.busiest && job.allowed.intersects(&domain.cpus)
             });
             others.map(move |(idx, _)| (job, idx))
         });
         let with_relief = pairs.filter_map(|(job, idx)| {
-            let staying = self.slowdown(seen, job, imbalance.most);
-            let relief = staying.checked_sub(self.slowdown(seen, job, idx))?;
-            let estimate = || self.estimate(seen, job, loads[imbalance.most], idx);
+            let staying = self.slowdown(snapshot, job, imbalance.busiest);
+            let relief = staying.checked_sub(self.slowdown(snapshot, job, idx))?;
+            let estimate = || self.estimate(snapshot, job, loads[imbalance.busiest], idx);
             (relief != 0 && self.is_worth(estimate())).then_some((relief, job, idx))
         });
         let (relief, victim, to) = with_relief.max_by_key(|&(relief, job, idx)| {
-            let order = (self.classes.of(job), job.started, Reverse(job.job.id));
+            let order = (self.classes.class(job), job.started, Reverse(job.job.id));
             (relief, order, Reverse(loads.get(idx).copied()), Reverse(idx))
         })?;
         Some(Migration { victim, to, criterion: Criterion::Relief(relief) })
@@ -214,27 +215,27 @@ impl Dfs {
 
     fn migrate(
         &mut self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         migration: &Migration<'_>,
         imbalance: Imbalance,
         loads: &[u64],
         plan: &mut Plan,
     ) {
         let victim = migration.victim;
-        let reason = self.migration_reason(seen, migration, imbalance, loads);
+        let reason = self.migration_reason(snapshot, migration, imbalance, loads);
         self.uncount(victim);
-        let cpus = self.take_cpus(seen, victim, migration.to);
+        let cpus = self.take_cpus(snapshot, victim, migration.to);
         *self.moved_at.of(victim.job.id) = Some(self.n_polls);
-        self.follow_with_pages(seen, victim, migration.to);
+        self.follow_with_pages(snapshot, victim, migration.to);
         let reason = reason.with("cpus", cpus_label(&cpus));
         plan.request(victim.job.id, Action::Place(cpus), reason);
     }
 
     fn migration_reason(
         &self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         migration: &Migration<'_>,
-        Imbalance { most, least, total }: Imbalance,
+        Imbalance { busiest, idlest, total }: Imbalance,
         loads: &[u64],
     ) -> Reason {
         let n_domains = loads.len() as u64;
@@ -243,17 +244,17 @@ impl Dfs {
             Trigger::Ratio => (LOAD_DOUBLE, RATIO.to_string()),
             Trigger::MeanFactor => (LOAD_UNEVEN, rational(self.factor(n_domains))),
         };
-        let chosen = migration.chosen(seen);
+        let chosen = migration.chosen(snapshot);
         let reason = Reason::new(chosen.as_ref().map_or(code, |_| LOAD_RELIEVED))
-            .with("from", seen.domains.label(most))
-            .with("load_from", loads[most])
-            .with("to", seen.domains.label(migration.to));
-        let class = u64::from(self.classes.of(migration.victim));
+            .with("from", snapshot.domains.label(busiest))
+            .with("load_from", loads[busiest])
+            .with("to", snapshot.domains.label(migration.to));
+        let class = u64::from(self.classes.class(migration.victim).number());
         let reason = match chosen {
             Some(chosen) => {
                 let how = match self.config.trigger {
                     Trigger::Ratio => {
-                        let (label, load) = (seen.domains.label(least), loads[least]);
+                        let (label, load) = (snapshot.domains.label(idlest), loads[idlest]);
                         format!("at least {limit} times the load of {label} ({load})")
                     }
                     Trigger::MeanFactor => format!("more than {limit} times the mean ({mean})"),
@@ -261,49 +262,50 @@ impl Dfs {
                 reason.with("how", how).with("chosen", chosen).with("class", class)
             }
             None => reason
-                .with("load_to", loads[least])
+                .with("load_to", loads[idlest])
                 .with("factor", limit)
                 .with("mean", mean)
                 .with("class", class)
                 .with("basis", self.basis(migration.victim)),
         };
-        let reason = reason.with("tier", seen.loads.tier.to_string());
-        self.with_gain(seen, migration, loads[most], reason)
+        let reason = reason.with("tier", snapshot.loads.tier.to_string());
+        self.with_gain(snapshot, migration, loads[busiest], reason)
     }
 
     /// Adds gain and cost, if a minimum ratio is configured.
     fn with_gain(
         &self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         migration: &Migration<'_>,
         load: u64,
         reason: Reason,
     ) -> Reason {
-        if self.config.gain_permille.is_none() {
+        if self.config.gain.is_none() {
             return reason;
         }
-        let GainAndCost { gain, cost } = self.estimate(seen, migration.victim, load, migration.to);
+        let GainAndCost { gain, cost } =
+            self.estimate(snapshot, migration.victim, load, migration.to);
         reason.with("gain", gain.to_string()).with("cost", cost.to_string())
     }
 
     /// Source of a job's class.
-    fn basis(&self, job: &JobView<'_>) -> String {
+    fn basis(&self, job: &JobView<'_>) -> &'static str {
         match self.classes.is_counted(job) {
-            true => "counted cache misses".to_owned(),
-            false => self.config.class_basis.name().to_owned(),
+            true => "from counted cache misses",
+            false => "as declared",
         }
     }
 }
 
 impl Migration<'_> {
     /// The criterion as text; `None`: the class.
-    fn chosen(&self, seen: &Snapshot<'_>) -> Option<String> {
+    fn chosen(&self, snapshot: &Snapshot<'_>) -> Option<String> {
         match self.criterion {
             Criterion::Class => None,
             Criterion::Misses(n) => Some(format!("had the most cache misses ({n})")),
             Criterion::Relief(relief) => Some(format!(
                 "lowers the sum of predicted slowdowns most on {} (by {} of a job's time)",
-                seen.domains.label(self.to),
+                snapshot.domains.label(self.to),
                 permille_text(relief)
             )),
         }

@@ -4,59 +4,57 @@
 //!
 //! ```text
 //!   a job starts         on the domain with the lowest load of its controllers,
-//!                        there on the CPU with the fewest jobs
-//!   four times a second  if one domain carries far more than the mean, the job with the highest class
+//!                        on the CPU of that domain with the fewest jobs
+//!   four times a second  if the load of a domain is far above the mean, the job with the highest class
 //!                        on it migrates to the domain with the lowest load
 //! ```
 //!
-//! A class is a coarse grade of a job's memory traffic (0 to 15, each twice the one before). The load of a domain
-//! is what its controllers counted in the last interval; where they cannot be read, a substitute
+//! A class is a coarse grade of a job's memory traffic (0 to 15, each twice the previous one). The load of a domain is
+//! the count of its controllers in the last interval. If they cannot be read, a substitute is used
 //! ([`sched::SignalTier`]).
 //!
-//! The published text leaves much open: the factor, jobs that start together, whether a job may migrate straight
-//! back. `reading=paper` does what is printed and no more; `reading=ours` corrects it. Each rule that differs is a
-//! parameter of its own, which overrides the reading.
+//! The published text does not define the factor, the treatment of jobs that start together, and whether a job may
+//! migrate back immediately. `reading=paper` applies the printed rules alone; `reading=corrected` adds rules. Each rule
+//! that differs is a parameter, and a given parameter overrides the reading.
 //!
-//! Units: loads are memory operations per interval (the tier gives the kind), times nanoseconds. The extensions
+//! Units: loads are memory operations per interval (the tier determines the kind), times are nanoseconds. The extensions
 //! that the published text names as future work are off by default; pages follow a job only with `memory=follow`.
 
-mod class_loads;
 mod classes;
-mod corun_costs;
 mod cost;
 mod declaration;
-mod expected_loads;
-mod job_counts;
+mod loads;
 mod migration;
-mod notes;
 mod page_following;
 mod start;
 
 use base::{JobId, Nanos};
-use sched::{Cause, JobState, LoadSource, PerJob, Plan, Policy, ReasonCode, Snapshot, Wake};
-use topology::{DomainChoice, Level};
+use sched::{
+    Cause, JobState, JobView, LoadSource, PerJob, Plan, Reason, SignalTier, Snapshot, Wake,
+};
+use topology::Level;
 
-use crate::placement;
-use class_loads::ClassLoads;
+use crate::notes::{LOADS_UNKNOWN, LOADS_UNKNOWN_LOWEST, MachineNotes};
+use crate::{Rules, placement};
 use classes::Classes;
-use corun_costs::CorunCosts;
-use cost::PageTime;
+use cost::{CorunCosts, PageTime};
 pub(crate) use declaration::INFO;
-use declaration::{Config, Loads, Placement};
-use expected_loads::ExpectedLoads;
-use job_counts::JobCounts;
-use notes::Notes;
+use declaration::{
+    Config, LOADS_ARE_MISSES, LOADS_DECLARED, Loads, MEMORY_CANNOT_FOLLOW, NO_CLASS, PageFollowing,
+    Placement, Start,
+};
+use loads::{ClassLoads, ExpectedLoads, JobDistribution};
 use page_following::FollowTarget;
 
 /// State of the policy.
 #[derive(Debug)]
 struct Dfs {
     config: Config,
-    /// Interval turns so far.
+    /// Number of interval turns so far.
     n_polls: u64,
-    /// Polls in a row with unreadable counters.
+    /// Number of polls in a row with unreadable counters.
     n_failures: u64,
-    /// The poll at which a job migrated last.
+    /// The poll of the last migration of each job.
     moved_at: PerJob<Option<u64>>,
     /// Changes of the loads since the last poll.
     expected: ExpectedLoads,
@@ -65,10 +63,10 @@ struct Dfs {
     level: Option<Level>,
     class_loads: ClassLoads,
     notes: Notes,
-    /// Counted in every turn.
-    counts: JobCounts,
+    /// Counted again in every turn.
+    counts: JobDistribution,
     classes: Classes,
-    /// Counted in every turn, with `placement=sens` only.
+    /// Counted again in every turn; only with `placement=sens`.
     corun_costs: CorunCosts,
     /// Jobs whose pages follow them.
     following: PerJob<Option<FollowTarget>>,
@@ -89,7 +87,7 @@ impl Dfs {
             level: None,
             class_loads: ClassLoads::default(),
             notes: Notes::default(),
-            counts: JobCounts::default(),
+            counts: JobDistribution::default(),
             classes: Classes::new(&config),
             corun_costs: CorunCosts::default(),
             following: PerJob::default(),
@@ -99,68 +97,53 @@ impl Dfs {
     }
 }
 
-impl Policy for Dfs {
-    /// The poll comes first: jobs that start in the same turn then use the new loads, and count migrated jobs on
-    /// their new domains.
-    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        self.notes.add(&self.config, seen, plan);
-        if !placement::can_place(seen) {
+impl Rules for Dfs {
+    /// The poll precedes the starts, so that starts in the same turn use the new loads and the new domains of migrated
+    /// jobs.
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        self.notes.add(&self.config, snapshot, plan);
+        if !placement::can_place(snapshot) {
             return;
         }
-        self.update_domains(seen);
-        self.expected.remove_missing(seen);
-        if seen.turn.causes.contains(&Cause::Ended) {
-            self.moved_at.forget_ended(seen);
-            self.classes.forget_ended(seen);
-            self.following.forget_ended(seen);
-            self.measured_move_at.forget_ended(seen);
+        self.update_domains(snapshot);
+        self.expected.remove_missing(snapshot);
+        if snapshot.turn.causes.contains(&Cause::Ended) {
+            self.moved_at.forget_ended(snapshot);
+            self.classes.remove_ended(snapshot);
+            self.following.forget_ended(snapshot);
+            self.measured_move_at.forget_ended(snapshot);
         }
-        if seen.turn.causes.contains(&Cause::Interval) {
-            self.classes.update(seen);
-            self.measure_page_time(seen);
+        if snapshot.turn.causes.contains(&Cause::Interval) {
+            self.classes.update(snapshot);
+            self.measure_page_time(snapshot);
         }
-        self.counts.count(seen, &self.classes);
+        self.counts.count(snapshot, &self.classes);
         if self.config.placement == Placement::Sens {
-            self.corun_costs.count(seen, &self.classes);
+            self.corun_costs.count(snapshot, &self.classes);
         }
-        if seen.turn.causes.contains(&Cause::Interval) {
-            self.poll(seen, plan);
-            // Without any load a poll changes nothing.
-            plan.quiescent = seen.loads.readable && seen.loads.loads.iter().all(|&load| load == 0);
+        if snapshot.turn.causes.contains(&Cause::Interval) {
+            self.poll(snapshot, plan);
+            // A poll changes nothing if all loads are 0.
+            plan.quiescent =
+                snapshot.loads.readable && snapshot.loads.loads.iter().all(|&load| load == 0);
         }
         let n_moves = plan.requests.len();
-        for job in seen.jobs {
+        for job in snapshot.jobs {
             let has_moved =
                 plan.requests[..n_moves].iter().any(|request| request.target == job.job.id.into());
-            if !has_moved && placement::has_lost_cpus(job, seen.usable_cpus) {
-                self.place_again(seen, job, plan);
+            if !has_moved && placement::has_lost_cpus(job, snapshot.usable_cpus) {
+                self.place_again(snapshot, job, plan);
             } else if job.state == JobState::Due {
-                self.start(seen, job, plan);
+                self.start(snapshot, job, plan);
             }
         }
-        if seen.turn.causes.contains(&Cause::Interval) {
-            self.move_memory(seen, plan);
+        if snapshot.turn.causes.contains(&Cause::Interval) {
+            self.move_memory(snapshot, plan);
         }
-    }
-
-    fn name(&self) -> &str {
-        INFO.name
-    }
-
-    fn reasons(&self) -> Vec<ReasonCode> {
-        INFO.reasons.concat()
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        Some(self.config.interval)
     }
 
     fn wake(&self) -> Wake {
         self.config.wake
-    }
-
-    fn domains(&self) -> DomainChoice {
-        self.config.domains
     }
 
     fn load_source(&self) -> LoadSource {
@@ -173,11 +156,11 @@ impl Policy for Dfs {
 }
 
 impl Dfs {
-    /// Discards expected loads if the domains changed. At another level a number names another domain, so the
+    /// Discards expected loads if the domains changed. At another level a number identifies another domain, so the
     /// measured loads of classes are discarded too.
-    fn update_domains(&mut self, seen: &Snapshot<'_>) {
-        let numbers = || seen.domains.iter().map(|(_, domain)| domain.number);
-        let level = Some(seen.domains.level());
+    fn update_domains(&mut self, snapshot: &Snapshot<'_>) {
+        let numbers = || snapshot.domains.iter().map(|(_, domain)| domain.number);
+        let level = Some(snapshot.domains.level());
         if self.level != level {
             self.class_loads = ClassLoads::default();
         }
@@ -192,5 +175,53 @@ impl Dfs {
     fn is_cooling_down(&self, job: JobId) -> bool {
         let moved_at = self.moved_at.get(job).copied().flatten();
         moved_at.is_some_and(|poll| self.n_polls - poll < self.config.cooldown)
+    }
+}
+
+/// Notes about the source of loads and classes: given when a condition holds, and again when it changed.
+#[derive(Debug, Default)]
+struct Notes {
+    machine: MachineNotes,
+    tier: Option<SignalTier>,
+    no_class: bool,
+}
+
+impl Notes {
+    pub fn add(&mut self, config: &Config, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        let level = snapshot.domains.level();
+        let cannot_follow = config.memory == PageFollowing::Follow && level != Level::Node;
+        if self.machine.add(snapshot, plan) && placement::can_place(snapshot) && cannot_follow {
+            plan.note(Reason::new(MEMORY_CANNOT_FOLLOW).with("level", level.to_string()));
+        }
+        // Between two polls, the tier may be that of expected loads.
+        if snapshot.turn.causes.contains(&Cause::Interval) && self.tier != Some(snapshot.loads.tier)
+        {
+            self.tier = Some(snapshot.loads.tier);
+            add_tier(config, snapshot.loads.tier, plan);
+        }
+        self.add_no_class(snapshot, plan);
+    }
+
+    /// Adds the note once per run, in the first turn with a due job without a class.
+    fn add_no_class(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        let without = |job: &&JobView<'_>| job.state == JobState::Due && job.job.class.is_none();
+        if self.no_class || !snapshot.jobs.iter().any(|job| without(&job)) {
+            return;
+        }
+        self.no_class = true;
+        let names = snapshot.jobs.iter().filter(without).map(|job| job.job.name.as_str());
+        plan.note(Reason::new(NO_CLASS).with("jobs", placement::some_names(names)));
+    }
+}
+
+fn add_tier(config: &Config, tier: SignalTier, plan: &mut Plan) {
+    match tier {
+        SignalTier::Bandwidth => {}
+        SignalTier::Counters => plan.note(Reason::new(LOADS_ARE_MISSES)),
+        SignalTier::None => plan.note(Reason::new(match config.start {
+            Start::Estimate => LOADS_UNKNOWN,
+            Start::Plain => LOADS_UNKNOWN_LOWEST,
+        })),
+        SignalTier::Declared => plan.note(Reason::new(LOADS_DECLARED)),
     }
 }

@@ -2,25 +2,25 @@
 //!
 //! ```text
 //!   at the migration, and every `cooldown` polls after it while the job stays on its new node:
-//!     too few of its pages there?      less than 90 %
-//!     enough free memory?              free on the node > 1.2 × its memory
-//!     then request the migration of the others
+//!     if less than 90 % of its pages are on the node,
+//!     and the free memory of the node > 1.2 × the memory of the job:
+//!     request the migration of the other pages
 //! ```
 //!
 //! The guard limits repeated attempts, the bytes per second, and migrations back and forth.
 //!
-//! Pages follow only where domains are nodes. If the pages of a job were not sampled yet, the next poll tries
-//! again: they are sampled every few seconds only. While pages are migrating, no further job migrates because of
-//! loads: the loads still include accesses to the old node.
+//! Pages follow only if domains are nodes. Pages are sampled every few seconds; if the pages of a job were not sampled
+//! yet, the next poll tries again. While pages migrate, no further job migrates because of loads: the loads still include
+//! accesses to the old node.
 
 use base::{Bytes, NodeId};
 use sched::{Action, JobMemory, JobState, JobView, Plan, Reason, Snapshot};
 use topology::Level;
 
 use super::Dfs;
-use super::declaration::{MEMORY_FOLLOWS, Memory};
+use super::declaration::{MEMORY_FOLLOWS, PageFollowing};
 
-/// The node that the pages of a job follow to.
+/// The node to which the pages of a job follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FollowTarget {
     /// The node of the job.
@@ -35,23 +35,28 @@ const LOCAL_PERMILLE: u64 = 900;
 const FREE_PERMILLE: u128 = 1200;
 
 impl Dfs {
-    /// Notes that the pages of a job follow it to a domain.
-    pub(super) fn follow_with_pages(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, idx: usize) {
-        if self.config.memory == Memory::Follow && seen.domains.level() == Level::Node {
-            let to = NodeId(seen.domains.get(idx).number);
+    /// Records that the pages of a job follow the job to a domain.
+    pub(super) fn follow_with_pages(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        job: &JobView<'_>,
+        idx: usize,
+    ) {
+        if self.config.memory == PageFollowing::Follow && snapshot.domains.level() == Level::Node {
+            let to = NodeId(snapshot.domains.get(idx).number);
             *self.following.of(job.job.id) = Some(FollowTarget { to, requested_at: None });
         }
     }
 
     /// Requests page migrations for jobs that migrated and have too few of their pages on their node.
-    pub(super) fn move_memory(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        if self.config.memory == Memory::Stay || seen.domains.level() != Level::Node {
+    pub(super) fn move_memory(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        if self.config.memory == PageFollowing::Stay || snapshot.domains.level() != Level::Node {
             return;
         }
-        for job in seen.jobs.iter().filter(|job| job.state == JobState::Running) {
+        for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Running) {
             let Some(follow) = self.following.get(job.job.id).copied().flatten() else { continue };
-            if self.is_due(seen, job, follow)
-                && let Some(page_move) = page_move(seen, job, follow.to)
+            if self.is_due(snapshot, job, follow)
+                && let Some(page_move) = page_move(snapshot, job, follow.to)
             {
                 plan.request(job.job.id, page_move.action(), page_move.reason());
                 let requested_at = Some(self.n_polls);
@@ -60,40 +65,50 @@ impl Dfs {
         }
     }
 
-    /// Whether pages that follow a job are migrating, or not requested yet. Until then the loads are those of the
-    /// old node, and another migration would correct the same imbalance twice.
-    pub(super) fn has_pending_page_moves(&self, seen: &Snapshot<'_>) -> bool {
-        let mut running = seen.jobs.iter().filter(|job| job.state == JobState::Running);
+    /// Whether a migration of following pages is active, or not requested yet. Until it is complete, the loads are those of
+    /// the old node, and another migration would correct the same imbalance twice.
+    pub(super) fn has_pending_page_moves(&self, snapshot: &Snapshot<'_>) -> bool {
+        let mut running = snapshot.jobs.iter().filter(|job| job.state == JobState::Running);
         running.any(|job| {
             let followed = self.following.get(job.job.id).copied().flatten();
             followed.is_some_and(|follow| {
-                job.active_page_move.is_some() || self.is_unrequested(seen, job, follow)
+                job.active_page_move.is_some() || self.is_unrequested(snapshot, job, follow)
             })
         })
     }
 
     /// Whether the pages of a managed job should follow and were not requested yet.
-    fn is_unrequested(&self, seen: &Snapshot<'_>, job: &JobView<'_>, follow: FollowTarget) -> bool {
+    fn is_unrequested(
+        &self,
+        snapshot: &Snapshot<'_>,
+        job: &JobView<'_>,
+        follow: FollowTarget,
+    ) -> bool {
         job.movable
             && follow.requested_at.is_none()
-            && self.is_on_target(seen, job, follow)
-            && page_move(seen, job, follow.to).is_some()
+            && self.is_on_target(snapshot, job, follow)
+            && page_move(snapshot, job, follow.to).is_some()
     }
 
-    /// Whether a job is on the node that its pages follow to. It may have been released since.
-    fn is_on_target(&self, seen: &Snapshot<'_>, job: &JobView<'_>, follow: FollowTarget) -> bool {
+    /// Whether a job is on the node to which its pages follow: the job may have been released.
+    fn is_on_target(
+        &self,
+        snapshot: &Snapshot<'_>,
+        job: &JobView<'_>,
+        follow: FollowTarget,
+    ) -> bool {
         let migrates_now = self.moved_at.get(job.job.id).copied().flatten() == Some(self.n_polls);
-        let is_to = |idx: usize| seen.domains.get(idx).number == follow.to.0;
+        let is_to = |idx: usize| snapshot.domains.get(idx).number == follow.to.0;
         migrates_now || job.placed.is_some() && job.domain.is_some_and(is_to)
     }
 
-    fn is_due(&self, seen: &Snapshot<'_>, job: &JobView<'_>, follow: FollowTarget) -> bool {
+    fn is_due(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>, follow: FollowTarget) -> bool {
         let is_cooling_down =
             follow.requested_at.is_some_and(|poll| self.n_polls - poll < self.config.cooldown);
         job.movable
             && job.active_page_move.is_none()
             && !is_cooling_down
-            && self.is_on_target(seen, job, follow)
+            && self.is_on_target(snapshot, job, follow)
     }
 }
 
@@ -106,11 +121,11 @@ struct FollowingPages {
     free: Bytes,
 }
 
-/// The page migration for a job on a node; `None`: its pages are there, the node is full, or one of both is
-/// unknown.
-fn page_move(seen: &Snapshot<'_>, job: &JobView<'_>, to: NodeId) -> Option<FollowingPages> {
+/// The page migration for a job on a node. `None`: enough pages are on the node, the node is full, or one of these values
+/// is unknown.
+fn page_move(snapshot: &Snapshot<'_>, job: &JobView<'_>, to: NodeId) -> Option<FollowingPages> {
     let memory = job.memory?;
-    let node = seen.nodes.iter().find(|node| node.node == to)?;
+    let node = snapshot.nodes.iter().find(|node| node.node == to)?;
     let free = node.memory_free?;
     let (size, rest) = (memory.total(), memory.private_bytes_to_move(None, to));
     let local_permille = permille_on(memory, to);
@@ -119,11 +134,11 @@ fn page_move(seen: &Snapshot<'_>, job: &JobView<'_>, to: NodeId) -> Option<Follo
     (is_needed && fits).then_some(FollowingPages { to, local_permille, size, rest, free })
 }
 
-/// Share of a job's pages that are on a node, in permille; all if it has none.
+/// Share of a job's pages that are on a node, in permille; 1000 if the job has no pages.
 pub(super) fn permille_on(memory: &JobMemory, node: NodeId) -> u64 {
     let total = u128::from(memory.total().0);
-    let there = u128::from(memory.on_node(node).total().0) * 1000;
-    there.checked_div(total).map_or(1000, |share| u64::try_from(share).unwrap_or(1000))
+    let on_node = u128::from(memory.on_node(node).total().0) * 1000;
+    on_node.checked_div(total).map_or(1000, |share| u64::try_from(share).unwrap_or(1000))
 }
 
 impl FollowingPages {
@@ -135,7 +150,7 @@ impl FollowingPages {
         let percent = format!("{}.{}", self.local_permille / 10, self.local_permille % 10);
         Reason::new(MEMORY_FOLLOWS)
             .with("to", format!("node {}", self.to.0))
-            .with("there", percent)
+            .with("local", percent)
             .with("size", self.size.to_string())
             .with("rest", self.rest.to_string())
             .with("free", self.free.to_string())

@@ -6,28 +6,28 @@
 //! ```
 //!
 //! Loads do not change between two polls, so jobs that start together would all start on one domain. With
-//! `start=estimate` each of them adds the mean load of its class to a copy of the loads, which is kept until the
-//! next poll ([`super::expected_loads`]). With `start=plain` loads stay as measured, and the number breaks ties,
-//! as printed.
+//! `start=estimate` each start adds the mean load of the job's class to a copy of the loads, which is kept until the next
+//! poll ([`super::loads::ExpectedLoads`]). With `start=plain`, as printed, the measured loads are used, and the
+//! number resolves ties.
 //!
-//! With `placement=sens` the predicted slowdowns precede the load ([`super::corun_costs`]).
+//! With `placement=sens` the predicted slowdowns precede the load ([`super::cost`]).
 
 use base::CpuSet;
 use sched::{Action, JobView, Plan, Reason, ReasonCode, Snapshot};
 use topology::Level;
 
 use super::Dfs;
-use super::corun_costs::remote_slowdown;
+use super::cost::remote_slowdown;
 use super::declaration::{
-    Bind, CPUS_UNUSABLE, FEWEST_JOBS, LEAST_EXPECTED_LOAD, LEAST_LOAD, LEAST_SLOWDOWN,
-    LOWEST_NUMBER, ONLY_DOMAIN, Placement, SMALLEST_CLASSES, Start,
+    CPUS_UNUSABLE, FEWEST_JOBS, LEAST_EXPECTED_LOAD, LEAST_LOAD, LEAST_SLOWDOWN, LOWEST_NUMBER,
+    ONLY_DOMAIN, Placement, SMALLEST_CLASSES, Start,
 };
-use super::job_counts::InDomain;
-use crate::placement::{self, cpus_label, permille_text};
+use super::loads::DomainJobs;
+use crate::placement::{self, Bind, cpus_label, permille_text};
 
-/// Order of domains; the index ranks by number.
+/// The criterion for the domain of a job, the smallest first. Indices are in the order of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct StartCriterion {
     /// Slowdowns that the job adds, in permille; 0 with `placement=load`.
     slowdown: u64,
     load: u64,
@@ -36,11 +36,11 @@ struct Key {
     idx: usize,
 }
 
-/// The selected domain, and what decided.
+/// The selected domain and the decisive criterion.
 struct Choice {
-    key: Key,
+    key: StartCriterion,
     decided_by: DecidedBy,
-    /// Number of domains with an equal key, this one included.
+    /// Number of domains with an equal key, including the selected one.
     n_equal: u64,
 }
 
@@ -57,42 +57,52 @@ enum DecidedBy {
 
 impl Dfs {
     /// Starts a due job.
-    pub(super) fn start(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
+    pub(super) fn start(&mut self, snapshot: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
         *self.moved_at.of(job.job.id) = None;
         *self.following.of(job.job.id) = None;
         self.classes.reset(job);
-        let Some(choice) = self.choose(seen, job) else { return };
-        let cpus = self.take_cpus(seen, job, choice.key.idx);
-        let reason = self.start_reason(seen, &choice, self.code(&choice), &cpus);
+        let Some(choice) = self.choose(snapshot, job) else { return };
+        let cpus = self.take_cpus(snapshot, job, choice.key.idx);
+        let reason = self.start_reason(snapshot, &choice, self.code(&choice), &cpus);
         self.expect(job, choice.key.idx);
         plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
     /// Places a job whose CPUs became unusable like a new one.
-    pub(super) fn place_again(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
+    pub(super) fn place_again(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        job: &JobView<'_>,
+        plan: &mut Plan,
+    ) {
         *self.moved_at.of(job.job.id) = None;
-        if let Some(old) = old_domain(seen, job).filter(|_| self.config.start == Start::Estimate) {
+        if let Some(old) =
+            old_domain(snapshot, job).filter(|_| self.config.start == Start::Estimate)
+        {
             self.expected.subtract(old, job.load);
         }
-        let Some(choice) = self.choose(seen, job) else { return };
+        let Some(choice) = self.choose(snapshot, job) else { return };
         self.uncount(job);
-        let cpus = self.take_cpus(seen, job, choice.key.idx);
-        self.follow_with_pages(seen, job, choice.key.idx);
+        let cpus = self.take_cpus(snapshot, job, choice.key.idx);
+        self.follow_with_pages(snapshot, job, choice.key.idx);
         let lost = job.placed.map(CpuSet::to_string).unwrap_or_default();
-        let reason = self.start_reason(seen, &choice, CPUS_UNUSABLE, &cpus).with("lost", lost);
+        let reason = self.start_reason(snapshot, &choice, CPUS_UNUSABLE, &cpus).with("lost", lost);
         self.expect(job, choice.key.idx);
         plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
-    /// The domain for a job, of those that it may use; `None`: it may use none.
-    fn choose(&self, seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<Choice> {
-        let possible = seen.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
-        let mut keys: Vec<Key> = possible.map(|(idx, _)| self.key(seen, job, idx)).collect();
+    /// The domain for a job; `None`: the job may use no domain.
+    fn choose(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Choice> {
+        let possible = snapshot.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
+        let mut keys: Vec<StartCriterion> =
+            possible.map(|(idx, _)| self.key(snapshot, job, idx)).collect();
         keys.sort_unstable();
         let key = *keys.first()?;
         let decided_by = decided_by(key, keys.get(1).copied());
-        let n_equal =
-            keys.iter().take_while(|other| Key { idx: key.idx, ..**other } == key).count();
+        let n_equal = keys
+            .iter()
+            .take_while(|other| StartCriterion { idx: key.idx, ..**other } == key)
+            .count();
         Some(Choice { key, decided_by, n_equal: n_equal as u64 })
     }
 
@@ -108,82 +118,82 @@ impl Dfs {
         }
     }
 
-    fn key(&self, seen: &Snapshot<'_>, job: &JobView<'_>, idx: usize) -> Key {
-        let load = self.load(seen, idx);
+    fn key(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>, idx: usize) -> StartCriterion {
+        let load = self.load(snapshot, idx);
         let slowdown = match self.config.placement {
             Placement::Load => 0,
-            Placement::Sens => self.slowdown(seen, job, idx),
+            Placement::Sens => self.slowdown(snapshot, job, idx),
         };
         match self.config.start {
-            Start::Plain => Key { slowdown, load, n_jobs: 0, class_sum: 0, idx },
+            Start::Plain => StartCriterion { slowdown, load, n_jobs: 0, class_sum: 0, idx },
             Start::Estimate => {
-                let InDomain { n_jobs, class_sum, .. } = self.counts.in_domain(idx);
-                Key { slowdown, load, n_jobs, class_sum, idx }
+                let DomainJobs { n_jobs, class_sum, .. } = self.counts.in_domain[idx];
+                StartCriterion { slowdown, load, n_jobs, class_sum, idx }
             }
         }
     }
 
-    /// The slowdowns that a job adds on a domain, or would add there.
-    pub(super) fn slowdown(&self, seen: &Snapshot<'_>, job: &JobView<'_>, idx: usize) -> u64 {
-        let class = self.classes.class_of(job);
+    /// The slowdowns that a job adds or would add on a domain.
+    pub(super) fn slowdown(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>, idx: usize) -> u64 {
+        let class = self.classes.class(job);
         let corun = match job.domain == Some(idx) {
             true => self.corun_costs.cost_of_staying(job, class, idx),
             false => self.corun_costs.cost(job, class, idx),
         };
-        let remote = remote_slowdown(job) * self.remote_permille(seen, job, idx) / 1000;
+        let remote = remote_slowdown(job) * self.remote_permille(snapshot, job, idx) / 1000;
         corun.saturating_add(remote)
     }
 
     /// The measured load of a domain with the expected changes.
-    fn load(&self, seen: &Snapshot<'_>, idx: usize) -> u64 {
-        self.expected.load(idx, seen.loads.loads.get(idx).copied().unwrap_or(0))
+    fn load(&self, snapshot: &Snapshot<'_>, idx: usize) -> u64 {
+        self.expected.load(idx, snapshot.loads.loads.get(idx).copied().unwrap_or(0))
     }
 
     /// Assigns CPUs of a domain to a job.
     pub(super) fn take_cpus(
         &mut self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
         idx: usize,
     ) -> CpuSet {
-        let possible = seen.domains.get(idx).cpus.and(job.allowed);
+        let possible = snapshot.domains.get(idx).cpus.and(job.allowed);
         let cpus = match self.config.bind {
-            Bind::Cpu => self.cpus_for_threads(seen, job, &possible),
+            Bind::Cpu => self.cpus_for_threads(snapshot, job, &possible),
             Bind::Domain => possible,
         };
-        let class = self.classes.class_of(job);
-        self.counts.add(class.number(), idx, &cpus);
+        let class = self.classes.class(job);
+        self.counts.add(class, idx, &cpus);
         if self.config.placement == Placement::Sens {
             self.corun_costs.add(job, class, idx);
         }
         cpus
     }
 
-    /// A CPU for each thread, the emptiest of the domain. If a core or a cache has fewer CPUs than the job has
-    /// threads, the others come from its node: four threads on one core would take four times as long. A job
-    /// never spans nodes, since its memory would be remote.
+    /// A CPU for each thread: the CPUs of the domain with the fewest jobs. If a core or a cache has fewer CPUs than the
+    /// job has threads, the job also gets CPUs of its node: four threads on one core would take four times as long. A job
+    /// never gets CPUs of several nodes, because its memory would be remote.
     fn cpus_for_threads(
         &self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
         possible: &CpuSet,
     ) -> CpuSet {
         let n = job.job.threads;
         let n_missing = (n as usize).saturating_sub(possible.len());
-        if n_missing == 0 || seen.domains.level() == Level::Node {
-            return self.counts.crowd.emptiest(possible, n);
+        if n_missing == 0 || snapshot.domains.level() == Level::Node {
+            return self.counts.per_cpu.least_loaded(possible, n);
         }
-        let rest = placement::other_cpus_of_node(seen, job, possible);
+        let rest = placement::other_cpus_of_node(snapshot, job, possible);
         match rest.is_empty() {
             true => possible.clone(),
-            false => possible.or(&self.counts.crowd.emptiest(&rest, n_missing as u32)),
+            false => possible.or(&self.counts.per_cpu.least_loaded(&rest, n_missing as u32)),
         }
     }
 
     /// Removes a job from the counts of its domain.
     pub(super) fn uncount(&mut self, job: &JobView<'_>) {
-        let class = self.classes.class_of(job);
-        self.counts.remove(job, class.number());
+        let class = self.classes.class(job);
+        self.counts.remove(job, class);
         if self.config.placement == Placement::Sens
             && let Some(idx) = job.domain
         {
@@ -193,7 +203,7 @@ impl Dfs {
 
     fn expect(&mut self, job: &JobView<'_>, idx: usize) {
         if self.config.start == Start::Estimate {
-            self.expected.add(job.job.id, idx, self.class_loads.mean(self.classes.of(job)));
+            self.expected.add(job.job.id, idx, self.class_loads.mean(self.classes.class(job)));
         }
     }
 
@@ -207,7 +217,7 @@ impl Dfs {
         }
     }
 
-    /// What decided, as part of a sentence.
+    /// The decisive criterion, as part of a sentence.
     fn decided_by_text(&self, choice: &Choice) -> String {
         let text = match choice.decided_by {
             DecidedBy::OnlyDomain => "the only domain that the job may use",
@@ -225,24 +235,24 @@ impl Dfs {
 
     fn start_reason(
         &self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         choice: &Choice,
         code: ReasonCode,
         cpus: &CpuSet,
     ) -> Reason {
-        let n_domains = seen.domains.len();
-        let total = (0..n_domains).fold(0u64, |sum, i| sum.saturating_add(self.load(seen, i)));
+        let n_domains = snapshot.domains.len();
+        let total = (0..n_domains).fold(0u64, |sum, i| sum.saturating_add(self.load(snapshot, i)));
         let reason = Reason::new(code.clone())
-            .with("domain", seen.domains.label(choice.key.idx))
+            .with("domain", snapshot.domains.label(choice.key.idx))
             .with("load", choice.key.load)
             .with("total", total)
             .with("expected", self.expected.total())
             .with("cpus", cpus_label(cpus))
-            .with("tier", seen.loads.tier.to_string());
+            .with("tier", snapshot.loads.tier.to_string());
         if code == CPUS_UNUSABLE {
             return reason.with("by", self.decided_by_text(choice));
         }
-        let Key { slowdown, n_jobs, class_sum, .. } = choice.key;
+        let StartCriterion { slowdown, n_jobs, class_sum, .. } = choice.key;
         match choice.decided_by {
             DecidedBy::Slowdown => reason.with("slowdown", permille_text(slowdown)),
             DecidedBy::Jobs => reason.with("n_jobs", n_jobs),
@@ -255,7 +265,7 @@ impl Dfs {
     }
 }
 
-fn decided_by(key: Key, second: Option<Key>) -> DecidedBy {
+fn decided_by(key: StartCriterion, second: Option<StartCriterion>) -> DecidedBy {
     match second {
         None => DecidedBy::OnlyDomain,
         Some(other) if key.slowdown < other.slowdown => DecidedBy::Slowdown,
@@ -266,13 +276,13 @@ fn decided_by(key: Key, second: Option<Key>) -> DecidedBy {
     }
 }
 
-/// The domain of a job's CPUs, usable or not. Its measured load includes the job.
-fn old_domain(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<usize> {
-    let cpu = seen.machine.cpu(job.placed?.first()?)?;
-    let number = match seen.domains.level() {
+/// The domain of a job's CPUs, usable or not. The measured load of the domain includes the job.
+fn old_domain(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<usize> {
+    let cpu = snapshot.machine.cpu(job.placed?.first()?)?;
+    let number = match snapshot.domains.level() {
         Level::Node => cpu.node?.0,
         Level::Llc => cpu.llc?.0,
         Level::Core => cpu.core?.0,
     };
-    seen.domains.iter().find(|(_, domain)| domain.number == number).map(|(idx, _)| idx)
+    snapshot.domains.iter().find(|(_, domain)| domain.number == number).map(|(idx, _)| idx)
 }

@@ -1,29 +1,30 @@
 //! Damping of miss rates: a job changes its rate only if several samples agree.
 //!
 //! ```text
-//!   old rate above DEVIL   │ band: 70 % to 130 % of it
-//!   old rate up to DEVIL   │ band: everything up to DEVIL
+//!   old rate above DEVIL   │ band: 70 % to 130 % of the old rate
+//!   old rate up to DEVIL   │ band: 0 to DEVIL
 //!
 //!   5 of the last 10 samples outside the band, and the mean more than 3 misses per 1000 instructions away
-//!                           ─► the mean is the new rate           [confirmed: Clavis]
+//!                           ─► the mean is the new rate
 //! ```
 //!
-//! So the rate of a quiet thread may vary below the limit, and a single deviating interval causes no migration.
-//! The first sample is the first rate (our choice).
+//! The rule and its constants are those of Clavis 6.5.5. The rate of a thread with few misses may vary below the limit,
+//! and a single deviating interval causes no migration. The source does not define the first rate: evenkeel uses the
+//! first sample.
 
-use crate::memory_intensity::rates::{Rate, Ring};
+use crate::memory_intensity::rates::{Rate, RecentRates};
 
-/// Number of samples outside the band that change the rate [confirmed: Clavis].
+/// Number of samples outside the band that change the rate.
 const N_OUTSIDE: usize = 5;
-/// Half the width of the band, in percent of the rate [confirmed: Clavis].
+/// Half the width of the band, in percent of the rate.
 const BAND_PERCENT: u64 = 30;
-/// Minimum change: 30 per 10 000 [confirmed: Clavis].
-const LEAST_STEP: Rate = Rate::per_10_000(30);
+/// Minimum change of the rate.
+const STEP_MIN: Rate = Rate::per_10_000(30);
 
 /// The samples of a job and its damped rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DampedRate {
-    ring: Ring,
+    ring: RecentRates,
     rate: Option<Rate>,
 }
 
@@ -33,7 +34,6 @@ impl DampedRate {
         self.rate
     }
 
-    /// Adds a sample.
     pub fn add(&mut self, sample: Rate, devil: Rate) {
         self.ring.push(sample);
         let (Some(old), Some(mean)) = (self.rate, self.ring.mean()) else {
@@ -41,7 +41,7 @@ impl DampedRate {
             return;
         };
         let n_outside = self.ring.iter().filter(|&sample| is_outside(sample, old, devil)).count();
-        if N_OUTSIDE <= n_outside && LEAST_STEP < Rate(mean.0.abs_diff(old.0)) {
+        if N_OUTSIDE <= n_outside && STEP_MIN < Rate(mean.0.abs_diff(old.0)) {
             self.rate = Some(mean);
         }
     }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_of_a_quiet_job_may_vary_below_the_limit() {
+    fn the_rate_of_a_job_with_few_misses_may_vary_below_the_limit() {
         assert_eq!(rates(&[1, 15, 2, 15, 3, 14, 15, 15, 15, 15])[9], 1);
     }
 

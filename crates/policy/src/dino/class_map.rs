@@ -1,25 +1,25 @@
 //! The map of classes to slots, and the threads that keep their slots.
 //!
 //! ```text
-//!   cache 0      cache 1      cache 2       back and forth: all super-devils, then devils, then turtles
+//!   cache 0      cache 1      cache 2       in alternating direction: all super-devils, then devils, turtles
 //!     S ──1──►     S ──2──►     D ──3─┐
 //!     D ◄─6──      D ◄─5──      D ◄─4─┘
 //!     T ──7──►     T …
 //! ```
 //!
-//! Only classes decide, not exact rates. A thread stays in a cache for which the map has another slot of its class;
-//! the other threads fill the remaining slots of their class in list order. So a thread migrates only because
-//! classes changed: its own, or the number of threads of each.
+//! The map depends on classes, not on exact rates. A thread stays in a cache for which the map has another slot of its
+//! class. The other threads fill the remaining slots of their class in list order. A thread therefore migrates only if
+//! its class or the number of threads of a class changes.
 //!
-//! As printed, a thread stays only on the core that the map assigns to its class (`keep=core`), and only if neither
-//! changed since the last assignment. That also migrates threads within a cache, which gains nothing. So by default
-//! (`keep=cache`) slots of one cache swap their CPUs first.
+//! As printed (`keep=core`), a thread stays only on a core that the map assigns to its class, and only if the class of
+//! the thread and of the core did not change since the last assignment. This also migrates threads within a cache, which
+//! has no benefit. By default (`keep=cache`), slots of one cache swap their CPUs to avoid such migrations.
 
 use std::collections::VecDeque;
 
 use base::{CpuId, CpuSet};
 
-use super::classes::Class;
+use super::classes::MissClass;
 use crate::memory_intensity::cache_slots::CacheSlots;
 
 /// A slot for a thread of one class.
@@ -27,7 +27,7 @@ use crate::memory_intensity::cache_slots::CacheSlots;
 pub(super) struct ClassSlot {
     cache: usize,
     cpu: CpuId,
-    class: Class,
+    class: MissClass,
     is_taken: bool,
 }
 
@@ -41,13 +41,13 @@ pub(super) struct ClassMap {
     left_from: [usize; 4],
 }
 
-/// Caches back and forth: 0 1 2 2 1 0 0 1 …
-struct BackAndForth {
+/// Caches in alternating direction: 0 1 2 2 1 0 0 1 …
+struct AlternatingCaches {
     n_caches: usize,
     at: usize,
 }
 
-impl Iterator for BackAndForth {
+impl Iterator for AlternatingCaches {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
@@ -58,13 +58,13 @@ impl Iterator for BackAndForth {
 }
 
 impl ClassMap {
-    /// Distributes these numbers of threads of each class, super-devils first, over slots that may have other
-    /// threads already. If CPUs are too few, a further layer follows.
+    /// Distributes these numbers of threads of each class, super-devils first, over slots that may already have other
+    /// threads. If there are fewer CPUs than threads, a further layer follows.
     pub fn new(slots: &CacheSlots, counts: [usize; 3]) -> Self {
         let mut classes =
-            Class::ALL.iter().zip(counts).flat_map(|(&class, n)| std::iter::repeat_n(class, n));
+            MissClass::ALL.iter().zip(counts).flat_map(|(&class, n)| std::iter::repeat_n(class, n));
         let n_caches = slots.n_caches();
-        let mut caches = BackAndForth { n_caches, at: 0 };
+        let mut caches = AlternatingCaches { n_caches, at: 0 };
         let mut of_classes = Vec::new();
         let mut class = classes.next();
         for layer in 0.. {
@@ -85,20 +85,20 @@ impl ClassMap {
                 break;
             }
         }
-        of_classes.sort_by_key(|slot| slot.cache); // The order within a cache stays.
+        of_classes.sort_by_key(|slot| slot.cache); // Stable: keeps the order within a cache.
         let begin = |cache: usize| of_classes.partition_point(|slot| slot.cache < cache);
         let begins = (0..=n_caches).map(begin).collect();
         ClassMap { slots: of_classes, begins, left_from: [0; 4] }
     }
 
     /// The first slot of a cache that satisfies a condition.
-    fn find_in(&self, cache: usize, is_it: impl Fn(&ClassSlot) -> bool) -> Option<usize> {
+    fn find_in(&self, cache: usize, matches: impl Fn(&ClassSlot) -> bool) -> Option<usize> {
         let (begin, end) = (self.begins[cache], self.begins[cache + 1]);
-        self.slots[begin..end].iter().position(is_it).map(|nth| begin + nth)
+        self.slots[begin..end].iter().position(matches).map(|nth| begin + nth)
     }
 
-    /// A thread keeps its CPU if the map has a slot of its class in that cache.
-    pub fn keep_in_cache(&mut self, slots: &CacheSlots, cpu: CpuId, class: Class) -> bool {
+    /// With `keep=cache`: a thread keeps its CPU if the map has a slot of its class in that cache.
+    pub fn keep_in_cache(&mut self, slots: &CacheSlots, cpu: CpuId, class: MissClass) -> bool {
         let Some(cache) = slots.cache_of(cpu) else { return false };
         let of_class = |slot: &ClassSlot| !slot.is_taken && slot.class == class;
         let same = self.find_in(cache, |slot| of_class(slot) && slot.cpu == cpu);
@@ -106,48 +106,49 @@ impl ClassMap {
             self.slots[same].is_taken = true;
             return true;
         }
-        let Some(own) = self.find_in(cache, of_class) else { return false };
+        let Some(slot_idx) = self.find_in(cache, of_class) else { return false };
         match self.find_in(cache, |slot| slot.cpu == cpu) {
             Some(_) => {
                 let swaps = self.find_in(cache, |slot| !slot.is_taken && slot.cpu == cpu);
                 let Some(other) = swaps else { return false }; // The CPU is taken.
-                self.slots[other].cpu = self.slots[own].cpu;
+                self.slots[other].cpu = self.slots[slot_idx].cpu;
             }
             // The map has no slot there, but an unmanaged thread may be there.
-            None if slots.n_on(self.slots[own].cpu) < slots.n_on(cpu) => return false,
+            None if slots.n_on(self.slots[slot_idx].cpu) < slots.n_on(cpu) => return false,
             None => {}
         }
-        self.slots[own].cpu = cpu;
-        self.slots[own].is_taken = true;
+        self.slots[slot_idx].cpu = cpu;
+        self.slots[slot_idx].is_taken = true;
         true
     }
 
-    /// The same as printed: only if the map has its class on this CPU.
-    pub fn keep_on_core(&mut self, slots: &CacheSlots, cpu: CpuId, class: Class) -> bool {
+    /// With `keep=core`: a thread keeps its CPU only if the map has its class on this CPU.
+    pub fn keep_on_core(&mut self, slots: &CacheSlots, cpu: CpuId, class: MissClass) -> bool {
         let Some(cache) = slots.cache_of(cpu) else { return false };
-        let is_it = |slot: &ClassSlot| slot.cpu == cpu && slot.class == class && !slot.is_taken;
-        let found = self.find_in(cache, is_it);
+        let matches = |slot: &ClassSlot| slot.cpu == cpu && slot.class == class && !slot.is_taken;
+        let found = self.find_in(cache, matches);
         found.map(|nth| self.slots[nth].is_taken = true).is_some()
     }
 
     /// Takes the first free slot for a thread of a class, or of any class.
     pub fn fill(
         &mut self,
-        class: Option<Class>,
-        (allowed, own): (&CpuSet, &CpuSet),
-        could: impl Fn(CpuId) -> bool,
+        class: Option<MissClass>,
+        (allowed, job_cpus): (&CpuSet, &CpuSet),
+        may_use: impl Fn(CpuId) -> bool,
     ) -> Option<CpuId> {
         let is_left =
             |slot: &ClassSlot| class.is_none_or(|class| class == slot.class) && !slot.is_taken;
-        let left_from = &mut self.left_from[class.map_or(Class::ALL.len(), |class| class as usize)];
+        let left_from =
+            &mut self.left_from[class.map_or(MissClass::ALL.len(), |class| class as usize)];
         *left_from += self.slots[*left_from..].iter().take_while(|slot| !is_left(slot)).count();
-        let is_it = |slot: &&mut ClassSlot| {
+        let matches = |slot: &&mut ClassSlot| {
             is_left(slot)
                 && allowed.contains(slot.cpu)
-                && !own.contains(slot.cpu)
-                && could(slot.cpu)
+                && !job_cpus.contains(slot.cpu)
+                && may_use(slot.cpu)
         };
-        let slot = self.slots[*left_from..].iter_mut().find(is_it)?;
+        let slot = self.slots[*left_from..].iter_mut().find(matches)?;
         slot.is_taken = true;
         Some(slot.cpu)
     }
@@ -158,9 +159,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn caches_are_visited_back_and_forth() {
-        let order: Vec<usize> = BackAndForth { n_caches: 3, at: 0 }.take(8).collect();
+    fn caches_are_visited_in_alternating_direction() {
+        let order: Vec<usize> = AlternatingCaches { n_caches: 3, at: 0 }.take(8).collect();
         assert_eq!(order, [0, 1, 2, 2, 1, 0, 0, 1]);
-        assert_eq!(BackAndForth { n_caches: 1, at: 0 }.take(3).collect::<Vec<_>>(), [0, 0, 0]);
+        assert_eq!(AlternatingCaches { n_caches: 1, at: 0 }.take(3).collect::<Vec<_>>(), [0, 0, 0]);
     }
 }

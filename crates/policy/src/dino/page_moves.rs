@@ -1,32 +1,33 @@
 //! Pages of a job that changes its node, and repeated migrations of devils' pages.
 //!
 //! ```text
-//!   placed on another node     migrate all own pages from the old node to the new one
-//!   later, a devil             another node holds more than 10 % of what this one holds:
-//!                              migrate these too, at most five times
+//!   placed on another node     migrate all private pages from the old node to the new one
+//!   later, a devil             another node has more than 10 % as many of its pages as its own node:
+//!                              migrate these pages too, at most five times
 //! ```
 //!
-//! Only devils, since jobs with few misses hardly benefit from local pages [confirmed: Clavis]. An attempt requires
-//! a sample of the pages after the last migration: older samples include pages that have migrated since.
+//! As in Clavis 6.5.5, the migration is repeated only for devils, because jobs with few misses hardly benefit from local
+//! pages. An attempt requires a sample of the pages after the last migration: older samples include pages that have
+//! migrated in the meantime.
 
 use base::{Nanos, NodeId};
 use sched::{Action, JobState, JobView, Plan, Reason, Snapshot};
 
 use super::Dino;
-use super::classes::Class;
-use super::declaration::{MEMORY_CALLED_AGAIN, Memory};
+use super::classes::MissClass;
+use super::declaration::{PAGE_MIGRATION_REPEATED, PageMigration};
 use crate::memory_intensity::page_moves::{self, NodeChange, PAGE};
 
-/// Maximum number of attempts after a migration [confirmed: Clavis, `BOUNCING_LIMIT`].
-const N_AGAIN: u64 = 5;
-/// Maximum share of pages on another node, relative to those on its own, in percent [confirmed: Clavis].
+/// Maximum number of attempts after a migration: `BOUNCING_LIMIT` of Clavis 6.5.5.
+const ATTEMPTS_MAX: u64 = 5;
+/// Maximum share of pages on another node, relative to those on its own node, in percent; the value of Clavis 6.5.5.
 const ELSEWHERE_PERCENT: u128 = 10;
 
 /// Page migrations of a job that changed its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MovedPages {
     to: NodeId,
-    n_again: u64,
+    n_attempts: u64,
     requested_at: Nanos,
 }
 
@@ -34,51 +35,57 @@ impl Dino {
     /// Migrates the pages of a job that is placed on the CPUs of another node.
     pub(super) fn move_pages(
         &mut self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
         cpus: &base::CpuSet,
         plan: &mut Plan,
     ) {
-        if self.config.memory == Memory::Stay {
+        if self.config.memory == PageMigration::Stay {
             return;
         }
-        let Some(change) = page_moves::node_change(seen, job, cpus) else { return };
-        let requested_at = seen.turn.at;
-        *self.moved.of(job.job.id) = Some(MovedPages { to: change.to, n_again: 0, requested_at });
-        if let Some(action) = page_moves::action(seen, job, change) {
+        let Some(change) = page_moves::node_change(snapshot, job, cpus) else { return };
+        let requested_at = snapshot.turn.at;
+        *self.moved.of(job.job.id) =
+            Some(MovedPages { to: change.to, n_attempts: 0, requested_at });
+        if let Some(action) = page_moves::action(snapshot, job, change) {
             plan.request(job.job.id, action, page_moves::reason(change, job));
         }
     }
 
     /// Requests the migration of pages that the last migration left behind.
-    pub(super) fn request_remaining(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        if self.config.memory == Memory::Stay {
+    pub(super) fn request_remaining(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        if self.config.memory == PageMigration::Stay {
             return;
         }
-        for job in seen.jobs.iter().filter(|job| job.state == JobState::Running && job.movable) {
+        for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Running && job.movable)
+        {
             let Some(moved) = self.moved.get(job.job.id).copied().flatten() else { continue };
             let is_requested =
                 plan.requests.iter().any(|request| request.target == job.job.id.into());
-            if is_requested || N_AGAIN <= moved.n_again || self.class(job) == Class::Turtle {
+            if is_requested
+                || ATTEMPTS_MAX <= moved.n_attempts
+                || self.class(job) == MissClass::Turtle
+            {
                 continue;
             }
-            if let Some((action, reason)) = remaining(seen, job, moved) {
+            if let Some((action, reason)) = remaining(snapshot, job, moved) {
                 plan.request(job.job.id, action, reason);
-                let requested_at = seen.turn.at;
-                let n_again = moved.n_again + 1;
-                *self.moved.of(job.job.id) = Some(MovedPages { n_again, requested_at, ..moved });
+                let requested_at = snapshot.turn.at;
+                let n_attempts = moved.n_attempts + 1;
+                *self.moved.of(job.job.id) = Some(MovedPages { n_attempts, requested_at, ..moved });
             }
         }
     }
 }
 
-/// The migration of pages on another node, if these are too many.
+/// The migration of pages on another node, if their share is above the limit.
 fn remaining(
-    seen: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     job: &JobView<'_>,
     moved: MovedPages,
 ) -> Option<(Action, Reason)> {
-    let is_there = job.placed.and_then(|cpus| page_moves::node_of(seen, cpus)) == Some(moved.to);
+    let is_there =
+        job.placed.and_then(|cpus| page_moves::node_of(snapshot, cpus)) == Some(moved.to);
     let known = job.memory.filter(|_| is_there && job.active_page_move.is_none())?;
     let moved_at = job.last_page_move.map_or(Nanos::ZERO, |(at, _)| at);
     if known.at <= moved.requested_at || known.at < moved_at {
@@ -86,19 +93,20 @@ fn remaining(
     }
     let others = known.nodes.iter().filter(|node| node.node != moved.to);
     let most = others.max_by_key(|node| (node.private_bytes(), std::cmp::Reverse(node.node)))?;
-    let (there, here) = (most.private_bytes(), known.on_node(moved.to).private_bytes());
-    let is_much = u128::from(here.0) * ELSEWHERE_PERCENT < u128::from(there.0) * 100;
-    if !is_much || there < PAGE {
+    let (elsewhere, local) = (most.private_bytes(), known.on_node(moved.to).private_bytes());
+    let is_much = u128::from(local.0) * ELSEWHERE_PERCENT < u128::from(elsewhere.0) * 100;
+    if !is_much || elsewhere < PAGE {
         return None;
     }
-    let action = page_moves::action(seen, job, NodeChange { from: Some(most.node), to: moved.to })?;
-    let reason = Reason::new(MEMORY_CALLED_AGAIN)
+    let action =
+        page_moves::action(snapshot, job, NodeChange { from: Some(most.node), to: moved.to })?;
+    let reason = Reason::new(PAGE_MIGRATION_REPEATED)
         .with("from", format!("node {}", most.node.0))
         .with("to", format!("node {}", moved.to.0))
-        .with("there", there.to_string())
-        .with("here", here.to_string())
+        .with("elsewhere", elsewhere.to_string())
+        .with("local", local.to_string())
         .with("percent", ELSEWHERE_PERCENT as u64)
-        .with("n_again", moved.n_again + 1)
-        .with("n_max", N_AGAIN);
+        .with("n_attempts", moved.n_attempts + 1)
+        .with("n_max", ATTEMPTS_MAX);
     Some((action, reason))
 }

@@ -1,13 +1,16 @@
-//! Declaration of divided scheduling: parameters, reasons and source.
+//! Declaration of divided scheduling: source, parameters, and reasons with their values.
 
-use base::Nanos;
-use sched::reasons;
-use topology::DomainChoice;
+use base::CpuSet;
+use sched::{CounterEvent, Reason, ReasonValue, SignalTier, Snapshot, reasons};
 
 use super::Divided;
-use crate::declaration::{self, MILLION, Param, READING, Values, decimal, names, percent, whole};
+use super::groups::{ContentionGroup, GroupedJob};
+use super::sockets::{Division, DivisionCase, Role, SocketAssignment};
+use crate::declaration::{self, MILLION, Millionths, READING, Values, names, params};
 use crate::memory_intensity::parameters::MISSES_PER_INSTRUCTION;
-use crate::{IfMissing, Params, PolicyError, PolicyInfo, RequiredSignal, notes};
+use crate::notes::{self, OWN_CORE};
+use crate::placement::cpus_label;
+use crate::{IfMissing, PolicyInfo, RequiredSignal};
 
 const SPREADS: IfMissing = IfMissing::Degrades("programs without it are spread evenly");
 
@@ -15,137 +18,64 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "divided",
     summary: "Concentrates jobs that slow others down on some sockets, and keeps jobs that they slow down on \
               the other sockets.",
-    source: "J. K. Park, J. Kim, Application Characteristic-based Divided Scheduling for Multicore Systems, \
-             2017; thresholds and workload mixes are not printed",
+    source: "J. K. Park, J. Kim, Application Characteristic-based Divided Scheduling for Multicore Systems \
+             (in Korean), Journal of the Korea Society of Computer and Information, 2017, sections III.2, III.3 and \
+             IV; thresholds and workload mixes are not printed",
     signals: &[
         RequiredSignal { if_missing: SPREADS, ..MISSES_PER_INSTRUCTION[1] },
         RequiredSignal { if_missing: SPREADS, ..MISSES_PER_INSTRUCTION[0] },
     ],
     params: &[
-        READING,
-        declaration::DOMAINS.help(
-            "level of the placement domains that count as sockets; auto is the coarsest level with at least two",
-        ),
-        declaration::INTERVAL
-            .default("10s")
-            .published()
-            .help("period after which jobs are grouped and assigned to sockets"),
-        Param::new(
-            "version",
-            Version::VALUES,
-            "auto",
-            "grouping by rank, a third of all threads per group, or by thresholds; auto is by thresholds if \
-             th_sq and th_ref are given",
-        )
-        .published(),
-        Param::new(
-            "th_sq",
-            EVENTS,
-            "none",
-            "cycles with a full request queue above which a thread is in Group 1; the guard uses it too (the \
-             paper has a threshold and does not print it)",
-        ),
-        Param::new(
-            "th_ref",
-            EVENTS,
-            "none",
-            "LLC references above which a thread that is not in Group 1 is in Group 2",
-        )
-        .no_effect_with(&[("version", "rank")]),
-        Param::new(
-            "min_share",
-            Values::Percent,
-            "5%",
-            "minimum share of the largest rate of full queues so far for a thread in Group 1; a thread without \
-             full queues is never in Group 1 (by rank)",
-        )
-        .paper("0%")
-        .no_effect_with(&[("version", "threshold")]),
-        Param::new(
-            "repeat",
-            Values::whole("periods", 1, 1000),
-            "2",
-            "number of periods in a row with the same result after which a job changes its group",
-        )
-        .paper("1"),
-        Param::new(
-            "guard",
-            Values::Or("off", &Values::decimal("", 1000)),
-            "2",
-            "Group 1 is concentrated only if its full queues, spread over all sockets, exceed this multiple of \
-             th_sq on each",
-        )
-        .paper("off")
-        .no_effect_with(&[("th_sq", "none")]),
-        Param::new("keep", Keep::VALUES, "yes", "whether a job stays on a socket that fits its group").paper("no"),
-        Param::new(
-            "bandwidth",
-            Values::whole("MB per second of CPU time", 0, MILLION),
-            "2000",
-            "where full queues are not counted: minimum traffic between cache and memory of a thread in Group 1",
-        ),
-        Param::new(
-            "ratio",
-            Values::decimal("", MILLION),
-            "10",
-            "where full queues are not counted: minimum number of prefetches per demand miss, or of misses per \
-             1000 instructions, of a thread in Group 1",
-        ),
+        &[
+            READING,
+            declaration::DOMAINS.help(
+                "level of the placement domains that count as sockets; auto is the coarsest level with at least two",
+            ),
+            declaration::INTERVAL
+                .default("10s")
+                .published()
+                .help("period after which jobs are grouped and assigned to sockets"),
+        ],
+        PARAMS,
     ],
     reasons: &[notes::REASONS, REASONS],
-    build: Some(|params, _seed| Ok(Box::new(Divided::new(Config::new(params)?)))),
+    rules: Some(|params, _seed| Box::new(Divided::new(Config::new(params)))),
 };
 
 const EVENTS: Values =
     Values::Or("none", &Values::whole("events per second of CPU time", 0, 1_000_000_000_000));
 
-reasons! {
-    /// Group 1 is concentrated.
-    GROUP_APART = "group-apart":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {parted}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} cycles with full queues on each, more than the minimum of {sq_least}]: it is placed on {domain}, on {cpus} with the fewest jobs";
-    /// The other groups are kept apart from Group 1.
-    GROUP_SHELTERED = "group-sheltered":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {parted}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} cycles with full queues on each, more than the minimum of {sq_least}]: it is placed apart from Group 1 on {domain}, on {cpus} with the fewest jobs";
-    /// Free slots on any socket.
-    GROUP_FILLS = "group-fills":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {parted}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} cycles with full queues on each, and the minimum is {sq_least}]: it fills free slots on {domain}, on {cpus} with the fewest jobs";
-    /// Spread evenly.
-    GROUP_SPREAD = "group-spread":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {parted}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} cycles with full queues on each, and the minimum is {sq_least}]: its group is spread evenly, this job on {domain}, on {cpus} with the fewest jobs";
-    /// The sockets of its group are full.
-    GROUP_OVERFLOW = "group-overflow":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {parted}[, with {threads}], but the sockets of its group are full: it is placed on {domain}, on {cpus} with the fewest jobs";
-    /// Placed between two periods.
-    GROUP_PLACED = "group-placed":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {parted}[, with {threads}]: until the next period it is placed on {domain}, {how}, on {cpus} with the fewest jobs";
-    /// Note: approximate groups.
-    GROUPS_APPROXIMATE = "groups-approximate":
-        "approximate grouping: full request queues are not counted, so Group 1 is every thread with more than {bandwidth} MB between cache and memory per second of CPU time and more than {ratio} prefetches per demand miss, or misses per 1000 instructions; some of these threads may be harmless";
-    /// Note: no groups.
-    GROUPS_UNKNOWN = "groups-unknown":
-        "neither full request queues nor cache misses per instruction are known: there are no groups, and jobs are spread evenly";
+params! {
+    /// Configuration of the policy.
+    pub(super) struct Config from PARAMS {
+        version: GroupingVersion = "auto", "grouping by rank, a third of all threads per group, or by thresholds; auto is by \
+            thresholds if th_sq and th_ref are given".published().requires(Some("threshold"), &["th_sq", "th_ref"]);
+        th_sq: Option<u64> [EVENTS] = "none", "queue-full cycles above which a thread is in Group 1; the \
+            guard uses it too (the paper has a threshold and does not print it)"
+            .no_effect_with(&["version=rank and guard=off", "version=auto and th_ref=none and guard=off"]);
+        th_ref: Option<u64> [EVENTS] = "none", "LLC references above which a thread that is not in Group 1 is in Group 2"
+            .no_effect_with(&["version=rank"]).requires(None, &["th_sq"]);
+        min_share: Millionths = "5%", "minimum share of the largest rate of queue-full cycles so far for a thread in ContentionGroup \
+            1; a thread without queue-full cycles is never in Group 1 (by rank)"
+            .paper("0%").no_effect_with(&["version=threshold", "version=auto and th_sq!=none and th_ref!=none"]);
+        repeat: u64 [Values::whole("periods", 1, 1000)] = "2",
+            "number of periods in a row with the same result after which a job changes its group".paper("1");
+        guard: Option<Millionths> [Values::Or("off", &Values::decimal("", 1000))] = "2", "Group 1 is concentrated only if \
+            its queue-full cycles, spread over all sockets, exceed this multiple of th_sq on each"
+            .paper("off").no_effect_with(&["th_sq=none"]);
+        keep: bool = "yes", "whether a job stays on a socket that belongs to its group".paper("no");
+        /// Without queue-full cycles: Group 1 has more than this traffic, in MB per second, …
+        bandwidth: u64 [Values::whole("MB per second of CPU time", 0, MILLION)] = "2000",
+            "if queue-full cycles are not counted: minimum traffic between cache and memory of a thread in Group 1";
+        /// … and more than this ratio: prefetches per demand miss, or misses per 1000 instructions.
+        ratio: Millionths [Values::decimal("", MILLION)] = "10", "if queue-full cycles are not counted: minimum number of \
+            prefetches per demand miss, or of misses per 1000 instructions, of a thread in Group 1";
+    }
 }
 
-/// Configuration of the policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Config {
-    pub domains: DomainChoice,
-    pub interval: Nanos,
-    pub grouping: Grouping,
-    /// Threshold of full queues, also for the guard.
-    pub th_sq: Option<u64>,
-    /// Minimum share of the largest rate so far for Group 1, in millionths.
-    pub min_share: u64,
-    /// Periods in a row that must agree on a group.
-    pub repeat: u64,
-    /// Minimum of full queues per socket in permille of `th_sq`; `None`: no minimum.
-    pub guard_permille: Option<u64>,
-    /// Whether jobs stay on a socket that fits their group.
-    pub keep: bool,
-    /// Without full queues: Group 1 has more than this traffic, in MB per second, …
-    pub bandwidth: u64,
-    /// … and more than this ratio, in millionths: prefetches per demand miss, or misses per 1000 instructions.
-    pub ratio: u64,
+names! {
+    /// The criterion that the user selects.
+    pub(super) enum GroupingVersion { Auto = "auto", Rank = "rank", Threshold = "threshold" }
 }
 
 /// Criterion of groups.
@@ -157,49 +87,154 @@ pub(super) enum Grouping {
     Threshold { th_sq: u64, th_ref: u64 },
 }
 
-names! {
-    enum Version { Auto = "auto", Rank = "rank", Threshold = "threshold" }
-}
-
-names! {
-    enum Keep { Yes = "yes", No = "no" }
-}
-
 impl Config {
-    pub fn new(params: &Params<'_>) -> Result<Self, PolicyError> {
-        let th_sq = params.unless("th_sq", "none", whole);
-        let guard = params.unless("guard", "off", decimal).filter(|_| th_sq.is_some());
-        let grouping = grouping(params, th_sq)?;
-        if grouping != Grouping::Rank && params.is_given("min_share") {
-            return Err(params.no_effect("min_share", "th_sq and th_ref".to_owned()));
+    /// By thresholds if both are given, else by rank.
+    pub fn grouping(&self) -> Grouping {
+        match (self.th_sq, self.th_ref) {
+            (Some(th_sq), Some(th_ref)) if self.version != GroupingVersion::Rank => {
+                Grouping::Threshold { th_sq, th_ref }
+            }
+            _ => Grouping::Rank,
         }
-        if grouping == Grouping::Rank && th_sq.is_some() && guard.is_none() {
-            return Err(params.no_effect("th_sq", "grouping by rank and guard=off".to_owned()));
-        }
-        Ok(Config {
-            domains: params.domains(),
-            interval: params.time("interval"),
-            grouping,
-            th_sq,
-            min_share: params.read("min_share", percent),
-            repeat: params.whole("repeat"),
-            guard_permille: guard.map(|guard| guard / 1000),
-            keep: params.named::<Keep>("keep") == Keep::Yes,
-            bandwidth: params.whole("bandwidth"),
-            ratio: params.millionths("ratio"),
-        })
     }
 }
 
-/// By thresholds if both are given, else by rank.
-fn grouping(params: &Params<'_>, th_sq: Option<u64>) -> Result<Grouping, PolicyError> {
-    let requires = |given, missing| PolicyError::Needs { policy: INFO.name, given, missing };
-    match (params.named("version"), th_sq, params.unless("th_ref", "none", whole)) {
-        (Version::Auto | Version::Threshold, Some(th_sq), Some(th_ref)) => {
-            Ok(Grouping::Threshold { th_sq, th_ref })
+reasons! {
+    /// Group 1 is concentrated on its sockets.
+    GROUP_CONCENTRATED = "group-concentrated":
+        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, more than the minimum of {sq_min}]: it is placed on {domain}, on {cpus} with the fewest jobs";
+    /// The other groups are isolated from Group 1.
+    GROUP_ISOLATED = "group-isolated":
+        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, more than the minimum of {sq_min}]: it is placed apart from Group 1 on {domain}, on {cpus} with the fewest jobs";
+    /// Free slots on any socket: Group 1 is spread, or the sockets of the job's group are full.
+    GROUP_FILLS = "group-fills":
+        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, and the minimum is {sq_min}]: it fills free slots on {domain}, on {cpus} with the fewest jobs";
+    /// The group of the job is spread evenly.
+    GROUP_SPREAD = "group-spread":
+        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, and the minimum is {sq_min}]: its group is spread evenly, this job on {domain}, on {cpus} with the fewest jobs";
+    /// The sockets of its group are full.
+    GROUP_OVERFLOW = "group-overflow":
+        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}], but the sockets of its group are full: it is placed on {domain}, on {cpus} with the fewest jobs";
+    /// Placed between two periods.
+    GROUP_PLACED = "group-placed":
+        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}]: until the next period it is placed on {domain}, {how}, on {cpus} with the fewest jobs";
+    /// Note: approximate groups.
+    GROUPS_APPROXIMATE = "groups-approximate":
+        "approximate grouping: queue-full cycles are not counted, so Group 1 is every thread with more than {bandwidth} MB between cache and memory per second of CPU time and more than {ratio} prefetches per demand miss, or misses per 1000 instructions; some of these threads may be harmless";
+    /// Note: no groups.
+    GROUPS_UNKNOWN = "groups-unknown":
+        "neither queue-full cycles nor cache misses per instruction are known: there are no groups, and jobs are spread evenly";
+}
+
+/// Inputs of the reasons of a turn.
+pub(super) struct DividedReasons<'a> {
+    snapshot: &'a Snapshot<'a>,
+    /// Values about the division of the sockets: the same in every reason of a turn.
+    division: Vec<(&'static str, ReasonValue)>,
+}
+
+impl<'a> DividedReasons<'a> {
+    /// For one turn; `None`: the sockets are not divided yet.
+    pub fn new(snapshot: &'a Snapshot<'a>, division: Option<&Division>) -> Self {
+        let not_yet = || vec![("division", ReasonValue::from("sockets are not divided yet"))];
+        DividedReasons {
+            snapshot,
+            division: division.map_or_else(not_yet, |division| division_values(snapshot, division)),
         }
-        (Version::Threshold, ..) => Err(requires("version=threshold", "th_sq and th_ref")),
-        (Version::Auto, None, Some(_)) => Err(requires("th_ref", "th_sq")),
-        _ => Ok(Grouping::Rank),
     }
+
+    /// The reason for the assignment of a job to these CPUs.
+    pub fn reason(
+        &self,
+        grouped: &GroupedJob<'_>,
+        assignment: &SocketAssignment,
+        cpus: &CpuSet,
+    ) -> Reason {
+        let job = &grouped.job;
+        let code = match assignment.role {
+            _ if job.is_bound && job.now == Some(assignment.domain) => OWN_CORE,
+            Role::Starts | Role::Stays => GROUP_PLACED,
+            Role::Overflow => GROUP_OVERFLOW,
+            Role::Even => GROUP_SPREAD,
+            Role::Fills => GROUP_FILLS,
+            Role::Side => match grouped.group {
+                Some(ContentionGroup::One) => GROUP_CONCENTRATED,
+                _ => GROUP_ISOLATED,
+            },
+        };
+        let reason = Reason::new(code)
+            .with("group", group_text(grouped))
+            .with("domain", self.snapshot.domains.label(assignment.domain))
+            .with("cpus", cpus_label(cpus));
+        let division = self.division.iter().cloned();
+        let reason = division.fold(reason, |reason, (name, value)| reason.with(name, value));
+        let how = match assignment.role {
+            Role::Starts => Some("the socket with the most free slots for it"),
+            Role::Stays => Some("its current socket"),
+            _ => None,
+        };
+        reason
+            .with_some("lost", job.lost_cpus().map(ToString::to_string))
+            .with_some("how", how)
+            .with_some("tier", grouped.group.map(|_| self.tier().name()))
+    }
+
+    /// Signal tier of the groups.
+    fn tier(&self) -> SignalTier {
+        match self.snapshot.tiers.get(CounterEvent::QueueFull) {
+            SignalTier::None => self.snapshot.tiers.get(CounterEvent::LlcMisses),
+            tier => tier,
+        }
+    }
+}
+
+fn division_values(
+    snapshot: &Snapshot<'_>,
+    division: &Division,
+) -> Vec<(&'static str, ReasonValue)> {
+    let [n1, n2, n3, unknown] = division.n;
+    let parted = match (division.case, division.sides(snapshot)) {
+        (_, Some((a, b))) => {
+            format!("Group 1 is assigned to {}, the others to {}", cpus_label(&a), cpus_label(&b))
+        }
+        (DivisionCase::BelowGuard, _) => {
+            "Group 1 causes too little contention to be concentrated".to_owned()
+        }
+        (DivisionCase::NoGroupTwo, _) => "there is no Group 2".to_owned(),
+        (DivisionCase::OneSocket, _) => "there is only one socket".to_owned(),
+        (DivisionCase::NoGroupOne | DivisionCase::Apart { .. }, _) => {
+            "there is no Group 1".to_owned()
+        }
+    };
+    let threads = format!("{n1}, {n2} and {n3} threads of Groups 1, 2 and 3");
+    let threads = match unknown {
+        0 => threads,
+        unknown => format!("{threads}, {unknown} without a group"),
+    };
+    let guard = division.guard.map(|(each, min)| {
+        [("sq_each", ReasonValue::from(each)), ("sq_min", ReasonValue::from(min.to_string()))]
+    });
+    let values = [("division", ReasonValue::from(parted)), ("threads", ReasonValue::from(threads))];
+    values.into_iter().chain(guard.into_iter().flatten()).collect()
+}
+
+/// The group of a job and its basis, as text.
+fn group_text(grouped: &GroupedJob<'_>) -> String {
+    let Some(group) = grouped.group else {
+        return "the group of the job is not known yet".to_owned();
+    };
+    let description = match group {
+        ContentionGroup::One => "Group 1, which causes contention",
+        ContentionGroup::Two => "Group 2, which contention slows down",
+        ContentionGroup::Three => {
+            "Group 3, which hardly causes contention and is hardly slowed down by it"
+        }
+    };
+    let evidence = &grouped.evidence;
+    let voted = match (evidence.group == Some(group), evidence.n_threads) {
+        (false, _) => ", although the last period had another result".to_owned(),
+        (true, 1) => String::new(),
+        (true, n) => format!(", as {} of {n} threads in the last period", evidence.n_votes),
+    };
+    format!("the job is in {description}{voted} ({})", evidence.text)
 }

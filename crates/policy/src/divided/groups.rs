@@ -1,7 +1,7 @@
 //! The group of each job, from the events of a period.
 //!
 //! ```text
-//!   each thread      sq = cycles with a full queue, ref = references, in a second of CPU time
+//!   each thread      sq = queue-full cycles, ref = references, in a second of CPU time
 //!     by thresholds  sq > th_sq: 1      else ref > th_ref: 2      else 3
 //!     by rank        k = threads / 3:   1 the k with most sq,  2 of the rest the k with most ref,  3 the rest
 //!     approximately  1 by bandwidth and by prefetches or misses;  2 as above
@@ -9,9 +9,9 @@
 //!   changes          after `repeat` periods in a row with the same result
 //! ```
 //!
-//! By rank, some threads would be in Group 1 even if none causes contention; so a thread needs a minimum share of the
-//! largest rate so far (`min_share`). A thread that hardly ran has no vote, and a job without counted events keeps its
-//! group.
+//! By rank, some threads would be in Group 1 even if no thread causes contention. A thread in Group 1 therefore needs a
+//! minimum share of the largest rate so far (`min_share`). A thread that ran for less than 1 % of the period has no vote,
+//! and a job without counted events keeps its group.
 
 use std::cmp::Reverse;
 
@@ -25,12 +25,12 @@ use crate::slots::MovableJob;
 
 /// Behaviour of a job under contention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Group {
-    /// It causes contention and is slowed down by it.
+pub(super) enum ContentionGroup {
+    /// The job causes contention and is slowed down by contention.
     One,
-    /// It is slowed down by contention.
+    /// The job is slowed down by contention.
     Two,
-    /// Neither.
+    /// The job does not cause contention and is not slowed down by it.
     Three,
 }
 
@@ -44,7 +44,7 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Groups {
     config: Config,
-    /// The largest rate of full queues of a thread so far.
+    /// The largest rate of queue-full cycles of a thread so far.
     sq_max: u64,
     history: PerJob<GroupHistory>,
     noted: Option<GroupBasis>,
@@ -61,8 +61,8 @@ enum GroupBasis {
 /// Group of a job, and the results of the last periods.
 #[derive(Clone, Debug, Default)]
 struct GroupHistory {
-    group: Option<Group>,
-    candidate: Option<Group>,
+    group: Option<ContentionGroup>,
+    candidate: Option<ContentionGroup>,
     n_same: u64,
     evidence: Evidence,
 }
@@ -70,12 +70,12 @@ struct GroupHistory {
 /// Values of the last period from which the group of a job was derived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Evidence {
-    /// Cycles with full queues, all threads.
+    /// Queue-full cycles of all threads.
     pub sq: u64,
     /// The values and the criterion, as text.
     pub text: String,
     /// Result of the last period.
-    pub group: Option<Group>,
+    pub group: Option<ContentionGroup>,
     /// Number of threads in that group, and of all threads.
     pub n_votes: u64,
     pub n_threads: u64,
@@ -86,7 +86,7 @@ pub(super) struct Evidence {
 pub(super) struct GroupedJob<'s> {
     pub job: MovableJob<'s>,
     /// `None`: unknown.
-    pub group: Option<Group>,
+    pub group: Option<ContentionGroup>,
     pub evidence: Evidence,
 }
 
@@ -133,9 +133,9 @@ impl Groups {
     }
 
     /// Discards ended jobs, and earlier runs of a job.
-    pub fn forget(&mut self, seen: &Snapshot<'_>) {
-        self.history.forget_ended(seen);
-        for job in seen.jobs.iter().filter(|job| job.state == JobState::Due) {
+    pub fn remove_state(&mut self, snapshot: &Snapshot<'_>) {
+        self.history.forget_ended(snapshot);
+        for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Due) {
             *self.history.of(job.job.id) = GroupHistory::default();
         }
     }
@@ -147,13 +147,14 @@ impl Groups {
     }
 
     /// Adds a period.
-    pub fn add(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+    pub fn add(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let ran = |task: &&TaskView| {
-            let least = u128::from(seen.interval.0) * RAN_MIN_PERMILLE / 1000;
-            task.cpu_time != Nanos::ZERO && least <= u128::from(task.cpu_time.0)
+            let min = u128::from(snapshot.interval.0) * RAN_MIN_PERMILLE / 1000;
+            task.cpu_time != Nanos::ZERO && min <= u128::from(task.cpu_time.0)
         };
-        let rows: Vec<ThreadRates> = seen.tasks.iter().filter(ran).map(ThreadRates::of).collect();
-        let basis = basis(seen, &rows);
+        let rows: Vec<ThreadRates> =
+            snapshot.tasks.iter().filter(ran).map(ThreadRates::of).collect();
+        let basis = basis(snapshot, &rows);
         self.add_note(basis, !rows.is_empty(), plan);
         let groups = match basis {
             GroupBasis::Nothing => return,
@@ -172,30 +173,31 @@ impl Groups {
     }
 
     /// The group of each thread; `None`: nothing was counted.
-    fn by_queues(&mut self, rows: &[ThreadRates]) -> Vec<Option<Group>> {
-        let most = rows.iter().filter_map(|row| row.sq).max().unwrap_or(0);
-        self.sq_max = self.sq_max.max(most);
-        let known: Vec<usize> = (0..rows.len()).filter(|&at| rows[at].sq.is_some()).collect();
-        let sq = |at: usize| rows[at].sq.unwrap_or(0);
-        let first: Vec<usize> = match self.config.grouping {
+    fn by_queues(&mut self, rows: &[ThreadRates]) -> Vec<Option<ContentionGroup>> {
+        let max = rows.iter().filter_map(|row| row.sq).max().unwrap_or(0);
+        self.sq_max = self.sq_max.max(max);
+        let known: Vec<usize> = (0..rows.len()).filter(|&row| rows[row].sq.is_some()).collect();
+        let sq = |row: usize| rows[row].sq.unwrap_or(0);
+        let first: Vec<usize> = match self.config.grouping() {
             Grouping::Threshold { th_sq, .. } => {
-                known.iter().copied().filter(|&at| th_sq < sq(at)).collect()
+                known.iter().copied().filter(|&row| th_sq < sq(row)).collect()
             }
             Grouping::Rank => {
                 let mut top = top(&known, known.len() / 3, sq);
-                top.retain(|&at| self.has_minimum_share(sq(at)));
+                top.retain(|&row| self.has_minimum_share(sq(row)));
                 top
             }
         };
         self.with_second(rows, &known, &first)
     }
 
-    /// The same if full queues are not counted.
-    fn by_bandwidth(&self, rows: &[ThreadRates]) -> Vec<Option<Group>> {
-        let known: Vec<usize> = (0..rows.len()).filter(|&at| rows[at].traffic.is_some()).collect();
-        let has_traffic = |&at: &usize| {
-            let (bandwidth, ratio) = rows[at].traffic.unwrap_or_default();
-            self.config.bandwidth < bandwidth && self.config.ratio < ratio
+    /// The group of each thread if queue-full cycles are not counted.
+    fn by_bandwidth(&self, rows: &[ThreadRates]) -> Vec<Option<ContentionGroup>> {
+        let known: Vec<usize> =
+            (0..rows.len()).filter(|&row| rows[row].traffic.is_some()).collect();
+        let has_traffic = |&row: &usize| {
+            let (bandwidth, ratio) = rows[row].traffic.unwrap_or_default();
+            self.config.bandwidth < bandwidth && self.config.ratio.0 < ratio
         };
         let first: Vec<usize> = known.iter().copied().filter(has_traffic).collect();
         self.with_second(rows, &known, &first)
@@ -207,40 +209,40 @@ impl Groups {
         rows: &[ThreadRates],
         known: &[usize],
         first: &[usize],
-    ) -> Vec<Option<Group>> {
+    ) -> Vec<Option<ContentionGroup>> {
         let mut is_first = vec![false; rows.len()];
-        first.iter().for_each(|&at| is_first[at] = true);
-        let rest = known.iter().copied().filter(|&at| !is_first[at]);
-        let rest: Vec<usize> = rest.filter(|&at| rows[at].refs.is_some()).collect();
-        let refs = |at: usize| rows[at].refs.unwrap_or(0);
-        let second: Vec<usize> = match self.config.grouping {
+        first.iter().for_each(|&row| is_first[row] = true);
+        let rest = known.iter().copied().filter(|&row| !is_first[row]);
+        let rest: Vec<usize> = rest.filter(|&row| rows[row].refs.is_some()).collect();
+        let refs = |row: usize| rows[row].refs.unwrap_or(0);
+        let second: Vec<usize> = match self.config.grouping() {
             Grouping::Threshold { th_ref, .. } => {
-                rest.into_iter().filter(|&at| th_ref < refs(at)).collect()
+                rest.into_iter().filter(|&row| th_ref < refs(row)).collect()
             }
             Grouping::Rank => top(&rest, known.len() / 3, refs),
         };
         let mut groups = vec![None; rows.len()];
-        known.iter().for_each(|&at| groups[at] = Some(Group::Three));
-        second.iter().for_each(|&at| groups[at] = Some(Group::Two));
-        first.iter().for_each(|&at| groups[at] = Some(Group::One));
+        known.iter().for_each(|&row| groups[row] = Some(ContentionGroup::Three));
+        second.iter().for_each(|&row| groups[row] = Some(ContentionGroup::Two));
+        first.iter().for_each(|&row| groups[row] = Some(ContentionGroup::One));
         groups
     }
 
     /// Whether a rate is at least the minimum share of the largest one.
     fn has_minimum_share(&self, sq: u64) -> bool {
-        let minimum = u128::from(self.sq_max) * u128::from(self.config.min_share);
-        self.config.min_share == 0 || sq != 0 && minimum <= u128::from(sq) * u128::from(MILLION)
+        let minimum = u128::from(self.sq_max) * u128::from(self.config.min_share.0);
+        self.config.min_share.0 == 0 || sq != 0 && minimum <= u128::from(sq) * u128::from(MILLION)
     }
 
     /// The criterion of the groups, as text.
     fn criterion(&self, basis: GroupBasis, n_threads: usize) -> String {
         let k = n_threads / 3;
-        match (basis, self.config.grouping) {
+        match (basis, self.config.grouping()) {
             (GroupBasis::Queues, Grouping::Threshold { th_sq, th_ref }) => {
                 format!("thresholds {th_sq} and {th_ref}")
             }
             (GroupBasis::Queues, Grouping::Rank) => {
-                let minimum = u128::from(self.sq_max) * u128::from(self.config.min_share);
+                let minimum = u128::from(self.sq_max) * u128::from(self.config.min_share.0);
                 let minimum = minimum / u128::from(MILLION);
                 format!(
                     "ranked among {n_threads} threads, {k} per group, at least {minimum} for Group 1"
@@ -260,10 +262,10 @@ impl Groups {
     }
 
     fn ratio_text(&self) -> String {
-        (self.config.ratio as f64 / MILLION as f64).to_string()
+        (self.config.ratio.0 as f64 / MILLION as f64).to_string()
     }
 
-    /// Notes about groups without full queues; each once.
+    /// Adds notes about groups without queue-full cycles, each once.
     fn add_note(&mut self, basis: GroupBasis, has_run: bool, plan: &mut Plan) {
         if !has_run || self.noted.replace(basis) == Some(basis) {
             return;
@@ -281,7 +283,7 @@ impl Groups {
 }
 
 impl GroupHistory {
-    fn update(&mut self, group: Group, evidence: Evidence, repeat: u64) {
+    fn update(&mut self, group: ContentionGroup, evidence: Evidence, repeat: u64) {
         self.n_same = if self.candidate == Some(group) { self.n_same + 1 } else { 1 };
         self.candidate = Some(group);
         if repeat <= self.n_same {
@@ -291,8 +293,8 @@ impl GroupHistory {
     }
 }
 
-fn basis(seen: &Snapshot<'_>, rows: &[ThreadRates]) -> GroupBasis {
-    if seen.tiers.get(CounterEvent::QueueFull) != SignalTier::None {
+fn basis(snapshot: &Snapshot<'_>, rows: &[ThreadRates]) -> GroupBasis {
+    if snapshot.tiers.get(CounterEvent::QueueFull) != SignalTier::None {
         GroupBasis::Queues
     } else if rows.iter().any(|row| row.traffic.is_some()) {
         GroupBasis::Bandwidth
@@ -301,10 +303,10 @@ fn basis(seen: &Snapshot<'_>, rows: &[ThreadRates]) -> GroupBasis {
     }
 }
 
-/// The `k` of some threads with the largest value; ties: the first.
+/// The `k` threads with the largest value; ties: the first.
 fn top(among: &[usize], k: usize, value: impl Fn(usize) -> u64) -> Vec<usize> {
     let mut sorted = among.to_vec();
-    sorted.sort_by_key(|&at| (Reverse(value(at)), at));
+    sorted.sort_by_key(|&row| (Reverse(value(row)), row));
     sorted.truncate(k);
     sorted
 }
@@ -312,12 +314,13 @@ fn top(among: &[usize], k: usize, value: impl Fn(usize) -> u64) -> Vec<usize> {
 /// The group of most threads of a job, and the values of all.
 fn majority(
     rows: &[ThreadRates],
-    votes: &[Option<Group>],
+    votes: &[Option<ContentionGroup>],
     basis: GroupBasis,
     criterion: &str,
-) -> Option<(Group, Evidence)> {
-    let n_of = |group: Group| votes.iter().filter(|&&vote| vote == Some(group)).count() as u64;
-    let groups = [Group::Three, Group::Two, Group::One];
+) -> Option<(ContentionGroup, Evidence)> {
+    let n_of =
+        |group: ContentionGroup| votes.iter().filter(|&&vote| vote == Some(group)).count() as u64;
+    let groups = [ContentionGroup::Three, ContentionGroup::Two, ContentionGroup::One];
     let group = groups.into_iter().max_by_key(|&group| n_of(group))?;
     let n_votes = n_of(group);
     let sum = |value: fn(&ThreadRates) -> Option<u64>| {
@@ -325,7 +328,7 @@ fn majority(
     };
     let (sq, refs) = (sum(|row| row.sq), sum(|row| row.refs));
     let queues = match basis {
-        GroupBasis::Queues => format!("{sq} cycles with a full request queue"),
+        GroupBasis::Queues => format!("{sq} queue-full cycles"),
         GroupBasis::Bandwidth | GroupBasis::Nothing => {
             let traffic = sum(|row| row.traffic.map(|(bandwidth, _)| bandwidth));
             let ratio = rows.iter().filter_map(|row| row.traffic).map(|(_, ratio)| ratio).max();

@@ -2,31 +2,31 @@
 //!
 //! ```text
 //!   n1, n2, n3 threads of each group, K sockets
-//!   n1 > 0, n2 > 0      A = the first sockets that hold n1, at least one and never all; B = the others
+//!   n1 > 0, n2 > 0      A = the first sockets with slots for n1, at least one and never all; B = the others
 //!                         1 ─► A     2 ─► B     3 ─► B, then A               (cases 1 and 3)
-//!                         2 without a free slot ─► A, beside the 1 with the fewest full queues
+//!                         2 without a free slot ─► the socket of A with the fewest queue-full cycles
 //!                         1 without a free slot ─► the socket of B with the fewest 2
 //!   n1 > 0, n2 = 0      1 evenly over all, 3 on free slots                   (case 2)
 //!   n1 = 0              all evenly over all
 //! ```
 //!
-//! Isolation requires enough contention: with `guard` and a threshold, cases 1 and 3 require that the full queues of
-//! Group 1, spread over all sockets, exceed `guard × th_sq` on each. Otherwise Group 1 is spread evenly, Group 2 goes
-//! to the sockets with the fewest of Group 1, and Group 3 fills the free slots.
+//! Isolation requires enough contention: with `guard` and a threshold, cases 1 and 3 require that the queue-full cycles of
+//! Group 1, spread over all sockets, exceed `guard × th_sq` on each. Otherwise Group 1 is spread evenly, Group 2 is placed
+//! on the sockets with the fewest threads of Group 1, and Group 3 fills the free slots.
 //!
-//! With `keep` a job stays on a socket that fits its group; spreading then migrates only as many jobs as needed. Jobs
+//! With `keep` a job stays on a socket that belongs to its group, and spreading migrates only as many jobs as needed. Jobs
 //! without a group stay where they are.
 
 use base::CpuSet;
 use sched::Snapshot;
 
 use super::declaration::Config;
-use super::groups::{Group, GroupedJob};
+use super::groups::{ContentionGroup, GroupedJob};
 use crate::slots::{DomainSlots, PlacementJobs};
 
 /// The socket of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Assignment {
+pub(super) struct SocketAssignment {
     pub domain: usize,
     pub role: Role,
 }
@@ -42,9 +42,9 @@ pub(super) enum Role {
     Fills,
     /// The sockets of its group are full.
     Overflow,
-    /// It started between two periods.
-    Comes,
-    /// It has no group yet and stays.
+    /// The job started between two periods.
+    Starts,
+    /// The job has no group yet and stays.
     Stays,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Division {
     pub case: DivisionCase,
     /// Threads of each group, and threads without a group.
     pub n: [u64; 4],
-    /// Full queues of Group 1 per socket if it were spread, and the minimum for isolation.
+    /// Queue-full cycles of Group 1 per socket if Group 1 were spread, and the minimum for isolation.
     pub guard: Option<(u64, u64)>,
 }
 
@@ -76,32 +76,32 @@ pub(super) enum DivisionCase {
 /// The map of jobs to sockets under construction.
 pub(super) struct SocketMap<'a, 's> {
     config: &'a Config,
-    seen: &'a Snapshot<'a>,
+    snapshot: &'a Snapshot<'a>,
     members: &'a [GroupedJob<'s>],
     slots: DomainSlots,
-    assignments: Vec<Option<Assignment>>,
+    assignments: Vec<Option<SocketAssignment>>,
 }
 
 impl<'a, 's> SocketMap<'a, 's> {
     pub fn new(
         config: &'a Config,
-        seen: &'a Snapshot<'a>,
+        snapshot: &'a Snapshot<'a>,
         jobs: &PlacementJobs<'_>,
         members: &'a [GroupedJob<'s>],
     ) -> Self {
-        let slots = DomainSlots::of(seen, jobs);
-        SocketMap { config, seen, members, slots, assignments: vec![None; members.len()] }
+        let slots = DomainSlots::of(snapshot, jobs);
+        SocketMap { config, snapshot, members, slots, assignments: vec![None; members.len()] }
     }
 
     /// All assignments; complete after `divide` or `place_remaining`.
-    pub fn assignments(&self) -> Vec<Assignment> {
+    pub fn assignments(&self) -> Vec<SocketAssignment> {
         self.assignments.iter().copied().flatten().collect()
     }
 
     /// Divides the sockets and places all jobs.
     pub fn divide(&mut self) -> Division {
         let division = self.division();
-        let all: Vec<usize> = (0..self.seen.domains.len()).collect();
+        let all: Vec<usize> = (0..self.snapshot.domains.len()).collect();
         let [one, two, three, unknown] = self.by_group();
         match division.case {
             DivisionCase::Apart { k1 } => {
@@ -118,7 +118,7 @@ impl<'a, 's> SocketMap<'a, 's> {
             }
             DivisionCase::BelowGuard => {
                 self.spread(&one, &all);
-                self.beside_fewest(&two, &one);
+                self.place_with_fewest(&two, &one);
                 self.stay(&unknown);
                 self.fill_up(three, &all);
             }
@@ -132,47 +132,47 @@ impl<'a, 's> SocketMap<'a, 's> {
         division
     }
 
-    /// Places jobs without an assignment: running jobs stay, jobs that start get the emptiest socket of their group.
+    /// Places jobs without an assignment: running jobs stay, jobs that start get the least occupied socket of their group.
     pub fn place_remaining(&mut self, division: Option<&Division>) {
-        let left = |map: &Self| {
-            (0..map.members.len()).filter(|&at| map.assignments[at].is_none()).collect()
-        };
-        let left: Vec<usize> = left(self);
+        let unassigned =
+            (0..self.members.len()).filter(|&job_idx| self.assignments[job_idx].is_none());
         let (running, starting): (Vec<usize>, Vec<usize>) =
-            left.into_iter().partition(|&at| self.members[at].job.now.is_some());
-        for at in running {
-            if let Some(now) = self.members[at].job.now {
-                self.put(at, now, Role::Stays);
+            unassigned.partition(|&job_idx| self.members[job_idx].job.now.is_some());
+        for job_idx in running {
+            if let Some(now) = self.members[job_idx].job.now {
+                self.put(job_idx, now, Role::Stays);
             }
         }
-        for at in starting {
-            let n_sockets = self.seen.domains.len();
-            let side = match (division.map(|division| division.case), self.members[at].group) {
-                (Some(DivisionCase::Apart { k1 }), Some(Group::One)) => 0..k1,
+        for job_idx in starting {
+            let n_sockets = self.snapshot.domains.len();
+            let side = match (division.map(|division| division.case), self.members[job_idx].group) {
+                (Some(DivisionCase::Apart { k1 }), Some(ContentionGroup::One)) => 0..k1,
                 (Some(DivisionCase::Apart { k1 }), Some(_)) => k1..n_sockets,
                 _ => 0..n_sockets,
             };
-            let job = &self.members[at].job;
-            let with_free_slots = |idx: &usize| self.slots.fits(self.seen, job, *idx);
-            let allowed = |idx: &usize| DomainSlots::allows(self.seen, job, *idx);
-            let on_side = self.slots.emptiest(job, side.filter(with_free_slots));
-            let anywhere = || self.slots.emptiest(job, (0..n_sockets).filter(with_free_slots));
-            let crowded = || self.slots.emptiest(job, (0..n_sockets).filter(allowed));
-            if let Some(to) = on_side.or_else(anywhere).or_else(crowded) {
-                self.put(at, to, Role::Comes);
+            let job = &self.members[job_idx].job;
+            let with_free_slots = |idx: &usize| self.slots.fits(self.snapshot, job, *idx);
+            let allowed = |idx: &usize| DomainSlots::allows(self.snapshot, job, *idx);
+            let on_side = self.slots.least_occupied(job, side.filter(with_free_slots));
+            let anywhere =
+                || self.slots.least_occupied(job, (0..n_sockets).filter(with_free_slots));
+            let occupied = || self.slots.least_occupied(job, (0..n_sockets).filter(allowed));
+            if let Some(to) = on_side.or_else(anywhere).or_else(occupied) {
+                self.put(job_idx, to, Role::Starts);
             }
         }
     }
 
     fn division(&self) -> Division {
-        let n = self.by_group().map(|group| group.iter().map(|&at| self.threads(at)).sum());
-        let n_sockets = self.seen.domains.len();
+        let n =
+            self.by_group().map(|group| group.iter().map(|&job_idx| self.threads(job_idx)).sum());
+        let n_sockets = self.snapshot.domains.len();
         let guard = self.guard(n_sockets);
         let case = match n {
             _ if n_sockets < 2 => DivisionCase::OneSocket,
             [0, ..] => DivisionCase::NoGroupOne,
             [_, 0, ..] => DivisionCase::NoGroupTwo,
-            _ if guard.is_some_and(|(each, least)| each <= least) => DivisionCase::BelowGuard,
+            _ if guard.is_some_and(|(each, min)| each <= min) => DivisionCase::BelowGuard,
             [n1, ..] => DivisionCase::Apart { k1: self.k1(n1) },
         };
         Division { case, n, guard }
@@ -180,48 +180,51 @@ impl<'a, 's> SocketMap<'a, 's> {
 
     /// Number of sockets for Group 1.
     fn k1(&self, n1: u64) -> usize {
-        let n_sockets = self.seen.domains.len();
-        let mut held = 0;
+        let n_sockets = self.snapshot.domains.len();
+        let mut n_slots = 0;
         let enough = (0..n_sockets).position(|idx| {
-            held += u64::from(self.slots.total(idx));
-            n1 <= held
+            n_slots += u64::from(self.slots.total(idx));
+            n1 <= n_slots
         });
         enough.map_or(n_sockets, |idx| idx + 1).clamp(1, n_sockets - 1)
     }
 
     fn guard(&self, n_sockets: usize) -> Option<(u64, u64)> {
-        let (factor, th_sq) = (self.config.guard_permille?, self.config.th_sq?);
-        let ones = self.members.iter().filter(|member| member.group == Some(Group::One));
+        let (factor, th_sq) = (self.config.guard?.permille(), self.config.th_sq?);
+        let ones = self.members.iter().filter(|member| member.group == Some(ContentionGroup::One));
         let sum = ones.map(|member| u128::from(member.evidence.sq)).sum::<u128>();
-        let least = u128::from(th_sq) * u128::from(factor) / 1000;
+        let min = u128::from(th_sq) * u128::from(factor) / 1000;
         let whole = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
-        Some((whole(sum / n_sockets.max(1) as u128), whole(least)))
+        Some((whole(sum / n_sockets.max(1) as u128), whole(min)))
     }
 
     /// Jobs of Groups 1, 2 and 3, and jobs without a group.
     fn by_group(&self) -> [Vec<usize>; 4] {
-        let of = |group: Option<Group>| {
-            (0..self.members.len()).filter(|&at| self.members[at].group == group).collect()
+        let in_group = |group: Option<ContentionGroup>| {
+            (0..self.members.len())
+                .filter(|&job_idx| self.members[job_idx].group == group)
+                .collect()
         };
-        [Some(Group::One), Some(Group::Two), Some(Group::Three), None].map(of)
+        [Some(ContentionGroup::One), Some(ContentionGroup::Two), Some(ContentionGroup::Three), None]
+            .map(in_group)
     }
 
-    fn threads(&self, at: usize) -> u64 {
-        u64::from(self.members[at].job.threads)
+    fn threads(&self, job_idx: usize) -> u64 {
+        u64::from(self.members[job_idx].job.threads)
     }
 
-    fn put(&mut self, at: usize, to: usize, role: Role) {
-        self.slots.add(self.seen, &self.members[at].job, to);
-        self.assignments[at] = Some(Assignment { domain: to, role });
+    fn put(&mut self, job_idx: usize, to: usize, role: Role) {
+        self.slots.add(self.snapshot, &self.members[job_idx].job, to);
+        self.assignments[job_idx] = Some(SocketAssignment { domain: to, role });
     }
 
     /// Threads of some jobs on each socket.
     fn n_there(&self, members: &[usize]) -> Vec<u64> {
-        let mut n = vec![0; self.seen.domains.len()];
-        for &at in members {
-            self.assignments[at]
+        let mut n = vec![0; self.snapshot.domains.len()];
+        for &job_idx in members {
+            self.assignments[job_idx]
                 .into_iter()
-                .for_each(|assignment| n[assignment.domain] += self.threads(at));
+                .for_each(|assignment| n[assignment.domain] += self.threads(job_idx));
         }
         n
     }
@@ -230,44 +233,45 @@ impl<'a, 's> SocketMap<'a, 's> {
     fn place_groups(&mut self, a: &[usize], b: &[usize], one: &[usize], two: &[usize]) {
         let ones_left = self.fill(one, a, Role::Side);
         let twos_left = self.fill(two, b, Role::Side);
-        for at in twos_left {
+        for job_idx in twos_left {
             let fewest_full_queues = |&idx: &usize| {
-                let there = one.iter().filter(|&&at| {
-                    self.assignments[at].is_some_and(|assignment| assignment.domain == idx)
+                let on_socket = one.iter().filter(|&&job_idx| {
+                    self.assignments[job_idx].is_some_and(|assignment| assignment.domain == idx)
                 });
-                (there.map(|&at| self.members[at].evidence.sq).min(), idx)
+                (on_socket.map(|&job_idx| self.members[job_idx].evidence.sq).min(), idx)
             };
-            if let Some(to) = self.with_free_slots(at, a).min_by_key(fewest_full_queues) {
-                self.put(at, to, Role::Overflow);
+            if let Some(to) = self.with_free_slots(job_idx, a).min_by_key(fewest_full_queues) {
+                self.put(job_idx, to, Role::Overflow);
             }
         }
         let n_two = self.n_there(two);
-        for at in ones_left {
+        for job_idx in ones_left {
             let n_two = |&idx: &usize| (n_two[idx], idx);
-            if let Some(to) = self.with_free_slots(at, b).min_by_key(n_two) {
-                self.put(at, to, Role::Overflow);
+            if let Some(to) = self.with_free_slots(job_idx, b).min_by_key(n_two) {
+                self.put(job_idx, to, Role::Overflow);
             }
         }
     }
 
     fn with_free_slots<'b>(
         &'b self,
-        at: usize,
+        job_idx: usize,
         among: &'b [usize],
     ) -> impl Iterator<Item = usize> + 'b {
-        let job = &self.members[at].job;
-        among.iter().copied().filter(move |&idx| self.slots.fits(self.seen, job, idx))
+        let job = &self.members[job_idx].job;
+        among.iter().copied().filter(move |&idx| self.slots.fits(self.snapshot, job, idx))
     }
 
     /// Places the jobs that may stay; returns the others.
     fn keep(&mut self, members: &[usize], among: &[usize], role: Role) -> Vec<usize> {
         let mut others = Vec::new();
-        for &at in members {
+        for &job_idx in members {
             let now =
-                self.members[at].job.now.filter(|now| self.config.keep && among.contains(now));
-            match now.filter(|&now| self.slots.fits(self.seen, &self.members[at].job, now)) {
-                Some(now) => self.put(at, now, role),
-                None => others.push(at),
+                self.members[job_idx].job.now.filter(|now| self.config.keep && among.contains(now));
+            match now.filter(|&now| self.slots.fits(self.snapshot, &self.members[job_idx].job, now))
+            {
+                Some(now) => self.put(job_idx, now, role),
+                None => others.push(job_idx),
             }
         }
         others
@@ -275,11 +279,11 @@ impl<'a, 's> SocketMap<'a, 's> {
 
     /// Jobs without a group stay where they are, if slots are free.
     fn stay(&mut self, members: &[usize]) {
-        for &at in members {
-            let job = &self.members[at].job;
-            let fits = |&now: &usize| self.slots.fits(self.seen, job, now);
+        for &job_idx in members {
+            let job = &self.members[job_idx].job;
+            let fits = |&now: &usize| self.slots.fits(self.snapshot, job, now);
             if let Some(now) = job.now.filter(fits) {
-                self.put(at, now, Role::Stays);
+                self.put(job_idx, now, Role::Stays);
             }
         }
     }
@@ -290,46 +294,46 @@ impl<'a, 's> SocketMap<'a, 's> {
         let mut left = Vec::new();
         let others = self.keep(members, among, role);
         let mut n = self.n_there(members);
-        for at in others {
+        for job_idx in others {
             let key = |&a: &usize, &b: &usize| {
                 n[a].cmp(&n[b]).then(self.slots.compare(a, b)).then(a.cmp(&b))
             };
-            match self.with_free_slots(at, among).min_by(key) {
+            match self.with_free_slots(job_idx, among).min_by(key) {
                 Some(to) => {
-                    self.put(at, to, role);
-                    n[to] += self.threads(at);
+                    self.put(job_idx, to, role);
+                    n[to] += self.threads(job_idx);
                 }
-                None => left.push(at),
+                None => left.push(job_idx),
             }
         }
         left
     }
 
-    /// The same with the emptiest socket for each job. Jobs without a free slot are placed last.
+    /// Fills some sockets: each job gets the least occupied socket. Jobs without a free slot are placed last.
     fn fill_up(&mut self, members: Vec<usize>, among: &[usize]) {
-        for at in self.keep(&members, among, Role::Fills) {
-            let job = &self.members[at].job;
-            if let Some(to) = self.slots.emptiest(job, self.with_free_slots(at, among)) {
-                self.put(at, to, Role::Fills);
+        for job_idx in self.keep(&members, among, Role::Fills) {
+            let job = &self.members[job_idx].job;
+            if let Some(to) = self.slots.least_occupied(job, self.with_free_slots(job_idx, among)) {
+                self.put(job_idx, to, Role::Fills);
             }
         }
     }
 
     /// Group 2 on the sockets with the fewest threads of Group 1.
-    fn beside_fewest(&mut self, two: &[usize], one: &[usize]) {
+    fn place_with_fewest(&mut self, two: &[usize], one: &[usize]) {
         let n_one = self.n_there(one);
-        for &at in two {
+        for &job_idx in two {
             let is_elsewhere =
-                |idx: usize| self.config.keep && self.members[at].job.now != Some(idx);
+                |idx: usize| self.config.keep && self.members[job_idx].job.now != Some(idx);
             let key = |&a: &usize, &b: &usize| {
                 let by_one = n_one[a].cmp(&n_one[b]);
                 let by_stay = is_elsewhere(a).cmp(&is_elsewhere(b));
                 by_one.then(by_stay).then(self.slots.compare(a, b)).then(a.cmp(&b))
             };
-            let all: Vec<usize> = (0..self.seen.domains.len()).collect();
-            let to = self.with_free_slots(at, &all).min_by(key);
+            let all: Vec<usize> = (0..self.snapshot.domains.len()).collect();
+            let to = self.with_free_slots(job_idx, &all).min_by(key);
             if let Some(to) = to {
-                self.put(at, to, Role::Fills);
+                self.put(job_idx, to, Role::Fills);
             }
         }
     }
@@ -338,42 +342,44 @@ impl<'a, 's> SocketMap<'a, 's> {
     fn spread(&mut self, members: &[usize], among: &[usize]) {
         self.fill(members, among, Role::Even);
         while self.config.keep
-            && let Some((at, to)) = self.more_even(members, among)
+            && let Some((job_idx, to)) = self.more_even(members, among)
         {
-            if let Some(assignment) = self.assignments[at].take() {
-                self.slots.remove(self.seen, &self.members[at].job, assignment.domain);
+            if let Some(assignment) = self.assignments[job_idx].take() {
+                self.slots.remove(self.snapshot, &self.members[job_idx].job, assignment.domain);
             }
-            self.put(at, to, Role::Even);
+            self.put(job_idx, to, Role::Even);
         }
     }
 
-    /// A job whose migration from the fullest socket to another balances both, if there is one. The larger of both
-    /// counts decreases, so the loop terminates.
+    /// A job whose migration from the socket with the most threads to another balances both, if there is one. The larger
+    /// of both counts decreases, so the loop terminates.
     fn more_even(&self, members: &[usize], among: &[usize]) -> Option<(usize, usize)> {
         let n = self.n_there(members);
         let n = |idx: usize| n[idx];
-        let fullest = among.iter().copied().rev().max_by_key(|&idx| n(idx))?;
-        let mut others: Vec<usize> = among.iter().copied().filter(|&idx| idx != fullest).collect();
+        let most_threads = among.iter().copied().rev().max_by_key(|&idx| n(idx))?;
+        let mut others: Vec<usize> =
+            among.iter().copied().filter(|&idx| idx != most_threads).collect();
         others.sort_by_key(|&idx| (n(idx), idx));
-        let there = |at: &&usize| {
-            self.assignments[**at].is_some_and(|assignment| assignment.domain == fullest)
+        let on_socket = |job_idx: &&usize| {
+            self.assignments[**job_idx].is_some_and(|assignment| assignment.domain == most_threads)
         };
         others.into_iter().find_map(|to| {
-            let better = |at: &&usize| n(to) + self.threads(**at) < n(fullest);
-            let fits = |at: &&usize| self.slots.fits(self.seen, &self.members[**at].job, to);
-            let mut all = members.iter().filter(there).filter(better).filter(fits);
-            all.next().map(|&at| (at, to))
+            let better = |job_idx: &&usize| n(to) + self.threads(**job_idx) < n(most_threads);
+            let fits =
+                |job_idx: &&usize| self.slots.fits(self.snapshot, &self.members[**job_idx].job, to);
+            let mut all = members.iter().filter(on_socket).filter(better).filter(fits);
+            all.next().map(|&job_idx| (job_idx, to))
         })
     }
 }
 
 impl Division {
     /// The sockets of Group 1 and of the others; `None`: they are not divided.
-    pub fn sides(&self, seen: &Snapshot<'_>) -> Option<(CpuSet, CpuSet)> {
+    pub fn sides(&self, snapshot: &Snapshot<'_>) -> Option<(CpuSet, CpuSet)> {
         let DivisionCase::Apart { k1 } = self.case else { return None };
         let cpus = |from: usize, to: usize| {
-            (from..to).fold(CpuSet::new(), |all, idx| all.or(&seen.domains.get(idx).cpus))
+            (from..to).fold(CpuSet::new(), |all, idx| all.or(&snapshot.domains.get(idx).cpus))
         };
-        Some((cpus(0, k1), cpus(k1, seen.domains.len())))
+        Some((cpus(0, k1), cpus(k1, snapshot.domains.len())))
     }
 }

@@ -1,15 +1,15 @@
 //! Thresholds from measured programs.
 //!
-//! Programs that are known to differ run one after the other, and each gives one value of an event. The threshold is
-//! in the widest gap between two values. The width of a gap is a ratio, since rates spread over orders of magnitude:
+//! Programs that are known to differ run one after the other, and each provides one value of an event. The threshold is
+//! in the widest gap between two values. The width of a gap is a ratio, because rates differ by orders of magnitude:
 //!
 //! ```text
 //!   values    2    3    5 │ 4000    9000        ratios 1.5  1.7  800  2.3
 //!                         └ threshold = √(5 × 4000) = 141
 //! ```
 //!
-//! The published text chooses thresholds from measured gaps and prints none; this rule is our choice. A rate of less
-//! than one event per second counts as one: the ratio to 0 would be infinite.
+//! The published text selects thresholds in measured gaps, and prints neither the thresholds nor the rule. The rule is
+//! evenkeel's choice. A rate of less than one event per second counts as one: the ratio to 0 would be infinite.
 
 /// A threshold between two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,24 +24,15 @@ pub struct Threshold {
 
 /// Reason why some values have no threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
 pub enum NoThreshold {
-    /// A gap needs two sides.
     #[error("no threshold from {}: measure at least two programs", base::counted_noun(*n, "value"))]
-    TooFew {
-        /// Number of values.
-        n: usize,
-    },
-    /// There is no gap.
+    TooFew { n: usize },
     #[error(
         "no threshold between {n} equal values of {value}: measure programs that differ, \
          and check that the event is counted"
     )]
-    AllEqual {
-        /// Number of values.
-        n: usize,
-        /// The value; 0 also if rates below 1 are among them.
-        value: u64,
-    },
+    AllEqual { n: usize, value: u64 },
 }
 
 /// The geometric mean of the two neighbours with the largest ratio; ties: the lowest pair.
@@ -60,8 +51,8 @@ pub fn calibrate(values: &[u64]) -> Result<Threshold, NoThreshold> {
         _ => Some(pair),
     });
     match widest {
-        Some((below, above)) if at_least_once(below) < at_least_once(above) => {
-            let product = u128::from(at_least_once(below)) * u128::from(at_least_once(above));
+        Some((below, above)) if at_least_one(below) < at_least_one(above) => {
+            let product = u128::from(at_least_one(below)) * u128::from(at_least_one(above));
             // The root of a product of two u64 is a u64.
             let value = u64::try_from(product.isqrt()).unwrap_or(u64::MAX);
             Ok(Threshold { value, below, above })
@@ -70,13 +61,13 @@ pub fn calibrate(values: &[u64]) -> Result<Threshold, NoThreshold> {
     }
 }
 
-fn at_least_once(value: u64) -> u64 {
+fn at_least_one(value: u64) -> u64 {
     value.max(1)
 }
 
 /// Whether the ratio of a pair is larger than that of another, in whole numbers.
 fn is_wider(this: (u64, u64), other: (u64, u64)) -> bool {
-    let [a, b, c, d] = [this.0, this.1, other.0, other.1].map(|v| u128::from(at_least_once(v)));
+    let [a, b, c, d] = [this.0, this.1, other.0, other.1].map(|v| u128::from(at_least_one(v)));
     d * a < b * c
 }
 

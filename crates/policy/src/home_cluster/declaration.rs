@@ -1,85 +1,53 @@
-//! Declaration of the home-cluster policy: parameters, reasons and source.
+//! Declaration of the home-cluster policy: source, parameters, and reasons with their values.
+
+use std::borrow::Cow;
 
 use base::Nanos;
-use sched::reasons;
-use topology::DomainChoice;
+use sched::{JobView, Reason, ReasonValue, Snapshot, reasons};
 
 use super::HomeCluster;
-use crate::declaration::{self, INTERVAL_TIMES, Param, names};
-use crate::{Params, PolicyError, PolicyInfo, notes};
+use super::processors::CpuGroup;
+use crate::declaration::{self, names, params};
+use crate::placement::cpus_label;
+use crate::{PolicyInfo, notes};
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "home-cluster",
     summary: "Assigns each job a home cluster when it starts, the one with the most free CPUs, and takes its \
               CPUs and its pages from there.",
-    source: "after T. Koita, T. Katayama, K. Saisho, A. Fukuda, Memory Conscious Scheduling for Cluster-based \
+    source: "based on T. Koita, T. Katayama, K. Saisho, A. Fukuda, Memory Conscious Scheduling for Cluster-based \
              NUMA Multiprocessors, The Journal of Supercomputing 16(3), 2000; only the idea is public, the \
-             rules are our choice",
+             rules are evenkeel's choice",
     signals: &[],
     params: &[
-        declaration::DOMAINS.help(
+        &[declaration::DOMAINS.help(
             "level of the placement domains that count as clusters; auto is the coarsest level with at least two",
-        ),
-        Param::new(
-            "processors",
-            Processors::VALUES,
-            "home",
-            "CPUs come from home, then from the nearest cluster; or from the cluster with the most free CPUs",
-        ),
-        Param::new(
-            "pages",
-            Pages::VALUES,
-            "h0",
-            "pages are preferably allocated at home (h0), stay on the node of their first touch (h1), or that, \
-             and migrate home when the job changes clusters (h2); h3, copies of read-only pages, is not \
-             available",
-        ),
-        Param::new(
-            "t_rehome",
-            INTERVAL_TIMES,
-            // The simulated form of two-level scheduling waits 50 executions of a page, about a quarter of the
-            // cost of migrating all pages there. Here 8 GiB migrate in about four seconds at 2 us for a page.
-            "1s",
-            "time with more than half of its CPUs outside home after which the home of a job is the cluster of \
-             most of its CPUs (guessed)",
-        ),
-        declaration::INTERVAL
-            .help("time between two decisions; starts and ends cause a decision immediately"),
+        )],
+        PARAMS,
+        &[declaration::INTERVAL
+            .help("time between two decisions; starts and ends cause a decision immediately")],
     ],
     reasons: &[notes::REASONS, REASONS],
-    build: Some(|params, _seed| Ok(Box::new(HomeCluster::new(Config::new(params)?)))),
+    rules: Some(|params, _seed| Box::new(HomeCluster::new(Config::new(params)))),
 };
 
-reasons! {
-    /// A job gets its home and its CPUs.
-    AT_HOME = "at-home":
-        "[some of the job's CPUs ({lost}) became unusable: ]its home is {home}, {by}; it gets {cpus}[, {n_outside} of them outside home][; {n_shared} of its threads share CPUs]";
-    /// CPUs became free.
-    PROCESSORS_FREE = "processors-free":
-        "CPUs became free: the job gets {cpus} ({n_shared} of its threads share, {n_outside} CPUs outside {home}, its home) instead of {had} ({n_shared_before} sharing, {n_outside_before} outside)";
-    /// Pages are allocated at home.
-    MEMORY_AT_HOME = "memory-at-home":
-        "its home is {home}, so pages are allocated there while memory is free";
-    /// Pages migrate home.
-    PAGES_GO_HOME = "pages-go-home":
-        "{rest} of its own {own} are outside {home}, and {why}";
-    /// Note: the home of a job changed.
-    HOME_MOVED = "home-moved":
-        "the home of {job} is {home} from now on: {n_outside} of its {n_cpus} CPUs were outside {before} for {time}";
-}
-
-/// Configuration of the policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Config {
-    pub domains: DomainChoice,
-    pub interval: Nanos,
-    pub processors: Processors,
-    pub pages: Pages,
-    pub t_rehome: Nanos,
+params! {
+    /// Configuration of the policy.
+    pub(super) struct Config from PARAMS {
+        processors: Processors = "home",
+            "order of the clusters from which CPUs come: home, then the nearest; free, the cluster with the most free CPUs first";
+        pages: Pages = "h0", "pages are preferably allocated at home (h0), stay on the node of their first touch (h1), \
+            or that, and migrate home when the job changes clusters (h2)"
+            .unavailable("h3", "copies of read-only pages, which no host can make for a running program");
+        // The simulated form of two-level scheduling waits 50 executions of a page, about a quarter of the cost of
+        // migrating all pages there. Here 8 GiB migrate in about four seconds at 2 us for a page.
+        t_rehome: Nanos = "1s", "time with more than half of its CPUs outside home after which the home of a job is the \
+            cluster of most of its CPUs (guessed)";
+    }
 }
 
 names! {
-    /// Order of clusters that CPUs come from.
+    /// Order of the clusters from which CPUs come.
     pub(super) enum Processors {
         /// Home, then the nearest.
         Home = "home",
@@ -95,30 +63,86 @@ names! {
         AtHome = "h0",
         /// On the node of their first touch.
         FirstTouch = "h1",
-        /// The same, and they migrate home when the job migrates.
+        /// On the node of their first touch, and pages migrate home when the job migrates.
         ReturnHome = "h2",
-        /// The same, with copies of read-only pages. Not available.
-        Copied = "h3",
     }
 }
 
-impl Config {
-    pub fn new(params: &Params<'_>) -> Result<Self, PolicyError> {
-        let pages = params.named("pages");
-        if pages == Pages::Copied {
-            return Err(PolicyError::Unavailable {
-                policy: INFO.name,
-                given: "pages=h3",
-                obstacle: "requires copies of read-only pages, which no host can make for a running \
-                           program: write h0, h1 or h2",
-            });
-        }
-        Ok(Config {
-            domains: params.domains(),
-            interval: params.time("interval"),
-            processors: params.named("processors"),
-            pages,
-            t_rehome: params.time("t_rehome"),
-        })
-    }
+reasons! {
+    /// A job gets its home and its CPUs.
+    AT_HOME = "at-home":
+        "[some of the job's CPUs ({lost}) became unusable: ]its home is {home}, {criterion}; it gets {cpus}[, {n_outside} of them outside home][; {n_shared} of its threads share CPUs]";
+    /// CPUs became free.
+    PROCESSORS_FREE = "processors-free":
+        "CPUs became free: the job gets {cpus} ({n_shared} of its threads share, {n_outside} CPUs outside {home}, its home) instead of {previous_cpus} ({n_shared_before} sharing, {n_outside_before} outside)";
+    /// Pages are allocated at home.
+    MEMORY_AT_HOME = "memory-at-home":
+        "its home is {home}, so pages are allocated there while memory is free";
+    /// Pages migrate home.
+    PAGES_MIGRATE_HOME = "pages-migrate-home":
+        "{rest} of its {private} private pages are outside {home}, and {cause}";
+    /// Note: the home of a job changed.
+    HOME_MOVED = "home-moved":
+        "the home of {job} is {home} from now on: {n_outside} of its {n_cpus} CPUs were outside {before} for {time}";
+}
+
+/// A home and the criterion of its selection, as text.
+pub(super) struct HomeChoice {
+    pub idx: usize,
+    pub criterion: Cow<'static, str>,
+}
+
+/// A job gets its first CPUs, or replacements of unusable CPUs.
+pub(super) fn admitted(
+    snapshot: &Snapshot<'_>,
+    job: &JobView<'_>,
+    choice: HomeChoice,
+    group: &CpuGroup,
+    is_lost: bool,
+) -> Reason {
+    let reason = Reason::new(AT_HOME)
+        .with("home", snapshot.domains.label(choice.idx))
+        .with("criterion", ReasonValue::Text(choice.criterion));
+    let lost = job.placed.filter(|_| is_lost);
+    with_group(reason, group).with_some("lost", lost.map(ToString::to_string))
+}
+
+/// A job gets CPUs that became free.
+pub(super) fn processors_free(
+    snapshot: &Snapshot<'_>,
+    home: usize,
+    now: &CpuGroup,
+    group: &CpuGroup,
+) -> Reason {
+    let reason = Reason::new(PROCESSORS_FREE)
+        .with("home", snapshot.domains.label(home))
+        .with("previous_cpus", cpus_label(&now.cpus))
+        .with("n_shared_before", now.n_shared as u64)
+        .with("n_outside_before", now.n_outside as u64);
+    with_group(reason, group)
+}
+
+fn with_group(reason: Reason, group: &CpuGroup) -> Reason {
+    reason
+        .with("cpus", cpus_label(&group.cpus))
+        .with("n_outside", group.n_outside as u64)
+        .with("n_shared", group.n_shared as u64)
+}
+
+/// The home of a job changed.
+pub(super) fn home_moved(
+    snapshot: &Snapshot<'_>,
+    job: &JobView<'_>,
+    from: usize,
+    to: usize,
+    (n_outside, n_cpus): (usize, usize),
+    time: Nanos,
+) -> Reason {
+    Reason::new(HOME_MOVED)
+        .with("job", job.job.name.clone())
+        .with("home", snapshot.domains.label(to))
+        .with("before", snapshot.domains.label(from))
+        .with("n_outside", n_outside as u64)
+        .with("n_cpus", n_cpus as u64)
+        .with("time", time.to_string())
 }

@@ -1,7 +1,8 @@
 //! Pages: allocated at home, or migrated home.
 //!
-//! A page migration is requested again while own pages of the job are elsewhere, at most every `t_rehome` and at most
-//! five times: some pages cannot migrate. Memory policies and page migrations require that clusters are nodes.
+//! A page migration is requested again while private pages of the job are outside home, at most every `t_rehome` and at
+//! most five times, because some pages cannot migrate. Memory policies and page migrations require that clusters are
+//! nodes.
 
 use base::{Nanos, NodeId, NodeSet};
 use program::MemoryPolicy;
@@ -9,11 +10,11 @@ use sched::{Action, JobState, JobView, Plan, Reason, Snapshot};
 use topology::Level;
 
 use super::HomeCluster;
-use super::declaration::{MEMORY_AT_HOME, PAGES_GO_HOME, Pages};
+use super::declaration::{MEMORY_AT_HOME, PAGES_MIGRATE_HOME, Pages};
 use crate::notes::MEMORY_NOT_BOUND;
 use crate::placement;
 
-/// Maximum number of requests after one migration: the limit of DINO in Clavis.
+/// Maximum number of requests after one migration: `BOUNCING_LIMIT` of Clavis 6.5.5, as for DINO.
 const REQUESTS_MAX: u32 = 5;
 
 /// Pages that migrate home.
@@ -41,10 +42,11 @@ impl PendingPages {
 }
 
 impl HomeCluster {
-    /// Gives a note if pages cannot follow because clusters are not nodes.
-    pub(super) fn note_pages(&self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        let level = seen.domains.level();
-        let matters = placement::can_place(seen) && 2 <= placement::n_nodes_with_memory(seen);
+    /// Adds a note if pages cannot follow because clusters are not nodes.
+    pub(super) fn note_pages(&self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        let level = snapshot.domains.level();
+        let matters =
+            placement::can_place(snapshot) && 2 <= placement::n_nodes_with_memory(snapshot);
         if matters && level != Level::Node && self.config.pages != Pages::FirstTouch {
             plan.note(Reason::new(MEMORY_NOT_BOUND).with("level", level.to_string()));
         }
@@ -53,31 +55,31 @@ impl HomeCluster {
     /// Sets the memory policy of a job that starts.
     pub(super) fn bind_pages(
         &self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
         home: usize,
         plan: &mut Plan,
     ) {
-        let is_free = job.job.memory.is_none() && seen.domains.level() == Level::Node;
+        let is_free = job.job.memory.is_none() && snapshot.domains.level() == Level::Node;
         if self.config.pages != Pages::AtHome || !is_free {
             return;
         }
-        let nodes = NodeSet::from_iter([NodeId(seen.domains.get(home).number)]);
-        let reason = Reason::new(MEMORY_AT_HOME).with("home", seen.domains.label(home));
+        let nodes = NodeSet::from_iter([NodeId(snapshot.domains.get(home).number)]);
+        let reason = Reason::new(MEMORY_AT_HOME).with("home", snapshot.domains.label(home));
         plan.request(job.job.id, Action::MemoryPolicy(MemoryPolicy::Preferred(nodes)), reason);
     }
 
     /// Requests page migrations home.
-    pub(super) fn move_pages(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        if seen.domains.level() != Level::Node {
+    pub(super) fn move_pages(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        if snapshot.domains.level() != Level::Node {
             return;
         }
         let is_movable = |job: &&JobView<'_>| {
             job.state == JobState::Running && job.movable && job.job.memory.is_none()
         };
-        for job in seen.jobs.iter().filter(is_movable) {
-            let Some(home) = self.home(seen, job.job.id) else { continue };
-            let to = NodeId(seen.domains.get(home).number);
+        for job in snapshot.jobs.iter().filter(is_movable) {
+            let Some(home) = self.home(snapshot, job.job.id) else { continue };
+            let to = NodeId(snapshot.domains.get(home).number);
             let state = self.homes.of(job.job.id);
             let Some(pending) = &mut state.pending else { continue };
             let Some(memory) = job.memory.filter(|_| job.active_page_move.is_none()) else {
@@ -90,17 +92,17 @@ impl HomeCluster {
             }
             let is_early = pending
                 .requested_at
-                .is_some_and(|at| seen.turn.at.saturating_sub(at) < self.config.t_rehome);
+                .is_some_and(|at| snapshot.turn.at.saturating_sub(at) < self.config.t_rehome);
             if is_early {
                 continue;
             }
             (pending.requested_at, pending.n_requests) =
-                (Some(seen.turn.at), pending.n_requests + 1);
-            let reason = Reason::new(PAGES_GO_HOME)
+                (Some(snapshot.turn.at), pending.n_requests + 1);
+            let reason = Reason::new(PAGES_MIGRATE_HOME)
                 .with("rest", rest.to_string())
-                .with("own", memory.private_bytes().to_string())
-                .with("home", seen.domains.label(home))
-                .with("why", pending.cause.to_owned());
+                .with("private", memory.private_bytes().to_string())
+                .with("home", snapshot.domains.label(home))
+                .with("cause", pending.cause);
             let limit = Action::NO_LIMIT;
             plan.request(job.job.id, Action::MovePages { from: None, to, limit }, reason);
         }

@@ -5,8 +5,9 @@
 //!   processors=free   most free │ next …                        ties: number
 //! ```
 //!
-//! Free CPUs are selected in that order, in each cluster first those that the job has already, then those on the
-//! emptiest cores. If these are too few, CPUs are shared, the emptiest first, in the same order.
+//! Free CPUs are selected in that order of clusters: in each cluster first the current CPUs of the job, then CPUs on the
+//! cores with the fewest jobs. If there are fewer free CPUs than threads, CPUs are shared, those with the fewest jobs
+//! first.
 
 use std::cmp::Reverse;
 
@@ -33,59 +34,59 @@ pub(super) struct CpuGroup {
 impl CpuGroup {
     /// The CPUs that a job has; `occupancy` counts the job.
     pub fn of(
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
         home: usize,
         occupancy: &CpuOccupancy,
     ) -> CpuGroup {
-        let cpus = job.placed.map(|cpus| cpus.and(seen.usable_cpus)).unwrap_or_default();
+        let cpus = job.placed.map(|cpus| cpus.and(snapshot.usable_cpus)).unwrap_or_default();
         let n_own = cpus.iter().filter(|&cpu| occupancy.on(cpu).1 <= 1).count();
-        CpuGroup::with(seen, job, home, n_own, cpus)
+        CpuGroup::with(snapshot, job, home, n_own, cpus)
     }
 
-    /// The CPUs that it should have; `occupancy` does not count the job, and `had` are its CPUs.
+    /// The CPUs that a job should have; `occupancy` does not count the job, and `current` are its CPUs.
     pub fn allocate(
         config: &Config,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
         home: usize,
         occupancy: &CpuOccupancy,
-        had: &CpuSet,
+        current: &CpuSet,
     ) -> CpuGroup {
         let n_threads = job.job.threads.max(1) as usize;
-        let order = order(config, seen, job, home, occupancy);
-        let possible = |idx: usize| seen.domains.get(idx).cpus.and(job.allowed);
+        let order = order(config, snapshot, job, home, occupancy);
+        let possible = |idx: usize| snapshot.domains.get(idx).cpus.and(job.allowed);
         let mut cpus = CpuSet::new();
         for &idx in &order {
             if n_threads <= cpus.len() {
                 break;
             }
             let free: CpuSet = possible(idx).iter().filter(|&cpu| occupancy.is_free(cpu)).collect();
-            for part in [free.and(had), free.minus(had)] {
+            for part in [free.and(current), free.minus(current)] {
                 let n_missing = n_threads - cpus.len();
-                cpus = cpus.or(&occupancy.emptiest(&part, n_missing));
+                cpus = cpus.or(&occupancy.least_occupied(&part, n_missing));
             }
         }
         if cpus.len() < n_threads {
-            cpus = share(occupancy, &order, possible, had, cpus, n_threads);
+            cpus = share(occupancy, &order, possible, current, cpus, n_threads);
         }
         let n_own = cpus.iter().filter(|&cpu| occupancy.is_free(cpu)).count();
-        CpuGroup::with(seen, job, home, n_own, cpus)
+        CpuGroup::with(snapshot, job, home, n_own, cpus)
     }
 
     fn with(
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
         home: usize,
         n_own: usize,
         cpus: CpuSet,
     ) -> CpuGroup {
         let n_shared = (job.job.threads.max(1) as usize).saturating_sub(n_own);
-        let n_outside = cpus.minus(&seen.domains.get(home).cpus).len();
+        let n_outside = cpus.minus(&snapshot.domains.get(home).cpus).len();
         CpuGroup { cpus, n_shared, n_outside }
     }
 
-    /// Whether these CPUs are better than others: fewer shared, or more at home.
+    /// Whether these CPUs are better than others: fewer are shared, or more are at home.
     pub fn is_better(&self, config: &Config, than: &CpuGroup) -> bool {
         let outside = |group: &CpuGroup| match config.processors {
             Processors::Home => group.n_outside,
@@ -94,24 +95,24 @@ impl CpuGroup {
         (self.n_shared, outside(self)) < (than.n_shared, outside(than))
     }
 
-    /// Whether no CPUs can be better.
+    /// Whether no other CPUs can be better.
     pub fn is_optimal(&self, config: &Config) -> bool {
         self.n_shared == 0 && (self.n_outside == 0 || config.processors == Processors::Free)
     }
 
     /// The clusters of the CPUs.
-    pub fn clusters(&self, seen: &Snapshot<'_>) -> Vec<usize> {
+    pub fn clusters(&self, snapshot: &Snapshot<'_>) -> Vec<usize> {
         let is_on = |(_, domain): &(usize, &topology::Domain)| domain.cpus.intersects(&self.cpus);
-        seen.domains.iter().filter(is_on).map(|(idx, _)| idx).collect()
+        snapshot.domains.iter().filter(is_on).map(|(idx, _)| idx).collect()
     }
 }
 
-/// Adds CPUs that other jobs have too, the emptiest first.
+/// Adds CPUs that other jobs have too, those with the fewest jobs first.
 fn share(
     occupancy: &CpuOccupancy,
     order: &[usize],
     possible: impl Fn(usize) -> CpuSet,
-    had: &CpuSet,
+    current: &CpuSet,
     mut cpus: CpuSet,
     n_threads: usize,
 ) -> CpuSet {
@@ -122,7 +123,7 @@ fn share(
     let mut rest: Vec<(usize, CpuId)> = ranked.collect();
     rest.sort_by_key(|&(rank, cpu)| {
         let (on_core, on_cpu) = occupancy.on(cpu);
-        (on_cpu, on_core, rank, !had.contains(cpu), cpu)
+        (on_cpu, on_core, rank, !current.contains(cpu), cpu)
     });
     let n_missing = n_threads - cpus.len();
     rest.into_iter().take(n_missing).for_each(|(_, cpu)| {
@@ -134,32 +135,32 @@ fn share(
 /// The clusters in the order in which CPUs come from them.
 fn order(
     config: &Config,
-    seen: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     job: &JobView<'_>,
     home: usize,
     occupancy: &CpuOccupancy,
 ) -> Vec<usize> {
     let free = |idx: usize| {
-        let possible = seen.domains.get(idx).cpus.and(job.allowed);
+        let possible = snapshot.domains.get(idx).cpus.and(job.allowed);
         possible.iter().filter(|&cpu| occupancy.is_free(cpu)).count()
     };
-    let mut order: Vec<usize> = (0..seen.domains.len()).collect();
+    let mut order: Vec<usize> = (0..snapshot.domains.len()).collect();
     order.sort_by_key(|&idx| {
-        let far = match config.processors {
-            Processors::Home => (idx != home, distance(seen, home, idx)),
+        let distance = match config.processors {
+            Processors::Home => (idx != home, distance(snapshot, home, idx)),
             Processors::Free => (false, 0),
         };
-        (far, Reverse(free(idx)), idx)
+        (distance, Reverse(free(idx)), idx)
     });
     order
 }
 
 /// SLIT distance of the nodes of two clusters.
-fn distance(seen: &Snapshot<'_>, from: usize, to: usize) -> u32 {
-    let (from, to) = (seen.domains.get(from).node, seen.domains.get(to).node);
+fn distance(snapshot: &Snapshot<'_>, from: usize, to: usize) -> u32 {
+    let (from, to) = (snapshot.domains.get(from).node, snapshot.domains.get(to).node);
     if from == to {
         return DISTANCE_LOCAL;
     }
-    let known = from.and_then(|from| seen.machine.node(from)?.distances.get(&to?).copied());
+    let known = from.and_then(|from| snapshot.machine.node(from)?.distances.get(&to?).copied());
     known.unwrap_or(DISTANCE_UNKNOWN)
 }

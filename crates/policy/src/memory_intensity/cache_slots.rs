@@ -8,9 +8,9 @@
 //!     5th  7th           6th  8th         more threads than CPUs: a further layer
 //! ```
 //!
-//! With caches of equal size and no other threads, this assigns threads to caches 0, 1, … n-1, 0, 1, …, always in
-//! the same direction, as published. With threads of unmanaged jobs, or jobs with a restricted affinity, the
-//! emptiest cache is still filled first.
+//! If caches have equal sizes and no other threads, threads are assigned to caches 0, 1, … n-1, 0, 1, …, always in the
+//! same direction, as published. With threads of unmanaged jobs, or jobs with a restricted affinity, the cache with the
+//! fewest threads is filled first.
 
 use base::{CpuId, CpuSet, JobId};
 use sched::{JobState, JobView, PerJob, Snapshot};
@@ -39,21 +39,22 @@ pub(crate) type SlotsByJob = PerJob<CpuSet>;
 
 impl CacheSlots {
     /// All slots, without threads.
-    pub fn of(seen: &Snapshot<'_>) -> Self {
-        let n_cpus = seen.machine.cpus().iter().map(|cpu| cpu.id.index() + 1).max().unwrap_or(0);
+    pub fn of(snapshot: &Snapshot<'_>) -> Self {
+        let n_cpus =
+            snapshot.machine.cpus().iter().map(|cpu| cpu.id.index() + 1).max().unwrap_or(0);
         let mut rank = vec![0u32; n_cpus];
-        for core in seen.machine.cores() {
-            let usable = core.cpus.iter().filter(|&cpu| seen.usable_cpus.contains(cpu));
-            usable.enumerate().for_each(|(at, cpu)| rank[cpu.index()] = at as u32);
+        for core in snapshot.machine.cores() {
+            let usable = core.cpus.iter().filter(|&cpu| snapshot.usable_cpus.contains(cpu));
+            usable.enumerate().for_each(|(nth, cpu)| rank[cpu.index()] = nth as u32);
         }
         let mut slots = CacheSlots {
             cache_of: vec![None; n_cpus],
             n_on: vec![0; n_cpus],
-            n_in: vec![0; seen.domains.len()],
+            n_in: vec![0; snapshot.domains.len()],
             nth: vec![0; n_cpus],
             ..CacheSlots::default()
         };
-        for (idx, domain) in seen.domains.iter() {
+        for (idx, domain) in snapshot.domains.iter() {
             slots.all.extend(domain.cpus.iter());
             let mut cpus: Vec<CpuId> = domain.cpus.iter().collect();
             cpus.sort_by_key(|cpu| (rank[cpu.index()], *cpu));
@@ -68,7 +69,6 @@ impl CacheSlots {
         slots
     }
 
-    /// Number of caches.
     pub fn n_caches(&self) -> usize {
         self.caches.len()
     }
@@ -78,17 +78,14 @@ impl CacheSlots {
         &self.caches[cache]
     }
 
-    /// Number of threads in a cache.
     pub fn n_in(&self, cache: usize) -> u64 {
         u64::from(self.n_in[cache])
     }
 
-    /// Number of threads on a CPU.
     pub fn n_on(&self, cpu: CpuId) -> u32 {
         self.n_on.get(cpu.index()).copied().unwrap_or(0)
     }
 
-    /// The cache of a CPU.
     pub fn cache_of(&self, cpu: CpuId) -> Option<usize> {
         self.cache_of.get(cpu.index()).copied().flatten().map(|idx| idx as usize)
     }
@@ -101,12 +98,10 @@ impl CacheSlots {
         }
     }
 
-    /// Adds a thread.
     pub fn take(&mut self, cpu: CpuId) {
         self.change(cpu, |n| n + 1);
     }
 
-    /// Removes a thread.
     pub fn leave(&mut self, cpu: CpuId) {
         self.change(cpu, |n| n.saturating_sub(1));
     }
@@ -136,9 +131,9 @@ impl CacheSlots {
     }
 
     /// The first of the emptiest CPUs in a cache.
-    pub fn first_in(&self, cache: usize, allowed: &CpuSet, own: &CpuSet) -> Option<CpuId> {
+    pub fn first_in(&self, cache: usize, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let cpus = self.by_threads[cache].iter().map(|(_, nth)| self.caches[cache][nth as usize]);
-        cpus.into_iter().find(|cpu| allowed.contains(*cpu) && !own.contains(*cpu))
+        cpus.into_iter().find(|cpu| allowed.contains(*cpu) && !job_cpus.contains(*cpu))
     }
 
     /// Caches that have one of the emptiest CPUs for a thread, with the first of these CPUs and its number of
@@ -146,10 +141,10 @@ impl CacheSlots {
     pub fn possible(
         &self,
         allowed: &CpuSet,
-        own: &CpuSet,
+        job_cpus: &CpuSet,
     ) -> impl Iterator<Item = (usize, CpuId, u32)> + use<> {
         let first = |cache| {
-            let cpu = self.first_in(cache, allowed, own)?;
+            let cpu = self.first_in(cache, allowed, job_cpus)?;
             Some((cache, cpu, self.n_on(cpu)))
         };
         let firsts: Vec<(usize, CpuId, u32)> = (0..self.n_caches()).filter_map(first).collect();
@@ -158,26 +153,26 @@ impl CacheSlots {
     }
 
     /// Assigns a slot to the next thread of a job, which has the slots `own` already.
-    pub fn assign_next(&mut self, allowed: &CpuSet, own: &CpuSet) -> Option<CpuId> {
-        let (cpu, _) = self.next(allowed, own)?;
+    pub fn assign_next(&mut self, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
+        let (cpu, _) = self.next(allowed, job_cpus)?;
         self.take(cpu);
         Some(cpu)
     }
 
     /// The next slot of a job, and the number of threads there.
-    fn next(&self, allowed: &CpuSet, own: &CpuSet) -> Option<(CpuId, u32)> {
-        if own.is_empty() && self.all.is_subset(allowed) {
+    fn next(&self, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<(CpuId, u32)> {
+        if job_cpus.is_empty() && self.all.is_subset(allowed) {
             let cache = self.by_key.first()?;
             let (n_on, nth) = self.by_threads[cache].first()?;
             return Some((self.caches[cache][nth as usize], n_on));
         }
-        let caches = self.possible(allowed, own);
+        let caches = self.possible(allowed, job_cpus);
         let best = caches.min_by_key(|&(cache, _, _)| (self.n_in[cache], cache));
         best.map(|(_, cpu, n_on)| (cpu, n_on))
     }
 
-    /// Assigns slots to jobs in this order. `shares`: threads share CPUs when no CPU is free; otherwise a job
-    /// gets no slot if not every thread gets a free CPU.
+    /// Assigns slots to jobs in this order. With `shares`, threads share CPUs if no CPU is free. Without it, a job gets
+    /// slots only if each of its threads gets a free CPU.
     pub fn assign<'a>(
         &mut self,
         jobs: impl IntoIterator<Item = &'a JobView<'a>>,
@@ -185,112 +180,117 @@ impl CacheSlots {
     ) -> SlotsByJob {
         let mut slots_of = SlotsByJob::default();
         for job in jobs {
-            let mut own = CpuSet::new();
+            let mut job_cpus = CpuSet::new();
             let n_slots = self.n_for(job);
             for _ in 0..n_slots {
-                let next = self.next(job.allowed, &own);
+                let next = self.next(job.allowed, &job_cpus);
                 let Some((cpu, _)) = next.filter(|&(_, n_on)| shares || n_on == 0) else { break };
                 self.take(cpu);
-                own.insert(cpu);
+                job_cpus.insert(cpu);
             }
-            if own.len() < n_slots {
-                own.iter().for_each(|cpu| self.leave(cpu));
+            if job_cpus.len() < n_slots {
+                job_cpus.iter().for_each(|cpu| self.leave(cpu));
             } else {
-                *slots_of.of(job.job.id) = own;
+                *slots_of.of(job.job.id) = job_cpus;
             }
         }
         slots_of
     }
 
-    /// Rebalances within caches: a thread on a CPU with at least two threads more than another CPU of the same
-    /// cache gets that one. Such pairs result from jobs with a restricted affinity.
+    /// Rebalances within caches: a thread moves to another CPU of its cache that has at least two threads fewer. Such
+    /// differences result from jobs with a restricted affinity.
     pub fn rebalance(&mut self, slots_of: &mut SlotsByJob, jobs: &[&JobView<'_>]) {
-        // Nearly always all caches are balanced.
+        // Fast path: caches are balanced unless jobs have a restricted affinity.
         if self.by_threads.iter().all(CpuOrder::are_even) {
             return;
         }
         for job in jobs {
-            let is_crowded = |cpu| self.emptier(cpu, job.allowed, &CpuSet::new()).is_some();
-            if !slots_of.get(job.job.id).is_some_and(|own| own.iter().any(is_crowded)) {
+            let is_shared_more = |cpu| self.emptier(cpu, job.allowed, &CpuSet::new()).is_some();
+            if !slots_of.get(job.job.id).is_some_and(|job_cpus| job_cpus.iter().any(is_shared_more))
+            {
                 continue;
             }
-            let own = slots_of.of(job.job.id);
-            for cpu in own.clone().iter() {
-                let Some(to) = self.emptier(cpu, job.allowed, own) else { continue };
+            let job_cpus = slots_of.of(job.job.id);
+            for cpu in job_cpus.clone().iter() {
+                let Some(to) = self.emptier(cpu, job.allowed, job_cpus) else { continue };
                 self.leave(cpu);
                 self.take(to);
-                own.remove(cpu);
-                own.insert(to);
+                job_cpus.remove(cpu);
+                job_cpus.insert(to);
             }
         }
     }
 
     /// A CPU of the same cache on which a thread would share with fewer threads.
-    fn emptier(&self, cpu: CpuId, allowed: &CpuSet, own: &CpuSet) -> Option<CpuId> {
+    fn emptier(&self, cpu: CpuId, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let cache = self.cache_of(cpu)?;
         let is_fewer = |n_on: u32| n_on + 1 < self.n_on(cpu);
-        // Called for every thread in every turn; nearly always it returns here.
+        // Fast path: called for every thread in every turn.
         self.by_threads[cache].first().filter(|(least, _)| is_fewer(*least))?;
-        self.first_in(cache, allowed, own).filter(|&to| is_fewer(self.n_on(to)))
+        self.first_in(cache, allowed, job_cpus).filter(|&to| is_fewer(self.n_on(to)))
     }
 
-    /// A job that got another CPU of a cache in which it has one already keeps that one, and the job assigned
-    /// there gets the other: a migration within a cache gains nothing.
+    /// A job that is assigned another CPU of its current cache keeps its current CPU, and the job assigned to that CPU
+    /// gets the other one. A migration within a cache has no benefit.
     pub fn keep_cpus(&mut self, slots_of: &mut SlotsByJob, jobs: &[&JobView<'_>]) {
-        let mut on = JobsOnCpus::of(self.n_on.len(), slots_of, jobs);
-        for (at, job) in jobs.iter().enumerate() {
+        let mut jobs_on = JobsOnCpus::of(self.n_on.len(), slots_of, jobs);
+        for (job_idx, job) in jobs.iter().enumerate() {
             let Some(old) = job.placed.filter(|_| job.state == JobState::Running) else { continue };
-            let Some(own) = slots_of.get(job.job.id).filter(|own| *own != old) else { continue };
-            let is_near = |cpu| old.iter().any(|to| self.cache_of(to) == self.cache_of(cpu));
-            if !own.iter().any(is_near) {
-                continue; // It got no CPU of its caches.
+            let Some(job_cpus) = slots_of.get(job.job.id).filter(|job_cpus| *job_cpus != old)
+            else {
+                continue;
+            };
+            let is_same_cache = |cpu| old.iter().any(|to| self.cache_of(to) == self.cache_of(cpu));
+            if !job_cpus.iter().any(is_same_cache) {
+                continue; // No assigned CPU is in a current cache of the job.
             }
-            for cpu in own.minus(old).iter() {
-                let Some(own) = slots_of.get(job.job.id) else { continue };
-                let back = old.minus(own).iter().find(|&to| {
+            for cpu in job_cpus.minus(old).iter() {
+                let Some(job_cpus) = slots_of.get(job.job.id) else { continue };
+                let back = old.minus(job_cpus).iter().find(|&to| {
                     self.cache_of(to).is_some()
                         && self.cache_of(to) == self.cache_of(cpu)
                         && job.allowed.contains(to)
                 });
                 if let Some(to) = back {
-                    self.swap((slots_of, &mut on), jobs, (at, cpu, to));
+                    self.swap((slots_of, &mut jobs_on), jobs, (job_idx, cpu, to));
                 }
             }
         }
     }
 
-    /// Assigns `to`, its earlier CPU, instead of `cpu` to a job, unless that harms a job that stays on `to`.
+    /// Assigns to a job its earlier CPU `to` instead of `cpu`, unless a job that stays on `to` would be worse off.
     fn swap(
         &mut self,
-        (slots_of, on): (&mut SlotsByJob, &mut JobsOnCpus),
+        (slots_of, jobs_on): (&mut SlotsByJob, &mut JobsOnCpus),
         jobs: &[&JobView<'_>],
-        (at, cpu, to): (usize, CpuId, CpuId),
+        (job_idx, cpu, to): (usize, CpuId, CpuId),
     ) {
         let is_emptier = self.n_on(to) < self.n_on(cpu);
         if !is_emptier {
-            let could = |other: &usize| {
+            let may_swap = |other: &usize| {
                 let other = jobs[*other];
-                let has_it_too = slots_of.get(other.job.id).is_some_and(|own| own.contains(cpu));
-                let was_there = other.placed.is_some_and(|old| old.contains(to));
-                !has_it_too && !was_there && other.allowed.contains(cpu)
+                let has_cpu_too =
+                    slots_of.get(other.job.id).is_some_and(|job_cpus| job_cpus.contains(cpu));
+                let was_on_cpu = other.placed.is_some_and(|old| old.contains(to));
+                !has_cpu_too && !was_on_cpu && other.allowed.contains(cpu)
             };
-            let Some(other) = on.on(to).iter().copied().find(could) else { return };
+            let Some(other) = jobs_on.on_cpu(to).iter().copied().find(may_swap) else { return };
             change(slots_of, jobs[other].job.id, to, cpu);
-            on.go(other, to, cpu);
+            jobs_on.change(other, to, cpu);
         } else {
             self.leave(cpu);
             self.take(to);
         }
-        change(slots_of, jobs[at].job.id, cpu, to);
-        on.go(at, cpu, to);
+        change(slots_of, jobs[job_idx].job.id, cpu, to);
+        jobs_on.change(job_idx, cpu, to);
     }
 }
 
 /// Replaces a CPU of a job.
 fn change(slots_of: &mut SlotsByJob, job: JobId, from: CpuId, to: CpuId) {
-    let own = slots_of.of(job);
-    own.remove(from);
-    own.insert(to);
+    let job_cpus = slots_of.of(job);
+    job_cpus.remove(from);
+    job_cpus.insert(to);
 }
 
 /// Jobs on each CPU: ascending indices into a list of jobs.
@@ -298,23 +298,22 @@ struct JobsOnCpus(Vec<Vec<usize>>);
 
 impl JobsOnCpus {
     fn of(n_cpus: usize, slots_of: &SlotsByJob, jobs: &[&JobView<'_>]) -> Self {
-        let mut on = vec![Vec::new(); n_cpus];
-        for (at, job) in jobs.iter().enumerate() {
+        let mut jobs_on = vec![Vec::new(); n_cpus];
+        for (job_idx, job) in jobs.iter().enumerate() {
             let cpus = slots_of.get(job.job.id).into_iter().flat_map(CpuSet::iter);
-            cpus.for_each(|cpu| on[cpu.index()].push(at));
+            cpus.for_each(|cpu| jobs_on[cpu.index()].push(job_idx));
         }
-        JobsOnCpus(on)
+        JobsOnCpus(jobs_on)
     }
 
-    fn on(&self, cpu: CpuId) -> &[usize] {
+    fn on_cpu(&self, cpu: CpuId) -> &[usize] {
         &self.0[cpu.index()]
     }
 
-    fn go(&mut self, at: usize, from: CpuId, to: CpuId) {
-        self.0[from.index()].retain(|other| *other != at);
-        let there = &mut self.0[to.index()];
-        let place = there.partition_point(|other| *other < at);
-        there.insert(place, at);
+    fn change(&mut self, job_idx: usize, from: CpuId, to: CpuId) {
+        self.0[from.index()].retain(|other| *other != job_idx);
+        let jobs = &mut self.0[to.index()];
+        jobs.insert(jobs.partition_point(|other| *other < job_idx), job_idx);
     }
 }
 
@@ -342,15 +341,15 @@ mod tests {
         slots
     }
 
-    /// The same by a search over all CPUs.
-    fn by_search(slots: &CacheSlots, allowed: &CpuSet, own: &CpuSet) -> Option<CpuId> {
-        let open = |cpu: &CpuId| allowed.contains(*cpu) && !own.contains(*cpu);
+    /// The next slot according to a search over all CPUs.
+    fn by_search(slots: &CacheSlots, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
+        let open = |cpu: &CpuId| allowed.contains(*cpu) && !job_cpus.contains(*cpu);
         let least = slots.all.iter().filter(open).map(|cpu| slots.n_on(cpu)).min()?;
         let emptiest = |cpu: &CpuId| open(cpu) && slots.n_on(*cpu) == least;
         let caches = slots.caches.iter().enumerate();
         let firsts =
-            caches.filter_map(|(at, cpus)| Some((at, *cpus.iter().find(|c| emptiest(c))?)));
-        firsts.min_by_key(|(at, _)| (slots.n_in(*at), *at)).map(|(_, cpu)| cpu)
+            caches.filter_map(|(cache, cpus)| Some((cache, *cpus.iter().find(|c| emptiest(c))?)));
+        firsts.min_by_key(|(cache, _)| (slots.n_in(*cache), *cache)).map(|(_, cpu)| cpu)
     }
 
     #[test]
@@ -362,9 +361,13 @@ mod tests {
                 (0..12).map(CpuId).filter(|_| rng.below(4) < n).collect()
             };
             let allowed = if rng.below(2) == 0 { slots.all.clone() } else { some(2, &mut rng) };
-            let own = if rng.below(2) == 0 { CpuSet::new() } else { some(1, &mut rng) };
-            let found = slots.next(&allowed, &own).map(|(cpu, _)| cpu);
-            assert_eq!(found, by_search(&slots, &allowed, &own), "{allowed} without {own}");
+            let job_cpus = if rng.below(2) == 0 { CpuSet::new() } else { some(1, &mut rng) };
+            let found = slots.next(&allowed, &job_cpus).map(|(cpu, _)| cpu);
+            assert_eq!(
+                found,
+                by_search(&slots, &allowed, &job_cpus),
+                "{allowed} without {job_cpus}"
+            );
             match (found, rng.below(3)) {
                 (Some(cpu), 0 | 1) => slots.take(cpu),
                 _ => slots.leave(CpuId(rng.below(12) as u32)),

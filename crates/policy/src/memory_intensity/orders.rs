@@ -12,12 +12,11 @@
 pub(super) struct CpuOrder(Vec<(u32, u32)>);
 
 impl CpuOrder {
-    /// CPUs without threads.
     pub fn empty(n_cpus: usize) -> Self {
         CpuOrder((0..n_cpus as u32).map(|nth| (0, nth)).collect())
     }
 
-    /// Number of threads on the emptiest CPU, and its index.
+    /// Number of threads on the CPU with the fewest, and its index.
     pub fn first(&self) -> Option<(u32, u32)> {
         self.0.first().copied()
     }
@@ -28,7 +27,7 @@ impl CpuOrder {
         ends.is_none_or(|((least, _), (most, _))| *most <= least + 1)
     }
 
-    /// All CPUs, the emptiest first.
+    /// All CPUs, those with the fewest threads first.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.0.iter().copied()
     }
@@ -36,61 +35,62 @@ impl CpuOrder {
     /// Changes the number of threads on a CPU.
     pub fn change(&mut self, from: (u32, u32), n_on: u32) {
         let to = (n_on, from.1);
-        let Ok(at) = self.0.binary_search(&from) else { return };
+        let Ok(entry) = self.0.binary_search(&from) else { return };
         if from <= to {
             let end = self.0.partition_point(|one| *one <= to);
-            self.0[at..end].rotate_left(1);
+            self.0[entry..end].rotate_left(1);
             self.0[end - 1] = to;
         } else {
             let begin = self.0.partition_point(|one| *one < to);
-            self.0[begin..=at].rotate_right(1);
+            self.0[begin..=entry].rotate_right(1);
             self.0[begin] = to;
         }
     }
 }
 
-/// Threads on the emptiest CPU of a cache, threads in the cache, number of the cache.
-type Key = (u32, u32, u32);
+/// Fewest threads on a CPU of a cache, threads in the cache, number of the cache.
+type CacheKey = (u32, u32, u32);
 
 /// Key of a cache without CPUs.
-const NEVER: Key = (u32::MAX, u32::MAX, u32::MAX);
+const NO_CPUS: CacheKey = (u32::MAX, u32::MAX, u32::MAX);
 
 /// Tournament tree over the keys of all caches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CacheOrder {
     /// The root is entry 1; the children of entry `at` are `2 * at` and `2 * at + 1`.
-    best: Vec<Key>,
+    best: Vec<CacheKey>,
 }
 
 impl CacheOrder {
     /// The keys of caches by number; `None`: a cache without CPUs.
     pub fn of(caches: impl Iterator<Item = Option<(u32, u32)>>) -> Self {
-        let leaves: Vec<Key> = caches.enumerate().map(|(at, its)| key(at, its)).collect();
+        let leaves: Vec<CacheKey> =
+            caches.enumerate().map(|(cache, threads)| key(cache, threads)).collect();
         let n_leaves = leaves.len().next_power_of_two();
-        let mut best = vec![NEVER; 2 * n_leaves];
+        let mut best = vec![NO_CPUS; 2 * n_leaves];
         best[n_leaves..n_leaves + leaves.len()].copy_from_slice(&leaves);
-        for at in (1..n_leaves).rev() {
-            best[at] = best[2 * at].min(best[2 * at + 1]);
+        for entry in (1..n_leaves).rev() {
+            best[entry] = best[2 * entry].min(best[2 * entry + 1]);
         }
         CacheOrder { best }
     }
 
     /// The cache with the smallest key.
     pub fn first(&self) -> Option<usize> {
-        self.best.get(1).filter(|key| **key != NEVER).map(|(_, _, cache)| *cache as usize)
+        self.best.get(1).filter(|key| **key != NO_CPUS).map(|(_, _, cache)| *cache as usize)
     }
 
     /// Changes the key of a cache.
-    pub fn set(&mut self, cache: usize, its: Option<(u32, u32)>) {
-        let mut at = self.best.len() / 2 + cache;
-        self.best[at] = key(cache, its);
-        while 1 < at {
-            at /= 2;
-            self.best[at] = self.best[2 * at].min(self.best[2 * at + 1]);
+    pub fn set(&mut self, cache: usize, threads: Option<(u32, u32)>) {
+        let mut entry = self.best.len() / 2 + cache;
+        self.best[entry] = key(cache, threads);
+        while 1 < entry {
+            entry /= 2;
+            self.best[entry] = self.best[2 * entry].min(self.best[2 * entry + 1]);
         }
     }
 }
 
-fn key(cache: usize, its: Option<(u32, u32)>) -> Key {
-    its.map_or(NEVER, |(least, n_in)| (least, n_in, cache as u32))
+fn key(cache: usize, threads: Option<(u32, u32)>) -> CacheKey {
+    threads.map_or(NO_CPUS, |(least, n_in)| (least, n_in, cache as u32))
 }

@@ -1,18 +1,18 @@
 //! Migration of a job's pages when the job changes its node.
 //!
-//! All own pages migrate from the old node to the new one. That requires a job that was on one node and is on one
-//! node: a job whose threads are on several nodes uses memory of all of them, and no single migration fits it.
+//! All private pages migrate from the old node to the new one. This requires that all threads of the job were on one
+//! node and are on one node again. A job whose threads are on several nodes uses memory of all of them.
 //!
-//! Where the target has less free memory than the job has pages, as much as fits migrates, and the job migrates
-//! anychange.
+//! If the target has less free memory than the job has pages, only as many pages migrate as fit. The job migrates in any
+//! case.
 
 use base::{Bytes, CpuSet, NodeId};
 use sched::{Action, JobMemory, JobState, JobView, Reason, Snapshot};
 
 use super::parameters::MEMORY_MOVES_WITH_JOB;
 
-/// Share of a node's memory that stays free, in permille. Guessed; more than the 20 permille that guards
-/// keep, so that they pass the requests.
+/// Share of a node's memory that stays free, in permille. Guessed; more than the 20 permille that the guard keeps free,
+/// so that the guard accepts the requests.
 const RESERVE_PERMILLE: u128 = 25;
 
 /// A change of the node of a job.
@@ -24,36 +24,38 @@ pub(crate) struct NodeChange {
 }
 
 /// The node of these CPUs, if it is the same for all.
-pub(crate) fn node_of(seen: &Snapshot<'_>, cpus: &CpuSet) -> Option<NodeId> {
-    let node = |cpu| seen.machine.cpu(cpu).and_then(|cpu| cpu.node);
+pub(crate) fn node_of(snapshot: &Snapshot<'_>, cpus: &CpuSet) -> Option<NodeId> {
+    let node = |cpu| snapshot.machine.cpu(cpu).and_then(|cpu| cpu.node);
     let first = node(cpus.first()?)?;
     cpus.iter().all(|cpu| node(cpu) == Some(first)).then_some(first)
 }
 
-/// The node change of a running job that is placed on these CPUs. `None`: it stays on its node, the new node
-/// has no memory, or the workload declares the memory policy.
+/// The node change of a running job that is placed on these CPUs. `None`: the job stays on its node, the new node has no
+/// memory, or the workload declares the memory policy.
 pub(crate) fn node_change(
-    seen: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     job: &JobView<'_>,
     cpus: &CpuSet,
 ) -> Option<NodeChange> {
     if job.state != JobState::Running || job.job.memory.is_some() {
         return None;
     }
-    let to = node_of(seen, cpus)?;
+    let to = node_of(snapshot, cpus)?;
     let from = match (job.placed, job.memory, job.domain) {
-        (Some(placed), ..) => node_of(seen, placed),
-        // The kernel may have migrated it since: most of its pages are on the node that it left.
-        (None, Some(memory), _) if 0 < memory.private_bytes().0 => Some(most(memory)?),
-        (None, _, Some(idx)) => Some(seen.domains.get(idx).node?),
-        (None, _, None) => return None, // Its node is unknown.
+        (Some(placed), ..) => node_of(snapshot, placed),
+        // The kernel may have migrated the job. Most of its pages are on the node from which it migrated.
+        (None, Some(memory), _) if 0 < memory.private_bytes().0 => {
+            Some(node_of_most_pages(memory)?)
+        }
+        (None, _, Some(idx)) => Some(snapshot.domains.get(idx).node?),
+        (None, _, None) => return None, // The node of the job is unknown.
     };
-    let has_memory = seen.machine.nodes_with_memory().contains(to);
+    let has_memory = snapshot.machine.nodes_with_memory().contains(to);
     (from != Some(to) && has_memory).then_some(NodeChange { from, to })
 }
 
-/// The node with most of a job's own pages; the first of equal ones.
-fn most(memory: &JobMemory) -> Option<NodeId> {
+/// The node with most of a job's private pages; ties: the lowest number.
+fn node_of_most_pages(memory: &JobMemory) -> Option<NodeId> {
     let most = memory
         .nodes
         .iter()
@@ -63,25 +65,29 @@ fn most(memory: &JobMemory) -> Option<NodeId> {
 
 /// The migration of a job's pages, limited to the free memory of the target. `None`: the target is full, or no
 /// page has to migrate.
-pub(crate) fn action(seen: &Snapshot<'_>, job: &JobView<'_>, change: NodeChange) -> Option<Action> {
+pub(crate) fn action(
+    snapshot: &Snapshot<'_>,
+    job: &JobView<'_>,
+    change: NodeChange,
+) -> Option<Action> {
     let known = job.memory.map(|memory| memory.private_bytes_to_move(change.from, change.to));
-    let limit = match (known, free(seen, change.to)) {
+    let limit = match (known, free(snapshot, change.to)) {
         (Some(known), _) if known < PAGE => return None,
         (_, Some(free)) if free < PAGE => return None,
         (Some(known), Some(free)) if free < known => free,
-        // The size is unknown: as much as fits, since a guard rejects a request without a limit.
+        // The size is unknown. The guard rejects a request without a limit.
         (None, Some(free)) => free,
         _ => Action::NO_LIMIT,
     };
     Some(Action::MovePages { from: change.from, to: change.to, limit })
 }
 
-/// Smaller sizes do not migrate.
+/// The smallest size that migrates.
 pub(crate) const PAGE: Bytes = Bytes::from_kib(4);
 
 /// Free memory of a node above the reserve; `None`: unknown.
-fn free(seen: &Snapshot<'_>, node: NodeId) -> Option<Bytes> {
-    let node = seen.nodes.iter().find(|seen| seen.node == node)?;
+fn free(snapshot: &Snapshot<'_>, node: NodeId) -> Option<Bytes> {
+    let node = snapshot.nodes.iter().find(|view| view.node == node)?;
     let total = u128::from(node.memory_total.unwrap_or_default().0);
     let reserve = u64::try_from(total * RESERVE_PERMILLE / 1000).unwrap_or(u64::MAX);
     let free = node.memory_free?.saturating_add(node.memory_reclaimable.unwrap_or_default());

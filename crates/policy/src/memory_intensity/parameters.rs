@@ -1,18 +1,35 @@
 //! Parameters and reasons that all policies of this family have.
 
-use base::Nanos;
 use sched::reasons;
 use topology::DomainChoice;
 
-use crate::declaration::{self, MILLION, Param, Values, names};
-use crate::{IfMissing, Params, RequiredSignal, Signal};
+use super::rates::Rate;
+use crate::declaration::{self, MILLION, Param, ParamValue, READING, Values, names, params, whole};
+use crate::{IfMissing, RequiredSignal, Signal};
 
-/// Configuration that all policies of this family have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Common {
-    pub domains: DomainChoice,
-    pub interval: Nanos,
-    pub busy: BusyTime,
+/// The parameters before those of a policy: `domains=auto` prefers LLC domains.
+pub(crate) const FIRST_PARAMS: &[Param] = &[
+    READING,
+    Param {
+        values: Values::Domains(DomainChoice::Caches),
+        ..declaration::DOMAINS.help(
+            "level of the placement domains that count as caches; auto is LLC domains if there are at least two, \
+             else nodes, else cores",
+        )
+    },
+    // Once a second, as in Clavis.
+    declaration::INTERVAL
+        .default("1s")
+        .published()
+        .help("time between two samples of the threads' activity"),
+];
+
+params! {
+    /// Configuration that all policies of this family have.
+    pub(crate) struct Common from COMMON_PARAMS {
+        busy: BusyTime = "runnable", "a job that uses less than 90 % of a CPU for each of its threads is left to the \
+            kernel; used is CPU time, or CPU time plus wait time".paper("ran");
+    }
 }
 
 names! {
@@ -25,36 +42,7 @@ names! {
     }
 }
 
-impl Common {
-    pub fn new(params: &Params<'_>) -> Self {
-        Common {
-            domains: params.cache_domains(),
-            interval: params.time("interval"),
-            busy: params.named("busy"),
-        }
-    }
-}
-
-pub(crate) const DOMAINS: Param = declaration::DOMAINS.help(
-    "level of the placement domains that count as caches; auto is LLC domains if there are at least two, \
-     else nodes, else cores",
-);
-
-/// Once a second [confirmed: Clavis].
-pub(crate) const INTERVAL: Param = declaration::INTERVAL
-    .default("1s")
-    .published()
-    .help("time between two samples of the threads' activity");
-
-pub(crate) const BUSY: Param = Param::new(
-    "busy",
-    BusyTime::VALUES,
-    "runnable",
-    "a job that uses less than 90 % of a CPU for each of its threads is left to the kernel; used is CPU \
-     time, or CPU time plus wait time",
-)
-.paper("ran");
-
+/// The last parameter of a policy that counts misses.
 pub(crate) const FAILURES: Param = Param::new(
     "failures",
     Values::whole("", 1, MILLION),
@@ -62,6 +50,14 @@ pub(crate) const FAILURES: Param = Param::new(
     "number of intervals in a row without misses and instructions, counted or declared, after which the run \
      ends",
 );
+
+/// A parameter in the unit of Clavis.
+impl ParamValue for Rate {
+    const VALUES: Values = Values::whole("events per 10000 instructions", 1, 10_000);
+    fn read(text: &str, _: &Values) -> Option<Self> {
+        whole(text).map(Rate::per_10_000)
+    }
+}
 
 /// The signals of a policy that counts.
 pub(crate) const MISSES_PER_INSTRUCTION: &[RequiredSignal] = &[
@@ -75,5 +71,5 @@ reasons! {
         "the job used {used} % of the CPU time of its {n_threads} threads in the last interval, less than {limit} %: the kernel schedules it";
     /// Pages follow a job to another node.
     MEMORY_MOVES_WITH_JOB = "memory-moves-with-job":
-        "the job migrates from {from} to {to}, and its own pages[ ({size})] with it";
+        "the job migrates from {from} to {to}, and its private pages[ ({size})] with it";
 }

@@ -1,7 +1,7 @@
 //! Misses per instruction of jobs: one sample per interval, the last ten are kept.
 //!
-//! Rates are integers, misses per million instructions, so that they can be compared. The published code counts per
-//! 10 000 instructions; reasons print misses per 1000 (MPKI):
+//! Rates are integers, misses per million instructions, so that they can be compared. Clavis counts per 10 000
+//! instructions; reasons print misses per 1000 (MPKI):
 //!
 //! ```text
 //!   12 300 per million   =   123 per 10 000   =   12.3 per 1000
@@ -18,7 +18,7 @@ pub(crate) struct Rate(pub u64);
 const MILLION: u128 = 1_000_000;
 
 impl Rate {
-    /// A rate per 10 000 instructions, the unit of the published code.
+    /// A rate per 10 000 instructions, the unit of Clavis.
     pub const fn per_10_000(count: u64) -> Rate {
         Rate(count * 100)
     }
@@ -29,8 +29,7 @@ impl Rate {
         Some(Rate(u64::try_from(rate).unwrap_or(u64::MAX)))
     }
 
-    /// Rounded to whole misses per 1000 instructions, so that small changes do not change the order
-    /// [confirmed: Clavis].
+    /// Rounded to whole misses per 1000 instructions, as in Clavis 6.5.5, so that small changes do not change the order.
     pub fn rounded(self) -> Rate {
         Rate(self.0.saturating_add(500) / 1000 * 1000)
     }
@@ -45,11 +44,11 @@ impl std::fmt::Display for Rate {
 
 /// The rate of events of a job in the last interval, over its tasks for which both values are known.
 pub(crate) fn rate_of(
-    seen: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     job: &JobView<'_>,
     events: impl Fn(&sched::CounterDeltas) -> Option<u64>,
 ) -> Option<Rate> {
-    let both = seen.tasks_of(job.job.id).iter().filter_map(|task| {
+    let both = snapshot.tasks_of(job.job.id).iter().filter_map(|task| {
         Some((events(&task.counters)?, task.counters.get(CounterEvent::Instructions)?))
     });
     let (events, instructions) = both.fold((0u64, 0u64), |sum, (events, instructions)| {
@@ -59,22 +58,22 @@ pub(crate) fn rate_of(
 }
 
 /// Misses per instruction of a job in the last interval.
-pub(crate) fn misses_of(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
-    rate_of(seen, job, sched::CounterDeltas::misses)
+pub(crate) fn misses_of(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
+    rate_of(snapshot, job, sched::CounterDeltas::misses)
 }
 
-/// Samples that are kept [confirmed: Clavis].
+/// Number of samples that are kept, as in Clavis 6.5.5.
 pub(crate) const N_SAMPLES: usize = 10;
 
 /// The last samples of a job.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ring {
+pub(crate) struct RecentRates {
     samples: [Rate; N_SAMPLES],
     len: usize,
     next: usize,
 }
 
-impl Ring {
+impl RecentRates {
     pub fn push(&mut self, sample: Rate) {
         self.samples[self.next] = sample;
         self.next = (self.next + 1) % N_SAMPLES;
@@ -109,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_last_ten_samples_are_kept() {
-        let mut ring = Ring::default();
+        let mut ring = RecentRates::default();
         assert_eq!(ring.mean(), None);
         (1..=12).for_each(|n| ring.push(Rate(n)));
         assert_eq!(

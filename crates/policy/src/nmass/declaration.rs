@@ -1,99 +1,70 @@
-//! Declarations of N-MASS and maximum-local: parameters, reasons and source.
+//! Declarations of N-MASS and maximum-local: source, parameters, and reasons with their values.
 
-use base::Nanos;
-use sched::reasons;
-use topology::DomainChoice;
+use base::CpuSet;
+use sched::{CounterEvent, Reason, ReasonCode, Snapshot, reasons};
 
 use super::NMass;
-use crate::declaration::{self, MILLION, Param, READING, Values, names};
+use super::history::{Home, HomeSource};
+use super::mapping::{Decision, NmassAssignment, NmassJob, PressureMigration};
+use crate::PolicyInfo;
+use crate::declaration::{self, MILLION, Millionths, Param, READING, Values, params};
 use crate::memory_intensity::parameters::{FAILURES, MISSES_PER_INSTRUCTION};
-use crate::{Params, PolicyInfo, notes};
-
-const SOURCE: &str = "Z. Majo, T. R. Gross, Memory Management in NUMA Multicore Systems: Trapped between Cache \
-                      Contention and Interconnect Overhead, ISMM 2011";
+use crate::notes::{self, OWN_CORE};
+use crate::placement::{cpus_label, permille_text};
 
 pub(crate) const MAXIMUM_LOCAL: PolicyInfo = PolicyInfo {
     name: "maximum-local",
     summary: "Runs each job on the node of its memory, jobs with the highest remote penalty first.",
-    source: SOURCE,
+    source: "Z. Majo, T. R. Gross, Memory Management in NUMA Multicore Systems: Trapped between Cache \
+             Contention and Interconnect Overhead, ISMM 2011",
     signals: &[],
-    params: &[DOMAINS, INTERVAL, WINDOW, EVEN, NP_STEP],
+    params: &[FIRST_PARAMS, PARAMS],
     reasons: &[notes::REASONS, REASONS],
-    build: Some(|params, _seed| {
-        Ok(Box::new(NMass::new(Config::maximum_local(params), MAXIMUM_LOCAL.name)))
-    }),
+    rules: Some(|params, _seed| Box::new(NMass::new(params, None))),
 };
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "nmass",
     summary: "Runs each job on the node of its memory, and migrates jobs with a low remote penalty away from a \
               processor whose jobs have many more cache misses than those of another.",
-    source: SOURCE,
     signals: &[MISSES_PER_INSTRUCTION[1], MISSES_PER_INSTRUCTION[0]],
-    params: &[
-        READING,
-        DOMAINS,
-        INTERVAL,
-        Param::new(
-            "d_min",
-            Values::decimal("misses per 1000 instructions", MILLION),
-            "2",
-            "minimum difference in pressure between two processors for a migration",
-        ),
-        Param::new(
-            "k",
-            Values::decimal("", MILLION),
-            "0.01",
-            "the largest accepted penalty is 1 + k × the difference in pressure: with 0.01 a difference of 20 \
-             justifies 20 %",
-        ),
-        Param::new(
-            "swap",
-            Swap::VALUES,
-            "yes",
-            "whether a job swaps its core with a job that has fewer misses, if the target has no free core",
-        )
-        .paper("no"),
-        WINDOW,
-        EVEN,
-        NP_STEP,
-        FAILURES,
-    ],
-    reasons: &[notes::REASONS, REASONS],
-    build: Some(|params, _seed| Ok(Box::new(NMass::new(Config::nmass(params), INFO.name)))),
+    params: &[&[READING], FIRST_PARAMS, REFINE_PARAMS, PARAMS, &[FAILURES]],
+    rules: Some(|params, _seed| Box::new(NMass::new(params, Some(Refine::new(params))))),
+    ..MAXIMUM_LOCAL
 };
 
-const DOMAINS: Param = declaration::DOMAINS.help(
-    "level of the placement domains that count as processors; auto is the coarsest level with at least two",
-);
+const FIRST_PARAMS: &[Param] = &[
+    declaration::DOMAINS.help(
+        "level of the placement domains that count as processors; auto is the coarsest level with at least two",
+    ),
+    declaration::INTERVAL
+        .default("1s")
+        .help("time between two decisions; starts and ends cause a decision immediately"),
+];
 
-const INTERVAL: Param = declaration::INTERVAL
-    .default("1s")
-    .help("time between two decisions; starts and ends cause a decision immediately");
+params! {
+    /// Configuration of both policies.
+    pub(super) struct Config from PARAMS {
+        window: u64 [Values::whole("intervals", 1, 1000)] = "10",
+            "number of intervals over which cycles and misses per instruction are averaged (guessed)";
+        even: Millionths [Values::Decimal { unit: "", min: MILLION, max: 1000 * MILLION }] = "1.25",
+            "pages are spread evenly if no node has more than this multiple of an equal share (guessed)";
+        np_step: Millionths [Values::Decimal { unit: "", min: 1000, max: MILLION }] = "0.05",
+            "minimum change of a counted penalty, so that noise causes no migration (guessed)";
+    }
+}
 
-const WINDOW: Param = Param::new(
-    "window",
-    Values::whole("intervals", 1, 1000),
-    "10",
-    "number of intervals over which cycles and misses per instruction are averaged (guessed)",
-);
-
-const EVEN: Param = Param::new(
-    "even",
-    Values::Decimal { unit: "", min: MILLION, max: 1000 * MILLION },
-    "1.25",
-    "pages are spread evenly if no node holds more than this multiple of an equal share (guessed)",
-);
-
-const NP_STEP: Param = Param::new(
-    "np_step",
-    Values::Decimal { unit: "", min: 1000, max: MILLION },
-    "0.05",
-    "minimum change of a counted penalty, so that noise causes no migration (guessed)",
-);
-
-names! {
-    enum Swap { Yes = "yes", No = "no" }
+params! {
+    /// Configuration of the third step.
+    pub(super) struct Refine from REFINE_PARAMS {
+        d_min: Millionths [Values::decimal("misses per 1000 instructions", MILLION)] = "2",
+            "minimum difference in pressure between two processors for a migration";
+        k: Millionths [Values::decimal("", MILLION)] = "0.01",
+            "the largest accepted penalty is 1 + k × the difference in pressure: with 0.01 a difference of 20 justifies \
+            20 %";
+        swap: bool = "yes",
+            "whether a job swaps its core with a job that has fewer misses, if the target has no free core".paper("no");
+    }
 }
 
 reasons! {
@@ -110,66 +81,102 @@ reasons! {
     STAYS_THERE = "stays-there":
         "its home is {home}, so the job stays on {domain}; {cpus} had the fewest jobs there";
     /// No domain has a free slot.
-    PLACES_FULL = "places-full":
+    NO_FREE_SLOT = "no-free-slot":
         "[some of the job's CPUs ({lost}) became unusable: ]no slot was free when the job was placed (remote penalty {penalty}, {penalty_by}; home {home}); {domain} was the least occupied of the domains that it may use ({taken} of {slots} slots); {cpus} had the fewest jobs there";
-    /// The job leaves a cache with too much pressure.
+    /// The job migrates from the processor with the largest pressure.
     PRESSURE_UNEVEN = "pressure-uneven":
-        "{from} had a pressure of {press_from} misses per 1000 instructions and {to} {press_to}, a difference of more than {d_min}; this job has the lowest remote penalty ({penalty}, {penalty_by}; home {home}; at most {penalty_max} is accepted) of the jobs on {from} whose migration lowers the larger pressure: with its {mpki} on {to}[ and the {other_mpki} of {other} on {from}], {left_from} and {left_to} remain; {cpus} had the fewest jobs on {domain}";
-    /// The job swaps with one that leaves.
+        "{from} had a pressure of {pressure_from} misses per 1000 instructions and {to} {pressure_to}, a difference of more than {d_min}; this job has the lowest remote penalty ({penalty}, {penalty_by}; home {home}; at most {penalty_max} is accepted) of the jobs on {from} whose migration lowers the larger pressure: with its {mpki} on {to}[ and the {other_mpki} of {other} on {from}], {left_from} and {left_to} remain; {cpus} had the fewest jobs on {domain}";
+    /// The job swaps with a job that migrates.
     PRESSURE_SWAPPED = "pressure-swapped":
-        "{from} had a pressure of {press_from} misses per 1000 instructions and {to} {press_to}, a difference of more than {d_min}, and {to} had no free slot: {other} ({other_mpki}) migrates there, and this job ({mpki}), which has the fewest misses of the movable jobs there (remote penalty {penalty}, {penalty_by}; home {home}; at most {penalty_max} is accepted), migrates to {from}; {left_from} and {left_to} remain; {cpus} had the fewest jobs on {domain}";
+        "{from} had a pressure of {pressure_from} misses per 1000 instructions and {to} {pressure_to}, a difference of more than {d_min}, and {to} had no free slot: {other} ({other_mpki}) migrates there, and this job ({mpki}), which has the fewest misses of the movable jobs there (remote penalty {penalty}, {penalty_by}; home {home}; at most {penalty_max} is accepted), migrates to {from}; {left_from} and {left_to} remain; {cpus} had the fewest jobs on {domain}";
     /// Note: misses are unknown.
     PRESSURE_UNKNOWN = "pressure-unknown":
-        "cache misses per instruction are neither counted nor declared by a profile: jobs stay on the node of their memory, whatever the pressure on its cache";
+        "cache misses per instruction are neither counted nor declared by a profile: jobs stay on the node of their memory, independent of the pressure on its cache";
 }
 
-/// Configuration of both policies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Config {
-    pub domains: DomainChoice,
-    pub interval: Nanos,
-    /// Intervals per average.
-    pub window: u64,
-    /// Pages are spread evenly if no node holds more than this share of an equal part.
-    pub even_permille: u64,
-    /// Minimum change of a counted penalty.
-    pub step_permille: u64,
-    /// The third step; `None` in maximum-local.
+/// Inputs of the reasons of a turn.
+pub(super) struct NmassReasons<'a, 's> {
     pub refine: Option<Refine>,
+    pub snapshot: &'a Snapshot<'a>,
+    pub jobs: &'a [NmassJob<'s>],
 }
 
-/// Configuration of the third step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refine {
-    /// Minimum difference in pressure, in thousandths of a miss per 1000 instructions.
-    pub d_min_milli: u64,
-    /// Penalty that a miss per 1000 instructions of difference justifies, in millionths.
-    pub k_millionths: u64,
-    /// Whether two jobs may swap if the target has no free slot.
-    pub swap: bool,
-    /// Intervals in a row without signals after which the run ends.
-    pub failures: u64,
-}
-
-impl Config {
-    pub fn nmass(params: &Params<'_>) -> Self {
-        let refine = Refine {
-            d_min_milli: params.permille("d_min"),
-            k_millionths: params.millionths("k"),
-            swap: params.named::<Swap>("swap") == Swap::Yes,
-            failures: params.whole("failures"),
+impl NmassReasons<'_, '_> {
+    /// The reason for the assignment of a job to these CPUs.
+    pub fn reason(&self, job_idx: usize, assignment: &NmassAssignment, cpus: &CpuSet) -> Reason {
+        let job = &self.jobs[job_idx].job;
+        let reason = match &assignment.decision {
+            // The job stays on its domain and gets another core.
+            _ if job.is_bound && job.now == Some(assignment.domain) => Reason::new(OWN_CORE),
+            Decision::Pressure(migration) => self.pressure(job_idx, migration),
+            Decision::Home { free, slots } => self
+                .with_home(HOME_FREE, job_idx)
+                .with("free", u64::from(*free))
+                .with("slots", u64::from(*slots)),
+            Decision::HomeFull { taken, slots } => self.taken(HOME_FULL, job_idx, *taken, *slots),
+            Decision::Stays => self.with_home(STAYS_THERE, job_idx),
+            Decision::NoHome { taken, slots } => self.taken(NO_HOME, job_idx, *taken, *slots),
+            Decision::Full { taken, slots } => self.taken(NO_FREE_SLOT, job_idx, *taken, *slots),
         };
-        Config { refine: Some(refine), ..Config::maximum_local(params) }
+        let reason = reason
+            .with("domain", self.snapshot.domains.label(assignment.domain))
+            .with("cpus", cpus_label(cpus));
+        reason.with_some("lost", job.lost_cpus().map(ToString::to_string))
     }
 
-    pub fn maximum_local(params: &Params<'_>) -> Self {
-        Config {
-            domains: params.domains(),
-            interval: params.time("interval"),
-            window: params.whole("window"),
-            even_permille: params.permille("even"),
-            step_permille: params.permille("np_step"),
-            refine: None,
+    fn taken(&self, code: ReasonCode, job_idx: usize, taken: u32, slots: u32) -> Reason {
+        self.with_home(code, job_idx)
+            .with("taken", u64::from(taken))
+            .with("slots", u64::from(slots))
+    }
+
+    fn with_home(&self, code: ReasonCode, job_idx: usize) -> Reason {
+        let NmassJob { home, penalty, .. } = &self.jobs[job_idx];
+        Reason::new(code)
+            .with("home", home_text(home))
+            .with("penalty", permille_text(penalty.permille))
+            .with("penalty_by", penalty.by.to_owned())
+    }
+
+    fn pressure(&self, job_idx: usize, migration: &PressureMigration) -> Reason {
+        let after = migration.after(self.jobs);
+        let is_migrating = job_idx == migration.job_idx;
+        let code = if is_migrating { PRESSURE_UNEVEN } else { PRESSURE_SWAPPED };
+        let NmassJob { mpki, .. } = &self.jobs[job_idx];
+        let reason = self
+            .with_home(code, job_idx)
+            .with("from", self.snapshot.domains.label(migration.from))
+            .with("to", self.snapshot.domains.label(migration.to))
+            .with("pressure_from", permille_text(migration.before.high))
+            .with("pressure_to", permille_text(migration.before.low))
+            .with("d_min", permille_text(self.refine.map_or(0, |refine| refine.d_min.permille())))
+            .with("mpki", permille_text(mpki.unwrap_or(0)))
+            .with("penalty_max", permille_text(migration.penalty_max))
+            .with("left_from", permille_text(after.high))
+            .with("left_to", permille_text(after.low));
+        let other = if is_migrating { migration.swapped_with } else { Some(migration.job_idx) };
+        let reason = match other.map(|other| &self.jobs[other]) {
+            Some(other) => reason
+                .with("other", other.job.job.job.name.clone())
+                .with("other_mpki", permille_text(other.mpki.unwrap_or(0))),
+            None => reason,
+        };
+        reason.with("tier", self.snapshot.tiers.get(CounterEvent::LlcMisses).to_string())
+    }
+}
+
+/// The home and its source, as text.
+fn home_text(home: &Home) -> String {
+    let node = home.node.map_or("any node".to_owned(), |node| format!("node {}", node.0));
+    match home.source {
+        HomeSource::Memory { on_node, total } => {
+            format!("{node} (which has {on_node} of its {total})")
         }
+        HomeSource::Declared => format!("{node} (its declared memory node)"),
+        HomeSource::Start => format!("{node} (where it started)"),
+        HomeSource::Even { most, total } => {
+            format!("{node} (no node has more than {most} of its {total})")
+        }
+        HomeSource::NoPages => format!("{node} (it has no pages yet)"),
     }
 }

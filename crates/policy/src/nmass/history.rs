@@ -8,10 +8,10 @@
 //!   penalty = cycles per instruction away / cycles per instruction at home      never below 1
 //! ```
 //!
-//! Both sides keep their last intervals, so the penalty of a job that returned home remains known. If a job changes
-//! its behaviour, the penalty is wrong until both sides have new intervals. A penalty holds until a new one differs
-//! by `np_step`, so that noise does not migrate jobs back and forth. Until both sides are counted, the declared
-//! penalty holds. Declared cycles are equal on all nodes and are not used.
+//! The last intervals at home and away are kept, so the penalty of a job that returned home remains known. If the
+//! behaviour of a job changes, the penalty is wrong until there are new intervals of both kinds. A penalty is used until a
+//! new one differs by `np_step`, so that noise does not cause migrations back and forth. Until intervals of both kinds are
+//! counted, the declared penalty is used. Declared cycles are equal on all nodes and are not used.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -21,8 +21,8 @@ use sched::{CounterEvent, JobState, JobView, PerJob, Plan, SignalTier, Snapshot,
 use super::declaration::Config;
 use crate::placement;
 
-/// Minimum number of instructions of an interval that counts. Guessed: a core executes a thousand times as many in
-/// a second.
+/// Minimum number of instructions of an interval; others are ignored. Guessed: a core executes a thousand times as many
+/// in a second.
 const INSTRUCTIONS_MIN: u64 = 1_000_000;
 
 /// Measurements of all jobs.
@@ -42,13 +42,13 @@ struct RemoteHistory {
     misses: RecentEvents,
     /// The counted penalty, in permille.
     penalty: Option<u64>,
-    /// The first node on which it was placed.
+    /// The first node on which the job was placed.
     started_on: Option<NodeId>,
-    /// Its node, if it has been there since before the interval.
+    /// The node of the job, if the job was on it during the whole interval.
     stays_on: Option<NodeId>,
 }
 
-/// Events and instructions of the last intervals that count.
+/// Events and instructions of the last intervals, the newest last.
 #[derive(Clone, Debug, Default)]
 struct RecentEvents(VecDeque<(u64, u64)>);
 
@@ -63,19 +63,19 @@ pub(super) struct Home {
 /// Source of the home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HomeSource {
-    /// The node holds `there` of its memory.
-    Memory { there: Bytes, of: Bytes },
+    /// The node of most of the job's memory.
+    Memory { on_node: Bytes, total: Bytes },
     /// The workload declares the memory node.
     Declared,
     /// The job started there, and its pages were not sampled yet.
     Start,
-    /// Its pages are spread evenly.
-    Even { most: Bytes, of: Bytes },
-    /// It has no pages yet.
+    /// The pages of the job are spread evenly.
+    Even { most: Bytes, total: Bytes },
+    /// The job has no pages yet.
     NoPages,
 }
 
-/// Time away from home over time at home.
+/// Ratio of cycles per instruction away from home to those at home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Penalty {
     pub permille: u64,
@@ -100,7 +100,7 @@ impl RecentEvents {
 }
 
 impl RemoteHistory {
-    /// Computes the penalty if both sides were counted; a change below the step is ignored.
+    /// Computes the penalty if intervals of both kinds were counted. A change below the step is ignored.
     fn update_penalty(&mut self, step_permille: u64) {
         let (away, at_home) = (self.away.per(1_000_000), self.at_home.per(1_000_000));
         let (Some(away), Some(at_home)) = (away, at_home) else { return };
@@ -115,44 +115,49 @@ impl RemoteHistory {
 
 impl Histories {
     pub fn new(config: &Config) -> Self {
-        let window = usize::try_from(config.window).unwrap_or(usize::MAX);
-        let Config { even_permille, step_permille, .. } = *config;
-        Histories { window, even_permille, step_permille, by_job: PerJob::default() }
+        Histories {
+            window: usize::try_from(config.window).unwrap_or(usize::MAX),
+            even_permille: config.even.permille(),
+            step_permille: config.np_step.permille(),
+            by_job: PerJob::default(),
+        }
     }
 
     /// Discards ended jobs and earlier runs of a job.
-    pub fn start_turn(&mut self, seen: &Snapshot<'_>) {
-        self.by_job.forget_ended(seen);
-        for job in seen.jobs {
+    pub fn start_turn(&mut self, snapshot: &Snapshot<'_>) {
+        self.by_job.forget_ended(snapshot);
+        for job in snapshot.jobs {
             let history = self.by_job.of(job.job.id);
             if job.state == JobState::Due {
                 *history = RemoteHistory::default();
             } else if history.started_on.is_none() {
-                history.started_on = node_of(seen, job);
+                history.started_on = node_of(snapshot, job);
             }
         }
     }
 
     /// Adds an interval.
-    pub fn add(&mut self, seen: &Snapshot<'_>) {
-        for job in seen.jobs.iter().filter(|job| job.state == JobState::Running) {
-            let Some(instructions) = sum(seen, job, CounterEvent::Instructions) else { continue };
+    pub fn add(&mut self, snapshot: &Snapshot<'_>) {
+        for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Running) {
+            let Some(instructions) = sum(snapshot, job, CounterEvent::Instructions) else {
+                continue;
+            };
             if instructions < INSTRUCTIONS_MIN {
                 continue;
             }
-            let (home, here) = (self.home(seen, job).node, node_of(seen, job));
+            let (home, node) = (self.home(snapshot, job).node, node_of(snapshot, job));
             let history = self.by_job.of(job.job.id);
-            if let Some(misses) = sum(seen, job, CounterEvent::LlcMisses) {
+            if let Some(misses) = sum(snapshot, job, CounterEvent::LlcMisses) {
                 history.misses.add(misses, instructions, self.window);
             }
-            let stayed = here.is_some() && history.stays_on == here;
-            let cycles = counted(seen, CounterEvent::Cycles)
-                .then(|| sum(seen, job, CounterEvent::Cycles))
+            let stayed = node.is_some() && history.stays_on == node;
+            let cycles = counted(snapshot, CounterEvent::Cycles)
+                .then(|| sum(snapshot, job, CounterEvent::Cycles))
                 .flatten()
-                .filter(|_| counted(seen, CounterEvent::Instructions));
+                .filter(|_| counted(snapshot, CounterEvent::Instructions));
             if let (true, Some(home), Some(cycles)) = (stayed, home, cycles) {
                 let side =
-                    if here == Some(home) { &mut history.at_home } else { &mut history.away };
+                    if node == Some(home) { &mut history.at_home } else { &mut history.away };
                 side.add(cycles, instructions, self.window);
                 history.update_penalty(self.step_permille);
             }
@@ -160,31 +165,31 @@ impl Histories {
     }
 
     /// Stores the node of each job until the next interval ends.
-    pub fn end_turn(&mut self, seen: &Snapshot<'_>, plan: &Plan, is_interval: bool) {
+    pub fn end_turn(&mut self, snapshot: &Snapshot<'_>, plan: &Plan, is_interval: bool) {
         let requested: BTreeSet<Target> =
             plan.requests.iter().map(|request| request.target).collect();
-        for job in seen.jobs {
+        for job in snapshot.jobs {
             let migrates = requested.contains(&job.job.id.into());
-            let here = node_of(seen, job);
+            let node = node_of(snapshot, job);
             let history = self.by_job.of(job.job.id);
             if migrates {
                 history.stays_on = None;
             } else if is_interval {
-                history.stays_on = here;
+                history.stays_on = node;
             }
         }
     }
 
     /// The home of a job.
-    pub fn home(&self, seen: &Snapshot<'_>, job: &JobView<'_>) -> Home {
-        if let Some((node, there, of)) = most(job) {
-            let n_nodes = placement::n_nodes_with_memory(seen).max(1) as u128;
+    pub fn home(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Home {
+        if let Some((node, on_node, total)) = home_by_memory(job) {
+            let n_nodes = placement::n_nodes_with_memory(snapshot).max(1) as u128;
             let is_even = 1 < n_nodes
-                && u128::from(there.0) * n_nodes * 1000
-                    <= u128::from(of.0) * u128::from(self.even_permille);
+                && u128::from(on_node.0) * n_nodes * 1000
+                    <= u128::from(total.0) * u128::from(self.even_permille);
             return match is_even {
-                true => Home { node: None, source: HomeSource::Even { most: there, of } },
-                false => Home { node: Some(node), source: HomeSource::Memory { there, of } },
+                true => Home { node: None, source: HomeSource::Even { most: on_node, total } },
+                false => Home { node: Some(node), source: HomeSource::Memory { on_node, total } },
             };
         }
         if let Some(node) = placement::declared_node(job) {
@@ -213,12 +218,12 @@ impl Histories {
         }
     }
 
-    /// Misses per million instructions, that is thousandths of a miss per 1000: as counted, else from the profile
-    /// for the smallest cache of the machine.
-    pub fn mpki(&self, seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
+    /// Misses per million instructions, that is thousandths of a miss per 1000: as counted, else from the profile for the
+    /// smallest cache of the machine.
+    pub fn mpki(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
         let counted = self.by_job.get(job.job.id).and_then(|history| history.misses.per(1_000_000));
         counted.or_else(|| {
-            let caches = seen.machine.llcs().iter().filter_map(|llc| llc.size);
+            let caches = snapshot.machine.llcs().iter().filter_map(|llc| llc.size);
             let cache = caches.min().unwrap_or(Bytes::ZERO);
             let misses = job.job.found.as_deref()?.average(|phase| phase.curve.misses_at(cache))?;
             Some((misses * 1000.0) as u64)
@@ -227,27 +232,27 @@ impl Histories {
 }
 
 /// The node of a job, at any level of domains.
-fn node_of(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<NodeId> {
-    seen.domains.get(job.domain?).node
+fn node_of(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<NodeId> {
+    snapshot.domains.get(job.domain?).node
 }
 
-/// The node with most of a job's own memory, the memory there, and all of it.
-fn most(job: &JobView<'_>) -> Option<(NodeId, Bytes, Bytes)> {
+/// The node with most of a job's private memory, the private memory on that node, and the total.
+fn home_by_memory(job: &JobView<'_>) -> Option<(NodeId, Bytes, Bytes)> {
     let memory = job.memory?;
     let node = memory.home()?;
     Some((node, memory.on_node(node).private_bytes(), memory.private_bytes()))
 }
 
-fn counted(seen: &Snapshot<'_>, event: CounterEvent) -> bool {
-    seen.tiers.get(event) == SignalTier::Counters
+fn counted(snapshot: &Snapshot<'_>, event: CounterEvent) -> bool {
+    snapshot.tiers.get(event) == SignalTier::Counters
 }
 
 /// Sum of an event over the tasks of a job; `None`: no task has a value.
-fn sum(seen: &Snapshot<'_>, job: &JobView<'_>, event: CounterEvent) -> Option<u64> {
-    let of = |counted: &sched::CounterDeltas| match event {
+fn sum(snapshot: &Snapshot<'_>, job: &JobView<'_>, event: CounterEvent) -> Option<u64> {
+    let value = |counted: &sched::CounterDeltas| match event {
         CounterEvent::LlcMisses => counted.misses(),
         other => counted.get(other),
     };
-    let counts = seen.tasks_of(job.job.id).iter().filter_map(|task| of(&task.counters));
+    let counts = snapshot.tasks_of(job.job.id).iter().filter_map(|task| value(&task.counters));
     counts.reduce(u64::saturating_add)
 }

@@ -1,13 +1,13 @@
 //! The map of jobs to processors: the three steps, on numbers of slots.
 //!
-//! The map has no state: each turn computes it from homes, penalties and misses, which are averages, and from the
-//! current domains, which decide ties. With equal inputs every job stays, unless the third step migrates a job
-//! away from a domain that the second step selected because of a tie: then the job can migrate in every interval.
+//! The map is computed in each turn from homes, penalties and misses, which are averages, and from the current domains,
+//! which decide ties. With equal inputs every job stays, unless the third step migrates a job away from a domain that the
+//! second step selected because of a tie: then the job can migrate in every interval.
 //!
 //! ```text
-//!   refine:  H = most pressure, L = least, D = press[H] - press[L]        ties: number
+//!   refine:  H = most pressure, L = least, D = pressure[H] - pressure[L]  ties: number
 //!            of the jobs on H, the lowest penalty first                   ties: already on L, number
-//!              L has free slots       ─► it migrates
+//!              L has free slots       ─► the job migrates
 //!              else the job on L with the fewest misses, if fewer, and if it may run on H ─► they swap
 //!            if the larger of both pressures decreases; else the next job; none: done
 //! ```
@@ -19,13 +19,13 @@ use std::cmp::Reverse;
 use sched::Snapshot;
 use topology::Level;
 
-use super::declaration::{Config, Refine};
+use super::declaration::Refine;
 use super::history::{Home, Penalty};
 use crate::slots::{DomainSlots, MovableJob, PlacementJobs};
 
 /// A job with its home, penalty and misses.
 #[derive(Clone, Debug)]
-pub(super) struct Process<'s> {
+pub(super) struct NmassJob<'s> {
     pub job: MovableJob<'s>,
     pub home: Home,
     pub penalty: Penalty,
@@ -35,7 +35,7 @@ pub(super) struct Process<'s> {
 
 /// The domain of a job, and the last step that decided it.
 #[derive(Clone, Debug)]
-pub(super) struct Assignment {
+pub(super) struct NmassAssignment {
     pub domain: usize,
     pub decision: Decision,
 }
@@ -43,31 +43,31 @@ pub(super) struct Assignment {
 /// The decision for a domain.
 #[derive(Clone, Debug)]
 pub(super) enum Decision {
-    /// Its home had free slots.
+    /// The home had free slots.
     Home { free: u32, slots: u32 },
-    /// Its home had no free slot; slots of the least occupied other processor.
+    /// The home had no free slot; slots of the least occupied other processor.
     HomeFull { taken: u32, slots: u32 },
-    /// It has no home, and stays.
+    /// The job has no home, and stays.
     Stays,
-    /// It has no home and no domain yet.
+    /// The job has no home and no domain yet.
     NoHome { taken: u32, slots: u32 },
     /// No processor had a free slot.
     Full { taken: u32, slots: u32 },
     /// The third step.
-    Pressure(Relief),
+    Pressure(PressureMigration),
 }
 
 /// A migration of the third step; jobs by index.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Relief {
+pub(super) struct PressureMigration {
     pub from: usize,
     pub to: usize,
     /// The job that migrates.
-    pub victim: usize,
-    /// The job that it swaps with, if there is no free slot.
-    pub partner: Option<usize>,
+    pub job_idx: usize,
+    /// The job with which it swaps, if there is no free slot.
+    pub swapped_with: Option<usize>,
     /// Pressures before the migration.
-    pub press: PressurePair,
+    pub before: PressurePair,
     /// The largest accepted penalty, in permille.
     pub penalty_max: u64,
 }
@@ -81,25 +81,25 @@ pub(super) struct PressurePair {
 
 /// All three steps. `pressure` is that of the fixed jobs.
 pub(super) fn map(
-    config: &Config,
-    seen: &Snapshot<'_>,
-    jobs: &PlacementJobs<'_>,
-    processes: &[Process<'_>],
+    refine: Option<&Refine>,
+    snapshot: &Snapshot<'_>,
+    placement_jobs: &PlacementJobs<'_>,
+    jobs: &[NmassJob<'_>],
     pressure: Vec<u64>,
-) -> Vec<Assignment> {
+) -> Vec<NmassAssignment> {
     let mut map = Map {
-        seen,
-        processes,
-        slots: DomainSlots::of(seen, jobs),
-        assignments: vec![None; processes.len()],
+        snapshot,
+        jobs,
+        slots: DomainSlots::of(snapshot, placement_jobs),
+        assignments: vec![None; jobs.len()],
         pressure,
     };
-    for at in by_penalty(processes) {
-        if let Some(assignment) = map.home_or_nearest(at) {
-            map.put(at, assignment);
+    for job_idx in by_penalty(jobs) {
+        if let Some(assignment) = map.home_or_nearest(job_idx) {
+            map.put(job_idx, assignment);
         }
     }
-    if let Some(refine) = &config.refine {
+    if let Some(refine) = refine {
         map.refine(refine);
     }
     // Every movable job may run on some domain, so all have an assignment.
@@ -107,73 +107,78 @@ pub(super) fn map(
 }
 
 /// Indices, the highest penalty first.
-fn by_penalty(processes: &[Process<'_>]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..processes.len()).collect();
-    order.sort_by_key(|&at| (Reverse(processes[at].penalty.permille), at));
+fn by_penalty(jobs: &[NmassJob<'_>]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|&job_idx| (Reverse(jobs[job_idx].penalty.permille), job_idx));
     order
 }
 
 struct Map<'a, 's> {
-    seen: &'a Snapshot<'a>,
-    processes: &'a [Process<'s>],
+    snapshot: &'a Snapshot<'a>,
+    jobs: &'a [NmassJob<'s>],
     slots: DomainSlots,
-    assignments: Vec<Option<Assignment>>,
+    assignments: Vec<Option<NmassAssignment>>,
     pressure: Vec<u64>,
 }
 
 impl Map<'_, '_> {
-    fn put(&mut self, at: usize, assignment: Assignment) {
-        let process = &self.processes[at];
-        self.slots.add(self.seen, &process.job, assignment.domain);
+    fn put(&mut self, job_idx: usize, assignment: NmassAssignment) {
+        let process = &self.jobs[job_idx];
+        self.slots.add(self.snapshot, &process.job, assignment.domain);
         self.pressure[assignment.domain] =
             self.pressure[assignment.domain].saturating_add(process.pressure());
-        self.assignments[at] = Some(assignment);
+        self.assignments[job_idx] = Some(assignment);
     }
 
-    fn take(&mut self, at: usize) {
-        let process = &self.processes[at];
-        let Some(assignment) = self.assignments[at].take() else { return };
-        self.slots.remove(self.seen, &process.job, assignment.domain);
+    fn take(&mut self, job_idx: usize) {
+        let process = &self.jobs[job_idx];
+        let Some(assignment) = self.assignments[job_idx].take() else { return };
+        self.slots.remove(self.snapshot, &process.job, assignment.domain);
         self.pressure[assignment.domain] =
             self.pressure[assignment.domain].saturating_sub(process.pressure());
     }
 
-    /// The second step for one process.
-    fn home_or_nearest(&self, at: usize) -> Option<Assignment> {
-        let Process { job, home, .. } = &self.processes[at];
-        let all = || 0..self.seen.domains.len();
+    /// The second step for one job.
+    fn home_or_nearest(&self, job_idx: usize) -> Option<NmassAssignment> {
+        let NmassJob { job, home, .. } = &self.jobs[job_idx];
+        let all = || 0..self.snapshot.domains.len();
         let is_home = |idx: &usize| {
-            home.node.is_some_and(|node| self.seen.domains.get(*idx).node == Some(node))
+            home.node.is_some_and(|node| self.snapshot.domains.get(*idx).node == Some(node))
         };
-        let fits = |idx: &usize| self.slots.fits(self.seen, job, *idx);
-        let may = |idx: &usize| DomainSlots::allows(self.seen, job, *idx);
-        // Of several caches at home it stays on its own.
-        let own = job.now.filter(|idx| is_home(idx) && fits(idx));
-        let at_home = || self.emptiest(job, all().filter(is_home).filter(fits));
-        if let Some(to) = own.or_else(at_home) {
+        let fits = |idx: &usize| self.slots.fits(self.snapshot, job, *idx);
+        let is_allowed = |idx: &usize| DomainSlots::allows(self.snapshot, job, *idx);
+        // If several caches are at home, the job stays on its current one.
+        let current = job.now.filter(|idx| is_home(idx) && fits(idx));
+        let at_home = || self.least_occupied(job, all().filter(is_home).filter(fits));
+        if let Some(to) = current.or_else(at_home) {
             let (free, slots) = (self.slots.free(to), self.slots.total(to));
-            return Some(Assignment { domain: to, decision: Decision::Home { free, slots } });
+            return Some(NmassAssignment { domain: to, decision: Decision::Home { free, slots } });
         }
         // A job without a home stays.
         if let Some(to) = job.now.filter(|idx| home.node.is_none() && fits(idx)) {
-            return Some(Assignment { domain: to, decision: Decision::Stays });
+            return Some(NmassAssignment { domain: to, decision: Decision::Stays });
         }
-        let with_free_slot = self.emptiest(job, all().filter(fits));
-        let to = with_free_slot.or_else(|| self.slots.emptiest(job, all().filter(may)))?;
+        let with_free_slot = self.least_occupied(job, all().filter(fits));
+        let to =
+            with_free_slot.or_else(|| self.slots.least_occupied(job, all().filter(is_allowed)))?;
         let (taken, slots) = (self.slots.taken(to), self.slots.total(to));
         let decision = match (with_free_slot, home.node) {
             (None, _) => Decision::Full { taken, slots },
             (Some(_), None) => Decision::NoHome { taken, slots },
             (Some(_), Some(_)) => Decision::HomeFull { taken, slots },
         };
-        Some(Assignment { domain: to, decision })
+        Some(NmassAssignment { domain: to, decision })
     }
 
-    /// The emptiest of some domains. Many caches or cores are equally empty: of these, the one that runs the fewest
-    /// jobs that are not mapped yet, so that no job migrates while other domains are idle.
-    fn emptiest(&self, job: &MovableJob<'_>, among: impl Iterator<Item = usize>) -> Option<usize> {
-        if self.seen.domains.level() == Level::Node {
-            return self.slots.emptiest(job, among);
+    /// The least occupied of some domains. Often several caches or cores are equally occupied: then the one with the fewest
+    /// running jobs that are not mapped yet, so that no job migrates while other domains are idle.
+    fn least_occupied(
+        &self,
+        job: &MovableJob<'_>,
+        among: impl Iterator<Item = usize>,
+    ) -> Option<usize> {
+        if self.snapshot.domains.level() == Level::Node {
+            return self.slots.least_occupied(job, among);
         }
         let among: Vec<usize> = among.collect();
         let least = among.iter().copied().min_by(|&a, &b| self.slots.compare(a, b))?;
@@ -183,8 +188,8 @@ impl Map<'_, '_> {
 
     /// Number of other jobs that run on a domain and are not mapped yet.
     fn n_unmapped(&self, job: &MovableJob<'_>, idx: usize) -> usize {
-        let is_there = |(at, assignment): &(usize, &Option<Assignment>)| {
-            let other = &self.processes[*at].job;
+        let is_there = |(job_idx, assignment): &(usize, &Option<NmassAssignment>)| {
+            let other = &self.jobs[*job_idx].job;
             assignment.is_none() && other.now == Some(idx) && other.job.job.id != job.job.job.id
         };
         self.assignments.iter().enumerate().filter(is_there).count()
@@ -192,93 +197,100 @@ impl Map<'_, '_> {
 
     /// The third step.
     fn refine(&mut self, refine: &Refine) {
-        while let Some(relief) = self.next_relief(refine) {
-            self.take(relief.victim);
-            relief.partner.into_iter().for_each(|other| self.take(other));
+        while let Some(migration) = self.next_migration(refine) {
+            self.take(migration.job_idx);
+            migration.swapped_with.into_iter().for_each(|other| self.take(other));
             self.put(
-                relief.victim,
-                Assignment { domain: relief.to, decision: Decision::Pressure(relief) },
+                migration.job_idx,
+                NmassAssignment { domain: migration.to, decision: Decision::Pressure(migration) },
             );
-            if let Some(other) = relief.partner {
+            if let Some(other) = migration.swapped_with {
                 self.put(
                     other,
-                    Assignment { domain: relief.from, decision: Decision::Pressure(relief) },
+                    NmassAssignment {
+                        domain: migration.from,
+                        decision: Decision::Pressure(migration),
+                    },
                 );
             }
         }
     }
 
-    /// The next migration from the processor with the most pressure, if any lowers it.
-    fn next_relief(&self, refine: &Refine) -> Option<Relief> {
+    /// The next migration from the processor with the largest pressure, if a migration reduces the pressure.
+    fn next_migration(&self, refine: &Refine) -> Option<PressureMigration> {
         let n = self.pressure.len();
         let from = (0..n).rev().max_by_key(|&idx| self.pressure[idx])?;
         let to = (0..n).min_by_key(|&idx| self.pressure[idx])?;
-        let press = PressurePair { high: self.pressure[from], low: self.pressure[to] };
-        let difference = press.high - press.low;
-        if difference <= refine.d_min_milli {
+        let before = PressurePair { high: self.pressure[from], low: self.pressure[to] };
+        let difference = before.high - before.low;
+        if difference <= refine.d_min.permille() {
             return None;
         }
         let penalty_max = refine.penalty_max(difference);
-        let may_go = |at: usize, to: usize| {
-            let Process { job, home, penalty, .. } = &self.processes[at];
-            let is_home = home.node.is_none() || self.seen.domains.get(to).node == home.node;
-            DomainSlots::allows(self.seen, job, to) && (is_home || penalty.permille <= penalty_max)
+        let may_migrate = |job_idx: usize, to: usize| {
+            let NmassJob { job, home, penalty, .. } = &self.jobs[job_idx];
+            let is_home = home.node.is_none() || self.snapshot.domains.get(to).node == home.node;
+            DomainSlots::allows(self.snapshot, job, to)
+                && (is_home || penalty.permille <= penalty_max)
         };
-        let mut candidates: Vec<usize> = self.on(from).filter(|&at| may_go(at, to)).collect();
-        candidates.sort_by_key(|&at| {
-            let Process { job, penalty, .. } = &self.processes[at];
-            (penalty.permille, job.now != Some(to), at)
+        let mut candidates: Vec<usize> =
+            self.on(from).filter(|&job_idx| may_migrate(job_idx, to)).collect();
+        candidates.sort_by_key(|&job_idx| {
+            let NmassJob { job, penalty, .. } = &self.jobs[job_idx];
+            (penalty.permille, job.now != Some(to), job_idx)
         });
-        candidates.into_iter().find_map(|victim| {
-            let fits = self.slots.fits(self.seen, &self.processes[victim].job, to);
-            let partner = match (fits, refine.swap) {
+        candidates.into_iter().find_map(|job_idx| {
+            let fits = self.slots.fits(self.snapshot, &self.jobs[job_idx].job, to);
+            let swapped_with = match (fits, refine.swap) {
                 (true, _) => None,
                 (false, false) => return None,
-                (false, true) => Some(self.partner(victim, from, to, may_go)?),
+                (false, true) => Some(self.swapped_with(job_idx, from, to, may_migrate)?),
             };
-            let relief = Relief { from, to, victim, partner, press, penalty_max };
-            let left = relief.after(self.processes);
-            (left.high.max(left.low) < press.high).then_some(relief)
+            let migration =
+                PressureMigration { from, to, job_idx, swapped_with, before, penalty_max };
+            let after = migration.after(self.jobs);
+            (after.high.max(after.low) < before.high).then_some(migration)
         })
     }
 
     /// The job on `to` that swaps with a job on `from`: of the jobs with fewer misses that may migrate, the one with
     /// the fewest misses.
-    fn partner(
+    fn swapped_with(
         &self,
-        victim: usize,
+        job_idx: usize,
         from: usize,
         to: usize,
-        may_go: impl Fn(usize, usize) -> bool,
+        may_migrate: impl Fn(usize, usize) -> bool,
     ) -> Option<usize> {
-        let job = &self.processes[victim].job;
+        let job = &self.jobs[job_idx].job;
         let fits = |other: usize| {
-            let theirs = &self.processes[other].job;
-            let need = |job: &MovableJob<'_>, idx: usize| self.slots.needed(self.seen, job, idx);
-            need(job, to) <= self.slots.free(to) + need(theirs, to)
-                && need(theirs, from) <= self.slots.free(from) + need(job, from)
+            let other_job = &self.jobs[other].job;
+            let need =
+                |job: &MovableJob<'_>, idx: usize| self.slots.needed(self.snapshot, job, idx);
+            need(job, to) <= self.slots.free(to) + need(other_job, to)
+                && need(other_job, from) <= self.slots.free(from) + need(job, from)
         };
-        let pressure_of = |at: usize| self.processes[at].pressure();
-        let better = |other: &usize| pressure_of(*other) < pressure_of(victim) && fits(*other);
-        let partners = self.on(to).filter(better).filter(|&other| may_go(other, from));
+        let pressure_of = |job_idx: usize| self.jobs[job_idx].pressure();
+        let better = |other: &usize| pressure_of(*other) < pressure_of(job_idx) && fits(*other);
+        let partners = self.on(to).filter(better).filter(|&other| may_migrate(other, from));
         partners.min_by_key(|&other| (pressure_of(other), other))
     }
 
     /// The jobs mapped to a processor.
     fn on(&self, idx: usize) -> impl Iterator<Item = usize> + '_ {
-        let is_there = move |assignment: &Option<Assignment>| {
+        let is_there = move |assignment: &Option<NmassAssignment>| {
             assignment.as_ref().is_some_and(|assignment| assignment.domain == idx)
         };
         self.assignments
             .iter()
             .enumerate()
-            .filter(move |(_, spot)| is_there(spot))
-            .map(|(at, _)| at)
+            .filter(move |(_, assignment)| is_there(assignment))
+            .map(|(job_idx, _)| job_idx)
     }
 }
 
-impl Process<'_> {
-    /// Its contribution to the pressure; 0 if unknown.
+impl NmassJob<'_> {
+    /// Contribution to the pressure; 0 if unknown.
     fn pressure(&self) -> u64 {
         self.mpki.unwrap_or(0).saturating_mul(u64::from(self.job.threads))
     }
@@ -287,19 +299,19 @@ impl Process<'_> {
 impl Refine {
     /// 1 + k × difference, in permille.
     fn penalty_max(&self, difference_milli: u64) -> u64 {
-        let more = u128::from(difference_milli) * u128::from(self.k_millionths) / 1_000_000;
-        u64::try_from(more).unwrap_or(u64::MAX).saturating_add(1000)
+        let penalty = u128::from(difference_milli) * u128::from(self.k.0) / 1_000_000;
+        u64::try_from(penalty).unwrap_or(u64::MAX).saturating_add(1000)
     }
 }
 
-impl Relief {
+impl PressureMigration {
     /// Pressures after the migration.
-    pub fn after(&self, processes: &[Process<'_>]) -> PressurePair {
-        let goes = processes[self.victim].pressure();
-        let comes = self.partner.map_or(0, |other| processes[other].pressure());
+    pub fn after(&self, jobs: &[NmassJob<'_>]) -> PressurePair {
+        let leaving = jobs[self.job_idx].pressure();
+        let arriving = self.swapped_with.map_or(0, |other| jobs[other].pressure());
         PressurePair {
-            high: self.press.high.saturating_sub(goes).saturating_add(comes),
-            low: self.press.low.saturating_sub(comes).saturating_add(goes),
+            high: self.before.high.saturating_sub(leaving).saturating_add(arriving),
+            low: self.before.low.saturating_sub(arriving).saturating_add(leaving),
         }
     }
 }

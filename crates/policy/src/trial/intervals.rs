@@ -1,4 +1,4 @@
-//! Measured intervals by job, and the comparison of intervals before and after migrations.
+//! Metricd intervals by job, and the comparison of intervals before and after migrations.
 //!
 //! ```text
 //!             before                          after
@@ -7,15 +7,15 @@
 //!   job c             . . . .                 . . . . . . . .    started late: omitted from both
 //! ```
 //!
-//! Only jobs that ran throughout are compared, each with itself: on a machine where processes start and end all the
-//! time, no two periods have the same jobs.
+//! Only jobs that ran throughout are compared, each with itself: on most machines processes start and end all the time, so
+//! no two periods have the same jobs.
 
 use std::collections::BTreeSet;
 
 use base::{JobId, Nanos};
 use sched::{CounterEvent, JobState, JobView, SignalTier, Snapshot};
 
-use super::verdict::{self, Comparison, Measure};
+use super::verdict::{self, Comparison, TrialMetric};
 
 /// A run of a job: job numbers are reused.
 pub(super) type JobRun = (JobId, Option<Nanos>);
@@ -26,13 +26,13 @@ pub(super) fn run_of(job: &JobView<'_>) -> JobRun {
 }
 
 /// Whether a run of a job continues.
-pub(super) fn is_running(seen: &Snapshot<'_>, run: JobRun) -> bool {
-    seen.job(run.0).is_some_and(|job| run_of(job) == run)
+pub(super) fn is_running(snapshot: &Snapshot<'_>, run: JobRun) -> bool {
+    snapshot.job(run.0).is_some_and(|job| run_of(job) == run)
 }
 
 /// Values of an interval.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Interval {
+pub(super) struct MeasuredInterval {
     /// Running jobs, by run.
     jobs: Vec<(JobRun, JobActivity)>,
     /// Excess of the largest load over the mean.
@@ -42,7 +42,7 @@ pub(super) struct Interval {
 /// Activity of a job in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct JobActivity {
-    /// CPU time, 0 if the wait time is unknown, and wait time.
+    /// CPU time and wait time; both 0 if the wait time is unknown.
     ran: Nanos,
     waited: Nanos,
     /// Instructions, and the CPU time of the tasks for which they were counted.
@@ -53,13 +53,13 @@ struct JobActivity {
 /// Jobs that ran throughout, and numbers of the others: ended, and started. A job that did both counts twice.
 pub(super) struct ComparedJobs {
     throughout: BTreeSet<JobRun>,
-    pub n_left: usize,
-    pub n_came: usize,
+    pub n_ended: usize,
+    pub n_started: usize,
 }
 
-impl Interval {
-    pub(super) fn of(seen: &Snapshot<'_>) -> Self {
-        let running = seen.jobs.iter().filter(|job| job.state == JobState::Running);
+impl MeasuredInterval {
+    pub(super) fn of(snapshot: &Snapshot<'_>) -> Self {
+        let running = snapshot.jobs.iter().filter(|job| job.state == JobState::Running);
         let mut jobs: Vec<(JobRun, JobActivity)> = running
             .map(|job| {
                 let (ran, waited) =
@@ -68,7 +68,7 @@ impl Interval {
             })
             .collect();
         jobs.sort_unstable_by_key(|(run, _)| *run);
-        for task in seen.tasks {
+        for task in snapshot.tasks {
             let Some(count) = task.counters.get(CounterEvent::Instructions) else { continue };
             let Ok(at) = jobs.binary_search_by_key(&task.job, |((job, _), _)| *job) else {
                 continue;
@@ -77,32 +77,32 @@ impl Interval {
             activity.instructions = activity.instructions.saturating_add(count);
             activity.counted = activity.counted.saturating_add(task.cpu_time);
         }
-        Interval { jobs, imbalance: imbalance(seen) }
+        MeasuredInterval { jobs, imbalance: imbalance(snapshot) }
     }
 
     pub(super) fn runs(&self) -> impl Iterator<Item = JobRun> {
         self.jobs.iter().map(|(run, _)| *run)
     }
 
-    fn value(&self, jobs: &ComparedJobs, measure: Measure) -> Option<f64> {
+    fn value(&self, jobs: &ComparedJobs, metric: TrialMetric) -> Option<f64> {
         let activity = self.jobs.iter().filter(|(run, _)| jobs.throughout.contains(run));
         let sum = activity.fold(JobActivity::default(), |sum, (_, activity)| sum.plus(activity));
-        match measure {
-            Measure::Instructions => sum.instructions_per_second(),
-            Measure::Waiting => sum.waiting(),
+        match metric {
+            TrialMetric::Instructions => sum.instructions_per_second(),
+            TrialMetric::Waiting => sum.waiting(),
             // The loads include all jobs, also those that started or ended.
-            Measure::Imbalance => self.imbalance.filter(|_| jobs.is_unchanged()),
+            TrialMetric::Imbalance => self.imbalance.filter(|_| jobs.is_unchanged()),
         }
     }
 }
 
 impl JobActivity {
-    fn plus(self, more: &JobActivity) -> JobActivity {
+    fn plus(self, other: &JobActivity) -> JobActivity {
         JobActivity {
-            ran: self.ran.saturating_add(more.ran),
-            waited: self.waited.saturating_add(more.waited),
-            instructions: self.instructions.saturating_add(more.instructions),
-            counted: self.counted.saturating_add(more.counted),
+            ran: self.ran.saturating_add(other.ran),
+            waited: self.waited.saturating_add(other.waited),
+            instructions: self.instructions.saturating_add(other.instructions),
+            counted: self.counted.saturating_add(other.counted),
         }
     }
 
@@ -119,41 +119,44 @@ impl JobActivity {
 }
 
 impl ComparedJobs {
-    fn of(before: &[Interval], after: &[Interval]) -> Option<Self> {
+    fn of(before: &[MeasuredInterval], after: &[MeasuredInterval]) -> Option<Self> {
         let first: BTreeSet<JobRun> = before.first()?.runs().collect();
         let last: BTreeSet<JobRun> = after.last()?.runs().collect();
-        let all: BTreeSet<JobRun> = before.iter().chain(after).flat_map(Interval::runs).collect();
+        let all: BTreeSet<JobRun> =
+            before.iter().chain(after).flat_map(MeasuredInterval::runs).collect();
         Some(ComparedJobs {
-            n_left: all.difference(&last).count(),
-            n_came: all.difference(&first).count(),
+            n_ended: all.difference(&last).count(),
+            n_started: all.difference(&first).count(),
             throughout: first.intersection(&last).copied().collect(),
         })
     }
 
     fn is_unchanged(&self) -> bool {
-        self.n_left == 0 && self.n_came == 0
+        self.n_ended == 0 && self.n_started == 0
     }
 }
 
-fn imbalance(seen: &Snapshot<'_>) -> Option<f64> {
-    let loads = &seen.loads.loads;
-    let is_counted = matches!(seen.loads.tier, SignalTier::Bandwidth | SignalTier::Counters);
-    let most = loads.iter().max().filter(|_| is_counted && seen.loads.readable)?;
+fn imbalance(snapshot: &Snapshot<'_>) -> Option<f64> {
+    let loads = &snapshot.loads.loads;
+    let is_counted = matches!(snapshot.loads.tier, SignalTier::Bandwidth | SignalTier::Counters);
+    let max = loads.iter().max().filter(|_| is_counted && snapshot.loads.readable)?;
     let mean = loads.iter().map(|&load| load as f64).sum::<f64>() / loads.len() as f64;
-    (0.0 < mean).then(|| *most as f64 / mean - 1.0)
+    (0.0 < mean).then(|| *max as f64 / mean - 1.0)
 }
 
 /// Compares intervals before and after; `None`: nothing was measured of jobs that ran throughout.
 pub(super) fn compare(
-    before: &[Interval],
-    after: &[Interval],
+    before: &[MeasuredInterval],
+    after: &[MeasuredInterval],
 ) -> Option<(Comparison, ComparedJobs)> {
     let jobs = ComparedJobs::of(before, after)?;
-    let of = |all: &[Interval], measure: Measure| -> Vec<f64> {
-        all.iter().filter_map(|interval| interval.value(&jobs, measure)).collect()
+    let values = |all: &[MeasuredInterval], metric: TrialMetric| -> Vec<f64> {
+        all.iter().filter_map(|interval| interval.value(&jobs, metric)).collect()
     };
-    let compared: Vec<Comparison> = (Measure::ALL.iter())
-        .filter_map(|&measure| verdict::compare(measure, &of(before, measure), &of(after, measure)))
+    let compared: Vec<Comparison> = (TrialMetric::ALL.iter())
+        .filter_map(|&metric| {
+            verdict::compare(metric, &values(before, metric), &values(after, metric))
+        })
         .collect();
     Some((verdict::combine(&compared)?, jobs))
 }

@@ -1,8 +1,8 @@
 //! The note about unknown loads, adapted to attached processes.
 //!
-//! A policy gives this note in its first turn. A run has its jobs by then, but `watch` attaches processes later, so
-//! the note would refer to no job, and it would describe starts, which do not occur. So the note is delayed until
-//! processes are attached and their loads were unknown for some intervals. Then it includes the remedy.
+//! A policy adds this note in its first turn. In a run, jobs exist in that turn. `watch` attaches processes later: the
+//! note would refer to no job, and would describe starts, which do not occur. The note is therefore delayed until processes
+//! are attached and their loads were unknown for some intervals. The delayed note includes the remedy.
 
 use sched::{Cause, Plan, Reason, SignalTier, Snapshot};
 
@@ -21,17 +21,17 @@ pub(super) struct LoadNotes {
 
 impl LoadNotes {
     /// Passes the notes of the wrapped policy.
-    pub(super) fn pass(&mut self, seen: &Snapshot<'_>, notes: Vec<Reason>, plan: &mut Plan) {
+    pub(super) fn pass(&mut self, snapshot: &Snapshot<'_>, notes: Vec<Reason>, plan: &mut Plan) {
         for note in notes {
             match note.code == LOADS_UNKNOWN || note.code == LOADS_UNKNOWN_LOWEST {
                 true => self.is_pending = true,
                 false => plan.note(note),
             }
         }
-        if !seen.turn.causes.contains(&Cause::Interval) {
+        if !snapshot.turn.causes.contains(&Cause::Interval) {
             return;
         }
-        let is_unknown = seen.loads.tier == SignalTier::None && !seen.jobs.is_empty();
+        let is_unknown = snapshot.loads.tier == SignalTier::None && !snapshot.jobs.is_empty();
         self.n_unknown = if is_unknown { self.n_unknown + 1 } else { 0 };
         if self.is_pending && self.n_unknown == UNKNOWN_INTERVALS {
             self.is_pending = false;

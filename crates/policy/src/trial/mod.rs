@@ -2,17 +2,16 @@
 //! undoes them if they do not help.
 //!
 //! ```text
-//!   measure ──► migrations of the policy ──► settle ──► measure again ──► better: continue
+//!   measure ──► migrations of the policy ──► wait ──► measure again ──► better: continue
 //!      ▲         (a few, for some intervals)                           └► inconclusive: try again
 //!      │                                                               └► worse, or inconclusive
 //!      └──── back-off, twice as long each time ◄── release all jobs ◄────── three times
 //! ```
 //!
-//! It is for attached processes, which evenkeel did not start. The measures are in [`verdict`], the compared jobs in
-//! [`intervals`]. While pages migrate nothing is measured: that is the cost of a migration, not its effect. Pages that
-//! follow a migrated job belong to the same trial. A trial without a result, because all migrated jobs ended or
-//! nothing is measurable, counts as inconclusive. Without `--act`, requests are only reported, at most once a minute
-//! per job.
+//! The wrapper is for attached processes, which evenkeel did not start. The metrics are in [`verdict`], the compared jobs
+//! in [`intervals`]. While pages migrate, nothing is measured, because the migration itself slows jobs down. Pages that
+//! follow a migrated job belong to the same trial. A trial is inconclusive if all migrated jobs ended, or if no metric is
+//! available. Without `--act`, requests are only reported, at most once a minute per job.
 //!
 //! Times are intervals of the wrapped policy.
 
@@ -29,23 +28,23 @@ use sched::{
 };
 use topology::DomainChoice;
 
-use intervals::{ComparedJobs, Interval, JobRun};
+use intervals::{ComparedJobs, JobRun, MeasuredInterval};
 use load_notes::LoadNotes;
-use verdict::{Comparison, Verdict};
+use verdict::{Comparison, TrialVerdict};
 
 reasons! {
-    /// Note: a trial helped.
+    /// Note: a metric improved.
     JUDGED_BETTER = "judged-better":
-        "{measure} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs present throughout ({others})]: the migrations help";
-    /// Note and release: a trial did harm.
+        "{metric} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs present throughout ({others})]: the migrations help";
+    /// Note and release: a metric got worse.
     JUDGED_WORSE = "judged-worse":
-        "{measure} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs present throughout ({others})]: the migrations do harm, so all jobs are released and none migrates for {rest}";
-    /// Note and release: several trials changed nothing.
+        "{metric} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs present throughout ({others})]: the migrations do harm, so all jobs are released and none migrates for {rest}";
+    /// Note and release: several trials in a row were inconclusive.
     JUDGED_NO_BETTER = "judged-no-better":
-        "{n_tries} trials in a row had no measurable effect[; in the last one {measure} changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][, for the jobs present throughout ({others})]: all jobs are released and none migrates for {rest}";
+        "{n_tries} trials in a row had no measurable effect[; in the last one {metric} changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][, for the jobs present throughout ({others})]: all jobs are released and none migrates for {rest}";
     /// Note: a trial has no result.
     NOT_JUDGED = "not-judged":
-        "the effect of {n_moves} migrations is unknown, since all migrated jobs ended or nothing was measured of the others: inconclusive, {n_tries} of {n_max} times until all jobs are released";
+        "the effect of {n_moves} migrations is unknown, because all migrated jobs ended or no metric of the others was measured: inconclusive, {n_tries} of {n_max} times until all jobs are released";
     /// Note: the back-off is over.
     TRIES_AGAIN = "tries-again":
         "the back-off is over: migrations are tried and measured again";
@@ -54,15 +53,15 @@ reasons! {
         "no job migrates: no memory counter is readable, and no attached process has a class; declare classes with --class 'PATTERN=CLASS', from 0 to 15";
 }
 
-/// Measured intervals before migrations and after. Guessed: enough for a median.
+/// Number of measured intervals before and after migrations. Guessed: enough for a median.
 const N_MEASURED: usize = 8;
-/// Intervals in which the migrations of one trial pass …
+/// Number of intervals in which the migrations of one trial pass …
 const N_MOVING: u64 = 4;
 /// … and their maximum number.
 const MOVES_MAX: u64 = 8;
-/// Intervals after migrations that are not measured: they include the cost of the migrations.
-const N_SETTLING: u64 = 1;
-/// Inconclusive trials in a row after which all jobs are released.
+/// Number of intervals after migrations that are not measured: they include the cost of the migrations.
+const N_UNMEASURED: u64 = 1;
+/// Number of inconclusive trials in a row after which all jobs are released.
 const TRIES_MAX: u64 = 3;
 /// The first and the longest back-off.
 const BACK_OFF_FIRST: Nanos = Nanos::from_secs(60);
@@ -76,7 +75,7 @@ struct Trials {
     load_notes: LoadNotes,
     acts: bool,
     /// The last intervals, the newest last.
-    intervals: VecDeque<Interval>,
+    intervals: VecDeque<MeasuredInterval>,
     phase: TrialPhase,
     n_tries: u64,
     n_setbacks: u32,
@@ -100,14 +99,14 @@ enum TrialPhase {
     Moving(Trial),
     /// Intervals after migrations are measured.
     After(Trial),
-    /// No job migrates until then.
+    /// No job migrates until this time.
     BackOff { until: Nanos },
 }
 
 /// Migrations that are measured together.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Trial {
-    before: Vec<Interval>,
+    before: Vec<MeasuredInterval>,
     n_moves: u64,
     /// Intervals of this phase so far.
     n_intervals: u64,
@@ -123,8 +122,9 @@ enum TrialResult {
 
 impl Trial {
     /// Whether a migrated job still runs.
-    fn has_running_job(&self, seen: &Snapshot<'_>) -> bool {
-        self.moved.is_empty() || self.moved.iter().any(|(run, _)| intervals::is_running(seen, *run))
+    fn has_running_job(&self, snapshot: &Snapshot<'_>) -> bool {
+        self.moved.is_empty()
+            || self.moved.iter().any(|(run, _)| intervals::is_running(snapshot, *run))
     }
 
     fn add(&mut self, request: (JobRun, RequestKind)) {
@@ -161,28 +161,28 @@ impl Trials {
     }
 
     /// Adds an interval; returns the result of a trial that ended, with its number of migrations.
-    fn measure(&mut self, seen: &Snapshot<'_>) -> Option<(TrialResult, u64)> {
+    fn measure(&mut self, snapshot: &Snapshot<'_>) -> Option<(TrialResult, u64)> {
         if let TrialPhase::Moving(trial) | TrialPhase::After(trial) = &self.phase
-            && !trial.has_running_job(seen)
+            && !trial.has_running_job(snapshot)
         {
             let n_moves = trial.n_moves;
             self.phase = TrialPhase::Ready;
             self.intervals.clear();
             return Some((TrialResult::Unknown, n_moves));
         }
-        if seen.jobs.iter().any(|job| job.active_page_move.is_some()) {
-            self.restart_settling(); // Page migrations are a cost too, and last longer than an interval.
+        if snapshot.jobs.iter().any(|job| job.active_page_move.is_some()) {
+            self.restart_measurement(); // Page migrations slow jobs down, and last longer than an interval.
             return None;
         }
-        self.intervals.push_back(Interval::of(seen));
+        self.intervals.push_back(MeasuredInterval::of(snapshot));
         if N_MEASURED < self.intervals.len() {
             self.intervals.pop_front();
         }
         self.advance()
     }
 
-    /// Discards intervals since the migrations.
-    fn restart_settling(&mut self) {
+    /// Discards the intervals after the migrations.
+    fn restart_measurement(&mut self) {
         self.intervals.clear();
         if let TrialPhase::After(trial) = &mut self.phase {
             trial.n_intervals = 0;
@@ -202,7 +202,7 @@ impl Trials {
             }
             TrialPhase::After(trial) => {
                 trial.n_intervals += 1;
-                if trial.n_intervals == N_SETTLING {
+                if trial.n_intervals == N_UNMEASURED {
                     self.intervals.clear();
                 }
                 if self.intervals.len() < N_MEASURED {
@@ -222,28 +222,28 @@ impl Trials {
 
     fn conclude(
         &mut self,
-        seen: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         plan: &mut Plan,
         result: &TrialResult,
         n_moves: u64,
     ) {
         let verdict = match result {
             TrialResult::Measured(comparison, _) => comparison.verdict,
-            TrialResult::Unknown => Verdict::Inconclusive,
+            TrialResult::Unknown => TrialVerdict::Inconclusive,
         };
         match verdict {
-            Verdict::Better => {
+            TrialVerdict::Better => {
                 (self.n_tries, self.n_setbacks) = (0, 0);
                 plan.note(result_reason(JUDGED_BETTER, result, n_moves));
             }
-            Verdict::Worse => {
-                self.release_all(seen, plan, result_reason(JUDGED_WORSE, result, n_moves))
+            TrialVerdict::Worse => {
+                self.release_all(snapshot, plan, result_reason(JUDGED_WORSE, result, n_moves))
             }
-            Verdict::Inconclusive => {
+            TrialVerdict::Inconclusive => {
                 self.n_tries += 1;
                 if TRIES_MAX <= self.n_tries {
                     let reason = result_reason(JUDGED_NO_BETTER, result, n_moves);
-                    self.release_all(seen, plan, reason.with("n_tries", self.n_tries));
+                    self.release_all(snapshot, plan, reason.with("n_tries", self.n_tries));
                 } else if matches!(result, TrialResult::Unknown) {
                     let reason = result_reason(NOT_JUDGED, result, n_moves);
                     plan.note(reason.with("n_tries", self.n_tries).with("n_max", TRIES_MAX));
@@ -252,34 +252,34 @@ impl Trials {
         }
     }
 
-    fn release_all(&mut self, seen: &Snapshot<'_>, plan: &mut Plan, reason: Reason) {
+    fn release_all(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan, reason: Reason) {
         let rest =
             Nanos(BACK_OFF_FIRST.0.saturating_mul(1 << self.n_setbacks.min(16))).min(BACK_OFF_MAX);
         self.n_setbacks += 1;
         self.n_tries = 0;
-        self.phase = TrialPhase::BackOff { until: seen.turn.at + rest };
+        self.phase = TrialPhase::BackOff { until: snapshot.turn.at + rest };
         let reason = reason.with("rest", rest.to_string());
-        for job in seen.jobs.iter().filter(|job| job.placed.is_some() && job.movable) {
+        for job in snapshot.jobs.iter().filter(|job| job.placed.is_some() && job.movable) {
             plan.request(job.job.id, Action::Release, reason.clone());
         }
         plan.note(reason);
     }
 
-    fn end_back_off(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+    fn end_back_off(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         if let TrialPhase::BackOff { until } = self.phase
-            && until <= seen.turn.at
+            && until <= snapshot.turn.at
         {
             self.phase = TrialPhase::Ready;
             self.intervals.clear();
-            plan.note(Reason::new(TRIES_AGAIN).with("at", seen.turn.at.to_string()));
+            plan.note(Reason::new(TRIES_AGAIN).with("at", snapshot.turn.at.to_string()));
         }
     }
 
     /// Passes the requests of the wrapped policy that the phase permits.
-    fn pass(&mut self, seen: &Snapshot<'_>, requests: Vec<Request>, plan: &mut Plan) {
+    fn pass(&mut self, snapshot: &Snapshot<'_>, requests: Vec<Request>, plan: &mut Plan) {
         let (starts, requests): (Vec<Request>, Vec<Request>) =
-            requests.into_iter().partition(|request| is_start(seen, request));
-        plan.requests.extend(starts); // A job has to start somewhere.
+            requests.into_iter().partition(|request| is_start(snapshot, request));
+        plan.requests.extend(starts); // Starts are not migrations.
         if requests.is_empty() {
             return;
         }
@@ -288,15 +288,15 @@ impl Trials {
             self.phase = TrialPhase::Moving(Trial { before, ..Trial::default() });
         }
         for request in requests {
-            // A release needs no trial.
-            if request.action == Action::Release || self.passes(seen, &request) {
+            // Releases are not tried.
+            if request.action == Action::Release || self.passes(snapshot, &request) {
                 plan.requests.push(request);
             }
         }
     }
 
-    fn passes(&mut self, seen: &Snapshot<'_>, request: &Request) -> bool {
-        let Some(kind) = kind_of(seen, request) else { return false };
+    fn passes(&mut self, snapshot: &Snapshot<'_>, request: &Request) -> bool {
+        let Some(kind) = kind_of(snapshot, request) else { return false };
         match &mut self.phase {
             TrialPhase::Moving(trial)
                 if trial.n_moves < MOVES_MAX || trial.is_followed_by(kind) =>
@@ -306,22 +306,22 @@ impl Trials {
             }
             TrialPhase::After(trial) if trial.is_followed_by(kind) => {
                 trial.add(kind);
-                self.restart_settling();
+                self.restart_measurement();
                 true
             }
             _ => false,
         }
     }
 
-    /// Reports requests that are not carried out, at intervals for the CPUs and the pages of each job.
-    fn report_only(&mut self, seen: &Snapshot<'_>, requests: Vec<Request>, plan: &mut Plan) {
-        self.reported_at.retain(|(job, _), _| seen.job(*job).is_some());
+    /// Reports requests that are not carried out, at most once a minute for the CPUs and the pages of each job.
+    fn report_only(&mut self, snapshot: &Snapshot<'_>, requests: Vec<Request>, plan: &mut Plan) {
+        self.reported_at.retain(|(job, _), _| snapshot.job(*job).is_some());
         for request in requests {
-            let Some(((job, _), kind)) = kind_of(seen, &request) else { continue };
-            let key = (job, kind); // The same before the start of the job and after.
+            let Some(((job, _), kind)) = kind_of(snapshot, &request) else { continue };
+            let key = (job, kind); // Does not change when the job starts.
             let last = self.reported_at.get(&key);
-            if last.is_none_or(|&at| at + REPORT_EVERY <= seen.turn.at) {
-                self.reported_at.insert(key, seen.turn.at);
+            if last.is_none_or(|&at| at + REPORT_EVERY <= snapshot.turn.at) {
+                self.reported_at.insert(key, snapshot.turn.at);
                 plan.requests.push(request);
             }
         }
@@ -329,21 +329,21 @@ impl Trials {
 }
 
 impl Policy for Trials {
-    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let mut inner = Plan::default();
-        self.policy.decide(seen, &mut inner);
-        self.load_notes.pass(seen, inner.notes, plan);
+        self.policy.decide(snapshot, &mut inner);
+        self.load_notes.pass(snapshot, inner.notes, plan);
         plan.abort = inner.abort;
         if !self.acts {
-            return self.report_only(seen, inner.requests, plan);
+            return self.report_only(snapshot, inner.requests, plan);
         }
-        if seen.turn.causes.contains(&Cause::Interval) {
-            self.end_back_off(seen, plan);
-            if let Some((result, n_moves)) = self.measure(seen) {
-                self.conclude(seen, plan, &result, n_moves);
+        if snapshot.turn.causes.contains(&Cause::Interval) {
+            self.end_back_off(snapshot, plan);
+            if let Some((result, n_moves)) = self.measure(snapshot) {
+                self.conclude(snapshot, plan, &result, n_moves);
             }
         }
-        self.pass(seen, inner.requests, plan);
+        self.pass(snapshot, inner.requests, plan);
     }
 
     fn name(&self) -> &str {
@@ -367,36 +367,36 @@ impl Policy for Trials {
     }
 }
 
-fn is_start(seen: &Snapshot<'_>, request: &Request) -> bool {
+fn is_start(snapshot: &Snapshot<'_>, request: &Request) -> bool {
     let Target::Job(job) = request.target else { return false };
-    seen.job(job).is_some_and(|job| job.state == JobState::Due)
+    snapshot.job(job).is_some_and(|job| job.state == JobState::Due)
 }
 
 /// The job and the kind of a request; `None`: the job or task is unknown.
-fn kind_of(seen: &Snapshot<'_>, request: &Request) -> Option<(JobRun, RequestKind)> {
+fn kind_of(snapshot: &Snapshot<'_>, request: &Request) -> Option<(JobRun, RequestKind)> {
     let job = match request.target {
         Target::Job(job) => job,
-        Target::Task(task) => seen.tasks.iter().find(|seen| seen.task == task)?.job,
+        Target::Task(task) => snapshot.tasks.iter().find(|view| view.task == task)?.job,
     };
     let kind = match request.action {
         Action::MovePages { .. } => RequestKind::Memory,
         _ => RequestKind::Place,
     };
-    Some((intervals::run_of(seen.job(job)?), kind))
+    Some((intervals::run_of(snapshot.job(job)?), kind))
 }
 
 fn result_reason(code: ReasonCode, result: &TrialResult, n_moves: u64) -> Reason {
     let reason = Reason::new(code).with("n_moves", n_moves);
     let TrialResult::Measured(comparison, jobs) = result else { return reason };
     let reason = reason
-        .with("measure", comparison.measure.to_string())
+        .with("metric", comparison.metric.to_string())
         .with("before", comparison.before)
         .with("after", comparison.after)
         .with("tolerance", comparison.tolerance);
     match jobs {
-        ComparedJobs { n_left: 0, n_came: 0, .. } => reason,
-        ComparedJobs { n_left, n_came, .. } => {
-            reason.with("others", format!("{n_left} others ended, {n_came} started"))
+        ComparedJobs { n_ended: 0, n_started: 0, .. } => reason,
+        ComparedJobs { n_ended, n_started, .. } => {
+            reason.with("others", format!("{n_ended} others ended, {n_started} started"))
         }
     }
 }

@@ -7,67 +7,68 @@
 //!
 //! Medians are robust against a single deviating interval. A difference counts if it is larger than three standard
 //! errors (from the median absolute deviation, scaled for normal noise) of the noisier side, and larger than a
-//! minimum relevant difference. If several measures exist, harm by one outweighs a gain by another.
+//! minimum relevant difference. If one metric gets worse, an improvement of another is
+//! ignored.
 
 use std::fmt;
 
-/// Measures of the effect of migrations.
+/// Metrics of the effect of migrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Measure {
-    /// Instructions per second of CPU time of the managed jobs, in millions: more is better.
+pub(super) enum TrialMetric {
+    /// Instructions per second of CPU time of the managed jobs, in millions: larger is better.
     Instructions,
-    /// Wait time of their tasks as a share of wait time plus CPU time.
+    /// Wait time of the tasks of managed jobs as a share of wait time plus CPU time.
     Waiting,
-    /// Excess of the largest load over the mean, as a share of the mean. Only for counted loads: estimated loads
-    /// would confirm the estimate.
+    /// Excess of the largest load over the mean, as a share of the mean. Only for counted loads: with
+    /// estimated loads the metric would confirm the estimate.
     Imbalance,
 }
 
-impl Measure {
-    pub(super) const ALL: [Measure; 3] =
-        [Measure::Instructions, Measure::Waiting, Measure::Imbalance];
+impl TrialMetric {
+    pub(super) const ALL: [TrialMetric; 3] =
+        [TrialMetric::Instructions, TrialMetric::Waiting, TrialMetric::Imbalance];
 
-    fn more_is_better(self) -> bool {
-        self == Measure::Instructions
+    fn is_better_if_larger(self) -> bool {
+        self == TrialMetric::Instructions
     }
 
     /// Minimum relevant difference: 2 % of instructions, 0.02 of the time, 0.05 of the mean load. Guessed.
     fn relevant(self, median: f64) -> f64 {
         match self {
-            Measure::Instructions => 0.02 * median.abs(),
-            Measure::Waiting => 0.02,
-            Measure::Imbalance => 0.05,
+            TrialMetric::Instructions => 0.02 * median.abs(),
+            TrialMetric::Waiting => 0.02,
+            TrialMetric::Imbalance => 0.05,
         }
     }
 }
 
-impl fmt::Display for Measure {
+impl fmt::Display for TrialMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Measure::Instructions => "millions of instructions per second of CPU time",
-            Measure::Waiting => "the share of wait time",
-            Measure::Imbalance => "the excess of the largest load over the mean",
+            TrialMetric::Instructions => "millions of instructions per second of CPU time",
+            TrialMetric::Waiting => "the share of wait time",
+            TrialMetric::Imbalance => "the excess of the largest load over the mean",
         })
     }
 }
 
 /// Effect of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(super) enum TrialVerdict {
     Worse,
     Inconclusive,
     Better,
 }
 
-/// One measure before and after.
+/// One metric before and after.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Comparison {
-    pub measure: Measure,
+    pub metric: TrialMetric,
     pub before: f64,
     pub after: f64,
     /// Difference up to which a change is noise.
     pub tolerance: f64,
-    pub verdict: Verdict,
+    pub verdict: TrialVerdict,
 }
 
 /// Standard deviation of normal noise over its median absolute deviation.
@@ -75,28 +76,32 @@ const MAD_TO_SIGMA: f64 = 1.4826;
 /// Standard errors above which a difference is not noise.
 const SIGMAS: f64 = 3.0;
 
-/// Compares the values of a measure; `None`: one side has none.
-pub(super) fn compare(measure: Measure, before: &[f64], after: &[f64]) -> Option<Comparison> {
-    let (was, is) = (median(before)?, median(after)?);
+/// Compares the values of a metric; `None`: one side has none.
+pub(super) fn compare(metric: TrialMetric, before: &[f64], after: &[f64]) -> Option<Comparison> {
+    let (median_before, median_after) = (median(before)?, median(after)?);
     let error = |values: &[f64], middle: f64| -> Option<f64> {
         let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
         Some(MAD_TO_SIGMA * median(&distances)? / (values.len() as f64).sqrt())
     };
-    let spread = error(before, was)?.max(error(after, is)?);
-    let tolerance = (SIGMAS * spread).max(measure.relevant(was));
-    let gain = if measure.more_is_better() { is - was } else { was - is };
-    let verdict = match gain {
-        gain if tolerance < gain => Verdict::Better,
-        gain if gain < -tolerance => Verdict::Worse,
-        _ => Verdict::Inconclusive,
+    let spread = error(before, median_before)?.max(error(after, median_after)?);
+    let tolerance = (SIGMAS * spread).max(metric.relevant(median_before));
+    let improvement = if metric.is_better_if_larger() {
+        median_after - median_before
+    } else {
+        median_before - median_after
     };
-    Some(Comparison { measure, before: was, after: is, tolerance, verdict })
+    let verdict = match improvement {
+        gain if tolerance < gain => TrialVerdict::Better,
+        gain if gain < -tolerance => TrialVerdict::Worse,
+        _ => TrialVerdict::Inconclusive,
+    };
+    Some(Comparison { metric, before: median_before, after: median_after, tolerance, verdict })
 }
 
-/// The decisive of several measures: the first with harm, else the first with a gain, else the first.
+/// The metric that decides the verdict: the first that got worse, else the first that improved, else the first.
 pub(super) fn combine(compared: &[Comparison]) -> Option<Comparison> {
-    let of = |verdict| compared.iter().find(move |one| one.verdict == verdict);
-    of(Verdict::Worse).or(of(Verdict::Better)).or(compared.first()).copied()
+    let first = |verdict| compared.iter().find(move |one| one.verdict == verdict);
+    first(TrialVerdict::Worse).or(first(TrialVerdict::Better)).or(compared.first()).copied()
 }
 
 fn median(values: &[f64]) -> Option<f64> {
@@ -115,20 +120,20 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
 
-    /// One line each: a measure, values before, values after.
+    /// One line each: a metric, values before, values after.
     fn check(text: &str, expected: Expect) {
         let mut output = String::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let parts: Vec<&str> = line.split('|').map(str::trim).collect();
-            let measure = match parts[0] {
-                "instructions" => Measure::Instructions,
-                "waiting" => Measure::Waiting,
-                _ => Measure::Imbalance,
+            let metric = match parts[0] {
+                "instructions" => TrialMetric::Instructions,
+                "waiting" => TrialMetric::Waiting,
+                _ => TrialMetric::Imbalance,
             };
             let values = |text: &str| -> Vec<f64> {
                 text.split_whitespace().map(|word| word.parse().expect("a value")).collect()
             };
-            let line = match compare(measure, &values(parts[1]), &values(parts[2])) {
+            let line = match compare(metric, &values(parts[1]), &values(parts[2])) {
                 None => "nothing to compare".to_owned(),
                 Some(c) => {
                     let Comparison { before, after, tolerance, verdict, .. } = c;
@@ -192,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn harm_by_one_measure_outweighs_a_gain_by_another() {
-        let gain = compare(Measure::Imbalance, &[1.0], &[0.0]).expect("values");
-        let harm = compare(Measure::Waiting, &[0.0], &[0.5]).expect("values");
-        let nothing = compare(Measure::Instructions, &[5.0], &[5.0]).expect("values");
+    fn a_metric_that_gets_worse_outweighs_one_that_improves() {
+        let gain = compare(TrialMetric::Imbalance, &[1.0], &[0.0]).expect("values");
+        let harm = compare(TrialMetric::Waiting, &[0.0], &[0.5]).expect("values");
+        let nothing = compare(TrialMetric::Instructions, &[5.0], &[5.0]).expect("values");
         let verdict = |all: &[Comparison]| combine(all).map(|one| one.verdict);
-        assert_eq!(verdict(&[gain, harm, nothing]), Some(Verdict::Worse));
-        assert_eq!(verdict(&[nothing, gain]), Some(Verdict::Better));
-        assert_eq!(verdict(&[nothing]), Some(Verdict::Inconclusive));
+        assert_eq!(verdict(&[gain, harm, nothing]), Some(TrialVerdict::Worse));
+        assert_eq!(verdict(&[nothing, gain]), Some(TrialVerdict::Better));
+        assert_eq!(verdict(&[nothing]), Some(TrialVerdict::Inconclusive));
         assert_eq!(verdict(&[]), None);
     }
 }

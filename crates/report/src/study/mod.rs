@@ -157,14 +157,14 @@ mod tests {
         };
         let table = StudyTable {
             title: "time saved in %".to_owned(),
-            columns: ["workload", "the report", "ours"].map(column).to_vec(),
+            columns: ["workload", "the report", "corrected"].map(column).to_vec(),
             rows: [["wl<1>", "-0.8 to +4.5", "+1.0±0.2"], ["2", "–", "-0.5"]]
                 .map(|row| row.map(StudyCell::from).to_vec())
                 .to_vec(),
         };
         let claim = StudyClaim {
             claim: "it <gains>".to_owned(),
-            reading: RuleReading::Ours,
+            reading: RuleReading::Corrected,
             result: "+1.0".to_owned(),
             values: Vec::new(),
             verdict: StudyVerdict::Reproduces,

@@ -89,7 +89,7 @@ names! {
     /// The rules of a simulated policy.
     RuleReading {
         Paper "paper" "As published, including errors.";
-        Ours "ours" "As corrected.";
+        Corrected "corrected" "As corrected.";
         Either "either" "The result does not depend on the rules.";
     }
 }

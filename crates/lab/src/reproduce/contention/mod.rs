@@ -27,7 +27,7 @@ fn with_reading(policy: &str, reading: RuleReading, params: &str) -> String {
 
 /// The reading of a policy with parameters.
 fn reading_of(policy: &str) -> RuleReading {
-    if policy.contains("reading=paper") { RuleReading::Paper } else { RuleReading::Ours }
+    if policy.contains("reading=paper") { RuleReading::Paper } else { RuleReading::Corrected }
 }
 
 /// Mean seconds of each program alone.

@@ -37,7 +37,7 @@ pub(super) fn ceiling(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         "can be saved: striped",
         "can be saved: any layout",
         "saved: paper",
-        "saved: ours",
+        "saved: corrected",
     ];
     let title =
         "time that any scheduler can save at most, and time that DFS saves, in % of the default's";
@@ -127,7 +127,7 @@ fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
 
 /// Mean utilization of the controllers, and moves of DFS.
 fn utilization(runs: &RunResults, testbed: &Testbed) -> FindingTable {
-    let heads = ["workload", "mean", "busiest", "paper", "ours"];
+    let heads = ["workload", "mean", "busiest", "paper", "corrected"];
     let title = "utilization of the controllers under linux over the whole run, in %; moves of a run by DFS";
     let mut table = FindingTable::new(title, &heads).units(&["%", "%", "count"]);
     let local =

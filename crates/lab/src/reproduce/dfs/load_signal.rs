@@ -257,8 +257,7 @@ fn counts(
 /// Polls without a further move of a program that `dfs` has moved.
 fn cooldown_polls(reading: RuleReading) -> u64 {
     let info = policy::find("dfs").expect("it ships");
-    let cooldown = info.params.iter().find(|param| param.name == "cooldown");
-    let cooldown = cooldown.expect("a parameter of it");
+    let cooldown = info.param("cooldown").expect("dfs declares a cool-down");
     let text = match reading {
         RuleReading::Paper => cooldown.default_paper.unwrap_or(cooldown.default),
         _ => cooldown.default,
@@ -374,7 +373,7 @@ mod tests {
     #[test]
     fn the_predicted_victim_is_the_program_that_the_policy_moves_in_every_move() {
         let policies =
-            [("dfs[reading=paper]", RuleReading::Paper, 0), ("dfs", RuleReading::Ours, 8)];
+            [("dfs[reading=paper]", RuleReading::Paper, 0), ("dfs", RuleReading::Corrected, 8)];
         for (policy, reading, cooldown) in policies {
             assert_eq!(cooldown_polls(reading), cooldown);
             let counts = on_wl1(policy, cooldown);

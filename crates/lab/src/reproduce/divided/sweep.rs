@@ -101,7 +101,7 @@ fn by_policy(
 pub(super) fn sweep(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let middle = socket("xeon-2x4", ProfileDraw::Middle)?;
     let limits = GroupThresholds::of(&middle);
-    let [(paper, mut failures), (ours, more)] =
+    let [(paper, mut failures), (corrected, more)] =
         [by_policy(pool, limits, BOTH_READINGS[0])?, by_policy(pool, limits, BOTH_READINGS[1])?];
     failures.extend(more);
     let mut claims = vec![claim_of_draws(
@@ -110,7 +110,7 @@ pub(super) fn sweep(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         &middle,
         &sockets(pool)?,
     )];
-    for (reading, gains) in BOTH_READINGS.into_iter().zip([&paper, &ours]) {
+    for (reading, gains) in BOTH_READINGS.into_iter().zip([&paper, &corrected]) {
         let is_better: Option<Vec<bool>> = gains.iter().map(Gain::is_significant).collect();
         claims.push(judged(
             &claim_text("by the policy"),
@@ -127,16 +127,16 @@ pub(super) fn sweep(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         format!("the guard is 2 x th_sq of {} per second for each socket", limits.th_sq),
     ];
     notes.extend(failures);
-    Ok(Finding { tables: tables(&middle, limits, &paper, &ours).to_vec(), claims, notes })
+    Ok(Finding { tables: tables(&middle, limits, &paper, &corrected).to_vec(), claims, notes })
 }
 
 fn tables(
     middle: &Socket,
     limits: GroupThresholds,
     paper: &[Gain],
-    ours: &[Gain],
+    corrected: &[Gain],
 ) -> [FindingTable; 2] {
-    let heads = ["aggressors", "fixed", "policy: paper", "policy: ours"];
+    let heads = ["aggressors", "fixed", "policy: paper", "policy: corrected"];
     let title = "gain of isolation over spreading in %: fixed placement (mean slowdown of one / of the other - 1), by the policy";
     let mut gains = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Lines);
     let heads = ["aggressors", "isolated", "spread", "queue full each", "the guard"];
@@ -156,7 +156,7 @@ fn tables(
             n.to_string().into(),
             format!("{:+.1}", (spread / isolated - 1.0) * 100.0).into(),
             paper[n - 1].cell(),
-            ours[n - 1].cell(),
+            corrected[n - 1].cell(),
         ];
         gains.row(cells);
         slowdowns.row([

@@ -1,0 +1,252 @@
+//! Types and texts of parameter values.
+//!
+//! ```text
+//!   text ─► Values: accepted or not ─► ParamValue: u64, Nanos, Millionths, an enum of names!, …
+//! ```
+//!
+//! [`params!`] declares parameters together with the struct of their typed values.
+
+use base::Nanos;
+use topology::DomainChoice;
+
+/// The accepted values of a parameter.
+#[derive(Clone, Copy, Debug)]
+pub enum Values {
+    /// One of these names.
+    Names(&'static [&'static str]),
+    /// The level of the placement domains; with the meaning of `auto`.
+    Domains(DomainChoice),
+    /// A whole number.
+    Whole {
+        /// The counted things, in the plural; empty for a bare number.
+        unit: &'static str,
+        /// The smallest value.
+        min: u64,
+        /// The largest value.
+        max: u64,
+    },
+    /// A number with up to six decimal places; read as millionths.
+    Decimal {
+        /// The unit; empty for a bare number.
+        unit: &'static str,
+        /// The smallest value, in millionths.
+        min: u64,
+        /// The largest value, in millionths.
+        max: u64,
+    },
+    /// A percentage such as `5%` in steps of 0.0001 %; read as millionths.
+    Percent,
+    /// A time with its unit, from the first to the second value.
+    Time(Nanos, Nanos),
+    /// This word, or other values.
+    Or(&'static str, &'static Values),
+    /// Anything that the function accepts, with a description of the accepted values.
+    Other(&'static str, fn(&str) -> bool),
+}
+
+/// Millionths in one.
+pub(crate) const MILLION: u64 = 1_000_000;
+
+/// Less than a millisecond would be busy waiting; more than an hour is probably a mistake.
+pub(crate) const INTERVAL_TIMES: Values =
+    Values::Time(Nanos::from_millis(1), Nanos::from_secs(3600));
+
+/// A type of values of a parameter.
+pub trait ParamValue: Sized {
+    /// The accepted values of a parameter of this type that declares none.
+    const VALUES: Values;
+
+    /// The value of a text that `values`, those of the parameter, accept. `None`: the text has another type.
+    fn read(text: &str, values: &Values) -> Option<Self>;
+}
+
+impl Values {
+    /// A whole number from `min` to `max`.
+    pub const fn whole(unit: &'static str, min: u64, max: u64) -> Self {
+        Values::Whole { unit, min, max }
+    }
+
+    /// A number with decimal places, from 0 to a whole `max`.
+    pub(crate) const fn decimal(unit: &'static str, max: u64) -> Self {
+        Values::Decimal { unit, min: 0, max: max * MILLION }
+    }
+
+    /// The accepted values in words, to follow "write".
+    pub fn words(&self) -> String {
+        let suffix =
+            |unit: &str| if unit.is_empty() { String::new() } else { format!(" of {unit}") };
+        match self {
+            Values::Names([all @ .., last]) if !all.is_empty() => {
+                format!("{} or {last}", all.join(", "))
+            }
+            Values::Names(names) => names.concat(),
+            Values::Domains(_) => "auto, node, llc or core".to_owned(),
+            Values::Whole { unit, min, max } => {
+                format!("a whole number{} from {min} to {max}", suffix(unit))
+            }
+            Values::Decimal { unit, min, max } => {
+                let (min, max) = (*min as f64 / MILLION as f64, *max as f64 / MILLION as f64);
+                format!("a decimal number{} from {min} to {max}", suffix(unit))
+            }
+            Values::Percent => "a percentage from 0% to 100% in steps of 0.0001%".to_owned(),
+            Values::Time(Nanos::ZERO, max) => {
+                format!("a time with its unit, up to {}", short(*max))
+            }
+            Values::Time(min, max) => {
+                format!("a time with its unit, from {} to {}", short(*min), short(*max))
+            }
+            Values::Or(word, others) => format!("{word}, or {}", others.words()),
+            Values::Other(words, _) => (*words).to_owned(),
+        }
+    }
+
+    /// Whether a text is one of the values.
+    pub(crate) fn accepts(&self, text: &str) -> bool {
+        let within = |value: Option<u64>, min: &u64, max: &u64| {
+            value.is_some_and(|value| (*min..=*max).contains(&value))
+        };
+        match self {
+            Values::Names(names) => names.contains(&text),
+            Values::Domains(_) => text.parse::<DomainChoice>().is_ok(),
+            Values::Whole { min, max, .. } => within(whole(text), min, max),
+            Values::Decimal { min, max, .. } => within(decimal(text), min, max),
+            Values::Percent => percent(text).is_some(),
+            Values::Time(min, max) => within(time(text).map(|time| time.0), &min.0, &max.0),
+            Values::Or(word, others) => text == *word || others.accepts(text),
+            Values::Other(_, accepts) => accepts(text),
+        }
+    }
+}
+
+fn short(time: Nanos) -> String {
+    match time.0 {
+        ns if ns.is_multiple_of(60_000_000_000) => format!("{}min", ns / 60_000_000_000),
+        ns if ns.is_multiple_of(1_000_000_000) => format!("{}s", ns / 1_000_000_000),
+        ns => format!("{}ms", ns / 1_000_000),
+    }
+}
+
+/// A whole number of digits alone: no sign, no blank.
+pub(crate) fn whole(text: &str) -> Option<u64> {
+    let is_digits = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    is_digits.then(|| text.parse().ok()).flatten()
+}
+
+/// A decimal number up to a million, in millionths; more than six decimal places are rejected.
+pub(crate) fn decimal(text: &str) -> Option<u64> {
+    let (whole_part, places) = text.split_once('.').unwrap_or((text, "0"));
+    let n_places = u32::try_from(places.len()).ok()?;
+    let whole_part = whole(whole_part).filter(|whole| *whole <= MILLION)?;
+    Some(whole_part * MILLION + whole(places)? * 10u64.checked_pow(6u32.checked_sub(n_places)?)?)
+}
+
+/// A percentage with its sign, in millionths. Finer steps would be rounded, perhaps to 0.
+pub(crate) fn percent(text: &str) -> Option<u64> {
+    let percent = decimal(text.strip_suffix('%')?)?;
+    (percent <= 100 * MILLION && percent.is_multiple_of(100)).then_some(percent / 100)
+}
+
+/// A time. A bare number is rejected: elsewhere it means seconds, here readers expect milliseconds.
+fn time(text: &str) -> Option<Nanos> {
+    text.ends_with(|last: char| last.is_ascii_alphabetic()).then(|| text.parse().ok()).flatten()
+}
+
+/// A decimal number or a percentage, in millionths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Millionths(pub u64);
+
+impl Millionths {
+    /// The value in thousandths, rounded down.
+    pub fn permille(self) -> u64 {
+        self.0 / 1000
+    }
+}
+
+/// Implements [`ParamValue`]: the accepted values, and a function from a text and the values of the parameter.
+macro_rules! param_value {
+    ($type:ty, $values:expr, |$text:ident, $accepted:pat_param| $read:expr) => {
+        impl ParamValue for $type {
+            const VALUES: Values = $values;
+            fn read($text: &str, $accepted: &Values) -> Option<Self> {
+                $read
+            }
+        }
+    };
+}
+
+param_value!(u64, Values::whole("", 0, u64::MAX), |text, _| whole(text));
+param_value!(Nanos, INTERVAL_TIMES, |text, _| time(text));
+param_value!(bool, Values::Names(&["yes", "no"]), |text, _| Some(text == "yes"));
+param_value!(Millionths, Values::Percent, |text, values| Some(Millionths(match values {
+    Values::Percent => percent(text)?,
+    _ => decimal(text)?,
+})));
+param_value!(DomainChoice, Values::Domains(DomainChoice::Auto), |text, values| {
+    match (values, text.parse().ok()?) {
+        (Values::Domains(auto), DomainChoice::Auto) => Some(*auto),
+        (_, choice) => Some(choice),
+    }
+});
+
+impl<T: ParamValue> ParamValue for Option<T> {
+    const VALUES: Values = T::VALUES;
+    fn read(text: &str, values: &Values) -> Option<Self> {
+        match values {
+            Values::Or(word, _) if text == *word => Some(None),
+            Values::Or(_, others) => T::read(text, others).map(Some),
+            others => T::read(text, others).map(Some),
+        }
+    }
+}
+
+/// Declares an enum whose variants are the named values of a parameter.
+macro_rules! names {
+    ($(#[$doc:meta])* $vis:vis enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis enum $name { $($(#[$variant_doc])* $variant),+ }
+
+        impl $crate::declaration::ParamValue for $name {
+            const VALUES: $crate::declaration::Values =
+                $crate::declaration::Values::Names(&[$($text),+]);
+            fn read(text: &str, _: &$crate::declaration::Values) -> Option<Self> {
+                match text {
+                    $($text => Some($name::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+pub(crate) use names;
+
+/// Declares parameters and the struct of their values. Each parameter is a field: its type, the accepted values
+/// in brackets unless the type has its own, the default, the help text, and methods of [`Param`].
+macro_rules! params {
+    ($(#[$doc:meta])* $vis:vis struct $config:ident from $list:ident {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty $([$values:expr])? = $default:literal, $help:literal
+            $(.$method:ident($($arg:expr),*))*;)+
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis struct $config { $($(#[$field_doc])* pub $field: $type,)+ }
+
+        $vis const $list: &[$crate::declaration::Param] = &[$(
+            $crate::declaration::Param::new(
+                stringify!($field),
+                $crate::declaration::params!(@values $type $(, $values)?),
+                $default,
+                $help,
+            )$(.$method($($arg),*))*,
+        )+];
+
+        impl $config {
+            pub fn new(params: &$crate::Params<'_>) -> Self {
+                $config { $($field: params.get(stringify!($field)),)+ }
+            }
+        }
+    };
+    (@values $type:ty) => { <$type as $crate::declaration::ParamValue>::VALUES };
+    (@values $type:ty, $values:expr) => { $values };
+}
+pub(crate) use params;

@@ -40,13 +40,12 @@ use report::study::{RuleReading, StudyCell, StudyClaim, StudyValue, StudyVerdict
 
 use super::definition::{Bindings, ClaimFile, ExperimentFile, filled, merged, names};
 use super::divided::thresholds;
-use super::experiment::summary;
 use super::finding::{claim, judged, mean_of, number, with_values};
 use super::observation;
 use super::published_groups::published_group;
 use super::testbed::ProgramPart;
 use super::{Gain, ReproduceError, RunPool, RunResults, Testbed, program_sets};
-use crate::stats::{deviation, mean, median, variation};
+use crate::stats::{deviation, mean, median, quantile, variation};
 
 /// A run that an experiment needs: testbed, policy, workload.
 type RunRequest = (String, String, String);
@@ -734,6 +733,15 @@ fn jobs(bindings: &Bindings) -> Vec<usize> {
 /// `None` of 0 over 0.
 fn ratio(own: f64, base: f64) -> Option<f64> {
     (own != 0.0 || base != 0.0).then(|| own / base)
+}
+
+/// Several values in a cell: the median, or the range of 90 % of them.
+pub(super) fn summary(values: &[f64], show: &str) -> String {
+    match show {
+        _ if values.is_empty() => "–".to_owned(),
+        "median" => format!("{:+.1}", quantile(values, 0.5)),
+        _ => format!("{:+.1} to {:+.1}", quantile(values, 0.05), quantile(values, 0.95)),
+    }
 }
 
 /// The text of a number, by the name of its value; with other decimals if `digits` is given.

@@ -9,10 +9,9 @@ use report::study::{ChartKind, FORMAT, StudyCell, StudyExperiment, StudyResult, 
 use super::definition::{
     Bindings, ClaimFile, ExperimentFile, StudyFile, TableFile, combinations, filled, merged, names,
 };
-use super::evaluate::{Evaluator, reading};
+use super::evaluate::{Evaluator, reading, summary};
 use super::finding::drawn;
 use super::{Code, Finding, FindingTable, ReproduceError, RunPool, contention, dfs, divided};
-use crate::stats::quantile;
 
 /// A publication with the experiments that reproduce it.
 #[derive(Debug)]
@@ -342,13 +341,4 @@ fn rows(file: &TableFile, bindings: &Bindings) -> Vec<Bindings> {
         all.extend(workloads.map(one));
     }
     all
-}
-
-/// Several values in a cell: the median, or the range of 90 % of them.
-pub(super) fn summary(values: &[f64], show: &str) -> String {
-    match show {
-        _ if values.is_empty() => "–".to_owned(),
-        "median" => format!("{:+.1}", quantile(values, 0.5)),
-        _ => format!("{:+.1} to {:+.1}", quantile(values, 0.05), quantile(values, 0.95)),
-    }
 }

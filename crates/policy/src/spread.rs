@@ -153,12 +153,15 @@ impl RoundRobin {
     }
 }
 
+/// LLC domains of a node, with the number of cells in each.
+type CellsPerLlc = Vec<(Option<LlcId>, usize)>;
+
 /// The round-robin order: domains split into LLC domains, sorted so that consecutive entries are on different
 /// nodes first, then on different caches.
 fn cells(snapshot: &Snapshot<'_>) -> Vec<Cell> {
     let mut cells: Vec<((usize, usize, usize), Cell)> = Vec::new();
     // Nodes in the order of their first use, with their LLC domains and the number of cells in each.
-    let mut nodes: Vec<(Option<NodeId>, Vec<(Option<LlcId>, usize)>)> = Vec::new();
+    let mut nodes: Vec<(Option<NodeId>, CellsPerLlc)> = Vec::new();
     for (idx, domain) in snapshot.domains.iter() {
         for piece in pieces(snapshot, idx, domain) {
             let llc = piece.cpus.first().and_then(|cpu| snapshot.machine.cpu(cpu)?.llc);

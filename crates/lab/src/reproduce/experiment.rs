@@ -9,8 +9,9 @@ use report::study::{ChartKind, FORMAT, StudyCell, StudyExperiment, StudyResult, 
 use super::definition::{
     Bindings, ClaimFile, ExperimentFile, StudyFile, TableFile, combinations, filled, merged, names,
 };
-use super::evaluate::{Evaluator, reading, summary};
+use super::evaluate::{Evaluator, reading};
 use super::finding::drawn;
+use super::measure_values::summary;
 use super::{Code, Finding, FindingTable, ReproduceError, RunPool, contention, dfs, divided};
 
 /// A publication with the experiments that reproduce it.

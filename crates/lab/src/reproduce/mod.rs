@@ -21,6 +21,7 @@ mod evaluate;
 mod experiment;
 mod finding;
 mod gain;
+mod measure_values;
 mod observation;
 mod output;
 mod program_sets;

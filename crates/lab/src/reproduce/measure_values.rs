@@ -1,0 +1,116 @@
+//! Values of gains and of run times, and their texts.
+
+use super::definition::Bindings;
+use super::finding::number;
+use super::{Gain, RunResults};
+use crate::stats::{deviation, mean, median, quantile, variation};
+
+/// Times of the jobs of a policy and of its baseline over the seeds, by workload and job.
+pub(super) type JobTimesByRun = Vec<(Vec<f64>, Vec<f64>)>;
+
+/// How much earlier the last of some jobs exits than with the baseline, as a fraction, by seed.
+pub(super) fn group_end(policy: &RunResults, base: &RunResults, jobs: &[usize]) -> Gain {
+    let end = |runs: &RunResults, idx: usize| -> Option<f64> {
+        runs.makespan_s(0, 0)[idx]?;
+        let ends = jobs.iter().map(|job| Some(runs.run(0, 0, idx).jobs[*job].end?.as_secs_f64()));
+        Some(ends.collect::<Option<Vec<f64>>>()?.into_iter().fold(0.0, f64::max))
+    };
+    let of_seed =
+        |(idx, seed): (usize, &u64)| Some((*seed, 1.0 - end(policy, idx)? / end(base, idx)?));
+    Gain::by_seed(policy.seeds().iter().enumerate().filter_map(of_seed).collect())
+}
+
+pub(super) fn largest(gains: &[Gain]) -> Option<Gain> {
+    let is_known = gains.iter().all(|gain| !gain.is_empty());
+    let by_size = |one: &&Gain, other: &&Gain| one.mean.abs().total_cmp(&other.mean.abs());
+    gains.iter().max_by(by_size).filter(|_| is_known).cloned()
+}
+
+/// A value of gains in percent, or a count of them; `None` if a gain that it depends on is unknown.
+pub(super) fn gain_value(gains: &[Gain], value: &str) -> Option<f64> {
+    let means: Option<Vec<f64>> =
+        gains.iter().map(|gain| (!gain.is_empty()).then_some(gain.mean * 100.0)).collect();
+    let mean = || Some(Gain::over(gains)).filter(|gain| !gain.is_empty());
+    let count = |n: usize| n as f64;
+    match value {
+        "gain" | "percent" => mean().map(|gain| gain.mean * 100.0),
+        "abs" => mean().map(|gain| gain.mean.abs() * 100.0),
+        "low" => Some(Gain::over(gains).interval?.low * 100.0),
+        "high" => Some(Gain::over(gains).interval?.high * 100.0),
+        "min" => means?.into_iter().reduce(f64::min),
+        "max" => means?.into_iter().reduce(f64::max),
+        "abs_max" => largest(gains).map(|gain| gain.mean.abs() * 100.0),
+        "n" => Some(count(gains.len())),
+        "n_above" => Some(count(means?.iter().filter(|mean| 0.0 < **mean).count())),
+        "n_significant" => {
+            let significant: Option<Vec<bool>> = gains.iter().map(Gain::is_significant).collect();
+            Some(count(significant?.iter().filter(|is| **is).count()))
+        }
+        "n_same_sign" => {
+            let is_same =
+                |gain: &&Gain| gain.each.iter().all(|one| (0.0 < *one) == (0.0 < gain.mean));
+            Some(count(gains.iter().filter(is_same).count()))
+        }
+        _ => panic!("{value}: no such value of a measure"),
+    }
+}
+
+pub(super) fn job_statistic(times: &JobTimesByRun, value: &str) -> Option<f64> {
+    type Spread = fn(&[f64]) -> Option<f64>;
+    let both = |of: Spread| -> Vec<(f64, f64)> {
+        times.iter().filter_map(|(policy, base)| of(policy).zip(of(base))).collect()
+    };
+    let n_smaller = |of: Spread| both(of).iter().filter(|(policy, base)| policy < base).count();
+    let (policy, base): (Vec<f64>, Vec<f64>) =
+        both(if value.ends_with("deviation") { deviation } else { variation }).into_iter().unzip();
+    if policy.is_empty() {
+        return None;
+    }
+    Some(match value {
+        "n_jobs" => policy.len() as f64,
+        "n_smaller_deviation" => n_smaller(deviation) as f64,
+        "n_smaller_variation" => n_smaller(variation) as f64,
+        "deviation" => mean(&policy),
+        "base_deviation" => mean(&base),
+        "variation" => median(&policy) * 100.0,
+        _ => median(&base) * 100.0,
+    })
+}
+
+/// The indexes of `job`, with blanks between them; empty: all jobs.
+pub(super) fn jobs(bindings: &Bindings) -> Vec<usize> {
+    let words = bindings.get("job").into_iter().flat_map(|jobs| jobs.split(' '));
+    words.filter_map(|job| job.parse().ok()).collect()
+}
+
+/// `None` of 0 over 0.
+pub(super) fn ratio(own: f64, base: f64) -> Option<f64> {
+    (own != 0.0 || base != 0.0).then(|| own / base)
+}
+
+/// Several values in a cell: the median, or the range of 90 % of them.
+pub(super) fn summary(values: &[f64], show: &str) -> String {
+    match show {
+        _ if values.is_empty() => "–".to_owned(),
+        "median" => format!("{:+.1}", quantile(values, 0.5)),
+        _ => format!("{:+.1} to {:+.1}", quantile(values, 0.05), quantile(values, 0.95)),
+    }
+}
+
+/// The text of a number, by the name of its value; with other decimals if `digits` is given.
+pub(super) fn formatted(name: &str, value: Option<f64>, digits: Option<usize>) -> String {
+    let Some(known) = value else { return "–".to_owned() };
+    let decimals = |default| number(value, digits.unwrap_or(default));
+    match name {
+        "seconds" => format!("{known:.2} s"),
+        "low" | "high" => format!("{known:+.2}"),
+        "variation" | "base_variation" => decimals(2),
+        "queue_full_variation" | "reference_variation" => decimals(3),
+        "moves" | "response" | "gib" | "deviation" | "base_deviation" | "percent_on_both" => {
+            decimals(1)
+        }
+        _ if name.contains("_per_") => decimals(1),
+        _ if name.starts_with("n_") || name == "n" => decimals(0),
+        _ => format!("{known:+.1}"),
+    }
+}

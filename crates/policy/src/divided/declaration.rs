@@ -55,7 +55,7 @@ params! {
             .no_effect_with(&["version=rank and guard=off", "version=auto and th_ref=none and guard=off"]);
         th_ref: Option<u64> [EVENTS] = "none", "LLC references above which a thread that is not in Group 1 is in Group 2"
             .no_effect_with(&["version=rank"]).requires(None, &["th_sq"]);
-        min_share: Millionths = "5%", "minimum share of the largest rate of queue-full cycles so far for a thread in ContentionGroup \
+        min_share: Millionths = "5%", "minimum share of the largest rate of queue-full cycles so far for a thread in Group \
             1; a thread without queue-full cycles is never in Group 1 (by rank)"
             .paper("0%").no_effect_with(&["version=threshold", "version=auto and th_sq!=none and th_ref!=none"]);
         repeat: u64 [Values::whole("periods", 1, 1000)] = "2",

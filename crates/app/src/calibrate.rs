@@ -16,6 +16,8 @@ use anyhow::{Context, anyhow, bail};
 use base::JobId;
 use policy::{Threshold, calibrate};
 use report::calibration::{CalibratedProgram, Calibration, FORMAT};
+use report::table::Align::{Left, Right};
+use report::table::ReportTable;
 use sched::{CounterEvent, JobEvent, JobExit, OutcomeResult, Target};
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
@@ -33,6 +35,9 @@ pub struct Args {
     json: bool,
 }
 
+/// Width of the table.
+const WIDTH: usize = 80;
+
 /// A run, and the event rates of its programs per second of CPU time.
 #[derive(PartialEq)]
 struct SoloRun {
@@ -49,10 +54,12 @@ pub fn main(args: &Args) -> CommandResult {
         writeln!(out, "{}", calibration.to_json().context("cannot write JSON")?)?;
         return Ok(());
     }
-    writeln!(out, "{:<24} {:>16} {:>16}", "program", "queue-full/s", "references/s")?;
+    let heads = [("program", Left), ("queue-full/s", Right), ("references/s", Right)];
+    let mut table = ReportTable::new(heads);
     for one in &calibration.programs {
-        writeln!(out, "{:<24} {:>16} {:>16}", one.name, one.sq_per_s, one.ref_per_s)?;
+        table.row([one.name.clone(), one.sq_per_s.to_string(), one.ref_per_s.to_string()]);
     }
+    write!(out, "{}", table.to_text(WIDTH))?;
     let Calibration { th_sq, th_sq_below, th_sq_above, .. } = &calibration;
     writeln!(out, "\nth_sq:    {th_sq} (between {th_sq_below} and {th_sq_above})")?;
     let Calibration { th_ref, th_ref_below, th_ref_above, .. } = &calibration;

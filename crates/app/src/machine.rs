@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use linux::cgroup::{self, CgroupChoice, CgroupMode};
 use linux::metric_sources::{self, Availability, EventMapping, MetricSource};
+use report::table::Align::Left;
+use report::table::{ReportTable, fold};
 use serde::Serialize;
 use topology::file::{FormatVersion, MachineFile, parse_toml, to_toml};
 use topology::{DomainChoice, Domains, Machine, draw};
@@ -117,7 +119,10 @@ fn cgroups(args: &Args) -> Option<CgroupChoice> {
 
 fn draw_cgroups(groups: Option<CgroupChoice>) -> String {
     groups.map_or_else(String::new, |choice| {
-        format!("cgroups for jobs with bound memory:\n{}", draw::wrap(&choice.to_string(), 2))
+        format!(
+            "cgroups for jobs with bound memory:\n{}",
+            fold(&choice.to_string(), draw::WIDTH, "  ", 2)
+        )
     })
 }
 
@@ -242,52 +247,50 @@ fn signal_json(signal: &MetricSource) -> SignalJson {
     SignalJson { tier, signal: signal.name, readable, reason: why }
 }
 
-/// Readable and unreadable signals with the reason. Signals with the same reason are grouped.
+/// Readable and unreadable signals with the reason. Signals with the same reason share a row.
 fn draw_signals(signals: &[MetricSource]) -> String {
+    if signals.is_empty() {
+        return String::new();
+    }
     let (unknown, known): (Vec<&MetricSource>, Vec<&MetricSource>) =
         signals.iter().partition(|signal| signal.why == metric_sources::ONLY_ON_MACHINE);
-    let mut text = String::new();
-    for (idx, signal) in known.iter().enumerate() {
-        let mark = match signal.readable {
+    let heads = ["readable", "tier", "signal: interface or reason"];
+    let mut table =
+        ReportTable::new(heads.map(|head| (head, Left))).indented(2).with_folded_column();
+    let key = |signal: &&MetricSource| (signal.readable, signal.tier);
+    for group in known.chunk_by(|one, next| key(one) == key(next) && one.why == next.why) {
+        let readable = match group[0].readable {
             Availability::Yes => "yes",
             Availability::No => "no",
             Availability::Unknown => "?",
         };
-        let start = format!("  {mark:<4}{:<10} {}", signal.tier, signal.name);
-        let follows = known.get(idx + 1).is_some_and(|next| next.why == signal.why);
-        let columns_left = draw::WIDTH.saturating_sub(start.chars().count() + 2);
-        text += &match signal.why.chars().count() {
-            _ if follows => format!("{start},\n"),
-            width if width <= columns_left => format!("{start}: {}\n", signal.why),
-            _ => format!("{start}:\n{}", draw::wrap(&signal.why, 17)),
-        };
+        let names: Vec<&str> = group.iter().map(|signal| signal.name).collect();
+        let names = format!("{}: {}", names.join(",\n"), group[0].why);
+        table.row([readable.to_owned(), group[0].tier.to_string(), names]);
     }
     if !unknown.is_empty() {
-        text += "  ?   other signals: only known on the machine itself\n";
+        table.row(["?", "", "other signals: only known on the machine itself"]);
     }
-    if text.is_empty() { text } else { format!("signals:\n{text}") }
+    format!("signals:\n{}", table.to_text(draw::WIDTH))
 }
 
 fn draw_events(events: Option<&PmuEvents>) -> String {
     let Some((uarch, events)) = events else { return String::new() };
-    let mut text = format!("PMU events of this CPU ({}):\n", uarch.name);
+    let heads = [("event", Left), ("event of the PMU", Left)];
+    let mut table = ReportTable::new(heads).indented(2).with_folded_column();
     let mut absent = Vec::new();
     for counted in events {
         let name = counted.counter_event.name();
         match &counted.event {
-            Ok((event, _)) => {
-                let start = format!("  {name:<20} ");
-                let columns_left = draw::WIDTH.saturating_sub(start.chars().count());
-                text += &match event.chars().count() <= columns_left {
-                    true => format!("{start}{event}\n"),
-                    false => format!("  {name}:\n{}", draw::wrap(event, 22)),
-                };
-            }
+            Ok((event, _)) => table.row([name, event]),
             Err(_) => absent.push(name),
         }
     }
+    let mut text =
+        format!("PMU events of this CPU ({}):\n{}", uarch.name, table.to_text(draw::WIDTH));
     if !absent.is_empty() {
-        text += &draw::wrap(&format!("no event for {} (reasons: --json)", absent.join(", ")), 2);
+        let absent = format!("no event for {} (reasons: --json)", absent.join(", "));
+        text += &fold(&absent, draw::WIDTH, "  ", 2);
     }
     text
 }

@@ -6,6 +6,8 @@
 use std::io::Write;
 
 use policy::{IfMissing, Param, PolicyInfo, Requirement};
+use report::table::Align::Left;
+use report::table::{ReportTable, fold};
 use serde_json::{Value, json};
 
 use crate::command_result::{CommandResult, OrUsageError};
@@ -37,84 +39,54 @@ pub fn main(args: &Args) -> CommandResult {
 
 /// The widest line. Terminals have at least this width.
 const WIDTH: usize = 80;
+/// Columns of a label such as `Source:`, with its indent.
+const LABEL: usize = 11;
 
 fn as_text(policies: &[&PolicyInfo]) -> String {
     let mut text = String::new();
     for policy in policies {
-        text.push_str(policy.name);
-        text.push('\n');
-        push_wrapped(&mut text, "  ", "  ", policy.summary);
-        push_wrapped(&mut text, "  Source:  ", "           ", policy.source);
+        text.push_str(&format!("{}\n{}", policy.name, fold(policy.summary, WIDTH, "  ", 2)));
+        text.push_str(&fold(policy.source, WIDTH, "  Source:  ", LABEL));
         for required in policy.signals {
             let words =
                 format!("{}; without: {}", required.signal.help(), required.if_missing.text());
-            push_wrapped(&mut text, "  Signals: ", "           ", &words);
+            text.push_str(&fold(&words, WIDTH, "  Signals: ", LABEL));
         }
-        text.push('\n');
-        push_params(&mut text, &policy.params.concat());
-        text.push('\n');
+        text.push_str(&format!("\n{}\n", params_text(&policy.params.concat())));
     }
     text.push_str("Write evenkeel run --policy 'NAME[parameter=value,parameter=value]' WORKLOAD\n");
     text
 }
 
-fn push_params(text: &mut String, params: &[Param]) {
-    let widest = |cell: fn(&Param) -> &str, head: &str| {
-        params.iter().map(|param| cell(param).len()).chain([head.len()]).max().unwrap_or(0)
-    };
+fn params_text(params: &[Param]) -> String {
     let has_paper = params.iter().any(|param| param.default_paper.is_some());
-    let name = widest(|param| param.name, "PARAMETER");
-    let default = widest(|param| param.default, "DEFAULT");
-    let in_paper = if has_paper { widest(paper, "PAPER") + 2 } else { 0 };
-    let row = |a: &str, b: &str, c: &str| format!("  {a:<name$}  {b:<default$}  {c:<in_paper$}");
-    let after = row("", "", "");
-    let head = row("PARAMETER", "DEFAULT", if has_paper { "PAPER" } else { "" });
-    text.push_str(&format!("{head}MEANING\n"));
+    let heads = ["PARAMETER", "DEFAULT", "PAPER", "MEANING"].into_iter();
+    let heads = heads.filter(|head| has_paper || *head != "PAPER").map(|head| (head, Left));
+    let mut table = ReportTable::new(heads).indented(2).with_folded_column();
     for param in params {
-        push_wrapped(text, &row(param.name, param.default, paper(param)), &after, param.help);
-        let mut values = format!("Values: {} ({}).", param.values.words(), param.origin.name());
-        if !param.no_effect_with.is_empty() {
-            let conditions = param.no_effect_with.join(", or with ");
-            values.push_str(&format!(" Rejected with {conditions}."));
-        }
-        if let Some(Requirement { value, params }) = param.requires {
-            let given = value.map_or("Requires".to_owned(), |value| format!("{value} requires"));
-            values.push_str(&format!(" {given} {}.", params.join(" and ")));
-        }
-        if let Some((value, missing)) = param.unavailable {
-            values.push_str(&format!(" Not available: {value} requires {missing}."));
-        }
-        push_wrapped(text, &after, &after, &values);
+        // Empty if reading=paper has the same default.
+        let paper = has_paper.then(|| param.default_paper.unwrap_or("").to_owned());
+        let first = [param.name.to_owned(), param.default.to_owned()].into_iter().chain(paper);
+        table.row(first.chain([meaning(param)]));
     }
-    if has_paper {
-        text.push_str("  PAPER is the default with reading=paper, where that differs.\n");
-    }
+    let note = "  PAPER is the default with reading=paper, where that differs.\n";
+    table.to_text(WIDTH) + if has_paper { note } else { "" }
 }
 
-/// The default with `reading=paper`, or empty if it is the same.
-fn paper(param: &Param) -> &str {
-    param.default_paper.unwrap_or("")
-}
-
-/// Adds words after `first`, and after `later` in the following lines, none wider than [`WIDTH`].
-fn push_wrapped(text: &mut String, first: &str, later: &str, words: &str) {
-    let mut line = first.to_owned();
-    let mut is_empty = true;
-    for word in words.split_whitespace() {
-        if !is_empty && WIDTH < line.chars().count() + 1 + word.chars().count() {
-            text.push_str(line.trim_end());
-            text.push('\n');
-            line = later.to_owned();
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_empty = false;
+fn meaning(param: &Param) -> String {
+    let (values, origin) = (param.values.words(), param.origin.name());
+    let mut text = format!("{}\nValues: {values} ({origin}).", param.help);
+    if !param.no_effect_with.is_empty() {
+        text.push_str(&format!(" Rejected with {}.", param.no_effect_with.join(", or with ")));
     }
-    text.push_str(line.trim_end());
-    text.push('\n');
+    if let Some(Requirement { value, params }) = param.requires {
+        let given = value.map_or("Requires".to_owned(), |value| format!("{value} requires"));
+        text.push_str(&format!(" {given} {}.", params.join(" and ")));
+    }
+    if let Some((value, missing)) = param.unavailable {
+        text.push_str(&format!(" Not available: {value} requires {missing}."));
+    }
+    text
 }
 
 fn as_json(policies: &[&PolicyInfo]) -> serde_json::Result<String> {

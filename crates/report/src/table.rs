@@ -36,6 +36,9 @@ pub struct ReportTable {
     heads: Vec<ColumnHead>,
     rows: Vec<Vec<TableCell>>,
     has_row_heads: bool,
+    /// Columns before the table, in text.
+    indent: usize,
+    folds_last: bool,
 }
 
 #[derive(Debug)]
@@ -45,6 +48,8 @@ struct ColumnHead {
     tooltip: String,
 }
 
+/// Spaces between two columns.
+const GAP: usize = 2;
 /// Minimum width of a truncated first column.
 const FIRST_COLUMN_MIN: usize = 8;
 
@@ -106,7 +111,7 @@ impl ReportTable {
             ColumnHead { label, align, tooltip }
         };
         let heads = heads.into_iter().map(head).collect();
-        ReportTable { heads, rows: Vec::new(), has_row_heads: false }
+        ReportTable { heads, rows: Vec::new(), has_row_heads: false, indent: 0, folds_last: false }
     }
 
     /// One row per record. The heads are the labels of the fields, with their meanings as tooltips.
@@ -130,6 +135,8 @@ impl ReportTable {
             heads: columns.iter().map(head).collect(),
             rows: records.into_iter().map(row).collect(),
             has_row_heads: false,
+            indent: 0,
+            folds_last: false,
         }
     }
 
@@ -137,6 +144,18 @@ impl ReportTable {
     #[must_use]
     pub fn with_row_heads(self) -> Self {
         ReportTable { has_row_heads: true, ..self }
+    }
+
+    /// Each line of the text starts with this number of spaces.
+    #[must_use]
+    pub fn indented(self, indent: usize) -> Self {
+        ReportTable { indent, ..self }
+    }
+
+    /// In text, the last column is folded instead of truncated. Line feeds in its cells start a line.
+    #[must_use]
+    pub fn with_folded_column(self) -> Self {
+        ReportTable { folds_last: true, ..self }
     }
 
     /// One cell per head.
@@ -170,41 +189,119 @@ impl ReportTable {
     }
 
     /// A table wider than `width` truncates the last column, if it is left-aligned, then the first.
-    /// Right-aligned columns hold numbers and are never truncated.
+    /// Right-aligned columns hold numbers and are never truncated. A line of empty heads is omitted.
     pub fn to_text(&self, width: usize) -> String {
-        let heads: Vec<String> = self.heads.iter().map(|head| head.label.clone()).collect();
-        let printable_row =
-            |row: &Vec<TableCell>| row.iter().map(|cell| printable(&cell.text)).collect();
-        let rows: Vec<Vec<String>> = self.rows.iter().map(printable_row).collect();
-        let lines = || std::iter::once(&heads).chain(&rows);
-        let mut widths = vec![0; heads.len()];
-        for line in lines() {
-            widths.iter_mut().zip(line).for_each(|(wide, cell)| *wide = length(cell).max(*wide));
+        let lines = self.printable_lines();
+        let mut widths = vec![0; self.heads.len()];
+        for cells in &lines {
+            let longest = |cell: &String| cell.lines().map(length).max().unwrap_or(0);
+            widths.iter_mut().zip(cells).for_each(|(wide, cell)| *wide = longest(cell).max(*wide));
         }
-        let gaps = 2 * (widths.len().saturating_sub(1));
+        let gaps = self.indent + GAP * (widths.len().saturating_sub(1));
         let too_long =
             |widths: &[usize]| (widths.iter().sum::<usize>() + gaps).saturating_sub(width);
         if let Some((last, head)) =
             self.heads.iter().enumerate().next_back().filter(|(_, head)| head.align == Align::Left)
         {
-            let spare = widths[last].saturating_sub(length(&head.label));
-            widths[last] -= too_long(&widths).min(spare);
+            let words = lines.iter().filter(|_| self.folds_last).filter_map(|cells| cells.last());
+            let longest_word = words.flat_map(|cell| cell.split_whitespace()).map(length).max();
+            let min = length(&head.label).max(longest_word.unwrap_or(0));
+            widths[last] -= too_long(&widths).min(widths[last].saturating_sub(min));
         }
-        widths[0] -= too_long(&widths).min(widths[0].saturating_sub(FIRST_COLUMN_MIN));
-        lines().map(|cells| self.line(cells, &widths)).collect()
+        if !self.folds_last {
+            widths[0] -= too_long(&widths).min(widths[0].saturating_sub(FIRST_COLUMN_MIN));
+        }
+        let has_heads = self.heads.iter().any(|head| !head.label.is_empty());
+        let lines = lines.iter().skip(usize::from(!has_heads));
+        lines.map(|cells| self.folded_line(cells, &widths)).collect()
     }
 
-    fn line(&self, cells: &[String], widths: &[usize]) -> String {
-        let cell = |((cell, &width), head): ((&String, &usize), &ColumnHead)| {
-            let cell = cut(cell, width);
-            let padding = " ".repeat(width - length(&cell));
-            match head.align {
+    /// The table as text in which heads of several words use several lines. The columns that do not fit into `width`
+    /// continue below, with the first column repeated.
+    pub fn to_blocks(&self, width: usize) -> String {
+        let rows = &self.printable_lines()[1..];
+        let cell =
+            |row: &'_ Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
+        let column_width = |(column, head): (usize, &ColumnHead)| {
+            let cells = rows.iter().map(|row| length(&cell(row, column)));
+            cells.chain(head.label.split(' ').map(length)).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = self.heads.iter().enumerate().map(column_width).collect();
+        let mut rest: Vec<usize> = (1..self.heads.len()).collect();
+        let mut blocks = Vec::new();
+        while blocks.is_empty() || !rest.is_empty() {
+            let mut left = width.saturating_sub(self.indent + widths.first().copied().unwrap_or(0));
+            let fits = |column: &&usize| {
+                let after = left.checked_sub(GAP + widths[**column]);
+                left = after.unwrap_or(0);
+                after.is_some()
+            };
+            // At least one column, however wide it is.
+            let n =
+                rest.iter().take_while(fits).count().clamp(1, rest.len().max(1)).min(rest.len());
+            let block: Vec<usize> = std::iter::once(0).chain(rest.drain(..n)).collect();
+            let heads = block.iter().map(|column| {
+                let head = fold(&self.heads[*column].label, widths[*column], "", 0);
+                head.lines().map(str::to_owned).collect::<Vec<String>>()
+            });
+            let heads: Vec<Vec<String>> = heads.collect();
+            let n_lines = heads.iter().map(Vec::len).max().unwrap_or(0);
+            // Heads are bottom-aligned.
+            let head_line = |line: usize| {
+                let part = |head: &Vec<String>| {
+                    let idx = (line + head.len()).checked_sub(n_lines);
+                    idx.map_or(String::new(), |idx| head[idx].clone())
+                };
+                heads.iter().map(part).collect::<Vec<String>>()
+            };
+            let row_line = |row| block.iter().map(|column| cell(row, *column)).collect();
+            let lines = (0..n_lines).map(head_line).chain(rows.iter().map(row_line));
+            blocks.push(lines.map(|cells| self.line(&cells, &block, &widths)).collect::<String>());
+        }
+        blocks.join("\n")
+    }
+
+    /// The heads and the rows, without control characters.
+    fn printable_lines(&self) -> Vec<Vec<String>> {
+        let last = self.heads.len().saturating_sub(1);
+        let cell = |(idx, cell): (usize, &TableCell)| match self.folds_last && idx == last {
+            true => cell.text.split('\n').map(printable).collect::<Vec<String>>().join("\n"),
+            false => printable(&cell.text),
+        };
+        let heads = self.heads.iter().map(|head| head.label.clone()).collect();
+        let rows = self.rows.iter().map(|row| row.iter().enumerate().map(cell).collect());
+        std::iter::once(heads).chain(rows).collect()
+    }
+
+    fn folded_line(&self, cells: &[String], widths: &[usize]) -> String {
+        let columns: Vec<usize> = (0..widths.len()).collect();
+        let (Some((last, first)), true) = (cells.split_last(), self.folds_last) else {
+            return self.line(cells, &columns, widths);
+        };
+        let folded: String =
+            last.split('\n').map(|line| fold(line, widths[first.len()], "", 0)).collect();
+        let line = |(idx, part): (usize, &str)| {
+            let first =
+                first.iter().map(|cell| if idx == 0 { cell.clone() } else { String::new() });
+            let cells: Vec<String> = first.chain([part.to_owned()]).collect();
+            self.line(&cells, &columns, widths)
+        };
+        folded.lines().enumerate().map(line).collect()
+    }
+
+    /// One line with the cells of these columns.
+    fn line(&self, cells: &[String], columns: &[usize], widths: &[usize]) -> String {
+        let cell = |(cell, &column): (&String, &usize)| {
+            let cell = cut(cell, widths[column]);
+            let padding = " ".repeat(widths[column] - length(&cell));
+            match self.heads[column].align {
                 Align::Left => cell + &padding,
                 Align::Right => padding + &cell,
             }
         };
-        let cells: Vec<String> = cells.iter().zip(widths).zip(&self.heads).map(cell).collect();
-        cells.join("  ").trim_end().to_owned() + "\n"
+        let cells: Vec<String> = cells.iter().zip(columns).map(cell).collect();
+        let line = " ".repeat(self.indent) + &cells.join(&" ".repeat(GAP));
+        line.trim_end().to_owned() + "\n"
     }
 }
 
@@ -274,5 +371,35 @@ mod tests {
             b?[31m           1.000
         "#]]
         .assert_eq(&table.to_text(22));
+    }
+
+    #[test]
+    fn a_folded_column_uses_several_lines_and_is_not_truncated() {
+        let heads = [("name", Align::Left), ("meaning", Align::Left)];
+        let mut table = ReportTable::new(heads).indented(2).with_folded_column();
+        table.row(["a", "one two three\nfour"]);
+        table.row(["a long name", "averylongword"]);
+        expect_test::expect![[r#"
+              name         meaning
+              a            one two three
+                           four
+              a long name  averylongword
+        "#]]
+        .assert_eq(&table.to_text(20));
+        let mut list =
+            ReportTable::new([("", Align::Left), ("", Align::Left)]).with_folded_column();
+        list.row(["a", "one two three"]);
+        assert_eq!(list.to_text(10), "a  one two\n   three\n");
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_continue_below_with_the_first_column() {
+        let heads = ["of a job", "run time", "CPU time"];
+        let mut table = ReportTable::new(heads.map(|head| (head, Align::Right))).indented(1);
+        table.row(["b", "1.000", "12.000"]);
+        assert_eq!(
+            table.to_blocks(12),
+            "  of\n   a    run\n job   time\n   b  1.000\n\n  of\n   a     CPU\n job    time\n   b  12.000\n"
+        );
     }
 }

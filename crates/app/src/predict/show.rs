@@ -1,82 +1,66 @@
 //! The predictions as text and as JSON.
 
-use std::fmt::Write;
-
 use base::counted_noun;
 use host_sim::predict::{ProgramPlacement, SearchMethod};
+use report::format::{ABSENT, fixed, ratio};
+use report::table::Align::{Left, Right};
+use report::table::ReportTable;
 use serde_json::{Value, json};
 
 use super::PredictOutput;
 
 const MIB: f64 = 1048576.0;
+/// Width of the tables.
+const WIDTH: usize = 80;
 
 /// A table, and the split below it.
 pub(super) fn text(output: &PredictOutput<'_>) -> String {
-    let mut text = String::new();
-    if !output.slowdowns.is_empty() {
-        push_slowdowns(&mut text, output);
-    }
-    if let Some(split) = &output.split {
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        push_split(&mut text, output, split);
-    }
-    text
+    let slowdowns = slowdowns_text(output);
+    let split = output.split.as_ref().map(|split| split_text(output, split));
+    slowdowns.into_iter().chain(split).collect::<Vec<String>>().join("\n")
 }
 
-fn push_slowdowns(text: &mut String, output: &PredictOutput<'_>) {
-    let Some(llc_domain) = output.setup.llc_domains.first() else { return };
-    let _ = writeln!(
-        text,
-        "side by side on LLC domain {}: {:.2} MiB, {}, {:.2} GB/s at the peak\n",
-        llc_domain.llc.0,
-        llc_domain.cache / MIB,
-        counted_noun(llc_domain.n_cpus, "CPU"),
-        llc_domain.peak
-    );
-    let width = width(output);
-    let _ = writeln!(text, "  {:<width$}   slowdown  cache MiB  memory GB/s", "program");
+fn slowdowns_text(output: &PredictOutput<'_>) -> Option<String> {
+    let llc_domain = output.setup.llc_domains.first()?;
+    let n = output.slowdowns.len();
+    let heads =
+        [("program", Left), ("slowdown", Right), ("cache MiB", Right), ("memory GB/s", Right)];
+    let mut table = ReportTable::new(heads).indented(2);
     for (name, one) in output.names.iter().zip(&output.slowdowns) {
-        let cache = one.cache / MIB;
-        let _ = writeln!(
-            text,
-            "  {name:<width$}  {:>9.3}  {cache:>9.2}  {:>11.2}",
-            one.slowdown, one.bytes_per_ns
-        );
+        let (cache, memory) = (fixed(one.cache / MIB, 2), fixed(one.bytes_per_ns, 2));
+        table.row([name.clone(), ratio(one.slowdown), cache, memory]);
     }
-    let mean = output.slowdowns.iter().map(|one| one.slowdown).sum::<f64>();
-    let _ = writeln!(text, "  {:<width$}  {:>9.3}", "mean", mean / output.slowdowns.len() as f64);
+    let sum = output.slowdowns.iter().map(|one| one.slowdown).sum::<f64>();
+    table.row(["mean", &ratio(sum / n as f64), "", ""]);
+    let head = format!(
+        "side by side on LLC domain {}: {} MiB, {}, {} GB/s at the peak\n",
+        llc_domain.llc.0,
+        fixed(llc_domain.cache / MIB, 2),
+        counted_noun(llc_domain.n_cpus, "CPU"),
+        fixed(llc_domain.peak, 2)
+    );
+    (n != 0).then(|| format!("{head}\n{}", table.to_text(WIDTH)))
 }
 
-fn push_split(text: &mut String, output: &PredictOutput<'_>, split: &ProgramPlacement) {
+fn split_text(output: &PredictOutput<'_>, split: &ProgramPlacement) -> String {
     let n = output.setup.llc_domains.len();
-    let _ = writeln!(
-        text,
-        "best split over {} ({}):\n",
-        counted_noun(n, "LLC domain"),
-        method(split.method)
-    );
-    let width = width(output);
-    let _ = writeln!(text, "  domain  {:<width$}   slowdown", "program");
+    let heads = [("domain", Right), ("program", Left), ("slowdown", Right)];
+    let mut table = ReportTable::new(heads).indented(2);
     for domain in 0..n {
         let mut head = domain.to_string();
         for (idx, name) in output.names.iter().enumerate() {
             if split.domains.get(idx) == Some(&domain) {
                 let slowdown = split.slowdowns.get(idx).copied().unwrap_or(1.0);
-                let _ = writeln!(text, "  {head:>6}  {name:<width$}  {slowdown:>9.3}");
-                head.clear();
+                table.row([std::mem::take(&mut head), name.clone(), ratio(slowdown)]);
             }
         }
         if !head.is_empty() {
-            let _ = writeln!(text, "  {head:>6}  –");
+            table.row([&head, ABSENT, ABSENT]);
         }
     }
-    let _ = writeln!(text, "  {:>6}  {:<width$}  {:>9.3}", "", "mean", split.mean);
-}
-
-fn width(output: &PredictOutput<'_>) -> usize {
-    output.names.iter().map(|name| name.chars().count()).chain(["program".len()]).max().unwrap_or(0)
+    table.row(["", "mean", &ratio(split.mean)]);
+    let (domains, found) = (counted_noun(n, "LLC domain"), method(split.method));
+    format!("best split over {domains} ({found}):\n\n{}", table.to_text(WIDTH))
 }
 
 fn method(method: SearchMethod) -> &'static str {

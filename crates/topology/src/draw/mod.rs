@@ -214,7 +214,7 @@ fn cut(line: &str) -> String {
 }
 
 /// Breaks a line at blanks and commas. Every line starts with `indent` blanks.
-pub fn wrap(line: &str, indent: usize) -> String {
+fn wrap(line: &str, indent: usize) -> String {
     let mut text = " ".repeat(indent);
     let mut column = indent;
     for piece in line.split_inclusive([' ', ',']) {

@@ -81,6 +81,11 @@ pub fn fixed(value: f64, digits: usize) -> String {
     format!("{value:.digits$}")
 }
 
+/// A difference with its sign and this many digits after the point: `+1.2`.
+pub fn signed(value: f64, digits: usize) -> String {
+    format!("{value:+.digits$}")
+}
+
 /// A ratio, such as a slowdown: three digits after the point.
 pub fn ratio(value: f64) -> String {
     fixed(value, 3)
@@ -121,7 +126,7 @@ pub fn ci(ends: Option<&[f64]>, digits: usize, separator: &str) -> Option<String
 
 /// A relative difference in percent with its sign: `+3.1 %`.
 pub fn signed_percent(share: f64) -> String {
-    format!("{:+.1} %", 100.0 * share)
+    format!("{} %", signed(100.0 * share, 1))
 }
 
 /// Seconds since 1970 as `2026-11-21 21:03:17 UTC`.

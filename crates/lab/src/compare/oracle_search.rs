@@ -23,6 +23,7 @@ use base::{CpuSet, Nanos, StopFlag};
 use engine::{Sink, TurnRecord};
 use host_sim::hardware::{Cpu, Hardware};
 use program::Job;
+use report::format::fixed;
 use sched::{Action, Policy, Reason, Target};
 
 use super::momentary_placement::{MomentaryPlacement, Placement, all_placements};
@@ -103,9 +104,9 @@ impl Best {
             .with("n_runs", self.n_runs as u64)
             .with("how", how)
             .with("way", search.way.clone())
-            .with("ended", format!("{:.3} s", self.metrics.makespan.as_secs_f64()));
+            .with("ended", format!("{} s", fixed(self.metrics.makespan.as_secs_f64(), 3)));
         if let Some(above) = search.above_bound {
-            reason = reason.with("above", format!("{:.1} %", above * 100.0));
+            reason = reason.with("above", format!("{} %", fixed(above * 100.0, 1)));
         }
         let inner = self.candidate.policy(bench, run, &self.domains, reason.clone())?;
         Ok(match self.candidate {

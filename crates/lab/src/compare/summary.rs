@@ -19,6 +19,7 @@ use program::Job;
 use report::comparison::{
     Comparison, ComparisonVerdict, FORMAT, OptionRow, PolicyRow, Setting, SummaryRow,
 };
+use report::format::fixed;
 use topology::Machine;
 
 use super::{Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics};
@@ -331,7 +332,8 @@ fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
             true => format!("all {n_max} placements were simulated"),
             false => format!("{n_max} placements were simulated"),
         };
-        let above = above.map(|above| format!(", at most {:.1} % above the bound", above * 100.0));
+        let above =
+            above.map(|above| format!(", at most {} % above the bound", fixed(above * 100.0, 1)));
         Some(format!("{}: {how}{}", plan.workloads[workload], above.unwrap_or_default()))
     };
     let searches: Vec<String> = (0..plan.workloads.len()).filter_map(search_of).collect();

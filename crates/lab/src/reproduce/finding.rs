@@ -1,5 +1,6 @@
 //! Result of an experiment: tables, claims with a verdict each, and notes.
 
+use report::format::signed;
 use report::study::{
     ChartKind, RuleReading, StudyCell, StudyClaim, StudyColumn, StudyTable, StudyValue,
     StudyVerdict,
@@ -155,7 +156,7 @@ pub(super) fn number(value: Option<f64>, digits: usize) -> String {
 
 /// A fraction in percent with its sign; a dash if it is unknown.
 pub(super) fn percent(fraction: Option<f64>) -> String {
-    fraction.map_or("–".to_owned(), |fraction| format!("{:+.1}", fraction * 100.0))
+    fraction.map_or("–".to_owned(), |fraction| signed(fraction * 100.0, 1))
 }
 
 /// The mean; `None` of no values.

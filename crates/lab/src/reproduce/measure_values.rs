@@ -4,6 +4,7 @@ use super::definition::Bindings;
 use super::finding::number;
 use super::{Gain, RunResults};
 use crate::stats::{deviation, mean, median, quantile, variation};
+use report::format::{fixed, signed};
 
 /// Times of the jobs of a policy and of its baseline over the seeds, by workload and job.
 pub(super) type JobTimesByRun = Vec<(Vec<f64>, Vec<f64>)>;
@@ -92,8 +93,8 @@ pub(super) fn ratio(own: f64, base: f64) -> Option<f64> {
 pub(super) fn summary(values: &[f64], show: &str) -> String {
     match show {
         _ if values.is_empty() => "–".to_owned(),
-        "median" => format!("{:+.1}", quantile(values, 0.5)),
-        _ => format!("{:+.1} to {:+.1}", quantile(values, 0.05), quantile(values, 0.95)),
+        "median" => signed(quantile(values, 0.5), 1),
+        _ => [0.05, 0.95].map(|share| signed(quantile(values, share), 1)).join(" to "),
     }
 }
 
@@ -102,8 +103,8 @@ pub(super) fn formatted(name: &str, value: Option<f64>, digits: Option<usize>) -
     let Some(known) = value else { return "–".to_owned() };
     let decimals = |default| number(value, digits.unwrap_or(default));
     match name {
-        "seconds" => format!("{known:.2} s"),
-        "low" | "high" => format!("{known:+.2}"),
+        "seconds" => format!("{} s", fixed(known, 2)),
+        "low" | "high" => signed(known, 2),
         "variation" | "base_variation" => decimals(2),
         "queue_full_variation" | "reference_variation" => decimals(3),
         "moves" | "response" | "gib" | "deviation" | "base_deviation" | "percent_on_both" => {
@@ -111,6 +112,6 @@ pub(super) fn formatted(name: &str, value: Option<f64>, digits: Option<usize>) -
         }
         _ if name.contains("_per_") => decimals(1),
         _ if name.starts_with("n_") || name == "n" => decimals(0),
-        _ => format!("{known:+.1}"),
+        _ => signed(known, 1),
     }
 }

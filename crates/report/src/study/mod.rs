@@ -15,7 +15,7 @@ pub use model::*;
 
 use crate::chart;
 use crate::page::{Document, NO_DATA, PAGE_SCRIPT, callout, card, escape, facts, hero, verdict};
-use crate::table::Align::Left;
+use crate::table::Align::{self, Left, Right};
 use crate::table::{ReportTable, TableCell};
 use base::counted_noun;
 
@@ -37,6 +37,22 @@ pub enum ChartKind {
 
 /// Styles of the tables and charts of a study.
 const STUDY_CSS: &str = include_str!("page.css");
+
+impl StudyTable {
+    /// The cells as text, indented by two columns; see [`ReportTable::to_blocks`].
+    pub fn to_text(&self, width: usize) -> String {
+        self.table(Right).indented(2).to_blocks(width)
+    }
+
+    /// The first column is left-aligned.
+    fn table(&self, others: Align) -> ReportTable {
+        let aligns = std::iter::once(Left).chain(std::iter::repeat(others));
+        let heads = self.columns.iter().map(|column| column.head.as_str()).zip(aligns);
+        let mut table = ReportTable::new(heads).with_row_heads();
+        self.rows.iter().for_each(|row| table.row(row.iter().map(|cell| cell.text.as_str())));
+        table
+    }
+}
 
 impl StudyResult {
     /// One HTML document. `charts` has the kind of chart of each table of each experiment.
@@ -116,10 +132,7 @@ fn section(experiment: &StudyExperiment, kinds: &[ChartKind]) -> String {
 
 /// A table, collapsed below its chart if it has one.
 fn values(table: &StudyTable, kind: ChartKind) -> String {
-    let heads = table.columns.iter().map(|column| (column.head.as_str(), Left));
-    let mut cells = ReportTable::new(heads).with_row_heads();
-    table.rows.iter().for_each(|row| cells.row(row.iter().map(|cell| cell.text.as_str())));
-    let (chart, cells) = (charts::chart(table, kind), cells.to_html("", ""));
+    let (chart, cells) = (charts::chart(table, kind), table.table(Left).to_html("", ""));
     let content = match chart.is_empty() {
         true => cells,
         false => format!("{chart}<details><summary>Values</summary>{cells}</details>"),

@@ -8,6 +8,7 @@
 //! The best split is the one with the smallest mean slowdown over the same seeds. A policy can be better:
 //! a split is pinned until the end, and a policy can place programs again after an exit.
 
+use report::format::fixed;
 use report::study::{RuleReading, StudyClaim};
 
 use super::super::finding::{in_percent, judged, mean_of, percent, with_values};
@@ -80,7 +81,7 @@ fn compare_policies(
             let slowdown = mean_slowdown(&free, (policy, set_idx), &alone);
             distances.push(slowdown.map(|slowdown| slowdown / tried.best() - 1.0));
         }
-        let bounds = [tried.best(), tried.worst(), tried.mean()].map(|slow| format!("{slow:.3}"));
+        let bounds = [tried.best(), tried.worst(), tried.mean()].map(|slow| fixed(slow, 3));
         let shown = COLUMNS.iter().map(|(_, policy)| distances[*policy].last().copied().flatten());
         let cells = std::iter::once(set.clone()).chain(bounds).chain(shown.map(percent));
         table.row(cells);

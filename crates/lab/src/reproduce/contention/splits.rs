@@ -16,6 +16,7 @@
 
 use base::{CpuId, CpuSet};
 use host_sim::calibrate::rank_correlation;
+use report::format::signed;
 use report::study::{RuleReading, StudyClaim};
 
 use super::super::finding::{in_percent, judged, mean_of, number, percent, with_values};
@@ -206,7 +207,7 @@ fn compare_rules(
         orders.push(order);
         let others = [tried.mean(), tried.worst()];
         cells.extend(others.map(|slowdown| percent(Some(slowdown / tried.best() - 1.0))));
-        cells.push(format!("{order:+.2}"));
+        cells.push(signed(order, 2));
         table.row(cells);
     }
     finding.tables.push(table);

@@ -20,6 +20,7 @@ use std::io;
 use base::{CpuId, JobId, Nanos, TaskId};
 use engine::{Sink, TurnRecord};
 use program::{Class, Job};
+use report::format::fixed;
 use report::study::{RuleReading, StudyValue};
 use sched::{Action, CounterEvent, Counters, JobEvent, Target};
 use topology::Machine;
@@ -344,7 +345,7 @@ fn claims(
 }
 
 fn percent(fraction: f64) -> String {
-    format!("{:.1}", fraction * 100.0)
+    fixed(fraction * 100.0, 1)
 }
 
 /// The gain over the first policy with the largest absolute value of all workloads; none if a pair is missing.

@@ -4,6 +4,7 @@
 //! a cache of a size if its line was accessed before with at most this much data in between.
 
 use base::Bytes;
+use report::format::fixed;
 use report::study::{ChartKind, RuleReading};
 
 use super::super::finding::not_judged;
@@ -59,7 +60,7 @@ pub(super) fn counters(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
             millions(alone.bandwidth, 0),
             millions(alone.queue_full, 4),
             millions(alone.references, 1),
-            format!("{:.0}%", alone.hit_ratio * 100.0),
+            format!("{}%", fixed(alone.hit_ratio * 100.0, 0)),
             millions(alone.prefetches, 1),
         ]);
     }
@@ -121,8 +122,7 @@ pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let title = "LLC accesses with at most this reuse distance, in %";
     let mut table = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Lines);
     for (idx, mib) in MIB.iter().enumerate() {
-        let cells =
-            (0..FOUR.len()).map(|program| format!("{:.0}", middle.within[program][idx] * 100.0));
+        let cells = (0..FOUR.len()).map(|program| fixed(middle.within[program][idx] * 100.0, 0));
         table.row(std::iter::once(mib.to_string()).chain(cells));
     }
     let mut claims = vec![not_judged(

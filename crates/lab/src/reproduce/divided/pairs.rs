@@ -2,6 +2,7 @@
 
 use host_sim::calibrate::rank_correlation;
 use host_sim::predict::predict_together;
+use report::format::fixed;
 use report::study::{ChartKind, StudyCell};
 
 use super::super::published_groups::{ELEVEN, G1, G2, HARMLESS, HURTING, group_of_eleven};
@@ -86,10 +87,10 @@ fn matrix(pairs: &PairSlowdowns) -> FindingTable {
     let title = "slowdown in % next to the program of the column, in the middle of every range";
     let mut table = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Heat);
     for (name, row) in ELEVEN.iter().zip(&pairs.slowdown) {
-        let cells = row.iter().map(|slowdown| format!("{:.0}", (slowdown - 1.0) * 100.0));
+        let cells = row.iter().map(|slowdown| fixed((slowdown - 1.0) * 100.0, 0));
         table.row(std::iter::once((*name).to_owned()).chain(cells));
     }
-    let cells = (0..ELEVEN.len()).map(|p| format!("{:.1}", (pairs.caused(p) - 1.0) * 100.0));
+    let cells = (0..ELEVEN.len()).map(|p| fixed((pairs.caused(p) - 1.0) * 100.0, 1));
     table.row(std::iter::once("causes".to_owned()).chain(cells));
     table
 }
@@ -103,7 +104,7 @@ fn groups(socket: &Socket, pairs: &PairSlowdowns) -> FindingTable {
         FindingTable::new(title, &heads).units(&["1", "1", "1", "%"]).published(&["paper"]);
     let (rank, limits) = (by_rank(socket), by_limits(socket, GroupThresholds::of(socket)));
     for (idx, name) in ELEVEN.iter().enumerate() {
-        let percent = |slowdown: f64| format!("{:.1}", (slowdown - 1.0) * 100.0);
+        let percent = |slowdown: f64| fixed((slowdown - 1.0) * 100.0, 1);
         table.row([
             (*name).to_owned(),
             group_of_eleven(idx).to_string(),
@@ -181,14 +182,14 @@ pub(super) fn hit_ratios(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> 
         .units(&["million/s"]);
     for (idx, name) in ELEVEN.iter().enumerate() {
         let label = || std::iter::once((*name).to_owned());
-        let of_hits = [0, 1, 2, 3].map(|n| format!("{:.0}", middle.hits[n][idx] * 100.0));
+        let of_hits = [0, 1, 2, 3].map(|n| fixed(middle.hits[n][idx] * 100.0, 0));
         hits.row(label().chain(of_hits));
-        let of_references = [0, 1, 2, 3].map(|n| format!("{:.1}", middle.references[n][idx] / 1e6));
+        let of_references = [0, 1, 2, 3].map(|n| fixed(middle.references[n][idx] / 1e6, 1));
         references.row(label().chain(of_references));
     }
-    let spreads = [0, 1, 2, 3].map(|n| format!("{:.1}", middle.spread(n) * 100.0));
+    let spreads = [0, 1, 2, 3].map(|n| fixed(middle.spread(n) * 100.0, 1));
     hits.row(std::iter::once("deviation".to_owned()).chain(spreads));
-    let kept = |n| StudyCell::from(format!("{:.2}", middle.order_kept(n))).in_unit("1");
+    let kept = |n| StudyCell::from(fixed(middle.order_kept(n), 2)).in_unit("1");
     references.row(std::iter::once("rank correlation".into()).chain([0, 1, 2, 3].map(kept)));
     let claims = claims_of_draws(HIT_RATIO_CLAIMS, &middle, &drawn);
     Ok(Finding { tables: vec![hits, references], claims, notes: Vec::new() })

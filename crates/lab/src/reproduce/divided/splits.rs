@@ -4,6 +4,7 @@
 //! groups. If it gains nothing, the simulated contention is weaker than that of the paper's machine.
 
 use host_sim::predict::predict_together;
+use report::format::signed;
 use report::study::ChartKind;
 
 use super::super::published_groups::{ELEVEN, plain_name, published_group};
@@ -123,7 +124,7 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let title = "gain of a split over a random one in %, in the middle of every range";
     let mut table = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Intervals);
     let mut row = |name: &str, gains: [f64; 3]| {
-        let cells = gains.map(|gain| format!("{gain:+.1}"));
+        let cells = gains.map(|gain| signed(gain, 1));
         table.row(std::iter::once(name.to_owned()).chain(cells));
     };
     for (mix, splits) in CONTENDED.iter().zip(&middle.0) {
@@ -158,7 +159,7 @@ fn other_sockets(mixes: &[Mix]) -> Result<FindingTable, ReproduceError> {
             |splits| splits.worst,
             |splits| splits.at_random,
         ];
-        let cells = values.map(|value_of| format!("{:+.1}", all.mean(value_of)));
+        let cells = values.map(|value_of| signed(all.mean(value_of), 1));
         table.row(std::iter::once(name.to_owned()).chain(cells));
     }
     Ok(table)

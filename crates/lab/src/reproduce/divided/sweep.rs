@@ -6,6 +6,7 @@
 //! ```
 
 use host_sim::predict::predict_together;
+use report::format::{fixed, signed};
 use report::study::{ChartKind, RuleReading, StudyCell};
 
 use super::super::finding::{BOTH_READINGS, judged};
@@ -31,7 +32,7 @@ fn programs(n_aggressors: usize) -> Vec<usize> {
 }
 
 /// Mean slowdown with the first four programs on one socket, or every other one.
-fn fixed(socket: &Socket, n_aggressors: usize, is_isolated: bool) -> f64 {
+fn fixed_slowdown(socket: &Socket, n_aggressors: usize, is_isolated: bool) -> f64 {
     let programs = programs(n_aggressors);
     let slowdowns = [0, 1].map(|side| {
         let side_of = |idx: usize| if is_isolated { idx / SOCKET_CPUS } else { idx % 2 };
@@ -45,7 +46,9 @@ fn fixed(socket: &Socket, n_aggressors: usize, is_isolated: bool) -> f64 {
 
 /// By number of aggressors: whether isolation is better with a fixed placement.
 fn better_fixed(socket: &Socket) -> Vec<bool> {
-    NUMBERS.map(|n| fixed(socket, n, true) * SPEEDUP_MIN < fixed(socket, n, false)).collect()
+    NUMBERS
+        .map(|n| fixed_slowdown(socket, n, true) * SPEEDUP_MIN < fixed_slowdown(socket, n, false))
+        .collect()
 }
 
 /// Spreading with one or two aggressors, isolation with some larger number.
@@ -146,7 +149,8 @@ fn tables(
     )
     .units(&["1", "1", "1/s", "1"]);
     for n in NUMBERS {
-        let (isolated, spread) = (fixed(middle, n, true), fixed(middle, n, false));
+        let (isolated, spread) =
+            (fixed_slowdown(middle, n, true), fixed_slowdown(middle, n, false));
         // Sum over Group 1 when spread, for each of the two sockets.
         let aggressors = programs(n).into_iter().take(n);
         let queue_full = aggressors.map(|p| middle.alone[p].queue_full).sum::<f64>() / 2.0;
@@ -154,16 +158,16 @@ fn tables(
             if 2.0 * (limits.th_sq as f64) < queue_full { "isolates" } else { "spreads" };
         let cells: [StudyCell; 4] = [
             n.to_string().into(),
-            format!("{:+.1}", (spread / isolated - 1.0) * 100.0).into(),
+            signed((spread / isolated - 1.0) * 100.0, 1).into(),
             paper[n - 1].cell(),
             corrected[n - 1].cell(),
         ];
         gains.row(cells);
         slowdowns.row([
             n.to_string(),
-            format!("{isolated:.3}"),
-            format!("{spread:.3}"),
-            format!("{queue_full:.0}"),
+            fixed(isolated, 3),
+            fixed(spread, 3),
+            fixed(queue_full, 0),
             decision.to_owned(),
         ]);
     }

@@ -380,12 +380,13 @@ mod tests {
         table.row(["a", "one two three\nfour"]);
         table.row(["a long name", "averylongword"]);
         expect_test::expect![[r#"
+            names:
               name         meaning
               a            one two three
                            four
               a long name  averylongword
         "#]]
-        .assert_eq(&table.to_text(20));
+        .assert_eq(&format!("names:\n{}", table.to_text(20)));
         let mut list =
             ReportTable::new([("", Align::Left), ("", Align::Left)]).with_folded_column();
         list.row(["a", "one two three"]);

@@ -1,4 +1,4 @@
-// Jobs in lanes on cores, for SimGrid: what `cargo xtask bench simgrid` runs beside our own simulator.
+// Jobs in lanes on cores, for SimGrid: what `cargo xtask bench simgrid` runs for comparison with the simulator of evenkeel.
 //
 //   lanes CORES LANES actors|activities < nanoseconds of CPU time of each job, a line each
 //

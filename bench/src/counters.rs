@@ -60,7 +60,7 @@ pub fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same group, only for `read()`.
+/// The counter group without the mapping, for `read()` only.
 fn group() -> anyhow::Result<CounterGroup> {
     let events = software(Flags::default()).groups.concat().into_iter();
     let named = events.map(|(event, attr)| (event.name().to_owned(), attr)).collect();

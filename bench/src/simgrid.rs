@@ -240,7 +240,7 @@ fn simulate(n_cores: usize, per_core: usize, lengths: &[Length]) -> anyhow::Resu
             let HostNotice::JobEnded { job, .. } = notice else { continue };
             ends_s[job] = when as f64 / 1e9;
             n_left -= 1;
-            fluid.forget(job);
+            fluid.remove_job(job);
             start(&mut fluid, job + n_lanes);
         }
     }

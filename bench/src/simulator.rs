@@ -112,7 +112,7 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
         for (_, notice) in fluid.take_notices() {
             let HostNotice::JobEnded { job, .. } = notice else { continue };
             job_seconds += fluid.tasks_of(job).map(|task| task.cpu_ns / 1e9).sum::<f64>();
-            fluid.forget(job);
+            fluid.remove_job(job);
             running -= 1;
             let n_starts = 1 + usize::from(rng.below(2) == 1 && running + 2 <= PER_CORE * n_cores);
             for _ in 0..n_starts {

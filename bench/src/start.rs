@@ -70,7 +70,7 @@ fn first_job(round: u32) -> anyhow::Result<f64> {
     since(begin, &std::fs::read_to_string(output)?)
 }
 
-/// The same for a program started by a shell.
+/// Start time of a program that a shell starts.
 fn first_program() -> anyhow::Result<f64> {
     let begin = SystemTime::now();
     let output = Command::new("sh").args(["-c", "date +%s%N; :"]).output()?;

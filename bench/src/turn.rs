@@ -52,7 +52,7 @@ pub fn dfs() -> anyhow::Result<()> {
     println!(
         "A turn of dfs: {N_TASKS} tasks, {MACHINE} (512 CPUs), {N_TURNS} turns, ms of CPU time"
     );
-    println!("{:<24} {:<10} {:<24} moves  all due", "shape", "tier", "median (low to high)");
+    println!("{:<24} {:<10} {:<24} moves  all jobs due", "shape", "tier", "median (low to high)");
     let mut worst: f64 = 0.0;
     for tasks_per_job in [1, 10] {
         for tier in [Tier::Declared, Tier::Bandwidth] {
@@ -94,7 +94,7 @@ pub fn policies(args: &PolicyArgs) -> anyhow::Result<()> {
     println!(
         "A turn of every policy: {N_TASKS} jobs of one task, {N_CPUS} CPUs ({MACHINE}), {N_TURNS} turns, ms of CPU time"
     );
-    println!("{:<15} {:<26} {:>8}  all due", "policy", "median (low to high)", "requests");
+    println!("{:<15} {:<26} {:>8}  all jobs due", "policy", "median (low to high)", "requests");
     let mut worst: f64 = 0.0;
     let is_selected =
         |info: &&&policy::PolicyInfo| args.policy.as_ref().is_none_or(|name| info.name == name);
@@ -181,7 +181,7 @@ fn dfs_sample(number: u64, n_jobs: u32, tasks_per_job: u32, tier: Tier) -> Sampl
     let tasks = (0..n_jobs).flat_map(|job| (0..tasks_per_job).map(move |nth| (job, nth)));
     let task = |(job, nth): (u32, u32)| {
         let nth = job * tasks_per_job + nth;
-        // One sixteenth of the programs is busy at a time: those on one node more than the others.
+        // In each turn one sixteenth of the programs is busy; most of them run on one node.
         let busy_ms = 3 * number + 40 * n_busy_turns(job % N_NODES, number);
         TaskSample {
             cpu_time: Nanos::from_millis(busy_ms),

@@ -123,9 +123,9 @@ struct Sums {
     migrations: [f64; 2],
     /// Time of programs with memory in both halves of the run.
     with_memory: [f64; 2],
-    /// The same × the share of memory on the node of the program.
+    /// Time of these programs × the share of memory on the node of the program.
     local: [f64; 2],
-    /// The same × the share on nodes at the smallest remote distance, and at larger distances.
+    /// Time of these programs × the share on nodes at the smallest remote distance, and at larger distances.
     near: f64,
     far: f64,
     /// Time with less than 90 % local memory, and the number of such periods.

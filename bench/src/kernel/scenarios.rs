@@ -29,7 +29,7 @@ pub struct KernelScenario {
     pub name: String,
     /// Purpose of the scenario.
     pub description: String,
-    /// Its jobs.
+    /// Jobs of the scenario.
     jobs: Vec<JobGroup>,
     /// Policy.
     #[serde(default = "linux")]

@@ -20,7 +20,7 @@
 //! With `after NAME` that start precedes the script, and only the output of the script itself is in the file. A
 //! machine, `after` or a comment ends an output; the first two begin another script of the same claim.
 //!
-//! Each script is played twice: equal inputs must give equal outputs. Every case is played, also after a failure.
+//! Each script is run twice: equal inputs must give equal outputs. Every case is run, also after a failure.
 //! `UPDATE_EXPECT=1` rewrites the outputs.
 
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub fn check_names(root: &str, names: &[&str]) {
     assert_eq!(files, names, "the files in cases/ and their tests differ");
 }
 
-/// Plays every case of a file. Panics with the name and the differing lines of each case that fails.
+/// Runs every case of a file. Panics with the name and the differing lines of each case that fails.
 pub fn check_file(root: &str, name: &str, play: impl Fn(&str, &str, &str) -> String) {
     let path = Path::new(root).join("cases").join(name).with_extension("txt");
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));

@@ -15,7 +15,7 @@
 //!   0ms a on 0; b on 1 because lowest-number
 //! ```
 //!
-//! Words of both crates, and those that only one of them plays:
+//! Words of both crates, and those that only one of them runs:
 //!
 //! ```text
 //!   due a b                   the jobs start in this turn
@@ -74,7 +74,7 @@ pub enum Line<'a> {
     Turn(Nanos, String, Vec<&'a str>),
 }
 
-/// An event of a turn. Names of jobs are as written.
+/// An event of a turn. Job names are not resolved to ids.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the table of words describes them")]
 pub enum Event<'a> {

@@ -275,7 +275,7 @@ fn calibrate_derives_the_limits_of_divided_from_runs_of_programs_alone() {
         over.count()
     };
     assert_eq!(limits["programs"].as_array().map(Vec::len), Some(11));
-    for (name, rate) in [("th_sq", "sq_per_s"), ("th_ref", "ref_per_s")] {
+    for (name, rate) in [("th_sq", "queue_full_per_s"), ("th_ref", "llc_references_per_s")] {
         assert!((1..11).contains(&above(name, rate)), "{limits}");
     }
     let policy = format!("divided[th_sq={},th_ref={}]", limit("th_sq"), limit("th_ref"));

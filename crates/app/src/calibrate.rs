@@ -57,7 +57,7 @@ pub fn main(args: &Args) -> CommandResult {
     let heads = [("program", Left), ("queue-full/s", Right), ("references/s", Right)];
     let mut table = ReportTable::new(heads);
     for one in &calibration.programs {
-        table.row([one.name.clone(), one.sq_per_s.to_string(), one.ref_per_s.to_string()]);
+        table.row([one.name.clone(), one.queue_full_per_s.to_string(), one.llc_references_per_s.to_string()]);
     }
     write!(out, "{}", table.to_text(WIDTH))?;
     let Calibration { th_sq, th_sq_below, th_sq_above, .. } = &calibration;
@@ -100,11 +100,12 @@ fn compute(runs: &[SoloRun]) -> anyhow::Result<Calibration> {
     let mut programs: Vec<CalibratedProgram> =
         runs.iter().flat_map(|run| run.programs.clone()).collect();
     programs.sort_by(|a, b| {
-        let by_rates = (b.sq_per_s, b.ref_per_s).cmp(&(a.sq_per_s, a.ref_per_s));
+        let rates = |one: &CalibratedProgram| (one.queue_full_per_s, one.llc_references_per_s);
+        let by_rates = rates(b).cmp(&rates(a));
         by_rates.then_with(|| (&a.name, &a.run).cmp(&(&b.name, &b.run)))
     });
-    let sq = threshold("queue-full", programs.iter().map(|one| one.sq_per_s))?;
-    let refs = threshold("references", programs.iter().map(|one| one.ref_per_s))?;
+    let sq = threshold("queue-full", programs.iter().map(|one| one.queue_full_per_s))?;
+    let refs = threshold("references", programs.iter().map(|one| one.llc_references_per_s))?;
     Ok(Calibration {
         format: FORMAT,
         tool: env!("CARGO_PKG_VERSION").to_owned(),
@@ -195,8 +196,8 @@ fn read_solo_run(run: &Path) -> Result<SoloRun, CommandError> {
         check_solo(run, &running, &names).or_usage_error()?;
     }
     let programs = names.into_iter().zip(totals).map(|(name, totals)| {
-        let [sq_per_s, ref_per_s] = totals.rates(run, &name)?;
-        Ok(CalibratedProgram { name, run: id.clone(), sq_per_s, ref_per_s })
+        let [queue_full_per_s, llc_references_per_s] = totals.rates(run, &name)?;
+        Ok(CalibratedProgram { name, run: id.clone(), queue_full_per_s, llc_references_per_s })
     });
     let programs = programs.collect::<anyhow::Result<_>>().or_usage_error()?;
     Ok(SoloRun { machine, run: id, programs })
@@ -231,7 +232,7 @@ mod tests {
         match read_solo_run(&path) {
             Ok(run) => {
                 let rates = |program: CalibratedProgram| {
-                    (program.name, [program.sq_per_s, program.ref_per_s])
+                    (program.name, [program.queue_full_per_s, program.llc_references_per_s])
                 };
                 Ok(run.programs.into_iter().map(rates).collect())
             }

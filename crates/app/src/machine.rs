@@ -138,10 +138,10 @@ struct CgroupsJson {
 
 impl From<CgroupChoice> for CgroupsJson {
     fn from(choice: CgroupChoice) -> Self {
-        let home = choice.home.as_ref();
+        let delegated = choice.delegated.as_ref();
         CgroupsJson {
-            version: home.map_or("none".to_owned(), |home| home.version.to_string()),
-            parent: home.map(|home| home.folder.display().to_string()),
+            version: delegated.map_or("none".to_owned(), |delegated| delegated.version.to_string()),
+            parent: delegated.map(|delegated| delegated.folder.display().to_string()),
             reason: choice.why,
         }
     }

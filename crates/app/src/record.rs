@@ -126,7 +126,8 @@ fn record(
     Ok(n_turns)
 }
 
-/// Waits for the next sample. Returns false on a stop signal, or when the program has exited and sets the duration.
+/// Waits for the next sample. Returns false after a stop signal, or, without --for, when the recorded program has
+/// exited.
 fn wait(
     next: Instant,
     mut child: Option<&mut RecordedProgram>,

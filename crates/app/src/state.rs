@@ -1,6 +1,6 @@
 //! The state file of a running evenkeel, which `evenkeel status` reads.
 //!
-//! It is written immediately after an event (for a run at most once per second), and every few seconds otherwise, within
+//! The state file is written immediately after an event (for a run at most once per second), and every few seconds otherwise, within
 //! a turn. It is optional: if it cannot be written, watch prints one warning and continues.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! `evenkeel status`: managed processes, changed settings, and unmanaged processes with reasons.
 //!
-//! It reads the state files of running evenkeel processes, and checks by PID and start time whether the writers
+//! `status` reads the state files of running evenkeel processes, and checks by PID and start time whether the writers
 //! still run.
 
 use std::io::Write;
@@ -99,7 +99,7 @@ pub fn remove_stale(is_settled: impl Fn(&InstanceState) -> bool) {
     for (path, text) in state_file::read_all(&undo::folders()) {
         let state = text.ok().and_then(|text| parse(&path, &text).ok());
         if state.is_some_and(|state| !is_running(&state) && is_settled(&state)) {
-            // On failure, status reports the process as killed again.
+            // If the removal fails, the next status lists the process as killed again.
             let _ = state_file::remove(&path);
         }
     }

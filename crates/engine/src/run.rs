@@ -18,7 +18,7 @@ use crate::{Engine, Host, LoadBasis, Sink, Step, TurnRecord};
 
 /// Summary of a completed run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Finish {
+pub struct RunSummary {
     /// Number of turns.
     pub n_turns: u64,
     /// Time of the last turn.
@@ -46,19 +46,19 @@ pub fn run<H: Host>(
     host: &mut H,
     engine: &mut Engine,
     sinks: &mut [&mut dyn Sink],
-) -> Result<Finish, RunError<H::Error>> {
-    let mut finish = Finish::default();
+) -> Result<RunSummary, RunError<H::Error>> {
+    let mut summary = RunSummary::default();
     let mut changes = LoadBasisChanges::default();
     let mut errors = FirstError { failed: vec![false; sinks.len()], first: None };
     while let Some(turn) = host.wait().map_err(RunError::Host)? {
         let had_error = errors.first.is_some();
         one_turn(host, engine, sinks, &turn, (&mut changes, &mut errors))?;
-        finish = Finish { n_turns: finish.n_turns + 1, at: turn.at };
+        summary = RunSummary { n_turns: summary.n_turns + 1, at: turn.at };
         if !had_error && errors.first.is_some() {
             host.stop();
         }
     }
-    errors.first.map_or(Ok(finish), Err)
+    errors.first.map_or(Ok(summary), Err)
 }
 
 /// Detects changes of the source of loads and other values between turns.

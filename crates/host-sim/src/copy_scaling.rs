@@ -46,7 +46,7 @@ pub struct SoloCounters {
     pub ipc: f64,
     /// Misses of the last-level cache per 1000 instructions.
     pub mpki: f64,
-    /// Its accesses per 1000 instructions.
+    /// LLC accesses per 1000 instructions.
     pub apki: f64,
     /// Memory traffic in bytes per second.
     pub bandwidth: f64,
@@ -186,7 +186,7 @@ pub fn validate(programs: &[PublishedProgram]) -> Vec<CopyFit> {
 /// A program of the table of published values, `workloads/data/benchmarks.csv`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PublishedProgram {
-    /// Its name.
+    /// Name of the program.
     pub program: String,
     /// The mean over its inputs.
     pub alone: SoloCounters,

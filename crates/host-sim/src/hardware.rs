@@ -55,13 +55,13 @@ pub struct Hardware {
 /// A logical CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cpu {
-    /// Its number.
+    /// Number of the CPU.
     pub id: CpuId,
-    /// Its core.
+    /// Index of the core.
     pub core: usize,
-    /// Its last-level cache.
+    /// Index of the last-level cache.
     pub cache: usize,
-    /// Its node.
+    /// Index of the node.
     pub node: usize,
     /// Frequency in GHz.
     pub ghz: f64,
@@ -74,24 +74,24 @@ pub struct Cpu {
 pub struct Cache {
     /// Size in bytes.
     pub bytes: f64,
-    /// Its CPUs.
+    /// CPUs that share the cache.
     pub cpus: Vec<usize>,
-    /// Index of its size in [`Hardware::cache_sizes`].
+    /// Index of the cache size in [`Hardware::cache_sizes`].
     size_index: usize,
 }
 
 /// A NUMA node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its number; absent on a machine that reports no nodes.
+    /// Number of the node; absent on a machine that reports no nodes.
     pub id: Option<NodeId>,
-    /// Its CPUs.
+    /// CPUs of the node.
     pub cpus: Vec<usize>,
-    /// The last-level caches of its CPUs, sorted.
+    /// The last-level caches of these CPUs, sorted.
     pub caches: Vec<usize>,
-    /// Its memory.
+    /// Memory of the node.
     pub memory: Bytes,
-    /// Its memory controller and channels.
+    /// Memory controller and channels of the node.
     pub channel: Channel,
     /// The other nodes in the order of the kernel's fallback list (zonelist).
     pub fallback_order: Vec<usize>,
@@ -115,7 +115,7 @@ pub struct Link {
     pub from: usize,
     /// The node of the memory.
     pub to: usize,
-    /// Its bandwidth and queueing. Its unloaded latency is zero; see [`NodePath::extra_ns`].
+    /// Bandwidth and queueing of the link. The unloaded latency is zero; see [`NodePath::extra_ns`].
     pub channel: Channel,
 }
 

@@ -165,7 +165,7 @@ impl SimJob {
 pub(crate) enum ScheduledAction {
     /// The job is due.
     Due,
-    /// The run time of the job is over, if it is still this run of it.
+    /// The run time of the job is over, unless a later run of the job has started.
     Stop(u32),
 }
 
@@ -197,8 +197,8 @@ impl SimHost {
         let slots = jobs.iter().zip(scripts).map(|(job, script)| SimJob::new(job.clone(), script));
         let slots: Vec<SimJob> = slots.collect();
         let due = |slot: &SimJob| {
-            let late = variation_streams.late(slot.job.id.index(), 0);
-            ((slot.job.start + late).0, slot.job.id, ScheduledAction::Due)
+            let delay = variation_streams.start_delay(slot.job.id.index(), 0);
+            ((slot.job.start + delay).0, slot.job.id, ScheduledAction::Due)
         };
         let mut agenda: Vec<_> = slots.iter().map(due).collect();
         agenda.sort_unstable_by(|one, other| other.cmp(one));
@@ -305,7 +305,7 @@ impl SimHost {
                     self.job_ended(job, out_of_memory);
                 }
                 // A neighbour of the fault injection, which is not a managed job.
-                HostNotice::JobEnded { job, .. } => self.fluid.forget(job),
+                HostNotice::JobEnded { job, .. } => self.fluid.remove_job(job),
                 HostNotice::PagesMoved(done) => {
                     let checked = self.fluid.check_move(&done);
                     self.violation = self.violation.take().or(checked.err());

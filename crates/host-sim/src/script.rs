@@ -21,7 +21,7 @@ pub struct Script {
 /// A part of the job with constant characteristics.
 #[derive(Clone, Debug)]
 pub struct ScriptPhase {
-    /// Its speed by cache size.
+    /// Speed of the program by cache size.
     pub behaviour: Arc<CpiModel>,
     /// How it fills each cache of the machine, by [`Hardware::cache_size_index`].
     pub fills: Arc<Vec<FillTable>>,
@@ -61,7 +61,7 @@ impl Script {
         })
     }
 
-    /// Its run time in nanoseconds on the fastest core of an idle machine with local memory.
+    /// Run time of the program in nanoseconds on the fastest core of an idle machine with local memory.
     pub fn solo_ns(&self, hardware: &Hardware) -> f64 {
         self.sum_ns(|phase| ns_alone(phase, hardware))
     }

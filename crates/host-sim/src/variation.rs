@@ -145,7 +145,7 @@ impl VariationStreams {
     }
 
     /// The start delay of the given run of a job.
-    pub(crate) fn late(&self, job: usize, run: u32) -> Nanos {
+    pub(crate) fn start_delay(&self, job: usize, run: u32) -> Nanos {
         if self.variation.start == Nanos::ZERO {
             return Nanos::ZERO;
         }
@@ -226,9 +226,9 @@ mod tests {
         let one = Variation::default().streams(7);
         let mut other = Variation::default().streams(7);
         other.sleep(1000);
-        assert_eq!(one.late(3, 0), other.late(3, 0));
+        assert_eq!(one.start_delay(3, 0), other.start_delay(3, 0));
         assert_eq!(one.length(3, 0, 1), other.length(3, 0, 1));
-        assert_ne!(one.late(3, 0), one.late(4, 0));
-        assert_ne!(one.late(3, 0), Variation::default().streams(8).late(3, 0));
+        assert_ne!(one.start_delay(3, 0), one.start_delay(4, 0));
+        assert_ne!(one.start_delay(3, 0), Variation::default().streams(8).start_delay(3, 0));
     }
 }

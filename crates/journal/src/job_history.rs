@@ -45,7 +45,7 @@ pub struct JobProgress {
     pub ended: Option<(Nanos, JobExit)>,
     /// Number of starts.
     pub n_starts: u32,
-    /// Number of moves to other CPUs while it ran.
+    /// Number of moves to other CPUs while the job ran.
     pub n_moves: u32,
     /// CPUs that evenkeel or another program bound the job to. Absent while it is not bound.
     pub placed: Option<CpuSet>,

@@ -9,7 +9,7 @@
 //! decides: its plans are not carried out. So each turn answers "which plan does this policy make at
 //! this moment", not "how does the run end under this policy". The simulator answers the second question.
 //!
-//! The same version of the same policy makes the same plans, byte for byte.
+//! An unchanged version of a policy makes the same plans, byte for byte.
 
 use engine::{Engine, LoadBasisChanges, Sink, TurnRecord};
 use sched::{Action, Cause, JobEvent, Outcome, OutcomeResult, Plan, Request, Sample, Target, Turn};

@@ -34,7 +34,7 @@ impl Default for JournalLimits {
 
 /// Number of quiet turns that are buffered. With sleeping jobs, one write per turn would be a fifth of
 /// evenkeel's cost.
-const QUIET_TURNS_MAX: u32 = 8;
+const BUFFERED_TURNS_MAX: u32 = 8;
 
 /// Writes the journal of a run, as one of its sinks.
 #[derive(Debug)]
@@ -148,7 +148,7 @@ impl Sink for JournalWriter {
         self.checkpoint.observe(record);
         self.header.add_attached_jobs(record.sample);
         self.add_line(&TurnLine::from(record))?;
-        if is_quiet(record) && self.n_buffered < QUIET_TURNS_MAX {
+        if is_quiet(record) && self.n_buffered < BUFFERED_TURNS_MAX {
             return Ok(());
         }
         self.flush()?;

@@ -15,7 +15,7 @@ use std::io;
 /// The environment variable. Jobs do not inherit it.
 pub const VARIABLE: &str = "EVENKEEL_FAULT";
 
-/// A point at which `kill-at` counts.
+/// A point that `kill-at` counts; the process kills itself at the given count.
 #[cfg(debug_assertions)]
 pub fn point() {
     use std::sync::OnceLock;

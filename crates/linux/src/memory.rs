@@ -16,7 +16,7 @@ use std::path::Path;
 
 use base::Nanos;
 
-use crate::numa_maps::{self, ByNode, SmapsBlock};
+use crate::numa_maps::{self, PagesByNode, SmapsBlock};
 use crate::{fault, procfs, system};
 
 pub(crate) mod page_samples;
@@ -73,7 +73,7 @@ pub fn node_meminfo(meminfo: impl AsFd) -> Option<NodeMeminfo> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NumaSample {
     /// Memory by node and kind.
-    pub nodes: ByNode,
+    pub nodes: PagesByNode,
     /// Share of the memory that was inspected, in permille.
     pub permille: u16,
     /// Resident memory in bytes.
@@ -192,9 +192,9 @@ fn add_up(
     numa: &FileText,
     smaps: &FileText,
     resident: impl FnOnce() -> io::Result<u64>,
-) -> io::Result<(ByNode, u16)> {
+) -> io::Result<(PagesByNode, u16)> {
     let blocks = numa_maps::parse_smaps(&smaps.bytes);
-    let mut nodes = ByNode::new();
+    let mut nodes = PagesByNode::new();
     let (mut all, mut inexact) = (0u64, 0u64);
     for mapping in numa.bytes.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line) {
         let block = blocks.get(&mapping.start);
@@ -215,8 +215,8 @@ fn add_up(
 }
 
 /// Scales the listed memory to the resident memory. Returns the listed share in permille.
-fn scale_up(nodes: &mut ByNode, resident: u64) -> u16 {
-    let all = |nodes: &ByNode| {
+fn scale_up(nodes: &mut PagesByNode, resident: u64) -> u16 {
+    let all = |nodes: &PagesByNode| {
         nodes.values().fold(0u64, |sum, l| {
             [l.small, l.huge, l.file, l.shared].into_iter().fold(sum, u64::saturating_add)
         })
@@ -311,7 +311,7 @@ pub(crate) struct Resident {
 
 impl Resident {
     /// Private memory, including private copies of file pages.
-    pub(crate) fn own(self) -> u64 {
+    pub(crate) fn private_bytes(self) -> u64 {
         self.all.saturating_sub(self.mapped)
     }
 }
@@ -462,7 +462,7 @@ Node 1 HugePages_Free:      3
         assert_eq!(parse_node_meminfo(b"Node 1 MemTotal: 5 kB\n"), None);
     }
 
-    fn own() -> (u32, u64) {
+    fn own_process() -> (u32, u64) {
         let pid = std::process::id();
         (pid, procfs::stat(Path::new("/"), pid).expect("own line").start_time_ticks)
     }
@@ -472,7 +472,7 @@ Node 1 HugePages_Free:      3
         let touched = vec![1u8; 32 << 20];
         let mut cost = WalkCost::default();
         let mut sample =
-            |time| sample_process(Path::new("/"), own(), SampleEffort::of(time), &mut cost);
+            |time| sample_process(Path::new("/"), own_process(), SampleEffort::of(time), &mut cost);
         let walked = match sample(Nanos::from_secs(10)) {
             Ok(walked) => walked,
             Err(error) => {
@@ -533,7 +533,7 @@ Node 1 HugePages_Free:      3
 
     #[test]
     fn another_process_with_the_same_pid_is_not_sampled() {
-        let (pid, start) = own();
+        let (pid, start) = own_process();
         let mut cost = WalkCost::default();
         let effort = SampleEffort::of(Nanos(1));
         let other = sample_process(Path::new("/"), (pid, start + 1), effort, &mut cost);

@@ -59,7 +59,7 @@ pub fn has_weighted(root: &Path) -> bool {
 }
 
 /// Whether the policy of the calling thread interleaves, and its nodes.
-pub fn own() -> io::Result<(bool, NodeSet)> {
+pub fn thread_policy() -> io::Result<(bool, NodeSet)> {
     fault::inject("get_mempolicy")?;
     let mut mode: i32 = 0;
     let mut nodes = [0u64; WORDS];
@@ -102,7 +102,7 @@ mod tests {
                 println!("not run: no memory policies in this kernel, or node 0 is not allowed");
                 return;
             }
-            assert_eq!(own().expect("own policy"), (true, node0));
+            assert_eq!(thread_policy().expect("own policy"), (true, node0));
         })
         .join()
         .expect("the thread");

@@ -31,8 +31,8 @@ pub struct NodePages {
     pub shared: u64,
 }
 
-/// Memory by node.
-pub type ByNode = BTreeMap<NodeId, NodePages>;
+/// Pages by node.
+pub type PagesByNode = BTreeMap<NodeId, NodePages>;
 
 /// A line of `numa_maps`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -168,7 +168,7 @@ fn add_line(block: &mut SmapsBlock, line: &str) {
 }
 
 /// Adds the pages of a mapping.
-pub fn add(by_node: &mut ByNode, mapping: &Mapping, block: Option<&SmapsBlock>) {
+pub fn add(by_node: &mut PagesByNode, mapping: &Mapping, block: Option<&SmapsBlock>) {
     let all = mapping.nodes.iter().fold(0u64, |sum, (_, pages)| sum.saturating_add(*pages));
     if all == 0 {
         return;
@@ -202,16 +202,16 @@ fn parts(mapping: &Mapping, block: Option<&SmapsBlock>, total: u64) -> NodePages
         (MappingKind::Anonymous, None) if 1 < mapping.mapmax => {
             NodePages { shared: total, ..NodePages::default() }
         }
-        (MappingKind::Anonymous, None) => own(total, if is_huge(mapping) { total } else { 0 }),
+        (MappingKind::Anonymous, None) => private_pages(total, if is_huge(mapping) { total } else { 0 }),
         (MappingKind::Anonymous, Some(block)) => {
             let shared = if block.is_private { block.shared.min(total) } else { total };
             let huge = if is_huge(mapping) { total } else { block.huge };
-            NodePages { shared, ..own(total - shared, huge) }
+            NodePages { shared, ..private_pages(total - shared, huge) }
         }
     }
 }
 
-fn own(total: u64, huge: u64) -> NodePages {
+fn private_pages(total: u64, huge: u64) -> NodePages {
     let huge = huge.min(total);
     NodePages { small: total - huge, huge, ..NodePages::default() }
 }
@@ -228,7 +228,7 @@ mod tests {
 
     fn check(numa_maps: &str, smaps: Option<&str>, expected: Expect) {
         let blocks = smaps.map(|text| parse_smaps(text.as_bytes()));
-        let mut by_node = ByNode::new();
+        let mut by_node = PagesByNode::new();
         for mapping in numa_maps.lines().filter_map(|line| parse_line(line.trim().as_bytes())) {
             add(&mut by_node, &mapping, blocks.as_ref().and_then(|all| all.get(&mapping.start)));
         }
@@ -344,7 +344,7 @@ Anonymous:            16 kB
             let block = block.map(|(is_private, private, shared, huge)| SmapsBlock {
                 is_private, private, shared, huge, ..SmapsBlock::default()
             });
-            let mut by_node = ByNode::new();
+            let mut by_node = PagesByNode::new();
             add(&mut by_node, &mapping, block.as_ref());
             let sum: u64 =
                 by_node.values().map(|l| l.small + l.huge + l.file + l.shared).sum();

@@ -7,7 +7,7 @@
 //!
 //! A child sets its affinity and memory policy between fork and exec, so that its first touch of memory is on the
 //! right node. All children of a batch share one pipe that exec closes: waiting for each program in turn would take
-//! seconds beside a thousand busy tasks.
+//! seconds if a thousand busy tasks run.
 //!
 //! Between fork and exec a child only makes system calls on values that were prepared before: another thread of
 //! the parent may have held a lock at the time of the fork.
@@ -58,7 +58,7 @@ impl SpawnRequest {
     ///
     /// # Errors
     /// The working directory is unknown, or an argument contains a zero byte.
-    pub fn as_ours(
+    pub fn inherit_from_self(
         program: impl Into<OsString>,
         args: impl IntoIterator<Item = OsString>,
         files: [OwnedFd; 3],
@@ -167,7 +167,7 @@ const STAGES: [SpawnStage; 9] = [
     SpawnStage::Exec,
 ];
 
-/// Code of a report in place of a stage: the child could not join its cgroup, and continues.
+/// Value of the stage field: the child could not join its cgroup and continues without.
 const NOT_IN_CGROUP: u32 = u32::MAX;
 
 /// A report consists of PID, stage and error number, 32 bits each. A write of this size to a pipe is atomic.

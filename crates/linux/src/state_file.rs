@@ -1,4 +1,4 @@
-//! State files: a running evenkeel writes its state to a file beside its undo record, for `evenkeel status`.
+//! State files: a running evenkeel writes its state to a file in the folder of its undo record, for `evenkeel status`.
 //!
 //! The folder is one that other users cannot write to ([`crate::undo::folders`]). A file is replaced in one
 //! step. It contains the PID and start time of its writer, by which a reader detects that the writer has
@@ -36,23 +36,23 @@ impl StateFile {
     pub fn write(&self, text: &str) -> io::Result<()> {
         let written = self.replace(text);
         if written.is_err() {
-            self.remove(&self.fresh()); // For example after ENOSPC.
+            self.remove(&self.temporary_path()); // For example after ENOSPC.
         }
         written
     }
 
     fn replace(&self, text: &str) -> io::Result<()> {
-        let fresh = self.fresh();
-        let file = self.folder.create(&fresh, OFlags::TRUNC)?;
+        let temporary_path = self.temporary_path();
+        let file = self.folder.create(&temporary_path, OFlags::TRUNC)?;
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
             let n_written = fault::retry("write", || Ok(rustix::io::write(&file, rest)?))?;
             rest = &rest[n_written..];
         }
-        self.folder.rename(&fresh, &self.name)
+        self.folder.rename(&temporary_path, &self.name)
     }
 
-    fn fresh(&self) -> String {
+    fn temporary_path(&self) -> String {
         format!("{}{FRESH_SUFFIX}", self.name)
     }
 
@@ -69,7 +69,7 @@ impl StateFile {
 
 impl Drop for StateFile {
     fn drop(&mut self) {
-        self.remove(&self.fresh()); // Exists if an earlier removal failed.
+        self.remove(&self.temporary_path()); // Exists if an earlier removal failed.
         self.remove(&self.name);
     }
 }
@@ -107,10 +107,10 @@ pub fn read_all(directories: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
 
 /// Removes a state file of a process that has exited, and its unfinished replacement.
 pub fn remove(path: &Path) -> io::Result<()> {
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(FRESH_SUFFIX);
+    let mut temporary_path = path.as_os_str().to_owned();
+    temporary_path.push(FRESH_SUFFIX);
     // Exists if the process was killed while it wrote.
-    let _ = fault::retry("unlink", || std::fs::remove_file(&fresh));
+    let _ = fault::retry("unlink", || std::fs::remove_file(&temporary_path));
     fault::retry("unlink", || std::fs::remove_file(path))
 }
 
@@ -158,7 +158,7 @@ mod tests {
         file.write("text").expect("a write");
         assert_eq!((n_files(), read_all(&directories).len()), (1, 1));
         file.write("text").expect("a write");
-        std::fs::write(directories[0].join(file.fresh()), "half").expect("a resource of the test"); // A failed removal.
+        std::fs::write(directories[0].join(file.temporary_path()), "half").expect("a resource of the test"); // A failed removal.
         drop(file);
         assert_eq!(n_files(), 0);
     }

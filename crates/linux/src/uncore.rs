@@ -245,7 +245,7 @@ impl Uncore {
     }
 }
 
-/// The events of a device with their directions; `None` if it has not all of them.
+/// The events of a device with their directions; `None` if an event is missing.
 type DeviceEvents = Vec<(Direction, (String, Attr))>;
 
 fn device_events(

@@ -13,7 +13,7 @@
 //! correction of the number of references in the paper (SHARDS-adj) assigns the difference to the smallest distance.
 //! Dividing misses by the true number of instructions has the same effect.
 //!
-//! The same pass counts write-backs. Every cache that evicts a modified line before its next use writes it
+//! This pass also counts write-backs. Every cache that evicts a modified line before its next use writes it
 //! back. A line stores the cache sizes in which it is dirty: those with more than `dirty_above` lines
 //! (J. G. Thompson, A. J. Smith, *Efficient (stack) algorithms for analysis of write-back and sector memories*,
 //! ACM TOCS 7(1), 1989).
@@ -133,10 +133,10 @@ impl LineSampler {
         tally.octaves[octave(distance)] += weight;
         tally.n_first_uses += if distance.is_none() { weight } else { 0 };
         if entry.window != self.window {
-            (entry.window, entry.again) = (self.window, false);
+            (entry.window, entry.is_reused) = (self.window, false);
             tally.n_in_window += weight;
-        } else if !entry.again && distance.is_some_and(|lines| REUSE_DISTANCE_MIN_LINES <= lines) {
-            entry.again = true;
+        } else if !entry.is_reused && distance.is_some_and(|lines| REUSE_DISTANCE_MIN_LINES <= lines) {
+            entry.is_reused = true;
             tally.n_reused += weight;
         }
         let written = distance.map_or(0..0, |lines| written(entry.dirty_above, lines));

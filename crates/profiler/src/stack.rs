@@ -157,7 +157,7 @@ pub(crate) struct LineEntry {
     /// Window of the last use, from 1.
     pub window: u32,
     /// Whether the line was used again in that window at a distance of at least `REUSE_DISTANCE_MIN_LINES`.
-    pub again: bool,
+    pub is_reused: bool,
 }
 
 /// The state of each line by its number. The order of the table is never used.

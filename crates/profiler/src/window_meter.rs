@@ -24,14 +24,14 @@ pub struct WindowMeter {
     n_references: u64,
     n_instructions: u64,
     n_data: u64,
-    begin: Begin,
+    begin: WindowStart,
     windows: Vec<Window>,
     access_pattern: AccessPattern,
 }
 
 /// Counts at the start of the current window.
 #[derive(Clone, Debug, Default)]
-struct Begin {
+struct WindowStart {
     tally: ReuseTally,
     n_references: u64,
     n_instructions: u64,
@@ -50,7 +50,7 @@ impl WindowMeter {
             n_references: 0,
             n_instructions: 0,
             n_data: 0,
-            begin: Begin::default(),
+            begin: WindowStart::default(),
             windows: Vec::new(),
             access_pattern: AccessPattern::default(),
         };
@@ -160,7 +160,7 @@ impl WindowMeter {
     fn begin_window(&mut self) {
         self.sampler.next_window();
         self.access_pattern.begin_window();
-        self.begin = Begin {
+        self.begin = WindowStart {
             tally: self.sampler.tally_now(),
             n_references: self.n_references,
             n_instructions: self.n_instructions,

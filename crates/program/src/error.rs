@@ -24,7 +24,7 @@ pub enum WorkloadFault {
     Toml(#[from] TomlFault),
     #[error("the file is not UTF-8 text")]
     NotText,
-    #[error("{0} is empty; write a path, or remove the key")]
+    #[error("{0:?} is empty; write a path, or remove the key")]
     EmptyPath(&'static str),
     #[error("{:?} is not a time; write {}", .0, base::TIME_EXAMPLE)]
     Time(String),
@@ -32,7 +32,7 @@ pub enum WorkloadFault {
     NegativeTime { key: &'static str, found: String },
     #[error("{key} is {found}, more than 366 days; write {}", base::TIME_EXAMPLE)]
     TimeTooLong { key: &'static str, found: String },
-    #[error("{0} must be longer than 0")]
+    #[error("{0:?} must be longer than 0")]
     ZeroTime(&'static str),
     #[error("class {0} is out of range; classes are integers from 0 to 15")]
     Class(String),
@@ -52,27 +52,27 @@ pub enum WorkloadFault {
     NoCommand,
     #[error("{first} and {second} in one job; keep one, or make two jobs")]
     TwoCommands { first: &'static str, second: &'static str },
-    #[error("{0} is empty; write the program and its arguments")]
+    #[error("{0:?} is empty; write the program and its arguments")]
     EmptyCommand(&'static str),
     #[error("there is no built-in program {:?}; {}", .0, did_you_mean(.0, crate::LOADS.iter().copied()))]
     UnknownLoad(String),
     #[error("more than {N_JOBS_MAX} jobs in one file; lower copies or split the file")]
     TooManyJobs,
-    #[error("every needs copies of 2 or more: it is the time between their starts")]
+    #[error("\"every\" is the time between the starts of copies: set copies to 2 or more")]
     EveryWithoutCopies,
-    #[error("{0} is the same file for every copy; put {{copy}} into its name")]
+    #[error("{0:?} is the same file for every copy; put {{copy}} into its name")]
     SharedOutput(&'static str),
-    #[error("the output {path} is already that of the job in line {other_line}; name another file")]
+    #[error("the output {path} is also the output of the job in line {other_line}; name another file")]
     TakenOutput { path: String, other_line: usize },
     #[error(
-        "output is also the input, and would be truncated before it is read; name another file"
+        "\"output\" is also the input, and would be truncated before it is read; name another file"
     )]
     OutputIsInput,
-    #[error("output is this workload file itself, which would be truncated; name another file")]
+    #[error("\"output\" is this workload file itself, which would be truncated; name another file")]
     OutputIsWorkload,
     #[error("{key}: {source}")]
     Set { key: &'static str, source: ParseSetError },
-    #[error("{0} is empty; write a list such as 0-3,8, or remove the key")]
+    #[error("{0:?} is empty; write a list such as 0-3,8, or remove the key")]
     EmptySet(&'static str),
     #[error(
         "{0:?} is not a memory policy; write bind:NODES, preferred:NODES, interleave:NODES or weighted-interleave:NODES"

@@ -34,7 +34,7 @@ pub struct Job {
     pub start: Nanos,
     /// The declared memory class; absent counts as 0.
     pub class: Option<Class>,
-    /// Its slowdown next to other programs; absent counts as none.
+    /// Slowdown of the job next to other programs; absent counts as none.
     pub sensitivity: Option<Sensitivity>,
     /// The name of its profile.
     pub profile: Option<String>,
@@ -48,17 +48,17 @@ pub struct Job {
     pub input: Option<PathBuf>,
     /// File for standard output; absent: a file in the folder of the report.
     pub output: Option<PathBuf>,
-    /// Number of threads that it keeps busy, and of CPUs that it is assigned. At least 1.
+    /// Number of busy threads of the job; a policy assigns as many CPUs. At least 1.
     pub threads: u32,
-    /// When it ends.
+    /// When the job ends.
     pub ending: Ending,
-    /// CPUs that it may use; absent: all that evenkeel may use.
+    /// CPUs that the job may use; absent: all that evenkeel may use.
     pub cpus: Option<CpuSet>,
-    /// Nodes that it may run and allocate memory on; absent: all that evenkeel may use.
+    /// Nodes that the job may run and allocate memory on; absent: all that evenkeel may use.
     pub nodes: Option<NodeSet>,
-    /// Its memory policy; absent: first touch, the default of the kernel.
+    /// Memory policy of the job; absent: first touch, the default of the kernel.
     pub memory: Option<MemoryPolicy>,
-    /// Its position in the file, for errors.
+    /// Position of the job in the file, for errors.
     pub origin: FilePosition,
 }
 
@@ -96,7 +96,7 @@ pub enum Command {
     Program {
         /// The program.
         program: PathBuf,
-        /// Its arguments, without the program's own name.
+        /// Arguments, without the name of the program.
         args: Vec<String>,
     },
     /// A line for `/bin/sh -c` (key `shell`).
@@ -113,7 +113,7 @@ pub enum Ending {
     Exit,
     /// After this time it is terminated, if it is still running. This is not a failure.
     After(Nanos),
-    /// It is restarted on every exit, until all jobs with another ending have ended.
+    /// The job is restarted on every exit, until all jobs with another ending have ended.
     RestartUntilOthersDone,
 }
 
@@ -122,7 +122,7 @@ pub enum Ending {
 pub enum MemoryPolicy {
     /// Only these nodes (`MPOL_BIND`).
     Bind(NodeSet),
-    /// These nodes while they have free memory (`MPOL_PREFERRED_MANY`, or `MPOL_PREFERRED` for one).
+    /// The nodes while they have free memory (`MPOL_PREFERRED_MANY`, or `MPOL_PREFERRED` for one).
     Preferred(NodeSet),
     /// Page by page over these nodes (`MPOL_INTERLEAVE`).
     Interleave(NodeSet),
@@ -131,7 +131,7 @@ pub enum MemoryPolicy {
 }
 
 impl MemoryPolicy {
-    /// Its nodes.
+    /// Nodes of the policy.
     pub fn nodes(&self) -> &NodeSet {
         match self {
             MemoryPolicy::Bind(nodes)
@@ -141,7 +141,7 @@ impl MemoryPolicy {
         }
     }
 
-    /// The same policy with other nodes.
+    /// This policy with other nodes.
     #[must_use]
     pub fn with_nodes(&self, nodes: NodeSet) -> MemoryPolicy {
         match self {

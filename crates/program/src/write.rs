@@ -14,7 +14,7 @@ use crate::{Class, Command, Ending, Job, MemoryPolicy, Sensitivity, Workload};
 pub enum WriteError {
     #[error("job {job}: the path {path:?} is not UTF-8 text; rename the file")]
     NotText { job: String, path: String },
-    #[error("job {job}: the classic form cannot hold {what}; write TOML")]
+    #[error("job {job}: the classic format has no {what}; write TOML")]
     NoPlace { job: String, what: &'static str },
 }
 

@@ -15,7 +15,7 @@ record! {
         th_sq: u64, "th_sq", Plain, "Threshold of queue-full cycles per second of CPU time: the geometric mean of the adjacent rates below and above.";
         th_sq_below: u64, "Below th_sq", Plain, "Largest rate below the threshold.";
         th_sq_above: u64, "Above th_sq", Plain, "Smallest rate above the threshold.";
-        th_ref: u64, "th_ref", Plain, "Threshold of last-level cache references per second of CPU time, likewise.";
+        th_ref: u64, "th_ref", Plain, "Threshold of last-level cache references per second of CPU time: the geometric mean of the adjacent rates below and above.";
         th_ref_below: u64, "Below th_ref", Plain, "Largest rate below the threshold.";
         th_ref_above: u64, "Above th_ref", Plain, "Smallest rate above the threshold.";
         programs: Vec<CalibratedProgram>, "Programs", Plain, "All programs of the runs, by queue-full cycles, then references (both descending), then name and run.";
@@ -27,8 +27,8 @@ record! {
     CalibratedProgram {
         name: String, "Program", Plain, "Name of the job.";
         run: String, "Run", Plain, "Id of its run.";
-        sq_per_s: u64, "Queue full/s", Plain, "Cycles with a full request queue (Intel: SQ_FULL), per second of CPU time.";
-        ref_per_s: u64, "References/s", Plain, "References to the last-level cache, per second of CPU time.";
+        queue_full_per_s: u64, "Queue full/s", Plain, "Queue-full cycles per second of CPU time.";
+        llc_references_per_s: u64, "References/s", Plain, "References to the last-level cache, per second of CPU time.";
     }
 }
 

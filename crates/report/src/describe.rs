@@ -29,7 +29,7 @@ pub enum FieldUnit {
     Nanos,
     /// Seconds since 1970-01-01 00:00:00 UTC.
     UnixSeconds,
-    /// Seconds, with fractions.
+    /// Seconds.
     Seconds,
     /// Bytes.
     Bytes,
@@ -54,7 +54,7 @@ impl FieldUnit {
             FieldUnit::Seconds => "seconds",
             FieldUnit::Bytes => "bytes",
             FieldUnit::BytesPerSecond => "bytes per second",
-            FieldUnit::Share => "1 = 100 %",
+            FieldUnit::Share => "fraction",
             FieldUnit::OpsPerSecond => "memory operations per second",
             FieldUnit::CpuList => "Linux list text",
         }

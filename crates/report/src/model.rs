@@ -40,7 +40,7 @@ record! {
         own_cpu_ns: Option<u64>, "evenkeel's CPU time", Nanos, "CPU time of evenkeel itself, user and system.";
         own_cpu_share: Option<f64>, "evenkeel's CPU share", Share, "CPU time of evenkeel itself divided by the wall time: a share of one CPU.";
         own_max_resident_bytes: Option<u64>, "evenkeel's memory", Bytes, "Maximum resident set of evenkeel itself.";
-        n_journal_parts_missing: u32, "Journal parts missing", Count, "Number of first parts of the journal that its size limit removed. Their events are missing here.";
+        n_journal_parts_missing: u32, "Journal parts missing", Count, "Number of earlier journal parts that were deleted because of --journal-part. Their events are missing here.";
     }
 }
 
@@ -186,7 +186,7 @@ names! {
 record! {
     /// An interval in which the CPUs of a job did not change.
     TimelineSegment {
-        from_ns: u64, "From", Nanos, "Begin of the interval.";
+        from_ns: u64, "From", Nanos, "Start of the interval.";
         to_ns: u64, "To", Nanos, "End of the interval.";
         cpus: Option<String>, "CPUs", CpuList, "CPUs that the job was bound to or sampled on; absent if not known.";
         bound: bool, "Bound", Plain, "Whether evenkeel had bound the job to exactly these CPUs.";
@@ -240,7 +240,7 @@ record! {
 }
 
 names! {
-    /// What rejected a request.
+    /// The component that rejected a request.
     RejectedBy {
         Guard "guard" "evenkeel's guard, before any action.";
         Kernel "kernel" "The kernel, or the host on its behalf.";
@@ -270,11 +270,11 @@ names! {
 record! {
     /// Load of each domain while the domain level and the signal tier stayed the same.
     LoadSeries {
-        from_ns: u64, "From", Nanos, "Begin of the series.";
+        from_ns: u64, "From", Nanos, "Start of the series.";
         to_ns: u64, "To", Nanos, "End of the series.";
         level: String, "Placed on", Plain, "Level of the domains: node, llc or core.";
         tier: String, "Signal tier", Plain, "Data source of the loads.";
-        unit: String, "Unit", Plain, "Definition of a memory operation. Loads with different units are not comparable.";
+        unit: String, "Unit", Plain, "What the loads count, for example cache misses. Loads with different units are not comparable.";
         domains: Vec<DomainRow>, "Domains", Plain, "The domains, in the order of the values in the points.";
         points: Vec<LoadPoint>, "Points", Plain, "The values over time. Adjacent intervals are merged when there are very many.";
     }
@@ -292,7 +292,7 @@ record! {
 record! {
     /// The values of one interval, one per domain.
     LoadPoint {
-        from_ns: u64, "From", Nanos, "Begin of the interval.";
+        from_ns: u64, "From", Nanos, "Start of the interval.";
         to_ns: u64, "To", Nanos, "End of the interval.";
         ops_per_s: Vec<Option<f64>>, "Memory load", OpsPerSecond, "Memory operations per second of each domain, in the unit of the series; absent where no counter could be read.";
         cpus_busy: Vec<Option<f64>>, "CPUs busy", Plain, "CPU time of jobs in each domain divided by the interval: the number of busy CPUs.";

@@ -18,7 +18,7 @@ record! {
     Status {
         writer: WriterState, "Writer", Plain, "Whether the evenkeel process that wrote the state runs.";
         path: String, "File", Plain, "Path of the state file.";
-        age_s: u64, "Age", Count, "Seconds since the state was written.";
+        age_s: u64, "Age", Seconds, "Seconds since the state was written.";
         state: InstanceState, "State", Plain, "Content of the state file.";
     }
 }

@@ -188,8 +188,8 @@ impl ReportTable {
         )
     }
 
-    /// A table wider than `width` truncates the last column, if it is left-aligned, then the first.
-    /// Right-aligned columns hold numbers and are never truncated. A line of empty heads is omitted.
+    /// A table wider than `width` truncates the last column (only if left-aligned), then the first.
+    /// Right-aligned columns contain numbers and are never truncated. A line of empty heads is omitted.
     pub fn to_text(&self, width: usize) -> String {
         let lines = self.printable_lines();
         let mut widths = vec![0; self.heads.len()];

@@ -10,7 +10,7 @@
 //!              JobView::active_page_move     JobView::last_page_move
 //! ```
 //!
-//! Amounts are bytes, in whole pages. A huge page counts with its full size, since it moves as a whole.
+//! Amounts are bytes, in whole pages. A huge page counts with its full size, because it moves as a whole.
 
 use base::{Bytes, JobId, Nanos, NodeId, TaskId};
 

@@ -47,9 +47,9 @@ pub struct ParseLevelError(String);
 pub struct Domain {
     /// The number of the node, LLC domain or core.
     pub number: u32,
-    /// Its usable CPUs; never empty.
+    /// Usable CPUs of the domain; never empty.
     pub cpus: CpuSet,
-    /// Its node; absent if its CPUs are on several.
+    /// Node of the domain; absent if its CPUs are on several nodes.
     pub node: Option<NodeId>,
 }
 

@@ -59,7 +59,7 @@ pub struct MachineParts {
 /// The kernel that the simulator behaves like.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
-    /// Its name, such as `linux-6.18`.
+    /// Name of the kernel, such as `linux-6.18`.
     pub kernel: Option<String>,
     /// Whether automatic NUMA balancing is enabled (`kernel.numa_balancing`).
     pub numa_balancing: Option<bool>,
@@ -70,9 +70,9 @@ pub struct System {
 pub struct Node {
     /// The kernel's number.
     pub id: NodeId,
-    /// Its online CPUs; may be empty.
+    /// Online CPUs of the node; may be empty.
     pub cpus: CpuSet,
-    /// Its memory; zero for a node without memory, absent if unknown.
+    /// Memory of the node; zero for a node without memory, absent if unknown.
     pub memory: Option<Bytes>,
     /// Free memory when the machine was read.
     pub memory_free: Option<Bytes>,
@@ -89,7 +89,7 @@ pub struct Llc {
     pub cpus: CpuSet,
     /// The node of all its CPUs; absent if they are on several nodes or on none.
     pub node: Option<NodeId>,
-    /// Its size, if known.
+    /// Size of the cache, if known.
     pub size: Option<Bytes>,
     /// The cache level, such as 3.
     pub level: u32,
@@ -100,7 +100,7 @@ pub struct Llc {
 pub struct Core {
     /// Assigned by evenkeel.
     pub id: CoreId,
-    /// Its online SMT siblings.
+    /// Online SMT siblings of the core.
     pub cpus: CpuSet,
     /// The core kind: `performance`, `efficiency`, …; `uniform` if the machine has only one.
     pub kind: String,
@@ -117,11 +117,11 @@ pub struct Cpu {
     pub online: bool,
     /// Whether this process may run on it (affinity and cpuset). False while it is offline.
     pub allowed: bool,
-    /// Its core; absent while it is offline.
+    /// Core of the CPU; absent while the CPU is offline.
     pub core: Option<CoreId>,
-    /// Its last-level cache, if known.
+    /// Last-level cache of the CPU, if known.
     pub llc: Option<LlcId>,
-    /// Its node, if it has one.
+    /// Node of the CPU, if the CPU belongs to one.
     pub node: Option<NodeId>,
 }
 

@@ -32,7 +32,7 @@ pub enum AttributeSource {
 pub struct SourcedValue {
     /// The value.
     pub value: u64,
-    /// Its source.
+    /// Source of the attributes.
     pub source: AttributeSource,
 }
 

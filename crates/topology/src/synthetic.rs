@@ -35,7 +35,7 @@ pub enum SyntheticError {
     Parameter(#[from] KeyValueError),
     #[error("{0} is defined twice")]
     DuplicateKey(&'static str),
-    #[error("nodes × llcs × cores × smt is {0} CPUs; the most is {CPUS_MAX}")]
+    #[error("nodes × llcs × cores × smt is {0} CPUs; the maximum is {CPUS_MAX}")]
     TooManyCpus(u64),
     #[error(transparent)]
     Machine(#[from] MachineError),

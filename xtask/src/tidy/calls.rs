@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The check reads lines as rustfmt formats them: a function ends with a brace below its first letter.
-//! It detects calls by their usual names; a call under another name is not detected.
+//! The check detects calls by their usual names; a call under another name is not detected.
 
 use std::sync::LazyLock;
 
@@ -141,10 +141,10 @@ mod tests {
         let of = |file: &str, text: &str| check(file, &format!("//! x\n{text}")).len();
         let call = "fn f() {\n    fs::read(path)\n}\n";
         let tests = "#[cfg(test)]\nmod tests {\n    fn f() {\n        fs::read(path)\n    }\n}\n";
-        let refused = "pub(super) fn f() {\n    fault::inject(\"read\")?;\n    fs::read(path)\n}\n";
+        let injected = "pub(super) fn f() {\n    fault::inject(\"read\")?;\n    fs::read(path)\n}\n";
         assert_eq!(of("crates/linux/src/x.rs", call), 1);
         assert_eq!(of("crates/app/src/x.rs", call), 0);
         assert_eq!(of("crates/linux/src/x.rs", tests), 0);
-        assert_eq!(of("crates/linux/src/x.rs", refused), 0);
+        assert_eq!(of("crates/linux/src/x.rs", injected), 0);
     }
 }

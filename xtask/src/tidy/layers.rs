@@ -47,7 +47,7 @@ const RESTRICTED: &[(&str, &[&str], &str)] = &[
         &["host-live", "host-scx", "profiler", "app"],
         "only hosts and the profiler access the machine",
     ),
-    ("host-sim", &["lab", "app"], "a policy with access to the physics would only confirm it"),
+    ("host-sim", &["lab", "app"], "a policy must not read the physics"),
     ("host-live", &["host-scx", "lab", "app"], "lower layers do not select the host"),
 ];
 

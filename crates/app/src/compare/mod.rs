@@ -108,7 +108,7 @@ enum Timelines {
     None,
 }
 
-/// ComparePlan and workloads of the command.
+/// Plan and workloads of the command.
 struct Inputs {
     plan: ComparePlan,
     workloads: Vec<Workload>,

@@ -68,7 +68,7 @@ impl Budget {
         }
     }
 
-    /// The same budget as command-line arguments of a child.
+    /// The budget as command-line arguments of a child.
     pub(crate) fn to_args(&self) -> Vec<String> {
         let times = [("--for", self.wall), ("--cpu", self.cpu)];
         let mut args: Vec<String> = times

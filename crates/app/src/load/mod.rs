@@ -1,6 +1,6 @@
 //! The built-in synthetic programs: `evenkeel load KIND …`.
 //!
-//! They let a workload run on a machine without other software, and give policies programs with known behaviour.
+//! These programs let a workload run on a machine without other software, and give policies programs with known behaviour.
 //!
 //! ```text
 //!   hog       random accesses to a large buffer: nearly every access misses all caches

@@ -67,21 +67,21 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     limit: Nanos,
     /// Set the clock frequency, which cycles per instruction depend on [default: of this machine]
-    #[arg(long, value_name = "2.6GHz", value_parser = parse_frequency, allow_hyphen_values = true)]
+    #[arg(long, value_name = "HZ", value_parser = parse_frequency, allow_hyphen_values = true)]
     frequency: Option<f64>,
     /// Set the cycles per instruction [default: estimated from CPU time and frequency]
     #[arg(long, value_name = "NUMBER", value_parser = ratio, allow_hyphen_values = true)]
     cpi: Option<f64>,
-    /// Set the size of the last-level cache that the class is for [default: of this machine]
+    /// Set the size of the last-level cache for which the class is computed [default: of this machine]
     #[arg(long, value_name = "SIZE")]
     llc: Option<Bytes>,
     /// Set the size of the private caches of a core [default: of this machine]
     #[arg(long, value_name = "SIZE")]
     private_cache: Option<Bytes>,
-    /// Keep at most this many cache lines in the model; samples lines beyond that
+    /// Keep at most this many cache lines in the model; beyond that, sample the lines
     #[arg(long, value_name = "N", default_value_t = LINES, value_parser = some_number, allow_hyphen_values = true)]
     lines: u64,
-    /// Run the program once only, traced; the profile has no cycles per instruction and no class
+    /// Run the program only once, under valgrind; the profile has no cycles per instruction and no class
     #[arg(long)]
     once: bool,
     /// Do not write charts (HTML) next to the profile

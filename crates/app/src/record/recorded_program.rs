@@ -47,7 +47,7 @@ impl RecordedProgram {
         let path = host_live::find_program(Path::new(name), &dir, &search);
         let path = path.map_err(|error| anyhow!("cannot start {name}: {error}"))?;
         let args = command.iter().map(OsString::from);
-        let start = SpawnRequest::as_ours(path, args, files()?)
+        let start = SpawnRequest::inherit_from_self(path, args, files()?)
             .with_context(|| format!("cannot start {name}"))?;
         let inherited = InheritedChildren::now();
         let statuses = SigchldGuard::keep();

@@ -54,7 +54,7 @@ pub fn main(args: &Args) -> CommandResult {
     let original = recording.header().clone();
     let spec = args.policy.as_ref().unwrap_or(&original.policy.spec);
     let seed = args.seed.unwrap_or(original.seed);
-    let policy = with_judge(policy::build(spec, seed).or_usage_error()?, &original.options);
+    let policy = with_trials(policy::build(spec, seed).or_usage_error()?, &original.options);
     let used = PolicyUsed::new(&*policy, spec);
     let header = original.replayed(env!("CARGO_PKG_VERSION"), used, seed);
     let limits = crate::run::limits_of(&original.options);
@@ -80,8 +80,9 @@ fn replay_stream(args: &Args) -> CommandResult {
     stream::main(&args.journal, (policy, args.seed.unwrap_or(0), signals), args.json)
 }
 
-/// The recorded watch had a judge around the policy; the option `act` shows it, and whether actions were performed.
-fn with_judge(
+/// `evenkeel watch` verifies moves by trials (`policy::with_trials`); the replay does the same if the journal is that of a
+/// watch. Only such journals have the option `act`: whether actions were performed.
+fn with_trials(
     policy: Box<dyn sched::Policy>,
     options: &std::collections::BTreeMap<String, String>,
 ) -> Box<dyn sched::Policy> {

@@ -77,8 +77,8 @@ pub struct Args {
     /// (software events of each task in any case), off
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
     counters: CountersArg,
-    /// Select the cgroup version for jobs with bound memory, whose children must stay bound (auto: v2, else v1, else
-    /// none, on machines with several memory nodes)
+    /// Select the cgroup version for jobs with bound memory; the cgroup also applies to their children (auto: v2, else v1,
+    /// else none, on machines with several memory nodes)
     #[arg(long, value_enum, default_value_t = CgroupsArg::Auto)]
     cgroups: CgroupsArg,
     /// Print neither progress nor the final table

@@ -37,7 +37,7 @@ pub struct SimArgs {
     /// Simulate this kernel: linux-6.18, linux-4.2 or linux-2.6.27 [default: of the machine file, else linux-6.18]
     #[arg(long, value_name = "NAME", value_parser = kernel, help_heading = "With --host sim")]
     pub kernel: Option<KernelVersion>,
-    /// Switch NUMA balancing of the simulated kernel [default: of the machine file, else off]
+    /// Enable or disable NUMA balancing in the simulated kernel [default: of the machine file, else off]
     #[arg(long, value_enum, value_name = "on|off", help_heading = "With --host sim")]
     pub numa_balancing: Option<Switch>,
     /// Interleave the memory of jobs over all nodes instead of first touch

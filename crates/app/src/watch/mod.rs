@@ -36,7 +36,7 @@ use state::StateSink;
 /// Manage processes that already run; reports actions without performing them unless --act is given
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Select this process and its descendants; may be repeated, and all selections add up
+    /// Select this process and its descendants; may be repeated; several selections select their union
     #[arg(long, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
     pid: Vec<u32>,
     /// Select processes of this user, by name or UID
@@ -54,7 +54,7 @@ pub struct Args {
     /// Select all processes
     #[arg(long)]
     all: bool,
-    /// Exclude processes with this name, whatever else is selected
+    /// Exclude processes with this name; takes precedence over every selection
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Exclude processes of this user

@@ -76,7 +76,7 @@ impl Controllers {
     }
 
     /// Whether the counter of every one of these nodes has been read.
-    pub fn known(&self, nodes: impl IntoIterator<Item = NodeId>) -> bool {
+    pub fn all_have_been_read(&self, nodes: impl IntoIterator<Item = NodeId>) -> bool {
         let mut nodes = nodes.into_iter().peekable();
         let is_read = |node| self.idx(node).is_some_and(|i| self.counters[i].base.is_some());
         nodes.peek().is_some() && nodes.all(is_read)
@@ -92,7 +92,7 @@ impl Controllers {
         interval: Nanos,
         elapsed: Nanos,
     ) -> ControllerDelta {
-        if !self.known(nodes.iter().copied()) {
+        if !self.all_have_been_read(nodes.iter().copied()) {
             self.advance(interval, elapsed);
             return ControllerDelta::Never;
         }

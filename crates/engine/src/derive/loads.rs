@@ -9,7 +9,7 @@
 //!
 //! The load of a job has the same unit. Memory controllers do not report which task caused an operation.
 //! Therefore, in tier `bandwidth`, the load of a domain is distributed over the managed tasks in it, by their
-//! misses, else by their declared traffic, else by their CPU time. That is an upper bound, since it includes the
+//! misses, else by their declared traffic, else by their CPU time. That is an upper bound, because it includes the
 //! traffic of unmanaged tasks.
 //!
 //! If the domains are nodes and the memory of a job has been sampled, traffic of its tasks is charged to the
@@ -47,7 +47,7 @@ pub(crate) struct LoadMeter {
     llcs_known: bool,
     n_intervals: u64,
     controllers_at: Nanos,
-    /// These are fields only to reuse their allocations.
+    /// Buffers: fields only to reuse their allocations.
     tasks: Vec<TaskInDomain>,
     sums: Vec<DomainSums>,
 }
@@ -181,7 +181,7 @@ impl LoadMeter {
             Level::Llc => domains.domains.iter().all(|(_, d)| system.is_counted(LlcId(d.number))),
             Level::Node | Level::Core => false,
         };
-        let of_nodes = || controllers.known(domains.nodes.iter().copied());
+        let of_nodes = || controllers.all_have_been_read(domains.nodes.iter().copied());
         let of_domains = self.llcs_known || of_llcs() || of_nodes();
         self.loads.tier = match self.preference {
             LoadPreference::Best if of_domains => SignalTier::Bandwidth,

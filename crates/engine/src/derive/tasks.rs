@@ -52,7 +52,7 @@ struct Totals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskDelta {
     pub job: JobId,
-    /// The CPU that it ran on last; for a task that exited, a CPU of the domain that it counts for.
+    /// The CPU that the task ran on last; for a task that exited, a CPU of the domain that it counts for.
     pub cpu: Option<CpuId>,
     pub cpu_time: Nanos,
     pub wait: Option<Nanos>,

@@ -8,7 +8,7 @@
 //! | `counters` again | delta of its counter, absent for the others | some task has the counter, and no tier above is available |
 //! | `none` | absent | otherwise |
 //!
-//! All tasks of an interval have the same tier, since values from different sources are not comparable. A
+//! All tasks of an interval have the same tier, because values from different sources are not comparable. A
 //! [`TierOverride`] fixes the tier; if it is not available, the tier is `none`.
 
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use base::Nanos;
 use sched::{Cause, Outcome, Plan, Policy, Reason, ReasonCode, Sample, Snapshot, Turn};
 use topology::Machine;
 
-use crate::{Approved, Engine, Finish, Host, RunError, Sink, TurnRecord, run};
+use crate::{Approved, Engine, RunSummary, Host, RunError, Sink, TurnRecord, run};
 
 /// A host with a number of turns, and two more after a stop.
 struct Turns {
@@ -90,7 +90,7 @@ impl Sink for RecordedTurns {
 }
 
 struct RunTrace {
-    result: Result<Finish, RunError<String>>,
+    result: Result<RunSummary, RunError<String>>,
     calls: String,
     recorded: [Vec<u64>; 2],
 }
@@ -113,7 +113,7 @@ fn trace(
 #[test]
 fn a_run_continues_until_the_host_has_no_more_turns() {
     let run = trace(None, None, None);
-    assert_eq!(run.result.expect("no error"), Finish { n_turns: 4, at: Nanos(3) });
+    assert_eq!(run.result.expect("no error"), RunSummary { n_turns: 4, at: Nanos(3) });
     assert!(run.calls.starts_with("wait 0, sample 0, apply 0, wait 1"), "{}", run.calls);
     assert_eq!(run.recorded, [vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
 }

@@ -55,7 +55,7 @@ pub(super) struct MemoryCgroups {
 /// The reason, and what to do.
 pub fn check_cgroups(mode: CgroupMode) -> Result<(), String> {
     let choice = choose("/".as_ref(), mode);
-    match (mode, &choice.home) {
+    match (mode, &choice.delegated) {
         (CgroupMode::Only(_), None) => Err(choice.why),
         _ => Ok(()),
     }
@@ -65,9 +65,9 @@ impl MemoryCgroups {
     /// Checks whether cgroups can be created. `root` is `/` outside of tests.
     pub(super) fn open(root: PathBuf, machine: &Machine, run: &str, mode: CgroupMode) -> Self {
         let choice = choose(&root, mode);
-        let home = choice.home.clone();
+        let delegated = choice.delegated.clone();
         MemoryCgroups {
-            run: home.and_then(|home| RunCgroups::new(&root, home, run)),
+            run: delegated.and_then(|delegated| RunCgroups::new(&root, delegated, run)),
             choice,
             state: RunCgroup::NotCreated,
             has_effect: 1 < machine.nodes_with_memory().len()
@@ -131,7 +131,7 @@ impl MemoryCgroups {
             return;
         };
         // Without a record nothing is changed.
-        let created = undo.announce_cgroups(run.home()).and_then(|()| {
+        let created = undo.announce_cgroups(run.delegated()).and_then(|()| {
             self.state = RunCgroup::Broken;
             run.prepare()
         });

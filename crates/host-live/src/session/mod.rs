@@ -219,7 +219,7 @@ impl Session {
         let mut sample = std::mem::take(&mut self.turn.pending);
         if !std::mem::replace(&mut self.turn.had_first_sample, true) {
             sample.usable_cpus.get_or_insert_with(usable_cpus);
-            let interleaves = mempolicy::own().is_ok_and(|(interleaves, _)| interleaves);
+            let interleaves = mempolicy::thread_policy().is_ok_and(|(interleaves, _)| interleaves);
             let numa_balancing = system::numa_balancing("/".as_ref());
             sample.numa_settings = Some(NumaSettings { numa_balancing, interleaves });
             sample.nodes = self.collectors.sample_nodes();

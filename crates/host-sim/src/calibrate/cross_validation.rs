@@ -175,7 +175,7 @@ pub fn evaluate_pairings(
     model: impl Fn(&MeasuredPair) -> [f64; 2],
 ) -> PairingResult {
     let mut all = PairingResult { n: 0, n_best: 0, chosen: 0.0, best: 0.0, blind: 0.0 };
-    for four in fours(measurements.programs.len()) {
+    for four in sets_of_four(measurements.programs.len()) {
         let Some(ways) = pairings_of(measurements, four) else { continue };
         let measured = ways.map(|two| two.map(|pair| pair.slowdowns).concat());
         let measured = measured.map(|each| each.iter().sum::<f64>() / 4.0);
@@ -191,7 +191,7 @@ pub fn evaluate_pairings(
     PairingResult { chosen: all.chosen / n, best: all.best / n, blind: all.blind / n, ..all }
 }
 
-fn fours(n: usize) -> Vec<[usize; 4]> {
+fn sets_of_four(n: usize) -> Vec<[usize; 4]> {
     let mut all = Vec::new();
     for a in 0..n {
         for b in a + 1..n {

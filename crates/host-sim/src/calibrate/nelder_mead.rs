@@ -10,7 +10,7 @@
 //! The method is deterministic: the same function and start give the same result on every machine.
 
 /// A vertex: its coordinates, and the function value.
-type Corner = (Vec<f64>, f64);
+type Vertex = (Vec<f64>, f64);
 
 /// The best coordinates found and the function value there, after `n_rounds` from a simplex at `begin` with edges of
 /// `edge`.
@@ -24,27 +24,27 @@ pub fn minimize(
         let value = of(&numbers);
         (numbers, if value.is_nan() { f64::INFINITY } else { value })
     };
-    let mut corners: Vec<Corner> = vec![vertex_at(begin.to_vec())];
+    let mut vertices: Vec<Vertex> = vec![vertex_at(begin.to_vec())];
     for idx in 0..begin.len() {
         let mut moved = begin.to_vec();
         moved[idx] += edge;
-        corners.push(vertex_at(moved));
+        vertices.push(vertex_at(moved));
     }
-    sort(&mut corners);
+    sort(&mut vertices);
     for _ in 0..n_rounds {
-        iterate(&mut corners, &vertex_at);
-        sort(&mut corners);
+        iterate(&mut vertices, &vertex_at);
+        sort(&mut vertices);
     }
-    corners.swap_remove(0)
+    vertices.swap_remove(0)
 }
 
 /// A stable sort: of equal vertices the older one stays first.
-fn sort(corners: &mut [Corner]) {
-    corners.sort_by(|one, other| one.1.total_cmp(&other.1));
+fn sort(vertices: &mut [Vertex]) {
+    vertices.sort_by(|one, other| one.1.total_cmp(&other.1));
 }
 
-fn iterate(corners: &mut [Corner], at: &impl Fn(Vec<f64>) -> Corner) {
-    let Some((worst, others)) = corners.split_last_mut() else { return };
+fn iterate(vertices: &mut [Vertex], at: &impl Fn(Vec<f64>) -> Vertex) {
+    let Some((worst, others)) = vertices.split_last_mut() else { return };
     let Some(best) = others.first().cloned() else { return };
     let n = others.len() as f64;
     let middle: Vec<f64> = (0..worst.0.len())
@@ -65,7 +65,7 @@ fn iterate(corners: &mut [Corner], at: &impl Fn(Vec<f64>) -> Corner) {
         if half.1 < worst.1.min(mirrored.1) {
             *worst = half;
         } else {
-            for corner in corners.iter_mut().skip(1) {
+            for corner in vertices.iter_mut().skip(1) {
                 let closer =
                     corner.0.iter().zip(&best.0).map(|(far, near)| near + (far - near) / 2.0);
                 *corner = at(closer.collect());

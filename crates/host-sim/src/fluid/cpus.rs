@@ -72,7 +72,7 @@ impl CpuState {
     }
 
     /// The tasks that are updated with their CPU: without contention, only the unqueued ones.
-    fn eager(&self, contention: bool) -> &[usize] {
+    fn tasks_updated_with_cpu(&self, contention: bool) -> &[usize] {
         if contention { &self.tasks } else { &self.virtual_time.unqueued }
     }
 
@@ -94,10 +94,10 @@ impl Fluid {
         }
         let weight = state.weight;
         state.virtual_time.served += passed / weight;
-        let eager = state.eager(self.settings.contention);
+        let updated = state.tasks_updated_with_cpu(self.settings.contention);
         // A copy, because a task that is OOM-killed leaves the run queue during the loop.
         let mut all = std::mem::take(&mut self.updating);
-        all.extend(eager);
+        all.extend(updated);
         for &idx in &all {
             let task = &self.tasks[idx];
             if task.state == TaskState::Runnable && task.cpu == cpu {
@@ -213,8 +213,8 @@ impl Fluid {
         }
         self.queue_running(cpu);
         let state = &self.cpus[cpu];
-        let eager = state.eager(self.settings.contention);
-        let ends = eager.iter().map(|&idx| {
+        let updated = state.tasks_updated_with_cpu(self.settings.contention);
+        let ends = updated.iter().map(|&idx| {
             let task = &self.tasks[idx];
             task.segment_ns() * state.weight / task.weight
         });
@@ -231,9 +231,9 @@ impl Fluid {
         self.update_cpu(cpu);
         self.unqueue_ended(cpu);
         let state = &self.cpus[cpu];
-        let eager = state.eager(self.settings.contention);
+        let updated = state.tasks_updated_with_cpu(self.settings.contention);
         let mut all = std::mem::take(&mut self.ending);
-        all.extend(eager);
+        all.extend(updated);
         for &idx in &all {
             self.check_first_touch_over(idx);
             if self.tasks[idx].is_segment_over() && self.tasks[idx].state == TaskState::Runnable {

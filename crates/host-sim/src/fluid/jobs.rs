@@ -10,15 +10,15 @@ use crate::script::Script;
 /// The parameters of a job start.
 #[derive(Clone, Debug)]
 pub struct JobStart {
-    /// Its number.
+    /// Number of the job.
     pub job: usize,
-    /// Its work.
+    /// Work of the job.
     pub script: Arc<Script>,
-    /// CPUs that it may use, by index; `None` for all.
+    /// CPUs that the job may use, by index; `None` for all.
     pub allowed: Option<Arc<Vec<bool>>>,
-    /// Its memory policy.
+    /// Memory policy of the job.
     pub memory: MemoryPlacement,
-    /// Its weight on shared CPUs.
+    /// Weight of the job on shared CPUs.
     pub weight: f64,
 }
 
@@ -29,9 +29,9 @@ pub(super) struct FluidJob {
     pub n_running: usize,
     pub memory: MemoryPlacement,
     pub generation: u64,
-    /// The footprint of its current phase in bytes.
+    /// Footprint of the current phase in bytes.
     pub footprint: u64,
-    /// The state of NUMA balancing for its memory.
+    /// State of NUMA balancing for the memory of the job.
     pub scan: NumaScanState,
 }
 
@@ -172,7 +172,7 @@ impl Fluid {
     }
 
     /// Frees the memory and the tasks of an ended job, after its counters were read.
-    pub fn forget(&mut self, job: usize) {
+    pub fn remove_job(&mut self, job: usize) {
         self.pages.end(job);
         self.oom_killed = self.oom_killed.filter(|killed| *killed != job);
         let Some(state) = self.jobs.remove(job) else { return };

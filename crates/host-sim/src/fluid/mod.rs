@@ -108,7 +108,7 @@ pub struct Fluid {
     /// Number of changes, and of changes to the kernel's failure counters, at the last balancing attempt without a migration.
     balanced_at: Option<(u64, u64)>,
     busy_balancing: Vec<BusyBalancing>,
-    /// The instant since which a task waits although a CPU that it may use is idle.
+    /// The instant since which a task waits although one of its allowed CPUs is idle.
     waiting_since: Option<u64>,
     /// CPU time of all tasks so far, in nanoseconds.
     cpu_ns_given: f64,

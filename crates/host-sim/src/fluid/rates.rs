@@ -32,7 +32,7 @@ const N_SWEEPS: usize = 64;
 /// Hit latency of the shared cache in nanoseconds: 40 cycles at 2.4 GHz.
 pub const HIT_NS: f64 = 40.0 / 2.4;
 /// Steps of the sum over the misses of a cold cache.
-const COLD_STEPS: u32 = 16;
+const COLD_CACHE_STEPS: u32 = 16;
 
 /// The state of the solver.
 #[derive(Clone, Debug, Default)]
@@ -48,8 +48,8 @@ pub(super) struct Solver {
     /// Tasks with a changed speed; their counts per instruction are to be recomputed.
     pub changed: Vec<usize>,
     occupancies: Vec<f64>,
-    visits: Vec<ClientDemand>,
-    uses: Vec<(usize, f64)>,
+    demands: Vec<ClientDemand>,
+    channel_loads: Vec<(usize, f64)>,
     /// Without contention: tasks that arrived on a CPU or started a phase, and CPUs with SMT siblings that may have become busy
     /// or idle.
     pub unsolved: Vec<usize>,
@@ -275,13 +275,13 @@ impl Fluid {
     /// Solves the latency of a channel and the speeds of all its users.
     fn solve_channel(&mut self, channel_idx: usize) {
         let users = std::mem::take(&mut self.solver.channels[channel_idx].users);
-        let mut demands = std::mem::take(&mut self.solver.visits);
+        let mut demands = std::mem::take(&mut self.solver.demands);
         let background = self.collect_demands(channel_idx, &users, &mut demands);
         let state = &self.solver.channels[channel_idx];
         let loaded = LoadedChannel { channel: state.channel, background };
         let (latency, overload) = update_latency(&demands, &loaded, state.latency);
         demands.clear();
-        self.solver.visits = demands;
+        self.solver.demands = demands;
         let state = &mut self.solver.channels[channel_idx];
         state.latency = latency;
         state.overload = overload;
@@ -379,7 +379,7 @@ impl Fluid {
         let duty = self.tasks[idx].weight / self.cpus[cpu].weight;
         self.tasks[idx].demand.client.duty = duty;
         let before = std::mem::take(&mut self.tasks[idx].demand.client.uses);
-        let mut uses = std::mem::take(&mut self.solver.uses);
+        let mut uses = std::mem::take(&mut self.solver.channel_loads);
         let fixed = self.each_channel(self.tasks[idx].job, node, |channel_idx, part| {
             uses.push((channel_idx, part))
         });
@@ -403,8 +403,8 @@ impl Fluid {
                 self.solver.channels[channel_idx].users.push(idx);
             }
         }
-        self.solver.uses = before;
-        self.solver.uses.clear();
+        self.solver.channel_loads = before;
+        self.solver.channel_loads.clear();
     }
 
     /// Removes a task from the users of its channels.
@@ -511,8 +511,8 @@ impl Fluid {
         let behaviour = &self.phase_of(idx).behaviour;
         let occupied = task.occupancy.min(self.hardware.caches[cache].bytes);
         let later = behaviour.miss_curve().at(occupied).misses;
-        let step = occupied / f64::from(COLD_STEPS);
-        let more = (0..COLD_STEPS).map(|at| {
+        let step = occupied / f64::from(COLD_CACHE_STEPS);
+        let more = (0..COLD_CACHE_STEPS).map(|at| {
             let now = behaviour.miss_curve().at((f64::from(at) + 0.5) * step).misses;
             if 0.0 < now { step / 64.0 * (1.0 - later / now).max(0.0) } else { 0.0 }
         });

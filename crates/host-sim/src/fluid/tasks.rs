@@ -8,19 +8,19 @@ use crate::script::Script;
 /// A thread of a simulated job.
 #[derive(Clone, Debug, Default)]
 pub struct Task {
-    /// Its thread id.
+    /// Thread id.
     pub tid: u32,
     /// Start time in nanoseconds.
     pub started: u64,
-    /// Its job.
+    /// Job of the task.
     pub job: usize,
-    /// Its scheduling state.
+    /// Scheduling state.
     pub state: TaskState,
     /// The CPU of its run queue, or the last one while it sleeps.
     pub cpu: usize,
-    /// CPUs that it may use, by index; `None` for all.
+    /// CPUs that the task may use, by index; `None` for all.
     pub allowed: Option<Arc<Vec<bool>>>,
-    /// Its weight on a shared CPU.
+    /// Weight on a shared CPU.
     pub weight: f64,
     /// CPU time in nanoseconds.
     pub cpu_ns: f64,
@@ -28,20 +28,20 @@ pub struct Task {
     pub wait_ns: f64,
     /// Number of migrations to another CPU.
     pub n_migrations: u64,
-    /// Its counts.
+    /// Values of the counters.
     pub counts: TaskCounts,
     pub(super) generation: u64,
     pub(super) script: Arc<Script>,
     pub(super) phase: usize,
     /// Remaining instructions of the current phase.
     pub(super) instructions_left: f64,
-    /// Remaining instructions until it sleeps.
+    /// Remaining instructions until the task sleeps.
     pub(super) burst_left: f64,
     /// Remaining bytes of first touch.
     pub(super) touch_left: f64,
     /// Whether it was touching memory when its segment was computed.
     pub(super) was_touching: bool,
-    /// CPU time that it loses to a cold cache or to page migration.
+    /// CPU time that the task loses to a cold cache or to page migration.
     pub(super) lost_ns: f64,
     /// Lines read per nanosecond of that CPU time.
     pub(super) lost_lines_per_ns: f64,
@@ -53,11 +53,11 @@ pub struct Task {
     pub(super) miss_ns: f64,
     /// Cache occupancy in bytes.
     pub(super) occupancy: f64,
-    /// The node from which it used its memory in the last scan of NUMA balancing.
+    /// The node from which the task used its memory in the last scan of NUMA balancing.
     pub(super) used_from: Option<usize>,
     /// The cache of its occupancy.
     pub(super) warm_in: Option<usize>,
-    /// Set while it waits for the end of its segment in the queue of its CPU.
+    /// Set while the task waits for the end of its segment in the queue of its CPU.
     pub(super) queued: Option<QueuedTask>,
     pub(super) demand: TaskDemand,
 }
@@ -65,9 +65,9 @@ pub struct Task {
 /// The present demand of a task on the machine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TaskDemand {
-    /// Its demand, and its share of misses per channel.
+    /// Demand of the task, and its share of misses per channel.
     pub client: MemoryClient,
-    /// Its bandwidth on each channel in bytes per nanosecond.
+    /// Bandwidth on each channel in bytes per nanosecond.
     pub bandwidths: Vec<(usize, f64)>,
     /// Nanoseconds per 1000 instructions.
     pub ns: f64,
@@ -103,8 +103,8 @@ pub enum TaskState {
 /// First touch in bytes per nanosecond of CPU time: the kernel clears and maps a page of 4 KiB in about half a
 /// microsecond. Guessed from typical page-fault benchmarks.
 pub(super) const TOUCH_RATE: f64 = 8.0;
-/// Fewer remaining instructions count as none.
-const NEARLY: f64 = 1e-3;
+/// If fewer instructions remain, the burst or phase has ended.
+const INSTRUCTIONS_EPSILON: f64 = 1e-3;
 
 /// The activity of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl Task {
     /// Whether the current segment has ended.
     pub(super) fn is_segment_over(&self) -> bool {
         self.activity() == TaskActivity::Running
-            && self.instructions_left.min(self.burst_left) <= NEARLY
+            && self.instructions_left.min(self.burst_left) <= INSTRUCTIONS_EPSILON
     }
 
     /// Progresses by CPU time; returns the bytes of first touch.

@@ -193,7 +193,7 @@ fn a_full_node_falls_back_to_the_next_and_a_full_machine_oom_kills() {
         matches!(notice[..], [(_, HostNotice::JobEnded { job: 1, out_of_memory: true })]),
         "{notice:?}"
     );
-    fluid.forget(1);
+    fluid.remove_job(1);
     fluid.check_pages().expect("its memory is free");
     assert_eq!(fluid.memory_free(1), 32 * MIB);
 }
@@ -211,7 +211,7 @@ fn a_job_is_oom_killed_if_its_memory_is_allocated_by_another_first() {
         "{notice:?}"
     );
     fluid.check_affinities().expect("no ended task is on a CPU");
-    fluid.forget(0);
+    fluid.remove_job(0);
     assert_eq!(fluid.memory_free(0), 64 * MIB);
 }
 
@@ -229,7 +229,7 @@ fn no_more_jobs_are_oom_killed_than_necessary() {
         for (_, notice) in fluid.take_notices() {
             let HostNotice::JobEnded { job, out_of_memory } = notice else { continue };
             killed.extend(out_of_memory.then_some(job));
-            fluid.forget(job);
+            fluid.remove_job(job);
         }
         fluid.check_pages().expect("all memory is accounted for");
         fluid.check_affinities().expect("no ended task is on a CPU");
@@ -340,7 +340,7 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
                 let HostNotice::JobEnded { job, .. } = notice else { continue };
                 found[job] = when as f64;
                 given[job] = fluid.tasks_of(job).map(|task| task.cpu_ns).sum();
-                fluid.forget(job);
+                fluid.remove_job(job);
             }
             while let Some(job) = waiting.next_if(|&job| work[job].0 as u64 <= fluid.now()) {
                 let mut script = (*one).clone();
@@ -417,7 +417,7 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
                 results.push(tasks.iter().map(|task| task.cpu_ns).sum());
                 results.push(tasks.iter().map(|task| task.wait_ns).sum());
                 results.push(tasks.iter().map(|task| task.counts.reads).sum());
-                fluid.forget(job);
+                fluid.remove_job(job);
                 running.retain(|other| *other != job);
             }
             if is_updated {

@@ -12,9 +12,9 @@ use crate::physics::{Calibration, CpiModel, FillTable, MissCurve, MissPoint};
 use crate::script::{Script, ScriptPhase};
 
 /// Average time that a CPU stays offline: several turns.
-const AWAY_NS: u64 = 5_000_000_000;
+const OFFLINE_NS_MEAN: u64 = 5_000_000_000;
 /// Average time between start and end of a neighbour, and between end and start.
-const NOISE_NS: u64 = 3_000_000_000;
+const NEIGHBOUR_NS_MEAN: u64 = 3_000_000_000;
 
 /// The schedule of the faults.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,7 @@ impl SimHost {
                 Some(self.fault_injector.around(FaultKind::CpusOffline, faults.cpus_offline.0));
         }
         for nth in 0..faults.neighbours {
-            let at = self.fault_injector.around(FaultKind::Neighbour(nth), NOISE_NS);
+            let at = self.fault_injector.around(FaultKind::Neighbour(nth), NEIGHBOUR_NS_MEAN);
             self.fault_schedule.neighbours.push((at, false));
         }
         if 0 < faults.neighbours {
@@ -83,7 +83,7 @@ impl SimHost {
             return false;
         }
         self.fluid.set_online(cpu, false);
-        let back = self.fluid.now() + self.fault_injector.around(FaultKind::CpusOffline, AWAY_NS);
+        let back = self.fluid.now() + self.fault_injector.around(FaultKind::CpusOffline, OFFLINE_NS_MEAN);
         self.fault_schedule.offline.push((back, cpu));
         true
     }
@@ -109,12 +109,12 @@ impl SimHost {
         if is_there {
             self.fluid.update_all();
             self.fluid.kill(job);
-            self.fluid.forget(job);
+            self.fluid.remove_job(job);
         } else {
             self.fluid.start(JobStart::new(job, script));
         }
         self.fault_schedule.neighbours[nth] = (
-            now + self.fault_injector.around(FaultKind::Neighbour(nth as u32), NOISE_NS),
+            now + self.fault_injector.around(FaultKind::Neighbour(nth as u32), NEIGHBOUR_NS_MEAN),
             !is_there,
         );
     }

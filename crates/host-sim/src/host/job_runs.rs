@@ -63,11 +63,11 @@ impl SimHost {
         let again = !slot.ends() && others_left && !by_us && !self.is_stopping;
         let end = self.job_exit(idx, &running, status, (by_us, again));
         let tasks: Vec<TaskId> = self.fluid.tasks_of(idx).map(sampling::id_of).collect();
-        self.last_reported.forget(idx, &tasks);
+        self.last_reported.remove_job(idx, &tasks);
         self.pending.exited.extend(tasks);
         self.pending.jobs.push(JobEvent::Ended(job, Box::new(end)));
         self.turn_causes.insert(Cause::Ended);
-        self.fluid.forget(idx);
+        self.fluid.remove_job(idx);
         if again {
             self.slots[idx].state = JobRunState::Waiting;
             self.agenda.push((self.fluid.now(), job, ScheduledAction::Due));

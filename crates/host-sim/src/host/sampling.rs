@@ -51,7 +51,7 @@ struct ReportedCounts {
 }
 
 impl LastReported {
-    pub fn forget(&mut self, job: usize, tasks: &[TaskId]) {
+    pub fn remove_job(&mut self, job: usize, tasks: &[TaskId]) {
         self.memory.remove(&job);
         for task in tasks {
             self.tasks.remove(task);
@@ -179,9 +179,9 @@ impl SimHost {
             let Some(id) = self.fluid.hardware().nodes[node].id else { continue };
             let lines = self.fluid.lines(node);
             let before = &mut self.last_reported.nodes[node];
-            let grown = lines[0] - before[0] + lines[1] - before[1];
+            let delta = lines[0] - before[0] + lines[1] - before[1];
             before.copy_from_slice(&lines);
-            self.last_reported.reported_nodes[node] += self.variation_streams.counted(grown);
+            self.last_reported.reported_nodes[node] += self.variation_streams.counted(delta);
             let is_counted = self.options.capabilities.controllers;
             let count =
                 |value: f64| is_counted.then(|| CounterReading::unmultiplexed(value as u64));
@@ -205,10 +205,9 @@ fn add_noise(
     task: &Task,
     variation: &mut crate::variation::VariationStreams,
 ) -> Counters {
-    let grown = |now: f64, before: f64| now - before;
     let (now, before) = (&task.counts, &reported.actual);
     let mut add = |reported: &mut f64, now: f64, before: f64| {
-        *reported += variation.counted(grown(now, before));
+        *reported += variation.counted(now - before);
     };
     let totals = &mut reported.reported;
     add(&mut totals.instructions, now.instructions, before.instructions);

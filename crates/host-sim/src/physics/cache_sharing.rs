@@ -25,10 +25,10 @@ use super::miss_curve::ALL_MISS;
 pub(crate) const LINE: f64 = 64.0;
 /// Steps in which a cache is filled.
 const N_STEPS: usize = 128;
-/// Lower bound of misses per 1000 instructions. With it, the others fill the cache first.
+/// Lower bound of misses per 1000 instructions. A program at this bound occupies space only after all other programs.
 const MISSES_MIN: f64 = 1e-9;
 /// The cache is full if at most this share of it is empty: below the rounding error of sums.
-const EMPTY: f64 = 1e-12;
+const EMPTY_SHARE_MAX: f64 = 1e-12;
 
 /// Instructions that a program needs to fill a cache, step by step.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,7 +126,7 @@ pub fn compute_occupancies(programs: &[(&FillTable, f64)], bytes: f64, occupanci
             sum += *occupancy;
             slope += if full < bytes { grows / takes } else { 0.0 };
         }
-        if slope <= 0.0 || bytes - sum <= bytes * EMPTY {
+        if slope <= 0.0 || bytes - sum <= bytes * EMPTY_SHARE_MAX {
             return;
         }
         time += (bytes - sum) / slope;
@@ -140,7 +140,7 @@ mod tests {
 
     const MIB: f64 = 1048576.0;
 
-    /// Misses at 1 MiB last, before that at half of it, and so on.
+    /// Misses at ..., 1/4, 1/2 and 1 MiB, in this order.
     fn table(misses: &[f64]) -> FillTable {
         let row = |(idx, &misses): (usize, &f64)| MissPoint {
             bytes: MIB / f64::from(1u32 << idx),

@@ -55,7 +55,7 @@ const N_HALVINGS: usize = 60;
 const EXACT: f64 = 1e-10;
 
 impl Channel {
-    /// The same channel with a capacity of at least `moved` bytes per nanosecond, which a program alone reached.
+    /// This channel with a capacity of at least `moved` bytes per nanosecond, which a program alone reached.
     pub fn with_capacity_of(self, moved: f64) -> Channel {
         Channel { capacity: self.capacity.max(moved), ..self }
     }
@@ -97,7 +97,7 @@ impl Channel {
 }
 
 impl Demand {
-    /// The same demand with `by_ns` of additional latency per miss, as over an interconnect.
+    /// This demand with `by_ns` of additional latency per miss, as over an interconnect.
     pub fn with_extra_latency(self, by_ns: f64) -> Demand {
         Demand { core_ns: self.core_ns + self.exposed * by_ns, ..self }
     }

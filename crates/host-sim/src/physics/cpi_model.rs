@@ -145,12 +145,12 @@ impl CpiModel {
         }
     }
 
-    /// The same program on cores of another frequency. Core cycles and memory latencies stay the same.
+    /// This program on cores of another frequency. Core cycles and memory latencies stay the same.
     pub fn clocked(self, ghz: f64) -> Self {
         CpiModel { parameters: CpiParameters { ghz, ..self.parameters }, ..self }
     }
 
-    /// Its miss-ratio curve.
+    /// Miss-ratio curve of the program.
     pub fn miss_curve(&self) -> &MissCurve {
         &self.character
     }

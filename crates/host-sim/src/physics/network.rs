@@ -19,7 +19,7 @@ pub struct MemoryClient {
     pub exposed: f64,
     /// Bytes transferred per 1000 instructions.
     pub bytes: f64,
-    /// Share of time that it runs, 0 to 1.
+    /// Share of time that the client runs, 0 to 1.
     pub duty: f64,
     /// Fixed part of the miss latency in nanoseconds: the paths between the nodes, averaged over its pages.
     pub fixed_ns: f64,
@@ -43,7 +43,7 @@ pub struct ClientDemand {
 /// A controller or a link, with its background traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadedChannel {
-    /// Its capacity and queueing.
+    /// Capacity and queueing of the channel.
     pub channel: Channel,
     /// Background traffic in bytes per nanosecond: page migration and first touch.
     pub background: f64,
@@ -73,9 +73,9 @@ impl MemoryClient {
 
 /// The latency of a channel that is consistent with its demand, and the demand over the capacity (at least 1). The
 /// latter is a slowdown that also applies to programs that never wait for memory. `before` is the initial value.
-pub fn update_latency(visits: &[ClientDemand], loaded: &LoadedChannel, before: f64) -> (f64, f64) {
-    let latency = solve_latency(&client_loads(visits, before), loaded, before);
-    let used = in_use(&client_loads(visits, latency), loaded, latency, latency);
+pub fn update_latency(demands: &[ClientDemand], loaded: &LoadedChannel, before: f64) -> (f64, f64) {
+    let latency = solve_latency(&client_loads(demands, before), loaded, before);
+    let used = in_use(&client_loads(demands, latency), loaded, latency, latency);
     (latency, used.max(1.0))
 }
 
@@ -96,9 +96,9 @@ struct ClientLoad {
 }
 
 /// The demands of the users with misses on the channel.
-fn client_loads(visits: &[ClientDemand], latency: f64) -> Vec<ClientLoad> {
-    let client_load = |visit: &ClientDemand| {
-        let ClientDemand { core_ns, exposed, bytes, duty, elsewhere_ns, part } = *visit;
+fn client_loads(demands: &[ClientDemand], latency: f64) -> Vec<ClientLoad> {
+    let client_load = |demand: &ClientDemand| {
+        let ClientDemand { core_ns, exposed, bytes, duty, elsewhere_ns, part } = *demand;
         let takes_ns = core_ns + exposed * (elsewhere_ns + part * latency);
         ClientLoad {
             part,
@@ -109,7 +109,7 @@ fn client_loads(visits: &[ClientDemand], latency: f64) -> Vec<ClientLoad> {
             moves: duty * part * bytes,
         }
     };
-    visits.iter().filter(|visit| 0.0 < visit.part).map(client_load).collect()
+    demands.iter().filter(|demand| 0.0 < demand.part).map(client_load).collect()
 }
 
 /// The latency at which utilization and demand are consistent.

@@ -22,7 +22,7 @@ pub const DEFAULT_GHZ: f64 = 3.0;
 /// An LLC domain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LlcDomain {
-    /// Its cache.
+    /// Cache of the domain.
     pub llc: LlcId,
     /// The node of its memory. Domains of one node share its channels.
     pub node: Option<NodeId>,

@@ -19,7 +19,7 @@ use crate::physics::CpiModel;
 /// A program that can be placed on any of several domains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlaceableProgram {
-    /// Its model on each domain, in the order of the domains.
+    /// Model of the program on each domain, in the order of the domains.
     on: Vec<Arc<CpiModel>>,
     /// Nanoseconds per 1000 instructions alone on its fastest domain: one reference for all placements. With the domain of the
     /// placement as the reference, a program on a slow domain would seem to lose nothing.
@@ -34,7 +34,7 @@ impl PlaceableProgram {
         Some(PlaceableProgram { on, alone_ns })
     }
 
-    /// Its model on the first domain.
+    /// Model of the program on the first domain.
     pub fn on_first(&self) -> Option<&CpiModel> {
         self.on.first().map(Arc::as_ref)
     }
@@ -119,11 +119,11 @@ struct PlacementSearch<'a> {
     domain_like: Vec<usize>,
     channel_like: Vec<usize>,
     /// Slowdowns on one channel, by its domains and their programs.
-    known: BTreeMap<Crew, Vec<(usize, f64)>>,
+    known: BTreeMap<ProgramsByDomain, Vec<(usize, f64)>>,
 }
 
 /// The domains of one channel and the programs on each.
-type Crew = Vec<(usize, Vec<usize>)>;
+type ProgramsByDomain = Vec<(usize, Vec<usize>)>;
 
 impl<'a> PlacementSearch<'a> {
     fn new(
@@ -277,7 +277,7 @@ impl<'a> PlacementSearch<'a> {
             (*domain, members.map(|(program, _)| program).collect::<Vec<_>>())
         };
         let domains = &self.channels[channel];
-        let key: Crew = domains.iter().map(members).collect();
+        let key: ProgramsByDomain = domains.iter().map(members).collect();
         let lead = domains[0];
         if let Some(known) = self.known.get(&key) {
             return known.clone();

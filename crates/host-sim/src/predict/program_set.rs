@@ -179,7 +179,7 @@ impl PredictionSetup {
     /// A program on each of the domains; `None` for an unknown program.
     ///
     /// # Errors
-    /// Its profile lacks values.
+    /// The profile of the program lacks values.
     pub fn placeable(
         &self,
         programs: &ProgramSet,

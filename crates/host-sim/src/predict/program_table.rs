@@ -15,9 +15,9 @@ use crate::physics::{LINE, MissCurve, MissCurveError, MissPoint};
 /// A program of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableProgram {
-    /// Its name.
+    /// Name of the program.
     pub name: String,
-    /// Its misses and memory traffic, as far as the table has them, see [`TableProgram::miss_curve_for`].
+    /// Misses and memory traffic of the program, as far as the table has them, see [`TableProgram::miss_curve_for`].
     pub miss_curve: MissCurve,
     /// Memory traffic in bytes per cycle, the largest at any cache size.
     bytes_per_cycle: f64,

@@ -359,8 +359,8 @@ proptest! {
     // A program that stalls on all its traffic runs faster with more cache, and then inserts lines at a higher rate. It can
     // take more than the added cache. Only the programs that lose this cache are slower.
     //
-    // A program that does not stall on its write-backs and prefetches is excluded: with fewer misses it may transfer more of
-    // them and slow down the others.
+    // Excluded: programs with write-backs and prefetches, on which they do not stall. With fewer misses they run faster,
+    // transfer more, and slow down the others.
     #[test]
     fn in_a_larger_cache_a_program_is_slower_only_if_faster_ones_take_more_than_the_added_cache(
         programs in proptest::collection::vec(waiting(), 2..5),

@@ -144,8 +144,8 @@ impl Serialize for ReasonValues {
 
 impl<'de> Deserialize<'de> for ReasonValues {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
+        struct PlanEntriesInOrder;
+        impl<'de> Visitor<'de> for PlanEntriesInOrder {
             type Value = ReasonValues;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -160,7 +160,7 @@ impl<'de> Deserialize<'de> for ReasonValues {
                 Ok(ReasonValues(values))
             }
         }
-        deserializer.deserialize_map(InOrder)
+        deserializer.deserialize_map(PlanEntriesInOrder)
     }
 }
 

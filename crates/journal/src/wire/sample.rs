@@ -177,13 +177,13 @@ impl Serialize for CountersField {
 
 impl<'de> Deserialize<'de> for CountersField {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ByName)
+        deserializer.deserialize_map(CountersByName)
     }
 }
 
-struct ByName;
+struct CountersByName;
 
-impl<'de> Visitor<'de> for ByName {
+impl<'de> Visitor<'de> for CountersByName {
     type Value = CountersField;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,7 +9,7 @@
 //!
 //! In v2 a cgroup other than the root either has processes or enables controllers for its children. All of its
 //! processes would have to be moved. Processes that evenkeel did not start are not moved; then there are no
-//! cgroups. In v1 processes and children may coexist.
+//! cgroups. A v1 cgroup may contain both processes and child cgroups.
 
 use std::path::{Path, PathBuf};
 
@@ -74,7 +74,7 @@ impl CgroupState {
     }
 }
 
-/// The home of the cgroups, or why there are none, with the remedy.
+/// The delegated cgroup, or why there is none, with the remedy.
 pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
     let folder = &state.own.folder;
     let has = |list: &str| list.split_whitespace().any(|name| name == "cpuset");
@@ -83,9 +83,9 @@ pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
         return Err(what.clone());
     }
     let (version, folder_buf) = (state.own.version, folder.clone());
-    let mut home = DelegatedCgroup { version, folder: folder_buf, enables: false, moves_in: false };
-    if home.version == HierarchyVersion::V1 {
-        return Ok(home);
+    let mut delegated = DelegatedCgroup { version, folder: folder_buf, enables: false, moves_in: false };
+    if delegated.version == HierarchyVersion::V1 {
+        return Ok(delegated);
     }
     if !has(&state.controllers) {
         let what = match state.is_root {
@@ -97,19 +97,19 @@ pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
     if !state.is_root {
         check_kind(state)?;
     }
-    (home.enables, home.moves_in) = (!has(&state.enabled), !state.is_root);
-    match state.foreign.first().filter(|_| home.moves_in) {
+    (delegated.enables, delegated.moves_in) = (!has(&state.enabled), !state.is_root);
+    match state.foreign.first().filter(|_| delegated.moves_in) {
         Some((pid, comm)) => Err(format!(
             "processes that evenkeel did not start are in {} (PID {pid}, {comm}): start evenkeel in \
-             a cgroup of its own, {}",
+             a separate cgroup, {}",
             folder.display(),
             remedy(state.uid)
         )),
-        None => Ok(home),
+        None => Ok(delegated),
     }
 }
 
-/// Rejects a cgroup whose children cannot have processes. The kernel would permit folders in it, and reject the
+/// Rejects a cgroup with children that cannot have processes. The kernel would permit folders in it, and reject the
 /// processes (EOPNOTSUPP). The root cgroup may have children of both kinds.
 fn check_kind(state: &CgroupState) -> Result<(), String> {
     let why = match &*state.kind {
@@ -125,7 +125,7 @@ fn check_kind(state: &CgroupState) -> Result<(), String> {
         other => format!("has the unknown cgroup.type {other}"),
     };
     Err(format!(
-        "{} {why}, so its children cannot have processes: start evenkeel in a cgroup of its own, {}",
+        "{} {why}, so its children cannot have processes: start evenkeel in a separate cgroup, {}",
         state.own.folder.display(),
         remedy(state.uid)
     ))

@@ -27,7 +27,7 @@ pub struct CgroupPath {
 }
 
 /// The cgroup of this process, or why there is none.
-pub fn own(root: &Path, version: HierarchyVersion) -> Result<CgroupPath, String> {
+pub fn own_cgroup(root: &Path, version: HierarchyVersion) -> Result<CgroupPath, String> {
     cgroup_of(root, "self", version)
 }
 

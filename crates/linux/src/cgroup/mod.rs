@@ -5,14 +5,14 @@
 //! run.
 //!
 //! ```text
-//!   HOME/                    the cgroup that evenkeel was started in; may be used according to `decide`
+//!   DELEGATED/               the cgroup that evenkeel was started in; may be used according to `decide`
 //!     evenkeel-RUN/          created for the first job that needs it
-//!       own/                 evenkeel itself, if HOME may not have both processes and children
+//!       own/                 evenkeel itself, if DELEGATED may not have both processes and child cgroups
 //!       0-sort/              cpuset.mems = 1
 //! ```
 //!
 //! There are two versions of the hierarchy, `v2` (unified) and `v1` (the hierarchy with the controller cpuset).
-//! All changes are below `evenkeel-RUN`, with one exception: in v2 HOME has to enable the controller for its
+//! All changes are below `evenkeel-RUN`, with one exception: in v2 DELEGATED has to enable the controller for its
 //! children (`cgroup.subtree_control`). One function reverts all of it, at the end of a run and in `restore`.
 //!
 //! Out of scope: CPU weights and CPUs. Affinity is set for each thread ([`crate::affinity`]).
@@ -27,7 +27,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use decide::{CgroupState, decide};
-pub use find::{CgroupPath, of_thread, own};
+pub use find::{CgroupPath, of_thread, own_cgroup};
 pub use group::Cgroup;
 pub use run::{RunCgroups, job_folder, run_folder};
 
@@ -72,7 +72,7 @@ pub struct DelegatedCgroup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupChoice {
     /// The cgroup; `None` for no cgroups.
-    pub home: Option<DelegatedCgroup>,
+    pub delegated: Option<DelegatedCgroup>,
     /// Why another version, or none, was chosen, with the remedy; empty without a reason.
     pub why: String,
 }
@@ -89,8 +89,8 @@ impl fmt::Display for HierarchyVersion {
 /// One line: `v2 below /sys/fs/cgroup`, `none: REASON`.
 impl fmt::Display for CgroupChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.home {
-            Some(home) => write!(f, "{} below {}", home.version, home.folder.display())?,
+        match &self.delegated {
+            Some(delegated) => write!(f, "{} below {}", delegated.version, delegated.folder.display())?,
             None => f.write_str("none")?,
         }
         match self.why.is_empty() {
@@ -102,20 +102,20 @@ impl fmt::Display for CgroupChoice {
 
 /// Chooses by the state below a root (`/` except in tests). Changes nothing.
 pub fn choose(root: &Path, mode: CgroupMode) -> CgroupChoice {
-    let find = |version| own(root, version).and_then(|own| decide(&CgroupState::read(root, own)));
+    let find = |version| own_cgroup(root, version).and_then(|own| decide(&CgroupState::read(root, own)));
     let only = |version| match find(version) {
-        Ok(home) => CgroupChoice { home: Some(home), why: String::new() },
-        Err(why) => CgroupChoice { home: None, why: format!("{version}: {why}") },
+        Ok(delegated) => CgroupChoice { delegated: Some(delegated), why: String::new() },
+        Err(why) => CgroupChoice { delegated: None, why: format!("{version}: {why}") },
     };
     match mode {
-        CgroupMode::None => CgroupChoice { home: None, why: String::new() },
+        CgroupMode::None => CgroupChoice { delegated: None, why: String::new() },
         CgroupMode::Only(version) => only(version),
         CgroupMode::Auto => match (only(HierarchyVersion::V2), only(HierarchyVersion::V1)) {
-            (v2, _) if v2.home.is_some() => v2,
-            (v2, v1) if v1.home.is_some() => {
-                CgroupChoice { home: v1.home, why: format!("not {}", v2.why) }
+            (v2, _) if v2.delegated.is_some() => v2,
+            (v2, v1) if v1.delegated.is_some() => {
+                CgroupChoice { delegated: v1.delegated, why: format!("not {}", v2.why) }
             }
-            (v2, v1) => CgroupChoice { home: None, why: format!("{}; {}", v2.why, v1.why) },
+            (v2, v1) => CgroupChoice { delegated: None, why: format!("{}; {}", v2.why, v1.why) },
         },
     }
 }

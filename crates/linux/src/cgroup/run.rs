@@ -1,6 +1,6 @@
 //! The cgroup of a run: created before the first cgroup of a job, and removed as a whole.
 //!
-//! The removal needs only the home, the run, and whether the run enabled the controller, so that `restore` can
+//! The removal needs only the delegated cgroup, the run, and whether the run enabled the controller, so that `restore` can
 //! do it for a run that was killed at any point:
 //!
 //! ```text
@@ -31,7 +31,7 @@ const ROUNDS_MAX: u32 = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunCgroups {
     root: PathBuf,
-    home: DelegatedCgroup,
+    delegated: DelegatedCgroup,
     folder: PathBuf,
 }
 
@@ -52,16 +52,16 @@ fn plain(text: &str, n_max: usize) -> String {
 }
 
 impl RunCgroups {
-    /// The cgroups of a run in this home below a root (`/` except in tests). Creates nothing. `None` if no
+    /// The cgroups of a run in this delegated cgroup below a root (`/` except in tests). Creates nothing. `None` if no
     /// character of the run's name is permitted.
-    pub fn new(root: &Path, home: DelegatedCgroup, run: &str) -> Option<Self> {
-        let folder = files::below(root, &home.folder).join(run_folder(run)?);
-        Some(RunCgroups { root: root.to_owned(), home, folder })
+    pub fn new(root: &Path, delegated: DelegatedCgroup, run: &str) -> Option<Self> {
+        let folder = files::below(root, &delegated.folder).join(run_folder(run)?);
+        Some(RunCgroups { root: root.to_owned(), delegated, folder })
     }
 
-    /// The home.
-    pub fn home(&self) -> &DelegatedCgroup {
-        &self.home
+    /// The delegated cgroup.
+    pub fn delegated(&self) -> &DelegatedCgroup {
+        &self.delegated
     }
 
     /// Whether the cgroup of the run exists.
@@ -69,8 +69,8 @@ impl RunCgroups {
         files::exists(&self.folder)
     }
 
-    fn at_home(&self, file: &str) -> PathBuf {
-        files::below(&self.root, &self.home.folder).join(file)
+    fn in_delegated(&self, file: &str) -> PathBuf {
+        files::below(&self.root, &self.delegated.folder).join(file)
     }
 
     /// Creates the cgroup of the run and moves this process into it if necessary. The caller has written it to
@@ -89,10 +89,10 @@ impl RunCgroups {
 
     /// Prepares the cgroup after the folder was created.
     pub(super) fn prepare_made(&self) -> Result<(), String> {
-        match self.home.version {
+        match self.delegated.version {
             HierarchyVersion::V2 => self.prepare_v2(),
             HierarchyVersion::V1 => {
-                let parent = self.at_home("");
+                let parent = self.in_delegated("");
                 copy_limits(&parent, &self.folder)
                     .map_err(|error| cannot("set up", &self.folder, &error))
             }
@@ -101,17 +101,17 @@ impl RunCgroups {
 
     fn prepare_v2(&self) -> Result<(), String> {
         self.check_kind()?;
-        if self.home.moves_in {
+        if self.delegated.moves_in {
             let own = self.folder.join(OWN);
             files::mkdir(&own).map_err(|error| cannot("create", &own, &error))?;
             fault::point();
             self.move_processes(&own)?;
         }
         fault::point();
-        if self.home.enables {
-            enable(&self.at_home(""), true).map_err(|error| {
-                let home = self.home.folder.display();
-                format!("{home} cannot enable the controller cpuset for its children: {error}")
+        if self.delegated.enables {
+            enable(&self.in_delegated(""), true).map_err(|error| {
+                let delegated = self.delegated.folder.display();
+                format!("{delegated} cannot enable the controller cpuset for its children: {error}")
             })?;
         }
         fault::point();
@@ -119,26 +119,26 @@ impl RunCgroups {
             .map_err(|error| cannot("enable the controller cpuset in", &self.folder, &error))
     }
 
-    /// Rejects a cgroup that can have threads only: the home became threaded after `decide`. No process was
+    /// Rejects a cgroup that can have threads only: the delegated cgroup became threaded after `decide`. No process was
     /// moved yet.
     fn check_kind(&self) -> Result<(), String> {
         match files::read(&self.folder.join("cgroup.type")) {
             Ok(kind) if kind == "domain" => Ok(()),
             Ok(kind) => Err(format!(
                 "cgroups in {} cannot have processes, since it is threaded ({kind})",
-                self.home.folder.display()
+                self.delegated.folder.display()
             )),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // An old kernel, or a test.
             Err(error) => Err(cannot("read cgroup.type of", &self.folder, &error)),
         }
     }
 
-    /// Moves all processes of the home, if they are descendants of this process.
+    /// Moves all processes of the delegated cgroup, if they are descendants of this process.
     fn move_processes(&self, own: &Path) -> Result<(), String> {
         let this = std::process::id();
-        let home = self.at_home("");
+        let delegated = self.in_delegated("");
         for _ in 0..ROUNDS_MAX {
-            let inside = files::processes(&home).map_err(|error| cannot("read", &home, &error))?;
+            let inside = files::processes(&delegated).map_err(|error| cannot("read", &delegated, &error))?;
             if inside.is_empty() {
                 break;
             }
@@ -146,7 +146,7 @@ impl RunCgroups {
                 if !is_descendant(&self.root, pid, this) {
                     return Err(format!(
                         "process {pid}, which evenkeel did not start, is in {}",
-                        home.display()
+                        delegated.display()
                     ));
                 }
                 move_to(&self.root, own, pid).map_err(|error| cannot("move to", own, &error))?;
@@ -159,9 +159,9 @@ impl RunCgroups {
     pub fn create(&self, nr: u32, name: &str, nodes: &NodeSet) -> Result<Cgroup, String> {
         let path = self.folder.join(job_folder(nr, name));
         let made = files::mkdir(&path).map_err(|error| cannot("create", &path, &error))?;
-        let group = Cgroup { version: self.home.version, root: self.root.clone(), path };
+        let group = Cgroup { version: self.delegated.version, root: self.root.clone(), path };
         fault::point();
-        let limited = match self.home.version {
+        let limited = match self.delegated.version {
             HierarchyVersion::V1 if made => copy_limits(&self.folder, &group.path),
             _ => Ok(()),
         };
@@ -173,13 +173,13 @@ impl RunCgroups {
         Ok(group)
     }
 
-    /// Moves all processes to the home and removes all cgroups of the run. Missing cgroups are no error.
+    /// Moves all processes to the delegated cgroup and removes all cgroups of the run. Missing cgroups are no error.
     ///
     /// # Errors
     /// A cgroup is left, with the error; the call can be repeated.
     pub fn remove_all(&self) -> Result<(), String> {
         let mut problem = None;
-        if self.home.version == HierarchyVersion::V2 {
+        if self.delegated.version == HierarchyVersion::V2 {
             problem = self.disable_controller().err();
         }
         match self.empty() {
@@ -197,20 +197,20 @@ impl RunCgroups {
             disable(&self.folder)?;
         }
         fault::point();
-        let home = self.at_home("");
-        let has_home = || files::exists(&home).map_err(|error| cannot("inspect", &home, &error));
-        if self.home.enables && has_home()? && !self.is_used_by_others() {
-            disable(&home)?;
+        let delegated = self.in_delegated("");
+        let delegated_exists = || files::exists(&delegated).map_err(|error| cannot("inspect", &delegated, &error));
+        if self.delegated.enables && delegated_exists()? && !self.is_used_by_others() {
+            disable(&delegated)?;
         }
         fault::point();
         Ok(())
     }
 
-    /// Whether other children of the home use the controller by now.
+    /// Whether other children of the delegated cgroup use the controller by now.
     fn is_used_by_others(&self) -> bool {
-        let home = self.at_home("");
+        let delegated = self.in_delegated("");
         let uses = |name: &String| {
-            let path = home.join(name);
+            let path = delegated.join(name);
             let has = |file: &str, plain: &str| {
                 files::read(&path.join(file)).is_ok_and(|text| !text.is_empty() && text != plain)
             };
@@ -222,10 +222,10 @@ impl RunCgroups {
                 && (enables || is_run || is_bound || has("cpuset.cpus.partition", "member"))
         };
         // If unknown, the controller is assumed to be used.
-        files::groups_in(&home).map_or(true, |names| names.iter().any(uses))
+        files::groups_in(&delegated).map_or(true, |names| names.iter().any(uses))
     }
 
-    /// Moves all processes to the home and removes the cgroups.
+    /// Moves all processes to the delegated cgroup and removes the cgroups.
     fn empty(&self) -> Result<(), String> {
         if !self.is_present().map_err(|error| cannot("inspect", &self.folder, &error))? {
             return Ok(());
@@ -234,7 +234,7 @@ impl RunCgroups {
         let names = names.map_err(|error| cannot("read", &self.folder, &error))?;
         let groups = names.iter().map(|name| self.folder.join(name)).chain([self.folder.clone()]);
         for path in groups {
-            self.move_home(&path)?;
+            self.move_back(&path)?;
             fault::point();
             self.remove(&path).map_err(|error| cannot("remove", &path, &error))?;
             fault::point();
@@ -255,8 +255,8 @@ impl RunCgroups {
         files::rmdir(&self.root, path)
     }
 
-    fn move_home(&self, from: &Path) -> Result<(), String> {
-        let home = self.at_home("");
+    fn move_back(&self, from: &Path) -> Result<(), String> {
+        let delegated = self.in_delegated("");
         for _ in 0..ROUNDS_MAX {
             let inside = match files::processes(from) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -273,8 +273,8 @@ impl RunCgroups {
                         from.display()
                     ));
                 }
-                move_to(&self.root, &home, pid).map_err(|error| {
-                    format!("process {pid} cannot be moved back to {}: {error}", home.display())
+                move_to(&self.root, &delegated, pid).map_err(|error| {
+                    format!("process {pid} cannot be moved back to {}: {error}", delegated.display())
                 })?;
             }
         }

@@ -53,10 +53,10 @@ fn decision(input: &str) -> String {
         }
     }
     match decide(&state) {
-        Ok(home) => {
-            let enables = if home.enables { ", enables" } else { "" };
-            let moves_in = if home.moves_in { ", moves" } else { "" };
-            format!("{}{enables}{moves_in}", home.folder.display())
+        Ok(delegated) => {
+            let enables = if delegated.enables { ", enables" } else { "" };
+            let moves_in = if delegated.moves_in { ", moves" } else { "" };
+            format!("{}{enables}{moves_in}", delegated.folder.display())
         }
         Err(why) => format!("none: {why}"),
     }
@@ -110,14 +110,14 @@ fn tree(version: HierarchyVersion) -> tempfile::TempDir {
 
 /// The cgroups of a run in such a folder.
 fn groups(root: &Path, version: HierarchyVersion) -> RunCgroups {
-    let own = own(root, version).expect("it is mounted");
-    let home = DelegatedCgroup {
+    let own = own_cgroup(root, version).expect("it is mounted");
+    let delegated = DelegatedCgroup {
         version,
         folder: own.folder,
         enables: version == HierarchyVersion::V2,
         moves_in: false,
     };
-    RunCgroups::new(root, home, "3f-a/../b").expect("a name")
+    RunCgroups::new(root, delegated, "3f-a/../b").expect("a name")
 }
 
 fn children(root: &Path) -> Vec<String> {
@@ -159,11 +159,11 @@ fn a_run_creates_its_cgroups_and_removes_all_of_them() {
 #[test]
 fn a_home_that_became_threaded_is_not_changed() {
     let tree = tree(HierarchyVersion::V2);
-    let home = DelegatedCgroup {
+    let delegated = DelegatedCgroup {
         moves_in: true,
-        ..groups(tree.path(), HierarchyVersion::V2).home().clone()
+        ..groups(tree.path(), HierarchyVersion::V2).delegated().clone()
     };
-    let groups = RunCgroups::new(tree.path(), home, "3f").expect("a name");
+    let groups = RunCgroups::new(tree.path(), delegated, "3f").expect("a name");
     let folder = tree.path().join("sys/fs/cgroup/evenkeel-3f");
     // The kernel creates this file with the folder.
     std::fs::create_dir(&folder).expect("a resource of the test");

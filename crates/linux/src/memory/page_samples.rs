@@ -21,7 +21,7 @@ use base::NodeId;
 
 use super::{FileText, NumaSample, Resident, SampleEffort};
 use crate::move_pages;
-use crate::numa_maps::{ByNode, SmapsBlock};
+use crate::numa_maps::{PagesByNode, SmapsBlock};
 use crate::pagemap::{self, AddressRange};
 
 /// A sampled page.
@@ -102,7 +102,7 @@ fn spread(
 }
 
 /// Distributes the resident memory over the nodes in proportion to the samples.
-fn distribute(samples: &[PageSample], status: &[i32], resident: Resident) -> ByNode {
+fn distribute(samples: &[PageSample], status: &[i32], resident: Resident) -> PagesByNode {
     let found = || samples.iter().zip(status).filter(|(_, status)| 0 <= **status);
     let sum = |is_private: bool| {
         let of_kind = found().filter(|(sample, _)| sample.is_private == is_private);
@@ -114,12 +114,12 @@ fn distribute(samples: &[PageSample], status: &[i32], resident: Resident) -> ByN
         let sum = by_node.entry((status.unsigned_abs(), sample.is_private)).or_default();
         *sum += u128::from(sample.weight);
     }
-    let mut nodes = ByNode::new();
+    let mut nodes = PagesByNode::new();
     for ((node, is_private), part) in by_node {
         let pages = nodes.entry(NodeId(node)).or_default();
         // `mapped` includes pages of files, so it is only an upper bound of shared memory.
         let (into, whole, all) = match is_private {
-            true => (&mut pages.small, u128::from(resident.own()), own),
+            true => (&mut pages.small, u128::from(resident.private_bytes()), own),
             false => (&mut pages.shared, shared.min(u128::from(resident.mapped)), shared),
         };
         *into = u64::try_from(part * whole / all.max(1)).unwrap_or(u64::MAX);
@@ -220,7 +220,7 @@ pub(crate) mod tests {
         };
         let small: u64 = first.nodes.values().map(|pages| pages.small).sum();
         // Other tests of this process allocate and free memory meanwhile.
-        let own = resident.own();
+        let own = resident.private_bytes();
         assert!(80 * MIB <= small && small <= 2 * own, "{first:?}, {own}");
         match next_page {
             Ok(found) => {

@@ -192,8 +192,8 @@ impl<M: MovableMemory> Mover<M> {
 
     /// Takes the cost of a page from the migration of another process.
     #[must_use]
-    pub fn with_batch(self, learned: BatchSize) -> Self {
-        Mover { batch: learned.for_next(), ..self }
+    pub fn with_batch(self, batch_size: BatchSize) -> Self {
+        Mover { batch: batch_size.for_next(), ..self }
     }
 
     /// The batch size after the last call.

@@ -11,7 +11,7 @@
 //!                  pages of a large process would hold its mmap lock for too long
 //! ```
 //!
-//! These files are read up to a bound ([`memory`]). Mappings after the cut of `numa_maps` are sampled as those
+//! The files are read up to a bound ([`memory`]). Mappings after the cut of `numa_maps` are sampled as those
 //! of a large process. Mappings after the cut of `maps` are not moved and are counted as unlisted.
 
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl MigratableMemory {
         let smaps = memory::read_smaps(Path::new("/"), self.pid)?;
         let maps = memory::read_lines(&file("maps"))?;
         let numa = memory::read_lines(&file("numa_maps"))?;
-        let walked = Walked::of(&maps, &smaps, &numa, request, self.sizes);
+        let walked = ProcessRanges::of(&maps, &smaps, &numa, request, self.sizes);
         let (mut ranges, after_cut) = (walked.ranges, walked.after_cut);
         let sampled = self.sample_all(&after_cut, request)?;
         self.unlisted = walked.unlisted;
@@ -115,7 +115,7 @@ impl MigratableMemory {
     /// Memory after the cut of `maps`: the resident private memory that is in no listed mapping.
     fn note_cut(&mut self, maps: &FileText, listed: u64) -> io::Result<()> {
         if maps.is_cut {
-            let own = memory::resident_parts(Path::new("/"), self.pid)?.own();
+            let own = memory::resident_parts(Path::new("/"), self.pid)?.private_bytes();
             self.unlisted = self.unlisted.max(own.saturating_sub(listed));
         }
         Ok(())
@@ -174,7 +174,7 @@ struct Sampled {
 
 /// Private memory of a process according to its files.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Walked {
+struct ProcessRanges {
     ranges: Vec<MoveRange>,
     /// Resident bytes on any node.
     resident: u64,
@@ -184,7 +184,7 @@ struct Walked {
     after_cut: Vec<AddressRange>,
 }
 
-impl Walked {
+impl ProcessRanges {
     fn of(
         maps: &FileText,
         smaps: &FileText,
@@ -196,7 +196,7 @@ impl Walked {
         let heads = lines.filter_map(|line| numa_maps::parse_head(std::str::from_utf8(line).ok()?));
         let heads: BTreeMap<u64, SmapsBlock> = heads.map(|block| (block.range.0, block)).collect();
         let blocks = numa_maps::parse_smaps(&smaps.bytes);
-        let mut walked = Walked::default();
+        let mut walked = ProcessRanges::default();
         let mut last = 0;
         for mapping in numa.bytes.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line) {
             last = mapping.start;
@@ -210,7 +210,7 @@ impl Walked {
         walked
     }
 
-    /// `head` contains the end of the mapping, `block` whether it has huge pages; without it it may have.
+    /// `head` contains the end of the mapping, `block` whether it has huge pages; without a block, huge pages are assumed.
     fn add(
         &mut self,
         mapping: &Mapping,
@@ -331,7 +331,7 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
             |(text, is_cut): (&str, bool)| FileText { bytes: text.as_bytes().to_vec(), is_cut };
         let request = MoveRequest { from: None, to: NodeId(1), limit: u64::MAX };
         let (sizes, smaps) = ((4096, 2 << 20), text((SMAPS, true)));
-        let walked = Walked::of(&text(maps), &smaps, &text(numa), &request, sizes);
+        let walked = ProcessRanges::of(&text(maps), &smaps, &text(numa), &request, sizes);
         let mut lines = String::new();
         for range in &walked.ranges {
             let (from, to) = (range.start, range.end);

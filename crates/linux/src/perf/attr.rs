@@ -27,7 +27,7 @@ pub struct Flags {
     pub inherit: bool,
     /// Counts in user mode only, which needs the least permission.
     pub user_only: bool,
-    /// Does not count until it is enabled.
+    /// The counter does not count until it is enabled.
     pub disabled: bool,
 }
 

@@ -8,8 +8,8 @@
 //!   a task of another user                        CAP_PERFMON; before Linux 5.9 also CAP_SYS_PTRACE
 //! ```
 //!
-//! Before Linux 5.8 CAP_SYS_ADMIN has the role of CAP_PERFMON. Kernels of kernel.org have no value above 2; those
-//! of Debian (and Android) permit no counters without a capability from 3 on, those of Ubuntu from 4 on.
+//! Before Linux 5.8 CAP_SYS_ADMIN has the role of CAP_PERFMON. Kernels of kernel.org have no value above 2.
+//! With `perf_event_paranoid` >= 3 (Debian, Android) or >= 4 (Ubuntu) `perf_event_open` requires a capability.
 //! Sources: Documentation/admin-guide/perf-security.rst and sysctl/kernel.rst; Debian's patch "Allow further
 //! restriction of perf_event_open".
 

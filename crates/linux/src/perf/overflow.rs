@@ -51,7 +51,7 @@ impl OverflowCounters {
     }
 
     /// Counts an event of a target. A target that is counted already is not changed. `attrs` has an attribute
-    /// for each core type: a task needs all of them, a CPU the one that it supports.
+    /// for each core type: a task needs all of them, a CPU only that of its core type.
     ///
     /// # Errors
     /// The kernel rejects a counter; the target is not added.
@@ -114,7 +114,7 @@ impl OverflowCounters {
     /// # Errors
     /// The first error; the other counters are armed.
     pub fn rearm(&mut self) -> io::Result<()> {
-        self.forget_readable();
+        self.drain_events();
         let mut result = Ok(());
         let all = self.counters.values().flatten();
         for counter in all.filter(|counter| counter.ring.has_records()) {
@@ -125,7 +125,7 @@ impl OverflowCounters {
     }
 
     /// Consumes the pending events of the epoll set: that of an exited task would stay pending.
-    fn forget_readable(&self) {
+    fn drain_events(&self) {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         loop {

@@ -93,7 +93,7 @@ impl RingBuffer {
     }
 }
 
-/// A rejected mapping has another cause than the permission to count.
+/// EPERM from `mmap` means that `perf_event_mlock_kb` is exceeded, not that counting is not permitted.
 fn mlock_limit(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::EPERM) => io::Error::new(

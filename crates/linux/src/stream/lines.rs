@@ -35,7 +35,7 @@ pub struct RecordedJob {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum StreamLine {
-    /// Begin of a turn.
+    /// Start of a turn.
     Turn {
         /// Number, from 0.
         turn: u64,
@@ -79,7 +79,7 @@ pub enum StreamLine {
         cpu: Option<u32>,
         /// The events, the leader first.
         events: Vec<EventLine>,
-        /// The error, if it failed.
+        /// The error of a failed call.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         errno: Option<i32>,
     },
@@ -113,7 +113,7 @@ pub struct EventLine {
     /// User mode only.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub user_only: bool,
-    /// Id in the reads of the group; 0 if it failed to open.
+    /// Id in the reads of the group; 0 if the group failed to open.
     #[serde(default)]
     pub number: u64,
 }

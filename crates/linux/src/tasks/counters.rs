@@ -22,7 +22,7 @@ use crate::source::Source;
 /// Which counters of tasks are opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CounterMode {
-    /// The hardware events of each task, with the software events beside them. Without hardware
+    /// The hardware events of each task, together with the software events. Without hardware
     /// events only totals: one group of software events per job of a run, or per thread of a watched
     /// program, read when the job or the thread ends. CPU time, wait time and migrations are known
     /// from `/proc` anyway, and each read has a cost.

@@ -8,7 +8,7 @@
 //! threads that have run are read in detail, and sleeping threads are sampled at increasing intervals, at
 //! least every two seconds.
 //!
-//! The same reader serves live runs, `evenkeel record` and `evenkeel replay`: files and counters come from a
+//! One reader serves live runs, `evenkeel record` and `evenkeel replay`: files and counters come from a
 //! [`Source`]. A recording contains every thread in every turn ([`TaskReader::sample_all`]); no file stays open,
 //! because its reads are found by path.
 

@@ -129,7 +129,7 @@ pub(super) fn group(
         let lists_first = |cpu: &CpuId| listed[cpu].contains(first);
         let mut cpus: CpuSet = listed[&first].and(&left).iter().filter(lists_first).collect();
         cpus.insert(first);
-        // An empty list, or one without the CPU itself, is no disagreement.
+        // An empty list, or one without the CPU itself, is ignored.
         doubted.extend(cpus.iter().filter(|cpu| !listed[cpu].is_subset(&cpus)));
         left = left.minus(&cpus);
         groups.push(cpus);

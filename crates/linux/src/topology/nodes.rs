@@ -95,7 +95,7 @@ fn whole_memory(tree: &Tree, online: &CpuSet) -> Node {
 fn memory(tree: &Tree, path: &str) -> (Option<Bytes>, Option<Bytes>) {
     let text = tree.text(path).unwrap_or_default();
     let (total, free) = (kib(&text, "MemTotal:"), kib(&text, "MemFree:"));
-    // More free memory than the total is a damaged recording. The total is used.
+    // A recording with more free memory than the total is damaged: the free memory is ignored.
     (total, free.filter(|free| total.is_some_and(|total| *free <= total)))
 }
 

@@ -38,7 +38,7 @@ pub struct Log {
     last_nr: u64,
     is_kept: bool,
     /// The file ends with an incomplete line.
-    is_torn: bool,
+    is_truncated: bool,
 }
 
 impl Log {
@@ -84,7 +84,7 @@ impl Log {
             n_bytes_rewritten: 0,
             last_nr: 0,
             is_kept: false,
-            is_torn: false,
+            is_truncated: false,
         };
         let first = json(&log.header);
         if let Err(error) = log.append(&first) {
@@ -218,14 +218,14 @@ impl Log {
     /// Appends a line with one system call, so that a kill leaves at most an incomplete last line.
     fn append(&mut self, line: &str) -> Result<(), UndoError> {
         fault::point();
-        if self.is_torn {
+        if self.is_truncated {
             self.cut().map_err(|error| self.cannot_write(error))?;
         }
         let n_written =
             fault::retry("write", || Ok(rustix::io::write(&self.file, line.as_bytes())?))
                 .map_err(|error| self.cannot_write(error))?;
         if n_written != line.len() {
-            self.is_torn = true;
+            self.is_truncated = true;
             let _ = self.cut(); // If it fails, it is repeated before the next line.
             return Err(self.cannot_write(io::ErrorKind::StorageFull.into()));
         }
@@ -237,7 +237,7 @@ impl Log {
     /// Removes an incomplete last line.
     fn cut(&mut self) -> io::Result<()> {
         fault::retry("ftruncate", || Ok(rustix::fs::ftruncate(&self.file, self.n_bytes)?))?;
-        self.is_torn = false;
+        self.is_truncated = false;
         Ok(())
     }
 

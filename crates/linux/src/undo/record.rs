@@ -74,10 +74,10 @@ pub enum UndoLine {
         nr: u64,
         /// The job.
         job: String,
-        /// The mask that it would have otherwise.
+        /// The mask that the child would have otherwise.
         #[serde(with = "list_text")]
         old: CpuSet,
-        /// The mask that it sets.
+        /// The mask that the child sets.
         #[serde(with = "list_text")]
         new: CpuSet,
     },
@@ -161,7 +161,7 @@ pub struct ThreadChange {
 
 /// A child that was announced and not named yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Announced {
+struct AnnouncedChild {
     nr: u64,
     job: String,
     old: CpuSet,
@@ -172,7 +172,7 @@ struct Announced {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {
     tasks: BTreeMap<TaskId, ThreadChange>,
-    announced: Vec<Announced>,
+    announced: Vec<AnnouncedChild>,
     mon_groups: BTreeSet<String>,
     cgroup: Option<(HierarchyVersion, PathBuf, bool)>,
 }
@@ -192,7 +192,7 @@ impl Records {
     /// Applies a line.
     pub fn apply(&mut self, line: &UndoLine) {
         match line {
-            UndoLine::Bind { nr, job, old, new } => self.announced.push(Announced {
+            UndoLine::Bind { nr, job, old, new } => self.announced.push(AnnouncedChild {
                 nr: *nr,
                 job: job.clone(),
                 old: old.clone(),
@@ -226,7 +226,7 @@ impl Records {
         let Some(idx) = self.announced.iter().position(|announced| announced.nr == nr) else {
             return; // The line that announced it was damaged.
         };
-        let Announced { job, old, new, .. } = self.announced.remove(idx);
+        let AnnouncedChild { job, old, new, .. } = self.announced.remove(idx);
         self.insert_change(task, &job, [&old, &new], None, nr);
     }
 
@@ -269,7 +269,7 @@ impl Records {
     }
 
     /// The parent of the cgroup that exists, or was about to be created.
-    pub fn cgroup_home(&self) -> Option<DelegatedCgroup> {
+    pub fn delegated_cgroup(&self) -> Option<DelegatedCgroup> {
         let (version, folder, enables) = self.cgroup.clone()?;
         // Where processes have to move follows from the existing folders.
         Some(DelegatedCgroup { version, folder, enables, moves_in: false })
@@ -439,7 +439,7 @@ mod tests {
         let groups = r#"{"groups":{"version":"v2","home":"/sys/fs/cgroup","enables":true}}"#;
         let mut records = Records::default();
         records.apply(&serde_json::from_str(groups).expect("a line"));
-        assert!(records.cgroup_home().is_some_and(|home| home.enables));
+        assert!(records.delegated_cgroup().is_some_and(|home| home.enables));
         records.apply(&serde_json::from_str(r#""groups-gone""#).expect("a line"));
         assert!(records.is_empty());
     }

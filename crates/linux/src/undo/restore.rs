@@ -30,7 +30,7 @@ use members::{MemberSearch, UnreadableProcesses, may_exist};
 
 /// Attempts to take a lock: a child between fork and exec shares the lock of its exited parent.
 const LOCK_STEPS: u32 = 200;
-/// Attempts to read an environment: during an exec a child has none yet.
+/// Attempts to read `/proc/PID/environ`, which is empty during `execve`.
 const EXEC_STEPS: u32 = 50;
 const WAIT_STEP: std::time::Duration = std::time::Duration::from_millis(10);
 

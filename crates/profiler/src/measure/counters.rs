@@ -33,7 +33,7 @@ pub fn choose() -> Result<Vec<PmuGroups>, String> {
     let flags = collectors::counting_rights(&mut source)?;
     let identity = collectors::identity_of(&mut source);
     let choice = linux::pmu::choose(&mut source, &identity, flags);
-    let (groups, refused) = TaskGroups::open(&mut source, 0, &choice.chosen, false);
+    let (groups, open_error) = TaskGroups::open(&mut source, 0, &choice.chosen, false);
     // A counter is only scheduled while the task runs.
     std::hint::black_box((0..100_000u64).fold(0, |sum, nr| sum ^ std::hint::black_box(nr)));
     if groups
@@ -45,8 +45,8 @@ pub fn choose() -> Result<Vec<PmuGroups>, String> {
         return Ok(choice.chosen.into_iter().chain([software]).collect());
     }
     let absent = choice.absent.get(&CounterEvent::Instructions).cloned();
-    let refused = refused.map(|error| perf::explain_open_error(&error, None, CounterScope::Task));
-    Err(refused.or(absent).unwrap_or_else(|| "instructions are not counted".to_owned()))
+    let open_error = open_error.map(|error| perf::explain_open_error(&error, None, CounterScope::Task));
+    Err(open_error.or(absent).unwrap_or_else(|| "instructions are not counted".to_owned()))
 }
 
 /// Runs the program and samples its counters until it exits or the time limit is reached.
@@ -85,9 +85,9 @@ struct CounterSampler {
 
 impl Observer for CounterSampler {
     fn start(&mut self, pid: u32) -> anyhow::Result<()> {
-        let (groups, refused) = TaskGroups::open(&mut self.source, pid, &self.chosen, true);
+        let (groups, open_error) = TaskGroups::open(&mut self.source, pid, &self.chosen, true);
         self.groups = groups;
-        match refused.filter(|_| self.groups.is_empty()) {
+        match open_error.filter(|_| self.groups.is_empty()) {
             Some(error) => {
                 bail!(
                     "counters cannot be opened: {}",

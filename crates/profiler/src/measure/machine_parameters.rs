@@ -88,14 +88,14 @@ fn read_frequency(root: &Path) -> Option<f64> {
 /// # Errors
 /// A sentence that states the accepted form.
 pub fn parse_frequency(text: &str) -> Result<f64, String> {
-    let refuse = || format!("{text:?} is not a frequency; write 2.6GHz or 2600MHz");
+    let invalid = || format!("{text:?} is not a frequency; write 2.6GHz or 2600MHz");
     let lower = text.trim().to_ascii_lowercase();
     let units = [("ghz", 1e9), ("mhz", 1e6), ("khz", 1e3), ("hz", 1.0)];
     let unit = units.iter().find_map(|(unit, by)| Some((lower.strip_suffix(unit)?, *by)));
     let (number, by) = unit.unwrap_or((&lower, 1.0));
-    let hz = number.trim().parse::<f64>().map_err(|_| refuse())? * by;
+    let hz = number.trim().parse::<f64>().map_err(|_| invalid())? * by;
     // Below 1 MHz the unit is missing.
-    if (1e6..1e12).contains(&hz) { Ok(hz) } else { Err(refuse()) }
+    if (1e6..1e12).contains(&hz) { Ok(hz) } else { Err(invalid()) }
 }
 
 #[cfg(test)]

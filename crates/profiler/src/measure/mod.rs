@@ -8,7 +8,7 @@
 //! ```
 #![allow(
     clippy::disallowed_methods,
-    reason = "this module starts programs and reads clocks; the analysis beside it does not"
+    reason = "this module starts programs and reads clocks; the analysis modules do not"
 )]
 
 pub mod assemble;
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 /// The program to measure.
 #[derive(Clone, Debug)]
 pub struct MeasuredProgram {
-    /// Its name as the user wrote it.
+    /// Name of the program as the user wrote it.
     pub argv0: OsString,
     /// Path of the executable.
     pub path: PathBuf,

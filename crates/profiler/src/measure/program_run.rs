@@ -353,7 +353,7 @@ fn start(spec: &ExecSpec<'_>, stderr: OwnedFd) -> anyhow::Result<SpawnRequest> {
     let input = File::open(input).with_context(|| format!("cannot read {}", input.display()))?;
     let output = File::options().write(true).open("/dev/null").context("cannot open /dev/null")?;
     let files = [input.into(), output.into(), stderr];
-    let start = SpawnRequest::as_ours(&spec.program, spec.args.iter().cloned(), files);
+    let start = SpawnRequest::inherit_from_self(&spec.program, spec.args.iter().cloned(), files);
     let start = start.with_context(|| format!("cannot start {}", spec.program.display()))?;
     Ok(SpawnRequest { env: linux::spawn::environment(&["VALGRIND_OPTS"]), ..start })
 }

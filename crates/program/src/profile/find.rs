@@ -24,7 +24,7 @@ const ID_DIGITS: usize = 12;
 pub struct ProfileFile {
     /// The path of the file.
     pub path: PathBuf,
-    /// Its content.
+    /// Content of the file.
     pub profile: Profile,
 }
 

@@ -39,7 +39,7 @@ pub struct Profile {
     pub tool: String,
     /// The measured command line.
     pub command: Vec<String>,
-    /// Its memory class with a cache of [`Profile::class_cache`].
+    /// Memory class with a cache of [`Profile::class_cache`].
     pub class: Option<(Class, ValueSource)>,
     /// The cache size of the class.
     pub class_cache: Option<Bytes>,
@@ -47,14 +47,14 @@ pub struct Profile {
     pub cpu_time: Option<Nanos>,
     /// Share of its instructions that were measured, 0 to 1.
     pub covered: Option<ProfileValue>,
-    /// Its phases in order; at least one.
+    /// Phases in order; at least one.
     pub phases: Vec<Phase>,
 }
 
 /// A part of a program with constant characteristics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phase {
-    /// Its share of the program's instructions; all shares add up to 1.
+    /// Share of the program's instructions; all shares add up to 1.
     pub share: ProfileValue,
     /// Instructions in it.
     pub instructions: Option<ProfileValue>,
@@ -110,7 +110,7 @@ impl Phase {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProfileValue {
     value: f64,
-    /// Its source.
+    /// Source of the value.
     pub source: ValueSource,
     error: Option<f64>,
 }
@@ -144,7 +144,7 @@ impl ProfileValue {
         (value.is_finite() && 0.0 <= value).then_some(ProfileValue { value, source, error: None })
     }
 
-    /// The same value with an error: half the width of its 95 % confidence interval, in the unit of the value. An
+    /// This value with an error: half the width of its 95 % confidence interval, in the unit of the value. An
     /// error that is negative or not finite is ignored.
     pub fn with_error(self, error: Option<f64>) -> Self {
         ProfileValue { error: error.filter(|error| error.is_finite() && 0.0 <= *error), ..self }
@@ -217,7 +217,7 @@ impl MissRatioCurve {
         (all_valid && is_increasing).then_some(MissRatioCurve { source, points })
     }
 
-    /// Its points in increasing order of size.
+    /// Points in increasing order of size.
     pub fn points(&self) -> &[CurvePoint] {
         &self.points
     }

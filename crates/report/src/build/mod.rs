@@ -61,7 +61,7 @@ struct RunCounts {
     turns: u64,
     moves: u64,
     running_max: u64,
-    /// Placement requests, approved or rejected. Without any, no decision depends on the loads.
+    /// Number of placement requests, approved or rejected. If it is 0, the loads had no effect.
     placements: u64,
 }
 

@@ -1,6 +1,6 @@
 //! The text report of a comparison: one table per workload, one over all workloads, and one of costs.
 //!
-//! It fits eighty columns and needs no colour.
+//! The text fits eighty columns and needs no colour.
 
 use super::{Comparison, ComparisonVerdict, PolicyRow};
 use crate::format::{

@@ -203,7 +203,7 @@ impl DoneAction {
         }
     }
 
-    /// The request, where less was possible.
+    /// The requested CPUs or nodes, if the guard or the host narrowed them.
     fn narrowed(&self, requested: Option<&Action>, domain_names: &DomainNames) -> String {
         let requested = requested.filter(|requested| !self.is(requested));
         match (self, requested) {

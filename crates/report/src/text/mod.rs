@@ -1,6 +1,6 @@
 //! The text report: run, jobs, last moves, notes.
 //!
-//! It fits eighty columns and needs no colour. Of very many jobs it prints the failed ones first, then
+//! The text fits eighty columns and needs no colour. Of very many jobs it lists the failed ones first, then
 //! as many others as fit on a screen.
 
 mod sections;

@@ -123,9 +123,9 @@ impl<'de> Deserialize<'de> for Ignored {
 pub struct NodeEntry {
     /// The kernel's number.
     pub id: u32,
-    /// Its online CPUs in list format; may be empty.
+    /// Online CPUs of the node in list format; may be empty.
     pub cpus: String,
-    /// Its memory; 0 for a node without memory, absent if unknown.
+    /// Memory of the node; 0 for a node without memory, absent if unknown.
     pub memory_bytes: Option<u64>,
     /// Free memory when the machine was read.
     pub memory_free_bytes: Option<u64>,
@@ -144,7 +144,7 @@ pub struct LlcEntry {
     pub cpus: String,
     /// The node of all its CPUs; absent if they are on several nodes or on none.
     pub node: Option<u32>,
-    /// Its size, if known.
+    /// Size of the cache, if known.
     pub size_bytes: Option<u64>,
     /// The cache level, such as 3.
     #[serde(default = "default_level")]
@@ -163,7 +163,7 @@ pub struct LlcEntry {
 pub struct CoreEntry {
     /// Assigned by evenkeel.
     pub id: u32,
-    /// Its online SMT siblings in list format.
+    /// Online SMT siblings of the core in list format.
     pub cpus: String,
     /// The core kind; `uniform` if the machine has only one.
     #[serde(default = "default_kind")]
@@ -185,11 +185,11 @@ pub struct CpuEntry {
     /// Whether this process may run on it.
     #[serde(default = "online")]
     pub allowed: bool,
-    /// Its core.
+    /// Core of the CPU.
     pub core: Option<u32>,
-    /// Its last-level cache.
+    /// Last-level cache of the CPU.
     pub llc: Option<u32>,
-    /// Its node.
+    /// Node of the CPU.
     pub node: Option<u32>,
 }
 

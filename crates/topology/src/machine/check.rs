@@ -197,7 +197,7 @@ fn check_values(parts: &MachineParts) -> Result<(), MachineError> {
     check_sizes(parts)
 }
 
-/// The largest value of a machine: 2^60, which JSON and TOML readers hold exactly enough.
+/// Maximum of every size in a machine file: 2^60. TOML integers and the IEEE 754 doubles of JSON readers represent it.
 const VALUE_MAX: u64 = 1 << 60;
 
 fn check_sizes(parts: &MachineParts) -> Result<(), MachineError> {

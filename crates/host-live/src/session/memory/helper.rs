@@ -24,7 +24,7 @@ use sched::{CompletedPageMove, PageMoveEnd};
 
 use super::job_move::{JobMove, access_error};
 use super::schedule::SampleDepth;
-use super::{HelperRequest, HelperResult, JobProcess, MemoryConfig, PagesByNode};
+use super::{HelperRequest, HelperResult, JobProcess, MemoryConfig, ProcessPages};
 
 /// The longest pause after a sample. If pages cost more than estimated, one sample takes long and the
 /// next ones are smaller, so that they need not wait for the excess of the first.
@@ -216,7 +216,7 @@ impl Work {
         let key = (process.tid, process.start_time_ticks);
         match memory::sample_process(Path::new("/"), key, effort(depth), &mut self.pace) {
             Ok(NumaSample { nodes, permille, resident, is_sampled, has_own_policy, .. }) => {
-                let pages = PagesByNode { nodes, permille, resident, is_sampled, has_own_policy };
+                let pages = ProcessPages { nodes, permille, resident, is_sampled, has_own_policy };
                 self.results.send(HelperResult::Sampled((job, process), depth, pages));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use base::{Bytes, JobId, Nanos, NodeId, TaskId};
 use linux::cgroup::Cgroup;
 use linux::fault;
-use linux::numa_maps::{ByNode, NodePages};
+use linux::numa_maps::{PagesByNode, NodePages};
 use linux::proc_folder::ProcFolder;
 use rustix::event::EventfdFlags;
 use sched::{
@@ -104,10 +104,10 @@ pub(crate) struct MoveOrder {
     pub cgroup: Option<Arc<Cgroup>>,
 }
 
-/// The nodes of a process's pages.
+/// Pages of a process by node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PagesByNode {
-    pub nodes: ByNode,
+pub(crate) struct ProcessPages {
+    pub nodes: PagesByNode,
     /// Share of the pages that were sampled.
     pub permille: u16,
     /// Resident memory in bytes.
@@ -132,7 +132,7 @@ pub(crate) struct MemoryConfig {
 #[derive(Debug)]
 pub(crate) enum HelperResult {
     Moved(CompletedPageMove),
-    Sampled(JobProcess, SampleDepth, PagesByNode),
+    Sampled(JobProcess, SampleDepth, ProcessPages),
     /// All processes of a request have been sampled.
     SampledAll,
     /// The memory of a process cannot be read here.
@@ -339,7 +339,7 @@ impl JobMemory {
         &mut self,
         tasks: &TaskReader,
         (job, process): JobProcess,
-        (depth, pages): (SampleDepth, PagesByNode),
+        (depth, pages): (SampleDepth, ProcessPages),
         pending: &mut Sample,
         at: Nanos,
     ) {

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{JobId, Nanos, NodeId, TaskId};
 use linux::numa_maps::NodePages;
 
-use super::{JobProcess, PagesByNode};
+use super::{JobProcess, ProcessPages};
 
 /// Time until memory that changed is sampled again, if the CPU share of sampling allows that.
 pub(super) const SAMPLE_EVERY: Nanos = Nanos::from_secs(2);
@@ -112,7 +112,7 @@ impl SampleSchedule {
         &mut self,
         (job, process): JobProcess,
         depth: SampleDepth,
-        pages: &PagesByNode,
+        pages: &ProcessPages,
         at: Nanos,
     ) -> bool {
         let now = Footprint::of(pages);
@@ -192,7 +192,7 @@ impl ProcessSchedule {
 }
 
 impl Footprint {
-    fn of(pages: &PagesByNode) -> Self {
+    fn of(pages: &ProcessPages) -> Self {
         let parts = |on: &NodePages| [on.small.saturating_add(on.huge), on.shared];
         let files = || pages.nodes.iter().map(|(&node, on)| (node, on.file)).collect();
         Footprint {
@@ -234,9 +234,9 @@ mod tests {
 
     const PROCESS: JobProcess = (JobId(1), TaskId { tid: 7, start_time_ticks: 70 });
 
-    fn mib(node_0: u64, node_1: u64) -> PagesByNode {
+    fn mib(node_0: u64, node_1: u64) -> ProcessPages {
         let small = |mib: u64| NodePages { small: mib << 20, ..NodePages::default() };
-        PagesByNode {
+        ProcessPages {
             nodes: [(NodeId(0), small(node_0)), (NodeId(1), small(node_1))].into(),
             permille: 1000,
             resident: (node_0 + node_1) << 20,
@@ -247,7 +247,7 @@ mod tests {
 
     /// The seconds in which a process is sampled, with `~` for a partial check, which is not reported.
     /// `pages` is its memory by time. Of a large process a check reads only part of the pages.
-    fn samples(n: u64, is_large: bool, pages: impl Fn(u64) -> PagesByNode) -> String {
+    fn samples(n: u64, is_large: bool, pages: impl Fn(u64) -> ProcessPages) -> String {
         samples_every(Nanos(1), n, is_large, pages)
     }
 
@@ -255,7 +255,7 @@ mod tests {
         interval: Nanos,
         n: u64,
         is_large: bool,
-        pages: impl Fn(u64) -> PagesByNode,
+        pages: impl Fn(u64) -> ProcessPages,
     ) -> String {
         let mut schedule = SampleSchedule::new(interval);
         let mut seconds = Vec::new();
@@ -264,7 +264,7 @@ mod tests {
             for (process, depth) in schedule.due(vec![PROCESS], at) {
                 let is_sampled = is_large && depth == SampleDepth::Check;
                 let permille = if is_sampled { 50 } else { 1000 };
-                let pages = PagesByNode { is_sampled, permille, ..pages(second) };
+                let pages = ProcessPages { is_sampled, permille, ..pages(second) };
                 assert_eq!(schedule.take(process, depth, &pages, at), !is_sampled);
                 seconds.push(format!("{}{second}", if is_sampled { "~" } else { "" }));
             }
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn if_checks_always_differ_from_full_samples_checks_are_compared_with_checks() {
         let mut schedule = SampleSchedule::new(Nanos(1));
-        let partial = |own| PagesByNode { is_sampled: true, permille: 50, ..mib(own, 1280 - own) };
+        let partial = |own| ProcessPages { is_sampled: true, permille: 50, ..mib(own, 1280 - own) };
         let mut seconds = Vec::new();
         for second in 0..80 {
             let at = Nanos::from_secs(second);
@@ -359,7 +359,7 @@ mod tests {
         schedule.restart(JobId(2));
         assert!(schedule.due(vec![PROCESS], at).is_empty());
         schedule.restart(JobId(1));
-        let partial = PagesByNode { is_sampled: true, ..mib(1, 0) };
+        let partial = ProcessPages { is_sampled: true, ..mib(1, 0) };
         assert!(!schedule.take(PROCESS, SampleDepth::Check, &partial, at), "it is outdated");
         assert_eq!(schedule.due(vec![PROCESS], at), [(PROCESS, SampleDepth::Full)]);
         assert!(take(&mut schedule, SampleDepth::Full));

@@ -73,11 +73,11 @@ pub(super) fn remove_cgroup(
     records: &Records,
     dry_run: bool,
 ) -> Option<GroupEntry> {
-    let home = records.cgroup_home()?;
+    let delegated = records.delegated_cgroup()?;
     let name = run_folder(&header.run).unwrap_or_default();
-    let name = home.folder.join(name).display().to_string();
+    let name = delegated.folder.join(name).display().to_string();
     let entry = |action| Some(GroupEntry { kind: GroupKind::Cgroup, name: name.clone(), action });
-    let Some(groups) = RunCgroups::new(root, home, &header.run) else {
+    let Some(groups) = RunCgroups::new(root, delegated, &header.run) else {
         return entry(GroupRestoreAction::NotCreatedByEvenkeel);
     };
     let existed = match groups.is_present() {

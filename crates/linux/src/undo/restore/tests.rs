@@ -353,14 +353,14 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
 
 /// A record of a killed run with a recorded task, its child, and an announced task. Another program has set the
 /// affinity of a fourth one.
-struct Left {
+struct KilledRun {
     test_folder: TestFolder,
     from_evenkeel: [Sleeper; 2],
     child: u32,
     foreign: Sleeper,
 }
 
-impl Drop for Left {
+impl Drop for KilledRun {
     fn drop(&mut self) {
         let child = rustix::process::Pid::from_raw(self.child.cast_signed());
         let kill = |child| rustix::process::kill_process(child, rustix::process::Signal::KILL);
@@ -368,7 +368,7 @@ impl Drop for Left {
     }
 }
 
-fn left([all, first, last]: [&CpuSet; 3]) -> Left {
+fn killed_run([all, first, last]: [&CpuSet; 3]) -> KilledRun {
     let test_folder = TestFolder::new();
     let mut log = test_folder.log();
     let mut shell = Command::new("sh");
@@ -389,7 +389,7 @@ fn left([all, first, last]: [&CpuSet; 3]) -> Left {
         affinity::set(tid, first).expect("a resource of the test");
     }
     affinity::set(foreign.0.id(), last).expect("a resource of the test");
-    Left { test_folder, from_evenkeel: [parent, announced], child, foreign }
+    KilledRun { test_folder, from_evenkeel: [parent, announced], child, foreign }
 }
 
 #[test]
@@ -398,8 +398,8 @@ fn after_an_injected_error_a_record_is_kept_until_all_of_it_is_restored() {
     let seeds = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     let (mut n_kept, mut n_settled) = (0, 0);
     for seed in 0..seeds {
-        let left = left([&all, &first, &last]);
-        let Left { test_folder, from_evenkeel, child, foreign } = &left;
+        let killed = killed_run([&all, &first, &last]);
+        let KilledRun { test_folder, from_evenkeel, child, foreign } = &killed;
         let permille = [1, 5, 20, 100][seed as usize % 4];
         let mut nr = 0;
         while test_folder.n_files() != 0 {

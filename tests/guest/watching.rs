@@ -29,7 +29,7 @@ pub const ALL: &[Promise] = &[
 const HOG_KIB: u64 = 64 * 1024;
 const INTERVAL: Nanos = Nanos::from_millis(250);
 
-/// A hog that evenkeel did not start: its memory is on node 0, and it has no affinity of its own.
+/// A hog that evenkeel did not start: its memory is on node 0, and no program has set its affinity.
 struct Hog(Process);
 
 impl Hog {
@@ -109,7 +109,7 @@ fn own_policy() {
     let outcome = run.outcomes.iter().find(is_move).expect("an outcome");
     assert!(
         matches!(&outcome.result, OutcomeResult::Rejected { cause: RejectCause::Unmanaged, detail }
-            if detail.contains("memory policy of its own")),
+            if detail.contains("own memory policy")),
         "{outcome:?}"
     );
     let status = run.host.status().borrow().clone();

@@ -433,7 +433,7 @@ fn the_folder_of_another_comparison_is_not_changed() {
             &mut folder.evenkeel(&format!("compare {words} --machine m.toml --out first")),
         );
         let expected = format!(
-            "evenkeel: first holds another comparison ({what}): choose another folder with --out\n"
+            "evenkeel: first contains another comparison ({what}): choose another folder with --out\n"
         );
         assert_eq!(line, expected);
     }

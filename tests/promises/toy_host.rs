@@ -17,11 +17,11 @@ use topology::Machine;
 pub struct Part {
     /// The job.
     pub job: Job,
-    /// Its CPU time.
+    /// CPU time of the job.
     pub work: Nanos,
-    /// Its exit status.
+    /// Exit status of the job.
     pub status: ExitStatus,
-    /// Its start fails with this error.
+    /// The start of the job fails with this error.
     pub broken: Option<String>,
     /// Another process sets this affinity after this CPU time.
     pub rebound: Option<(Nanos, CpuSet)>,

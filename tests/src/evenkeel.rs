@@ -227,7 +227,7 @@ impl EvenkeelWatch {
         tool::text(&self.folder.run(&["explain", "w.jsonl"]).stdout)
     }
 
-    /// Its state in `status --json`; null until it has written one.
+    /// State of the process in `status --json`; null until the first one is written.
     pub fn status(&self) -> Value {
         let output = self.run(&["status", "--json"]);
         let all: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();

@@ -91,7 +91,7 @@ pub fn children(pid: u32) -> Vec<u32> {
     linux::procfs::children(Path::new("/"), pid, pid).unwrap_or_default()
 }
 
-/// These processes and their children.
+/// The processes and their children.
 pub fn with_children(pids: &[u32]) -> Vec<u32> {
     pids.iter().copied().chain(pids.iter().flat_map(|&pid| children(pid))).collect()
 }

@@ -23,7 +23,7 @@ mod tests;
 pub use derive::{deltas_between, deltas_since_opened, deltas_since_start};
 pub use engine::{Engine, Step};
 pub use moves::MoveLimits;
-pub use run::{RunSummary, LoadBasisChanges, RunError, run};
+pub use run::{LoadBasisChanges, RunError, RunSummary, run};
 
 use base::{JobId, Nanos};
 use sched::{

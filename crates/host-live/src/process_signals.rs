@@ -15,7 +15,7 @@ use linux::tasks::KeptFile;
 /// Result of sending a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalResult {
-    /// It was sent, or the process has exited.
+    /// The signal was sent, or the process has exited.
     Done,
     /// The process belongs to another user, and `CAP_KILL` is missing.
     NotPermitted,

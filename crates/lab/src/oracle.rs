@@ -8,13 +8,13 @@ use base::{CpuId, CpuSet, Nanos};
 use policy::{Param, Params, PolicyError, PolicyInfo, Values};
 use sched::{Action, JobState, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
 
-/// Its name in `--policy`.
+/// Name of the oracle in `--policy`.
 pub const NAME: &str = "oracle";
 
 /// Limit of the parameter `runs`: more simulated runs would take days.
 const N_RUNS_MAX: usize = 1_000_000;
 
-/// Its declaration for `evenkeel policies`.
+/// Declaration of the oracle for `evenkeel policies`.
 pub const INFO: PolicyInfo = PolicyInfo {
     name: NAME,
     summary: "Repeats the best of many simulated runs of the same workload: an upper bound for the other \

@@ -202,7 +202,9 @@ fn parts(mapping: &Mapping, block: Option<&SmapsBlock>, total: u64) -> NodePages
         (MappingKind::Anonymous, None) if 1 < mapping.mapmax => {
             NodePages { shared: total, ..NodePages::default() }
         }
-        (MappingKind::Anonymous, None) => private_pages(total, if is_huge(mapping) { total } else { 0 }),
+        (MappingKind::Anonymous, None) => {
+            private_pages(total, if is_huge(mapping) { total } else { 0 })
+        }
         (MappingKind::Anonymous, Some(block)) => {
             let shared = if block.is_private { block.shared.min(total) } else { total };
             let huge = if is_huge(mapping) { total } else { block.huge };

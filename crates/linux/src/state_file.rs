@@ -158,7 +158,8 @@ mod tests {
         file.write("text").expect("a write");
         assert_eq!((n_files(), read_all(&directories).len()), (1, 1));
         file.write("text").expect("a write");
-        std::fs::write(directories[0].join(file.temporary_path()), "half").expect("a resource of the test"); // A failed removal.
+        std::fs::write(directories[0].join(file.temporary_path()), "half")
+            .expect("a resource of the test"); // A failed removal.
         drop(file);
         assert_eq!(n_files(), 0);
     }

@@ -135,7 +135,9 @@ impl LineSampler {
         if entry.window != self.window {
             (entry.window, entry.is_reused) = (self.window, false);
             tally.n_in_window += weight;
-        } else if !entry.is_reused && distance.is_some_and(|lines| REUSE_DISTANCE_MIN_LINES <= lines) {
+        } else if !entry.is_reused
+            && distance.is_some_and(|lines| REUSE_DISTANCE_MIN_LINES <= lines)
+        {
             entry.is_reused = true;
             tally.n_reused += weight;
         }

@@ -62,7 +62,9 @@ pub enum WorkloadFault {
     EveryWithoutCopies,
     #[error("{0:?} is the same file for every copy; put {{copy}} into its name")]
     SharedOutput(&'static str),
-    #[error("the output {path} is also the output of the job in line {other_line}; name another file")]
+    #[error(
+        "the output {path} is also the output of the job in line {other_line}; name another file"
+    )]
     TakenOutput { path: String, other_line: usize },
     #[error(
         "\"output\" is also the input, and would be truncated before it is read; name another file"

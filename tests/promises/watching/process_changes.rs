@@ -329,7 +329,7 @@ fn all_children_of_a_job_that_becomes_idle_are_released() {
     });
     run.until("the placement", |_| group.0.mask() == last);
     run.until("that it sleeps", |run| run.detached(sched::DetachCause::Idle));
-    // On a busy machine it may only have waited for a CPU; then it is managed again until it sleeps.
+    // On a busy machine the process may be runnable and waiting; it is then managed again until it sleeps.
     let has_finished =
         || procfs::stat("/".as_ref(), group.0.pid()).is_ok_and(|stat| stat.comm_text() == "sleep");
     run.until("the end of its work", |_| has_finished());

@@ -141,7 +141,8 @@ mod tests {
         let of = |file: &str, text: &str| check(file, &format!("//! x\n{text}")).len();
         let call = "fn f() {\n    fs::read(path)\n}\n";
         let tests = "#[cfg(test)]\nmod tests {\n    fn f() {\n        fs::read(path)\n    }\n}\n";
-        let injected = "pub(super) fn f() {\n    fault::inject(\"read\")?;\n    fs::read(path)\n}\n";
+        let injected =
+            "pub(super) fn f() {\n    fault::inject(\"read\")?;\n    fs::read(path)\n}\n";
         assert_eq!(of("crates/linux/src/x.rs", call), 1);
         assert_eq!(of("crates/app/src/x.rs", call), 0);
         assert_eq!(of("crates/linux/src/x.rs", tests), 0);

@@ -205,7 +205,7 @@ impl Series<'_> {
                 known.insert(key, time);
                 alone.push(time);
             }
-            self.store.save_alone(nr, alone)?;
+            self.store.save_solo_times(nr, alone)?;
         }
         Ok(true)
     }

@@ -7,7 +7,7 @@ use base::Nanos;
 use sched::{Cause, Outcome, Plan, Policy, Reason, ReasonCode, Sample, Snapshot, Turn};
 use topology::Machine;
 
-use crate::{Approved, Engine, RunSummary, Host, RunError, Sink, TurnRecord, run};
+use crate::{Approved, Engine, Host, RunError, RunSummary, Sink, TurnRecord, run};
 
 /// A host with a number of turns, and two more after a stop.
 struct Turns {

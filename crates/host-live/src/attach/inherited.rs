@@ -52,8 +52,8 @@ struct AncestorMasks {
 #[derive(Debug, Default)]
 pub(super) struct InheritedMasks {
     processes: BTreeMap<u32, InheritedAffinity>,
-    /// Released processes, and until when their descendants are searched.
-    late: Vec<(Nanos, AncestorMasks)>,
+    /// Released processes, each with the time at which the search for descendants ends.
+    released: Vec<(Nanos, AncestorMasks)>,
 }
 
 impl AncestorMasks {
@@ -129,7 +129,7 @@ impl InheritedMasks {
 
     /// Released processes whose descendants are still searched.
     pub(super) fn late_parents(&self) -> impl Iterator<Item = u32> {
-        self.late.iter().map(|(_, ancestor)| ancestor.process.tid)
+        self.released.iter().map(|(_, ancestor)| ancestor.process.tid)
     }
 
     /// Restores a job and its descendants. Returns the number of threads of the job that changed.
@@ -174,10 +174,10 @@ impl InheritedMasks {
             if may_be_running(process) {
                 any_left |= !masks.release_process(pid) && may_be_running(process);
                 any_left |= masks.release_descendants(session);
-                self.late.push((until, masks));
+                self.released.push((until, masks));
             }
         }
-        self.late.push((until, ancestor));
+        self.released.push((until, ancestor));
         if any_left {
             session.undo.keep();
         }
@@ -185,8 +185,13 @@ impl InheritedMasks {
     }
 
     /// Searches descendants of processes that were released a short time ago.
-    pub(super) fn release_late(&mut self, session: &mut Session, jobs: &AttachedJobs, now: Nanos) {
-        for (until, ancestor) in std::mem::take(&mut self.late) {
+    pub(super) fn release_late_children(
+        &mut self,
+        session: &mut Session,
+        jobs: &AttachedJobs,
+        now: Nanos,
+    ) {
+        for (until, ancestor) in std::mem::take(&mut self.released) {
             // Children of a job that is placed again inherit the new mask.
             let job = session.tasks.job_of(ancestor.process.tid);
             let state = job.and_then(|job| jobs.affinity(job));
@@ -196,7 +201,7 @@ impl InheritedMasks {
                 session.undo.keep();
             }
             if now < until {
-                self.late.push((until, ancestor));
+                self.released.push((until, ancestor));
             }
         }
     }

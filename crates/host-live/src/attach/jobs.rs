@@ -11,18 +11,18 @@ use super::status::ManagedProcess;
 use crate::session::{AffinityState, Jobs};
 
 /// Ids are reused only after this number of jobs.
-const FRESH_IDS: u32 = 1024;
+const JOB_IDS_BEFORE_REUSE: u32 = 1024;
 
 /// A process that is a job.
 pub(super) struct AttachedJob {
     pub affinity: AffinityState,
     pub start_time_ticks: u64,
     pub since: Nanos,
-    /// Time of the last sample in which it was busy.
+    /// Time of the last sample in which the process was busy.
     pub busy_at: Nanos,
-    /// When it was placed first, in clock ticks since boot. Older children have no assigned mask.
+    /// Time of the first placement, in clock ticks since boot. Older children have no assigned mask.
     pub placed_ticks: Option<u64>,
-    /// Wakes the loop at its exit. `None` if no descriptor was left.
+    /// Wakes the loop when the process exits. `None` if no descriptor was left.
     pub pidfd: Option<KeptFile>,
 }
 
@@ -33,13 +33,13 @@ pub(super) struct AttachedJobs {
     next: u32,
     /// Ids of detached jobs, which can be used again.
     free: VecDeque<JobId>,
-    /// The same, not yet reported to the engine.
+    /// Detached jobs that are not yet reported to the engine.
     detached: Vec<JobId>,
 }
 
 impl AttachedJobs {
     pub(super) fn new_id(&mut self) -> JobId {
-        if self.next < FRESH_IDS || self.free.is_empty() {
+        if self.next < JOB_IDS_BEFORE_REUSE || self.free.is_empty() {
             self.next += 1;
             return JobId(self.next - 1);
         }

@@ -19,11 +19,11 @@
 //! pages of a process that set a memory policy are not moved.
 
 mod discovery;
-mod examiner;
 mod inherited;
 mod jobs;
 mod options;
 mod placement_cpus;
+mod process_inspector;
 mod process_table;
 mod selection;
 mod status;
@@ -55,10 +55,10 @@ use crate::session::{
     Wakeup, Wakeups, outcome, while_forks_are_hidden,
 };
 use discovery::Discovery;
-use examiner::Examiner;
 use inherited::InheritedMasks;
 use jobs::AttachedJobs;
 use placement_cpus::PlacementCpus;
+use process_inspector::ProcessInspector;
 use process_table::ProcessTable;
 use tracker::Tracker;
 
@@ -75,7 +75,7 @@ const ALL_EXITED: &str = "the selected processes and their children have exited:
 
 /// Manages processes that run on this machine.
 ///
-/// On drop, everything that it changed is restored for processes that still run.
+/// On drop, everything that the host changed is restored for processes that still run.
 pub struct AttachHost {
     session: Session,
     tracker: Tracker,
@@ -121,7 +121,7 @@ impl AttachHost {
         let own = affinity::get(0).map_err(LiveError::OwnCpus)?;
         let with_memory = machine.nodes_with_memory().clone();
         let cpus = PlacementCpus::new("/".as_ref(), &proc, own.clone(), with_memory);
-        let examiner = Examiner::new(proc, options.selection.clone(), options.act)
+        let inspector = ProcessInspector::new(proc, options.selection.clone(), options.act)
             .map_err(AttachError::Proc)?;
         let run = system::random_id("/".as_ref()).map_err(AttachError::Proc)?;
         let undo = open_undo(&options, &run)?;
@@ -142,7 +142,7 @@ impl AttachHost {
             n_jobs: 0,
         };
         let session = Session::open(config, wakeups, undo);
-        let mut host = AttachHost::with_session(session, (examiner, cpus), options);
+        let mut host = AttachHost::with_session(session, (inspector, cpus), options);
         host.apply_cpus();
         host.warn_restricted();
         Ok(host)
@@ -150,7 +150,7 @@ impl AttachHost {
 
     fn with_session(
         session: Session,
-        (examiner, cpus): (Examiner, PlacementCpus),
+        (inspector, cpus): (ProcessInspector, PlacementCpus),
         options: AttachOptions,
     ) -> Self {
         let tick_hz = rustix::param::clock_ticks_per_second().max(1);
@@ -162,7 +162,7 @@ impl AttachHost {
         AttachHost {
             session,
             tracker: Tracker {
-                examiner,
+                inspector,
                 discovery: Discovery::new(cgroups, options.use_events),
                 table: table.with_job_period(options.idle_after).with_busy(options.busy_permille),
                 jobs: AttachedJobs::default(),
@@ -214,7 +214,7 @@ impl AttachHost {
     }
 
     fn warn_restricted(&mut self) {
-        if self.tracker.examiner.is_restricted() {
+        if self.tracker.inspector.is_restricted() {
             self.session.warn(
                 "processes of other users are left alone, because placing them needs CAP_SYS_NICE: \
                  run evenkeel as root",
@@ -257,7 +257,7 @@ impl AttachHost {
         // Before the first turn no process is known.
         if self.stop == Stop::No
             && !is_first
-            && self.tracker.examiner.have_all_exited(&self.tracker.table)
+            && self.tracker.inspector.have_all_exited(&self.tracker.table)
         {
             self.session.warn(ALL_EXITED);
             self.request_stop();
@@ -283,8 +283,8 @@ impl AttachHost {
     }
 
     fn update_cpus(&mut self, now: Nanos) {
-        let Tracker { cpus, examiner, .. } = &mut self.tracker;
-        if let Some(warnings) = cpus.update("/".as_ref(), &examiner.proc, now) {
+        let Tracker { cpus, inspector, .. } = &mut self.tracker;
+        if let Some(warnings) = cpus.update("/".as_ref(), &inspector.proc, now) {
             self.session.turn.pending.degraded.extend(warnings);
             self.session.turn.pending.usable_cpus = Some(cpus.targets());
             self.session.turn.causes.insert(Cause::CpusChanged);
@@ -385,10 +385,10 @@ impl AttachHost {
         let placed = affinities.filter(|state| state.was_ever_placed()).map(|state| state.pid);
         let parents: Vec<u32> = placed.chain(inherited.late_parents()).collect();
         while_forks_are_hidden(parents, || {
-            inherited.release_late(session, jobs, Nanos::ZERO);
+            inherited.release_late_children(session, jobs, Nanos::ZERO);
             for &job in &ids {
                 if let Some(state) = jobs.affinity(job) {
-                    session.binder().release_late(state);
+                    session.binder().release_late_children(state);
                 }
             }
         });

@@ -25,13 +25,13 @@ const LISTS_EVERY: Nanos = Nanos::from_secs(10);
 pub(super) struct PlacementCpus {
     /// The affinity of evenkeel.
     pub own: CpuSet,
-    /// The affinity of a process without an affinity of its own.
+    /// The affinity of a process that has not set its affinity.
     pub ordinary: CpuSet,
     /// The affinity of the init process is readable.
     can_read_init: bool,
     online: CpuSet,
     isolated: CpuSet,
-    /// The memory nodes of a process without a cpuset of its own; `None` without cpusets.
+    /// The memory nodes of a process outside of separate cpusets; `None` without cpusets.
     nodes: Option<NodeSet>,
     /// Nodes with memory. Other nodes of a cpuset have no effect.
     with_memory: NodeSet,
@@ -106,12 +106,12 @@ impl PlacementCpus {
         self.own.minus(&self.isolated)
     }
 
-    /// The same if evenkeel could use all CPUs.
+    /// The CPUs that programs would be placed on if evenkeel could use all CPUs.
     pub fn all_targets(&self) -> CpuSet {
         self.online.minus(&self.isolated)
     }
 
-    /// Whether a process with this mask, which may contain offline CPUs, has no affinity of its own.
+    /// Whether a process with this mask, which may contain offline CPUs, has the ordinary affinity.
     pub fn is_ordinary(&self, cpus: &CpuSet) -> bool {
         self.are_same(cpus, &self.ordinary)
     }
@@ -121,7 +121,7 @@ impl PlacementCpus {
         one.and(&self.online) == other.and(&self.online)
     }
 
-    /// Whether a process with these memory nodes has a cpuset of its own.
+    /// Whether a process with these memory nodes is in a separate cpuset.
     pub fn restricts_memory(&self, nodes: Option<&NodeSet>) -> bool {
         let (Some(nodes), Some(ordinary)) = (nodes, &self.nodes) else { return false };
         nodes.and(&self.with_memory) != ordinary.and(&self.with_memory)

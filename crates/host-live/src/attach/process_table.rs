@@ -28,16 +28,16 @@ const BUSY_TICKS: u64 = 2;
 /// Limit of the exponent of the time between two samples.
 const N_IDLE_MAX: u8 = 32;
 
-/// How a process is treated.
+/// State of a process in the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Treatment {
-    /// It is not selected.
+pub(super) enum ProcessState {
+    /// The process is not selected.
     NotSelected,
-    /// It is selected and excluded.
+    /// The process is selected and excluded.
     Excluded(ExclusionReason),
-    /// It becomes a job when it is busy.
+    /// The process becomes a job when it is busy.
     Eligible,
-    /// It is a job, whose threads are sampled by the session.
+    /// The process is a job. The session samples its threads.
     Job(JobId),
 }
 
@@ -46,8 +46,8 @@ pub(super) enum Treatment {
 pub(super) struct KnownProcess {
     pub start_time_ticks: u64,
     pub comm: Comm,
-    pub treatment: Treatment,
-    /// It is selected by PID, or is a descendant of such a process.
+    pub state: ProcessState,
+    /// Whether the process is selected by PID, or is a descendant of such a process.
     pub is_named: bool,
     cpu_ticks: u64,
     sampled_at: Nanos,
@@ -57,8 +57,8 @@ pub(super) struct KnownProcess {
 
 impl KnownProcess {
     pub(super) fn job(&self) -> Option<JobId> {
-        match self.treatment {
-            Treatment::Job(job) => Some(job),
+        match self.state {
+            ProcessState::Job(job) => Some(job),
             _ => None,
         }
     }
@@ -68,7 +68,7 @@ impl KnownProcess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
     Idle,
-    /// It uses this share of a CPU, in permille.
+    /// CPU usage in permille of a CPU.
     Busy(u64),
     /// Another program after an exec, or another process with the same PID.
     Replaced,
@@ -114,10 +114,10 @@ impl ProcessTable {
         self
     }
 
-    fn every_max(&self, treatment: Treatment) -> Nanos {
-        match treatment {
-            Treatment::Job(_) => self.job_every,
-            Treatment::Excluded(ExclusionReason::KernelThread) => KERNEL_EVERY,
+    fn every_max(&self, state: ProcessState) -> Nanos {
+        match state {
+            ProcessState::Job(_) => self.job_every,
+            ProcessState::Excluded(ExclusionReason::KernelThread) => KERNEL_EVERY,
             _ => SAMPLE_EVERY_MAX,
         }
     }
@@ -153,22 +153,22 @@ impl ProcessTable {
         &mut self,
         pid: u32,
         stat: &ProcStat,
-        (treatment, is_named): (Treatment, bool),
+        (state, is_named): (ProcessState, bool),
         now: Nanos,
     ) {
         self.remove(pid);
-        let sample_at = match treatment {
-            Treatment::Eligible => now + self.interval,
+        let sample_at = match state {
+            ProcessState::Eligible => now + self.interval,
             // They are sampled for their exit and exec only, spread over time.
             _ => {
-                let every = self.every_max(treatment).0;
+                let every = self.every_max(state).0;
                 now + Nanos(every / 2 + every / 128 * u64::from(pid % 64))
             }
         };
         let known = KnownProcess {
             start_time_ticks: stat.start_time_ticks,
             comm: stat.comm,
-            treatment,
+            state,
             is_named,
             cpu_ticks: stat.cpu_ticks,
             sampled_at: now,
@@ -196,7 +196,7 @@ impl ProcessTable {
     /// Takes the sample of a process, and schedules the next one.
     pub(super) fn sample(&mut self, pid: u32, stat: &ProcStat, now: Nanos) -> Activity {
         let (tick, interval) = (self.tick, self.interval);
-        let every_max = self.get(pid).map_or(SAMPLE_EVERY_MAX, |it| self.every_max(it.treatment));
+        let every_max = self.get(pid).map_or(SAMPLE_EVERY_MAX, |it| self.every_max(it.state));
         let busy_ticks = if self.busy_permille == 0 { 0 } else { BUSY_TICKS };
         let Some(known) = self.processes.get_mut(&pid) else { return Activity::Replaced };
         if known.start_time_ticks != stat.start_time_ticks || known.comm != stat.comm {
@@ -212,8 +212,8 @@ impl ProcessTable {
             (false, 0) => known.n_idle.saturating_add(1).min(N_IDLE_MAX),
             (false, _) => known.n_idle / 2,
         };
-        let every = match known.treatment {
-            Treatment::Eligible => backoff(interval, known.n_idle),
+        let every = match known.state {
+            ProcessState::Eligible => backoff(interval, known.n_idle),
             _ => every_max,
         };
         self.schedule(pid, now + every.max(interval));
@@ -229,11 +229,11 @@ impl ProcessTable {
         self.schedule(pid, now + every);
     }
 
-    pub(super) fn set_treatment(&mut self, pid: u32, treatment: Treatment, now: Nanos) {
-        let is_eligible = treatment == Treatment::Eligible;
-        let every = if is_eligible { self.interval } else { self.every_max(treatment) };
+    pub(super) fn set_state(&mut self, pid: u32, state: ProcessState, now: Nanos) {
+        let is_eligible = state == ProcessState::Eligible;
+        let every = if is_eligible { self.interval } else { self.every_max(state) };
         if let Some(known) = self.processes.get_mut(&pid) {
-            known.treatment = treatment;
+            known.state = state;
             self.schedule(pid, now + every);
         }
     }
@@ -263,7 +263,7 @@ mod tests {
 
     fn table() -> ProcessTable {
         let mut table = ProcessTable::new(Nanos::from_secs(1), Nanos::from_millis(10));
-        table.insert(7, &stat(1, 100), (Treatment::Eligible, false), Nanos::ZERO);
+        table.insert(7, &stat(1, 100), (ProcessState::Eligible, false), Nanos::ZERO);
         table
     }
 
@@ -304,8 +304,8 @@ mod tests {
     #[test]
     fn a_kernel_thread_is_sampled_every_ten_minutes() {
         let mut table = table();
-        let treatment = Treatment::Excluded(ExclusionReason::KernelThread);
-        table.insert(7, &stat(1, 100), (treatment, false), Nanos::ZERO);
+        let state = ProcessState::Excluded(ExclusionReason::KernelThread);
+        table.insert(7, &stat(1, 100), (state, false), Nanos::ZERO);
         assert_eq!(samples(&mut table, &[100, 200, 300]), [332, 932, 1532]);
     }
 
@@ -314,10 +314,10 @@ mod tests {
         let mut table = table();
         assert_eq!(table.n_named(), 0);
         for is_named in [true, true, false, true] {
-            table.insert(7, &stat(1, 100), (Treatment::Eligible, is_named), Nanos::ZERO);
+            table.insert(7, &stat(1, 100), (ProcessState::Eligible, is_named), Nanos::ZERO);
             assert_eq!(table.n_named(), usize::from(is_named));
         }
-        table.insert(8, &stat(2, 100), (Treatment::NotSelected, true), Nanos::ZERO);
+        table.insert(8, &stat(2, 100), (ProcessState::NotSelected, true), Nanos::ZERO);
         table.remove(7);
         table.remove(7);
         assert_eq!(table.n_named(), 1);
@@ -328,7 +328,7 @@ mod tests {
         let mut table = table();
         assert_eq!(table.sample(7, &stat(2, 100), Nanos::from_secs(1)), Activity::Replaced);
         assert_eq!(table.sample(8, &stat(2, 100), Nanos::from_secs(1)), Activity::Replaced);
-        table.insert(7, &stat(2, 500), (Treatment::Eligible, false), Nanos::from_secs(1));
+        table.insert(7, &stat(2, 500), (ProcessState::Eligible, false), Nanos::from_secs(1));
         assert_eq!(table.len(), 1);
         let activity = table.sample(7, &stat(2, 500), Nanos::from_secs(2));
         assert_eq!(activity, Activity::Idle, "CPU time of the earlier process does not count");

@@ -32,20 +32,20 @@ pub struct Criteria {
 /// The properties of a process that a selection depends on. Unused ones may be absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Candidate<'a> {
-    /// Its name.
+    /// Name of the process.
     pub comm: &'a str,
-    /// Its real UID.
+    /// Real UID of the process.
     pub uid: Option<u32>,
-    /// Its cgroups, in the form of [`Criteria::cgroups`].
+    /// Cgroups of the process, in the form of [`Criteria::cgroups`].
     pub cgroups: &'a [String],
-    /// It is selected by PID, or is a descendant of such a process.
+    /// Whether the process is selected by PID, or is a descendant of such a process.
     pub is_named: bool,
 }
 
 /// Whether a process is selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selected {
-    /// It is selected.
+    /// A criterion matches, and no exclusion.
     Yes,
     /// No criterion matches.
     No,

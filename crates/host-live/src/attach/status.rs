@@ -27,35 +27,35 @@ pub struct WatchStatus {
     pub n_inherited: u64,
     /// The CPUs that programs are placed on.
     pub targets: CpuSet,
-    /// The same if evenkeel could use all CPUs that are online and not isolated.
+    /// The CPUs that programs would be placed on if evenkeel could use all CPUs that are online and not isolated.
     pub all_targets: CpuSet,
 }
 
 /// A managed process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManagedProcess {
-    /// Its job.
+    /// Id of the job.
     pub job: JobId,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// Its PID.
+    /// PID of the process.
     pub pid: u32,
-    /// Its start time in clock ticks since boot.
+    /// Start time of the process in clock ticks since boot.
     pub start_time_ticks: u64,
-    /// When it became a job.
+    /// Time at which the process became a job.
     pub since: Nanos,
-    /// Its affinity before.
+    /// Affinity before evenkeel set it.
     pub before: CpuSet,
-    /// Its affinity from evenkeel.
+    /// Affinity that evenkeel set.
     pub placed: Option<CpuSet>,
-    /// Another program changed its affinity, or the kernel does not permit a change.
+    /// Another program changed the affinity, or the kernel does not permit a change.
     pub is_unmanaged: bool,
 }
 
 /// Processes that are excluded for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExcludedProcesses {
-    /// Their number.
+    /// Number of the processes.
     pub n: u64,
     /// PID and name of some of them.
     pub examples: Vec<(u32, String)>,
@@ -77,21 +77,21 @@ pub enum ExclusionReason {
     KernelThread,
     /// The init process.
     FirstProcess,
-    /// This evenkeel.
-    Ourselves,
+    /// This evenkeel process.
+    EvenkeelItself,
     /// Another evenkeel started it or placed it.
     OtherEvenkeel,
-    /// Its name is excluded.
+    /// The name of the process is excluded.
     ExcludedName,
-    /// Its user is excluded.
+    /// The user of the process is excluded.
     ExcludedUser,
-    /// Its cgroup is excluded.
+    /// The cgroup of the process is excluded.
     ExcludedCgroup,
-    /// It has a real-time or deadline class (FIFO, RR, DEADLINE).
+    /// The process has a real-time or deadline class (FIFO, RR, DEADLINE).
     RealTime,
-    /// Its affinity or cpuset differs from that of the init process.
+    /// The affinity or cpuset of the process differs from that of the init process.
     OwnAffinity,
-    /// It set a memory policy: its pages stay, and its threads are placed.
+    /// The process set a memory policy: its pages stay, and its threads are placed.
     OwnMemoryPolicy,
     /// The kernel does not permit a change.
     NotPermitted,
@@ -102,7 +102,7 @@ impl ExclusionReason {
     pub const ALL: &[ExclusionReason] = &[
         ExclusionReason::KernelThread,
         ExclusionReason::FirstProcess,
-        ExclusionReason::Ourselves,
+        ExclusionReason::EvenkeelItself,
         ExclusionReason::OtherEvenkeel,
         ExclusionReason::ExcludedName,
         ExclusionReason::ExcludedUser,
@@ -122,15 +122,13 @@ impl ExclusionReason {
         match self {
             ExclusionReason::KernelThread => ("kernel-thread", "a kernel thread"),
             ExclusionReason::FirstProcess => ("first-process", "the init process"),
-            ExclusionReason::Ourselves => ("ourselves", "this evenkeel itself"),
+            ExclusionReason::EvenkeelItself => ("evenkeel-itself", "this evenkeel process"),
             ExclusionReason::OtherEvenkeel => ("other-evenkeel", "managed by another evenkeel"),
             ExclusionReason::ExcludedName => ("excluded-name", "its name is excluded"),
             ExclusionReason::ExcludedUser => ("excluded-user", "its user is excluded"),
             ExclusionReason::ExcludedCgroup => ("excluded-cgroup", "its cgroup is excluded"),
             ExclusionReason::RealTime => ("real-time", "it has a real-time or deadline class"),
-            ExclusionReason::OwnAffinity => {
-                ("own-affinity", "it has an affinity or cpuset of its own")
-            }
+            ExclusionReason::OwnAffinity => ("own-affinity", "it has its own affinity or cpuset"),
             ExclusionReason::OwnMemoryPolicy => ("own-memory-policy", OWN_POLICY),
             ExclusionReason::NotPermitted => {
                 ("not-permitted", "the kernel does not permit it (needs CAP_SYS_NICE)")

@@ -12,17 +12,17 @@ use program::Class;
 use sched::{Cause, DetachCause, JobEvent, PageMoveEnd};
 
 use super::discovery::Discovery;
-use super::examiner::Examiner;
 use super::inherited::{InheritedAffinity, InheritedMasks};
 use super::jobs::{AttachedJob, AttachedJobs, describe};
 use super::placement_cpus::PlacementCpus;
-use super::process_table::{Activity, KnownProcess, ProcessTable, Treatment};
+use super::process_inspector::ProcessInspector;
+use super::process_table::{Activity, KnownProcess, ProcessState, ProcessTable};
 use super::status::{ExcludedProcesses, ExclusionReason, WatchStatus};
 use crate::session::{AffinityState, Session, task_id};
 
 /// All known processes, and the jobs among them.
 pub(super) struct Tracker {
-    pub examiner: Examiner,
+    pub inspector: ProcessInspector,
     pub discovery: Discovery,
     pub table: ProcessTable,
     pub jobs: AttachedJobs,
@@ -38,7 +38,7 @@ pub(super) struct Tracker {
 impl Tracker {
     /// Discovers processes, and samples those that are due.
     pub(super) fn update(&mut self, session: &mut Session, now: Nanos) {
-        self.inherited.release_late(session, &self.jobs, now);
+        self.inherited.release_late_children(session, &self.jobs, now);
         self.discover(session, now);
         while let Some(pid) = self.table.take_due(now) {
             self.sample(session, pid);
@@ -61,8 +61,8 @@ impl Tracker {
                     self.new_pid(session, child, Some(parent));
                 }
                 ProcessEvent::Exec(pid) => {
-                    if let Ok(stat) = self.examiner.proc.stat(pid) {
-                        self.examine(session, pid, &stat, None);
+                    if let Ok(stat) = self.inspector.proc.stat(pid) {
+                        self.inspect(session, pid, &stat, None);
                     }
                 }
                 ProcessEvent::Exited(pid) => self.has_exited(session, pid),
@@ -81,12 +81,12 @@ impl Tracker {
 
     /// A new PID or TID, which may have exited already.
     fn new_pid(&mut self, session: &mut Session, pid: u32, parent: Option<u32>) {
-        let proc = &self.examiner.proc;
+        let proc = &self.inspector.proc;
         let Ok(stat) = proc.stat(pid) else { return };
         let is_process =
             parent.is_some() || proc.status(pid).is_ok_and(|status| status.process == pid);
         if is_process && self.table.get_same(pid, &stat).is_none() {
-            self.examine(session, pid, &stat, parent);
+            self.inspect(session, pid, &stat, parent);
         }
     }
 
@@ -97,13 +97,13 @@ impl Tracker {
             }
         }
         for &pid in members {
-            self.examine_if_new(session, pid);
+            self.inspect_if_new(session, pid);
         }
     }
 
     fn scan(&mut self, session: &mut Session) {
         let mut pids = Vec::new();
-        if self.examiner.proc.list(|pid| pids.push(pid)).is_err() {
+        if self.inspector.proc.list(|pid| pids.push(pid)).is_err() {
             return; // The next scan tries again.
         }
         let running: BTreeSet<u32> = pids.iter().copied().collect();
@@ -113,29 +113,29 @@ impl Tracker {
             }
         }
         for &pid in &pids {
-            self.examine_if_new(session, pid);
+            self.inspect_if_new(session, pid);
         }
         self.find_descendants(session, &pids);
     }
 
-    fn examine_if_new(&mut self, session: &mut Session, pid: u32) {
+    fn inspect_if_new(&mut self, session: &mut Session, pid: u32) {
         let known = self.table.get(pid);
         // The PID of a kernel thread may have been reused, because it is sampled so rarely.
-        let kernel_thread = Treatment::Excluded(ExclusionReason::KernelThread);
-        if known.is_some_and(|known| known.treatment != kernel_thread) {
+        let kernel_thread = ProcessState::Excluded(ExclusionReason::KernelThread);
+        if known.is_some_and(|known| known.state != kernel_thread) {
             return;
         }
-        if let Ok(stat) = self.examiner.proc.stat(pid)
+        if let Ok(stat) = self.inspector.proc.stat(pid)
             && self.table.get_same(pid, &stat).is_none()
         {
-            self.examine(session, pid, &stat, None);
+            self.inspect(session, pid, &stat, None);
         }
     }
 
     /// After a PID wrap, children may have smaller PIDs than their parents: descendants of selected
     /// processes are searched until no more are found.
     fn find_descendants(&mut self, session: &mut Session, pids: &[u32]) {
-        if self.examiner.selection.pids.is_empty() {
+        if self.inspector.selection.pids.is_empty() {
             return;
         }
         loop {
@@ -144,9 +144,9 @@ impl Tracker {
                 if self.table.get(pid).is_none_or(|known| known.is_named) {
                     continue;
                 }
-                let Ok(stat) = self.examiner.proc.stat(pid) else { continue };
-                if self.examiner.is_named(&self.table, (pid, &stat), None) {
-                    self.examine(session, pid, &stat, None);
+                let Ok(stat) = self.inspector.proc.stat(pid) else { continue };
+                if self.inspector.is_named(&self.table, (pid, &stat), None) {
+                    self.inspect(session, pid, &stat, None);
                     any_found = true;
                 }
             }
@@ -157,25 +157,25 @@ impl Tracker {
     }
 
     /// Examines a process that is new or has executed another program.
-    fn examine(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, parent: Option<u32>) {
+    fn inspect(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, parent: Option<u32>) {
         let known = self.table.get_same(pid, stat);
         let was_named = known.is_some_and(|known| known.is_named);
         let job = known.and_then(KnownProcess::job);
-        let is_named = was_named || self.examiner.is_named(&self.table, (pid, stat), parent);
-        let treatment = self.examiner.examine(pid, stat, is_named);
-        match (job, treatment) {
-            (Some(job), Treatment::Eligible) => {
-                self.table.insert(pid, stat, (Treatment::Job(job), is_named), self.now);
+        let is_named = was_named || self.inspector.is_named(&self.table, (pid, stat), parent);
+        let state = self.inspector.inspect(pid, stat, is_named);
+        match (job, state) {
+            (Some(job), ProcessState::Eligible) => {
+                self.table.insert(pid, stat, (ProcessState::Job(job), is_named), self.now);
             }
             (Some(job), other) => {
                 self.detach(session, job, DetachCause::Excluded);
                 self.table.insert(pid, stat, (other, is_named), self.now);
             }
-            (None, treatment) => {
+            (None, state) => {
                 if self.table.get(pid).is_some() && self.table.get_same(pid, stat).is_none() {
                     self.has_exited(session, pid);
                 }
-                self.table.insert(pid, stat, (treatment, is_named), self.now);
+                self.table.insert(pid, stat, (state, is_named), self.now);
                 let parent = parent.unwrap_or(stat.parent);
                 self.inherited.check(session, &self.jobs, (pid, stat), parent);
             }
@@ -183,7 +183,7 @@ impl Tracker {
     }
 
     fn sample(&mut self, session: &mut Session, pid: u32) {
-        let stat = match self.examiner.proc.stat(pid) {
+        let stat = match self.inspector.proc.stat(pid) {
             Ok(stat) if !stat.has_exited() => stat,
             Ok(_) => return self.has_exited(session, pid),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -192,42 +192,42 @@ impl Tracker {
             Err(_) => return self.table.could_not_sample(pid, self.now),
         };
         let activity = self.table.sample(pid, &stat, self.now);
-        let Some(treatment) = self.table.get(pid).map(|known| known.treatment) else { return };
-        match (activity, treatment) {
-            (Activity::Replaced, _) => self.examine(session, pid, &stat, None),
-            (activity, Treatment::Job(job)) => {
+        let Some(state) = self.table.get(pid).map(|known| known.state) else { return };
+        match (activity, state) {
+            (Activity::Replaced, _) => self.inspect(session, pid, &stat, None),
+            (activity, ProcessState::Job(job)) => {
                 self.sample_job(session, job, &stat, activity);
             }
-            (Activity::Busy(permille), Treatment::Eligible) => {
+            (Activity::Busy(permille), ProcessState::Eligible) => {
                 self.is_busy(session, pid, &stat, permille);
             }
-            (_, Treatment::Excluded(_) | Treatment::NotSelected) => {
-                self.reconsider(pid, &stat, treatment);
+            (_, ProcessState::Excluded(_) | ProcessState::NotSelected) => {
+                self.reconsider(pid, &stat, state);
             }
             _ => {}
         }
     }
 
     /// Checks whether the reason of an exclusion still holds.
-    fn reconsider(&mut self, pid: u32, stat: &ProcStat, before: Treatment) {
+    fn reconsider(&mut self, pid: u32, stat: &ProcStat, before: ProcessState) {
         let is_named = self.table.get(pid).is_some_and(|known| known.is_named);
-        let treatment = self.examiner.examine(pid, stat, is_named);
-        let is_eligible = treatment == Treatment::Eligible;
-        let is_unrestricted = || self.examine_closely(pid).is_ok_and(|reason| reason.is_none());
-        if treatment != before && !is_eligible || is_eligible && is_unrestricted() {
-            self.table.set_treatment(pid, treatment, self.now);
+        let state = self.inspector.inspect(pid, stat, is_named);
+        let is_eligible = state == ProcessState::Eligible;
+        let is_unrestricted = || self.inspect_closely(pid).is_ok_and(|reason| reason.is_none());
+        if state != before && !is_eligible || is_eligible && is_unrestricted() {
+            self.table.set_state(pid, state, self.now);
         }
     }
 
-    fn examine_closely(&self, pid: u32) -> std::io::Result<Option<ExclusionReason>> {
+    fn inspect_closely(&self, pid: u32) -> std::io::Result<Option<ExclusionReason>> {
         let inherited = self.inherited.get(pid).map(|it| &*it.mask);
-        self.examiner.examine_closely(pid, &self.cpus, inherited)
+        self.inspector.inspect_closely(pid, &self.cpus, inherited)
     }
 
     fn is_busy(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, permille: u64) {
-        match self.examine_closely(pid) {
+        match self.inspect_closely(pid) {
             Ok(Some(reason)) => {
-                self.table.set_treatment(pid, Treatment::Excluded(reason), self.now);
+                self.table.set_state(pid, ProcessState::Excluded(reason), self.now);
             }
             Ok(None) => self.attach(session, pid, stat, permille),
             Err(_) => self.table.could_not_sample(pid, self.now),
@@ -236,12 +236,12 @@ impl Tracker {
 
     /// Makes a busy process a job.
     fn attach(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, permille: u64) {
-        let Ok(status) = self.examiner.proc.status(pid) else { return };
+        let Ok(status) = self.inspector.proc.status(pid) else { return };
         let start_time_ticks = stat.start_time_ticks;
         let inherited = self.inherited.get(pid);
         let inherited = inherited.filter(|it| it.start_time_ticks == start_time_ticks).cloned();
         let Some((base, placed)) = self.masks_before(inherited.as_ref(), status.cpus) else {
-            // Its mask changed after the examination, which is repeated later.
+            // Its mask changed after the inspection, which is repeated later.
             return self.table.could_not_sample(pid, self.now);
         };
         let job = self.jobs.new_id();
@@ -258,7 +258,7 @@ impl Tracker {
         let (since, busy_at) = (self.now, self.now);
         let attached =
             AttachedJob { affinity, start_time_ticks, since, busy_at, placed_ticks, pidfd };
-        self.table.set_treatment(pid, Treatment::Job(job), self.now);
+        self.table.set_state(pid, ProcessState::Job(job), self.now);
         if inherited.is_some() {
             self.inherited.remove(pid);
             record_inherited(session, &attached.affinity);
@@ -298,21 +298,21 @@ impl Tracker {
         let pid = attached.affinity.pid;
         let is_idle = attached.busy_at + self.idle_after <= self.now;
         let is_named = self.table.get(pid).is_some_and(|known| known.is_named);
-        let treatment = match self.examiner.examine(pid, stat, is_named) {
-            Treatment::Eligible if self.examiner.restricts_memory(pid, &self.cpus) => {
-                Treatment::Excluded(ExclusionReason::OwnAffinity)
+        let state = match self.inspector.inspect(pid, stat, is_named) {
+            ProcessState::Eligible if self.inspector.restricts_memory(pid, &self.cpus) => {
+                ProcessState::Excluded(ExclusionReason::OwnAffinity)
             }
-            Treatment::Eligible if is_idle => {
+            ProcessState::Eligible if is_idle => {
                 self.detach(session, job, DetachCause::Idle);
-                Treatment::Eligible
+                ProcessState::Eligible
             }
-            Treatment::Eligible => Treatment::Job(job),
+            ProcessState::Eligible => ProcessState::Job(job),
             other => other,
         };
-        if !matches!(treatment, Treatment::Eligible | Treatment::Job(_)) {
+        if !matches!(state, ProcessState::Eligible | ProcessState::Job(_)) {
             self.detach(session, job, DetachCause::Excluded);
         }
-        self.table.set_treatment(pid, treatment, self.now);
+        self.table.set_state(pid, state, self.now);
     }
 
     pub(super) fn has_exited(&mut self, session: &mut Session, pid: u32) {
@@ -354,7 +354,7 @@ impl Tracker {
             session.wakeups.unwatch(pidfd);
         }
         let counters = Box::new(session.tasks.take_counters_of(job));
-        session.forget_process(attached.affinity.pid);
+        session.remove_process(attached.affinity.pid);
         session.report(JobEvent::Detached(job, cause, counters));
         session.turn.causes.insert(Cause::Ended);
     }
@@ -371,12 +371,12 @@ impl Tracker {
         };
         let mut excluded: BTreeMap<ExclusionReason, ExcludedProcesses> = BTreeMap::new();
         for (pid, known) in self.table.all() {
-            match known.treatment {
-                Treatment::Excluded(reason) => {
+            match known.state {
+                ProcessState::Excluded(reason) => {
                     excluded.entry(reason).or_default().add(pid, || comm_text(&known.comm));
                 }
-                Treatment::Eligible => status.n_idle += 1,
-                Treatment::NotSelected | Treatment::Job(_) => {}
+                ProcessState::Eligible => status.n_idle += 1,
+                ProcessState::NotSelected | ProcessState::Job(_) => {}
             }
         }
         for AttachedJob { affinity, start_time_ticks, .. } in self.jobs.jobs.values() {

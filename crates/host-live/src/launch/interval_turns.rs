@@ -8,7 +8,7 @@
 //!
 //! If it is permitted, whole CPUs are counted, which includes other programs and evenkeel itself.
 //! Otherwise each known thread of the jobs is counted, and a new thread is known from the next turn on. If
-//! the kernel refuses a counter later, the loop falls back to a turn at every tick.
+//! the kernel rejects a counter later, the loop falls back to a turn at every tick.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -35,7 +35,7 @@ pub(super) struct Overflow {
     is_unread: bool,
     /// The tick after an overflow.
     due: Option<Nanos>,
-    /// When the last interval turn was.
+    /// Time of the last interval turn.
     last_turn: Nanos,
     /// `perf_event_paranoid` at the start, for error messages.
     paranoid: Option<i32>,
@@ -71,7 +71,8 @@ impl Overflow {
         Ok(Some(overflow))
     }
 
-    /// Counts whole CPUs. The error contains whether a permission is missing that threads do not need.
+    /// Counts whole CPUs. The flag of the error is true if only the permission for whole CPUs is missing, so that
+    /// counting per thread may work.
     fn of_cpus(event: CounterEvent, every: u64, cpus: &CpuSet) -> Result<Self, (String, bool)> {
         let mut source = Live::new("/".as_ref());
         let attrs = attrs(&mut source, event, Flags::default()).map_err(|why| (why, false))?;

@@ -222,7 +222,7 @@ impl Lifecycle {
         session.memory.stop_moves_of(job, PageMoveEnd::Exited);
         self.remove_groups(session, job);
         let pids: Vec<u32> = session.tasks.processes_of(job).map(|(pid, _)| pid).collect();
-        pids.into_iter().for_each(|pid| session.forget_process(pid));
+        pids.into_iter().for_each(|pid| session.remove_process(pid));
         self.jobs.by_pid.remove(&pid);
         if let Some(supervisor) = self.supervisor.as_mut().filter(|_| exit.n_orphans == 0) {
             supervisor.remove_group(pid);
@@ -328,9 +328,9 @@ impl Lifecycle {
     /// Restores the affinity that a job had before it was placed. Returns the number of threads that changed.
     pub(super) fn release(&mut self, session: &mut Session, job: JobId) -> u32 {
         // Processes of an earlier run may have an assigned mask: then the record stays.
-        let forget = !self.remaining.has_processes_of(job);
+        let removes_job = !self.remaining.has_processes_of(job);
         match self.jobs.affinity_mut(job) {
-            Some(state) => session.binder().release(state, forget).0,
+            Some(state) => session.binder().release(state, removes_job).0,
             None => 0,
         }
     }

@@ -28,9 +28,9 @@ enum RunCgroup {
     /// No job needed it yet.
     NotCreated,
     Created,
-    /// It cannot be created, and nothing of it is left.
+    /// The cgroup cannot be created, and nothing of it is left.
     Unavailable,
-    /// It cannot be created or removed, and something of it may be left.
+    /// The cgroup cannot be created or removed, and something of it may be left.
     Broken,
 }
 

@@ -71,8 +71,8 @@ const ORPHANS_EVERY_MAX: Nanos = Nanos::from_secs(10);
 
 /// Runs the jobs of a workload on this machine.
 ///
-/// It starts each job at its time, samples its processes, sets their affinity as approved plans request,
-/// and terminates remaining processes. On drop, everything that it changed is restored for processes that still run.
+/// The host starts each job at its start time, samples the processes of jobs, sets their affinity as approved plans
+/// request, and terminates remaining processes. On drop, everything that the host changed is restored for processes that still run.
 pub struct LaunchHost {
     session: Session,
     run: Lifecycle,
@@ -81,7 +81,7 @@ pub struct LaunchHost {
     machine: Machine,
     options: LaunchOptions,
     /// The last sample contained no load.
-    was_quiet: bool,
+    had_no_load_data: bool,
     /// A job ran since the last check for orphans.
     may_have_orphans: bool,
     orphans_at: Nanos,
@@ -168,7 +168,7 @@ impl LaunchHost {
             context,
             machine: machine.clone(),
             options,
-            was_quiet: false,
+            had_no_load_data: false,
             may_have_orphans: true,
             orphans_at: ORPHANS_EVERY_MAX,
             _sigchld: SigchldGuard::keep(),
@@ -294,7 +294,7 @@ impl LaunchHost {
         }
         self.session.check_affinity(&mut self.run.jobs, sampled);
         if self.session.is_slow_sample_due(at) {
-            // While no job runs, there are no orphans but those of processes that were never sampled.
+            // While no job runs, only processes that were never sampled can leave orphans.
             if std::mem::take(&mut self.may_have_orphans) || self.orphans_at <= at {
                 self.orphans_at = at + ORPHANS_EVERY_MAX;
                 self.run.take_orphans(&mut self.session);
@@ -356,7 +356,7 @@ impl LaunchHost {
             self.run.release(&mut self.session, job);
         }
         self.run.remaining.release(&mut self.session, &self.run.jobs);
-        self.release_late(&running);
+        self.release_late_children(&running);
         let undo = &mut self.session.undo;
         let no_mon_groups = self.run.mon_groups.end_all(undo);
         if !self.run.cgroups.end_all(undo) || !no_mon_groups {
@@ -365,7 +365,7 @@ impl LaunchHost {
         undo.close();
     }
 
-    fn release_late(&mut self, running: &[JobId]) {
+    fn release_late_children(&mut self, running: &[JobId]) {
         let (session, jobs) = (&mut self.session, &mut self.run.jobs);
         let was_placed =
             |job: &&JobId| jobs.affinity(**job).is_some_and(|state| state.was_ever_placed());
@@ -375,7 +375,7 @@ impl LaunchHost {
         while_forks_are_hidden(parents, || {
             for &job in &placed {
                 if let Some(state) = jobs.affinity(job) {
-                    session.binder().release_late(state);
+                    session.binder().release_late_children(state);
                 }
             }
         });
@@ -420,8 +420,8 @@ impl Host for LaunchHost {
             self.sample_jobs(turn.at, &mut sample);
         }
         self.session.finish_sample(&mut sample);
-        self.was_quiet = is_quiet(&sample);
-        self.may_have_orphans |= !self.was_quiet;
+        self.had_no_load_data = has_no_load_data(&sample);
+        self.may_have_orphans |= !self.had_no_load_data;
         self.turns.had_turn(turn.at);
         Ok(sample)
     }
@@ -438,7 +438,7 @@ impl Host for LaunchHost {
             self.turns.follow(&mut self.session);
         }
         let has_unconfirmed = self.session.undo.has_unconfirmed();
-        self.turns.set_quiescent(self.was_quiet && plan.is_quiescent() && !has_unconfirmed);
+        self.turns.set_quiescent(self.had_no_load_data && plan.is_quiescent() && !has_unconfirmed);
         outcomes
     }
 
@@ -474,7 +474,7 @@ fn open_undo(run: &str, options: &LaunchOptions) -> UndoRecord {
 }
 
 /// Whether a sample contains nothing that loads are computed from. Free memory alone does not count.
-fn is_quiet(sample: &Sample) -> bool {
+fn has_no_load_data(sample: &Sample) -> bool {
     let is_counted = |node: &NodeSample| node.controller_ops.is_some();
     let no_events = sample.tasks.is_empty() && sample.exited.is_empty() && sample.jobs.is_empty();
     no_events && sample.usable_cpus.is_none() && !sample.nodes.iter().any(is_counted)

@@ -294,7 +294,7 @@ impl RemainingProcesses {
     fn reap(&mut self, parts: &mut RunParts<'_>, job: Option<JobId>, pid: u32) {
         let exit = child_exit::try_reap(pid).ok().flatten();
         self.unassigned.remove(&pid);
-        parts.session.forget_process(pid);
+        parts.session.remove_process(pid);
         let running = job.and_then(|job| parts.jobs.running(job));
         if let (Some(running), Some(exit)) = (running, exit) {
             running.orphans_used.add(&exit);

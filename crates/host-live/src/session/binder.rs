@@ -227,9 +227,9 @@ impl Binder<'_> {
     }
 
     /// Restores the mask that a job had before it was placed. Returns the number of threads that changed, and whether
-    /// any could not be restored. In this case the undo record is kept. With `forget`, the job is removed from the
+    /// any could not be restored. In this case the undo record is kept. With `removes_job`, the job is removed from the
     /// record once all of its threads are restored.
-    pub(crate) fn release(&mut self, state: &mut AffinityState, forget: bool) -> (u32, bool) {
+    pub(crate) fn release(&mut self, state: &mut AffinityState, removes_job: bool) -> (u32, bool) {
         let was_placed = state.placed.take().is_some();
         let had_placed_threads = std::mem::take(&mut state.has_placed_threads);
         if !was_placed && !had_placed_threads {
@@ -250,7 +250,7 @@ impl Binder<'_> {
         any_left |= self.release_lost(state) || self.was_never_read(state);
         match any_left {
             true => self.undo.keep(),
-            false if forget => self.undo.free(&state.name),
+            false if removes_job => self.undo.free(&state.name),
             false => {}
         }
         (n_restored, any_left)
@@ -258,7 +258,7 @@ impl Binder<'_> {
 
     /// Restores once more, after everything was restored: a child whose fork was under way when its
     /// parent was restored has the earlier mask, and is visible only now.
-    pub(crate) fn release_late(&mut self, state: &AffinityState) {
+    pub(crate) fn release_late_children(&mut self, state: &AffinityState) {
         if state.was_ever_placed() {
             self.tasks.take_unreadable();
             self.tasks.refresh(state.job, &state.base);

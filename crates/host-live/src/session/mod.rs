@@ -57,9 +57,9 @@ const SLOW_EVERY: Nanos = Nanos::from_secs(1);
 /// How the jobs of a session come into being.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobSource {
-    /// evenkeel starts them.
+    /// evenkeel starts the jobs.
     Launched,
-    /// They were running before. Real-time threads and memory with a policy of its own stay as they are.
+    /// The processes were running before. Real-time threads and memory with its own policy are not changed.
     Attached,
 }
 
@@ -360,8 +360,8 @@ impl Session {
         pidfd.filter(|file| self.wakeups.watch(file, pid).is_ok())
     }
 
-    /// Forgets a process. Its threads are reported as exited.
-    pub(crate) fn forget_process(&mut self, pid: u32) {
+    /// Removes a process. Its threads are reported as exited.
+    pub(crate) fn remove_process(&mut self, pid: u32) {
         let mut exited = self.tasks.remove_process(pid);
         self.turn.pending.exited.append(&mut exited);
     }

@@ -108,19 +108,19 @@ impl UndoRecord {
         tasks.filter(|(_, held)| held.job == job).map(|(id, _)| id).collect()
     }
 
-    /// Before a monitoring group is created. Whether that could be written.
+    /// Records a monitoring group before it is created. Returns whether the record was written.
     pub(crate) fn announce_mon_group(&mut self, name: &str) -> bool {
         self.log.as_mut().is_ok_and(|log| log.announce_mon_group(name).is_ok())
     }
 
-    /// A monitoring group is removed, or was not created.
+    /// Records that a monitoring group is removed, or was not created.
     pub(crate) fn mon_group_removed(&mut self, name: &str) {
         if let Ok(log) = &mut self.log {
             let _ = log.mon_group_removed(name);
         }
     }
 
-    /// Before the cgroups of the run are created.
+    /// Records the cgroups of the run before they are created.
     pub(crate) fn announce_cgroups(&mut self, home: &DelegatedCgroup) -> Result<(), String> {
         let log = self.log.as_mut().map_err(|error| error.clone())?;
         log.announce_cgroup(home).map_err(|error| with_causes(&error))

@@ -83,7 +83,8 @@ impl SimHost {
             return false;
         }
         self.fluid.set_online(cpu, false);
-        let back = self.fluid.now() + self.fault_injector.around(FaultKind::CpusOffline, OFFLINE_NS_MEAN);
+        let back =
+            self.fluid.now() + self.fault_injector.around(FaultKind::CpusOffline, OFFLINE_NS_MEAN);
         self.fault_schedule.offline.push((back, cpu));
         true
     }

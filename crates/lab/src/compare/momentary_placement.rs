@@ -6,7 +6,7 @@
 //!                        ─► the assignment with the smallest sum of slowdowns
 //! ```
 //!
-//! It considers only the jobs that are running now; the placement is therefore not optimal over a whole run. The
+//! The policy considers only the jobs that are running now; the placement is therefore not optimal over a whole run. The
 //! reason states whether the search was heuristic. Memory stays on its nodes, and the cost of a migration away from it
 //! is part of the result.
 

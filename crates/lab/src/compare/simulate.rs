@@ -74,10 +74,10 @@ impl SimBench {
     /// # Errors
     /// A job that cannot be simulated, or an unknown kernel.
     pub fn new(setting: SimSetting, workloads: Vec<Vec<Job>>) -> Result<Self, SimError> {
-        let mut bench = SimBench::without_alone(setting, workloads)?;
+        let mut bench = SimBench::without_solo_runs(setting, workloads)?;
         let mut workloads = std::mem::take(&mut bench.workloads);
         for ready in &mut workloads {
-            bench.measure_alone(ready)?;
+            bench.measure_solo_times(ready)?;
         }
         Ok(SimBench { workloads, ..bench })
     }
@@ -86,7 +86,10 @@ impl SimBench {
     ///
     /// # Errors
     /// As [`SimBench::new`].
-    pub fn without_alone(setting: SimSetting, workloads: Vec<Vec<Job>>) -> Result<Self, SimError> {
+    pub fn without_solo_runs(
+        setting: SimSetting,
+        workloads: Vec<Vec<Job>>,
+    ) -> Result<Self, SimError> {
         let hardware = Arc::new(Hardware::new(&setting.machine));
         let ready = |jobs: Vec<Job>| -> Result<PreparedWorkload, SimError> {
             let scripts = script_builder::build_scripts(&jobs, &hardware)?;
@@ -113,17 +116,18 @@ impl SimBench {
     }
 
     /// Lower bound of the makespan of a workload for any placement: the latest end if each job takes its shortest time
-    /// ([`Script::least_ns`]) with the shortest length that chance draws. Zero if no job exits.
+    /// ([`Script::lower_bound_ns`]) with the smallest random length. Zero if no job exits.
     pub fn bound(&self, workload: usize) -> Nanos {
         let ready = &self.workloads[workload];
-        let chance = self.setting.options.variation;
+        let variation = self.setting.options.variation;
         // A uniform distribution with this deviation ends sqrt(3) deviations below its mean.
         let least = |part: f64| (1.0 - libm::sqrt(3.0) * part).max(0.0);
         let ends =
             ready.jobs.iter().zip(&ready.scripts).filter(|(job, _)| job.ending == Ending::Exit);
         let end = |(job, script): (&Job, &Arc<Script>)| {
             let sleeps = script.phases.iter().any(|act| act.sleeps.is_some());
-            let part = if sleeps { chance.length.max(chance.sleep) } else { chance.length };
+            let part =
+                if sleeps { variation.length.max(variation.sleep) } else { variation.length };
             Nanos(job.start.0 + (script.lower_bound_ns(&self.hardware) * least(part)) as u64)
         };
         ends.map(end).max().unwrap_or(Nanos::ZERO)
@@ -207,8 +211,8 @@ impl SimBench {
         SimHost::with_scripts(&self.setting.machine, hardware, jobs, scripts.to_vec(), options)
     }
 
-    /// Runs each job alone without chance, placed by the kernel. Equal jobs run once.
-    fn measure_alone(&self, ready: &mut PreparedWorkload) -> Result<(), SimError> {
+    /// Runs each job alone without random variation, placed by the kernel. Equal jobs run once.
+    fn measure_solo_times(&self, ready: &mut PreparedWorkload) -> Result<(), SimError> {
         let mut known: BTreeMap<(usize, String), Option<Nanos>> = BTreeMap::new();
         for (idx, (job, script)) in ready.jobs.iter().zip(&ready.scripts).enumerate() {
             if job.ending != Ending::Exit {

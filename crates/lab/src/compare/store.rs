@@ -6,7 +6,7 @@
 //!   {"run":2,…}                                              in the order in which runs finish
 //! ```
 //!
-//! The same command resumes the comparison. A folder of another comparison is rejected, so that metrics are never mixed.
+//! Repeating the command resumes the comparison. A folder of another comparison is rejected, so that metrics are never mixed.
 //! An incomplete last line, left by SIGKILL, is dropped. A lock on the file excludes a second writer.
 
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ impl Identity {
         Identity {
             compare: VERSION,
             tool: env!("CARGO_PKG_VERSION").to_owned(),
-            machine: fingerprint(&lasting(machine)),
+            machine: fingerprint(&without_free_memory(machine)),
             workloads: plan.workloads.iter().zip(jobs).map(workload).collect(),
             policies: plan.columns.iter().map(|column| column.text.clone()).collect(),
             seeds: plan.seeds.clone(),
@@ -84,8 +84,8 @@ impl Identity {
     }
 }
 
-/// The machine without its free memory, which differs from start to start.
-fn lasting(machine: &Machine) -> MachineParts {
+/// The machine without its free memory, which changes between runs.
+fn without_free_memory(machine: &Machine) -> MachineParts {
     let mut parts = machine.parts().clone();
     parts.nodes.iter_mut().for_each(|node| node.memory_free = None);
     parts
@@ -106,7 +106,7 @@ fn fingerprint(value: &impl Debug) -> String {
 pub enum RunStoreError {
     #[error("cannot write {path}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("{folder} holds another comparison ({what}): choose another folder with --out")]
+    #[error("{folder} contains another comparison ({what}): choose another folder with --out")]
     Other { folder: PathBuf, what: &'static str },
     #[error(
         "another evenkeel runs the comparison in {0}: wait for it, or choose another folder with --out"
@@ -133,7 +133,7 @@ impl RunStore {
     /// Starts a comparison in an existing folder, or resumes it.
     ///
     /// # Errors
-    /// The folder holds another comparison, or cannot be written.
+    /// The folder contains another comparison, or cannot be written.
     pub fn open(
         folder: &Path,
         identity: &Identity,
@@ -200,7 +200,7 @@ impl RunStore {
             StoredLine::Run(run) if run.run < plan.n_runs() => {
                 self.done.insert(run.run, run.metrics());
             }
-            StoredLine::Alone { workload, alone_ns } if workload < plan.workloads.len() => {
+            StoredLine::SoloTimes { workload, alone_ns } if workload < plan.workloads.len() => {
                 let alone = alone_ns.into_iter().map(|time| time.map(Nanos)).collect();
                 self.alone.insert(workload, alone);
             }
@@ -228,13 +228,13 @@ impl RunStore {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn save_alone(
+    pub fn save_solo_times(
         &mut self,
         workload: usize,
         alone: Vec<Option<Nanos>>,
     ) -> Result<(), RunStoreError> {
         let alone_ns = alone.iter().map(|time| time.map(|time| time.0)).collect();
-        self.write(&StoredLine::Alone { workload, alone_ns })?;
+        self.write(&StoredLine::SoloTimes { workload, alone_ns })?;
         self.alone.insert(workload, alone);
         Ok(())
     }
@@ -263,7 +263,7 @@ impl RunStore {
 #[serde(untagged)]
 enum StoredLine {
     Run(Box<RunLine>),
-    Alone { workload: usize, alone_ns: Vec<Option<u64>> },
+    SoloTimes { workload: usize, alone_ns: Vec<Option<u64>> },
 }
 
 /// A run in the file.
@@ -392,7 +392,7 @@ mod tests {
         let open = || RunStore::open(folder.path(), &identity(&plan, "cores=2"), &plan);
         let mut store = open().expect("new");
         store.save(2, metrics(7), &plan).expect("written");
-        store.save_alone(0, vec![Some(Nanos(9)), None]).expect("written");
+        store.save_solo_times(0, vec![Some(Nanos(9)), None]).expect("written");
         drop(store);
         let reopened = open().expect("the same");
         assert_eq!(reopened.done, BTreeMap::from([(2, metrics(7))]));
@@ -437,7 +437,7 @@ mod tests {
         };
         assert_eq!(
             message(&plan(&[1, 2, 3]), "cores=2"),
-            "DIR holds another comparison (other seeds): choose another folder with --out"
+            "DIR contains another comparison (other seeds): choose another folder with --out"
         );
         assert!(message(&first, "cores=4").contains("(another machine)"));
         assert_eq!(std::fs::read(folder.path().join(NAME)).expect("there"), before);

@@ -177,7 +177,7 @@ pub(super) fn filled(text: &str, bindings: &Bindings) -> String {
     text
 }
 
-/// The names of a list such as `wl1..5, any 1..2, basic01..02-x3, multisets 2,2,2`.
+/// The names of a list such as `wl1..5, unrestricted 1..2, basic01..02-x3, multisets 2,2,2`.
 pub(super) fn names(list: &str) -> Vec<String> {
     let names = list.split(", ").map(str::trim).filter(|name| !name.is_empty());
     names
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn a_list_of_names_may_contain_ranges() {
         assert_eq!(
-            names("wl1, basic09..10-x3, any 1..2"),
-            ["wl1", "basic09-x3", "basic10-x3", "any 1", "any 2"]
+            names("wl1, basic09..10-x3, unrestricted 1..2"),
+            ["wl1", "basic09-x3", "basic10-x3", "unrestricted 1", "unrestricted 2"]
         );
     }
 

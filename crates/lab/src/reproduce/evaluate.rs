@@ -25,7 +25,7 @@
 //! | `n_runs`, `n_placed`, `n_requested` | finished runs; in all of them: placements of running jobs, requests to migrate pages |
 //! | `placed_per_min`, `undamped_per_min` | means over the runs: placements of running jobs; migrations between caches if ranks were assigned by the rates of the last interval alone |
 //! | `requested_per_h`, `started_per_h`, `gib_per_h` | means over the runs: requests to migrate pages, started page migrations, GiB migrated |
-//! | `n_periods`, `n_on_both`, `percent_on_both` | periods after the end of Group 2 in which Group 1 runs; those in which it runs on several nodes |
+//! | `n_periods`, `n_on_several_nodes`, `percent_on_several_nodes` | periods after the end of Group 2 in which Group 1 runs; those in which it runs on several nodes |
 //! | `n_rates`, `queue_full_variation`, `reference_variation` | periods of all tasks; largest coefficient of variation of a run over its periods |
 //! | `ratios`, `ratio_min`, `n_below` | with `quantity`, one of the values above: policy over baseline for each value of `vary`; the smallest; number of values of `vary` for which the policy is below the baseline |
 //!
@@ -125,7 +125,7 @@ impl<'a> Evaluator<'a> {
         let testbed = Testbed::parse(on)?;
         let mut testbed = self.draw.into_iter().fold(testbed, Testbed::drawn);
         if on.contains("penalty=declared") {
-            let sets = ["any", "mixed", "memory-hungry"]
+            let sets = ["unrestricted", "mixed", "memory-hungry"]
                 .iter()
                 .flat_map(|kind| program_sets::names(kind, 4));
             let programs: Result<Vec<_>, _> = sets.map(|set| testbed.programs(&set)).collect();
@@ -520,7 +520,7 @@ impl<'a> Evaluator<'a> {
         let total = match name {
             "n_above" | "n_significant" => self.number(bindings, "n")?,
             "n_smaller_deviation" | "n_smaller_variation" => self.number(bindings, "n_jobs")?,
-            "n_on_both" => self.number(bindings, "n_periods")?,
+            "n_on_several_nodes" => self.number(bindings, "n_periods")?,
             _ => None,
         };
         let unit = match name {

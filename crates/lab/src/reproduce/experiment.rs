@@ -71,7 +71,7 @@ impl Study {
         STUDIES.iter().find(|study| study.name() == name)
     }
 
-    /// Its name on the command line.
+    /// Name of the study on the command line.
     pub fn name(&self) -> &str {
         &self.file.name
     }
@@ -81,7 +81,7 @@ impl Study {
         &self.file.source
     }
 
-    /// Its experiments, in the order of the output.
+    /// Experiments of the study, in the order of the output.
     pub fn experiments(&self) -> &[Experiment] {
         &self.experiments
     }
@@ -153,17 +153,17 @@ impl Study {
 }
 
 impl Experiment {
-    /// Its name on the command line.
+    /// Name of the experiment on the command line.
     pub fn name(&self) -> &str {
         &self.file.name
     }
 
-    /// Its subject.
+    /// Subject of the experiment.
     pub fn title(&self) -> &str {
         &self.file.title
     }
 
-    /// The machines that it simulates, before any variation.
+    /// Machines that the experiment simulates, before any variation.
     pub fn machines(&self) -> &[String] {
         &self.file.machines
     }

@@ -22,7 +22,7 @@ pub struct Gain {
     pub each: Vec<f64>,
     /// The seed of each pair.
     pub seeds: Vec<u64>,
-    /// Their mean; 0 without any pair, see [`Gain::is_empty`].
+    /// Mean of the gains; 0 without any pair, see [`Gain::is_empty`].
     pub mean: f64,
     /// The 95 % confidence interval of the mean; none of fewer than two pairs.
     pub interval: Option<ConfidenceInterval>,
@@ -88,7 +88,7 @@ impl Gain {
         }
     }
 
-    /// The same as a cell with its unrounded value.
+    /// The gain as a cell with its unrounded value.
     pub fn cell(&self) -> StudyCell {
         StudyCell::new(self.shown(), self.study_value("").into_iter().collect())
     }

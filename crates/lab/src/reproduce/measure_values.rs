@@ -107,9 +107,12 @@ pub(super) fn formatted(name: &str, value: Option<f64>, digits: Option<usize>) -
         "low" | "high" => signed(known, 2),
         "variation" | "base_variation" => decimals(2),
         "queue_full_variation" | "reference_variation" => decimals(3),
-        "moves" | "response" | "gib" | "deviation" | "base_deviation" | "percent_on_both" => {
-            decimals(1)
-        }
+        "moves"
+        | "response"
+        | "gib"
+        | "deviation"
+        | "base_deviation"
+        | "percent_on_several_nodes" => decimals(1),
         _ if name.contains("_per_") => decimals(1),
         _ if name.starts_with("n_") || name == "n" => decimals(0),
         _ => signed(known, 1),

@@ -37,13 +37,13 @@ pub struct Observation {
     steady: ActionCounts,
     /// Periods after the end of Group 2 in which two or more tasks of Group 1 run.
     n_periods: u64,
-    /// Those periods in which tasks of Group 1 run on several nodes.
-    n_on_both: u64,
+    /// Number of these periods in which tasks of Group 1 run on several nodes.
+    n_on_several_nodes: u64,
     /// Rates of all tasks and periods, from the second period of a task on.
     n_rates: u64,
     /// Coefficient of variation of the queue-full events per second of CPU time; `None` of fewer than two rates.
     queue_full_variation: Option<f64>,
-    /// The same of the LLC references.
+    /// Coefficient of variation of the LLC references per second of CPU time.
     reference_variation: Option<f64>,
 }
 
@@ -111,8 +111,8 @@ pub(super) const VALUES: [&str; 14] = [
     "placed_per_min",
     "undamped_per_min",
     "n_periods",
-    "n_on_both",
-    "percent_on_both",
+    "n_on_several_nodes",
+    "percent_on_several_nodes",
     "n_rates",
     "queue_full_variation",
     "reference_variation",
@@ -145,10 +145,10 @@ pub(super) fn value(
         "placed_per_min" => rate(|part| part.n_placed) / 60.0,
         "undamped_per_min" => rate(|part| part.n_undamped) / 60.0,
         "n_periods" => sum(|run| run.n_periods),
-        "n_on_both" => sum(|run| run.n_on_both),
-        "percent_on_both" => match sum(|run| run.n_periods) {
+        "n_on_several_nodes" => sum(|run| run.n_on_several_nodes),
+        "percent_on_several_nodes" => match sum(|run| run.n_periods) {
             0.0 => return None,
-            n => sum(|run| run.n_on_both) / n * 100.0,
+            n => sum(|run| run.n_on_several_nodes) / n * 100.0,
         },
         "n_rates" => sum(|run| run.n_rates),
         "queue_full_variation" => return largest(|run| run.queue_full_variation),
@@ -304,7 +304,8 @@ impl RunObserver {
         let nodes: Vec<usize> = nodes.copied().collect();
         if 2 <= nodes.len() {
             self.observation.n_periods += 1;
-            self.observation.n_on_both += u64::from(nodes.iter().any(|node| *node != nodes[0]));
+            self.observation.n_on_several_nodes +=
+                u64::from(nodes.iter().any(|node| *node != nodes[0]));
         }
     }
 

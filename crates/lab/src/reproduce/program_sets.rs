@@ -30,7 +30,7 @@ const SEED: u64 = 2011;
 /// Which programs a set is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SetKind {
-    Any,
+    Unrestricted,
     Mixed,
     MemoryHungry,
     AlwaysTurtle,
@@ -38,14 +38,14 @@ pub(super) enum SetKind {
 
 impl SetKind {
     const ALL: [(&str, SetKind); 4] = [
-        ("any", SetKind::Any),
+        ("unrestricted", SetKind::Unrestricted),
         ("mixed", SetKind::Mixed),
         ("memory-hungry", SetKind::MemoryHungry),
         ("always-turtle", SetKind::AlwaysTurtle),
     ];
 }
 
-/// The names of the first `n` sets of a kind: `any 1`, `any 2`, …
+/// The names of the first `n` sets of a kind: `mixed 1`, `mixed 2`, …
 pub(super) fn names(kind: &str, n: u64) -> Vec<String> {
     (1..=n).map(|number| format!("{kind} {number}")).collect()
 }
@@ -64,7 +64,7 @@ pub(super) fn by_name(
     let (devils, turtles) = devils_and_turtles(machine, draw)?;
     let mut rng = Rng::new(SEED * 1000 + number);
     Ok(Some(match kind {
-        SetKind::Any => drawn(&mut rng, &[&devils[..], &turtles].concat(), N_PROGRAMS),
+        SetKind::Unrestricted => drawn(&mut rng, &[&devils[..], &turtles].concat(), N_PROGRAMS),
         SetKind::MemoryHungry => drawn(&mut rng, &devils, N_PROGRAMS),
         SetKind::AlwaysTurtle => {
             // Fewer than eight programs qualify: a set contains all of them and repeats the first ones.
@@ -140,7 +140,9 @@ mod tests {
     #[test]
     fn a_set_is_the_same_in_every_draw_and_contains_no_program_twice() {
         let machine = shipped::machine("xeon-x5365-4x2").expect("it ships");
-        for name in ["any", "mixed", "memory-hungry"].iter().flat_map(|kind| names(kind, 5)) {
+        for name in
+            ["unrestricted", "mixed", "memory-hungry"].iter().flat_map(|kind| names(kind, 5))
+        {
             let programs = set(&name, &machine);
             assert_eq!(programs, set(&name, &machine));
             let unique: std::collections::BTreeSet<_> = programs.iter().collect();

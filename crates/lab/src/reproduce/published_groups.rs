@@ -5,7 +5,7 @@
 //!   "given-groups divided[…]"      divided, with the counters of each program in its snapshots replaced:
 //!                                    published Group 1   queue-full events: many
 //!                                    published Group 2   queue-full events: none, LLC references: many
-//!                                    Group 3             none of both
+//!                                    Group 3             neither
 //! ```
 //!
 //! With given groups, an experiment does not depend on the detection of groups. Placement, guard and period are those of
@@ -73,16 +73,16 @@ impl StudiedPolicy {
             return bench.run(run, stop, observer);
         }
         let inner = policy::build(&self.column.spec, seed)?;
-        bench.run_policy(Box::new(GivenGroups { inner }), run, stop, observer)
+        bench.run_policy(Box::new(PublishedGroups { inner }), run, stop, observer)
     }
 }
 
 /// A policy whose snapshots contain the counters that the published groups would have.
-struct GivenGroups {
+struct PublishedGroups {
     inner: Box<dyn Policy>,
 }
 
-impl Policy for GivenGroups {
+impl Policy for PublishedGroups {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let job_of = |task: &TaskView| {
             snapshot.jobs.iter().find(|job| job.job.id == task.job).map(|job| job.job)

@@ -132,7 +132,7 @@ impl<'a> RunPool<'a> {
         prepared.sort_unstable();
         prepared.dedup();
         let jobs = prepared.iter().map(|(workload, basis)| testbed.jobs(workload, *basis));
-        let bench = SimBench::without_alone(setting(testbed), jobs.collect::<Result<_, _>>()?)?;
+        let bench = SimBench::without_solo_runs(setting(testbed), jobs.collect::<Result<_, _>>()?)?;
         let mut policies: BTreeMap<&str, StudiedPolicy> = BTreeMap::new();
         for key in &unknown {
             policies.insert(&key.3, StudiedPolicy::parse(&key.3)?);
@@ -165,7 +165,7 @@ impl<'a> RunPool<'a> {
     ) -> Result<Vec<S>, ReproduceError> {
         let basis = DeclaredClassBasis::of_policy(policy);
         let jobs = workloads.iter().map(|workload| testbed.jobs(workload, basis));
-        let bench = SimBench::without_alone(setting(testbed), jobs.collect::<Result<_, _>>()?)?;
+        let bench = SimBench::without_solo_runs(setting(testbed), jobs.collect::<Result<_, _>>()?)?;
         let studied = StudiedPolicy::parse(policy)?;
         let (seeds, stop) = (&self.seeds[..], self.stop);
         self.in_parallel(workloads.len() * seeds.len(), |number| {
@@ -197,7 +197,7 @@ impl<'a> RunPool<'a> {
     /// Lower bound of the makespan of a workload, for any placement of tasks and memory: [`SimBench::bound`].
     pub(super) fn bound(&self, testbed: &Testbed, workload: &str) -> Result<Nanos, ReproduceError> {
         let jobs = testbed.jobs(workload, DeclaredClassBasis::Rate)?;
-        Ok(SimBench::without_alone(setting(testbed), vec![jobs])?.bound(0))
+        Ok(SimBench::without_solo_runs(setting(testbed), vec![jobs])?.bound(0))
     }
 
     /// Calls `work` for every draw, several draws at a time, each with its own pool. Returns the results by draw.

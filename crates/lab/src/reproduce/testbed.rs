@@ -19,7 +19,7 @@
 //! | `overhead=762000` | a job that uses this many nanoseconds of a CPU after each poll of `dfs` |
 //! | `length=120` | programs that take 120 s alone; workloads are those of [`super::program_sets`] |
 //! | `phase-amplitude=0.3` | with `length`: alternating phases with 30 % more and 30 % fewer misses |
-//! | `page-migration=unlimited` | no limit of page migration but a rate of 1 GiB per second |
+//! | `page-migration=unlimited` | the only limit of page migration is 1 GiB per second |
 //! | `programs=4` | with `length`: only the first four programs of a set |
 //! | `first-node=3` | with `length`: memory of the first three programs on the first node, of the others on the next |
 //! | `penalty=declared` | with `length`: jobs declare their slowdown by remote memory, as measured alone |
@@ -146,7 +146,7 @@ impl Testbed {
         }
     }
 
-    /// The same with the programs of a draw.
+    /// This testbed with the programs of a draw.
     #[must_use]
     pub fn drawn(self, seed: u64) -> Self {
         Testbed {

@@ -14,7 +14,7 @@ use program::{Class, Profile};
 
 /// Rates of a program alone, per second unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Alone {
+pub struct SoloRates {
     /// Instructions.
     pub instructions: f64,
     /// Instructions per cycle.
@@ -37,9 +37,9 @@ pub struct Alone {
 ///
 /// # Errors
 /// The profile lacks a value that the physics needs.
-pub fn alone(profile: &Profile, hardware: &Hardware) -> Result<Alone, ProfileError> {
+pub fn alone(profile: &Profile, hardware: &Hardware) -> Result<SoloRates, ProfileError> {
     let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
-    let Some(cpu) = fastest else { return Ok(Alone::default()) };
+    let Some(cpu) = fastest else { return Ok(SoloRates::default()) };
     let (node, cache) = (&hardware.nodes[cpu.node], hardware.caches[cpu.cache].bytes);
     let habits = Calibration::default().parameters(cpu.ghz);
     let behaviour = of_profile(profile, cache, &node.channel, habits)?;
@@ -54,7 +54,7 @@ pub fn alone(profile: &Profile, hardware: &Hardware) -> Result<Alone, ProfileErr
     let full = queue_full(occupancy);
     let instructions = profile.phases.iter().filter_map(|phase| phase.instructions);
     let instructions: f64 = instructions.map(|value| value.value()).sum();
-    Ok(Alone {
+    Ok(SoloRates {
         instructions: per_s(1000.0),
         ipc: 1000.0 / ns / cpu.ghz,
         bandwidth: per_s((counts.reads + counts.writes) * 64.0),

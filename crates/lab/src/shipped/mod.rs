@@ -22,7 +22,7 @@ mod tests;
 use base::Bytes;
 use program::Profile;
 
-pub use alone::{Alone, alone, class_on};
+pub use alone::{SoloRates, alone, class_on};
 use build_profile::build_profile;
 pub use files::{machine, machines, workload, workloads};
 pub use program_values::ProfileDraw;

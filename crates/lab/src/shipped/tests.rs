@@ -315,7 +315,7 @@ const ELEVEN: [&str; 11] = [
     "435.gromacs",
 ];
 
-/// The published orderings of the programs alone, over 200 draws from the ranges.
+/// Counts the draws, of 200, in which programs that run alone have the published order.
 #[test]
 fn published_orderings_hold_in_the_printed_number_of_draws() {
     let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
@@ -323,11 +323,11 @@ fn published_orderings_hold_in_the_printed_number_of_draws() {
     let (third, rest) = (&ELEVEN[6..8], &ELEVEN[8..]);
     let mut held = [0; 5];
     for draw in (0..200).map(ProfileDraw::Seed) {
-        let all: Vec<(&str, Alone)> = ELEVEN
+        let all: Vec<(&str, SoloRates)> = ELEVEN
             .iter()
             .map(|name| (*name, alone(&profile_drawn(name, draw).unwrap(), &hardware).unwrap()))
             .collect();
-        let each = |of: fn(&Alone) -> f64, names: &[&str]| -> Vec<f64> {
+        let each = |of: fn(&SoloRates) -> f64, names: &[&str]| -> Vec<f64> {
             all.iter()
                 .filter(|(name, _)| names.contains(name))
                 .map(|(_, rates)| of(rates))
@@ -335,9 +335,9 @@ fn published_orderings_hold_in_the_printed_number_of_draws() {
         };
         let least = |of, names: &[&str]| each(of, names).into_iter().fold(f64::INFINITY, f64::min);
         let most = |of, names: &[&str]| each(of, names).into_iter().fold(0.0, f64::max);
-        let bandwidth = |rates: &Alone| rates.bandwidth;
-        let full = |rates: &Alone| rates.queue_full;
-        let references = |rates: &Alone| rates.references;
+        let bandwidth = |rates: &SoloRates| rates.bandwidth;
+        let full = |rates: &SoloRates| rates.queue_full;
+        let references = |rates: &SoloRates| rates.references;
         let small = most(bandwidth, second).max(most(bandwidth, rest));
         let holds = [
             most(bandwidth, third) < least(bandwidth, first),

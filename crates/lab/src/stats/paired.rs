@@ -27,9 +27,9 @@ const N_EXACT: usize = 100;
 /// A policy compared with the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairedVerdict {
-    /// It takes less time.
+    /// The policy takes less time.
     Better,
-    /// It takes more time.
+    /// The policy takes more time.
     Worse,
     /// The runs do not show a difference.
     Inconclusive,

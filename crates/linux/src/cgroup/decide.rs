@@ -83,7 +83,8 @@ pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
         return Err(what.clone());
     }
     let (version, folder_buf) = (state.own.version, folder.clone());
-    let mut delegated = DelegatedCgroup { version, folder: folder_buf, enables: false, moves_in: false };
+    let mut delegated =
+        DelegatedCgroup { version, folder: folder_buf, enables: false, moves_in: false };
     if delegated.version == HierarchyVersion::V1 {
         return Ok(delegated);
     }

@@ -90,7 +90,9 @@ impl fmt::Display for HierarchyVersion {
 impl fmt::Display for CgroupChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.delegated {
-            Some(delegated) => write!(f, "{} below {}", delegated.version, delegated.folder.display())?,
+            Some(delegated) => {
+                write!(f, "{} below {}", delegated.version, delegated.folder.display())?
+            }
             None => f.write_str("none")?,
         }
         match self.why.is_empty() {
@@ -102,7 +104,8 @@ impl fmt::Display for CgroupChoice {
 
 /// Chooses by the state below a root (`/` except in tests). Changes nothing.
 pub fn choose(root: &Path, mode: CgroupMode) -> CgroupChoice {
-    let find = |version| own_cgroup(root, version).and_then(|own| decide(&CgroupState::read(root, own)));
+    let find =
+        |version| own_cgroup(root, version).and_then(|own| decide(&CgroupState::read(root, own)));
     let only = |version| match find(version) {
         Ok(delegated) => CgroupChoice { delegated: Some(delegated), why: String::new() },
         Err(why) => CgroupChoice { delegated: None, why: format!("{version}: {why}") },

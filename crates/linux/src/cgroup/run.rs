@@ -4,8 +4,8 @@
 //! do it for a run that was killed at any point:
 //!
 //! ```text
-//!   disable the controller in evenkeel-RUN ─► and in HOME, if the run enabled it and no other child uses it
-//!      ─► move all processes to HOME ─► remove the cgroups of jobs ─► remove evenkeel-RUN
+//!   disable the controller in evenkeel-RUN ─► and in DELEGATED, if the run enabled it and no other child uses it
+//!      ─► move all processes to DELEGATED ─► remove the cgroups of jobs ─► remove evenkeel-RUN
 //! ```
 
 use std::collections::BTreeMap;
@@ -138,7 +138,8 @@ impl RunCgroups {
         let this = std::process::id();
         let delegated = self.in_delegated("");
         for _ in 0..ROUNDS_MAX {
-            let inside = files::processes(&delegated).map_err(|error| cannot("read", &delegated, &error))?;
+            let inside =
+                files::processes(&delegated).map_err(|error| cannot("read", &delegated, &error))?;
             if inside.is_empty() {
                 break;
             }
@@ -198,7 +199,8 @@ impl RunCgroups {
         }
         fault::point();
         let delegated = self.in_delegated("");
-        let delegated_exists = || files::exists(&delegated).map_err(|error| cannot("inspect", &delegated, &error));
+        let delegated_exists =
+            || files::exists(&delegated).map_err(|error| cannot("inspect", &delegated, &error));
         if self.delegated.enables && delegated_exists()? && !self.is_used_by_others() {
             disable(&delegated)?;
         }
@@ -274,7 +276,10 @@ impl RunCgroups {
                     ));
                 }
                 move_to(&self.root, &delegated, pid).map_err(|error| {
-                    format!("process {pid} cannot be moved back to {}: {error}", delegated.display())
+                    format!(
+                        "process {pid} cannot be moved back to {}: {error}",
+                        delegated.display()
+                    )
                 })?;
             }
         }

@@ -45,7 +45,8 @@ pub fn choose() -> Result<Vec<PmuGroups>, String> {
         return Ok(choice.chosen.into_iter().chain([software]).collect());
     }
     let absent = choice.absent.get(&CounterEvent::Instructions).cloned();
-    let open_error = open_error.map(|error| perf::explain_open_error(&error, None, CounterScope::Task));
+    let open_error =
+        open_error.map(|error| perf::explain_open_error(&error, None, CounterScope::Task));
     Err(open_error.or(absent).unwrap_or_else(|| "instructions are not counted".to_owned()))
 }
 

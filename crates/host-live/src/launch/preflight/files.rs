@@ -159,7 +159,7 @@ fn file_id(path: &Path) -> Option<FileId> {
     Some(FileId::New(folder.dev(), folder.ino(), path.file_name()?.to_owned()))
 }
 
-/// The same for a file that loses its content when a job opens it for writing; not for a device.
+/// Identity of a file that loses its content when a job opens it for writing; `None` for a device.
 fn truncated_id(path: &Path) -> Option<FileId> {
     match fs::metadata(path) {
         Ok(meta) if !meta.is_file() => None,

@@ -170,7 +170,7 @@ fn has_own_formats() -> bool {
     names.any(|name| name != "register" && name != "status")
 }
 
-/// The same, and true where that cannot be read: in a container, programs of other processors may run
+/// Whether further binary formats may be registered; also true if the list cannot be read: in a container, programs of other processors may run
 /// although binfmt_misc is not mounted.
 fn may_have_own_formats() -> bool {
     let is_readable = !Path::new(FORMATS).exists() || Path::new(FORMATS).join("status").exists();

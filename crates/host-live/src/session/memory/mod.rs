@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use base::{Bytes, JobId, Nanos, NodeId, TaskId};
 use linux::cgroup::Cgroup;
 use linux::fault;
-use linux::numa_maps::{PagesByNode, NodePages};
+use linux::numa_maps::{NodePages, PagesByNode};
 use linux::proc_folder::ProcFolder;
 use rustix::event::EventfdFlags;
 use sched::{
@@ -219,7 +219,7 @@ impl JobMemory {
     }
 
     /// Starts a page move. Rejects it if the target node is outside of a cpuset, or the process has a
-    /// memory policy of its own.
+    /// memory policy.
     pub(crate) fn start_move(
         &mut self,
         wakeups: &Wakeups,
@@ -264,7 +264,7 @@ impl JobMemory {
         self.helper = None;
     }
 
-    /// Whether a process is known to have a memory policy of its own, which is respected.
+    /// Whether a process is known to have set a memory policy, which is respected.
     pub(crate) fn has_own_policy(&self, process: TaskId) -> bool {
         self.own_policy.contains(&process)
     }
@@ -363,9 +363,8 @@ impl JobMemory {
     }
 }
 
-/// Why the memory of a process with a memory policy of its own is not moved.
-pub(crate) const OWN_POLICY: &str =
-    "it has a memory policy of its own, so its memory stays where it is";
+/// Why the memory of a process with its own memory policy is not moved.
+pub(crate) const OWN_POLICY: &str = "it has its own memory policy, so its memory stays where it is";
 
 /// Rejects a move to a node that a cpuset excludes, where the kernel would reject every page. If the
 /// cpuset of a process cannot be read, the kernel decides.

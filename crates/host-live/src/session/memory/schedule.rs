@@ -13,7 +13,7 @@
 //! large process reads some of its pages, and decides whether a full sample is worth its cost. For a small process
 //! both are the same. A full sample follows after some checks in any case, because a check does not read the memory
 //! policy. After a placement or a page move the schedule starts again. Memory has changed if at least a sixteenth of
-//! it was added or removed, because samples are no more precise.
+//! it was added or removed, because the error of a sample is as large.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ struct ProcessSchedule {
     /// The last full sample that showed a change.
     last: Footprint,
     /// The last check, if checks and full samples of this process differ.
-    checked: Option<Checked>,
+    checked: Option<ChangedCheck>,
     /// A check showed a change.
     is_suspect: bool,
     n_checks: u32,
@@ -66,7 +66,7 @@ struct ProcessSchedule {
 
 /// A check that differed from the full sample before it.
 #[derive(Debug)]
-struct Checked {
+struct ChangedCheck {
     footprint: Footprint,
     /// The full sample after it did not change, and the check after that equals this one.
     is_confirmed: bool,
@@ -162,14 +162,16 @@ impl ProcessSchedule {
         // Every sample contains the exact size: if that differed, the process had changed meanwhile.
         self.checked.take_if(|checked| has_resized(&checked.footprint, now));
         match &self.checked {
-            Some(Checked { is_confirmed: false, .. }) => ProcessSchedule { sample_at: at, ..self },
+            Some(ChangedCheck { is_confirmed: false, .. }) => {
+                ProcessSchedule { sample_at: at, ..self }
+            }
             _ => self.unchanged(at),
         }
     }
 
     fn after_check(mut self, now: Footprint, at: Nanos) -> Self {
         self.n_checks += 1;
-        let is_same = |checked: &&mut Checked| !has_changed(&checked.footprint, &now);
+        let is_same = |checked: &&mut ChangedCheck| !has_changed(&checked.footprint, &now);
         if let Some(checked) = self.checked.as_mut().filter(is_same) {
             checked.is_confirmed = true;
             return self.unchanged(at);
@@ -181,7 +183,7 @@ impl ProcessSchedule {
             return self.unchanged(at);
         }
         // A full sample decides whether the process changed or checks differ from full samples.
-        let checked = Some(Checked { footprint: now, is_confirmed: false });
+        let checked = Some(ChangedCheck { footprint: now, is_confirmed: false });
         ProcessSchedule { checked, is_suspect: true, sample_at: at, ..self }
     }
 

@@ -44,7 +44,7 @@ const N_SETS: u64 = 5;
 
 /// The sets that are split.
 pub(super) fn sets() -> Vec<String> {
-    [names("any", N_SETS), names("mixed", N_SETS)].concat()
+    [names("unrestricted", N_SETS), names("mixed", N_SETS)].concat()
 }
 
 /// The first seeds of a pool.

@@ -34,7 +34,7 @@ const AGREEMENT_MIN: f64 = 0.9;
 /// Two times are equal if they differ by at most this fraction. Chosen before the first run.
 const TIME_DIFFERENCE_MAX: f64 = 0.005;
 
-/// PollCounts the polls in which the signals agree.
+/// Counts the polls in which the signals agree.
 struct Agreement {
     node_of: BTreeMap<CpuId, usize>,
     jobs: BTreeMap<JobId, JobPlacement>,
@@ -46,7 +46,7 @@ struct Agreement {
     counts: PollCounts,
 }
 
-/// PollCounts over all polls of a run, or of several runs.
+/// Counts over all polls of one run or of several runs.
 #[derive(Clone, Copy, Default)]
 struct PollCounts {
     /// Polls with any load.

@@ -11,7 +11,7 @@ pub(super) const CODE: &[Code] =
 
 const ALL: [&str; 10] = ["wl1", "wl2", "wl3", "wl4", "wl5", "wl6", "wl7", "wl8", "wl9", "wl10"];
 
-/// The chip with one node for each controller and 16 GiB a node, where no run of these workloads runs out of memory.
+/// The chip with one node for each controller and 16 GiB per node, where no run of these workloads runs out of memory.
 fn by_node() -> Result<Testbed, ReproduceError> {
     Testbed::parse("tilepro64 memory=16")
 }

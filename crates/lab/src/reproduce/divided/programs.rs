@@ -9,11 +9,11 @@ use topology::Machine;
 use super::super::finding::{claim, verdict_of_draws};
 use super::super::published_groups::ELEVEN;
 use super::super::{ReproduceError, RunPool};
-use crate::shipped::{self, Alone, ProfileDraw};
+use crate::shipped::{self, ProfileDraw, SoloRates};
 
 /// The eleven programs on a socket of a machine.
 pub(super) struct Socket {
-    pub alone: Vec<Alone>,
+    pub alone: Vec<SoloRates>,
     pub behaviours: Vec<CpiModel>,
     pub domain: CacheDomain,
 }
@@ -78,7 +78,7 @@ pub(super) struct GroupThresholds {
 
 impl GroupThresholds {
     pub fn of(socket: &Socket) -> Self {
-        let limit = |of: fn(&Alone) -> f64| {
+        let limit = |of: fn(&SoloRates) -> f64| {
             let values: Vec<u64> = socket.alone.iter().map(|alone| of(alone) as u64).collect();
             policy::calibrate(&values).map_or(u64::MAX, |threshold| threshold.value)
         };
@@ -109,7 +109,7 @@ pub(super) fn by_rank(socket: &Socket) -> Vec<u8> {
     let mut left: Vec<usize> = (0..groups.len()).collect();
     let third = groups.len() / 3;
     for (group, of) in
-        [(1, (|alone| alone.queue_full) as fn(&Alone) -> f64), (2, |alone| alone.references)]
+        [(1, (|alone| alone.queue_full) as fn(&SoloRates) -> f64), (2, |alone| alone.references)]
     {
         left.sort_by(|a, b| of(&socket.alone[*b]).total_cmp(&of(&socket.alone[*a])).then(a.cmp(b)));
         left.drain(..third).for_each(|idx| groups[idx] = group);
@@ -119,7 +119,7 @@ pub(super) fn by_rank(socket: &Socket) -> Vec<u8> {
 
 /// Groups of the threshold version.
 pub(super) fn by_limits(socket: &Socket, limits: GroupThresholds) -> Vec<u8> {
-    let group = |alone: &Alone| match () {
+    let group = |alone: &SoloRates| match () {
         () if (limits.th_sq as f64) < alone.queue_full => 1,
         () if (limits.th_ref as f64) < alone.references => 2,
         () => 3,

@@ -137,10 +137,10 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     Ok(Finding { tables: vec![table, other_sockets(&mixes)?], claims, notes: Vec::new() })
 }
 
-/// The same on sockets with more or less cache and bandwidth, which shows the contended resource.
+/// The splits on sockets with more or less cache and bandwidth, which shows the contended resource.
 fn other_sockets(mixes: &[Mix]) -> Result<FindingTable, ReproduceError> {
     let heads = ["socket", "isolated", "best", "worst", "slowdown at random"];
-    let title = "the same on other sockets, mean over the mixes in %";
+    let title = "these splits on other sockets, mean over the mixes in %";
     let mut table = FindingTable::new(title, &heads).units(&["%"]);
     let variations = [
         ("as it is", ""),

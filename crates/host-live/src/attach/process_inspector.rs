@@ -1,6 +1,6 @@
 //! Decides whether a process is managed: selection, exclusions, permissions.
 //!
-//! The first examination uses `stat` and the inputs of the selection. A process that is busy is examined
+//! The first inspection uses `stat` and the inputs of the selection. A process that is busy is inspected
 //! closely: the masks and the scheduling class of each thread, its cpuset and its environment.
 
 use std::io;
@@ -13,11 +13,11 @@ use linux::undo::RUN_VARIABLE;
 use linux::{affinity, procfs};
 
 use super::placement_cpus::PlacementCpus;
-use super::process_table::{ProcessTable, Treatment};
+use super::process_table::{ProcessState, ProcessTable};
 use super::selection::{Candidate, Selected, Selection};
 use super::status::ExclusionReason;
 
-pub(super) struct Examiner {
+pub(super) struct ProcessInspector {
     pub proc: ProcFolder,
     /// Users and capabilities of evenkeel.
     own: ProcStatus,
@@ -26,12 +26,12 @@ pub(super) struct Examiner {
     acts: bool,
 }
 
-impl Examiner {
+impl ProcessInspector {
     /// # Errors
     /// The status of evenkeel cannot be read.
     pub(super) fn new(proc: ProcFolder, selection: Selection, acts: bool) -> io::Result<Self> {
         let own = proc.status(std::process::id())?;
-        Ok(Examiner { proc, own, selection, acts })
+        Ok(ProcessInspector { proc, own, selection, acts })
     }
 
     /// Whether processes of other users cannot be placed.
@@ -65,13 +65,13 @@ impl Examiner {
         !named.is_empty() && (is_selected || is_child)
     }
 
-    /// The treatment of a process, before it is busy.
-    pub(super) fn examine(&self, pid: u32, stat: &ProcStat, is_named: bool) -> Treatment {
+    /// The state of a process, before it is busy.
+    pub(super) fn inspect(&self, pid: u32, stat: &ProcStat, is_named: bool) -> ProcessState {
         match self.selected(pid, stat, is_named) {
-            Selected::No => Treatment::NotSelected,
+            Selected::No => ProcessState::NotSelected,
             selected => match exclusion(pid, stat, selected) {
-                Some(reason) => Treatment::Excluded(reason),
-                None => Treatment::Eligible,
+                Some(reason) => ProcessState::Excluded(reason),
+                None => ProcessState::Eligible,
             },
         }
     }
@@ -96,11 +96,11 @@ impl Examiner {
         })
     }
 
-    /// The examination of a busy process, which costs more. `inherited` is an assigned mask that it may have.
+    /// The inspection of a busy process, which costs more. `inherited` is an assigned mask that it may have.
     ///
     /// # Errors
     /// Something cannot be read now, so that the process must not be changed.
-    pub(super) fn examine_closely(
+    pub(super) fn inspect_closely(
         &self,
         pid: u32,
         cpus: &PlacementCpus,
@@ -143,7 +143,7 @@ impl Examiner {
 /// Why a selected process is excluded.
 fn exclusion(pid: u32, stat: &ProcStat, selected: Selected) -> Option<ExclusionReason> {
     if pid == std::process::id() {
-        Some(ExclusionReason::Ourselves)
+        Some(ExclusionReason::EvenkeelItself)
     } else if pid == 1 {
         Some(ExclusionReason::FirstProcess)
     } else if stat.is_kernel_thread {

@@ -57,7 +57,11 @@ pub fn main(args: &Args) -> CommandResult {
     let heads = [("program", Left), ("queue-full/s", Right), ("references/s", Right)];
     let mut table = ReportTable::new(heads);
     for one in &calibration.programs {
-        table.row([one.name.clone(), one.queue_full_per_s.to_string(), one.llc_references_per_s.to_string()]);
+        table.row([
+            one.name.clone(),
+            one.queue_full_per_s.to_string(),
+            one.llc_references_per_s.to_string(),
+        ]);
     }
     write!(out, "{}", table.to_text(WIDTH))?;
     let Calibration { th_sq, th_sq_below, th_sq_above, .. } = &calibration;

@@ -184,8 +184,9 @@ fn moves() {
 
 fn unusable_node() {
     let root = Path::new("/");
-    let home =
-        linux::cgroup::choose(root, linux::cgroup::CgroupMode::Auto).delegated.expect("the root cgroup");
+    let home = linux::cgroup::choose(root, linux::cgroup::CgroupMode::Auto)
+        .delegated
+        .expect("the root cgroup");
     let groups = linux::cgroup::RunCgroups::new(root, home, "test").expect("a name");
     groups.prepare().expect("root privileges");
     let node = |text: &str| text.parse::<NodeSet>().expect("a list");

@@ -16,7 +16,7 @@ use tests::process::{children, is_running, machine, signal};
 /// The cgroups that this process can create.
 pub fn creatable() -> Option<CgroupMode> {
     let all = [CgroupMode::Only(HierarchyVersion::V2), CgroupMode::Only(HierarchyVersion::V1)];
-    let found = all.into_iter().find(|&mode| choose("/".as_ref(), mode).home.is_some());
+    let found = all.into_iter().find(|&mode| choose("/".as_ref(), mode).delegated.is_some());
     if found.is_none() {
         println!("skipped: no cgroups: {}", choose("/".as_ref(), CgroupMode::Auto).why);
     }
@@ -25,7 +25,7 @@ pub fn creatable() -> Option<CgroupMode> {
 
 /// Folder of the cgroups of a run; `None` without cgroups.
 pub fn cgroup_folder(run: &str) -> Option<PathBuf> {
-    let home = choose("/".as_ref(), creatable()?).home?;
+    let home = choose("/".as_ref(), creatable()?).delegated?;
     Some(home.folder.join(run_folder(run)?))
 }
 
@@ -150,7 +150,7 @@ fn a_page_move_of_a_job_whose_cgroup_was_removed_reports_the_cause() {
 
 #[test]
 fn restore_reports_an_absent_cgroup_folder_as_absent() {
-    let Some(home) = creatable().and_then(|mode| choose("/".as_ref(), mode).home) else {
+    let Some(home) = creatable().and_then(|mode| choose("/".as_ref(), mode).delegated) else {
         return;
     };
     let folder = Folder::new();
@@ -179,7 +179,7 @@ fn restore_reports_an_absent_cgroup_folder_as_absent() {
 fn unavailable_cgroups_required_by_the_option_are_one_error_line_before_any_job_starts() {
     let kinds = [("v2", HierarchyVersion::V2), ("v1", HierarchyVersion::V1)];
     let absent = |(_, version): &(&str, HierarchyVersion)| {
-        choose("/".as_ref(), CgroupMode::Only(*version)).home.is_none()
+        choose("/".as_ref(), CgroupMode::Only(*version)).delegated.is_none()
     };
     let Some((word, _)) = kinds.into_iter().find(absent) else {
         println!("skipped: both cgroup versions are available");

@@ -220,10 +220,8 @@ impl ReportTable {
     /// continue below, with the first column repeated.
     pub fn to_blocks(&self, width: usize) -> String {
         let rows = &self.printable_lines()[1..];
-        let cell =
-            |row: &'_ Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
         let column_width = |(column, head): (usize, &ColumnHead)| {
-            let cells = rows.iter().map(|row| length(&cell(row, column)));
+            let cells = rows.iter().map(|row| row.get(column).map_or(0, |cell| length(cell)));
             cells.chain(head.label.split(' ').map(length)).max().unwrap_or(0)
         };
         let widths: Vec<usize> = self.heads.iter().enumerate().map(column_width).collect();
@@ -240,25 +238,31 @@ impl ReportTable {
             let n =
                 rest.iter().take_while(fits).count().clamp(1, rest.len().max(1)).min(rest.len());
             let block: Vec<usize> = std::iter::once(0).chain(rest.drain(..n)).collect();
-            let heads = block.iter().map(|column| {
-                let head = fold(&self.heads[*column].label, widths[*column], "", 0);
-                head.lines().map(str::to_owned).collect::<Vec<String>>()
-            });
-            let heads: Vec<Vec<String>> = heads.collect();
-            let n_lines = heads.iter().map(Vec::len).max().unwrap_or(0);
-            // Heads are bottom-aligned.
-            let head_line = |line: usize| {
-                let part = |head: &Vec<String>| {
-                    let idx = (line + head.len()).checked_sub(n_lines);
-                    idx.map_or(String::new(), |idx| head[idx].clone())
-                };
-                heads.iter().map(part).collect::<Vec<String>>()
-            };
-            let row_line = |row| block.iter().map(|column| cell(row, *column)).collect();
-            let lines = (0..n_lines).map(head_line).chain(rows.iter().map(row_line));
-            blocks.push(lines.map(|cells| self.line(&cells, &block, &widths)).collect::<String>());
+            blocks.push(self.block(rows, &block, &widths));
         }
         blocks.join("\n")
+    }
+
+    /// Some columns of all rows, below their bottom-aligned heads.
+    fn block(&self, rows: &[Vec<String>], columns: &[usize], widths: &[usize]) -> String {
+        let head = |column: &usize| {
+            let head = fold(&self.heads[*column].label, widths[*column], "", 0);
+            head.lines().map(str::to_owned).collect()
+        };
+        let heads: Vec<Vec<String>> = columns.iter().map(head).collect();
+        let n_lines = heads.iter().map(Vec::len).max().unwrap_or(0);
+        let head_line = |line: usize| -> Vec<String> {
+            let part = |head: &Vec<String>| {
+                let idx = (line + head.len()).checked_sub(n_lines);
+                idx.map_or(String::new(), |idx| head[idx].clone())
+            };
+            heads.iter().map(part).collect()
+        };
+        let row_line = |row: &Vec<String>| {
+            columns.iter().map(|column| row.get(*column).cloned().unwrap_or_default()).collect()
+        };
+        let lines = (0..n_lines).map(head_line).chain(rows.iter().map(row_line));
+        lines.map(|cells| self.line(&cells, columns, widths)).collect()
     }
 
     /// The heads and the rows, without control characters.

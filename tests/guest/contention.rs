@@ -110,8 +110,8 @@ fn animal() {
 fn divided() {
     let classes = "drdrt";
     let run = PolicyRun::start("divided[interval=500ms]", &hogs(classes), 5);
-    let nodes_of = |wanted: char| -> BTreeSet<Option<u32>> {
-        let jobs = classes.chars().enumerate().filter(|(_, class)| *class == wanted);
+    let nodes_of = |class_of_job: char| -> BTreeSet<Option<u32>> {
+        let jobs = classes.chars().enumerate().filter(|(_, class)| *class == class_of_job);
         jobs.map(|(job, _)| run.node(job)).collect()
     };
     run.until("no devil on the node of a rabbit", || {

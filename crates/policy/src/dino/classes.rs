@@ -14,8 +14,7 @@
 //! A job changes to a class if 7 of its last 10 intervals are in that class; with fewer intervals, if 70 % of them are. A
 //! job without a class counts as a devil, the conservative assumption for a job that starts.
 
-use super::declaration::Config;
-use crate::declaration::names;
+use super::declaration::{ClassLimits, Config};
 use crate::memory_intensity::rates::{N_SAMPLES, Rate, RecentRates};
 
 /// Contention that a thread causes.
@@ -24,16 +23,6 @@ pub(super) enum MissClass {
     Turtle,
     Devil,
     SuperDevil,
-}
-
-names! {
-    /// Limits of the classes.
-    pub(super) enum ClassLimits {
-        /// Those of the released code.
-        Released = "released",
-        /// Those of the article.
-        Article = "article",
-    }
 }
 
 /// `DEVIL_HORIZON` of Clavis 6.5.5.

@@ -3,7 +3,6 @@
 use sched::reasons;
 
 use super::Dino;
-use super::classes::ClassLimits;
 use crate::declaration::{Values, names, params};
 use crate::memory_intensity::parameters::{
     self as common, COMMON_PARAMS, FAILURES, FIRST_PARAMS, MISSES_PER_INSTRUCTION,
@@ -66,4 +65,14 @@ reasons! {
     /// Pages that a migration left behind.
     PAGE_MIGRATION_REPEATED = "page-migration-repeated":
         "{from} still has {elsewhere} of the job's private pages, more than {percent} % of the {local} on {to}, its node: attempt {n_attempts} of {n_max}";
+}
+
+names! {
+    /// Limits of the classes.
+    pub(super) enum ClassLimits {
+        /// Those of the released code.
+        Released = "released",
+        /// Those of the article.
+        Article = "article",
+    }
 }

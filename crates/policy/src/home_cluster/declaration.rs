@@ -1,14 +1,10 @@
-//! Declaration of the home-cluster policy: source, parameters, and reasons with their values.
-
-use std::borrow::Cow;
+//! Declaration of the home-cluster policy: source, parameters and reasons.
 
 use base::Nanos;
-use sched::{JobView, Reason, ReasonValue, Snapshot, reasons};
+use sched::reasons;
 
 use super::HomeCluster;
-use super::processors::CpuGroup;
 use crate::declaration::{self, names, params};
-use crate::placement::cpus_label;
 use crate::{PolicyInfo, notes};
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
@@ -84,65 +80,4 @@ reasons! {
     /// Note: the home of a job changed.
     HOME_MOVED = "home-moved":
         "the home of {job} is {home} from now on: {n_outside} of its {n_cpus} CPUs were outside {before} for {time}";
-}
-
-/// A home and the criterion of its selection, as text.
-pub(super) struct HomeChoice {
-    pub idx: usize,
-    pub criterion: Cow<'static, str>,
-}
-
-/// A job gets its first CPUs, or replacements of unusable CPUs.
-pub(super) fn admitted(
-    snapshot: &Snapshot<'_>,
-    job: &JobView<'_>,
-    choice: HomeChoice,
-    group: &CpuGroup,
-    is_lost: bool,
-) -> Reason {
-    let reason = Reason::new(AT_HOME)
-        .with("home", snapshot.domains.label(choice.idx))
-        .with("criterion", ReasonValue::Text(choice.criterion));
-    let lost = job.placed.filter(|_| is_lost);
-    with_group(reason, group).with_some("lost", lost.map(ToString::to_string))
-}
-
-/// A job gets CPUs that became free.
-pub(super) fn processors_free(
-    snapshot: &Snapshot<'_>,
-    home: usize,
-    now: &CpuGroup,
-    group: &CpuGroup,
-) -> Reason {
-    let reason = Reason::new(PROCESSORS_FREE)
-        .with("home", snapshot.domains.label(home))
-        .with("previous_cpus", cpus_label(&now.cpus))
-        .with("n_shared_before", now.n_shared as u64)
-        .with("n_outside_before", now.n_outside as u64);
-    with_group(reason, group)
-}
-
-fn with_group(reason: Reason, group: &CpuGroup) -> Reason {
-    reason
-        .with("cpus", cpus_label(&group.cpus))
-        .with("n_outside", group.n_outside as u64)
-        .with("n_shared", group.n_shared as u64)
-}
-
-/// The home of a job changed.
-pub(super) fn home_moved(
-    snapshot: &Snapshot<'_>,
-    job: &JobView<'_>,
-    from: usize,
-    to: usize,
-    (n_outside, n_cpus): (usize, usize),
-    time: Nanos,
-) -> Reason {
-    Reason::new(HOME_MOVED)
-        .with("job", job.job.name.clone())
-        .with("home", snapshot.domains.label(to))
-        .with("before", snapshot.domains.label(from))
-        .with("n_outside", n_outside as u64)
-        .with("n_cpus", n_cpus as u64)
-        .with("time", time.to_string())
 }

@@ -36,19 +36,22 @@ mod declaration;
 mod pages;
 mod processors;
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use base::{CpuSet, JobId, Nanos};
-use sched::{Action, Cause, JobState, JobView, PerJob, Plan, Snapshot, Target};
+use sched::{
+    Action, Cause, JobState, JobView, PerJob, Plan, Reason, ReasonValue, Snapshot, Target,
+};
 use topology::Level;
 
 use crate::Rules;
 use crate::notes::MachineNotes;
-use crate::placement;
+use crate::placement::{self, cpus_label};
 use crate::slots::CpuOccupancy;
 pub(crate) use declaration::INFO;
-use declaration::{Config, HomeChoice, Pages};
+use declaration::{AT_HOME, Config, HOME_MOVED, PROCESSORS_FREE, Pages};
 use pages::PendingPages;
 use processors::CpuGroup;
 
@@ -163,7 +166,7 @@ impl HomeCluster {
         occupancy.remove(&previous_cpus);
         let group =
             CpuGroup::allocate(&self.config, snapshot, job, home, occupancy, &previous_cpus);
-        let reason = declaration::admitted(snapshot, job, choice, &group, is_lost);
+        let reason = admitted(snapshot, job, choice, &group, is_lost);
         if is_lost {
             self.has_migrated(job.job.id);
         }
@@ -267,7 +270,7 @@ impl HomeCluster {
                 self.has_migrated(job.job.id);
             }
             occupancy.add(&group.cpus);
-            let reason = declaration::processors_free(snapshot, home, &now, &group);
+            let reason = processors_free(snapshot, home, &now, &group);
             plan.request(job.job.id, Action::Place(group.cpus), reason);
         }
     }
@@ -291,14 +294,7 @@ impl HomeCluster {
         let Some(to) = most_of(snapshot, &cpus).filter(is_better) else { return };
         state.outside_since = None;
         state.home = Some(snapshot.domains.get(to).number);
-        plan.note(declaration::home_moved(
-            snapshot,
-            job,
-            home,
-            to,
-            (outside.len(), cpus.len()),
-            time,
-        ));
+        plan.note(home_moved(snapshot, job, home, to, (outside.len(), cpus.len()), time));
         if self.config.pages != Pages::FirstTouch {
             state.pending = Some(PendingPages::new_home());
         }
@@ -316,4 +312,65 @@ impl HomeCluster {
 fn most_of(snapshot: &Snapshot<'_>, cpus: &CpuSet) -> Option<usize> {
     let n_in = |idx: usize| snapshot.domains.get(idx).cpus.and(cpus).len();
     (0..snapshot.domains.len()).rev().max_by_key(|&idx| n_in(idx))
+}
+
+/// A home and the criterion of its selection, as text.
+struct HomeChoice {
+    idx: usize,
+    criterion: Cow<'static, str>,
+}
+
+/// A job gets its first CPUs, or replacements of unusable CPUs.
+fn admitted(
+    snapshot: &Snapshot<'_>,
+    job: &JobView<'_>,
+    choice: HomeChoice,
+    group: &CpuGroup,
+    is_lost: bool,
+) -> Reason {
+    let reason = Reason::new(AT_HOME)
+        .with("home", snapshot.domains.label(choice.idx))
+        .with("criterion", ReasonValue::Text(choice.criterion));
+    let lost = job.placed.filter(|_| is_lost);
+    with_group(reason, group).with_some("lost", lost.map(ToString::to_string))
+}
+
+/// A job gets CPUs that became free.
+fn processors_free(
+    snapshot: &Snapshot<'_>,
+    home: usize,
+    now: &CpuGroup,
+    group: &CpuGroup,
+) -> Reason {
+    let reason = Reason::new(PROCESSORS_FREE)
+        .with("home", snapshot.domains.label(home))
+        .with("previous_cpus", cpus_label(&now.cpus))
+        .with("n_shared_before", now.n_shared as u64)
+        .with("n_outside_before", now.n_outside as u64);
+    with_group(reason, group)
+}
+
+fn with_group(reason: Reason, group: &CpuGroup) -> Reason {
+    reason
+        .with("cpus", cpus_label(&group.cpus))
+        .with("n_outside", group.n_outside as u64)
+        .with("n_shared", group.n_shared as u64)
+}
+
+/// The home of a job changed.
+fn home_moved(
+    snapshot: &Snapshot<'_>,
+    job: &JobView<'_>,
+    from: usize,
+    to: usize,
+    (n_outside, n_cpus): (usize, usize),
+    time: Nanos,
+) -> Reason {
+    Reason::new(HOME_MOVED)
+        .with("job", job.job.name.clone())
+        .with("home", snapshot.domains.label(to))
+        .with("before", snapshot.domains.label(from))
+        .with("n_outside", n_outside as u64)
+        .with("n_cpus", n_cpus as u64)
+        .with("time", time.to_string())
 }

@@ -1,16 +1,12 @@
-//! Declarations of N-MASS and maximum-local: source, parameters, and reasons with their values.
+//! Declarations of N-MASS and maximum-local: source, parameters and reasons.
 
-use base::CpuSet;
-use sched::{CounterEvent, Reason, ReasonCode, Snapshot, reasons};
+use sched::reasons;
 
 use super::NMass;
-use super::history::{Home, HomeSource};
-use super::mapping::{Decision, NmassAssignment, NmassJob, PressureMigration};
 use crate::PolicyInfo;
 use crate::declaration::{self, MILLION, Millionths, Param, READING, Values, params};
 use crate::memory_intensity::parameters::{FAILURES, MISSES_PER_INSTRUCTION};
-use crate::notes::{self, OWN_CORE};
-use crate::placement::{cpus_label, permille_text};
+use crate::notes;
 
 pub(crate) const MAXIMUM_LOCAL: PolicyInfo = PolicyInfo {
     name: "maximum-local",
@@ -92,91 +88,4 @@ reasons! {
     /// Note: misses are unknown.
     PRESSURE_UNKNOWN = "pressure-unknown":
         "cache misses per instruction are neither counted nor declared by a profile: jobs stay on the node of their memory, independent of the pressure on its cache";
-}
-
-/// Inputs of the reasons of a turn.
-pub(super) struct NmassReasons<'a, 's> {
-    pub refine: Option<Refine>,
-    pub snapshot: &'a Snapshot<'a>,
-    pub jobs: &'a [NmassJob<'s>],
-}
-
-impl NmassReasons<'_, '_> {
-    /// The reason for the assignment of a job to these CPUs.
-    pub fn reason(&self, job_idx: usize, assignment: &NmassAssignment, cpus: &CpuSet) -> Reason {
-        let job = &self.jobs[job_idx].job;
-        let reason = match &assignment.decision {
-            // The job stays on its domain and gets another core.
-            _ if job.is_bound && job.now == Some(assignment.domain) => Reason::new(OWN_CORE),
-            Decision::Pressure(migration) => self.pressure(job_idx, migration),
-            Decision::Home { free, slots } => self
-                .with_home(HOME_FREE, job_idx)
-                .with("free", u64::from(*free))
-                .with("slots", u64::from(*slots)),
-            Decision::HomeFull { taken, slots } => self.taken(HOME_FULL, job_idx, *taken, *slots),
-            Decision::Stays => self.with_home(STAYS_THERE, job_idx),
-            Decision::NoHome { taken, slots } => self.taken(NO_HOME, job_idx, *taken, *slots),
-            Decision::Full { taken, slots } => self.taken(NO_FREE_SLOT, job_idx, *taken, *slots),
-        };
-        let reason = reason
-            .with("domain", self.snapshot.domains.label(assignment.domain))
-            .with("cpus", cpus_label(cpus));
-        reason.with_some("lost", job.lost_cpus().map(ToString::to_string))
-    }
-
-    fn taken(&self, code: ReasonCode, job_idx: usize, taken: u32, slots: u32) -> Reason {
-        self.with_home(code, job_idx)
-            .with("taken", u64::from(taken))
-            .with("slots", u64::from(slots))
-    }
-
-    fn with_home(&self, code: ReasonCode, job_idx: usize) -> Reason {
-        let NmassJob { home, penalty, .. } = &self.jobs[job_idx];
-        Reason::new(code)
-            .with("home", home_text(home))
-            .with("penalty", permille_text(penalty.permille))
-            .with("penalty_by", penalty.by.to_owned())
-    }
-
-    fn pressure(&self, job_idx: usize, migration: &PressureMigration) -> Reason {
-        let after = migration.after(self.jobs);
-        let is_migrating = job_idx == migration.job_idx;
-        let code = if is_migrating { PRESSURE_UNEVEN } else { PRESSURE_SWAPPED };
-        let NmassJob { mpki, .. } = &self.jobs[job_idx];
-        let reason = self
-            .with_home(code, job_idx)
-            .with("from", self.snapshot.domains.label(migration.from))
-            .with("to", self.snapshot.domains.label(migration.to))
-            .with("pressure_from", permille_text(migration.before.high))
-            .with("pressure_to", permille_text(migration.before.low))
-            .with("d_min", permille_text(self.refine.map_or(0, |refine| refine.d_min.permille())))
-            .with("mpki", permille_text(mpki.unwrap_or(0)))
-            .with("penalty_max", permille_text(migration.penalty_max))
-            .with("left_from", permille_text(after.high))
-            .with("left_to", permille_text(after.low));
-        let other = if is_migrating { migration.swapped_with } else { Some(migration.job_idx) };
-        let reason = match other.map(|other| &self.jobs[other]) {
-            Some(other) => reason
-                .with("other", other.job.job.job.name.clone())
-                .with("other_mpki", permille_text(other.mpki.unwrap_or(0))),
-            None => reason,
-        };
-        reason.with("tier", self.snapshot.tiers.get(CounterEvent::LlcMisses).to_string())
-    }
-}
-
-/// The home and its source, as text.
-fn home_text(home: &Home) -> String {
-    let node = home.node.map_or("any node".to_owned(), |node| format!("node {}", node.0));
-    match home.source {
-        HomeSource::Memory { on_node, total } => {
-            format!("{node} (which has {on_node} of its {total})")
-        }
-        HomeSource::Declared => format!("{node} (its declared memory node)"),
-        HomeSource::Start => format!("{node} (where it started)"),
-        HomeSource::Even { most, total } => {
-            format!("{node} (no node has more than {most} of its {total})")
-        }
-        HomeSource::NoPages => format!("{node} (it has no pages yet)"),
-    }
 }

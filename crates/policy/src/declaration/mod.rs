@@ -257,12 +257,12 @@ impl Param {
         Param { unavailable: Some((value, reason)), ..self }
     }
 
-    /// The same parameter with another help text.
+    /// This parameter with another help text.
     pub(crate) const fn help(self, help: &'static str) -> Self {
         Param { help, ..self }
     }
 
-    /// The same parameter with another default.
+    /// This parameter with another default.
     pub(crate) const fn default(self, default: &'static str) -> Self {
         Param { default, ..self }
     }
@@ -271,9 +271,9 @@ impl Param {
 names! {
     /// Which reading of a published description the defaults follow.
     pub(crate) enum Reading {
-        /// As printed, with corrections.
+        /// The published rules with corrections.
         Corrected = "corrected",
-        /// As printed.
+        /// The published rules.
         Paper = "paper",
     }
 }

@@ -11,7 +11,7 @@
 //! class. The other threads fill the remaining slots of their class in list order. A thread therefore migrates only if
 //! its class or the number of threads of a class changes.
 //!
-//! As printed (`keep=core`), a thread stays only on a core that the map assigns to its class, and only if the class of
+//! As published (`keep=core`), a thread stays only on a core that the map assigns to its class, and only if the class of
 //! the thread and of the core did not change since the last assignment. This also migrates threads within a cache, which
 //! has no benefit. By default (`keep=cache`), slots of one cache swap their CPUs to avoid such migrations.
 

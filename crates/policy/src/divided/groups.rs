@@ -64,14 +64,14 @@ struct GroupHistory {
     group: Option<ContentionGroup>,
     candidate: Option<ContentionGroup>,
     n_same: u64,
-    evidence: Evidence,
+    counters: GroupCounters,
 }
 
 /// Values of the last period from which the group of a job was derived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Evidence {
+pub(super) struct GroupCounters {
     /// Queue-full cycles of all threads.
-    pub sq: u64,
+    pub queue_full: u64,
     /// The values and the criterion, as text.
     pub text: String,
     /// Result of the last period.
@@ -87,14 +87,14 @@ pub(super) struct GroupedJob<'s> {
     pub job: MovableJob<'s>,
     /// `None`: unknown.
     pub group: Option<ContentionGroup>,
-    pub evidence: Evidence,
+    pub counters: GroupCounters,
 }
 
 /// Rates of a thread in a period.
 #[derive(Clone, Copy, Debug)]
 struct ThreadRates {
     job: JobId,
-    sq: Option<u64>,
+    queue_full: Option<u64>,
     refs: Option<u64>,
     /// MB per second, and the larger of prefetches per demand miss and misses per 1000 instructions, in
     /// millionths.
@@ -120,7 +120,7 @@ impl ThreadRates {
         let bandwidth = misses.map(|misses| rate(misses).saturating_mul(LINE_BYTES) / MILLION);
         ThreadRates {
             job: task.job,
-            sq: get(CounterEvent::QueueFull).map(rate),
+            queue_full: get(CounterEvent::QueueFull).map(rate),
             refs: get(CounterEvent::LlcReferences).map(rate),
             traffic: bandwidth.zip(mpki.max(prefetches)),
         }
@@ -143,7 +143,7 @@ impl Groups {
     /// A job with its group.
     pub fn grouped<'s>(&self, job: &MovableJob<'s>) -> GroupedJob<'s> {
         let history = self.history.get(job.job.job.id).cloned().unwrap_or_default();
-        GroupedJob { job: *job, group: history.group, evidence: history.evidence }
+        GroupedJob { job: *job, group: history.group, counters: history.counters }
     }
 
     /// Adds a period.
@@ -166,25 +166,26 @@ impl Groups {
         for of_job in rows.chunk_by(|a, b| a.job == b.job) {
             let votes = &groups[from..from + of_job.len()];
             from += of_job.len();
-            if let Some((group, evidence)) = majority(of_job, votes, basis, &criterion) {
-                self.history.of(of_job[0].job).update(group, evidence, self.config.repeat);
+            if let Some((group, counters)) = majority(of_job, votes, basis, &criterion) {
+                self.history.of(of_job[0].job).update(group, counters, self.config.repeat);
             }
         }
     }
 
     /// The group of each thread; `None`: nothing was counted.
     fn by_queues(&mut self, rows: &[ThreadRates]) -> Vec<Option<ContentionGroup>> {
-        let max = rows.iter().filter_map(|row| row.sq).max().unwrap_or(0);
+        let max = rows.iter().filter_map(|row| row.queue_full).max().unwrap_or(0);
         self.sq_max = self.sq_max.max(max);
-        let known: Vec<usize> = (0..rows.len()).filter(|&row| rows[row].sq.is_some()).collect();
-        let sq = |row: usize| rows[row].sq.unwrap_or(0);
+        let known: Vec<usize> =
+            (0..rows.len()).filter(|&row| rows[row].queue_full.is_some()).collect();
+        let queue_full = |row: usize| rows[row].queue_full.unwrap_or(0);
         let first: Vec<usize> = match self.config.grouping() {
             Grouping::Threshold { th_sq, .. } => {
-                known.iter().copied().filter(|&row| th_sq < sq(row)).collect()
+                known.iter().copied().filter(|&row| th_sq < queue_full(row)).collect()
             }
             Grouping::Rank => {
-                let mut top = top(&known, known.len() / 3, sq);
-                top.retain(|&row| self.has_minimum_share(sq(row)));
+                let mut top = top(&known, known.len() / 3, queue_full);
+                top.retain(|&row| self.has_minimum_share(queue_full(row)));
                 top
             }
         };
@@ -229,9 +230,10 @@ impl Groups {
     }
 
     /// Whether a rate is at least the minimum share of the largest one.
-    fn has_minimum_share(&self, sq: u64) -> bool {
+    fn has_minimum_share(&self, queue_full: u64) -> bool {
         let minimum = u128::from(self.sq_max) * u128::from(self.config.min_share.0);
-        self.config.min_share.0 == 0 || sq != 0 && minimum <= u128::from(sq) * u128::from(MILLION)
+        self.config.min_share.0 == 0
+            || queue_full != 0 && minimum <= u128::from(queue_full) * u128::from(MILLION)
     }
 
     /// The criterion of the groups, as text.
@@ -283,13 +285,13 @@ impl Groups {
 }
 
 impl GroupHistory {
-    fn update(&mut self, group: ContentionGroup, evidence: Evidence, repeat: u64) {
+    fn update(&mut self, group: ContentionGroup, counters: GroupCounters, repeat: u64) {
         self.n_same = if self.candidate == Some(group) { self.n_same + 1 } else { 1 };
         self.candidate = Some(group);
         if repeat <= self.n_same {
             self.group = Some(group);
         }
-        self.evidence = evidence;
+        self.counters = counters;
     }
 }
 
@@ -317,7 +319,7 @@ fn majority(
     votes: &[Option<ContentionGroup>],
     basis: GroupBasis,
     criterion: &str,
-) -> Option<(ContentionGroup, Evidence)> {
+) -> Option<(ContentionGroup, GroupCounters)> {
     let n_of =
         |group: ContentionGroup| votes.iter().filter(|&&vote| vote == Some(group)).count() as u64;
     let groups = [ContentionGroup::Three, ContentionGroup::Two, ContentionGroup::One];
@@ -326,9 +328,9 @@ fn majority(
     let sum = |value: fn(&ThreadRates) -> Option<u64>| {
         rows.iter().filter_map(value).fold(0, u64::saturating_add)
     };
-    let (sq, refs) = (sum(|row| row.sq), sum(|row| row.refs));
+    let (queue_full, refs) = (sum(|row| row.queue_full), sum(|row| row.refs));
     let queues = match basis {
-        GroupBasis::Queues => format!("{sq} queue-full cycles"),
+        GroupBasis::Queues => format!("{queue_full} queue-full cycles"),
         GroupBasis::Bandwidth | GroupBasis::Nothing => {
             let traffic = sum(|row| row.traffic.map(|(bandwidth, _)| bandwidth));
             let ratio = rows.iter().filter_map(|row| row.traffic).map(|(_, ratio)| ratio).max();
@@ -342,5 +344,8 @@ fn majority(
         "{queues} and {refs} references to the last-level cache per second of CPU time; {criterion}"
     );
     let n_threads = votes.iter().flatten().count() as u64;
-    (n_votes != 0).then_some((group, Evidence { sq, text, group: Some(group), n_votes, n_threads }))
+    (n_votes != 0).then_some((
+        group,
+        GroupCounters { queue_full, text, group: Some(group), n_votes, n_threads },
+    ))
 }

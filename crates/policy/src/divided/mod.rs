@@ -45,7 +45,7 @@ use declaration::{
     GROUP_SPREAD,
 };
 use groups::{ContentionGroup, GroupedJob, Groups};
-use sockets::{Division, DivisionCase, Role, SocketAssignment, SocketMap};
+use sockets::{Division, DivisionCase, SocketAssignment, SocketMap, SocketRole};
 pub use threshold::{NoThreshold, Threshold, calibrate};
 
 /// State of the policy.
@@ -138,11 +138,11 @@ impl<'a> DividedReasons<'a> {
         let job = &grouped.job;
         let code = match assignment.role {
             _ if job.is_bound && job.now == Some(assignment.domain) => OWN_CORE,
-            Role::Starts | Role::Stays => GROUP_PLACED,
-            Role::Overflow => GROUP_OVERFLOW,
-            Role::Even => GROUP_SPREAD,
-            Role::Fills => GROUP_FILLS,
-            Role::Side => match grouped.group {
+            SocketRole::Starts | SocketRole::Stays => GROUP_PLACED,
+            SocketRole::Overflow => GROUP_OVERFLOW,
+            SocketRole::Even => GROUP_SPREAD,
+            SocketRole::Fills => GROUP_FILLS,
+            SocketRole::OwnGroup => match grouped.group {
                 Some(ContentionGroup::One) => GROUP_CONCENTRATED,
                 _ => GROUP_ISOLATED,
             },
@@ -154,8 +154,8 @@ impl<'a> DividedReasons<'a> {
         let division = self.division.iter().cloned();
         let reason = division.fold(reason, |reason, (name, value)| reason.with(name, value));
         let how = match assignment.role {
-            Role::Starts => Some("the socket with the most free slots for it"),
-            Role::Stays => Some("its current socket"),
+            SocketRole::Starts => Some("the socket with the most free slots for it"),
+            SocketRole::Stays => Some("its current socket"),
             _ => None,
         };
         reason
@@ -215,11 +215,11 @@ fn group_text(grouped: &GroupedJob<'_>) -> String {
             "Group 3, which hardly causes contention and is hardly slowed down by it"
         }
     };
-    let evidence = &grouped.evidence;
-    let voted = match (evidence.group == Some(group), evidence.n_threads) {
+    let counters = &grouped.counters;
+    let voted = match (counters.group == Some(group), counters.n_threads) {
         (false, _) => ", although the last period had another result".to_owned(),
         (true, 1) => String::new(),
-        (true, n) => format!(", as {} of {n} threads in the last period", evidence.n_votes),
+        (true, n) => format!(", as {} of {n} threads in the last period", counters.n_votes),
     };
-    format!("the job is in {description}{voted} ({})", evidence.text)
+    format!("the job is in {description}{voted} ({})", counters.text)
 }

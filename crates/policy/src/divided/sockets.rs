@@ -28,14 +28,14 @@ use crate::slots::{DomainSlots, PlacementJobs};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SocketAssignment {
     pub domain: usize,
-    pub role: Role,
+    pub role: SocketRole,
 }
 
 /// Role of a job on its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum SocketRole {
     /// On the sockets of its group.
-    Side,
+    OwnGroup,
     /// Spread evenly with its group.
     Even,
     /// On free slots.
@@ -108,7 +108,7 @@ impl<'a, 's> SocketMap<'a, 's> {
                 let (a, b) = all.split_at(k1);
                 self.place_groups(a, b, &one, &two);
                 self.stay(&unknown);
-                let left = self.fill(&three, b, Role::Side);
+                let left = self.fill(&three, b, SocketRole::OwnGroup);
                 self.fill_up(left, a);
             }
             DivisionCase::NoGroupTwo => {
@@ -140,7 +140,7 @@ impl<'a, 's> SocketMap<'a, 's> {
             unassigned.partition(|&job_idx| self.members[job_idx].job.now.is_some());
         for job_idx in running {
             if let Some(now) = self.members[job_idx].job.now {
-                self.put(job_idx, now, Role::Stays);
+                self.put(job_idx, now, SocketRole::Stays);
             }
         }
         for job_idx in starting {
@@ -158,7 +158,7 @@ impl<'a, 's> SocketMap<'a, 's> {
                 || self.slots.least_occupied(job, (0..n_sockets).filter(with_free_slots));
             let occupied = || self.slots.least_occupied(job, (0..n_sockets).filter(allowed));
             if let Some(to) = on_side.or_else(anywhere).or_else(occupied) {
-                self.put(job_idx, to, Role::Starts);
+                self.put(job_idx, to, SocketRole::Starts);
             }
         }
     }
@@ -192,7 +192,7 @@ impl<'a, 's> SocketMap<'a, 's> {
     fn guard(&self, n_sockets: usize) -> Option<(u64, u64)> {
         let (factor, th_sq) = (self.config.guard?.permille(), self.config.th_sq?);
         let ones = self.members.iter().filter(|member| member.group == Some(ContentionGroup::One));
-        let sum = ones.map(|member| u128::from(member.evidence.sq)).sum::<u128>();
+        let sum = ones.map(|member| u128::from(member.counters.queue_full)).sum::<u128>();
         let min = u128::from(th_sq) * u128::from(factor) / 1000;
         let whole = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
         Some((whole(sum / n_sockets.max(1) as u128), whole(min)))
@@ -213,7 +213,7 @@ impl<'a, 's> SocketMap<'a, 's> {
         u64::from(self.members[job_idx].job.threads)
     }
 
-    fn put(&mut self, job_idx: usize, to: usize, role: Role) {
+    fn put(&mut self, job_idx: usize, to: usize, role: SocketRole) {
         self.slots.add(self.snapshot, &self.members[job_idx].job, to);
         self.assignments[job_idx] = Some(SocketAssignment { domain: to, role });
     }
@@ -229,26 +229,26 @@ impl<'a, 's> SocketMap<'a, 's> {
         n
     }
 
-    /// Group 1 on A, Group 2 on B; jobs without a free slot on the other side.
+    /// Group 1 on A, Group 2 on B; jobs without a free slot on the other sockets.
     fn place_groups(&mut self, a: &[usize], b: &[usize], one: &[usize], two: &[usize]) {
-        let ones_left = self.fill(one, a, Role::Side);
-        let twos_left = self.fill(two, b, Role::Side);
+        let ones_left = self.fill(one, a, SocketRole::OwnGroup);
+        let twos_left = self.fill(two, b, SocketRole::OwnGroup);
         for job_idx in twos_left {
-            let fewest_full_queues = |&idx: &usize| {
+            let fewest_queue_full = |&idx: &usize| {
                 let on_socket = one.iter().filter(|&&job_idx| {
                     self.assignments[job_idx].is_some_and(|assignment| assignment.domain == idx)
                 });
-                (on_socket.map(|&job_idx| self.members[job_idx].evidence.sq).min(), idx)
+                (on_socket.map(|&job_idx| self.members[job_idx].counters.queue_full).min(), idx)
             };
-            if let Some(to) = self.with_free_slots(job_idx, a).min_by_key(fewest_full_queues) {
-                self.put(job_idx, to, Role::Overflow);
+            if let Some(to) = self.with_free_slots(job_idx, a).min_by_key(fewest_queue_full) {
+                self.put(job_idx, to, SocketRole::Overflow);
             }
         }
         let n_two = self.n_there(two);
         for job_idx in ones_left {
             let n_two = |&idx: &usize| (n_two[idx], idx);
             if let Some(to) = self.with_free_slots(job_idx, b).min_by_key(n_two) {
-                self.put(job_idx, to, Role::Overflow);
+                self.put(job_idx, to, SocketRole::Overflow);
             }
         }
     }
@@ -263,7 +263,7 @@ impl<'a, 's> SocketMap<'a, 's> {
     }
 
     /// Places the jobs that may stay; returns the others.
-    fn keep(&mut self, members: &[usize], among: &[usize], role: Role) -> Vec<usize> {
+    fn keep(&mut self, members: &[usize], among: &[usize], role: SocketRole) -> Vec<usize> {
         let mut others = Vec::new();
         for &job_idx in members {
             let now =
@@ -283,14 +283,14 @@ impl<'a, 's> SocketMap<'a, 's> {
             let job = &self.members[job_idx].job;
             let fits = |&now: &usize| self.slots.fits(self.snapshot, job, now);
             if let Some(now) = job.now.filter(fits) {
-                self.put(job_idx, now, Role::Stays);
+                self.put(job_idx, now, SocketRole::Stays);
             }
         }
     }
 
     /// Fills some sockets: each job gets the socket with the fewest threads of the same jobs. Returns jobs without a
     /// free slot.
-    fn fill(&mut self, members: &[usize], among: &[usize], role: Role) -> Vec<usize> {
+    fn fill(&mut self, members: &[usize], among: &[usize], role: SocketRole) -> Vec<usize> {
         let mut left = Vec::new();
         let others = self.keep(members, among, role);
         let mut n = self.n_there(members);
@@ -311,10 +311,10 @@ impl<'a, 's> SocketMap<'a, 's> {
 
     /// Fills some sockets: each job gets the least occupied socket. Jobs without a free slot are placed last.
     fn fill_up(&mut self, members: Vec<usize>, among: &[usize]) {
-        for job_idx in self.keep(&members, among, Role::Fills) {
+        for job_idx in self.keep(&members, among, SocketRole::Fills) {
             let job = &self.members[job_idx].job;
             if let Some(to) = self.slots.least_occupied(job, self.with_free_slots(job_idx, among)) {
-                self.put(job_idx, to, Role::Fills);
+                self.put(job_idx, to, SocketRole::Fills);
             }
         }
     }
@@ -333,21 +333,21 @@ impl<'a, 's> SocketMap<'a, 's> {
             let all: Vec<usize> = (0..self.snapshot.domains.len()).collect();
             let to = self.with_free_slots(job_idx, &all).min_by(key);
             if let Some(to) = to {
-                self.put(job_idx, to, Role::Fills);
+                self.put(job_idx, to, SocketRole::Fills);
             }
         }
     }
 
     /// Spreads jobs evenly over some sockets.
     fn spread(&mut self, members: &[usize], among: &[usize]) {
-        self.fill(members, among, Role::Even);
+        self.fill(members, among, SocketRole::Even);
         while self.config.keep
             && let Some((job_idx, to)) = self.more_even(members, among)
         {
             if let Some(assignment) = self.assignments[job_idx].take() {
                 self.slots.remove(self.snapshot, &self.members[job_idx].job, assignment.domain);
             }
-            self.put(job_idx, to, Role::Even);
+            self.put(job_idx, to, SocketRole::Even);
         }
     }
 

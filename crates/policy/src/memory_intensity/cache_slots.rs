@@ -28,7 +28,7 @@ pub(crate) struct CacheSlots {
     n_in: Vec<u32>,
     /// Index of each CPU in the list of its cache.
     nth: Vec<u32>,
-    /// CPUs of each cache, the emptiest first.
+    /// CPUs of each cache, those with the fewest threads first.
     by_threads: Vec<CpuOrder>,
     /// The next cache for a thread without restrictions.
     by_key: CacheOrder,
@@ -115,7 +115,7 @@ impl CacheSlots {
         self.by_key.set(cache, self.key(cache));
     }
 
-    /// Order of caches for a thread without restrictions: threads on the emptiest CPU, threads in the cache.
+    /// Order of caches for a thread without restrictions: fewest threads on a CPU, threads in the cache.
     /// `None`: no CPU.
     fn key(&self, cache: usize) -> Option<(u32, u32)> {
         let (least, _) = self.by_threads[cache].first()?;
@@ -130,13 +130,13 @@ impl CacheSlots {
         }
     }
 
-    /// The first of the emptiest CPUs in a cache.
+    /// The first of the CPUs with the fewest threads in a cache.
     pub fn first_in(&self, cache: usize, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let cpus = self.by_threads[cache].iter().map(|(_, nth)| self.caches[cache][nth as usize]);
         cpus.into_iter().find(|cpu| allowed.contains(*cpu) && !job_cpus.contains(*cpu))
     }
 
-    /// Caches that have one of the emptiest CPUs for a thread, with the first of these CPUs and its number of
+    /// Caches that have a CPU for a thread, with the first of their CPUs with the fewest threads and its number of
     /// threads.
     pub fn possible(
         &self,
@@ -205,14 +205,15 @@ impl CacheSlots {
             return;
         }
         for job in jobs {
-            let is_shared_more = |cpu| self.emptier(cpu, job.allowed, &CpuSet::new()).is_some();
+            let is_shared_more =
+                |cpu| self.less_occupied_cpu(cpu, job.allowed, &CpuSet::new()).is_some();
             if !slots_of.get(job.job.id).is_some_and(|job_cpus| job_cpus.iter().any(is_shared_more))
             {
                 continue;
             }
             let job_cpus = slots_of.of(job.job.id);
             for cpu in job_cpus.clone().iter() {
-                let Some(to) = self.emptier(cpu, job.allowed, job_cpus) else { continue };
+                let Some(to) = self.less_occupied_cpu(cpu, job.allowed, job_cpus) else { continue };
                 self.leave(cpu);
                 self.take(to);
                 job_cpus.remove(cpu);
@@ -222,7 +223,7 @@ impl CacheSlots {
     }
 
     /// A CPU of the same cache on which a thread would share with fewer threads.
-    fn emptier(&self, cpu: CpuId, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
+    fn less_occupied_cpu(&self, cpu: CpuId, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let cache = self.cache_of(cpu)?;
         let is_fewer = |n_on: u32| n_on + 1 < self.n_on(cpu);
         // Fast path: called for every thread in every turn.
@@ -265,8 +266,8 @@ impl CacheSlots {
         jobs: &[&JobView<'_>],
         (job_idx, cpu, to): (usize, CpuId, CpuId),
     ) {
-        let is_emptier = self.n_on(to) < self.n_on(cpu);
-        if !is_emptier {
+        let is_less_occupied = self.n_on(to) < self.n_on(cpu);
+        if !is_less_occupied {
             let may_swap = |other: &usize| {
                 let other = jobs[*other];
                 let has_cpu_too =
@@ -345,10 +346,10 @@ mod tests {
     fn by_search(slots: &CacheSlots, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let open = |cpu: &CpuId| allowed.contains(*cpu) && !job_cpus.contains(*cpu);
         let least = slots.all.iter().filter(open).map(|cpu| slots.n_on(cpu)).min()?;
-        let emptiest = |cpu: &CpuId| open(cpu) && slots.n_on(*cpu) == least;
+        let has_fewest = |cpu: &CpuId| open(cpu) && slots.n_on(*cpu) == least;
         let caches = slots.caches.iter().enumerate();
         let firsts =
-            caches.filter_map(|(cache, cpus)| Some((cache, *cpus.iter().find(|c| emptiest(c))?)));
+            caches.filter_map(|(cache, cpus)| Some((cache, *cpus.iter().find(|c| has_fewest(c))?)));
         firsts.min_by_key(|(cache, _)| (slots.n_in(*cache), *cache)).map(|(_, cpu)| cpu)
     }
 

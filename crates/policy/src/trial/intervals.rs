@@ -17,7 +17,7 @@ use sched::{CounterEvent, JobState, JobView, SignalTier, Snapshot};
 
 use super::verdict::{self, Comparison, TrialMetric};
 
-/// A run of a job: job numbers are reused.
+/// Job number and start time: numbers are reused.
 pub(super) type JobRun = (JobId, Option<Nanos>);
 
 /// The current run of a job.

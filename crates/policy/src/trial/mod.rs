@@ -94,7 +94,7 @@ enum RequestKind {
 #[derive(Clone, Debug, PartialEq)]
 enum TrialPhase {
     /// Intervals before migrations are measured.
-    Ready,
+    Baseline,
     /// Migrations pass.
     Moving(Trial),
     /// Intervals after migrations are measured.
@@ -153,7 +153,7 @@ impl Trials {
             load_notes: LoadNotes::default(),
             acts,
             intervals: VecDeque::new(),
-            phase: TrialPhase::Ready,
+            phase: TrialPhase::Baseline,
             n_tries: 0,
             n_setbacks: 0,
             reported_at: BTreeMap::new(),
@@ -166,7 +166,7 @@ impl Trials {
             && !trial.has_running_job(snapshot)
         {
             let n_moves = trial.n_moves;
-            self.phase = TrialPhase::Ready;
+            self.phase = TrialPhase::Baseline;
             self.intervals.clear();
             return Some((TrialResult::Unknown, n_moves));
         }
@@ -191,7 +191,7 @@ impl Trials {
 
     fn advance(&mut self) -> Option<(TrialResult, u64)> {
         match &mut self.phase {
-            TrialPhase::Ready | TrialPhase::BackOff { .. } => None,
+            TrialPhase::Baseline | TrialPhase::BackOff { .. } => None,
             TrialPhase::Moving(trial) => {
                 trial.n_intervals += 1;
                 if N_MOVING <= trial.n_intervals || MOVES_MAX <= trial.n_moves {
@@ -214,7 +214,7 @@ impl Trials {
                     None => TrialResult::Unknown,
                 };
                 let n_moves = trial.n_moves;
-                self.phase = TrialPhase::Ready; // These intervals precede the next trial.
+                self.phase = TrialPhase::Baseline; // These intervals precede the next trial.
                 Some((result, n_moves))
             }
         }
@@ -269,7 +269,7 @@ impl Trials {
         if let TrialPhase::BackOff { until } = self.phase
             && until <= snapshot.turn.at
         {
-            self.phase = TrialPhase::Ready;
+            self.phase = TrialPhase::Baseline;
             self.intervals.clear();
             plan.note(Reason::new(TRIES_AGAIN).with("at", snapshot.turn.at.to_string()));
         }
@@ -283,7 +283,7 @@ impl Trials {
         if requests.is_empty() {
             return;
         }
-        if self.phase == TrialPhase::Ready && self.intervals.len() == N_MEASURED {
+        if self.phase == TrialPhase::Baseline && self.intervals.len() == N_MEASURED {
             let before = self.intervals.iter().cloned().collect();
             self.phase = TrialPhase::Moving(Trial { before, ..Trial::default() });
         }

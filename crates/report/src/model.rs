@@ -274,7 +274,7 @@ record! {
         to_ns: u64, "To", Nanos, "End of the series.";
         level: String, "Placed on", Plain, "Level of the domains: node, llc or core.";
         tier: String, "Signal tier", Plain, "Data source of the loads.";
-        unit: String, "Unit", Plain, "What the loads count, for example cache misses. Loads with different units are not comparable.";
+        unit: String, "Unit", Plain, "Event that the loads count, for example cache misses. Loads with different units are not comparable.";
         domains: Vec<DomainRow>, "Domains", Plain, "The domains, in the order of the values in the points.";
         points: Vec<LoadPoint>, "Points", Plain, "The values over time. Adjacent intervals are merged when there are very many.";
     }

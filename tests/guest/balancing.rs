@@ -17,7 +17,7 @@ const HOG_KIB: u64 = 16 * 1024;
 
 fn off() {
     let _no_balancing = KernelSetting::no_balancing();
-    // Its memory is preferred on node 3 although it runs on node 0.
+    // The preferred node of the memory is 3, although the job runs on node 0.
     let far = hog("far", "16M", "class = 8\nmemory = \"preferred:3\"\ncpus = \"0-1\"");
     let mut run = EvenkeelRun::new(Folder::new(), &far, &["--policy", "linux"]);
     let pid = run.wait_for_start(1)[0];

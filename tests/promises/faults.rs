@@ -193,7 +193,7 @@ impl Drop for RemainingJobs {
         for pid in with_children(&self.0) {
             signal(pid, Signal::KILL);
         }
-        // They are children of this process, so it has to reap them.
+        // The processes are children of this process, which has to reap them.
         for &pid in &self.0 {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a number");
             let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());

@@ -115,7 +115,7 @@ fn a_page_move_reports_its_end_and_is_a_dry_run_without_act() {
             continue;
         }
         assert_eq!(result, OutcomeResult::InProgress);
-        // Its end is reported even if the watch ends immediately.
+        // The end of the page move is reported even if the watch ends immediately.
         run.end();
         let [moved] = &run.moved[..] else { panic!("{:?}", run.moved) };
         let sum = moved.moved.0 + moved.failed.total().0 + moved.not_attempted.0;

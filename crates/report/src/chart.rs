@@ -25,13 +25,13 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// Covers all values with a margin, and the value `always`. Values that are not finite are ignored.
+    /// Covers all values with a margin, and always the value `included`. Values that are not finite are ignored.
     pub fn over(
         values: impl Iterator<Item = f64>,
-        always: Option<f64>,
+        included: Option<f64>,
         pixels: (f64, f64),
     ) -> Self {
-        let (from, to) = range(values.chain(always));
+        let (from, to) = range(values.chain(included));
         let margin = if from == to { (from.abs() / 10.0).max(0.05) } else { (to - from) * 0.04 };
         Axis { from: from - margin, to: to + margin, start: pixels.0, end: pixels.1 }
     }

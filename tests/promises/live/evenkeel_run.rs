@@ -153,7 +153,7 @@ fn a_process_without_group_and_environment_of_its_job_is_ended_with_the_run_and_
     run.expect_status(0);
     let pid = run.folder.read("out/jobs/a.out").trim().parse().expect("a number");
     assert!(!is_running(pid));
-    // Its job is known only if it was sampled before its parent exited.
+    // The job of the process is known only if the process was sampled before its parent exited.
     let journal = run.journal();
     let is_reported = journal.contains("that no job could be assigned to");
     assert!(is_reported || journal.contains("\"n_orphans\":1"), "{journal}");

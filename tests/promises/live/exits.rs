@@ -88,7 +88,8 @@ fn killing_one_run_does_not_affect_another_even_without_undo_records() {
     let pids = [one.printed("a", 1)[0], other.printed("a", 1)[0]];
     one.end_by(Signal::KILL);
     until("the exit of its job", || !is_running(pids[0]));
-    // Once the supervisor of a later killed run has finished, that of the first has finished too.
+    // The first run received SIGKILL before this one: once the supervisor of this run has killed its job, the
+    // supervisor of the first run has finished too.
     let mut third = start();
     let pid = third.printed("a", 1)[0];
     third.end_by(Signal::KILL);

@@ -52,7 +52,7 @@ fn a_job_set_externally_to_its_original_or_previous_mask_keeps_it() {
         run.request("a", Action::Place(last.clone()));
         run.until("the move", |run| run.placements("a").len() == 2);
         run.until("a sample on that CPU", |run| run.ran_on("a", last.first()));
-        // Its original mask, or the mask before the last placement.
+        // `to` is the original mask, or the mask before the last placement.
         linux::affinity::set(pid, to).expect("permitted");
         let expected =
             JobEvent::Unmanaged(run.job("a"), UnmanagedCause::AffinityChanged(to.clone()));

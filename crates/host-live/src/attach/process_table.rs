@@ -159,7 +159,7 @@ impl ProcessTable {
         self.remove(pid);
         let sample_at = match state {
             ProcessState::Eligible => now + self.interval,
-            // They are sampled for their exit and exec only, spread over time.
+            // Other processes are sampled for exit and exec only, spread over time.
             _ => {
                 let every = self.every_max(state).0;
                 now + Nanos(every / 2 + every / 128 * u64::from(pid % 64))

@@ -241,7 +241,7 @@ impl Tracker {
         let inherited = self.inherited.get(pid);
         let inherited = inherited.filter(|it| it.start_time_ticks == start_time_ticks).cloned();
         let Some((base, placed)) = self.masks_before(inherited.as_ref(), status.cpus) else {
-            // Its mask changed after the inspection, which is repeated later.
+            // The mask changed after the inspection, which is repeated later.
             return self.table.could_not_sample(pid, self.now);
         };
         let job = self.jobs.new_id();

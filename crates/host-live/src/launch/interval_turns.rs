@@ -134,7 +134,7 @@ impl Overflow {
         if self.counters.any() {
             return Ok(());
         }
-        // It was the exit of a counted thread.
+        // The cause of the event is the exit of a counted thread.
         self.counters.rearm().and(wakeups.watch_overflows(&self.counters))
     }
 
@@ -185,7 +185,7 @@ impl Overflow {
         self.counters.retain(is_left);
         for cpu in cpus.iter() {
             match self.counters.add(attrs, CounterTarget::Cpu(cpu.0)) {
-                // It went offline since the mask was read.
+                // The CPU went offline after the mask was read.
                 Err(error) if is_offline(&error) && !self.counters.is_empty() => {}
                 added => added?,
             }

@@ -121,7 +121,7 @@ impl Lifecycle {
         }
         self.timers.add(now + self.grace, TimedEvent::Kill { requested_at: now });
         if has_exited {
-            // Its restart was scheduled, and does not happen.
+            // The scheduled restart of the job is cancelled.
             self.timers.add(now, TimedEvent::TakeExit(job, self.jobs.n_runs(job)));
         }
     }
@@ -307,7 +307,7 @@ impl Lifecycle {
             let (pid, is_known) = (running.pid, running.exited.is_some());
             match procfs::stat("/".as_ref(), pid) {
                 Ok(stat) if stat.state != 'Z' => any_left = true,
-                // Its state is unknown: polled again.
+                // The state is unknown: the process is polled again.
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => any_left = true,
                 _ if is_known => {}
                 _ => self.first_process_exited(session, job, now),

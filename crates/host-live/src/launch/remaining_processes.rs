@@ -308,7 +308,7 @@ impl RemainingProcesses {
                 parts.session.bind_new_threads(parts.jobs, job);
             }
         } else if matches!(parts.jobs.entry(job).state, JobRunState::Finished) {
-            // It was forked while the remaining processes were listed, or by one of them.
+            // The process was forked while the remaining processes were listed, or by one of them.
             let now = parts.session.now();
             self.terminate(parts, Some(job), stat.group, (pid, stat.start_time_ticks), now);
         } // Otherwise its job is about to run again.

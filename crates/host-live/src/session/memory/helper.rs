@@ -56,7 +56,7 @@ impl ResultSender {
     }
 
     fn wake(&self) {
-        // It only fails when the counter of the eventfd overflows.
+        // The write only fails when the counter of the eventfd overflows.
         let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
     }
 }

@@ -280,7 +280,7 @@ fn delegated_cgroup() {
     run.end_by(Signal::TERM);
     assert!(folders(&cgroup.folder).is_empty(), "{}", run.output);
     assert!(!delegates_cpuset(&cgroup.folder), "{}", run.output);
-    // After SIGKILL the cgroups are removed as well.
+    // After SIGKILL, restore removes the cgroups.
     let mut run = unprivileged_run(&cgroup, &["--policy", "dfs"]);
     let pids = run.wait_for_start(3);
     run.end_by(Signal::KILL);

@@ -1,5 +1,6 @@
 /*
- * Counts the bits of many numbers in five ways, as the cBench program of that name does; written anew.
+ * Counts the set bits of a sequence of numbers with five algorithms. A new implementation of the task of
+ * the cBench program bitcount.
  *
  *	bitcount [NUMBERS]
  */

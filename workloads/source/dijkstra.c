@@ -1,8 +1,8 @@
 /*
- * Shortest ways in a graph of 100 places given as a matrix, from each place to another, with a queue that
- * is a list: what the cBench program of that name does; written anew.
+ * Shortest paths in a graph of 100 nodes, given as an adjacency matrix, with a linked list as queue. A new
+ * implementation of the task of the cBench program dijkstra.
  *
- *	dijkstra [WAYS]
+ *	dijkstra [PATHS]
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /*
- * Makes the input of the shipped workloads: a picture as PPM and as TIFF, and a text.
+ * Creates the input of the shipped workloads: a picture as PPM and as TIFF, and a text.
  *
  *	make-input FOLDER
  *
- * Everything comes from a fixed seed, so the files are the same on every machine. Each file is
- * written under another name first and then renamed: what is there is whole. The file itself is
- * also what the compiler works on in those workloads.
+ * All data comes from a fixed seed, so the files are the same on every machine. Each file is written
+ * under a temporary name and then renamed, so a file with its final name is complete. The workloads
+ * also use this source file as input of the compiler.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -19,10 +19,10 @@ enum {
 	TEXT_BYTES = 32000000,
 	N_WORDS = 30000,	/* different words in the text */
 	WORD_MAX = 12,		/* letters */
-	LINE_WIDTH = 76,	/* letters before a line is broken */
+	LINE_WIDTH = 76,	/* characters per line */
 };
 
-/* One stream of chance for all (xorshift, 64 bits); never zero. */
+/* State of the random number generator (xorshift64*); never zero. */
 static uint64_t state = 0x9e3779b97f4a7c15u;
 
 static uint64_t
@@ -34,7 +34,7 @@ next(void)
 	return state * 0x2545f4914f6cdd1du;
 }
 
-/* Uniform below a bound that is far smaller than 2^32. */
+/* A uniform number below `bound`, which must be much smaller than 2^32. */
 static uint32_t
 below(uint32_t bound)
 {
@@ -84,8 +84,8 @@ end(FILE *file, const char *folder, const char *name)
 }
 
 /*
- * A landscape of a kind: a sky that grows lighter, hills of triangle waves, a sun, and the grain of
- * a sensor. Smooth parts, edges and noise are what a picture coder spends its time on.
+ * Height of a triangle wave at x. The picture is a landscape: a sky with a gradient, hills of triangle
+ * waves, a sun, and sensor noise. Image encoders spend their time on smooth areas, edges and noise.
  */
 static int
 hill(int x, int period, int height)
@@ -145,7 +145,7 @@ write_ppm(FILE *file, const uint8_t *pixels, size_t bytes)
 	fwrite(pixels, 1, bytes, file);
 }
 
-/* Little-endian numbers, whatever the machine. */
+/* Little-endian output, independent of the byte order of the machine. */
 static void
 put16(FILE *file, uint32_t value)
 {
@@ -191,7 +191,7 @@ write_tiff(FILE *file, const uint8_t *pixels, size_t bytes)
 	put_entry(file, 277, SHORT, 1, 3);	/* samples per pixel */
 	put_entry(file, 278, LONG, 1, HEIGHT);	/* rows in the strip */
 	put_entry(file, 279, LONG, 1, (uint32_t)bytes);
-	put_entry(file, 284, SHORT, 1, 1);	/* samples of a pixel together */
+	put_entry(file, 284, SHORT, 1, 1);	/* chunky: the samples of a pixel are contiguous */
 	put32(file, 0);
 	put16(file, 8);
 	put16(file, 8);
@@ -218,7 +218,7 @@ make_pictures(const char *folder)
 	free(pixels);
 }
 
-/* Words of two to twelve letters, vowels and consonants in turn more often than not. */
+/* A word of 2 to 12 letters; vowels and consonants usually alternate. */
 static void
 make_word(char word[WORD_MAX + 1])
 {
@@ -234,8 +234,8 @@ make_word(char word[WORD_MAX + 1])
 }
 
 /*
- * Words are drawn as in a language: few often, most seldom. The smallest of three draws is near the
- * front three times as often as one draw would be.
+ * Index of the next word. The distribution is skewed as in natural language: few words are frequent,
+ * most are rare. The minimum of three draws is near 0 about three times as often as a single draw.
  */
 static uint32_t
 word_idx(void)

@@ -1,6 +1,6 @@
 /*
- * A Patricia trie of addresses as a router has them: put in once, looked up often. What the cBench program
- * of that name does; written anew.
+ * A Patricia trie of IPv4 addresses, as in a routing table: each address is inserted once and looked up
+ * often. A new implementation of the task of the cBench program patricia.
  *
  *	patricia [ADDRESSES [LOOKUPS]]
  */
@@ -10,7 +10,7 @@
 
 struct node {
 	uint32_t key;
-	int bit;		/* which bit decides; 0 is the highest, -1 the head's */
+	int bit;		/* index of the tested bit: 0 is the most significant, -1 marks the head */
 	struct node *side[2];
 	void *route;
 };

@@ -1,5 +1,5 @@
--- Half a million orders of twenty thousand customers, made and asked about in memory.
--- The numbers are pseudo-random, but the same every time.
+-- Inserts 500,000 orders of 20,000 customers into an in-memory database and queries them.
+-- The numbers are pseudo-random and the same in every run.
 PRAGMA temp_store = MEMORY;
 
 CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT, town INTEGER);
@@ -17,24 +17,24 @@ CREATE INDEX orders_by_customer ON orders (customer, day);
 CREATE INDEX orders_by_day ON orders (day);
 ANALYZE;
 
--- What each town bought in each year.
+-- Total of each town in each year.
 SELECT count(*), max(total) FROM (
   SELECT town, day / 365 AS year, sum(cents) AS total
   FROM orders JOIN customer ON customer.id = orders.customer
   GROUP BY town, year
 );
 
--- The days on which a customer's spending passed a limit for the first time.
+-- Days on which the running total of a customer is between two limits.
 SELECT count(*), min(day), max(day) FROM (
   SELECT customer, day, sum(cents) OVER (PARTITION BY customer ORDER BY day, id) AS so_far
   FROM orders
 ) WHERE so_far BETWEEN 500000 AND 510000;
 
--- Pairs of orders by one customer within a month.
+-- Pairs of orders of the same customer within 30 days.
 SELECT count(*) FROM orders AS a JOIN orders AS b
   ON a.customer = b.customer AND b.day BETWEEN a.day + 1 AND a.day + 30;
 
--- The dearest orders of every week, by name.
+-- The ten largest orders of each week, with the names of the customers.
 SELECT count(*), sum(cents) FROM (
   SELECT name, cents, rank() OVER (PARTITION BY day / 7 ORDER BY cents DESC, orders.id) AS place
   FROM orders JOIN customer ON customer.id = orders.customer

@@ -157,8 +157,9 @@ fn has_prose(file: &Path) -> bool {
     let extension = file.extension().unwrap_or_default().to_string_lossy();
     let is_script =
         extension.is_empty() && (file.starts_with("scripts") || file.starts_with("workloads"));
-    let is_text = ["rs", "md", "toml", "txt", "json", "html", "css", "js", "c", "cpp", "sh"]
-        .contains(&&*extension);
+    let is_text =
+        ["rs", "md", "toml", "txt", "json", "html", "css", "js", "c", "cpp", "sh", "py", "sql"]
+            .contains(&&*extension);
     is_script || is_text || file.starts_with(".ci") || file == Path::new("Makefile")
 }
 

@@ -186,7 +186,7 @@ pub fn command_of(user: Option<u32>) -> Command {
             command
         }
     };
-    command.env("XDG_DATA_HOME", "/nonexistent");
+    command.env("XDG_DATA_HOME", "/proc/nonexistent");
     command
 }
 

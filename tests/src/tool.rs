@@ -33,7 +33,7 @@ pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(path());
     command.args(args).stdin(std::process::Stdio::null());
     // Profiles of the user would change decisions.
-    command.env("XDG_DATA_HOME", "/nonexistent");
+    command.env("XDG_DATA_HOME", "/proc/nonexistent");
     command
 }
 

@@ -3,7 +3,7 @@
 use crate::describe::record;
 
 /// Version of the format of `evenkeel calibrate --json`.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 record! {
     /// The thresholds of `divided` for a machine, and the programs that they were computed from.

@@ -1,6 +1,6 @@
 //! Result of an experiment: tables, claims with a verdict each, and notes.
 
-use report::format::signed;
+use report::format::{ABSENT, signed};
 use report::study::{
     ChartKind, RuleReading, StudyCell, StudyClaim, StudyColumn, StudyTable, StudyValue,
     StudyVerdict,
@@ -151,12 +151,12 @@ pub(super) fn in_percent(fraction: Option<f64>) -> Option<StudyValue> {
 
 /// A number with `digits` decimals; a dash if it is unknown.
 pub(super) fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or("–".to_owned(), |value| format!("{value:.digits$}"))
+    value.map_or(ABSENT.to_owned(), |value| format!("{value:.digits$}"))
 }
 
 /// A fraction in percent with its sign; a dash if it is unknown.
 pub(super) fn percent(fraction: Option<f64>) -> String {
-    fraction.map_or("–".to_owned(), |fraction| signed(fraction * 100.0, 1))
+    fraction.map_or(ABSENT.to_owned(), |fraction| signed(fraction * 100.0, 1))
 }
 
 /// The mean; `None` of no values.

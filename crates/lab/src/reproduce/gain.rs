@@ -10,7 +10,7 @@
 //! defines which. At 5 % the two differ by a quarter of a percentage point. Two gains are compared on the seeds
 //! that both have.
 
-use report::format::{fixed, signed};
+use report::format::{ABSENT, fixed, signed};
 use report::study::{StudyCell, StudyValue};
 
 use crate::stats::{ConfidenceInterval, interval, mean};
@@ -83,7 +83,7 @@ impl Gain {
                 let half_width = fixed((within.high - within.low) * 50.0, 1);
                 format!("{}±{half_width}", signed(self.mean * 100.0, 1))
             }
-            None if self.each.is_empty() => "–".to_owned(),
+            None if self.each.is_empty() => ABSENT.to_owned(),
             None => signed(self.mean * 100.0, 1),
         }
     }
@@ -101,7 +101,7 @@ impl Gain {
 
     /// The mean in percent with two decimals; a dash without any pair.
     pub fn percent(&self) -> String {
-        if self.is_empty() { "–".to_owned() } else { signed(self.mean * 100.0, 2) }
+        if self.is_empty() { ABSENT.to_owned() } else { signed(self.mean * 100.0, 2) }
     }
 
     /// Whether the interval is above 0; unknown of fewer than two pairs.

@@ -4,7 +4,7 @@ use super::definition::Bindings;
 use super::finding::number;
 use super::{Gain, RunResults};
 use crate::stats::{deviation, mean, median, quantile, variation};
-use report::format::{fixed, signed};
+use report::format::{ABSENT, fixed, signed};
 
 /// Times of the jobs of a policy and of its baseline over the seeds, by workload and job.
 pub(super) type JobTimesByRun = Vec<(Vec<f64>, Vec<f64>)>;
@@ -92,7 +92,7 @@ pub(super) fn ratio(own: f64, base: f64) -> Option<f64> {
 /// Several values in a cell: the median, or the range of 90 % of them.
 pub(super) fn summary(values: &[f64], show: &str) -> String {
     match show {
-        _ if values.is_empty() => "–".to_owned(),
+        _ if values.is_empty() => ABSENT.to_owned(),
         "median" => signed(quantile(values, 0.5), 1),
         _ => [0.05, 0.95].map(|share| signed(quantile(values, share), 1)).join(" to "),
     }
@@ -100,7 +100,7 @@ pub(super) fn summary(values: &[f64], show: &str) -> String {
 
 /// The text of a number, by the name of its value; with other decimals if `digits` is given.
 pub(super) fn formatted(name: &str, value: Option<f64>, digits: Option<usize>) -> String {
-    let Some(known) = value else { return "–".to_owned() };
+    let Some(known) = value else { return ABSENT.to_owned() };
     let decimals = |default| number(value, digits.unwrap_or(default));
     match name {
         "seconds" => format!("{} s", fixed(known, 2)),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use base::StopFlag;
+use report::format::ABSENT;
 use report::study::{
     ChartKind, RuleReading, StudyCell, StudyClaim, StudyResult, StudyValue, StudyVerdict,
 };
@@ -203,7 +204,7 @@ fn gains_are_paired_by_seed_and_not_by_position() {
 #[test]
 fn an_empty_gain_is_a_dash_and_is_not_judged() {
     let none = Gain::by_seed(Vec::new());
-    assert_eq!((none.shown(), none.percent()), ("–".to_owned(), "–".to_owned()));
+    assert_eq!((none.shown(), none.percent()), (ABSENT.to_owned(), ABSENT.to_owned()));
     assert_eq!((none.is_significant(), none.is_within(-1.0, 1.0)), (None, false));
     let claim: StudyClaim =
         judged("it gains", RuleReading::Paper, none.shown(), none.is_significant());

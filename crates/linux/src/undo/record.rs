@@ -1,8 +1,8 @@
 //! The lines of an undo record, and the state that results from them.
 //!
 //! The writer applies each line to its own [`Records`]. `restore` applies the lines of a file to an empty
-//! one. Both therefore agree on what has to be restored. The keys of version 1 are kept, so that `restore` reads
-//! the records of earlier releases.
+//! one. Both therefore agree on what has to be restored. `restore` also reads version 1,
+//! whose keys are aliases here, so that an upgrade strands no changed mask.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{DelegatedCgroup, HierarchyVersion};
 
-/// Version of the format. A record of another version is left to the evenkeel that wrote it.
-const VERSION: u32 = 1;
+/// Version of the format. Version 1 has other keys and the same content. A record of a later version is left to the
+/// evenkeel that wrote it.
+const VERSION: u32 = 2;
 
 /// The first line: boot, namespace, user and run of the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +33,7 @@ pub struct UndoHeader {
     /// The process that owns the record.
     pub pid: u32,
     /// Start time of that process in clock ticks since boot; 0 if unknown.
-    #[serde(default, rename = "born_ticks")]
+    #[serde(default, alias = "born_ticks")]
     pub start_time_ticks: u64,
     /// The processes were not started by evenkeel: only named processes and their later children are
     /// restored. Process group and environment do not count.
@@ -57,7 +58,7 @@ impl UndoHeader {
 
     /// Whether this version is supported.
     pub fn is_known(&self) -> bool {
-        self.evenkeel_undo == VERSION
+        (1..=VERSION).contains(&self.evenkeel_undo)
     }
 }
 
@@ -82,7 +83,7 @@ pub enum UndoLine {
         new: CpuSet,
     },
     /// That child was forked.
-    #[serde(rename = "born")]
+    #[serde(alias = "born")]
     Forked {
         /// Number of its [`UndoLine::Bind`].
         nr: u64,
@@ -123,13 +124,13 @@ pub enum UndoLine {
         name: String,
     },
     /// The monitoring group is removed, or was not created.
-    #[serde(rename = "mon-gone")]
+    #[serde(alias = "mon-gone")]
     MonGroupRemoved {
         /// Name of its folder.
         name: String,
     },
     /// The cgroup of this run is about to be created.
-    #[serde(rename = "groups")]
+    #[serde(alias = "groups")]
     Cgroup {
         /// Version of the hierarchy.
         version: HierarchyVersion,
@@ -139,7 +140,7 @@ pub enum UndoLine {
         enables: bool,
     },
     /// The cgroup of this run is removed with its children, or was not created.
-    #[serde(rename = "groups-gone")]
+    #[serde(alias = "groups-gone")]
     CgroupRemoved,
 }
 
@@ -418,7 +419,7 @@ mod tests {
         let line = |text: &str| serde_json::from_str::<UndoLine>(text).expect(text);
         records.apply(&line(r#"{"mon-group":{"name":"evenkeel-r-0-a"}}"#));
         records.apply(&line(r#"{"mon-group":{"name":"evenkeel-r-1-b"}}"#));
-        records.apply(&line(r#"{"mon-gone":{"name":"evenkeel-r-0-a"}}"#));
+        records.apply(&line(r#"{"mon-group-removed":{"name":"evenkeel-r-0-a"}}"#));
         let mut rewritten = Records::default();
         records.lines().iter().for_each(|line| rewritten.apply(line));
         for records in [&records, &rewritten] {
@@ -441,6 +442,9 @@ mod tests {
         records.apply(&serde_json::from_str(groups).expect("a line"));
         assert!(records.delegated_cgroup().is_some_and(|home| home.enables));
         records.apply(&serde_json::from_str(r#""groups-gone""#).expect("a line"));
+        for line in [r#"{"mon-group":{"name":"g"}}"#, r#"{"mon-gone":{"name":"g"}}"#] {
+            records.apply(&serde_json::from_str(line).expect(line));
+        }
         assert!(records.is_empty());
     }
 }

@@ -20,7 +20,7 @@ use std::io;
 use base::{CpuId, JobId, Nanos, TaskId};
 use engine::{Sink, TurnRecord};
 use program::{Class, Job};
-use report::format::fixed;
+use report::format::{ABSENT, fixed};
 use report::study::{RuleReading, StudyValue};
 use sched::{Action, CounterEvent, Counters, JobEvent, Target};
 use topology::Machine;
@@ -297,7 +297,7 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
         polls.row(follows.row(format!("{word}, memory follows")));
         polls.row(still.row(format!("{word}, no migration")));
         let differences = [1, 2].map(|policy| largest_difference(&results, policy));
-        let shown = |gain: &Option<Gain>| gain.as_ref().map_or("–".to_owned(), Gain::percent);
+        let shown = |gain: &Option<Gain>| gain.as_ref().map_or(ABSENT.to_owned(), Gain::percent);
         times.row([word.to_owned(), shown(&differences[0]), shown(&differences[1])]);
         finding.claims.extend(claims(reading, &usual, differences));
         finding.notes.push(format!(

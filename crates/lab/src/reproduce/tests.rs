@@ -106,7 +106,7 @@ fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
     };
     assert_eq!(table.rows[0][3].text, expected.shown());
     let order = &experiment.claims[1];
-    assert_eq!(order.claim, "against striped: at least 4 of 5 above 0");
+    assert_eq!(order.claim, "against striped: at least 4 of 5 gains above 0");
     let n_above = order.values[0].value.expect("a count");
     assert_eq!(order.verdict == StudyVerdict::Reproduces, 4.0 <= n_above, "{order:?}");
 }

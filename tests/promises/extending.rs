@@ -94,12 +94,12 @@ fn parse_vmstat(text: &str) -> KernelMigrations {
     KernelMigrations { n_migrated, n_failed }
 }
 
-/// Growth between two samples.
+/// Delta between two samples.
 fn migrations_between(before: KernelMigrations, now: KernelMigrations) -> KernelMigrations {
-    let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+    let delta = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
     KernelMigrations {
-        n_migrated: grown(now.n_migrated, before.n_migrated),
-        n_failed: grown(now.n_failed, before.n_failed),
+        n_migrated: delta(now.n_migrated, before.n_migrated),
+        n_failed: delta(now.n_failed, before.n_failed),
     }
 }
 
@@ -259,8 +259,8 @@ fn a_system_signal_is_read_below_any_root_and_its_growth_needs_two_samples() {
     };
     let first = sample("nr_free_pages 7\npgmigrate_success 100\npgmigrate_fail 2\n");
     let second = sample("nr_free_pages 9\npgmigrate_success 130\n");
-    let grown = migrations_between(first, second);
-    assert_eq!(grown, KernelMigrations { n_migrated: Some(30), n_failed: None });
+    let delta = migrations_between(first, second);
+    assert_eq!(delta, KernelMigrations { n_migrated: Some(30), n_failed: None });
 }
 
 #[test]

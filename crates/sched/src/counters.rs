@@ -222,15 +222,20 @@ impl Counters {
         self
     }
 
-    /// Adds the counters that only an earlier reading has.
-    #[must_use]
-    pub fn or(mut self, before: &Counters) -> Counters {
-        for (event, reading) in before.iter() {
-            if !self.present.contains(event) {
-                self.set(event, reading);
-            }
+    /// Takes over the counters of a later reading. An event that the later reading lacks keeps its reading.
+    pub fn update(&mut self, now: &Counters) {
+        for (event, reading) in now.iter() {
+            self.set(event, reading);
         }
-        self
+    }
+
+    /// Replaces all counters. The slots of absent events are copied only if the events change: a table has many
+    /// slots and few counters.
+    pub fn replace(&mut self, now: &Counters) {
+        match self.present == now.present {
+            true => self.update(now),
+            false => *self = *now,
+        }
     }
 
     /// Whether no event has a value.
@@ -239,9 +244,8 @@ impl Counters {
     }
 
     /// The counters, in the order of [`CounterEvent::ALL`].
-    pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, CounterReading)> + use<> {
-        let Counters { readings, present } = *self;
-        present.iter().map(move |event| (event, readings[event as usize]))
+    pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, CounterReading)> + '_ {
+        self.present.iter().map(|event| (event, self.readings[event as usize]))
     }
 }
 
@@ -316,12 +320,12 @@ impl CounterDeltas {
     }
 
     /// Removes the delta of one event.
-    #[must_use]
-    pub fn without(mut self, event: CounterEvent) -> CounterDeltas {
-        let missed = self.missed;
-        self.set(event, Measured::Absent);
-        self.missed = missed;
-        self
+    pub fn remove(&mut self, event: CounterEvent) {
+        if self.present.contains(event) {
+            let missed = self.missed;
+            self.set(event, Measured::Absent);
+            self.missed = missed;
+        }
     }
 
     /// The delta of one event.
@@ -406,7 +410,13 @@ mod tests {
         let before = Counters::NONE.with(Cycles, reading(7, 2, 1));
         let now = Counters::NONE.with(Instructions, reading(5, 4, 4));
         let both = now.with(Cycles, reading(7, 2, 1));
-        assert_eq!((now.or(&before), both.or(&before)), (both, both));
+        for later in [now, both] {
+            let mut counters = before;
+            counters.update(&later);
+            assert_eq!(counters, both);
+            counters.replace(&later);
+            assert_eq!(counters, later);
+        }
         assert_eq!(both.plus(&now), both.with(Instructions, reading(10, 8, 8)));
         assert_eq!(reading(u64::MAX, 1, 1).plus(reading(3, 1, 0)), reading(2, 2, 1));
     }

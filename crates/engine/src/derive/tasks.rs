@@ -85,6 +85,12 @@ impl Totals {
         let TaskSample { cpu_time, wait, counters, .. } = *sample;
         Totals { cpu_time, wait, counters, is_start: false }
     }
+
+    /// Like `of`, but copies only the counters that the sample has.
+    fn replace(&mut self, sample: &TaskSample) {
+        (self.cpu_time, self.wait, self.is_start) = (sample.cpu_time, sample.wait, false);
+        self.counters.replace(&sample.counters);
+    }
 }
 
 impl TaskRow {
@@ -127,7 +133,7 @@ impl TaskRow {
     }
 
     fn delta(&self) -> TaskDelta {
-        let TaskView { job, last_cpu: cpu, cpu_time, wait, counters, .. } = self.view;
+        let TaskView { job, last_cpu: cpu, cpu_time, wait, ref counters, .. } = self.view;
         let misses = match counters.misses() {
             Some(delta) => Misses::Counted(delta),
             None if counters.has_missed_misses() && !self.misses_were_lost => Misses::Lost,
@@ -162,8 +168,9 @@ impl TaskRow {
     /// Starts the next interval. A counter that could not be read keeps its last reading as base.
     fn end_interval(&mut self) {
         self.misses_were_lost = self.view.counters.has_missed_misses();
-        let counters = self.now.counters.or(&self.base.counters);
-        self.base = Totals { counters, ..self.now };
+        let Totals { cpu_time, wait, ref counters, is_start } = self.now;
+        self.base.counters.update(counters);
+        (self.base.cpu_time, self.base.wait, self.base.is_start) = (cpu_time, wait, is_start);
     }
 }
 
@@ -193,7 +200,7 @@ impl Tasks {
             match find(&self.rows[..n_known], at, key) {
                 Some(row) => {
                     at = row + 1;
-                    self.rows[row].now = Totals::of(sample);
+                    self.rows[row].now.replace(sample);
                     if let Some(before) = sample.previous_sample_at {
                         self.rows[row].set_aside(before, begin, now);
                     }

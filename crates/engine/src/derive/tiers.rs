@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use base::{JobId, Nanos};
 use sched::{
-    CounterDeltas, CounterEvent, EventKind, EventSet, MonGroupView, SignalTier, TaskView,
+    CounterDeltas, CounterEvent, EventKind, EventSet, Measured, MonGroupView, SignalTier, TaskView,
     TierOverride, Tiers,
 };
 
@@ -137,10 +137,10 @@ fn fill(
         }
         SignalTier::None => None,
     };
-    view.counters = match value {
-        Some(value) => view.counters.with(event, value),
-        None => view.counters.without(event),
-    };
+    match value {
+        Some(value) => view.counters.set(event, Measured::Exact(value)),
+        None => view.counters.remove(event),
+    }
 }
 
 /// Memory traffic of jobs from their monitoring groups, with the CPU time of their tasks.

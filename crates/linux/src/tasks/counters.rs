@@ -168,7 +168,7 @@ impl ThreadCounters {
 
     /// Reads the groups, one system call each. A group that cannot be read keeps its last reading.
     fn read(&mut self, source: &mut impl Source) {
-        self.last = self.groups.read(source).or(&self.last);
+        self.last.update(&self.groups.read(source));
     }
 }
 

@@ -103,7 +103,8 @@ impl Observer for CounterSampler {
     }
 
     fn sample(&mut self) {
-        let now = self.groups.read(&mut self.source).or(&self.last);
+        let mut now = self.last;
+        now.update(&self.groups.read(&mut self.source));
         // Event groups are multiplexed: an interval ends when each group has been scheduled.
         if !engine::deltas_between(&now, &self.last).missed().is_empty() {
             return;

@@ -138,7 +138,7 @@ impl Engine {
         } else if self.meter.interval() == Nanos::ZERO {
             self.meter.expect(&self.domains, &self.controllers, &self.system, &self.jobs);
         }
-        self.tasks.refresh(&mut self.jobs, &self.domains.domains);
+        self.tasks.update_jobs(&mut self.jobs, &self.domains.domains);
         let plan = self.decide(turn);
         let guard = Guard {
             machine: &self.machine,
@@ -252,7 +252,7 @@ impl Engine {
         let Engine { meter, domains, jobs, tasks, controllers, system, signals, .. } = self;
         meter.end_interval(self.now, domains, jobs, tasks, controllers, system);
         signals.set_loads(meter.loads().tier);
-        signals.end_interval(&mut tasks.rows_mut(), jobs, &system.groups);
+        signals.end_interval(&mut tasks.views_mut(), jobs, &system.groups);
     }
 
     /// Calls the policy, unless it has aborted the run.

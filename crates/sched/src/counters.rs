@@ -141,7 +141,12 @@ impl EventSet {
 
     /// The events, in the order of [`CounterEvent::ALL`].
     pub fn iter(self) -> impl Iterator<Item = CounterEvent> {
-        CounterEvent::ALL.iter().copied().filter(move |&event| self.contains(event))
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let event = CounterEvent::ALL.get(rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(*event)
+        })
     }
 }
 
@@ -224,9 +229,10 @@ impl Counters {
 
     /// Takes over the counters of a later reading. An event that the later reading lacks keeps its reading.
     pub fn update(&mut self, now: &Counters) {
-        for (event, reading) in now.iter() {
-            self.set(event, reading);
+        for event in now.present.iter() {
+            self.readings[event as usize] = now.readings[event as usize];
         }
+        self.present = self.present.or(now.present);
     }
 
     /// Replaces all counters. The slots of absent events are copied only if the events change: a table has many

@@ -217,13 +217,11 @@ impl LoadMeter {
             Level::Llc => self.llc_delta(&domains.domains, system),
             Level::Node | Level::Core => delta,
         };
-        tasks.derive();
         self.collect(domains, jobs, tasks);
         self.cpu_time.clear();
         self.cpu_time.extend(self.sums.iter().map(|sums| sums.cpu_time));
         self.set_loads(delta, jobs);
         self.set_job_rates(jobs, domains);
-        tasks.end_interval();
     }
 
     /// Traffic of each LLC domain in the interval.
@@ -243,18 +241,17 @@ impl LoadMeter {
         }
     }
 
-    fn collect(&mut self, load_domains: &LoadDomains, jobs: &Jobs, tasks: &Tasks) {
+    fn collect(&mut self, load_domains: &LoadDomains, jobs: &Jobs, tasks: &mut Tasks) {
         let domains = &load_domains.domains;
         self.tasks.clear();
         let mut last = None;
-        for delta in tasks.deltas() {
-            self.tasks.push(TaskInDomain::of(domains, jobs, &mut last, &delta));
-        }
-        for delta in tasks.ended() {
+        tasks.end_interval(|delta, has_exited| {
             let mut task = TaskInDomain::of(domains, jobs, &mut last, delta);
-            task.domain = delta.cpu.and_then(|cpu| domains.of_cpu(cpu));
+            if has_exited {
+                task.domain = delta.cpu.and_then(|cpu| domains.of_cpu(cpu));
+            }
             self.tasks.push(task);
-        }
+        });
         self.sums.clear();
         self.sums.resize(domains.len(), DomainSums::default());
         let sums = &mut self.sums;

@@ -13,20 +13,20 @@ use crate::jobs::Jobs;
 /// All tasks of the running jobs, by job and then by id.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    rows: Vec<TaskRow>,
-    /// The views of the rows for the policy; rebuilt when a row has changed.
     views: Vec<TaskView>,
-    views_are_stale: bool,
+    /// The totals of each view, in the same order.
+    rows: Vec<TaskRow>,
+    /// A task was added or removed or ran on another CPU, since the jobs were updated.
+    jobs_are_stale: bool,
     job_of: BTreeMap<TaskId, JobId>,
     ended: Vec<TaskDelta>,
     /// Jobs whose first task has inherited counters.
     inherited: BTreeMap<JobId, InheritedCounters>,
 }
 
-/// A task and its totals.
+/// The totals of a task.
 #[derive(Clone, Debug)]
 struct TaskRow {
-    view: TaskView,
     now: Totals,
     /// Totals at the start of the interval. A counter that was not read then has its last reading.
     base: Totals,
@@ -94,46 +94,39 @@ impl Totals {
 }
 
 impl TaskRow {
-    fn key(&self) -> (JobId, TaskId) {
-        (self.view.job, self.view.task)
-    }
-
     fn new(sample: &TaskSample) -> Self {
-        let TaskSample { task, process, job, last_cpu, includes_children, .. } = *sample;
-        let (cpu_time, wait, counters) = (Nanos::ZERO, None, CounterDeltas::default());
         TaskRow {
-            view: TaskView { task, process, job, cpu_time, wait, last_cpu, counters },
             now: Totals::of(sample),
             base: START,
             misses_were_lost: false,
-            includes_children,
+            includes_children: sample.includes_children,
             earlier: None,
         }
     }
 
     /// Computes the delta since the start of the interval.
-    fn derive(&mut self) {
-        self.view.cpu_time = self.now.cpu_time.saturating_sub(self.base.cpu_time);
-        self.view.wait = time_delta(self.now.wait, self.base.wait);
-        self.view.counters = match self.base.is_start {
+    fn derive(&self, view: &mut TaskView) {
+        view.cpu_time = self.now.cpu_time.saturating_sub(self.base.cpu_time);
+        view.wait = time_delta(self.now.wait, self.base.wait);
+        view.counters = match self.base.is_start {
             true => deltas_since_start(&self.now.counters, &self.base.counters),
             false => deltas_between(&self.now.counters, &self.base.counters),
         };
     }
 
     /// Subtracts the delta of the other tasks of the job from that of inherited counters.
-    fn subtract_others(&mut self, inherited: &mut InheritedCounters) {
-        let mut own = inherited.subtract_others(&self.view.counters);
+    fn subtract_others(&mut self, view: &mut TaskView, inherited: &mut InheritedCounters) {
+        let mut own = inherited.subtract_others(&view.counters);
         if let Some((part, whole)) = self.earlier.take() {
             for (event, delta) in own.clone().iter() {
                 own.set(event, Measured::Exact(delta - share(delta, part, whole)));
             }
         }
-        self.view.counters = own;
+        view.counters = own;
     }
 
-    fn delta(&self) -> TaskDelta {
-        let TaskView { job, last_cpu: cpu, cpu_time, wait, ref counters, .. } = self.view;
+    fn delta(&self, view: &TaskView) -> TaskDelta {
+        let TaskView { job, last_cpu: cpu, cpu_time, wait, ref counters, .. } = *view;
         let misses = match counters.misses() {
             Some(delta) => Misses::Counted(delta),
             None if counters.has_missed_misses() && !self.misses_were_lost => Misses::Lost,
@@ -166,8 +159,8 @@ impl TaskRow {
     }
 
     /// Starts the next interval. A counter that could not be read keeps its last reading as base.
-    fn end_interval(&mut self) {
-        self.misses_were_lost = self.view.counters.has_missed_misses();
+    fn end_interval(&mut self, view: &TaskView) {
+        self.misses_were_lost = view.counters.has_missed_misses();
         let Totals { cpu_time, wait, ref counters, is_start } = self.now;
         self.base.counters.update(counters);
         (self.base.cpu_time, self.base.wait, self.base.is_start) = (cpu_time, wait, is_start);
@@ -193,31 +186,30 @@ impl Tasks {
         (last, begin, now): (Nanos, Nanos, Nanos),
         is_running: impl Fn(JobId) -> bool,
     ) {
-        let mut at = 0;
-        let n_known = self.rows.len();
+        let (mut at, n_known) = (0, self.views.len());
         for sample in samples {
-            let key = (sample.job, sample.task);
-            match find(&self.rows[..n_known], at, key) {
-                Some(row) => {
-                    at = row + 1;
-                    self.rows[row].now.replace(sample);
+            match find(&self.views[..n_known], at, (sample.job, sample.task)) {
+                Some(idx) => {
+                    at = idx + 1;
+                    let (view, row) = (&mut self.views[idx], &mut self.rows[idx]);
+                    row.now.replace(sample);
                     if let Some(before) = sample.previous_sample_at {
-                        self.rows[row].set_aside(before, begin, now);
+                        row.set_aside(before, begin, now);
                     }
-                    self.views_are_stale |= sample.last_cpu != self.rows[row].view.last_cpu;
-                    self.rows[row].view.last_cpu = sample.last_cpu.or(self.rows[row].view.last_cpu);
+                    self.jobs_are_stale |= sample.last_cpu != view.last_cpu;
+                    view.last_cpu = sample.last_cpu.or(view.last_cpu);
                 }
                 None if is_running(sample.job) => self.add(sample, (last, begin, now)),
                 None => {} // The job has ended between two samples of this task.
             }
         }
-        if n_known < self.rows.len() {
-            self.rows.sort_unstable_by_key(TaskRow::key);
-            self.views_are_stale = true;
+        if n_known < self.views.len() {
+            self.sort();
+            self.jobs_are_stale = true;
         }
     }
 
-    /// Appends a new task; the caller sorts the rows. A second sample of the same new task is ignored.
+    /// Appends a new task; the caller sorts the table. A second sample of the same new task is ignored.
     fn add(&mut self, sample: &TaskSample, (last, begin, now): (Nanos, Nanos, Nanos)) {
         if self.job_of.insert(sample.task, sample.job).is_none() {
             let mut row = TaskRow::new(sample);
@@ -225,13 +217,25 @@ impl Tasks {
             if sample.includes_children {
                 self.inherited.entry(sample.job).or_default();
             }
+            let TaskSample { task, process, job, last_cpu, .. } = *sample;
+            let (cpu_time, wait, counters) = (Nanos::ZERO, None, CounterDeltas::default());
+            self.views.push(TaskView { task, process, job, cpu_time, wait, last_cpu, counters });
             self.rows.push(row);
         }
     }
 
+    fn sort(&mut self) {
+        if !self.views.is_sorted_by_key(key) {
+            let (views, rows) = (self.views.drain(..), self.rows.drain(..));
+            let mut both: Vec<(TaskView, TaskRow)> = views.zip(rows).collect();
+            both.sort_unstable_by_key(|(view, _)| key(view));
+            (self.views, self.rows) = both.into_iter().unzip();
+        }
+    }
+
     fn rows_of(&self, job: JobId) -> Range<usize> {
-        let from = self.rows.partition_point(|row| row.view.job < job);
-        from..self.rows.partition_point(|row| row.view.job <= job)
+        let from = self.views.partition_point(|view| view.job < job);
+        from..self.views.partition_point(|view| view.job <= job)
     }
 
     /// Starts counting for the tasks of jobs that were attached in this turn.
@@ -258,58 +262,56 @@ impl Tasks {
     }
 
     fn remove_rows(&mut self, removed: &[usize], cpu_of: impl Fn(JobId) -> Option<CpuId>) {
+        let Some(&first) = removed.first() else { return };
         self.derive_rows(removed);
-        for &row in removed {
-            let row = &self.rows[row];
-            self.job_of.remove(&row.view.task);
-            let delta = row.delta();
+        for &idx in removed {
+            let view = &self.views[idx];
+            self.job_of.remove(&view.task);
+            let delta = self.rows[idx].delta(view);
             self.ended.push(TaskDelta { cpu: cpu_of(delta.job).or(delta.cpu), ..delta });
         }
-        let Some(&first) = removed.first() else { return };
         let (mut kept, mut next) = (first, 0);
-        for idx in first..self.rows.len() {
+        for idx in first..self.views.len() {
             if removed.get(next) == Some(&idx) {
                 next += 1;
             } else {
+                self.views.swap(kept, idx);
                 self.rows.swap(kept, idx);
                 kept += 1;
             }
         }
+        self.views.truncate(kept);
         self.rows.truncate(kept);
-        self.views_are_stale = true;
+        self.jobs_are_stale = true;
     }
 
     /// Computes the delta of rows that are about to be removed.
     fn derive_rows(&mut self, removed: &[usize]) {
         for &idx in removed {
-            self.rows[idx].derive();
-            let TaskRow { view, includes_children, .. } = &self.rows[idx];
-            if let Some(inherited) =
-                self.inherited.get_mut(&view.job).filter(|_| !includes_children)
+            let (view, row) = (&mut self.views[idx], &self.rows[idx]);
+            row.derive(view);
+            if !row.includes_children
+                && let Some(inherited) = self.inherited.get_mut(&view.job)
             {
                 inherited.add_other(&view.counters);
             }
         }
-        if self.inherited.is_empty() {
-            return;
-        }
         for &idx in removed {
-            let job = self.rows[idx].view.job;
-            if !self.rows[idx].includes_children {
-                continue;
-            }
-            let Some(mut inherited) = self.inherited.remove(&job) else { continue };
+            let job = self.views[idx].job;
+            let includes_children = self.rows[idx].includes_children;
+            let inherited = includes_children.then(|| self.inherited.remove(&job)).flatten();
+            let Some(mut inherited) = inherited else { continue };
             for other in self.rows_of(job).filter(|row| removed.binary_search(row).is_err()) {
-                self.rows[other].derive();
-                inherited.add_other(&self.rows[other].view.counters);
+                self.rows[other].derive(&mut self.views[other]);
+                inherited.add_other(&self.views[other].counters);
             }
-            self.rows[idx].subtract_others(&mut inherited);
+            self.rows[idx].subtract_others(&mut self.views[idx], &mut inherited);
         }
     }
 
     fn row_of(&self, task: TaskId) -> Option<usize> {
         let job = *self.job_of.get(&task)?;
-        self.rows.binary_search_by_key(&(job, task), TaskRow::key).ok()
+        self.views.binary_search_by_key(&(job, task), key).ok()
     }
 
     /// The job of a task that has not exited.
@@ -317,56 +319,49 @@ impl Tasks {
         self.job_of.get(&task).copied()
     }
 
-    /// Computes the delta of every task since the last interval turn.
-    pub fn derive(&mut self) {
-        self.rows.iter_mut().for_each(TaskRow::derive);
-        for (job, mut inherited) in std::mem::take(&mut self.inherited) {
-            let rows = self.rows_of(job);
-            let (first, others) =
-                self.rows[rows].iter_mut().partition::<Vec<_>, _>(|row| row.includes_children);
-            others.iter().for_each(|row| inherited.add_other(&row.view.counters));
-            first.into_iter().for_each(|row| row.subtract_others(&mut inherited));
-            self.inherited.insert(job, inherited);
+    /// Ends the interval and starts the next one. Calls `visit` with the delta of every task, then with the
+    /// deltas of the tasks that exited, for which its second argument is true.
+    pub fn end_interval(&mut self, mut visit: impl FnMut(&TaskDelta, bool)) {
+        let mut begin = 0;
+        while let Some(job) = self.views.get(begin).map(|view| view.job) {
+            let n_tasks = self.views[begin..].iter().take_while(|view| view.job == job).count();
+            let of_job = begin..begin + n_tasks;
+            let (views, rows) = (&mut self.views[of_job.clone()], &mut self.rows[of_job]);
+            rows.iter().zip(views.iter_mut()).for_each(|(row, view)| row.derive(view));
+            if let Some(inherited) = self.inherited.get_mut(&job) {
+                let (first, others): (Vec<_>, Vec<_>) = rows
+                    .iter_mut()
+                    .zip(views.iter_mut())
+                    .partition(|(row, _)| row.includes_children);
+                others.iter().for_each(|(_, view)| inherited.add_other(&view.counters));
+                first.into_iter().for_each(|(row, view)| row.subtract_others(view, inherited));
+            }
+            for (row, view) in rows.iter_mut().zip(views) {
+                visit(&row.delta(view), false);
+                row.end_interval(view);
+            }
+            begin += n_tasks;
         }
-    }
-
-    /// The delta of every task. Call [`Tasks::derive`] first.
-    pub fn deltas(&self) -> impl Iterator<Item = TaskDelta> + '_ {
-        self.rows.iter().map(TaskRow::delta)
-    }
-
-    /// The delta of the tasks that exited since the last interval turn.
-    pub fn ended(&self) -> &[TaskDelta] {
-        &self.ended
-    }
-
-    /// Starts the next interval.
-    pub fn end_interval(&mut self) {
-        self.rows.iter_mut().for_each(TaskRow::end_interval);
-        self.ended.clear();
-        self.views_are_stale = true;
+        self.ended.drain(..).for_each(|delta| visit(&delta, true));
+        self.jobs_are_stale = true;
     }
 
     /// The view of each task, and whether the task has run since its start.
-    pub fn rows_mut(&mut self) -> Vec<(&mut TaskView, bool)> {
-        fn view(row: &mut TaskRow) -> (&mut TaskView, bool) {
-            (&mut row.view, row.base.cpu_time != Nanos::ZERO)
-        }
-        self.rows.iter_mut().map(view).collect()
+    pub fn views_mut(&mut self) -> Vec<(&mut TaskView, bool)> {
+        let has_run = |row: &TaskRow| row.now.cpu_time != Nanos::ZERO;
+        self.views.iter_mut().zip(self.rows.iter().map(has_run)).collect()
     }
 
-    /// The views of all tasks. Call [`Tasks::refresh`] first.
+    /// The views of all tasks.
     pub fn views(&self) -> &[TaskView] {
         &self.views
     }
 
-    /// Updates [`Tasks::views`], and the number and domain of the tasks of each job.
-    pub fn refresh(&mut self, jobs: &mut Jobs, domains: &Domains) {
-        if !std::mem::take(&mut self.views_are_stale) {
+    /// Updates the number and domain of the tasks of each job.
+    pub fn update_jobs(&mut self, jobs: &mut Jobs, domains: &Domains) {
+        if !std::mem::take(&mut self.jobs_are_stale) {
             return;
         }
-        self.views.clear();
-        self.views.extend(self.rows.iter().map(|row| row.view));
         for at in 0..jobs.live_idxs().len() {
             let idx = jobs.live_idxs()[at];
             jobs.entry_mut(idx).n_tasks = 0;
@@ -396,10 +391,14 @@ fn majority(tasks: &[TaskView], domains: &Domains) -> Option<usize> {
     candidate.filter(|_| tasks.len() < 2 * n_votes)
 }
 
-/// The row with this key; `guess` is tried first.
-fn find(rows: &[TaskRow], guess: usize, key: (JobId, TaskId)) -> Option<usize> {
-    if rows.get(guess).is_some_and(|row| row.key() == key) {
+fn key(view: &TaskView) -> (JobId, TaskId) {
+    (view.job, view.task)
+}
+
+/// The index of the view with this key; `guess` is tried first.
+fn find(views: &[TaskView], guess: usize, wanted: (JobId, TaskId)) -> Option<usize> {
+    if views.get(guess).is_some_and(|view| key(view) == wanted) {
         return Some(guess);
     }
-    rows.binary_search_by_key(&key, TaskRow::key).ok()
+    views.binary_search_by_key(&wanted, key).ok()
 }

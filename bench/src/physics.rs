@@ -143,7 +143,7 @@ fn print_pairs(data: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> {
     print_initial_values(data, hog);
     println!("\n| left out | mean error |\n| --- | --- |");
     for (idx, entry) in data.programs.iter().enumerate() {
-        println!("| {} | {:.3} |", entry.name, own.of(idx).mean);
+        println!("| {} | {:.3} |", entry.name, own.errors_of_left_out(idx).mean);
     }
     println!(
         "\nSplits of four programs over two caches: mean slowdown {:.3} as chosen by the physics, {:.3} optimal, {:.3} random",

@@ -152,7 +152,7 @@ pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
         let rows = sizes.map(|(bytes, divisor)| row(bytes, misses / divisor)).to_vec();
         let curve = MissCurve::new(rows, row(0.0, 2.0 * misses + 1.0))?;
         let parameters = Calibration::default().parameters(2.4);
-        let behaviour = CpiModel::known(&curve, 0.5, 2.0, parameters);
+        let behaviour = CpiModel::from_core_cycles(&curve, 0.5, 2.0, parameters);
         let sizes = hardware.cache_sizes();
         let phase = ScriptPhase {
             fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&curve, size)).collect()),

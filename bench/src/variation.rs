@@ -89,13 +89,13 @@ fn timed(run: impl FnOnce()) -> f64 {
 
 /// Prints times in seconds.
 fn row(name: &str, times: Vec<f64>) {
-    let Variation { mean, deviation, from_quartiles } = variation(times);
+    let TimeSpread { mean, deviation, from_quartiles } = variation(times);
     println!("{name:<34} {:>9.3} ms  {deviation:.4}  {from_quartiles:.4}", mean * 1e3);
 }
 
 /// Mean, and deviations relative to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Variation {
+struct TimeSpread {
     mean: f64,
     deviation: f64,
     from_quartiles: f64,
@@ -105,13 +105,13 @@ struct Variation {
 const MIDDLE_HALF: f64 = 1.349;
 
 /// Needs at least four values.
-fn variation(mut values: Vec<f64>) -> Variation {
+fn variation(mut values: Vec<f64>) -> TimeSpread {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     let mean = values.iter().sum::<f64>() / n as f64;
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     let middle = values[n - 1 - n / 4] - values[n / 4];
-    Variation {
+    TimeSpread {
         mean,
         deviation: (squares / (n - 1) as f64).sqrt() / mean,
         from_quartiles: middle / MIDDLE_HALF / mean,

@@ -39,7 +39,7 @@ static INFO: PolicyInfo = PolicyInfo {
         INTERVAL,
         Param::new(
             "spare",
-            Values::whole("CPUs", 0, 1024),
+            Values::integer("CPUs", 0, 1024),
             "0",
             "number of CPUs, lowest ids first, that get no job",
         ),

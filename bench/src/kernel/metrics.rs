@@ -92,7 +92,7 @@ struct RunTotals {
     tasks: BTreeMap<TaskId, LastSample>,
     /// Job of each PID.
     jobs: BTreeMap<u32, JobId>,
-    memory: BTreeMap<JobId, MemoryByNode>,
+    memory: BTreeMap<JobId, BytesByNode>,
     /// Memory samples that are not processed yet.
     memory_samples: VecDeque<NodePagesSample>,
     has_memory_samples: bool,
@@ -105,12 +105,12 @@ struct RunTotals {
     wall_s: Option<(f64, f64)>,
     /// CPU time of each job, by number.
     cpu_s: Vec<f64>,
-    sums: Sums,
+    sums: RunSums,
 }
 
 /// Sums over the counted intervals, in seconds unless stated otherwise.
 #[derive(Default)]
-struct Sums {
+struct RunSums {
     /// Duration of intervals with runnable tasks.
     time: f64,
     ran: f64,
@@ -136,7 +136,7 @@ struct Sums {
 
 /// Memory of a job.
 #[derive(Clone, Debug, Default)]
-struct MemoryByNode {
+struct BytesByNode {
     /// Bytes by index of the node.
     bytes: Vec<u64>,
     is_away: bool,
@@ -162,7 +162,7 @@ impl RunTotals {
             first_cpu: None,
             end: Nanos::ZERO,
             wall_s: None,
-            sums: Sums::default(),
+            sums: RunSums::default(),
         }
     }
 

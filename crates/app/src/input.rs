@@ -75,7 +75,7 @@ pub fn nonzero_size(text: &str) -> Result<Bytes, String> {
 
 /// A seed: any 64-bit number.
 pub fn seed(text: &str) -> Result<u64, String> {
-    whole(0..=u64::MAX)(text)
+    integer(0..=u64::MAX)(text)
 }
 
 /// A PID; the process need not exist.
@@ -84,7 +84,7 @@ pub fn pid(text: &str) -> Result<u32, String> {
 }
 
 /// An integer within limits. The caller names the type `N`, because clap calls the parser only at run time.
-pub fn whole<N: FromStr + PartialOrd + Display>(
+pub fn integer<N: FromStr + PartialOrd + Display>(
     within: RangeInclusive<N>,
 ) -> impl Fn(&str) -> Result<N, String> + Clone
 where
@@ -98,7 +98,7 @@ where
 }
 
 /// The size limit of a journal part. The first line of a part has the machine and all jobs.
-pub fn part(text: &str) -> Result<Bytes, String> {
+pub fn journal_part_size(text: &str) -> Result<Bytes, String> {
     let size = text.parse::<Bytes>().map_err(|error| error.to_string())?;
     match PART_MIN <= size {
         true => Ok(size),

@@ -28,10 +28,10 @@ pub struct Args {
     #[arg(long, value_name = "N|LIST", default_value = "20", allow_hyphen_values = true)]
     seeds: String,
     /// Set the number of draws from the ranges of uncertain profiles
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = input::whole::<u64>(1..=100_000), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = input::integer::<u64>(1..=100_000), allow_hyphen_values = true)]
     draws: u64,
     /// Set the number of parallel runs [default: one for each CPU]
-    #[arg(long, short, value_name = "N", value_parser = input::whole::<u16>(1..=1024), allow_hyphen_values = true)]
+    #[arg(long, short, value_name = "N", value_parser = input::integer::<u16>(1..=1024), allow_hyphen_values = true)]
     jobs: Option<u16>,
     /// Print no progress
     #[arg(long, short)]

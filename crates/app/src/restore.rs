@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use base::counted_noun;
 use linux::undo::{
-    self, Entry, FileReport, GroupEntry, GroupKind, GroupRestoreAction, RestoreAction,
-    RestoreVerdict, Restored,
+    self, Entry, FileReport, KernelGroupEntry, KernelGroupKind, KernelGroupRestoreAction,
+    RestoreAction, RestoreVerdict, Restored,
 };
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
             text.push_str(&sentence(entry, dry_run));
             text.push('\n');
         }
-        for group in &file.groups {
+        for group in &file.kernel_groups {
             text.push_str(&group_sentence(group, dry_run));
             text.push('\n');
         }
@@ -102,32 +102,32 @@ fn sentence(entry: &Entry, dry_run: bool) -> String {
     }
 }
 
-fn group_sentence(group: &GroupEntry, dry_run: bool) -> String {
+fn group_sentence(group: &KernelGroupEntry, dry_run: bool) -> String {
     let what = match &group.action {
-        GroupRestoreAction::Removed if dry_run => "would be removed".to_owned(),
-        GroupRestoreAction::Removed => "removed".to_owned(),
-        GroupRestoreAction::Absent => "does not exist any more".to_owned(),
-        GroupRestoreAction::NotCreatedByEvenkeel => {
+        KernelGroupRestoreAction::Removed if dry_run => "would be removed".to_owned(),
+        KernelGroupRestoreAction::Removed => "removed".to_owned(),
+        KernelGroupRestoreAction::Absent => "does not exist any more".to_owned(),
+        KernelGroupRestoreAction::NotCreatedByEvenkeel => {
             "skipped: evenkeel did not create it".to_owned()
         }
-        GroupRestoreAction::Failed(why) => format!("cannot be removed: {why}"),
+        KernelGroupRestoreAction::Failed(why) => format!("cannot be removed: {why}"),
     };
     match group.kind {
-        GroupKind::MonGroup => format!("monitoring group {}: {what}", group.name),
-        GroupKind::Cgroup => format!("cgroups in {}: {what}", group.name),
+        KernelGroupKind::MonGroup => format!("monitoring group {}: {what}", group.name),
+        KernelGroupKind::Cgroup => format!("cgroups in {}: {what}", group.name),
     }
 }
 
-fn group_json(group: &GroupEntry) -> Value {
+fn group_json(group: &KernelGroupEntry) -> Value {
     let (action, why) = match &group.action {
-        GroupRestoreAction::Removed => ("removed", None),
-        GroupRestoreAction::Absent => ("absent", None),
-        GroupRestoreAction::NotCreatedByEvenkeel => ("not-created-by-evenkeel", None),
-        GroupRestoreAction::Failed(why) => ("failed", Some(why)),
+        KernelGroupRestoreAction::Removed => ("removed", None),
+        KernelGroupRestoreAction::Absent => ("absent", None),
+        KernelGroupRestoreAction::NotCreatedByEvenkeel => ("not-created-by-evenkeel", None),
+        KernelGroupRestoreAction::Failed(why) => ("failed", Some(why)),
     };
     let kind = match group.kind {
-        GroupKind::MonGroup => "monitoring-group",
-        GroupKind::Cgroup => "cgroup",
+        KernelGroupKind::MonGroup => "monitoring-group",
+        KernelGroupKind::Cgroup => "cgroup",
     };
     let mut value = json!({ "group": group.name, "kind": kind, "action": action });
     why.into_iter().for_each(|why| value["reason"] = why.as_str().into());
@@ -138,7 +138,7 @@ fn group_json(group: &GroupEntry) -> Value {
 fn note(file: &FileReport) -> Option<&'static str> {
     match file.verdict {
         RestoreVerdict::Kept if file.n_damaged != 0 => Some("kept: a part of it cannot be read"),
-        RestoreVerdict::Complete if file.entries.is_empty() && file.groups.is_empty() => {
+        RestoreVerdict::Complete if file.entries.is_empty() && file.kernel_groups.is_empty() => {
             Some("all processes of the record have exited")
         }
         RestoreVerdict::Complete => None,
@@ -167,7 +167,7 @@ fn file_json(file: &FileReport) -> Value {
         RestoreVerdict::Unknown => "unknown",
     };
     let entries: Vec<Value> = file.entries.iter().map(entry_json).collect();
-    let groups: Vec<Value> = file.groups.iter().map(group_json).collect();
+    let groups: Vec<Value> = file.kernel_groups.iter().map(group_json).collect();
     let (path, n_damaged) = (file.path.to_string_lossy(), file.n_damaged);
     json!({
         "path": path,
@@ -236,23 +236,27 @@ mod tests {
             path: "/run/evenkeel/a.undo".into(),
             verdict,
             entries,
-            groups: vec![],
+            kernel_groups: vec![],
             n_damaged: 0,
             first_damaged: 0,
         };
-        let group = |action| GroupEntry {
-            kind: GroupKind::MonGroup,
+        let group = |action| KernelGroupEntry {
+            kind: KernelGroupKind::MonGroup,
             name: "evenkeel-3f-0-sort".into(),
             action,
         };
         let folder = "/sys/fs/cgroup/evenkeel-3f";
-        let binds = |action| GroupEntry { kind: GroupKind::Cgroup, name: folder.into(), action };
+        let binds = |action| KernelGroupEntry {
+            kind: KernelGroupKind::Cgroup,
+            name: folder.into(),
+            action,
+        };
         let mut left = file(RestoreVerdict::Kept, vec![]);
-        left.groups = vec![
-            group(GroupRestoreAction::Removed),
-            group(GroupRestoreAction::Failed("busy".into())),
+        left.kernel_groups = vec![
+            group(KernelGroupRestoreAction::Removed),
+            group(KernelGroupRestoreAction::Failed("busy".into())),
         ];
-        left.groups.push(binds(GroupRestoreAction::Removed));
+        left.kernel_groups.push(binds(KernelGroupRestoreAction::Removed));
         let files =
             vec![file(RestoreVerdict::Kept, entries), file(RestoreVerdict::InUse, vec![]), left];
         Restored { files, problems: vec![] }

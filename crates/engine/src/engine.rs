@@ -191,7 +191,7 @@ impl Engine {
         }
         for job in self.memories.update(&sample.memory, &sample.exited) {
             if let Some(idx) = self.jobs.live_idx(job) {
-                self.jobs.entry_mut(idx).memory = self.memories.of(job);
+                self.jobs.entry_mut(idx).memory = self.memories.job_sum(job);
             }
         }
     }
@@ -210,7 +210,7 @@ impl Engine {
 
     fn update_job(&mut self, event: &JobEvent) {
         match event {
-            JobEvent::Due(job) => self.jobs.due(*job),
+            JobEvent::Due(job) => self.jobs.set_due(*job),
             JobEvent::Unmanaged(job, UnmanagedCause::NotPermitted) => self.jobs.set_unmanaged(*job),
             JobEvent::Unmanaged(job, UnmanagedCause::AffinityChanged(cpus)) => {
                 self.set_unmanaged(*job, Some(cpus.clone()));

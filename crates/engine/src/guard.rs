@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use base::{CpuSet, JobId, TaskId};
 use program::{Job, MemoryPolicy};
-use sched::{Action, ActionKind, JobState, RejectCause, Rejection, Request, Target};
+use sched::{
+    Action, ActionKind, CauseAndDetail, JobState, RejectCause, Rejection, Request, Target,
+};
 use topology::Machine;
 
 use crate::derive::Tasks;
@@ -41,9 +43,6 @@ pub(crate) struct GuardResult {
     pub rejected: Vec<Rejection>,
 }
 
-/// Cause and message of a rejection.
-type Rejected = (RejectCause, String);
-
 impl Guard<'_> {
     pub fn check(&self, requests: &[Request]) -> GuardResult {
         let mut result =
@@ -74,7 +73,11 @@ impl Guard<'_> {
     }
 
     /// The action as approved, possibly narrowed.
-    fn check_request(&self, request: &Request, active: &ActiveMoves) -> Result<Action, Rejected> {
+    fn check_request(
+        &self,
+        request: &Request,
+        active: &ActiveMoves,
+    ) -> Result<Action, CauseAndDetail> {
         let target = request.target;
         let job = self.job_of(target).ok_or_else(|| exited(target))?;
         let (job, entry) = self.jobs.live(job).ok_or_else(|| exited(target))?;
@@ -119,7 +122,7 @@ impl Guard<'_> {
         job: &Job,
         entry: &JobEntry,
         cpus: &CpuSet,
-    ) -> Result<Action, Rejected> {
+    ) -> Result<Action, CauseAndDetail> {
         if !cpus.intersects(self.usable) {
             let detail = format!("none of the CPUs {cpus} is usable");
             return Err((RejectCause::CpusUnusable, detail));
@@ -150,7 +153,7 @@ impl Guard<'_> {
         job: &Job,
         entry: &JobEntry,
         policy: &MemoryPolicy,
-    ) -> Result<Action, Rejected> {
+    ) -> Result<Action, CauseAndDetail> {
         if entry.state != Some(JobState::Due) || matches!(target, Target::Task(_)) {
             let detail = format!("{} is running: its memory policy is set at the start", job.name);
             return Err((RejectCause::AlreadyStarted, detail));
@@ -183,7 +186,7 @@ struct ApprovedTargets {
 
 impl ApprovedTargets {
     /// Adds a target; an error if an approved request has the same target and kind.
-    fn insert(&mut self, target: Target, kind: ActionKind) -> Result<(), Rejected> {
+    fn insert(&mut self, target: Target, kind: ActionKind) -> Result<(), CauseAndDetail> {
         let is_first = match target {
             Target::Task(task) => self.tasks.insert((task, kind)),
             Target::Job(job) => {
@@ -198,7 +201,7 @@ impl ApprovedTargets {
     }
 }
 
-fn exited(target: Target) -> Rejected {
+fn exited(target: Target) -> CauseAndDetail {
     let name = match target {
         Target::Job(JobId(id)) => format!("job {id}"),
         Target::Task(task) => task.to_string(),
@@ -206,10 +209,10 @@ fn exited(target: Target) -> Rejected {
     (RejectCause::Exited, format!("{name} is not running"))
 }
 
-fn unchanged(detail: String) -> Rejected {
+fn unchanged(detail: String) -> CauseAndDetail {
     (RejectCause::Unchanged, detail)
 }
 
-fn memory_is_declared(job: &Job) -> Rejected {
+fn memory_is_declared(job: &Job) -> CauseAndDetail {
     (RejectCause::Unmanaged, format!("the workload sets the memory policy of {}", job.name))
 }

@@ -142,7 +142,7 @@ impl Jobs {
     }
 
     /// The job is due, for the first time or again. State of an earlier run is removed.
-    pub fn due(&mut self, id: JobId) {
+    pub fn set_due(&mut self, id: JobId) {
         let Some(idx) = self.idx(id) else { return };
         let allowed = self.entries[idx].allowed.take();
         self.entries[idx] = JobEntry { state: Some(JobState::Due), allowed, ..JobEntry::default() };

@@ -176,7 +176,7 @@ impl ActiveMoves {
     }
 
     /// Bytes of moves to a node.
-    pub fn to(&self, node: NodeId) -> Bytes {
+    pub fn bytes_to(&self, node: NodeId) -> Bytes {
         let found = self.by_target.iter().find(|(target, _)| *target == node);
         found.map_or(Bytes::ZERO, |(_, sum)| *sum)
     }

@@ -49,7 +49,7 @@ pub(crate) fn play(machine: &str, setting: &str, script: &str) -> String {
 
 /// The next plan of the scripted policy, and the lines of its last snapshot by subject.
 #[derive(Default)]
-struct Script {
+struct PolicyScript {
     plan: Plan,
     lines: Vec<(String, String)>,
     show: String,
@@ -57,7 +57,7 @@ struct Script {
 }
 
 struct Scripted {
-    script: Rc<RefCell<Script>>,
+    script: Rc<RefCell<PolicyScript>>,
     domains: DomainChoice,
     interval: Option<Nanos>,
 }
@@ -98,7 +98,7 @@ struct EngineWorld {
     engine: Engine,
     /// Events of the turn.
     sample: Sample,
-    script: Rc<RefCell<Script>>,
+    script: Rc<RefCell<PolicyScript>>,
     /// Jobs that the host attaches later.
     unattached: Vec<Job>,
     denied: Vec<(Target, RejectCause)>,
@@ -160,7 +160,7 @@ impl EngineWorld {
         let unattached = declared("unattached", jobs.len());
         let names = jobs.iter().chain(&unattached).map(|job| job.name.clone()).collect();
         let show = setting("show").unwrap_or_default().to_owned();
-        let shared = Rc::new(RefCell::new(Script { show, names, ..Script::default() }));
+        let shared = Rc::new(RefCell::new(PolicyScript { show, names, ..PolicyScript::default() }));
         let policy = Scripted {
             script: Rc::clone(&shared),
             domains: setting("domains").map_or(DomainChoice::Auto, parse),

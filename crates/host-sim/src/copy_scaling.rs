@@ -172,8 +172,8 @@ impl CopyFit {
 }
 
 /// Fits every program with a slowdown at 8 copies and validates it at 2 and 4.
-pub fn validate(programs: &[PublishedProgram]) -> Vec<CopyFit> {
-    let fit = |benchmark: &PublishedProgram| {
+pub fn validate(programs: &[PublishedBenchmark]) -> Vec<CopyFit> {
+    let fit = |benchmark: &PublishedBenchmark| {
         let model = CopyModel::new(benchmark.alone);
         let s = model.fit(8, benchmark.slowdown(8)?);
         let row = |n: u32| Some((n, benchmark.slowdown(n)?, model.slowdown(n, s)));
@@ -185,7 +185,7 @@ pub fn validate(programs: &[PublishedProgram]) -> Vec<CopyFit> {
 
 /// A program of the table of published values, `workloads/data/benchmarks.csv`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PublishedProgram {
+pub struct PublishedBenchmark {
     /// Name of the program.
     pub program: String,
     /// The mean over its inputs.
@@ -193,7 +193,7 @@ pub struct PublishedProgram {
     slowdowns: BTreeMap<u32, f64>,
 }
 
-impl PublishedProgram {
+impl PublishedBenchmark {
     /// Run time relative to alone with `n_copies` copies, if measured.
     pub fn slowdown(&self, n_copies: u32) -> Option<f64> {
         self.slowdowns.get(&n_copies).copied()
@@ -204,7 +204,7 @@ impl PublishedProgram {
 ///
 /// # Errors
 /// A column is missing, or a cell is not a number.
-pub fn parse_benchmarks(text: &str, file: &str) -> Result<Vec<PublishedProgram>, CsvError> {
+pub fn parse_benchmarks(text: &str, file: &str) -> Result<Vec<PublishedBenchmark>, CsvError> {
     let table = CsvTable::read(text, file)?;
     let mut groups: Vec<(&str, Vec<CsvRow<'_>>)> = Vec::new();
     for row in table.rows() {
@@ -222,7 +222,7 @@ pub fn parse_benchmarks(text: &str, file: &str) -> Result<Vec<PublishedProgram>,
             let mean = mean_of_inputs(&rows, &format!("slowdown_{n_copies}_copies"))?;
             slowdowns.extend(mean.map(|mean| (n_copies, mean)));
         }
-        programs.push(PublishedProgram { program: program.to_owned(), alone, slowdowns });
+        programs.push(PublishedBenchmark { program: program.to_owned(), alone, slowdowns });
     }
     Ok(programs)
 }
@@ -254,7 +254,7 @@ mod tests {
 
     const TABLE: &str = include_str!("../../../workloads/data/benchmarks.csv");
 
-    fn all() -> Vec<PublishedProgram> {
+    fn all() -> Vec<PublishedBenchmark> {
         parse_benchmarks(TABLE, "benchmarks.csv").expect("the table is valid")
     }
 

@@ -36,13 +36,13 @@ const DISTANCE: u32 = 20;
 #[derive(Clone, Debug)]
 pub struct Hardware {
     /// CPUs that were online when the machine was read, by number.
-    pub cpus: Vec<Cpu>,
+    pub cpus: Vec<HardwareCpu>,
     /// The CPUs of each core.
     pub cores: Vec<Vec<usize>>,
     /// Last-level caches.
     pub caches: Vec<Cache>,
     /// NUMA nodes; at least one.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<HardwareNode>,
     /// Interconnect links with known bandwidth.
     pub links: Vec<Link>,
     /// From the node of the CPU (row) to the node of the memory (column).
@@ -54,7 +54,7 @@ pub struct Hardware {
 
 /// A logical CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cpu {
+pub struct HardwareCpu {
     /// Number of the CPU.
     pub id: CpuId,
     /// Index of the core.
@@ -82,7 +82,7 @@ pub struct Cache {
 
 /// A NUMA node.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct HardwareNode {
     /// Number of the node; absent on a machine that reports no nodes.
     pub id: Option<NodeId>,
     /// CPUs of the node.
@@ -200,7 +200,7 @@ impl Hardware {
             let ns = known_ns.map_or(LOCAL_NS, |ns| ns.value as f64);
             let capacity =
                 known_capacity.map_or(capacity, |bandwidth| bandwidth.value as f64 / 1e9);
-            self.nodes.push(Node {
+            self.nodes.push(HardwareNode {
                 id: has_nodes.then_some(node.id),
                 cpus: Vec::new(),
                 caches: Vec::new(),
@@ -220,7 +220,14 @@ impl Hardware {
             self.index_of[cpu.id.index()] = Some(cpu_idx);
             let node = cpu.node.and_then(|id| self.node_index(id)).unwrap_or(0);
             self.nodes[node].cpus.push(cpu_idx);
-            self.cpus.push(Cpu { id: cpu.id, core: 0, cache: 0, node, ghz: GHZ, smt_speed: 1.0 });
+            self.cpus.push(HardwareCpu {
+                id: cpu.id,
+                core: 0,
+                cache: 0,
+                node,
+                ghz: GHZ,
+                smt_speed: 1.0,
+            });
         }
         for core in machine.cores() {
             let known =

@@ -130,28 +130,28 @@ pub(crate) struct SimJob {
     pub job: Job,
     pub script: Arc<Script>,
     pub n_runs: u32,
-    pub state: JobRunState,
+    pub state: SimJobState,
 }
 
 /// The state of a job.
 #[derive(Debug)]
-pub(crate) enum JobRunState {
+pub(crate) enum SimJobState {
     Waiting,
     Due,
-    Running(RunningJob),
+    Running(SimJobRun),
     Over,
 }
 
 /// A running job.
 #[derive(Debug)]
-pub(crate) struct RunningJob {
+pub(crate) struct SimJobRun {
     pub pid: u32,
     pub started: u64,
 }
 
 impl SimJob {
     pub fn new(job: Job, script: Arc<Script>) -> Self {
-        SimJob { job, script, n_runs: 0, state: JobRunState::Waiting }
+        SimJob { job, script, n_runs: 0, state: SimJobState::Waiting }
     }
 
     /// Whether it ends on its own, so that restarted jobs wait for it.
@@ -260,11 +260,11 @@ impl SimHost {
     }
 
     fn is_over(&self) -> bool {
-        self.slots.iter().all(|slot| matches!(slot.state, JobRunState::Over))
+        self.slots.iter().all(|slot| matches!(slot.state, SimJobState::Over))
     }
 
     fn never_ends(&self) -> InvariantViolation {
-        let running = self.slots.iter().find(|slot| !matches!(slot.state, JobRunState::Over));
+        let running = self.slots.iter().find(|slot| !matches!(slot.state, SimJobState::Over));
         let name = running.map_or("a job", |slot| &slot.job.name);
         InvariantViolation { at: self.now(), what: format!("{name} never ends") }
     }
@@ -335,7 +335,7 @@ impl SimHost {
 
     /// Whether interval turns may be skipped until an event.
     fn may_skip_turns(&self) -> bool {
-        let runs = |slot: &SimJob| matches!(slot.state, JobRunState::Running(_));
+        let runs = |slot: &SimJob| matches!(slot.state, SimJobState::Running(_));
         self.options.skip_quiescent_turns || !self.slots.iter().any(runs)
     }
 }
@@ -423,11 +423,11 @@ impl Host for SimHost {
         self.agenda.clear();
         for idx in 0..self.slots.len() {
             match self.slots[idx].state {
-                JobRunState::Running(_) => self.terminate(idx, true),
-                JobRunState::Waiting | JobRunState::Due => {
-                    self.slots[idx].state = JobRunState::Over
+                SimJobState::Running(_) => self.terminate(idx, true),
+                SimJobState::Waiting | SimJobState::Due => {
+                    self.slots[idx].state = SimJobState::Over
                 }
-                JobRunState::Over => {}
+                SimJobState::Over => {}
             }
         }
         self.pending.jobs.retain(|event| !matches!(event, JobEvent::Due(_)));
@@ -437,7 +437,7 @@ impl Host for SimHost {
 }
 
 /// The reason for the end of a page migration, from its result.
-fn stopped_by(done: &crate::fluid::PageMigration) -> PageMoveEnd {
+fn stopped_by(done: &crate::fluid::JobPageMigration) -> PageMoveEnd {
     if done.job_ended {
         PageMoveEnd::Exited
     } else if 0 < done.no_memory {

@@ -150,7 +150,7 @@ fn check_fits(job: &Job, script: &Script, hardware: &Hardware) -> Result<(), Scr
         (Some(program::MemoryPolicy::Bind(nodes)), _) | (None, Some(nodes)) => Some(nodes.clone()),
         _ => None,
     };
-    let is_usable = |node: &&crate::hardware::Node| {
+    let is_usable = |node: &&crate::hardware::HardwareNode| {
         bound.as_ref().is_none_or(|nodes| node.id.is_some_and(|id| nodes.contains(id)))
     };
     let has = Bytes(hardware.nodes.iter().filter(is_usable).map(|node| node.memory.0).sum());
@@ -170,7 +170,7 @@ fn check_fits(job: &Job, script: &Script, hardware: &Hardware) -> Result<(), Scr
 
 /// For each CPU whether the keys `cpus` and `nodes` of a job allow it.
 pub(crate) fn may_use(job: &Job, hardware: &Hardware) -> Vec<bool> {
-    let is_allowed = |cpu: &crate::hardware::Cpu| {
+    let is_allowed = |cpu: &crate::hardware::HardwareCpu| {
         let node = hardware.nodes[cpu.node].id;
         job.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu.id))
             && job.nodes.as_ref().is_none_or(|nodes| node.is_some_and(|id| nodes.contains(id)))

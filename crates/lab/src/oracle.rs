@@ -23,7 +23,7 @@ pub const INFO: PolicyInfo = PolicyInfo {
     signals: &[],
     params: &[&[Param::new(
         "runs",
-        Values::whole("", 1, N_RUNS_MAX as u64),
+        Values::integer("", 1, N_RUNS_MAX as u64),
         "128", // All placements of eight programs on two equal caches.
         "maximum number of simulated placements of whole runs",
     )]],

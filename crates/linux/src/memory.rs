@@ -140,7 +140,7 @@ pub struct SampleEffort {
 
 impl SampleEffort {
     /// 2048 samples, which distinguish a sixteenth of the memory from noise.
-    pub const fn of(time: Nanos) -> Self {
+    pub const fn within(time: Nanos) -> Self {
         SampleEffort { time, n_samples: 2048, is_check: false }
     }
 }
@@ -471,8 +471,9 @@ Node 1 HugePages_Free:      3
     fn the_memory_of_this_process_is_found_by_walk_and_by_samples() {
         let touched = vec![1u8; 32 << 20];
         let mut cost = WalkCost::default();
-        let mut sample =
-            |time| sample_process(Path::new("/"), own_process(), SampleEffort::of(time), &mut cost);
+        let mut sample = |time| {
+            sample_process(Path::new("/"), own_process(), SampleEffort::within(time), &mut cost)
+        };
         let walked = match sample(Nanos::from_secs(10)) {
             Ok(walked) => walked,
             Err(error) => {
@@ -535,7 +536,7 @@ Node 1 HugePages_Free:      3
     fn another_process_with_the_same_pid_is_not_sampled() {
         let (pid, start) = own_process();
         let mut cost = WalkCost::default();
-        let effort = SampleEffort::of(Nanos(1));
+        let effort = SampleEffort::within(Nanos(1));
         let other = sample_process(Path::new("/"), (pid, start + 1), effort, &mut cost);
         assert_eq!(other.expect_err("another process").kind(), io::ErrorKind::NotFound);
     }

@@ -47,7 +47,7 @@ reasons! {
 
 /// The conditions that notes are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Conditions {
+struct NotedConditions {
     can_place: bool,
     level: Level,
     one_memory: bool,
@@ -56,7 +56,7 @@ struct Conditions {
 /// Notes about domains and memory that were given so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MachineNotes {
-    noted: Option<Conditions>,
+    noted: Option<NotedConditions>,
 }
 
 impl MachineNotes {
@@ -94,7 +94,7 @@ impl MachineNotes {
     pub fn add_domains(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
         let level = snapshot.domains.level();
         let one_memory = n_nodes_with_memory(snapshot) < 2;
-        let conditions = Conditions { can_place: can_place(snapshot), level, one_memory };
+        let conditions = NotedConditions { can_place: can_place(snapshot), level, one_memory };
         if self.noted == Some(conditions) {
             return false;
         }

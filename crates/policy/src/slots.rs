@@ -260,7 +260,7 @@ impl CpuOccupancy {
 
     /// Whether a CPU has no job.
     pub fn is_free(&self, cpu: CpuId) -> bool {
-        self.on(cpu).1 == 0
+        self.n_jobs_on(cpu).1 == 0
     }
 
     pub fn add(&mut self, cpus: &CpuSet) {
@@ -284,7 +284,7 @@ impl CpuOccupancy {
     }
 
     /// Number of jobs on the core of a CPU, and on the CPU.
-    pub fn on(&self, cpu: CpuId) -> (u32, u32) {
+    pub fn n_jobs_on(&self, cpu: CpuId) -> (u32, u32) {
         let on_cpu = self.on_cpu.get(cpu.index()).copied().unwrap_or(0);
         let on_core = self.core(cpu).and_then(|core| self.on_core.get(core.index()).copied());
         (on_core.unwrap_or(on_cpu), on_cpu)
@@ -318,7 +318,7 @@ impl CpuOccupancy {
     /// Occupancy of some CPUs with one more job: of the most occupied core, then the sum.
     fn occupancy_with(&mut self, cpus: &CpuSet) -> (u32, u32) {
         self.add(cpus);
-        let n_jobs = || cpus.iter().map(|cpu| self.on(cpu).0);
+        let n_jobs = || cpus.iter().map(|cpu| self.n_jobs_on(cpu).0);
         let occupancy = (n_jobs().max().unwrap_or(0), n_jobs().sum());
         self.remove(cpus);
         occupancy
@@ -327,13 +327,13 @@ impl CpuOccupancy {
     /// The `n` of some CPUs with the fewest jobs, one by one: each selected CPU occupies its core.
     pub fn least_occupied(&self, cpus: &CpuSet, n: usize) -> CpuSet {
         if n <= 1 {
-            let best = cpus.iter().min_by_key(|&cpu| (self.on(cpu), cpu));
+            let best = cpus.iter().min_by_key(|&cpu| (self.n_jobs_on(cpu), cpu));
             return best.filter(|_| n == 1).into_iter().collect();
         }
         let mut occupancy = self.clone();
         let (mut remaining, mut taken) = (cpus.clone(), CpuSet::new());
         while taken.len() < n
-            && let Some(best) = remaining.iter().min_by_key(|&cpu| (occupancy.on(cpu), cpu))
+            && let Some(best) = remaining.iter().min_by_key(|&cpu| (occupancy.n_jobs_on(cpu), cpu))
         {
             remaining.remove(best);
             taken.insert(best);

@@ -29,7 +29,7 @@ impl Sensitivity {
     }
 
     /// The given classes in increasing order, each with its slowdown in permille.
-    pub fn given(&self) -> &[(Class, u32)] {
+    pub fn by_class(&self) -> &[(Class, u32)] {
         &self.by_class
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// Covers all values with a margin, and always the value `included`. Values that are not finite are ignored.
-    pub fn over(
+    pub fn covering(
         values: impl Iterator<Item = f64>,
         included: Option<f64>,
         pixels: (f64, f64),
@@ -54,7 +54,7 @@ impl Axis {
     }
 
     /// The coordinate of a value. Values outside are drawn at the ends.
-    pub fn at(&self, value: f64) -> f64 {
+    pub fn coordinate(&self, value: f64) -> f64 {
         let share = (value - self.from) / (self.to - self.from);
         self.start + share.clamp(0.0, 1.0) * (self.end - self.start)
     }
@@ -179,7 +179,7 @@ impl Chart {
     pub fn grid(&mut self, axis: &Axis, (top, bottom): (f64, f64), n: usize, unit: &str) {
         let (ticks, digits) = axis.ticks(n);
         for tick in ticks {
-            let x = axis.at(tick);
+            let x = axis.coordinate(tick);
             self.line("grid", (x, top), (x, bottom));
             self.label("tick", "middle", (x, bottom + 15.0), &format!("{tick:.digits$}{unit}"));
         }
@@ -189,7 +189,7 @@ impl Chart {
     pub fn levels(&mut self, axis: &Axis, (left, right): (f64, f64), n: usize, unit: &str) {
         let (ticks, digits) = axis.ticks(n);
         for tick in ticks {
-            let y = axis.at(tick);
+            let y = axis.coordinate(tick);
             self.line("grid", (left, y), (right, y));
             self.label("tick", "end", (left - 6.0, y + 4.0), &format!("{tick:.digits$}{unit}"));
         }
@@ -290,9 +290,9 @@ mod tests {
 
     #[test]
     fn an_axis_covers_its_values_and_its_ticks_are_round() {
-        let axis = Axis::over([0.83, 1.27].into_iter(), Some(1.0), (0.0, 100.0));
+        let axis = Axis::covering([0.83, 1.27].into_iter(), Some(1.0), (0.0, 100.0));
         assert_eq!(ticks(axis), ["0.9", "1.0", "1.1", "1.2"]);
-        assert!(0.0 < axis.at(0.83) && axis.at(1.27) < 100.0);
+        assert!(0.0 < axis.coordinate(0.83) && axis.coordinate(1.27) < 100.0);
     }
 
     #[test]
@@ -311,8 +311,8 @@ mod tests {
     #[test]
     fn axes_of_equal_or_no_values_are_valid() {
         for values in [vec![], vec![1.0], vec![f64::NAN], vec![0.0, 0.0]] {
-            let axis = Axis::over(values.into_iter(), None, (0.0, 10.0));
-            assert!(axis.at(0.5).is_finite());
+            let axis = Axis::covering(values.into_iter(), None, (0.0, 10.0));
+            assert!(axis.coordinate(0.5).is_finite());
             assert!(axis.ticks(4).0.len() < 20);
         }
     }

@@ -44,7 +44,7 @@ pub use memory::{
     ActivePageMove, CompletedPageMove, FailedPages, JobMemory, NodeMemory, PageMoveEnd,
     ProcessMemory,
 };
-pub use outcome::{Outcome, OutcomeResult, RejectCause, Rejection};
+pub use outcome::{CauseAndDetail, Outcome, OutcomeResult, RejectCause, Rejection};
 pub use plan::{Action, ActionKind, Plan, Request, Target};
 pub use reason::{Reason, ReasonCode, ReasonValue};
 pub use sample::{

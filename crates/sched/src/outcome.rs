@@ -34,6 +34,9 @@ pub enum OutcomeResult {
     },
 }
 
+/// Cause of a rejection and the message for the user, one line.
+pub type CauseAndDetail = (RejectCause, String);
+
 /// A request that the guard rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejection {

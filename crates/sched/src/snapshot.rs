@@ -172,7 +172,7 @@ pub struct PerJob<T>(Vec<Option<T>>);
 
 impl<T: Default> PerJob<T> {
     /// The state; the default if there is none yet.
-    pub fn of(&mut self, job: JobId) -> &mut T {
+    pub fn get_or_default(&mut self, job: JobId) -> &mut T {
         if self.0.len() <= job.index() {
             self.0.resize_with(job.index() + 1, || None);
         }

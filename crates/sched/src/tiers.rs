@@ -73,7 +73,7 @@ impl Tiers {
     }
 
     /// Events with a source, in the order of [`CounterEvent::ALL`].
-    pub fn known(&self) -> impl Iterator<Item = (CounterEvent, SignalTier)> + '_ {
+    pub fn events_with_source(&self) -> impl Iterator<Item = (CounterEvent, SignalTier)> + '_ {
         let all = CounterEvent::ALL.iter().map(|&event| (event, self.get(event)));
         all.filter(|(_, tier)| *tier != SignalTier::None)
     }

@@ -169,8 +169,8 @@ fn restore_reports_an_absent_cgroup_folder_as_absent() {
         std::thread::yield_now();
     };
     assert_eq!(
-        restored.files[0].groups[0].action,
-        undo::GroupRestoreAction::Absent,
+        restored.files[0].kernel_groups[0].action,
+        undo::KernelGroupRestoreAction::Absent,
         "{restored:?}"
     );
 }

@@ -53,7 +53,7 @@ struct Exception {
 }
 
 /// A compiled entry.
-struct Rule {
+struct WordRule {
     pattern: Regex,
     replace: String,
     except: Vec<(Option<String>, Option<Regex>)>,
@@ -89,14 +89,14 @@ pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-fn compile(list: &List) -> anyhow::Result<Vec<Rule>> {
+fn compile(list: &List) -> anyhow::Result<Vec<WordRule>> {
     for exempt in &list.exempt {
         anyhow::ensure!(!exempt.reason.is_empty(), "{LIST}: {} has no reason", exempt.path);
     }
     list.word.iter().map(|word| rule(word, &list.except)).collect()
 }
 
-fn rule(word: &Word, everywhere: &[Exception]) -> anyhow::Result<Rule> {
+fn rule(word: &Word, everywhere: &[Exception]) -> anyhow::Result<WordRule> {
     let mut except = Vec::new();
     for exception in everywhere.iter().chain(&word.except) {
         anyhow::ensure!(
@@ -108,7 +108,7 @@ fn rule(word: &Word, everywhere: &[Exception]) -> anyhow::Result<Rule> {
         except.push((exception.path.clone(), phrase));
     }
     let pattern = phrase_regex(&format!(r"(?-u:\b)(?:{})(?-u:\b)", word.pattern))?;
-    Ok(Rule { pattern, replace: word.replace.clone(), except })
+    Ok(WordRule { pattern, replace: word.replace.clone(), except })
 }
 
 /// A blank in a pattern matches a line break too.
@@ -119,7 +119,7 @@ fn phrase_regex(pattern: &str) -> anyhow::Result<Regex> {
         .with_context(|| format!("{LIST}: bad pattern `{pattern}`"))
 }
 
-fn find(rules: &[Rule], file: &str, prose: &str) -> Vec<Hit> {
+fn find(rules: &[WordRule], file: &str, prose: &str) -> Vec<Hit> {
     let mut hits = Vec::new();
     for rule in rules {
         for found in rule.pattern.find_iter(prose) {

@@ -70,7 +70,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
 
 /// Rejects options of simulated machines.
 fn reject_sim_options(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
-    if let Some(option) = args.sim.given() {
+    if let Some(option) = args.sim.first_given_option() {
         return Err(anyhow!("{option} applies to a simulated machine: add --host sim, or omit it"));
     }
     if args.jobs.is_some() {
@@ -113,7 +113,7 @@ impl Series<'_> {
         if self.args.solo && !self.all_alone()? {
             return Ok(false);
         }
-        for number in self.store.left(&self.checked.plan) {
+        for number in self.store.unfinished_runs(&self.checked.plan) {
             let plan = &self.checked.plan;
             let key = plan.key(number);
             let column = plan.columns[key.column].clone();

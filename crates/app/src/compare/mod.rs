@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = ComparisonHost::Sim)]
     host: ComparisonHost,
     /// Set the number of parallel runs, with --host sim [default: one for each CPU]
-    #[arg(long, short, value_name = "N", value_parser = input::whole::<u16>(1..=1024), allow_hyphen_values = true)]
+    #[arg(long, short, value_name = "N", value_parser = input::integer::<u16>(1..=1024), allow_hyphen_values = true)]
     jobs: Option<u16>,
     /// Write the runs and the reports to this folder; the same command with the same folder resumes an interrupted
     /// comparison [default: evenkeel-comparisons/NAME-1]

@@ -74,7 +74,7 @@ fn run_remaining(
     store: &mut RunStore,
     signals: &mut StopSignals,
 ) -> anyhow::Result<()> {
-    let missing = store.left(plan);
+    let missing = store.unfinished_runs(plan);
     let stop = StopFlag::default();
     let mut progress = Progress::new(args.quiet, plan.n_runs(), store.done.len());
     let work = |number: usize| -> anyhow::Result<_> {

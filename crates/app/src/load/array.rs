@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     options: BufferOptions,
     /// Set the number of rows and of columns, with elements of 4 bytes
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = input::whole::<u32>(1..=65_535), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = input::integer::<u32>(1..=65_535), allow_hyphen_values = true)]
     n: u32,
 }
 

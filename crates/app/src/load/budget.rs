@@ -21,13 +21,13 @@ pub(crate) struct Budget {
     #[arg(long, value_name = "TIME", value_parser = input::time, allow_hyphen_values = true)]
     cpu: Option<Nanos>,
     /// Perform this many operations, divided among the threads
-    #[arg(long, value_name = "N", value_parser = input::whole::<u64>(0..=u64::MAX), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = input::integer::<u64>(0..=u64::MAX), allow_hyphen_values = true)]
     ops: Option<u64>,
     /// Set the duty cycle: the share of time to work, more than 0 and at most 1
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share, allow_hyphen_values = true)]
     throttle: f64,
     /// Set the number of threads
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=4096), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::integer::<u32>(1..=4096), allow_hyphen_values = true)]
     pub(crate) threads: u32,
     /// Print one JSON object instead of text
     #[arg(long)]

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long)]
     write: bool,
     /// Set the number of independent access chains per thread, that is, of concurrent misses
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=64), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::integer::<u32>(1..=64), allow_hyphen_values = true)]
     mlp: u32,
 }
 

@@ -16,7 +16,7 @@ use crate::input;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct BufferOptions {
     /// Set the number of such programs that run at the same time and share the free memory
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=100_000), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::integer::<u32>(1..=100_000), allow_hyphen_values = true)]
     pub(crate) copies: u32,
     /// Set the size of the last-level cache (default: of this machine)
     #[arg(long, value_name = "SIZE")]

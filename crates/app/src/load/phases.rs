@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(value_name = "PHASE", required = true)]
     phases: Vec<LoadPhase>,
     /// Repeat all phases this many times
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=u32::MAX), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::integer::<u32>(1..=u32::MAX), allow_hyphen_values = true)]
     rounds: u32,
     /// Set the buffer size of the hog (default: as for load hog)
     #[arg(long, value_name = "SIZE")]

@@ -17,7 +17,7 @@ pub(crate) struct SleepArgs {
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = input::time, allow_hyphen_values = true)]
     time: Nanos,
     /// Exit with this status
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::whole::<u8>(0..=255), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::integer::<u8>(0..=255), allow_hyphen_values = true)]
     status: u8,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn sleep(args: &SleepArgs) -> CommandResult {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ForkArgs {
     /// Start this many children
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = input::whole::<u32>(1..=10_000), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = input::integer::<u32>(1..=10_000), allow_hyphen_values = true)]
     children: u32,
     /// Exit immediately and leave the children running
     #[arg(long)]

@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Also find the best placement on N LLC domains
-    #[arg(long, value_name = "N", value_parser = input::whole::<u32>(1..=N_DOMAINS_MAX), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = input::integer::<u32>(1..=N_DOMAINS_MAX), allow_hyphen_values = true)]
     domains: Option<u32>,
     /// Print JSON: slowdowns (of each program, in the order of the names), and with --domains split (names
     /// by LLC domain), split_slowdowns and mean_slowdown

@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "0", value_parser = number, allow_hyphen_values = true)]
     skip: u64,
     /// Trace at most this many windows
-    #[arg(long, value_name = "N", default_value_t = WINDOWS, value_parser = input::whole::<u32>(1..=10_000), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = WINDOWS, value_parser = input::integer::<u32>(1..=10_000), allow_hyphen_values = true)]
     windows: u32,
     /// Set the references per window: instruction fetches, loads and stores
     #[arg(long, value_name = "N", default_value_t = REFS, value_parser = some_number, allow_hyphen_values = true)]

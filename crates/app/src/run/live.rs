@@ -119,13 +119,13 @@ pub(crate) fn run(
     folder: &RunFolder,
     listener: Option<&mut dyn Sink>,
 ) -> Result<RunResult, CommandError> {
-    let mut parts = RunParts::new(options, checked, folder)?;
+    let mut parts = LiveRun::new(options, checked, folder)?;
     let error = parts.run(listener);
     Ok(parts.conclude(error))
 }
 
 /// Host, engine and sinks of a run.
-struct RunParts {
+struct LiveRun {
     host: LaunchHost,
     engine: Engine,
     journal: JournalWriter,
@@ -136,7 +136,7 @@ struct RunParts {
     cpu_before: Option<Nanos>,
 }
 
-impl RunParts {
+impl LiveRun {
     fn new(
         args: &RunOptions<'_>,
         checked: LiveInput,
@@ -157,7 +157,7 @@ impl RunParts {
         }
         let journal = create_journal(folder, &header, args.journal_part)?;
         let mode = Mode::fitting(args.quiet);
-        Ok(RunParts {
+        Ok(LiveRun {
             host,
             cpu_before,
             journal,
@@ -172,7 +172,7 @@ impl RunParts {
 
     /// Runs all turns. Returns the error that ended the run early.
     fn run(&mut self, listener: Option<&mut dyn Sink>) -> Option<anyhow::Error> {
-        let RunParts { host, engine, journal, report, view, state, .. } = self;
+        let LiveRun { host, engine, journal, report, view, state, .. } = self;
         let result = match listener {
             None => engine::run(host, engine, &mut [journal, report, view, state]),
             Some(other) => engine::run(host, engine, &mut [journal, report, view, state, other]),

@@ -88,7 +88,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Limit the size of a journal part; parts beyond the last sixteen are deleted
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = input::part, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = input::journal_part_size, allow_hyphen_values = true)]
     journal_part: Bytes,
 }
 
@@ -165,7 +165,7 @@ pub fn main(args: &Args) -> CommandResult {
         let (run, folder) = sim::run(args)?;
         return publish(args, run, &folder);
     }
-    if let Some(option) = args.sim.given() {
+    if let Some(option) = args.sim.first_given_option() {
         return Err(CommandError::Usage(anyhow::anyhow!(
             "{option} applies to simulated runs only; remove it or add --host sim"
         )));

@@ -134,7 +134,7 @@ impl SimArgs {
     }
 
     /// The first given option, for hosts that do not support it.
-    pub fn given(&self) -> Option<&'static str> {
+    pub fn first_given_option(&self) -> Option<&'static str> {
         let given = [
             ("--machine", self.machine.is_some()),
             ("--kernel", self.kernel.is_some()),

@@ -39,7 +39,7 @@ impl ProcessMemories {
     }
 
     /// The sum over the processes of a job; `None` without a sample.
-    pub fn of(&self, job: JobId) -> Option<JobMemory> {
+    pub fn job_sum(&self, job: JobId) -> Option<JobMemory> {
         let first = TaskId { tid: 0, start_time_ticks: 0 };
         let of_job = self.0.range((job, first)..).take_while(|((owner, _), _)| *owner == job);
         JobMemory::of(of_job.map(|(_, memory)| memory))

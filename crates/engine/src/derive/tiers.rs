@@ -79,7 +79,8 @@ impl TierSelector {
             }
         }
         let before = || {
-            let known = self.tiers.known().filter(|(_, tier)| *tier == SignalTier::Counters);
+            let known =
+                self.tiers.events_with_source().filter(|(_, tier)| *tier == SignalTier::Counters);
             known.fold(EventSet::NONE, |set, (event, _)| set.with(event))
         };
         (of_all.unwrap_or_else(before), of_some)

@@ -2,9 +2,9 @@
 
 use base::{Bytes, Nanos, NodeId};
 use program::Job;
-use sched::{Action, JobState, NodeView, RejectCause};
+use sched::{Action, CauseAndDetail, JobState, NodeView, RejectCause};
 
-use super::{Guard, Rejected, memory_is_declared, unchanged};
+use super::{Guard, memory_is_declared, unchanged};
 use crate::jobs::JobEntry;
 use crate::moves::{ActiveMoves, MoveLimits};
 
@@ -27,7 +27,7 @@ impl Guard<'_> {
         (job, entry): (&Job, &JobEntry),
         (from, to, limit): (Option<NodeId>, NodeId, Bytes),
         active: &ActiveMoves,
-    ) -> Result<Action, Rejected> {
+    ) -> Result<Action, CauseAndDetail> {
         self.check_target(job, from, to)?;
         if entry.state != Some(JobState::Running) {
             let detail = format!("{} starts with this turn and has no memory yet", job.name);
@@ -48,7 +48,12 @@ impl Guard<'_> {
         Ok(Action::MovePages { from, to, limit })
     }
 
-    fn check_target(&self, job: &Job, from: Option<NodeId>, to: NodeId) -> Result<(), Rejected> {
+    fn check_target(
+        &self,
+        job: &Job,
+        from: Option<NodeId>,
+        to: NodeId,
+    ) -> Result<(), CauseAndDetail> {
         if !self.machine.nodes_with_memory().contains(to) {
             return Err((RejectCause::NodesUnusable, format!("{to} has no usable memory")));
         }
@@ -71,7 +76,7 @@ impl Guard<'_> {
         (job, entry): (&Job, &JobEntry),
         (known, limit): (Option<Bytes>, Bytes),
         active: &ActiveMoves,
-    ) -> Result<Bytes, Rejected> {
+    ) -> Result<Bytes, CauseAndDetail> {
         let limits = self.memory.limits;
         let of_job = entry.moves.budget(self.memory.now, limits);
         let of_all = active.remaining_backlog(limits);
@@ -96,13 +101,13 @@ impl Guard<'_> {
         &self,
         (known, to, limit): (Option<Bytes>, NodeId, Bytes),
         active: &ActiveMoves,
-    ) -> Result<(), Rejected> {
+    ) -> Result<(), CauseAndDetail> {
         let node = self.memory.nodes.iter().find(|node| node.node == to);
         let Some((node, free)) = node.and_then(|node| Some((node, node.memory_free?))) else {
             return Ok(()); // The free memory is not known: the host checks it before the move.
         };
         let usable = self.memory.limits.usable(free, node.memory_reclaimable, node.memory_total);
-        let available = usable.saturating_sub(active.to(to));
+        let available = usable.saturating_sub(active.bytes_to(to));
         // An unknown amount is at least one page.
         let needed = known.unwrap_or(if limit == Action::NO_LIMIT { BYTES_MIN } else { limit });
         let needed = needed.min(limit);

@@ -24,7 +24,7 @@ use linux::procfs::may_be_running;
 use linux::{affinity, fork_latency, procfs};
 
 use super::jobs::AttachedJobs;
-use crate::session::{Jobs, Session, restore_threads, task_id};
+use crate::session::{JobAffinities, Session, restore_threads, task_id};
 
 /// The shortest time for which descendants are searched after a release.
 const LATE_FOR: Nanos = Nanos::from_secs(1);

@@ -8,7 +8,7 @@ use program::{Class, Command, FilePosition, Job};
 
 use super::selection::name_matches;
 use super::status::ManagedProcess;
-use crate::session::{AffinityState, Jobs};
+use crate::session::{AffinityState, JobAffinities};
 
 /// Ids are reused only after this number of jobs.
 const JOB_IDS_BEFORE_REUSE: u32 = 1024;
@@ -79,7 +79,7 @@ impl AttachedJobs {
     }
 }
 
-impl Jobs for AttachedJobs {
+impl JobAffinities for AttachedJobs {
     fn affinity(&self, job: JobId) -> Option<&AffinityState> {
         self.jobs.get(&job).map(|attached| &attached.affinity)
     }

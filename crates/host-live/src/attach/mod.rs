@@ -40,7 +40,8 @@ use linux::tasks::SampleTime;
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, system};
 use sched::{
-    Action, Cause, DetachCause, JobEvent, Outcome, OutcomeResult, RejectCause, Sample, Target, Turn,
+    Action, Cause, CauseAndDetail, DetachCause, JobEvent, Outcome, OutcomeResult, RejectCause,
+    Sample, Target, Turn,
 };
 use topology::Machine;
 
@@ -51,7 +52,7 @@ pub use status::{ExcludedProcesses, ExclusionReason, ManagedProcess, WatchStatus
 use crate::LiveError;
 use crate::errors::with_causes;
 use crate::session::{
-    JobSource, Jobs, MemoryConfig, Rejected, Session, SessionConfig, Ticks, UndoRecord, UsableCpus,
+    JobAffinities, JobSource, MemoryConfig, Session, SessionConfig, Ticks, UndoRecord, UsableCpus,
     Wakeup, Wakeups, outcome, while_forks_are_hidden,
 };
 use discovery::Discovery;
@@ -325,7 +326,11 @@ impl AttachHost {
         sample.degraded.extend(warnings);
     }
 
-    fn execute(&mut self, target: Target, action: &Action) -> Result<OutcomeResult, Rejected> {
+    fn execute(
+        &mut self,
+        target: Target,
+        action: &Action,
+    ) -> Result<OutcomeResult, CauseAndDetail> {
         if !self.options.act {
             let text = "dry run: without --act nothing is changed".to_owned();
             return Err((RejectCause::DryRun, text));

@@ -88,7 +88,7 @@ impl ProcessInspector {
             return Selected::No;
         }
         let (status, cgroups) = (status.and_then(Result::ok), cgroups.and_then(Result::ok));
-        self.selection.of(&Candidate {
+        self.selection.check(&Candidate {
             comm: &comm,
             uid: status.map(|status| status.uid),
             cgroups: cgroups.as_deref().unwrap_or_default(),

@@ -87,7 +87,7 @@ impl Selection {
     }
 
     /// Whether a process is selected.
-    pub fn of(&self, candidate: &Candidate<'_>) -> Selected {
+    pub fn check(&self, candidate: &Candidate<'_>) -> Selected {
         if !(self.all || candidate.is_named || self.included.any(candidate)) {
             return Selected::No;
         }
@@ -189,7 +189,7 @@ mod tests {
         let groups: Vec<String> = cgroup.split(' ').map(str::to_owned).collect();
         let candidate =
             Candidate { comm, uid: Some(uid), cgroups: &groups, is_named: comm == "named" };
-        assert_eq!(selection(text).of(&candidate), expected, "{text}: {comm} {uid} {cgroup}");
+        assert_eq!(selection(text).check(&candidate), expected, "{text}: {comm} {uid} {cgroup}");
     }
 
     #[test]

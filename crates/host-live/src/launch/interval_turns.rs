@@ -131,7 +131,7 @@ impl Overflow {
 
     fn woken(&mut self, wakeups: &Wakeups) -> io::Result<()> {
         self.is_unread = true;
-        if self.counters.any() {
+        if self.counters.any_overflowed() {
             return Ok(());
         }
         // The cause of the event is the exit of a counted thread.
@@ -141,8 +141,8 @@ impl Overflow {
     /// Makes the next tick due if a counter has overflowed.
     fn check(&mut self, now: Nanos, ticks: &Ticks) {
         let is_unread = std::mem::take(&mut self.is_unread);
-        if is_unread && self.due.is_none() && self.counters.any() {
-            self.due = Some(ticks.from(now));
+        if is_unread && self.due.is_none() && self.counters.any_overflowed() {
+            self.due = Some(ticks.at_or_after(now));
         }
     }
 

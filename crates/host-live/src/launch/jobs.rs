@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use sched::{Cause, JobEvent};
 
 use crate::process_signals;
-use crate::session::{AffinityState, Jobs, Session};
+use crate::session::{AffinityState, JobAffinities, Session};
 
 pub(super) struct WorkloadJob {
     pub job: Job,
@@ -195,7 +195,7 @@ impl JobTable {
     }
 }
 
-impl Jobs for JobTable {
+impl JobAffinities for JobTable {
     fn affinity(&self, job: JobId) -> Option<&AffinityState> {
         match &self.all.get(job.index())?.state {
             JobRunState::Running(running) => Some(&running.affinity),

@@ -23,7 +23,7 @@ use super::remaining_processes::{EXEC_WAIT, RemainingProcesses, RunParts};
 use super::supervisor::Supervisor;
 use super::timer_queue::{POLL_EVERY, TimedEvent, TimerQueue};
 use crate::process_signals;
-use crate::session::{Jobs, Session};
+use crate::session::{JobAffinities, Session};
 
 /// Shortest time between two starts of a job that restarts. Limits the fork rate of a program that fails immediately.
 const RESTART_MIN: Nanos = Nanos::from_millis(100);
@@ -220,7 +220,7 @@ impl Lifecycle {
             return;
         };
         session.memory.stop_moves_of(job, PageMoveEnd::Exited);
-        self.remove_groups(session, job);
+        self.remove_job_groups(session, job);
         let pids: Vec<u32> = session.tasks.processes_of(job).map(|(pid, _)| pid).collect();
         pids.into_iter().for_each(|pid| session.remove_process(pid));
         self.jobs.by_pid.remove(&pid);
@@ -240,7 +240,7 @@ impl Lifecycle {
         }
     }
 
-    pub(super) fn remove_groups(&mut self, session: &mut Session, job: JobId) {
+    pub(super) fn remove_job_groups(&mut self, session: &mut Session, job: JobId) {
         self.mon_groups.end(job, &mut session.undo);
         self.cgroups.end(job);
     }

@@ -35,7 +35,10 @@ use linux::tasks::{CounterMode, SampleTime};
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, system};
 use program::{MemoryPolicy, Workload};
-use sched::{Action, Cause, NodeSample, Outcome, OutcomeResult, Request, Sample, Target, Turn};
+use sched::{
+    Action, Cause, CauseAndDetail, NodeSample, Outcome, OutcomeResult, Request, Sample, Target,
+    Turn,
+};
 use topology::Machine;
 
 pub use memory_cgroups::check_cgroups;
@@ -47,7 +50,7 @@ pub use supervisor::{SUPERVISOR_ARGUMENT, supervise};
 use crate::LiveError;
 use crate::errors::with_causes;
 use crate::session::{
-    JobSource, Jobs, MemoryConfig, Rejected, Session, SessionConfig, UndoRecord, Wakeup, Wakeups,
+    JobAffinities, JobSource, MemoryConfig, Session, SessionConfig, UndoRecord, Wakeup, Wakeups,
     outcome, while_forks_are_hidden,
 };
 use command::LaunchContext;
@@ -331,7 +334,7 @@ impl LaunchHost {
         warnings.into_iter().for_each(|warning| self.session.warn(warning));
     }
 
-    fn execute(&mut self, request: &Request) -> Result<OutcomeResult, Rejected> {
+    fn execute(&mut self, request: &Request) -> Result<OutcomeResult, CauseAndDetail> {
         let (session, jobs) = (&mut self.session, &mut self.run.jobs);
         match (request.target, &request.action) {
             (Target::Job(job), Action::Release) => {

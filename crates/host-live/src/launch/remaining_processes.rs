@@ -29,7 +29,7 @@ use super::jobs::{JobRunState, JobTable};
 use super::supervisor::Supervisor;
 use super::timer_queue::{TimedEvent, TimerQueue};
 use crate::process_signals::{self, SignalResult};
-use crate::session::{Jobs, Session, restore_threads, task_id};
+use crate::session::{JobAffinities, Session, restore_threads, task_id};
 
 /// An exec takes microseconds of CPU time. After this number of attempts, a process in an exec counts as
 /// one without an environment.

@@ -16,7 +16,7 @@ use linux::mempolicy;
 use linux::spawn::{SpawnBatch, SpawnFailure, SpawnStage};
 use linux::{fault, procfs};
 use program::{Ending, MemoryPolicy};
-use sched::{Action, Outcome, OutcomeResult, RejectCause, Target};
+use sched::{Action, CauseAndDetail, Outcome, OutcomeResult, RejectCause, Target};
 use topology::Machine;
 
 use super::command::{Binding, LaunchContext};
@@ -24,14 +24,14 @@ use super::jobs::{JobRunState, RunningJob};
 use super::lifecycle::Lifecycle;
 use super::timer_queue::TimedEvent;
 use crate::errors::kernel_message;
-use crate::session::{AffinityState, Rejected, Session};
+use crate::session::{AffinityState, Session};
 
 /// A child before its exec.
 struct Forked {
     job: JobId,
     pid: u32,
     running: RunningJob,
-    place: Option<(CpuSet, Result<(), Rejected>)>,
+    place: Option<(CpuSet, Result<(), CauseAndDetail>)>,
     memory: Option<MemoryPolicy>,
 }
 
@@ -128,7 +128,7 @@ impl Starter<'_> {
         let binding = Binding { memory, cgroup, ..binding };
         let pid = self.spawn(job, binding, batch).inspect_err(|_| {
             change.into_iter().for_each(|change| self.session.undo.confirm(change));
-            self.run.remove_groups(self.session, job);
+            self.run.remove_job_groups(self.session, job);
         })?;
         self.run.mon_groups.add(job, pid, &mut self.session.undo);
         fault::point();
@@ -230,7 +230,7 @@ impl Starter<'_> {
     /// Forgets a child that did not reach its exec. Returns the reason.
     fn abort(&mut self, child: &Forked, failure: &SpawnFailure) -> String {
         let detail = self.describe(failure, child.job);
-        self.run.remove_groups(self.session, child.job);
+        self.run.remove_job_groups(self.session, child.job);
         if let Some(pidfd) = &child.running.pidfd {
             self.session.wakeups.unwatch(pidfd);
         }

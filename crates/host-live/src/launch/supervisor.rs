@@ -25,6 +25,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use linux::environ::environ;
+use linux::inherited_children::ProcessKey;
 use linux::proc_stat::ProcStat;
 use linux::procfs;
 use linux::undo::RUN_VARIABLE;
@@ -40,9 +41,6 @@ const DONE: &str = "done";
 /// Rounds of SIGKILL: two seconds in all, because a process may be in uninterruptible sleep for ever.
 const ROUNDS_MAX: u32 = 200;
 const ROUND: Duration = Duration::from_millis(10);
-
-/// A process by PID and start time in clock ticks since boot.
-type ProcessKey = (u32, u64);
 
 /// The supervisor as the run holds it.
 #[derive(Debug)]

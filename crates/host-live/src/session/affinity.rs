@@ -8,13 +8,10 @@
 use std::sync::Arc;
 
 use base::{CpuSet, JobId};
-use sched::RejectCause;
+use sched::{CauseAndDetail, RejectCause};
 
 /// Maximum number of recorded masks per job. The oldest are dropped first.
 const MASKS_MAX: usize = 16;
-
-/// Why an action is rejected: the cause and the detail in words.
-pub(crate) type Rejected = (RejectCause, String);
 
 /// CPU affinity of a running job. The first thread of the first process decides for the whole job.
 #[derive(Debug)]
@@ -74,6 +71,6 @@ impl AffinityState {
     }
 }
 
-pub(crate) fn exited() -> Rejected {
+pub(crate) fn exited() -> CauseAndDetail {
     (RejectCause::Exited, "it has exited".to_owned())
 }

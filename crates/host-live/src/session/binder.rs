@@ -17,9 +17,9 @@ use linux::procfs::{is_known_running, is_running, may_be_running};
 use linux::tasks::{TaskReader, Thread};
 use linux::undo::MaskOrigin;
 use linux::{affinity, fault, procfs, system};
-use sched::{JobEvent, RejectCause, UnmanagedCause};
+use sched::{CauseAndDetail, JobEvent, RejectCause, UnmanagedCause};
 
-use super::affinity::{AffinityState, Rejected, exited};
+use super::affinity::{AffinityState, exited};
 use super::undo_record::{TaskEntry, UndoRecord};
 use super::{JobSource, UsableCpus};
 use crate::errors::kernel_message;
@@ -43,7 +43,7 @@ impl Binder<'_> {
         &mut self,
         state: &mut AffinityState,
         cpus: &CpuSet,
-    ) -> Result<u32, Rejected> {
+    ) -> Result<u32, CauseAndDetail> {
         if state.is_unmanaged {
             let text = "its affinity is no longer managed by evenkeel".to_owned();
             return Err((RejectCause::Unmanaged, text));
@@ -70,7 +70,7 @@ impl Binder<'_> {
         state: &mut AffinityState,
         task: TaskId,
         cpus: Option<&CpuSet>,
-    ) -> Result<u32, Rejected> {
+    ) -> Result<u32, CauseAndDetail> {
         let unmanaged = |text: String| Err((RejectCause::Unmanaged, text));
         if state.is_unmanaged {
             return unmanaged(
@@ -105,7 +105,7 @@ impl Binder<'_> {
         state: &mut AffinityState,
         target: &Arc<CpuSet>,
         first_decides: bool,
-    ) -> Result<u32, Rejected> {
+    ) -> Result<u32, CauseAndDetail> {
         let (first, source) = (first_decides.then_some(state.pid), self.source);
         let mut to_bind: BTreeMap<CpuSet, Vec<TaskEntry>> = BTreeMap::new();
         let mut foreign = None;
@@ -144,7 +144,7 @@ impl Binder<'_> {
         target: &Arc<CpuSet>,
         first: Option<u32>,
         tasks: &[TaskEntry],
-    ) -> Result<u32, Rejected> {
+    ) -> Result<u32, CauseAndDetail> {
         let mut n_bound = 0;
         let mut rejected = None;
         for &(tid, start_time_ticks, _) in tasks {
@@ -180,7 +180,11 @@ impl Binder<'_> {
     }
 
     /// Stops managing the affinity of a job.
-    fn stop_managing(&mut self, state: &mut AffinityState, cause: UnmanagedCause) -> Rejected {
+    fn stop_managing(
+        &mut self,
+        state: &mut AffinityState,
+        cause: UnmanagedCause,
+    ) -> CauseAndDetail {
         state.is_unmanaged = true;
         let rejected = match &cause {
             UnmanagedCause::AffinityChanged(mask) => {
@@ -356,7 +360,7 @@ fn are_cpus_changing(own_cpus: &CpuSet) -> bool {
     affinity::get(0).is_ok_and(|now| now != *own_cpus)
 }
 
-fn rejection(error: &std::io::Error, target: &CpuSet) -> Rejected {
+fn rejection(error: &std::io::Error, target: &CpuSet) -> CauseAndDetail {
     match error.raw_os_error() {
         Some(libc::ESRCH) => exited(),
         Some(libc::EPERM) => (RejectCause::NotPermitted, NOT_PERMITTED.to_owned()),

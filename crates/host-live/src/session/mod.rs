@@ -37,16 +37,16 @@ use linux::tasks::{
 };
 use linux::{fork_latency, mempolicy, procfs, system};
 use sched::{
-    Action, Cause, JobEvent, NumaSettings, Outcome, OutcomeResult, PageMoveEnd, RejectCause,
-    Request, Sample, Target, Turn,
+    Action, Cause, CauseAndDetail, JobEvent, NumaSettings, Outcome, OutcomeResult, PageMoveEnd,
+    RejectCause, Request, Sample, Target, Turn,
 };
 use topology::Machine;
 
 use crate::errors::Warnings;
-pub(crate) use affinity::{AffinityState, Rejected, exited};
+pub(crate) use affinity::{AffinityState, exited};
 pub(crate) use binder::Binder;
 pub(crate) use collectors::Collectors;
-pub(crate) use memory::{JobMemory, MemoryConfig, PageMove};
+pub(crate) use memory::{MemoryConfig, PageMove, SessionMemory};
 pub(crate) use ticks::Ticks;
 pub(crate) use undo_record::UndoRecord;
 pub(crate) use wakeups::{Wakeup, Wakeups};
@@ -64,7 +64,7 @@ pub(crate) enum JobSource {
 }
 
 /// The affinity of all running jobs. Implemented by both job sources.
-pub(crate) trait Jobs {
+pub(crate) trait JobAffinities {
     fn affinity(&self, job: JobId) -> Option<&AffinityState>;
     fn affinity_mut(&mut self, job: JobId) -> Option<&mut AffinityState>;
 }
@@ -117,7 +117,7 @@ pub(crate) struct Session {
     pub tasks: TaskReader,
     pub undo: UndoRecord,
     pub cpus: UsableCpus,
-    pub memory: JobMemory,
+    pub memory: SessionMemory,
     pub collectors: Collectors,
     pub turn: NextTurn,
     slow_at: Nanos,
@@ -147,7 +147,7 @@ impl Session {
             tasks,
             undo,
             cpus: UsableCpus { compared: Arc::clone(&own), own },
-            memory: JobMemory::new(machine, memory),
+            memory: SessionMemory::new(machine, memory),
             collectors,
             turn: NextTurn { pending, ..NextTurn::default() },
             slow_at: if source == JobSource::Attached { Nanos::ZERO } else { SLOW_EVERY },
@@ -237,7 +237,7 @@ impl Session {
     pub(crate) fn sample_threads(
         &mut self,
         time: SampleTime,
-        jobs: &impl Jobs,
+        jobs: &impl JobAffinities,
         sample: &mut Sample,
     ) -> SampledTasks {
         let mut sampled = SampledTasks::default();
@@ -250,7 +250,7 @@ impl Session {
     }
 
     /// Binds new threads that [`Session::sample_threads`] found, and verifies the masks of others.
-    pub(crate) fn check_affinity(&mut self, jobs: &mut impl Jobs, sampled: SampledTasks) {
+    pub(crate) fn check_affinity(&mut self, jobs: &mut impl JobAffinities, sampled: SampledTasks) {
         for job in sampled.changed_jobs {
             self.bind_new_threads(jobs, job);
         }
@@ -262,7 +262,7 @@ impl Session {
     }
 
     /// Binds threads of a job that inherited an earlier mask: they were forked while it was placed.
-    pub(crate) fn bind_new_threads(&mut self, jobs: &mut impl Jobs, job: JobId) {
+    pub(crate) fn bind_new_threads(&mut self, jobs: &mut impl JobAffinities, job: JobId) {
         if let Some(state) = jobs.affinity_mut(job) {
             self.binder().bind_new_threads(state);
         }
@@ -313,10 +313,10 @@ impl Session {
     /// Places a job or a thread, or releases a thread. Returns the number of threads that changed.
     pub(crate) fn place(
         &mut self,
-        jobs: &mut impl Jobs,
+        jobs: &mut impl JobAffinities,
         target: Target,
         action: &Action,
-    ) -> Result<u32, Rejected> {
+    ) -> Result<u32, CauseAndDetail> {
         let job = self.job_of(target).ok_or_else(exited)?;
         if matches!(action, Action::Place(_)) {
             self.memory.resample(job);
@@ -344,11 +344,11 @@ impl Session {
 
     pub(crate) fn move_pages(
         &mut self,
-        jobs: &impl Jobs,
+        jobs: &impl JobAffinities,
         target: Target,
         page_move: PageMove,
         cgroup_of: impl FnOnce(JobId) -> Option<Arc<Cgroup>>,
-    ) -> Result<(), Rejected> {
+    ) -> Result<(), CauseAndDetail> {
         let is_managed = |job| jobs.affinity(job).map(|state| !state.is_unmanaged);
         let order = memory::order(&mut self.tasks, is_managed, target, page_move, cgroup_of)?;
         self.memory.start_move(&self.wakeups, order)
@@ -385,7 +385,7 @@ pub(crate) fn while_forks_are_hidden(
     }
 }
 
-pub(crate) fn outcome(request: &Request, result: Result<OutcomeResult, Rejected>) -> Outcome {
+pub(crate) fn outcome(request: &Request, result: Result<OutcomeResult, CauseAndDetail>) -> Outcome {
     let result = result.unwrap_or_else(|(cause, detail)| OutcomeResult::Rejected { cause, detail });
     Outcome { target: request.target, action: Some(request.action.clone()), result }
 }

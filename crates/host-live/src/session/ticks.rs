@@ -22,18 +22,18 @@ impl Ticks {
 
     /// The tick nearest to an instant, but not before the next tick.
     pub(crate) fn around(&self, at: Nanos) -> Nanos {
-        self.from(at.saturating_sub(Nanos(self.interval.0 / 2)))
+        self.at_or_after(at.saturating_sub(Nanos(self.interval.0 / 2)))
     }
 
     /// The first tick at or after an instant, but not before the next tick.
-    pub(crate) fn from(&self, at: Nanos) -> Nanos {
+    pub(crate) fn at_or_after(&self, at: Nanos) -> Nanos {
         let n_more = at.saturating_sub(self.next).0.div_ceil(self.interval.0);
         Nanos(self.next.0.saturating_add(n_more.saturating_mul(self.interval.0)))
     }
 
     /// The last tick at or before an instant, but not before the next tick.
     pub(crate) fn last_by(&self, at: Nanos) -> Nanos {
-        self.from(at.saturating_sub(Nanos(self.interval.0 - 1)))
+        self.at_or_after(at.saturating_sub(Nanos(self.interval.0 - 1)))
     }
 
     /// Skips all ticks up to now.
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(ticks.next(), Nanos(500));
         ticks.skip_to(Nanos(1300));
         assert_eq!(ticks.next(), Nanos(1500));
-        let from = |at| ticks.from(Nanos(at)).0;
+        let from = |at| ticks.at_or_after(Nanos(at)).0;
         assert_eq!([from(0), from(1500), from(1501), from(2000)], [1500, 1500, 1750, 2000]);
         let last_by = |at| ticks.last_by(Nanos(at)).0;
         let last = [last_by(0), last_by(1999), last_by(2000), last_by(2001)];

@@ -8,9 +8,8 @@ use base::{CpuSet, TaskId};
 use linux::cgroup::DelegatedCgroup;
 use linux::fault;
 use linux::undo::{Log, Records, Restored};
-use sched::RejectCause;
+use sched::{CauseAndDetail, RejectCause};
 
-use super::affinity::Rejected;
 use crate::errors::with_causes;
 
 /// A thread as the undo record names it: TID, start time in clock ticks since boot, PID.
@@ -46,7 +45,7 @@ impl UndoRecord {
         job: &str,
         old: &CpuSet,
         new: &CpuSet,
-    ) -> Result<u64, Rejected> {
+    ) -> Result<u64, CauseAndDetail> {
         self.log()?.announce(job, old, new).map_err(failed)
     }
 
@@ -63,7 +62,7 @@ impl UndoRecord {
         job: &str,
         masks: [&CpuSet; 3],
         tasks: Vec<TaskEntry>,
-    ) -> Result<(), Rejected> {
+    ) -> Result<(), CauseAndDetail> {
         let change = self.log()?.set(job, masks, tasks).map_err(failed)?;
         self.unconfirmed.push(change);
         Ok(())
@@ -72,7 +71,7 @@ impl UndoRecord {
     /// Confirms a change that was made or aborted. If this cannot be written, both masks count as ours.
     pub(crate) fn confirm(&mut self, change: u64) {
         if let Ok(log) = &mut self.log {
-            let _ = log.done(change);
+            let _ = log.confirm(change);
         }
     }
 
@@ -148,11 +147,11 @@ impl UndoRecord {
         self.is_kept
     }
 
-    fn log(&mut self) -> Result<&mut Log, Rejected> {
+    fn log(&mut self) -> Result<&mut Log, CauseAndDetail> {
         self.log.as_mut().map_err(|error| (RejectCause::UndoRecordFailed, error.clone()))
     }
 }
 
-fn failed(error: linux::undo::UndoError) -> Rejected {
+fn failed(error: linux::undo::UndoError) -> CauseAndDetail {
     (RejectCause::UndoRecordFailed, with_causes(&error))
 }

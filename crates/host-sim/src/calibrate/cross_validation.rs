@@ -104,7 +104,7 @@ impl CrossValidation {
     }
 
     /// The errors for the pairs of a program that was left out.
-    pub fn of(&self, left_out: usize) -> PredictionErrors {
+    pub fn errors_of_left_out(&self, left_out: usize) -> PredictionErrors {
         PredictionErrors::of(self.rows.iter().filter(|row| row.left_out == left_out))
     }
 

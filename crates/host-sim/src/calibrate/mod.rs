@@ -152,7 +152,7 @@ impl Predictor {
         let channel = channel.with_capacity_of(bandwidths.fold(0.0, f64::max));
         let parameters = fitted.parameters(ghz);
         let model_of =
-            |known: &TableProgram| CpiModel::of(&known.miss_curve, cache, &channel, parameters);
+            |known: &TableProgram| CpiModel::fit(&known.miss_curve, cache, &channel, parameters);
         let models = measurements.programs.iter().filter_map(model_of).collect();
         Predictor { domain: CacheDomain { cache, channel }, models, extra_ns }
     }

@@ -13,7 +13,7 @@
 
 use base::{CpuId, Nanos};
 
-use super::{Fluid, PageMigration, Task, TaskState};
+use super::{Fluid, JobPageMigration, Task, TaskState};
 
 /// Maximum wait of a task while a CPU that it may use is idle: load balancing between the nodes of a large machine takes some
 /// attempts of 64 ms each.
@@ -54,8 +54,8 @@ impl Fluid {
     ///
     /// # Errors
     /// The result does not add up, or is above the limit.
-    pub fn check_move(&self, done: &PageMigration) -> Result<(), InvariantViolation> {
-        let PageMigration { requested, limit, moved, no_memory, busy, .. } = *done;
+    pub fn check_move(&self, done: &JobPageMigration) -> Result<(), InvariantViolation> {
+        let JobPageMigration { requested, limit, moved, no_memory, busy, .. } = *done;
         if moved + no_memory + busy == requested && requested <= limit {
             return Ok(());
         }

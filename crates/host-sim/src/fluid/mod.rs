@@ -35,7 +35,7 @@ use crate::variation::VariationStreams;
 
 pub use invariants::InvariantViolation;
 pub use jobs::JobStart;
-pub use pages::{MemoryPlacement, PageMigration};
+pub use pages::{JobPageMigration, MemoryPlacement};
 pub use rates::HIT_NS;
 pub use tasks::{Task, TaskCounts, TaskState, queue_full};
 
@@ -78,7 +78,7 @@ pub enum HostNotice {
         out_of_memory: bool,
     },
     /// A page migration ended.
-    PagesMoved(PageMigration),
+    PagesMoved(JobPageMigration),
 }
 
 /// The machine with all its jobs.

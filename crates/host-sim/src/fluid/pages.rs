@@ -33,7 +33,7 @@ const BATCH: u64 = 64 << 20;
 
 /// A page migration of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageMigration {
+pub struct JobPageMigration {
     /// The job.
     pub job: usize,
     /// Share of its pages that are busy and stay, in permille.
@@ -68,7 +68,7 @@ pub(super) struct MemoryState {
     /// Memory in use by the kernel and the page cache at the start of the run; reclaimed when a node has no free memory.
     reclaimable: Vec<u64>,
     jobs: JobMap<JobPageCounts>,
-    queue: VecDeque<PageMigration>,
+    queue: VecDeque<JobPageMigration>,
     /// The batch in progress.
     batch: Option<MigrationBatch>,
 }
@@ -366,8 +366,8 @@ impl Fluid {
     }
 
     /// Queues a page migration.
-    pub fn move_pages(&mut self, page_move: PageMigration) {
-        self.pages.queue.push_back(PageMigration { started: self.now, ..page_move });
+    pub fn move_pages(&mut self, page_move: JobPageMigration) {
+        self.pages.queue.push_back(JobPageMigration { started: self.now, ..page_move });
         if self.pages.batch.is_none() {
             self.next_batch();
         }
@@ -437,7 +437,7 @@ impl Fluid {
                 None => {
                     let job_ended = bytes_by_node.is_none();
                     if let Some(page_move) = self.pages.queue.pop_front() {
-                        self.notify(HostNotice::PagesMoved(PageMigration {
+                        self.notify(HostNotice::PagesMoved(JobPageMigration {
                             job_ended,
                             ..page_move
                         }));

@@ -14,7 +14,7 @@
 use super::tasks::{TOUCH_RATE, TaskActivity, TaskCounts, queue_full};
 use super::virtual_time::SoloSpeed;
 use super::{Fluid, TaskState};
-use crate::hardware::{Cpu, Hardware};
+use crate::hardware::{Hardware, HardwareCpu};
 use crate::physics::{
     Channel, ClientDemand, FillTable, LoadedChannel, compute_occupancies, update_latency,
 };
@@ -450,7 +450,7 @@ impl Fluid {
 
     /// The speed of a CPU relative to its speed with idle SMT siblings.
     pub(super) fn smt_speed(&self, cpu: usize) -> f64 {
-        let Cpu { core, smt_speed, .. } = self.hardware.cpus[cpu];
+        let HardwareCpu { core, smt_speed, .. } = self.hardware.cpus[cpu];
         let siblings = &self.hardware.cores[core];
         let has_busy_sibling =
             siblings.iter().any(|&other| other != cpu && !self.cpus[other].tasks.is_empty());

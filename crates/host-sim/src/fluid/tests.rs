@@ -25,7 +25,8 @@ fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script
     let row = MissPoint::of_demand;
     let rows = vec![row(1048576.0, misses), row(8.0 * 1048576.0, misses / 4.0)];
     let character = MissCurve::new(rows, row(0.0, 4.0 * misses)).expect("a valid curve");
-    let behaviour = CpiModel::known(&character, 1.0, 1.0, Calibration::default().parameters(1.0));
+    let behaviour =
+        CpiModel::from_core_cycles(&character, 1.0, 1.0, Calibration::default().parameters(1.0));
     let sizes = fluid.hardware().cache_sizes();
     let phase = ScriptPhase {
         fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&character, size)).collect()),
@@ -168,7 +169,11 @@ fn a_task_is_fast_again_after_its_pages_migrate_to_it() {
         fluid.advance(20_000_000);
         bind(&mut fluid, 0, 1);
         if moves {
-            fluid.move_pages(PageMigration { to: 1, limit: u64::MAX, ..PageMigration::default() });
+            fluid.move_pages(JobPageMigration {
+                to: 1,
+                limit: u64::MAX,
+                ..JobPageMigration::default()
+            });
         }
         fluid.advance(500_000_000);
         fluid.check_pages().expect("all memory is accounted for");

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use super::tasks::{QueuedTask, TaskActivity, TaskCounts};
 use super::{Fluid, Task, TaskState};
-use crate::hardware::Cpu;
+use crate::hardware::HardwareCpu;
 use crate::physics::CpiModel;
 
 /// The queued and unqueued tasks of a CPU.
@@ -224,7 +224,7 @@ impl Fluid {
             self.solver.stale_cpus.push(cpu);
         }
         let speed_idx = self.solo_speed(idx, cpu);
-        let Cpu { cache, .. } = self.hardware.cpus[cpu];
+        let HardwareCpu { cache, .. } = self.hardware.cpus[cpu];
         let SoloSpeed { ns, miss_ns, each, .. } = self.solver.solo_speeds[speed_idx];
         let task = &mut self.tasks[idx];
         task.occupancy = self.hardware.caches[cache].bytes;
@@ -238,7 +238,7 @@ impl Fluid {
 
     /// The solution for a task alone on a CPU. It is computed once per program and kind of CPU.
     fn solo_speed(&mut self, idx: usize, cpu: usize) -> usize {
-        let Cpu { cache, node, ghz, .. } = self.hardware.cpus[cpu];
+        let HardwareCpu { cache, node, ghz, .. } = self.hardware.cpus[cpu];
         let bytes = self.hardware.caches[cache].bytes;
         let fixed_ns = self.hardware.nodes[node].channel.unloaded_ns;
         let smt = self.smt_speed(cpu);

@@ -7,9 +7,9 @@ use engine::Approved;
 use program::{Ending, Job, MemoryPolicy};
 use sched::{Action, CompletedPageMove, FailedPages, Outcome, OutcomeResult, RejectCause, Target};
 
-use super::{JobRunState, RunningJob, ScheduledAction, SimHost, stopped_by};
+use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, stopped_by};
 use crate::faults::FaultKind;
-use crate::fluid::{JobStart, MemoryPlacement, PageMigration};
+use crate::fluid::{JobPageMigration, JobStart, MemoryPlacement};
 use crate::script_builder::may_use;
 
 impl SimHost {
@@ -41,7 +41,7 @@ impl SimHost {
         let now = self.fluid.now();
         let slot = &mut self.slots[id.index()];
         slot.n_runs += 1;
-        slot.state = JobRunState::Running(RunningJob { pid, started: now });
+        slot.state = SimJobState::Running(SimJobRun { pid, started: now });
         if let Ending::After(time) = slot.job.ending {
             let at = (Nanos(now) + time).0;
             self.agenda.push((at, id, ScheduledAction::Stop(slot.n_runs)));
@@ -121,13 +121,13 @@ impl SimHost {
                 let from = from.and_then(index);
                 let busy_permille = (1000.0 * self.fault_injector.faults.pages_busy) as u64;
                 let limit = limit.0;
-                let page_move = PageMigration {
+                let page_move = JobPageMigration {
                     job: idx,
                     from,
                     to,
                     limit,
                     busy_permille,
-                    ..PageMigration::default()
+                    ..JobPageMigration::default()
                 };
                 self.fluid.move_pages(page_move);
                 return OutcomeResult::InProgress;
@@ -150,7 +150,7 @@ impl SimHost {
         match target {
             Target::Job(job) => {
                 let slot = self.slots.get(job.index())?;
-                matches!(slot.state, JobRunState::Running(_)).then_some(job.index())
+                matches!(slot.state, SimJobState::Running(_)).then_some(job.index())
             }
             Target::Task(task) => (0..self.slots.len())
                 .find(|&idx| self.fluid.tasks_of(idx).any(|thread| thread.tid == task.tid)),
@@ -158,7 +158,7 @@ impl SimHost {
     }
 
     /// Reports the end of a page migration.
-    pub(super) fn move_ended(&mut self, done: &PageMigration) {
+    pub(super) fn move_ended(&mut self, done: &JobPageMigration) {
         let nodes = &self.fluid.hardware().nodes;
         let job = self.slots[done.job].job.id;
         let Some(to) = nodes[done.to].id else { return };

@@ -125,8 +125,12 @@ impl SimHost {
         let hardware = self.fluid.hardware();
         let row = MissPoint { writes: 5.0, ..MissPoint::of_demand(1048576.0, 20.0) };
         let character = MissCurve::new(vec![row], row).expect("a curve of one point is valid");
-        let behaviour =
-            CpiModel::known(&character, 0.5, 4.0, Calibration::default().parameters(2.4));
+        let behaviour = CpiModel::from_core_cycles(
+            &character,
+            0.5,
+            4.0,
+            Calibration::default().parameters(2.4),
+        );
         let sizes = hardware.cache_sizes();
         let phase = ScriptPhase {
             fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&character, size)).collect()),

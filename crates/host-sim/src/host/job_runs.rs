@@ -4,7 +4,7 @@ use base::{Bytes, JobId, Nanos, TaskId};
 use engine::Host;
 use sched::{Cause, CounterEvent, CounterReading, Counters, ExitStatus, JobEvent, JobExit};
 
-use super::{JobRunState, RunningJob, ScheduledAction, SimHost, sampling};
+use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, sampling};
 
 /// The signal of the OOM killer.
 const SIGKILL: i32 = 9;
@@ -14,8 +14,8 @@ const SIGTERM: i32 = 15;
 impl SimHost {
     pub(crate) fn job_due(&mut self, job: JobId) {
         let slot = &mut self.slots[job.index()];
-        if matches!(slot.state, JobRunState::Waiting) {
-            slot.state = JobRunState::Due;
+        if matches!(slot.state, SimJobState::Waiting) {
+            slot.state = SimJobState::Due;
             self.due.push(job);
             self.pending.jobs.push(JobEvent::Due(job));
             self.turn_causes.insert(Cause::JobsDue);
@@ -25,14 +25,14 @@ impl SimHost {
     /// Terminates a job after its run time.
     pub(crate) fn end_after_time(&mut self, job: JobId, run: u32) {
         let slot = &self.slots[job.index()];
-        if slot.n_runs == run && matches!(slot.state, JobRunState::Running(_)) {
+        if slot.n_runs == run && matches!(slot.state, SimJobState::Running(_)) {
             self.terminate(job.index(), true);
         }
     }
 
     /// Handles the end of a job's last thread.
     pub(crate) fn job_ended(&mut self, idx: usize, out_of_memory: bool) {
-        if !matches!(self.slots[idx].state, JobRunState::Running(_)) {
+        if !matches!(self.slots[idx].state, SimJobState::Running(_)) {
             return;
         }
         let status =
@@ -51,13 +51,13 @@ impl SimHost {
     }
 
     fn finish(&mut self, idx: usize, status: ExitStatus, by_us: bool) {
-        let JobRunState::Running(running) =
-            std::mem::replace(&mut self.slots[idx].state, JobRunState::Over)
+        let SimJobState::Running(running) =
+            std::mem::replace(&mut self.slots[idx].state, SimJobState::Over)
         else {
             return;
         };
         let others_left =
-            self.slots.iter().any(|slot| slot.ends() && !matches!(slot.state, JobRunState::Over));
+            self.slots.iter().any(|slot| slot.ends() && !matches!(slot.state, SimJobState::Over));
         let slot = &self.slots[idx];
         let job = slot.job.id;
         let again = !slot.ends() && others_left && !by_us && !self.is_stopping;
@@ -69,7 +69,7 @@ impl SimHost {
         self.turn_causes.insert(Cause::Ended);
         self.fluid.remove_job(idx);
         if again {
-            self.slots[idx].state = JobRunState::Waiting;
+            self.slots[idx].state = SimJobState::Waiting;
             self.agenda.push((self.fluid.now(), job, ScheduledAction::Due));
             self.agenda.sort_unstable_by(|one, other| other.cmp(one));
         }
@@ -82,9 +82,9 @@ impl SimHost {
     fn end_restarting(&mut self) {
         for idx in 0..self.slots.len() {
             match self.slots[idx].state {
-                JobRunState::Running(_) => self.terminate(idx, true),
-                JobRunState::Waiting => self.slots[idx].state = JobRunState::Over,
-                JobRunState::Due | JobRunState::Over => {}
+                SimJobState::Running(_) => self.terminate(idx, true),
+                SimJobState::Waiting => self.slots[idx].state = SimJobState::Over,
+                SimJobState::Due | SimJobState::Over => {}
             }
         }
     }
@@ -92,7 +92,7 @@ impl SimHost {
     fn job_exit(
         &self,
         idx: usize,
-        running: &RunningJob,
+        running: &SimJobRun,
         status: ExitStatus,
         (by_us, again): (bool, bool),
     ) -> JobExit {

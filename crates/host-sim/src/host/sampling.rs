@@ -8,7 +8,7 @@ use sched::{
     Sample, TaskSample,
 };
 
-use super::{JobRunState, SimHost};
+use super::{SimHost, SimJobState};
 use crate::faults::FaultKind;
 use crate::fluid::{Task, TaskCounts, TaskState};
 
@@ -104,7 +104,7 @@ impl SimHost {
             .fault_injector
             .occurs(FaultKind::SamplesLost, self.fault_injector.faults.samples_lost);
         for idx in 0..self.slots.len() {
-            if matches!(self.slots[idx].state, JobRunState::Running(_)) && !is_lost {
+            if matches!(self.slots[idx].state, SimJobState::Running(_)) && !is_lost {
                 self.sample_job(idx, sample);
             }
         }
@@ -113,7 +113,7 @@ impl SimHost {
 
     fn sample_job(&mut self, idx: usize, sample: &mut Sample) {
         let job = self.slots[idx].job.id;
-        let JobRunState::Running(running) = &self.slots[idx].state else { return };
+        let SimJobState::Running(running) = &self.slots[idx].state else { return };
         let process = running.pid;
         let mut first = None;
         for task in self.fluid.tasks_of(idx) {

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use base::Rng;
 
-use crate::hardware::{Cpu, Hardware};
+use crate::hardware::{Hardware, HardwareCpu};
 
 pub use load_balance::TaskPull;
 
@@ -186,7 +186,7 @@ impl KernelModel {
 
     /// The sums of the cache and the node of a CPU.
     fn sums_of(&mut self, cpu: usize) -> [&mut GroupLoad; 2] {
-        let Cpu { cache, node, .. } = self.hardware.cpus[cpu];
+        let HardwareCpu { cache, node, .. } = self.hardware.cpus[cpu];
         [&mut self.load.caches[cache], &mut self.load.nodes[node]]
     }
 

@@ -76,7 +76,7 @@ pub struct EventsPer1000 {
 
 impl CpiModel {
     /// Fits the model for a cache of `bytes`; `None` without cycles at any size.
-    pub fn of(
+    pub fn fit(
         character: &MissCurve,
         bytes: f64,
         channel: &Channel,
@@ -91,7 +91,7 @@ impl CpiModel {
     }
 
     /// Fits the model for a cache of `bytes` with a known overlap; `None` without cycles at any size.
-    pub fn with_overlap(
+    pub fn fit_with_overlap(
         character: &MissCurve,
         bytes: f64,
         channel: &Channel,
@@ -107,7 +107,7 @@ impl CpiModel {
 
     /// The model of a program with known core cycles per instruction (without stalls beyond the private caches) and known
     /// overlap.
-    pub fn known(
+    pub fn from_core_cycles(
         character: &MissCurve,
         core_cycles: f64,
         overlap: f64,
@@ -272,7 +272,7 @@ mod tests {
     fn core_cycles_and_overlap_of_a_steep_curve_are_recovered() {
         let (channel, parameters) = machine();
         let model =
-            CpiModel::of(&made(&[2.0, 5.0, 12.0], 0.6, 2.5), MIB, &channel, parameters).unwrap();
+            CpiModel::fit(&made(&[2.0, 5.0, 12.0], 0.6, 2.5), MIB, &channel, parameters).unwrap();
         assert!((model.overlap() - 2.5).abs() < 0.05, "{}", model.overlap());
         assert!((model.demand(MIB).core_ns - 150.0).abs() < 2.0, "{:?}", model.demand(MIB));
     }
@@ -286,7 +286,7 @@ mod tests {
         rows[1].cycles = rows[1].cycles.map(|cycles| cycles * 0.98);
         let scattered = MissCurve::new(rows, MissPoint::default()).unwrap();
         let overlap =
-            |bytes| CpiModel::of(&scattered, bytes, &channel, parameters).unwrap().overlap();
+            |bytes| CpiModel::fit(&scattered, bytes, &channel, parameters).unwrap().overlap();
         assert_eq!(overlap(MIB), overlap(MIB / 4.0));
         assert_eq!(overlap(MIB), overlap(MIB / 2.0));
     }
@@ -295,7 +295,7 @@ mod tests {
     fn a_flat_curve_gives_the_default_overlap() {
         let (channel, parameters) = machine();
         let model =
-            CpiModel::of(&made(&[5.0, 5.0, 5.0], 1.2, 2.5), MIB, &channel, parameters).unwrap();
+            CpiModel::fit(&made(&[5.0, 5.0, 5.0], 1.2, 2.5), MIB, &channel, parameters).unwrap();
         assert!((model.overlap() / parameters.overlap - 1.0).abs() < 1e-6, "{}", model.overlap());
     }
 
@@ -303,7 +303,7 @@ mod tests {
     fn the_measured_speed_alone_is_reproduced() {
         let (channel, parameters) = machine();
         let character = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
-        let model = CpiModel::of(&character, MIB, &channel, parameters).unwrap();
+        let model = CpiModel::fit(&character, MIB, &channel, parameters).unwrap();
         let predicted = channel.load(&[model.demand(MIB)]).each_ns[0] * 4.0 / 1000.0;
         let measured = character.at(MIB).cycles.unwrap();
         assert!((predicted / measured - 1.0).abs() < 1e-6, "{predicted} {measured}");
@@ -321,7 +321,7 @@ mod tests {
             writes: 32.0,
         };
         let character = MissCurve::new(vec![row], MissPoint::default()).unwrap();
-        let model = CpiModel::of(&character, MIB, &channel, parameters).unwrap();
+        let model = CpiModel::fit(&character, MIB, &channel, parameters).unwrap();
         assert!((model.overlap() - parameters.overlap_max).abs() < 1e-9, "{}", model.overlap());
         assert!((model.demand(MIB).core_ns - 75.0).abs() < 1e-9, "{:?}", model.demand(MIB));
     }
@@ -338,8 +338,12 @@ mod tests {
             cycles: None,
         };
         let none = MissPoint { demand_misses: 9.0, misses: 12.0, ..row };
-        let model =
-            CpiModel::known(&MissCurve::new(vec![row], none).unwrap(), 0.5, 2.0, parameters);
+        let model = CpiModel::from_core_cycles(
+            &MissCurve::new(vec![row], none).unwrap(),
+            0.5,
+            2.0,
+            parameters,
+        );
         let expected = EventsPer1000 {
             accesses: 9.0,
             demand_misses: 3.0,
@@ -356,8 +360,12 @@ mod tests {
         let row =
             MissPoint { bytes: MIB, demand_misses: 10.0, misses: 10.0, ..MissPoint::default() };
         let character = MissCurve::new(vec![row], row).unwrap();
-        let model =
-            CpiModel::known(&character, 0.5, 2.0, CpiParameters { hit_ns: 10.0, ..parameters });
+        let model = CpiModel::from_core_cycles(
+            &character,
+            0.5,
+            2.0,
+            CpiParameters { hit_ns: 10.0, ..parameters },
+        );
         // 10 accesses of 10 ns, two at a time.
         assert!((model.demand(MIB).core_ns - 125.0 - 50.0).abs() < 1e-9);
     }

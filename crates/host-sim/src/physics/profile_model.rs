@@ -68,16 +68,16 @@ pub fn of_phase(
     if let Some(core) = core {
         let character = MissCurve::new(rows, none)?;
         let overlap = overlap.unwrap_or(parameters.overlap);
-        return Ok(CpiModel::known(&character, core, overlap, parameters));
+        return Ok(CpiModel::from_core_cycles(&character, core, overlap, parameters));
     }
     let cycles = cycles.ok_or(ProfileError::NoCycles)?;
     let measured_bytes = measured_at.map_or(bytes, |size| size.0 as f64);
     let character = measured(rows, none, measured_bytes, cycles)?;
     let model = match overlap {
         Some(overlap) => {
-            CpiModel::with_overlap(&character, measured_bytes, channel, parameters, overlap)
+            CpiModel::fit_with_overlap(&character, measured_bytes, channel, parameters, overlap)
         }
-        None => CpiModel::of(&character, measured_bytes, channel, parameters),
+        None => CpiModel::fit(&character, measured_bytes, channel, parameters),
     };
     model.ok_or(ProfileError::NoCycles)
 }

@@ -92,7 +92,7 @@ pub fn best_placement(
         let (n_programs, n_domains) = (programs.len(), llc_domains.len());
         return Err(PlacementError::Crowded { n_programs, n_cpus, n_domains });
     }
-    let mut search = PlacementSearch::new(programs, llc_domains, domains);
+    let mut search = ProgramPlacementSearch::new(programs, llc_domains, domains);
     let mut all = Vec::new();
     let method = match search.collect(&mut Vec::new(), &mut all) {
         true => SearchMethod::Exhaustive,
@@ -107,7 +107,7 @@ pub fn best_placement(
     Ok(ProgramPlacement { domains: best, slowdowns, mean, method })
 }
 
-struct PlacementSearch<'a> {
+struct ProgramPlacementSearch<'a> {
     programs: &'a [PlaceableProgram],
     llc_domains: &'a [LlcDomain],
     domains: &'a [CacheDomain],
@@ -125,7 +125,7 @@ struct PlacementSearch<'a> {
 /// The domains of one channel and the programs on each.
 type ProgramsByDomain = Vec<(usize, Vec<usize>)>;
 
-impl<'a> PlacementSearch<'a> {
+impl<'a> ProgramPlacementSearch<'a> {
     fn new(
         programs: &'a [PlaceableProgram],
         llc_domains: &'a [LlcDomain],
@@ -154,7 +154,7 @@ impl<'a> PlacementSearch<'a> {
             one.iter().map(kind).eq(other.iter().map(kind))
         });
         let known = BTreeMap::new();
-        PlacementSearch {
+        ProgramPlacementSearch {
             programs,
             llc_domains,
             domains,
@@ -325,6 +325,6 @@ pub(super) fn testing<'a>(
     llc_domains: &'a [LlcDomain],
     domains: &'a [CacheDomain],
 ) -> impl FnMut(&[usize]) -> Vec<f64> + 'a {
-    let mut search = PlacementSearch::new(programs, llc_domains, domains);
+    let mut search = ProgramPlacementSearch::new(programs, llc_domains, domains);
     move |assignment| search.slowdowns(assignment)
 }

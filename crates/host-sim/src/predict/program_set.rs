@@ -221,7 +221,7 @@ impl PredictionSetup {
         let model = match &member.source {
             ProgramSource::Table(known) => {
                 let curve = known.miss_curve_for(first.ghz, first.peak);
-                CpiModel::of(&curve, cache_domain.cache, &domain.channel, parameters)
+                CpiModel::fit(&curve, cache_domain.cache, &domain.channel, parameters)
             }
             ProgramSource::Profile(profile) => {
                 let model = of_profile(profile, domain.cache, &domain.channel, parameters);

@@ -19,7 +19,7 @@ fn shipped() -> Vec<(String, CpiModel)> {
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
     let parameters = Calibration::default().parameters(4.0);
     let model_of = |program: program_table::TableProgram| {
-        let model = CpiModel::of(&program.miss_curve, MIB, &domain(MIB).channel, parameters);
+        let model = CpiModel::fit(&program.miss_curve, MIB, &domain(MIB).channel, parameters);
         (program.name, model.unwrap())
     };
     from_csv(solo, "solo.csv").unwrap().programs.into_iter().map(model_of).collect()
@@ -239,7 +239,7 @@ fn next_to_a_hog_a_larger_cache_slows_no_program_down() {
     let takes = |kib: f64, idx: usize| {
         let model_of = |idx: usize| {
             let character = &predicted.programs[idx].miss_curve;
-            CpiModel::of(character, kib * 1024.0, &channel, parameters).unwrap()
+            CpiModel::fit(character, kib * 1024.0, &channel, parameters).unwrap()
         };
         let both = [model_of(idx), model_of(5)];
         predict_together(&[&both[0], &both[1]], &domain(kib * 1024.0))[0].ns_per_1000
@@ -277,7 +277,8 @@ fn behaviour() -> impl Strategy<Value = CpiModel> {
             };
             let character = MissCurve::new(rows, none).unwrap();
             let channel = domain(MIB).channel;
-            CpiModel::of(&character, MIB, &channel, Calibration::default().parameters(4.0)).unwrap()
+            CpiModel::fit(&character, MIB, &channel, Calibration::default().parameters(4.0))
+                .unwrap()
         },
     )
 }
@@ -288,7 +289,12 @@ fn waiting() -> impl Strategy<Value = CpiModel> {
         let waits = |row: &MissPoint| MissPoint::of_demand(row.bytes, row.misses);
         let rows = model.miss_curve().points().iter().map(waits).collect();
         let character = MissCurve::new(rows, waits(model.miss_curve().uncached())).unwrap();
-        CpiModel::known(&character, core, overlap, Calibration::default().parameters(4.0))
+        CpiModel::from_core_cycles(
+            &character,
+            core,
+            overlap,
+            Calibration::default().parameters(4.0),
+        )
     })
 }
 
@@ -390,7 +396,7 @@ fn program(uncached: f64, misses: [f64; 5], core_cycles: f64, overlap: f64) -> C
     let rows =
         sizes.zip(misses).map(|(bytes, misses)| MissPoint::of_demand(bytes, misses)).collect();
     let curve = MissCurve::new(rows, MissPoint::of_demand(0.0, uncached)).unwrap();
-    CpiModel::known(&curve, core_cycles, overlap, Calibration::default().parameters(4.0))
+    CpiModel::from_core_cycles(&curve, core_cycles, overlap, Calibration::default().parameters(4.0))
 }
 
 #[test]

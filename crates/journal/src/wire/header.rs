@@ -174,7 +174,7 @@ impl HeaderLine {
 impl Encoded<SensitivityField> for Sensitivity {
     fn encode(&self) -> SensitivityField {
         let by_class =
-            self.given().iter().map(|(class, permille)| (class.number().to_string(), *permille));
+            self.by_class().iter().map(|(class, permille)| (class.number().to_string(), *permille));
         SensitivityField { remote: self.remote(), by_class: by_class.collect() }
     }
 

@@ -93,7 +93,7 @@ impl crate::tests::Random for Cause {
 
 impl Encoded<SignalTiersField> for Tiers {
     fn encode(&self) -> SignalTiersField {
-        let events = self.known().map(|(event, tier)| (event.name(), tier));
+        let events = self.events_with_source().map(|(event, tier)| (event.name(), tier));
         let all = events.chain([("loads", self.loads)]);
         all.map(|(name, tier)| (name.into(), tier.encode())).collect()
     }

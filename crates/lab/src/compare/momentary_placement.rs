@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos};
 use host_sim::fluid::{Fluid, JobStart, MachineSettings};
-use host_sim::hardware::{Cpu, Hardware, Node};
+use host_sim::hardware::{Hardware, HardwareCpu, HardwareNode};
 use host_sim::script::{Script, ScriptPhase};
 use host_sim::variation::Variation;
 use sched::{Action, Cause, JobView, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
@@ -85,7 +85,7 @@ impl MomentaryPlacement {
                 let mut cpus = self.hardware.caches[*cache].cpus.iter();
                 cpus.any(|&cpu| job.allowed.contains(self.hardware.cpus[cpu].id))
             };
-            let memory = |node: &Node| {
+            let memory = |node: &HardwareNode| {
                 let bytes =
                     job.memory.zip(node.id).map(|(memory, id)| memory.on_node(id).total().0);
                 bytes.unwrap_or(0)
@@ -107,7 +107,7 @@ impl MomentaryPlacement {
     fn cost(&self, jobs: &[JobToAssign], caches: &[usize]) -> f64 {
         let mut fluid = Fluid::new(self.hardware.clone(), self.settings, Variation::OFF.streams(0));
         for (job, &cache) in jobs.iter().zip(caches) {
-            let may_use = |cpu: &Cpu| cpu.cache == cache && job.allowed.contains(cpu.id);
+            let may_use = |cpu: &HardwareCpu| cpu.cache == cache && job.allowed.contains(cpu.id);
             let allowed = Some(Arc::new(self.hardware.cpus.iter().map(may_use).collect()));
             let script = self.scripts[job.idx].clone();
             fluid.start(JobStart { allowed, ..JobStart::new(job.idx, script) });

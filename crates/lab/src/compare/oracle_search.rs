@@ -21,7 +21,7 @@ use std::io;
 
 use base::{CpuSet, Nanos, StopFlag};
 use engine::{Sink, TurnRecord};
-use host_sim::hardware::{Cpu, Hardware};
+use host_sim::hardware::{Hardware, HardwareCpu};
 use program::Job;
 use report::format::fixed;
 use sched::{Action, Policy, Reason, Target};
@@ -331,7 +331,7 @@ fn steps(
 /// Whether the domains differ only in their names: all on one node, or each on its own node with equal distances between
 /// them, with equal CPUs, caches and controllers, and without further nodes.
 fn are_interchangeable(hardware: &Hardware, domains: &[CpuSet]) -> bool {
-    let cpus_of = |domain: &CpuSet| -> Vec<&Cpu> {
+    let cpus_of = |domain: &CpuSet| -> Vec<&HardwareCpu> {
         hardware.cpus.iter().filter(|cpu| domain.contains(cpu.id)).collect()
     };
     let nodes_of =
@@ -342,7 +342,7 @@ fn are_interchangeable(hardware: &Hardware, domains: &[CpuSet]) -> bool {
     let is_same = |one: &CpuSet, other: &CpuSet| {
         let (one, other) = (cpus_of(one), cpus_of(other));
         let n_cores =
-            |cpus: &[&Cpu]| cpus.iter().map(|cpu| cpu.core).collect::<BTreeSet<_>>().len();
+            |cpus: &[&HardwareCpu]| cpus.iter().map(|cpu| cpu.core).collect::<BTreeSet<_>>().len();
         one.len() == other.len()
             && n_cores(&one) == n_cores(&other)
             && one.iter().zip(&other).all(|(one, other)| are_equal(hardware, one, other))
@@ -356,7 +356,7 @@ fn are_interchangeable(hardware: &Hardware, domains: &[CpuSet]) -> bool {
 }
 
 /// Whether two CPUs have equal speed, cache and memory.
-fn are_equal(hardware: &Hardware, one: &Cpu, other: &Cpu) -> bool {
+fn are_equal(hardware: &Hardware, one: &HardwareCpu, other: &HardwareCpu) -> bool {
     let (one_node, other_node) = (&hardware.nodes[one.node], &hardware.nodes[other.node]);
     one.ghz == other.ghz
         && one.smt_speed == other.smt_speed

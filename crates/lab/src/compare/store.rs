@@ -240,7 +240,7 @@ impl RunStore {
     }
 
     /// Numbers of the runs that are not finished, in order.
-    pub fn left(&self, plan: &ComparePlan) -> Vec<usize> {
+    pub fn unfinished_runs(&self, plan: &ComparePlan) -> Vec<usize> {
         (0..plan.n_runs()).filter(|number| !self.done.contains_key(number)).collect()
     }
 
@@ -397,7 +397,7 @@ mod tests {
         let reopened = open().expect("the same");
         assert_eq!(reopened.done, BTreeMap::from([(2, metrics(7))]));
         assert_eq!(reopened.alone, BTreeMap::from([(0, vec![Some(Nanos(9)), None])]));
-        assert_eq!(reopened.left(&plan), [0, 1, 3]);
+        assert_eq!(reopened.unfinished_runs(&plan), [0, 1, 3]);
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(super) fn median_seed_of(
     column: usize,
     workload: usize,
 ) -> Option<usize> {
-    rows::median_seed(&Cells::new(plan, done).of(column, workload))
+    rows::median_seed(&Cells::new(plan, done).finished_runs(column, workload))
 }
 
 fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Setting {
@@ -170,19 +170,19 @@ impl<'a> Cells<'a> {
     }
 
     /// Every run with its number, in order.
-    pub fn all(&self) -> impl Iterator<Item = (RunKey, usize, &'a RunMetrics)> {
+    pub fn runs(&self) -> impl Iterator<Item = (RunKey, usize, &'a RunMetrics)> {
         self.by_key.iter().map(|(key, (number, metrics))| (*key, *number, *metrics))
     }
 
     /// The run with this key, with any status.
-    pub fn at(&self, key: RunKey) -> Option<(usize, &'a RunMetrics)> {
+    pub fn run(&self, key: RunKey) -> Option<(usize, &'a RunMetrics)> {
         self.by_key.get(&key).copied()
     }
 
     /// Finished runs of a policy on a workload, with the indexes of their seeds.
-    pub fn of(&self, column: usize, workload: usize) -> Vec<(usize, &'a RunMetrics)> {
+    pub fn finished_runs(&self, column: usize, workload: usize) -> Vec<(usize, &'a RunMetrics)> {
         let finished = |seed| {
-            let (_, metrics) = self.at(RunKey { seed, workload, column })?;
+            let (_, metrics) = self.run(RunKey { seed, workload, column })?;
             (metrics.status == Completion::Finished).then_some((seed, metrics))
         };
         (0..self.plan.seeds.len()).filter_map(finished).collect()
@@ -192,23 +192,24 @@ impl<'a> Cells<'a> {
     pub fn n_excluded(&self, column: usize, workload: usize) -> usize {
         let seeds = 0..self.plan.seeds.len();
         let n_done =
-            seeds.filter(|&seed| self.at(RunKey { seed, workload, column }).is_some()).count();
-        n_done - self.of(column, workload).len()
+            seeds.filter(|&seed| self.run(RunKey { seed, workload, column }).is_some()).count();
+        n_done - self.finished_runs(column, workload).len()
     }
 
     /// The pairs of a policy with another on a workload.
     pub fn pairs(&self, column: usize, other: usize, workload: usize) -> MakespanPairs {
-        let others: BTreeMap<usize, &RunMetrics> = self.of(other, workload).into_iter().collect();
+        let others: BTreeMap<usize, &RunMetrics> =
+            self.finished_runs(other, workload).into_iter().collect();
         let pair = |(seed, metrics): (usize, &RunMetrics)| {
             Some((metrics.makespan.0 as f64, others.get(&seed)?.makespan.0 as f64))
         };
-        MakespanPairs(self.of(column, workload).into_iter().filter_map(pair).collect())
+        MakespanPairs(self.finished_runs(column, workload).into_iter().filter_map(pair).collect())
     }
 
     /// The pairs of a policy with the baseline on each workload, of the seeds that have all of them.
     pub fn in_all(&self, column: usize) -> Vec<MakespanPairs> {
         let time = |seed, workload, column| {
-            let (_, metrics) = self.at(RunKey { seed, workload, column })?;
+            let (_, metrics) = self.run(RunKey { seed, workload, column })?;
             (metrics.status == Completion::Finished).then_some(metrics.makespan.0 as f64)
         };
         let workloads = 0..self.plan.workloads.len();
@@ -264,7 +265,7 @@ fn notes(cells: &Cells<'_>, summary: &[SummaryRow], about: &SummaryContext<'_>) 
 }
 
 fn unfinished(cells: &Cells<'_>) -> Option<String> {
-    let (n, n_done) = (cells.plan.n_runs(), cells.all().count());
+    let (n, n_done) = (cells.plan.n_runs(), cells.runs().count());
     (n_done < n).then(|| {
         format!("Interrupted: {n_done} of {n} runs are done; the same command with the same folder resumes.")
     })
@@ -286,7 +287,8 @@ fn too_few_seeds(cells: &Cells<'_>) -> Option<String> {
 }
 
 fn excluded(cells: &Cells<'_>) -> Option<String> {
-    let mut excluded = cells.all().filter(|(_, _, metrics)| metrics.status != Completion::Finished);
+    let mut excluded =
+        cells.runs().filter(|(_, _, metrics)| metrics.status != Completion::Finished);
     let (key, _, metrics) = excluded.next()?;
     let n = 1 + excluded.count();
     let plan = cells.plan;
@@ -323,7 +325,7 @@ fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
     let plan = cells.plan;
     let column = plan.columns.iter().position(Column::is_oracle)?;
     let search_of = |workload: usize| {
-        let runs = cells.of(column, workload);
+        let runs = cells.finished_runs(column, workload);
         let found: Vec<&OracleSearch> =
             runs.iter().filter_map(|(_, run)| run.oracle.as_ref()).collect();
         let n_max = found.iter().map(|found| found.n_placements).max()?;

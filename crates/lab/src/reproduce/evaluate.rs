@@ -40,7 +40,7 @@ use report::study::{RuleReading, StudyCell, StudyClaim, StudyValue, StudyVerdict
 
 use super::definition::{Bindings, ClaimFile, ExperimentFile, filled, merged, names};
 use super::divided::thresholds;
-use super::finding::{claim, judged, mean_of, number, with_values};
+use super::finding::{claim, judged_claim, mean_of, number, with_values};
 use super::measure_values::{
     JobTimesByRun, formatted, gain_value, group_end, job_statistic, jobs, largest, ratio, summary,
 };
@@ -228,7 +228,7 @@ impl<'a> Evaluator<'a> {
             let varied = merged(bindings, &varied);
             match (bindings.get("per"), overrides.is_empty()) {
                 (Some(_), _) => all.extend(self.gains_by_workload(&varied)?),
-                (None, true) => all.push(Gain::over(&self.gains_by_workload(&varied)?)),
+                (None, true) => all.push(Gain::mean_of(&self.gains_by_workload(&varied)?)),
                 (None, false) => all.push(self.difference(&varied, &overrides)?),
             }
         }
@@ -240,9 +240,9 @@ impl<'a> Evaluator<'a> {
         bindings: &Bindings,
         overrides: &Bindings,
     ) -> Result<Gain, ReproduceError> {
-        let mean = Gain::over(&self.gains_by_workload(bindings)?);
+        let mean = Gain::mean_of(&self.gains_by_workload(bindings)?);
         let other = self.gains_by_workload(&merged(bindings, overrides))?;
-        Ok(mean.minus(&Gain::over(&other)))
+        Ok(mean.minus(&Gain::mean_of(&other)))
     }
 
     fn gains_by_workload(&self, bindings: &Bindings) -> Result<Vec<Gain>, ReproduceError> {
@@ -431,7 +431,7 @@ impl<'a> Evaluator<'a> {
         let (name, idx) = value.split_once('.').unwrap_or((value, ""));
         let one = |gains: &[Gain]| match idx.parse::<usize>() {
             Ok(idx) => gains.get(idx).cloned().unwrap_or(Gain::of_value(None)),
-            Err(_) => Gain::over(gains),
+            Err(_) => Gain::mean_of(gains),
         };
         let values = |gain: &Gain| gain.study_value(unit).into_iter().collect();
         Ok(match name {
@@ -596,7 +596,7 @@ impl<'a> Evaluator<'a> {
             return Ok(claim(&text, reading, found.text, StudyVerdict::NotJudged));
         }
         let is_true = self.holds(file, bindings)?;
-        Ok(with_values(judged(&text, reading, found.text, is_true), found.values))
+        Ok(with_values(judged_claim(&text, reading, found.text, is_true), found.values))
     }
 }
 

@@ -99,7 +99,7 @@ pub(super) fn claim(
 }
 
 /// A claim that is true, false, or unknown (`None`: not judged).
-pub(super) fn judged(
+pub(super) fn judged_claim(
     text: &str,
     reading: RuleReading,
     found: impl Into<StudyCell>,
@@ -114,7 +114,7 @@ pub(super) fn judged(
 }
 
 /// A claim that was not judged, with the reason.
-pub(super) fn not_judged(text: &str, reading: RuleReading, reason: &str) -> StudyClaim {
+pub(super) fn unjudged_claim(text: &str, reading: RuleReading, reason: &str) -> StudyClaim {
     claim(text, reading, reason, StudyVerdict::NotJudged)
 }
 

@@ -49,10 +49,10 @@ impl Gain {
     }
 
     /// The mean of several gains, on the seeds that all of them have.
-    pub fn over(all: &[Gain]) -> Self {
+    pub fn mean_of(all: &[Gain]) -> Self {
         let Some(first) = all.first() else { return Gain::by_seed(Vec::new()) };
         let at_seed = |seed: &u64| -> Option<(u64, f64)> {
-            let each: Option<Vec<f64>> = all.iter().map(|gain| gain.at(*seed)).collect();
+            let each: Option<Vec<f64>> = all.iter().map(|gain| gain.of_seed(*seed)).collect();
             Some((*seed, mean(&each?)))
         };
         Gain::by_seed(first.seeds.iter().filter_map(at_seed).collect())
@@ -61,12 +61,13 @@ impl Gain {
     /// The difference to another gain, on the seeds that both have.
     pub fn minus(&self, other: &Gain) -> Self {
         let pairs = self.seeds.iter().zip(&self.each);
-        let differences = pairs.filter_map(|(seed, gain)| Some((*seed, gain - other.at(*seed)?)));
+        let differences =
+            pairs.filter_map(|(seed, gain)| Some((*seed, gain - other.of_seed(*seed)?)));
         Gain::by_seed(differences.collect())
     }
 
     /// The gain of a seed.
-    pub fn at(&self, seed: u64) -> Option<f64> {
+    pub fn of_seed(&self, seed: u64) -> Option<f64> {
         let idx = self.seeds.iter().position(|known| *known == seed)?;
         Some(self.each[idx])
     }

@@ -31,13 +31,13 @@ pub(super) fn largest(gains: &[Gain]) -> Option<Gain> {
 pub(super) fn gain_value(gains: &[Gain], value: &str) -> Option<f64> {
     let means: Option<Vec<f64>> =
         gains.iter().map(|gain| (!gain.is_empty()).then_some(gain.mean * 100.0)).collect();
-    let mean = || Some(Gain::over(gains)).filter(|gain| !gain.is_empty());
+    let mean = || Some(Gain::mean_of(gains)).filter(|gain| !gain.is_empty());
     let count = |n: usize| n as f64;
     match value {
         "gain" | "percent" => mean().map(|gain| gain.mean * 100.0),
         "abs" => mean().map(|gain| gain.mean.abs() * 100.0),
-        "low" => Some(Gain::over(gains).interval?.low * 100.0),
-        "high" => Some(Gain::over(gains).interval?.high * 100.0),
+        "low" => Some(Gain::mean_of(gains).interval?.low * 100.0),
+        "high" => Some(Gain::mean_of(gains).interval?.high * 100.0),
         "min" => means?.into_iter().reduce(f64::min),
         "max" => means?.into_iter().reduce(f64::max),
         "abs_max" => largest(gains).map(|gain| gain.mean.abs() * 100.0),

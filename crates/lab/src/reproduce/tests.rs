@@ -10,7 +10,7 @@ use report::study::{
 
 use super::definition::filled;
 use super::evaluate::reading;
-use super::finding::{BOTH_READINGS, drawn, judged, verdict_of_draws};
+use super::finding::{BOTH_READINGS, drawn, judged_claim, verdict_of_draws};
 use super::*;
 
 fn study(name: &str) -> &'static Study {
@@ -176,8 +176,9 @@ fn a_mean_has_its_unrounded_interval_and_published_columns_are_marked() {
 #[test]
 fn a_study_is_printed_with_both_readings() {
     let study = study("dfs");
-    let claim =
-        |reading| judged("it gains", reading, "+1.0", Some(reading == RuleReading::Corrected));
+    let claim = |reading| {
+        judged_claim("it gains", reading, "+1.0", Some(reading == RuleReading::Corrected))
+    };
     let mut table = FindingTable::new("time saved in %", &["workload", "corrected"]);
     table.row(["wl1".to_owned(), "+1.0±0.2".to_owned()]);
     let finding = Finding {
@@ -197,7 +198,7 @@ fn gains_are_paired_by_seed_and_not_by_position() {
     let difference = with.minus(&before);
     assert_eq!(difference.seeds, [2, 4]);
     assert_eq!(difference.shown(), "+2.0±1.0");
-    let over = Gain::over(&[before, with]);
+    let over = Gain::mean_of(&[before, with]);
     assert_eq!((over.seeds, over.each), (vec![2, 4], vec![0.035, 0.045]));
 }
 
@@ -207,9 +208,9 @@ fn an_empty_gain_is_a_dash_and_is_not_judged() {
     assert_eq!((none.shown(), none.percent()), (ABSENT.to_owned(), ABSENT.to_owned()));
     assert_eq!((none.is_significant(), none.is_within(-1.0, 1.0)), (None, false));
     let claim: StudyClaim =
-        judged("it gains", RuleReading::Paper, none.shown(), none.is_significant());
+        judged_claim("it gains", RuleReading::Paper, none.shown(), none.is_significant());
     assert_eq!(claim.verdict, StudyVerdict::NotJudged);
-    assert!(Gain::over(&[Gain::of_each(vec![0.1]), none]).is_empty());
+    assert!(Gain::mean_of(&[Gain::of_each(vec![0.1]), none]).is_empty());
 }
 
 #[test]

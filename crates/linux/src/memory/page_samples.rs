@@ -196,7 +196,7 @@ pub(crate) mod tests {
         let reserved = mapping(16 * TIB, libc::PROT_NONE, 0);
         let sparse = mapping(sparse_end, libc::PROT_READ | libc::PROT_WRITE, 32);
         let parts = || super::super::resident_parts(root, pid).expect("own memory");
-        let effort = SampleEffort::of(Nanos::ZERO);
+        let effort = SampleEffort::within(Nanos::ZERO);
         let first = sample(root, pid, parts(), effort);
         let began = std::time::Instant::now();
         let second = sample(root, pid, parts(), effort);

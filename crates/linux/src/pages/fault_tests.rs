@@ -43,7 +43,7 @@ fn sample_and_move(seed: u64, counts: &mut Counts) {
     fault::with_errors(FaultPlan { seed, permille }, || {
         let time = if seed.is_multiple_of(2) { Nanos::from_secs(1) } else { Nanos::ZERO };
         let mut cost = memory::WalkCost::default();
-        let effort = memory::SampleEffort::of(time);
+        let effort = memory::SampleEffort::within(time);
         match memory::sample_process(Path::new("/"), (pid, start), effort, &mut cost) {
             Ok(sample) => counts.n_samples += u32::from(!sample.nodes.is_empty()),
             Err(error) => {

@@ -105,7 +105,7 @@ impl OverflowCounters {
     }
 
     /// Whether any counter has overflowed. No system call.
-    pub fn any(&self) -> bool {
+    pub fn any_overflowed(&self) -> bool {
         self.counters.values().flatten().any(|counter| counter.ring.has_records())
     }
 
@@ -118,7 +118,7 @@ impl OverflowCounters {
         let mut result = Ok(());
         let all = self.counters.values().flatten();
         for counter in all.filter(|counter| counter.ring.has_records()) {
-            counter.ring.empty();
+            counter.ring.mark_read();
             result = result.and(counter.arm());
         }
         result
@@ -225,9 +225,9 @@ mod tests {
     #[test]
     fn a_counter_overflows_once_and_continues_after_rearming() {
         let Some(mut overflows) = of_this_thread(1000) else { return };
-        assert!(!overflows.any(), "no overflow yet");
+        assert!(!overflows.any_overflowed(), "no overflow yet");
         touch(5000);
-        assert!(overflows.any());
+        assert!(overflows.any_overflowed());
         let head = |overflows: &OverflowCounters| {
             let counter = overflows.counters.values().flatten().next().expect("the one");
             counter.ring.written()
@@ -236,9 +236,9 @@ mod tests {
         touch(5000);
         assert_eq!(head(&overflows), one_record, "it stopped at the first overflow");
         overflows.rearm().expect("armed");
-        assert!(!overflows.any(), "emptied");
+        assert!(!overflows.any_overflowed(), "emptied");
         touch(5000);
-        assert!(overflows.any() && head(&overflows) == 2 * one_record, "it continues");
+        assert!(overflows.any_overflowed() && head(&overflows) == 2 * one_record, "it continues");
     }
 
     #[test]
@@ -261,14 +261,14 @@ mod tests {
         assert!(!is_readable(&overflows));
         go.send(()).expect("it waits");
         other.join().expect("it ends");
-        assert!(is_readable(&overflows) && overflows.any());
+        assert!(is_readable(&overflows) && overflows.any_overflowed());
         // The counter may hang up a moment after the thread was joined.
         let quiet = (0..1000).any(|_| {
             overflows.rearm().expect("armed, or exited");
             std::thread::sleep(std::time::Duration::from_millis(1));
             !is_readable(&overflows)
         });
-        assert!(quiet && !overflows.any());
+        assert!(quiet && !overflows.any_overflowed());
         overflows.retain(|_| false);
         assert!(overflows.is_empty());
     }

@@ -67,7 +67,7 @@ impl RingBuffer {
     }
 
     /// Marks all records as read.
-    pub fn empty(&self) {
+    pub fn mark_read(&self) {
         self.word(DATA_TAIL).store(self.written(), Ordering::Release);
     }
 

@@ -109,7 +109,7 @@ pub(super) fn within_nodes(
 /// Numbers the cores and sets their kinds.
 pub(super) fn number(siblings: &CpuPartition, kinds: &Kinds) -> Vec<Core> {
     let numbered = siblings.iter().enumerate().map(|(idx, cpus)| {
-        let (kind, capacity) = kinds.of(cpus);
+        let (kind, capacity) = kinds.kind_of_core(cpus);
         Core { id: CoreId(idx as u32), cpus: cpus.clone(), kind, capacity }
     });
     numbered.collect()

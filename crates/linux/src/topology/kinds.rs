@@ -67,7 +67,7 @@ pub(super) fn read(tree: &Tree, online: &CpuSet) -> Kinds {
 
 impl Kinds {
     /// Kind of a core, by its CPUs. They are of one kind except with firmware errors: then the fastest.
-    pub(super) fn of(&self, cpus: &CpuSet) -> (String, u32) {
+    pub(super) fn kind_of_core(&self, cpus: &CpuSet) -> (String, u32) {
         let known = cpus.iter().filter_map(|cpu| self.of_cpu.get(&cpu));
         let fastest = known.max_by_key(|(_, capacity)| *capacity).cloned();
         fastest.unwrap_or_else(|| ("uniform".to_owned(), 1024))

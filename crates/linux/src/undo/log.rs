@@ -132,7 +132,7 @@ impl Log {
     }
 
     /// Confirms a change that was made or aborted.
-    pub fn done(&mut self, nr: u64) -> Result<(), UndoError> {
+    pub fn confirm(&mut self, nr: u64) -> Result<(), UndoError> {
         self.write(UndoLine::Done { nr })
     }
 

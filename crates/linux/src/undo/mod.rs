@@ -30,8 +30,8 @@ pub use folder::{STATE_VARIABLE, check_variable, folders};
 pub use log::Log;
 pub use record::{MaskOrigin, Records, ThreadChange, UndoHeader, UndoLine};
 pub use restore::{
-    Entry, FileReport, GroupEntry, GroupKind, GroupRestoreAction, RestoreAction, RestoreVerdict,
-    Restored, restore, restore_below,
+    Entry, FileReport, KernelGroupEntry, KernelGroupKind, KernelGroupRestoreAction, RestoreAction,
+    RestoreVerdict, Restored, restore, restore_below,
 };
 
 /// The variable that names the run in the environment of every job.

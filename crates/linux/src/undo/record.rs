@@ -353,10 +353,10 @@ impl Records {
         });
         let mon_groups =
             self.mon_groups.iter().map(|name| UndoLine::MonGroup { name: name.clone() });
-        let groups = self.cgroup.clone();
-        let groups =
-            groups.map(|(version, home, enables)| UndoLine::Cgroup { version, home, enables });
-        announced.chain(tasks).chain(mon_groups).chain(groups).collect()
+        let cgroup = self.cgroup.clone();
+        let cgroup =
+            cgroup.map(|(version, home, enables)| UndoLine::Cgroup { version, home, enables });
+        announced.chain(tasks).chain(mon_groups).chain(cgroup).collect()
     }
 }
 
@@ -437,9 +437,9 @@ mod tests {
 {"born":{"nr":1,"task":[7,100,7]}}
 7: 1"#;
         assert_eq!(origins(bound), "7: 1 set by evenkeel, 0-3 before\n");
-        let groups = r#"{"groups":{"version":"v2","home":"/sys/fs/cgroup","enables":true}}"#;
+        let cgroup = r#"{"groups":{"version":"v2","home":"/sys/fs/cgroup","enables":true}}"#;
         let mut records = Records::default();
-        records.apply(&serde_json::from_str(groups).expect("a line"));
+        records.apply(&serde_json::from_str(cgroup).expect("a line"));
         assert!(records.delegated_cgroup().is_some_and(|home| home.enables));
         records.apply(&serde_json::from_str(r#""groups-gone""#).expect("a line"));
         for line in [r#"{"mon-group":{"name":"g"}}"#, r#"{"mon-gone":{"name":"g"}}"#] {

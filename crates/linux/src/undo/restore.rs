@@ -18,7 +18,7 @@ use std::time::Instant;
 use base::{CpuSet, TaskId};
 use rustix::fs::{Mode, OFlags};
 
-pub use cgroups_and_mon_groups::{GroupEntry, GroupKind, GroupRestoreAction};
+pub use cgroups_and_mon_groups::{KernelGroupEntry, KernelGroupKind, KernelGroupRestoreAction};
 
 use super::folder::Folder;
 use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock};
@@ -53,7 +53,7 @@ pub struct FileReport {
     /// Results per process.
     pub entries: Vec<Entry>,
     /// Results for the resctrl monitoring groups and the cgroup of the run.
-    pub groups: Vec<GroupEntry>,
+    pub kernel_groups: Vec<KernelGroupEntry>,
     /// Malformed lines. An incomplete last line does not count.
     pub n_damaged: usize,
     /// Number of the first malformed line, from 1; 0 if there is none.
@@ -210,8 +210,8 @@ fn restore_file(
 
 impl FileReport {
     fn new(path: PathBuf, verdict: RestoreVerdict) -> Self {
-        let (entries, groups) = (Vec::new(), Vec::new());
-        FileReport { path, verdict, entries, groups, n_damaged: 0, first_damaged: 0 }
+        let (entries, kernel_groups) = (Vec::new(), Vec::new());
+        FileReport { path, verdict, entries, kernel_groups, n_damaged: 0, first_damaged: 0 }
     }
 
     /// Restores tasks and groups of a record, and keeps the record if anything is left. Returns the
@@ -234,7 +234,7 @@ impl FileReport {
                 unreadable.insert(format!("cannot read which CPUs are online: {error}"));
             }
         }
-        self.groups = cgroups_and_mon_groups::remove_mon_groups(
+        self.kernel_groups = cgroups_and_mon_groups::remove_mon_groups(
             options.groups_root,
             header,
             records,
@@ -246,12 +246,14 @@ impl FileReport {
             records,
             options.dry_run,
         );
-        self.groups.extend(cgroup);
+        self.kernel_groups.extend(cgroup);
         let is_failed = |entry: &Entry| matches!(entry.action, RestoreAction::Failed(_));
-        let is_left = |entry: &GroupEntry| matches!(entry.action, GroupRestoreAction::Failed(_));
+        let is_left =
+            |entry: &KernelGroupEntry| matches!(entry.action, KernelGroupRestoreAction::Failed(_));
         // The change of a malformed line may still be in effect.
         let has_rest = 0 < self.n_damaged || !unreadable.is_empty();
-        if has_rest || self.entries.iter().any(is_failed) || self.groups.iter().any(is_left) {
+        if has_rest || self.entries.iter().any(is_failed) || self.kernel_groups.iter().any(is_left)
+        {
             self.verdict = RestoreVerdict::Kept;
         }
         unreadable

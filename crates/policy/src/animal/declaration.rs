@@ -38,7 +38,7 @@ params! {
         quiet: Rate = "20", "LLC accesses below which a thread that is no devil is a turtle (guessed)";
         rabbit: Rate = "80", "LLC accesses above which a thread that is no devil is a rabbit; between both limits \
             the thread is a sheep (guessed)";
-        pairs: u64 [Values::whole("", 0, 1000)] = "1", "number of random pairs of threads per interval that are \
+        pairs: u64 [Values::integer("", 0, 1000)] = "1", "number of random pairs of threads per interval that are \
             swapped if that lowers the sum of their penalties";
     }
 }

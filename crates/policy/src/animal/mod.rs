@@ -107,7 +107,7 @@ impl Animals {
                         |counted: &CounterDeltas| counted.get(CounterEvent::LlcReferences);
                     if let Some(misses) = misses_of(snapshot, job) {
                         let accesses = rate_of(snapshot, job, accesses);
-                        self.history.of(job.job.id).add(misses, accesses);
+                        self.history.get_or_default(job.job.id).add(misses, accesses);
                     }
                 }
                 Utilization::New | Utilization::Unmanaged => {}
@@ -189,7 +189,7 @@ impl Animals {
         if job_cpus.is_empty() {
             return;
         }
-        let history = self.history.of(job.job.id);
+        let history = self.history.get_or_default(job.job.id);
         let reason = Reason::new(ANIMAL_PLACED)
             .with("animal", animal.name().to_owned())
             .with("basis", history.basis())

@@ -119,7 +119,7 @@ impl Animals {
         let cpus = one.with_cpu(other.cpu);
         let reason = Reason::new(ANIMALS_SWAPPED)
             .with("animal", self.animal(one.job).name().to_owned())
-            .with("basis", self.history.of(one.job.job.id).basis())
+            .with("basis", self.history.get_or_default(one.job.job.id).basis())
             .with("from", snapshot.domains.label(one.cache))
             .with("other", other.job.job.name.clone())
             .with("other_animal", self.animal(other.job).name().to_owned())

@@ -18,7 +18,7 @@
 //!
 //! params! {
 //!     struct Config from PARAMS {
-//!         limit: u64 [Values::whole("jobs", 1, 1000)] = "8", "maximum number of jobs per domain";
+//!         limit: u64 [Values::integer("jobs", 1, 1000)] = "8", "maximum number of jobs per domain";
 //!     }
 //! }
 //!
@@ -47,7 +47,7 @@ pub use parameters::{Params, PolicyError};
 pub(crate) use parameters::{split, unknown_policy};
 pub use required_signals::{IfMissing, MissingSignal, RequiredSignal, Signal, missing};
 pub(crate) use values::{
-    INTERVAL_TIMES, MILLION, Millionths, decimal, names, params, percent, whole,
+    INTERVAL_TIMES, MILLION, Millionths, names, params, parse_decimal, parse_integer, percent,
 };
 pub use values::{ParamValue, Values};
 

@@ -17,7 +17,7 @@ pub enum Values {
     /// The level of the placement domains; with the meaning of `auto`.
     Domains(DomainChoice),
     /// A whole number.
-    Whole {
+    Integer {
         /// The counted things, in the plural; empty for a bare number.
         unit: &'static str,
         /// The smallest value.
@@ -62,8 +62,8 @@ pub trait ParamValue: Sized {
 
 impl Values {
     /// A whole number from `min` to `max`.
-    pub const fn whole(unit: &'static str, min: u64, max: u64) -> Self {
-        Values::Whole { unit, min, max }
+    pub const fn integer(unit: &'static str, min: u64, max: u64) -> Self {
+        Values::Integer { unit, min, max }
     }
 
     /// A number with decimal places, from 0 to a whole `max`.
@@ -81,7 +81,7 @@ impl Values {
             }
             Values::Names(names) => names.concat(),
             Values::Domains(_) => "auto, node, llc or core".to_owned(),
-            Values::Whole { unit, min, max } => {
+            Values::Integer { unit, min, max } => {
                 format!("a whole number{} from {min} to {max}", suffix(unit))
             }
             Values::Decimal { unit, min, max } => {
@@ -108,8 +108,8 @@ impl Values {
         match self {
             Values::Names(names) => names.contains(&text),
             Values::Domains(_) => text.parse::<DomainChoice>().is_ok(),
-            Values::Whole { min, max, .. } => within(whole(text), min, max),
-            Values::Decimal { min, max, .. } => within(decimal(text), min, max),
+            Values::Integer { min, max, .. } => within(parse_integer(text), min, max),
+            Values::Decimal { min, max, .. } => within(parse_decimal(text), min, max),
             Values::Percent => percent(text).is_some(),
             Values::Time(min, max) => within(time(text).map(|time| time.0), &min.0, &max.0),
             Values::Or(word, others) => text == *word || others.accepts(text),
@@ -127,22 +127,25 @@ fn short(time: Nanos) -> String {
 }
 
 /// A whole number of digits alone: no sign, no blank.
-pub(crate) fn whole(text: &str) -> Option<u64> {
+pub(crate) fn parse_integer(text: &str) -> Option<u64> {
     let is_digits = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     is_digits.then(|| text.parse().ok()).flatten()
 }
 
 /// A decimal number up to a million, in millionths; more than six decimal places are rejected.
-pub(crate) fn decimal(text: &str) -> Option<u64> {
+pub(crate) fn parse_decimal(text: &str) -> Option<u64> {
     let (whole_part, places) = text.split_once('.').unwrap_or((text, "0"));
     let n_places = u32::try_from(places.len()).ok()?;
-    let whole_part = whole(whole_part).filter(|whole| *whole <= MILLION)?;
-    Some(whole_part * MILLION + whole(places)? * 10u64.checked_pow(6u32.checked_sub(n_places)?)?)
+    let whole_part = parse_integer(whole_part).filter(|whole| *whole <= MILLION)?;
+    Some(
+        whole_part * MILLION
+            + parse_integer(places)? * 10u64.checked_pow(6u32.checked_sub(n_places)?)?,
+    )
 }
 
 /// A percentage with its sign, in millionths. Finer steps would be rounded, perhaps to 0.
 pub(crate) fn percent(text: &str) -> Option<u64> {
-    let percent = decimal(text.strip_suffix('%')?)?;
+    let percent = parse_decimal(text.strip_suffix('%')?)?;
     (percent <= 100 * MILLION && percent.is_multiple_of(100)).then_some(percent / 100)
 }
 
@@ -174,12 +177,12 @@ macro_rules! param_value {
     };
 }
 
-param_value!(u64, Values::whole("", 0, u64::MAX), |text, _| whole(text));
+param_value!(u64, Values::integer("", 0, u64::MAX), |text, _| parse_integer(text));
 param_value!(Nanos, INTERVAL_TIMES, |text, _| time(text));
 param_value!(bool, Values::Names(&["yes", "no"]), |text, _| Some(text == "yes"));
 param_value!(Millionths, Values::Percent, |text, values| Some(Millionths(match values {
     Values::Percent => percent(text)?,
-    _ => decimal(text)?,
+    _ => parse_decimal(text)?,
 })));
 param_value!(DomainChoice, Values::Domains(DomainChoice::Auto), |text, values| {
     match (values, text.parse().ok()?) {

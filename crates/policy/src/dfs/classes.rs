@@ -61,14 +61,14 @@ impl Classes {
         }
         for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Running) {
             if let Some(misses) = misses_of(snapshot, job) {
-                self.by_job.of(job.job.id).add(misses, job.cpu_time.0, declared(job));
+                self.by_job.get_or_default(job.job.id).add(misses, job.cpu_time.0, declared(job));
             }
         }
     }
 
     /// Resets a job that starts again to its declared class.
     pub fn reset(&mut self, job: &JobView<'_>) {
-        *self.by_job.of(job.job.id) = MissHistory::default();
+        *self.by_job.get_or_default(job.job.id) = MissHistory::default();
     }
 
     pub fn remove_ended(&mut self, snapshot: &Snapshot<'_>) {

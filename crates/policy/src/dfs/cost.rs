@@ -68,7 +68,7 @@ impl Dfs {
     pub(super) fn measure_page_time(&mut self, snapshot: &Snapshot<'_>) {
         for job in snapshot.jobs {
             let Some((at, moved)) = job.last_page_move else { continue };
-            if self.measured_move_at.of(job.job.id).replace(at) != Some(at) {
+            if self.measured_move_at.get_or_default(job.job.id).replace(at) != Some(at) {
                 self.page_time.pages += u128::from(moved.moved.0 / PAGE_BYTES);
                 self.page_time.nanos += u128::from(moved.in_kernel.0);
             }

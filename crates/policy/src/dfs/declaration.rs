@@ -5,8 +5,8 @@ use sched::{CounterEvent, Wake, reasons};
 
 use super::Dfs;
 use crate::declaration::{
-    DOMAINS, INTERVAL, MILLION, Millionths, ParamValue, READING, Values, decimal, names, params,
-    percent, whole,
+    DOMAINS, INTERVAL, MILLION, Millionths, ParamValue, READING, Values, names, params,
+    parse_decimal, parse_integer, percent,
 };
 use crate::placement::Bind;
 use crate::{IfMissing, PolicyInfo, RequiredSignal, Signal, notes};
@@ -47,9 +47,9 @@ params! {
             mean; ratio, a largest load of at least twice the smallest";
         factor: Factor = "auto", "largest accepted ratio of a load to the mean; auto is 2n/(n+1) for n domains: one \
             domain carries twice the load of each other".no_effect_with(&["trigger=ratio"]);
-        migrations_per_poll: u64 [Values::whole("", 1, 1000)] = "1",
+        migrations_per_poll: u64 [Values::integer("", 1, 1000)] = "1",
             "maximum number of jobs that migrate in one poll".published();
-        cooldown: u64 [Values::whole("polls", 0, MILLION)] = "8",
+        cooldown: u64 [Values::integer("polls", 0, MILLION)] = "8",
             "minimum number of polls between two migrations of a job".paper("0");
         min_load: MinLoad = "1%", "minimum total load for a migration; the peak is the largest load of one domain so \
             far, auto is 1%".paper("0");
@@ -58,10 +58,10 @@ params! {
         start: Start = "estimate", "loads for jobs that start between two polls: measured plus the mean load of each \
             started job's class, ties by number of jobs, then by classes; or as measured, ties by domain number"
             .paper("plain");
-        failures: u64 [Values::whole("", 1, MILLION)] = "4",
+        failures: u64 [Values::integer("", 1, MILLION)] = "4",
             "number of polls in a row with unreadable counters after which the run ends";
         bind: Bind = "cpu", "a CPU for each thread of a job, or all CPUs of its domain".published();
-        placement: Placement = "load", "extension: criterion for start, victim and target: the loads of domains, or the \
+        placement: PlacementCriterion = "load", "extension: criterion for start, victim and target: the loads of domains, or the \
             sum of the slowdowns predicted from each program's sensitivity";
         classes: Classification = "declared", "extension: classes as declared, or from the cache misses of a job's tasks \
             over 8 polls, once 4 polls agree";
@@ -89,7 +89,7 @@ names! {
 
 names! {
     /// Criterion for start, victim and target.
-    pub(super) enum Placement {
+    pub(super) enum PlacementCriterion {
         /// Loads of domains and classes of jobs.
         Load = "load",
         /// Predicted slowdowns of all jobs.
@@ -171,7 +171,8 @@ impl ParamValue for Wake {
         }
         let (event, every) = text.strip_prefix("overflow:")?.split_once(':')?;
         // A count of 0 would overflow continuously.
-        let every = whole(every).filter(|every| (1..=1_000_000_000_000_000).contains(every))?;
+        let every =
+            parse_integer(every).filter(|every| (1..=1_000_000_000_000_000).contains(every))?;
         Some(Wake::Overflow { event: CounterEvent::of_name(event)?, every })
     }
 }
@@ -186,10 +187,10 @@ impl ParamValue for Factor {
         if text == "auto" {
             return Some(Factor::Auto);
         }
-        let part = |text| whole(text).filter(|part| (1..=MILLION).contains(part));
+        let part = |text| parse_integer(text).filter(|part| (1..=MILLION).contains(part));
         let (num, den) = match text.split_once('/') {
             Some((num, den)) => (part(num)?, part(den)?),
-            None => (decimal(text)?, MILLION),
+            None => (parse_decimal(text)?, MILLION),
         };
         // Below 1, equal loads would be an imbalance.
         (den <= num && num <= den.checked_mul(1000)?).then_some(Factor::Fixed { num, den })
@@ -206,7 +207,7 @@ impl ParamValue for MinLoad {
         match text {
             "auto" => Some(MinLoad::OfPeak(MILLION / 100)),
             share if share.ends_with('%') => percent(share).map(MinLoad::OfPeak),
-            ops => whole(ops).map(MinLoad::Ops),
+            ops => parse_integer(ops).map(MinLoad::Ops),
         }
     }
 }

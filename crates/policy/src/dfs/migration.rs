@@ -20,7 +20,7 @@ use super::classes::misses_of;
 use super::cost::GainAndCost;
 use super::declaration::{
     COUNTERS_UNREADABLE, Factor, LOAD_DOUBLE, LOAD_RELIEVED, LOAD_UNEVEN, Loads, MinLoad, OnlyJob,
-    Placement, Trigger,
+    PlacementCriterion, Trigger,
 };
 use crate::declaration::MILLION;
 use crate::placement::{cpus_label, permille_text, spans_domains};
@@ -136,8 +136,8 @@ impl Dfs {
             return None;
         }
         match self.config.placement {
-            Placement::Load => self.most_memory_hungry(snapshot, imbalance, loads, plan),
-            Placement::Sens => self.most_relieving(snapshot, imbalance, loads, plan),
+            PlacementCriterion::Load => self.most_memory_hungry(snapshot, imbalance, loads, plan),
+            PlacementCriterion::Sens => self.most_relieving(snapshot, imbalance, loads, plan),
         }
     }
 
@@ -225,7 +225,7 @@ impl Dfs {
         let reason = self.migration_reason(snapshot, migration, imbalance, loads);
         self.uncount(victim);
         let cpus = self.take_cpus(snapshot, victim, migration.to);
-        *self.moved_at.of(victim.job.id) = Some(self.n_polls);
+        *self.moved_at.get_or_default(victim.job.id) = Some(self.n_polls);
         self.follow_with_pages(snapshot, victim, migration.to);
         let reason = reason.with("cpus", cpus_label(&cpus));
         plan.request(victim.job.id, Action::Place(cpus), reason);

@@ -41,7 +41,7 @@ use cost::{CorunCosts, PageTime};
 pub(crate) use declaration::INFO;
 use declaration::{
     Config, LOADS_ARE_MISSES, LOADS_DECLARED, Loads, MEMORY_CANNOT_FOLLOW, NO_CLASS, PageFollowing,
-    Placement, Start,
+    PlacementCriterion, Start,
 };
 use loads::{ClassLoads, ExpectedLoads, JobDistribution};
 use page_following::FollowTarget;
@@ -118,7 +118,7 @@ impl Rules for Dfs {
             self.measure_page_time(snapshot);
         }
         self.counts.count(snapshot, &self.classes);
-        if self.config.placement == Placement::Sens {
+        if self.config.placement == PlacementCriterion::Sens {
             self.corun_costs.count(snapshot, &self.classes);
         }
         if snapshot.turn.causes.contains(&Cause::Interval) {

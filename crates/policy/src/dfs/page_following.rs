@@ -44,7 +44,8 @@ impl Dfs {
     ) {
         if self.config.memory == PageFollowing::Follow && snapshot.domains.level() == Level::Node {
             let to = NodeId(snapshot.domains.get(idx).number);
-            *self.following.of(job.job.id) = Some(FollowTarget { to, requested_at: None });
+            *self.following.get_or_default(job.job.id) =
+                Some(FollowTarget { to, requested_at: None });
         }
     }
 
@@ -60,7 +61,8 @@ impl Dfs {
             {
                 plan.request(job.job.id, page_move.action(), page_move.reason());
                 let requested_at = Some(self.n_polls);
-                *self.following.of(job.job.id) = Some(FollowTarget { requested_at, ..follow });
+                *self.following.get_or_default(job.job.id) =
+                    Some(FollowTarget { requested_at, ..follow });
             }
         }
     }

@@ -20,7 +20,7 @@ use super::Dfs;
 use super::cost::remote_slowdown;
 use super::declaration::{
     CPUS_UNUSABLE, FEWEST_JOBS, LEAST_EXPECTED_LOAD, LEAST_LOAD, LEAST_SLOWDOWN, LOWEST_NUMBER,
-    ONLY_DOMAIN, Placement, SMALLEST_CLASSES, Start,
+    ONLY_DOMAIN, PlacementCriterion, SMALLEST_CLASSES, Start,
 };
 use super::loads::DomainJobs;
 use crate::placement::{self, Bind, cpus_label, permille_text};
@@ -58,8 +58,8 @@ enum DecidedBy {
 impl Dfs {
     /// Starts a due job.
     pub(super) fn start(&mut self, snapshot: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
-        *self.moved_at.of(job.job.id) = None;
-        *self.following.of(job.job.id) = None;
+        *self.moved_at.get_or_default(job.job.id) = None;
+        *self.following.get_or_default(job.job.id) = None;
         self.classes.reset(job);
         let Some(choice) = self.choose(snapshot, job) else { return };
         let cpus = self.take_cpus(snapshot, job, choice.key.idx);
@@ -75,7 +75,7 @@ impl Dfs {
         job: &JobView<'_>,
         plan: &mut Plan,
     ) {
-        *self.moved_at.of(job.job.id) = None;
+        *self.moved_at.get_or_default(job.job.id) = None;
         if let Some(old) =
             old_domain(snapshot, job).filter(|_| self.config.start == Start::Estimate)
         {
@@ -121,8 +121,8 @@ impl Dfs {
     fn key(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>, idx: usize) -> StartCriterion {
         let load = self.load(snapshot, idx);
         let slowdown = match self.config.placement {
-            Placement::Load => 0,
-            Placement::Sens => self.slowdown(snapshot, job, idx),
+            PlacementCriterion::Load => 0,
+            PlacementCriterion::Sens => self.slowdown(snapshot, job, idx),
         };
         match self.config.start {
             Start::Plain => StartCriterion { slowdown, load, n_jobs: 0, class_sum: 0, idx },
@@ -163,7 +163,7 @@ impl Dfs {
         };
         let class = self.classes.class(job);
         self.counts.add(class, idx, &cpus);
-        if self.config.placement == Placement::Sens {
+        if self.config.placement == PlacementCriterion::Sens {
             self.corun_costs.add(job, class, idx);
         }
         cpus
@@ -194,7 +194,7 @@ impl Dfs {
     pub(super) fn uncount(&mut self, job: &JobView<'_>) {
         let class = self.classes.class(job);
         self.counts.remove(job, class);
-        if self.config.placement == Placement::Sens
+        if self.config.placement == PlacementCriterion::Sens
             && let Some(idx) = job.domain
         {
             self.corun_costs.remove(job, class, idx);
@@ -210,10 +210,10 @@ impl Dfs {
     /// The criteria in which tied domains are equal.
     fn equal_in(&self) -> &'static str {
         match (self.config.placement, self.config.start) {
-            (Placement::Load, Start::Plain) => "load",
-            (Placement::Load, Start::Estimate) => "load, jobs and classes",
-            (Placement::Sens, Start::Plain) => "slowdowns and load",
-            (Placement::Sens, Start::Estimate) => "slowdowns, load, jobs and classes",
+            (PlacementCriterion::Load, Start::Plain) => "load",
+            (PlacementCriterion::Load, Start::Estimate) => "load, jobs and classes",
+            (PlacementCriterion::Sens, Start::Plain) => "slowdowns and load",
+            (PlacementCriterion::Sens, Start::Estimate) => "slowdowns, load, jobs and classes",
         }
     }
 

@@ -52,7 +52,7 @@ params! {
     /// Configuration of DI and its variants.
     pub(super) struct Config from PARAMS {
         // `DEVIL_HORIZON` of Clavis.
-        devil: Rate [Values::whole("misses per 10000 instructions", 1, 10_000)] = "15",
+        devil: Rate [Values::integer("misses per 10000 instructions", 1, 10_000)] = "15",
             "a thread with more misses is a devil; a thread with unknown misses counts as one at this limit".published();
         oversubscribed: Oversubscribed = "share", "with more threads than CPUs: threads share CPUs as evenly as \
             possible, or threads without a free CPU keep their placement".paper("leave");

@@ -115,7 +115,7 @@ impl Di {
         if self.variant != DiVariant::Offline
             && let Some(sample) = misses_of(snapshot, job)
         {
-            self.rates.of(job.job.id).add(sample, self.config.devil);
+            self.rates.get_or_default(job.job.id).add(sample, self.config.devil);
         }
     }
 

@@ -26,9 +26,9 @@ params! {
     pub(super) struct Config from PARAMS {
         limits: ClassLimits = "released", "misses per 1000 instructions that make a devil and a super-devil: as in the \
             released code (1.5 and 50.5), or as in the article (2 and 100)".published();
-        hyst_hits: u64 [Values::whole("", 1, 10)] = "7", "number of the last 10 intervals that must be in a class \
+        hyst_hits: u64 [Values::integer("", 1, 10)] = "7", "number of the last 10 intervals that must be in a class \
             before a thread changes to it; the same share of fewer intervals";
-        hyst_min_delta_mpki: u64 [Values::whole("misses per 1000 instructions", 0, 1000)] = "0",
+        hyst_min_delta_mpki: u64 [Values::integer("misses per 1000 instructions", 0, 1000)] = "0",
             "minimum distance of the mean from the mean at the last class change";
         memory: PageMigration = "whole", "pages of a job that changes its node migrate with it, and the migration of pages of \
             devils that were left behind is requested again; or pages stay"

@@ -85,7 +85,7 @@ impl Dino {
     /// Adds a sample. A job whose misses were not counted in this interval keeps its class.
     fn add_sample(&mut self, snapshot: &Snapshot<'_>, job: &JobView<'_>) {
         if let Some(sample) = misses_of(snapshot, job) {
-            self.history.of(job.job.id).add(sample, &self.config);
+            self.history.get_or_default(job.job.id).add(sample, &self.config);
         }
     }
 
@@ -131,7 +131,7 @@ impl Dino {
         let mut map = ClassMap::new(&slots, counts);
         let mut slots_of = SlotsByJob::default();
         for job in &jobs {
-            *slots_of.of(job.job.id) = self.kept(&mut map, &slots, job);
+            *slots_of.get_or_default(job.job.id) = self.kept(&mut map, &slots, job);
         }
         for job_cpus in jobs.iter().filter_map(|job| slots_of.get(job.job.id)) {
             job_cpus.iter().for_each(|cpu| slots.take(cpu));
@@ -139,7 +139,7 @@ impl Dino {
         self.fill(&mut slots, map, &jobs, &mut slots_of, |_| true);
         self.request(snapshot, (&jobs, &slots_of, counts), plan);
         for job in &jobs {
-            *self.class_before.of(job.job.id) = Some(self.class(job));
+            *self.class_before.get_or_default(job.job.id) = Some(self.class(job));
         }
     }
 
@@ -219,7 +219,7 @@ impl Dino {
         for is_own_class in [true, false] {
             for job in jobs {
                 let class = Some(self.class(job)).filter(|_| is_own_class);
-                let job_cpus = slots_of.of(job.job.id);
+                let job_cpus = slots_of.get_or_default(job.job.id);
                 while job_cpus.len() < slots.n_for(job) {
                     let Some(cpu) = map.fill(class, (job.allowed, job_cpus), &may_use) else {
                         break;
@@ -230,7 +230,7 @@ impl Dino {
             }
         }
         for job in jobs {
-            let job_cpus = slots_of.of(job.job.id);
+            let job_cpus = slots_of.get_or_default(job.job.id);
             while job_cpus.len() < slots.n_for(job) {
                 let Some(cpu) = slots.assign_next(job.allowed, job_cpus) else { break };
                 job_cpus.insert(cpu);
@@ -252,7 +252,7 @@ impl Dino {
             if job.placed == Some(cpus) {
                 continue;
             }
-            let history = self.history.of(job.job.id);
+            let history = self.history.get_or_default(job.job.id);
             let reason = Reason::new(ASSIGNED_BY_CLASS)
                 .with("class", history.class().name().to_owned())
                 .with("basis", history.basis(self.config.limits))

@@ -45,7 +45,7 @@ impl Dino {
         }
         let Some(change) = page_moves::node_change(snapshot, job, cpus) else { return };
         let requested_at = snapshot.turn.at;
-        *self.moved.of(job.job.id) =
+        *self.moved.get_or_default(job.job.id) =
             Some(MovedPages { to: change.to, n_attempts: 0, requested_at });
         if let Some(action) = page_moves::action(snapshot, job, change) {
             plan.request(job.job.id, action, page_moves::reason(change, job));
@@ -72,7 +72,8 @@ impl Dino {
                 plan.request(job.job.id, action, reason);
                 let requested_at = snapshot.turn.at;
                 let n_attempts = moved.n_attempts + 1;
-                *self.moved.of(job.job.id) = Some(MovedPages { n_attempts, requested_at, ..moved });
+                *self.moved.get_or_default(job.job.id) =
+                    Some(MovedPages { n_attempts, requested_at, ..moved });
             }
         }
     }

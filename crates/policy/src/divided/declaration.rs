@@ -39,7 +39,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
 };
 
 const EVENTS: Values =
-    Values::Or("none", &Values::whole("events per second of CPU time", 0, 1_000_000_000_000));
+    Values::Or("none", &Values::integer("events per second of CPU time", 0, 1_000_000_000_000));
 
 params! {
     /// Configuration of the policy.
@@ -54,14 +54,14 @@ params! {
         min_share: Millionths = "5%", "minimum share of the largest rate of queue-full cycles so far for a thread in Group \
             1; a thread without queue-full cycles is never in Group 1 (by rank)"
             .paper("0%").no_effect_with(&["version=threshold", "version=auto and th_sq!=none and th_ref!=none"]);
-        repeat: u64 [Values::whole("periods", 1, 1000)] = "2",
+        repeat: u64 [Values::integer("periods", 1, 1000)] = "2",
             "number of periods in a row with the same result after which a job changes its group".paper("1");
         guard: Option<Millionths> [Values::Or("off", &Values::decimal("", 1000))] = "2", "Group 1 is concentrated only if \
             its queue-full cycles, spread over all sockets, exceed this multiple of th_sq on each"
             .paper("off").no_effect_with(&["th_sq=none"]);
         keep: bool = "yes", "whether a job stays on a socket that belongs to its group".paper("no");
         /// Without queue-full cycles: Group 1 has more than this traffic, in MB per second, …
-        bandwidth: u64 [Values::whole("MB per second of CPU time", 0, MILLION)] = "2000",
+        bandwidth: u64 [Values::integer("MB per second of CPU time", 0, MILLION)] = "2000",
             "if queue-full cycles are not counted: minimum traffic between cache and memory of a thread in Group 1";
         /// … and more than this ratio: prefetches per demand miss, or misses per 1000 instructions.
         ratio: Millionths [Values::decimal("", MILLION)] = "10", "if queue-full cycles are not counted: minimum number of \

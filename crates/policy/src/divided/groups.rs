@@ -136,7 +136,7 @@ impl Groups {
     pub fn remove_state(&mut self, snapshot: &Snapshot<'_>) {
         self.history.forget_ended(snapshot);
         for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Due) {
-            *self.history.of(job.job.id) = GroupHistory::default();
+            *self.history.get_or_default(job.job.id) = GroupHistory::default();
         }
     }
 
@@ -167,7 +167,11 @@ impl Groups {
             let votes = &groups[from..from + of_job.len()];
             from += of_job.len();
             if let Some((group, counters)) = majority(of_job, votes, basis, &criterion) {
-                self.history.of(of_job[0].job).update(group, counters, self.config.repeat);
+                self.history.get_or_default(of_job[0].job).update(
+                    group,
+                    counters,
+                    self.config.repeat,
+                );
             }
         }
     }

@@ -152,10 +152,10 @@ impl HomeCluster {
             return;
         }
         if is_due {
-            *self.homes.of(job.job.id) = HomeState::default();
+            *self.homes.get_or_default(job.job.id) = HomeState::default();
         }
         let Some(choice) = self.select_home(snapshot, job, (occupancy, at_home)) else { return };
-        let state = self.homes.of(job.job.id);
+        let state = self.homes.get_or_default(job.job.id);
         let home = choice.idx;
         state.home = Some(snapshot.domains.get(home).number);
         if !is_due && !is_lost && job.placed.is_some() {
@@ -280,7 +280,7 @@ impl HomeCluster {
         let Some(home) = self.home(snapshot, job.job.id) else { return };
         let cpus = job.placed.map(|cpus| cpus.and(snapshot.usable_cpus)).unwrap_or_default();
         let outside = cpus.minus(&snapshot.domains.get(home).cpus);
-        let state = self.homes.of(job.job.id);
+        let state = self.homes.get_or_default(job.job.id);
         let is_bound = placement::declared_node(job).is_some();
         if job.state != JobState::Running || is_bound || 2 * outside.len() <= cpus.len() {
             state.outside_since = None;
@@ -303,7 +303,7 @@ impl HomeCluster {
     /// With `pages=h2` the pages of a job migrate home after the job changed clusters.
     fn has_migrated(&mut self, job: JobId) {
         if self.config.pages == Pages::ReturnHome {
-            self.homes.of(job).pending = Some(PendingPages::migrated());
+            self.homes.get_or_default(job).pending = Some(PendingPages::migrated());
         }
     }
 }

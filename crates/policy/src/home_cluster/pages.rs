@@ -80,7 +80,7 @@ impl HomeCluster {
         for job in snapshot.jobs.iter().filter(is_movable) {
             let Some(home) = self.home(snapshot, job.job.id) else { continue };
             let to = NodeId(snapshot.domains.get(home).number);
-            let state = self.homes.of(job.job.id);
+            let state = self.homes.get_or_default(job.job.id);
             let Some(pending) = &mut state.pending else { continue };
             let Some(memory) = job.memory.filter(|_| job.active_page_move.is_none()) else {
                 continue;

@@ -40,7 +40,7 @@ impl CpuGroup {
         occupancy: &CpuOccupancy,
     ) -> CpuGroup {
         let cpus = job.placed.map(|cpus| cpus.and(snapshot.usable_cpus)).unwrap_or_default();
-        let n_own = cpus.iter().filter(|&cpu| occupancy.on(cpu).1 <= 1).count();
+        let n_own = cpus.iter().filter(|&cpu| occupancy.n_jobs_on(cpu).1 <= 1).count();
         CpuGroup::with(snapshot, job, home, n_own, cpus)
     }
 
@@ -122,7 +122,7 @@ fn share(
     });
     let mut rest: Vec<(usize, CpuId)> = ranked.collect();
     rest.sort_by_key(|&(rank, cpu)| {
-        let (on_core, on_cpu) = occupancy.on(cpu);
+        let (on_core, on_cpu) = occupancy.n_jobs_on(cpu);
         (on_cpu, on_core, rank, !current.contains(cpu), cpu)
     });
     let n_missing = n_threads - cpus.len();

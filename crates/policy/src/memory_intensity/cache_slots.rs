@@ -191,7 +191,7 @@ impl CacheSlots {
             if job_cpus.len() < n_slots {
                 job_cpus.iter().for_each(|cpu| self.leave(cpu));
             } else {
-                *slots_of.of(job.job.id) = job_cpus;
+                *slots_of.get_or_default(job.job.id) = job_cpus;
             }
         }
         slots_of
@@ -211,7 +211,7 @@ impl CacheSlots {
             {
                 continue;
             }
-            let job_cpus = slots_of.of(job.job.id);
+            let job_cpus = slots_of.get_or_default(job.job.id);
             for cpu in job_cpus.clone().iter() {
                 let Some(to) = self.less_occupied_cpu(cpu, job.allowed, job_cpus) else { continue };
                 self.leave(cpu);
@@ -289,7 +289,7 @@ impl CacheSlots {
 
 /// Replaces a CPU of a job.
 fn change(slots_of: &mut SlotsByJob, job: JobId, from: CpuId, to: CpuId) {
-    let job_cpus = slots_of.of(job);
+    let job_cpus = slots_of.get_or_default(job);
     job_cpus.remove(from);
     job_cpus.insert(to);
 }

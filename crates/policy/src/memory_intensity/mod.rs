@@ -118,7 +118,7 @@ pub(crate) fn remove_old_state<T: Default>(state: &mut PerJob<T>, snapshot: &Sna
         state.forget_ended(snapshot);
     }
     for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Due) {
-        *state.of(job.job.id) = T::default();
+        *state.get_or_default(job.job.id) = T::default();
     }
 }
 

@@ -4,7 +4,9 @@ use sched::reasons;
 use topology::DomainChoice;
 
 use super::rates::Rate;
-use crate::declaration::{self, MILLION, Param, ParamValue, READING, Values, names, params, whole};
+use crate::declaration::{
+    self, MILLION, Param, ParamValue, READING, Values, names, params, parse_integer,
+};
 use crate::{IfMissing, RequiredSignal, Signal};
 
 /// The parameters before those of a policy: `domains=auto` prefers LLC domains.
@@ -45,7 +47,7 @@ names! {
 /// The last parameter of a policy that counts misses.
 pub(crate) const FAILURES: Param = Param::new(
     "failures",
-    Values::whole("", 1, MILLION),
+    Values::integer("", 1, MILLION),
     "4",
     "number of intervals in a row without misses and instructions, counted or declared, after which the run \
      ends",
@@ -53,9 +55,9 @@ pub(crate) const FAILURES: Param = Param::new(
 
 /// A parameter in the unit of Clavis.
 impl ParamValue for Rate {
-    const VALUES: Values = Values::whole("events per 10000 instructions", 1, 10_000);
+    const VALUES: Values = Values::integer("events per 10000 instructions", 1, 10_000);
     fn read(text: &str, _: &Values) -> Option<Self> {
-        whole(text).map(Rate::per_10_000)
+        parse_integer(text).map(Rate::per_10_000)
     }
 }
 

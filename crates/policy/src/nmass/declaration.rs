@@ -41,7 +41,7 @@ const FIRST_PARAMS: &[Param] = &[
 params! {
     /// Configuration of both policies.
     pub(super) struct Config from PARAMS {
-        window: u64 [Values::whole("intervals", 1, 1000)] = "10",
+        window: u64 [Values::integer("intervals", 1, 1000)] = "10",
             "number of intervals over which cycles and misses per instruction are averaged (guessed)";
         even: Millionths [Values::Decimal { unit: "", min: MILLION, max: 1000 * MILLION }] = "1.25",
             "pages are spread evenly if no node has more than this multiple of an equal share (guessed)";

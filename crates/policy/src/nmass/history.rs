@@ -127,7 +127,7 @@ impl Histories {
     pub fn start_turn(&mut self, snapshot: &Snapshot<'_>) {
         self.by_job.forget_ended(snapshot);
         for job in snapshot.jobs {
-            let history = self.by_job.of(job.job.id);
+            let history = self.by_job.get_or_default(job.job.id);
             if job.state == JobState::Due {
                 *history = RemoteHistory::default();
             } else if history.started_on.is_none() {
@@ -146,7 +146,7 @@ impl Histories {
                 continue;
             }
             let (home, node) = (self.home(snapshot, job).node, node_of(snapshot, job));
-            let history = self.by_job.of(job.job.id);
+            let history = self.by_job.get_or_default(job.job.id);
             if let Some(misses) = sum(snapshot, job, CounterEvent::LlcMisses) {
                 history.misses.add(misses, instructions, self.window);
             }
@@ -171,7 +171,7 @@ impl Histories {
         for job in snapshot.jobs {
             let migrates = requested.contains(&job.job.id.into());
             let node = node_of(snapshot, job);
-            let history = self.by_job.of(job.job.id);
+            let history = self.by_job.get_or_default(job.job.id);
             if migrates {
                 history.stays_on = None;
             } else if is_interval {

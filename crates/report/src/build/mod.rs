@@ -184,7 +184,7 @@ impl ReportBuilder {
     }
 
     fn observe_tiers(&mut self, tiers: Option<&Tiers>) {
-        for (event, tier) in tiers.into_iter().flat_map(Tiers::known) {
+        for (event, tier) in tiers.into_iter().flat_map(Tiers::events_with_source) {
             self.event_tiers.entry(event).or_default().insert(tier);
         }
     }

@@ -43,7 +43,7 @@ const RATIOS: RowLayout = RowLayout { row: 22.0, ..PANEL };
 
 /// A horizontal line with end marks.
 fn whisker(chart: &mut Chart, axis: &Axis, (low, high): (f64, f64), y: f64) {
-    let ends = [low, high].map(|end| axis.at(end));
+    let ends = [low, high].map(|end| axis.coordinate(end));
     chart.line("whisker", (ends[0], y), (ends[1], y));
     ends.into_iter().for_each(|x| chart.line("whisker", (x, y - 4.0), (x, y + 4.0)));
 }
@@ -151,7 +151,7 @@ pub(super) fn ratios(all: &Comparison) -> String {
     let rows = charts.iter().flat_map(|(_, rows)| rows);
     let values =
         rows.flat_map(|row| row.ci95.unwrap_or_default().iter().copied().chain([row.ratio]));
-    let axis = Axis::over(values, Some(1.0), (RATIOS.left, RATIOS.width - RATIO_TEXT));
+    let axis = Axis::covering(values, Some(1.0), (RATIOS.left, RATIOS.width - RATIO_TEXT));
     panels(charts.iter().map(|(name, rows)| ((*name).to_owned(), ratio_panel(name, rows, axis))))
 }
 
@@ -187,7 +187,7 @@ fn ratio_panel(name: &str, rows: &[RatioRow<'_>], axis: Axis) -> String {
     let mut chart = RATIOS.chart(&label, rows.iter().map(|row| row.name));
     let bottom = RATIOS.bottom(rows.len());
     chart.grid(&axis, (RATIOS.top, bottom), 5, "");
-    chart.line("one", (axis.at(1.0), RATIOS.top), (axis.at(1.0), bottom));
+    chart.line("one", (axis.coordinate(1.0), RATIOS.top), (axis.coordinate(1.0), bottom));
     for (idx, row) in rows.iter().enumerate() {
         let y = RATIOS.y(idx);
         if let Some([low, high]) = row.ci95 {
@@ -195,7 +195,8 @@ fn ratio_panel(name: &str, rows: &[RatioRow<'_>], axis: Axis) -> String {
         }
         let is_significant =
             row.verdict.is_some_and(|word| word != ComparisonVerdict::Inconclusive);
-        let (class, at) = (if is_significant { "full" } else { "open" }, (axis.at(row.ratio), y));
+        let (class, at) =
+            (if is_significant { "full" } else { "open" }, (axis.coordinate(row.ratio), y));
         match row.is_total {
             true => chart.diamond(class, at, 6.5),
             false => chart.dot(class, at, 4.5, ""),
@@ -303,7 +304,7 @@ pub(super) fn slowdowns(all: &Comparison) -> String {
     ];
     for (column, (head, pixels, n_ticks)) in columns.into_iter().enumerate() {
         let all = values.iter().flat_map(|values| values[column].iter().copied());
-        let axis = Axis::over(all, Some(1.0), pixels);
+        let axis = Axis::covering(all, Some(1.0), pixels);
         chart.label("head", "start", (pixels.0, 15.0), head);
         chart.grid(&axis, (WIDE.top, WIDE.bottom(policies.len())), n_ticks, "");
         for (idx, values) in values.iter().enumerate() {
@@ -328,9 +329,9 @@ fn quartiles(values: &[f64]) -> Option<[f64; 5]> {
 fn box_plot(chart: &mut Chart, values: &[f64], axis: &Axis, y: f64) {
     let Some([min, lower, median, upper, max]) = quartiles(values) else { return };
     whisker(chart, axis, (min, max), y);
-    let (left, right) = (axis.at(lower), axis.at(upper));
+    let (left, right) = (axis.coordinate(lower), axis.coordinate(upper));
     chart.rect("box", (left, y - 7.0), ((right - left).max(1.0), 14.0));
-    let middle = axis.at(median);
+    let middle = axis.coordinate(median);
     chart.line("middle", (middle, y - 7.0), (middle, y + 7.0));
     let [low, middle_text, high] = [min, median, max].map(format::ratio);
     let tooltip = format!("median {middle_text}, from {low} to {high}");
@@ -349,7 +350,7 @@ fn makespan_panel(all: &Comparison, workload: &str) -> String {
     let policies = &all.setting.policies;
     let runs: Vec<&RunRow> = finished(all).filter(|run| run.workload == workload).collect();
     let pixels = (PANEL.left, PANEL.width - 14.0);
-    let axis = Axis::over(runs.iter().map(|run| run.makespan_s), None, pixels);
+    let axis = Axis::covering(runs.iter().map(|run| run.makespan_s), None, pixels);
     let names = policies.iter().map(String::as_str);
     let mut chart = PANEL.chart(&format!("makespans on {workload}"), names);
     chart.grid(&axis, (PANEL.top, PANEL.bottom(policies.len())), 5, " s");
@@ -358,11 +359,11 @@ fn makespan_panel(all: &Comparison, workload: &str) -> String {
         let of_policy: Vec<&&RunRow> = runs.iter().filter(|run| run.policy == *policy).collect();
         for (run, offset) in of_policy.iter().zip(OFFSETS.iter().cycle()) {
             let tooltip = format!("seed {}: {} s", run.seed, four_digits(run.makespan_s));
-            chart.dot("run", (axis.at(run.makespan_s), y + offset), 3.2, &tooltip);
+            chart.dot("run", (axis.coordinate(run.makespan_s), y + offset), 3.2, &tooltip);
         }
         if !of_policy.is_empty() {
             let sum: f64 = of_policy.iter().map(|run| run.makespan_s).sum();
-            let mean = axis.at(sum / of_policy.len() as f64);
+            let mean = axis.coordinate(sum / of_policy.len() as f64);
             chart.line("mean", (mean, y - 9.0), (mean, y + 9.0));
         }
     }
@@ -387,7 +388,7 @@ fn controller_panel(all: &Comparison, workload: &str) -> String {
     let load = |row: &ControllerRow| row.bytes_per_s / 1e9;
     let policies = &all.setting.policies;
     let loads = policies.iter().flat_map(|policy| rows(policy)).map(load);
-    let axis = Axis::over(loads, Some(0.0), (PANEL.left, PANEL.width - 14.0));
+    let axis = Axis::covering(loads, Some(0.0), (PANEL.left, PANEL.width - 14.0));
     let names = policies.iter().map(String::as_str);
     let mut chart = PANEL.chart(&format!("controller loads on {workload}"), names);
     chart.grid(&axis, (PANEL.top, PANEL.bottom(policies.len())), 5, "");
@@ -397,12 +398,12 @@ fn controller_panel(all: &Comparison, workload: &str) -> String {
         if let (Some(low), Some(high)) =
             (loads().min_by(f64::total_cmp), loads().max_by(f64::total_cmp))
         {
-            chart.line("whisker", (axis.at(low), y), (axis.at(high), y));
+            chart.line("whisker", (axis.coordinate(low), y), (axis.coordinate(high), y));
         }
         for row in rows(policy) {
             let node = row.node.map_or("all memory".to_owned(), |node| format!("node {node}"));
             let tooltip = format!("{node}: {}", format::bandwidth(row.bytes_per_s));
-            chart.dot("run", (axis.at(load(row)), y), 4.0, &tooltip);
+            chart.dot("run", (axis.coordinate(load(row)), y), 4.0, &tooltip);
         }
     }
     chart.end()

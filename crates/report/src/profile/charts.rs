@@ -41,11 +41,12 @@ pub(super) fn misses(profile: &Profile) -> String {
     chart.levels(&up, ACROSS, N_TICKS, "");
     for exponent in (low.ceil() as u32..=high as u32).step_by(2) {
         let label = base::Bytes(1 << exponent.min(63)).to_string().replace(".0 ", " ");
-        label_below(&mut chart, across.at(f64::from(exponent)), &label);
+        label_below(&mut chart, across.coordinate(f64::from(exponent)), &label);
     }
     for (idx, phase) in profile.phases.iter().enumerate() {
         let line = |value: &dyn Fn(&CurvePoint) -> f64| -> Vec<(f64, f64)> {
-            let place = |point: &CurvePoint| (across.at(log(point)), up.at(value(point)));
+            let place =
+                |point: &CurvePoint| (across.coordinate(log(point)), up.coordinate(value(point)));
             phase.curve.points().iter().map(place).collect()
         };
         let series = idx % 8;
@@ -99,7 +100,9 @@ pub(super) fn pattern(pattern: &AccessPattern) -> String {
     let across = Axis::new((0.0, references.len() as f64), ACROSS);
     let points = |writes: bool| -> Vec<(f64, f64)> {
         let of_kind = references.iter().enumerate().filter(|(_, one)| one.writes == writes);
-        of_kind.map(|(idx, one)| (across.at(idx as f64), up.at(ranks[&one.line]))).collect()
+        of_kind
+            .map(|(idx, one)| (across.coordinate(idx as f64), up.coordinate(ranks[&one.line])))
+            .collect()
     };
     let mut chart = chart("lines over time in a short interval");
     label_ends(&mut chart, "0", &format!("{} lines", ranks.len()));
@@ -127,13 +130,13 @@ pub(super) fn lines_by_window(windows: &[Window]) -> String {
         .iter()
         .enumerate()
         .flat_map(|(idx, window)| window.lines.iter().map(move |line| (idx as f64, line)))
-        .map(|(idx, line)| (across.at(idx), up.at(ranks[line])))
+        .map(|(idx, line)| (across.coordinate(idx), up.coordinate(ranks[line])))
         .collect();
     let mut chart = chart("lines used by each window");
     label_ends(&mut chart, "low", "high");
     for idx in 0..windows.len() {
         if windows.len() <= 25 || idx % (windows.len() / 20) == 0 {
-            label_below(&mut chart, across.at(idx as f64), &(idx + 1).to_string());
+            label_below(&mut chart, across.coordinate(idx as f64), &(idx + 1).to_string());
         }
     }
     chart.squares("read", &points, 4.0);
@@ -165,8 +168,8 @@ pub(super) fn reuse_distances(windows: &[Window]) -> String {
             0 => "0".to_owned(),
             idx => power_of_two(1u64 << (idx - 1)),
         };
-        let [left, middle, right] = [0.1, 0.5, 0.9].map(|at| across.at(idx as f64 + at));
-        let top = up.at(100.0 * share);
+        let [left, middle, right] = [0.1, 0.5, 0.9].map(|at| across.coordinate(idx as f64 + at));
+        let top = up.coordinate(100.0 * share);
         let tooltip = format!("{label}: {}", format::percent(*share));
         chart.titled_rect("bar0", (left, top), (right - left, UP.0 - top), &tooltip);
         label_below(&mut chart, middle, &label);

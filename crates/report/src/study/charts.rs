@@ -99,12 +99,12 @@ impl Plot<'_> {
             let head = &self.table.columns[*column].head;
             let values = || self.values().filter(|(_, of, ..)| *of == series);
             let middles = values().map(|(.., value)| value.middle());
-            let axis = Axis::over(middles, Some(0.0), (NAMES, BARS.width - 60.0));
+            let axis = Axis::covering(middles, Some(0.0), (NAMES, BARS.width - 60.0));
             let mut chart = BARS.chart(head, self.names());
             chart.grid(&axis, (0.0, BARS.bottom(self.table.rows.len())), 4, "");
             for (row, _, column, value) in values() {
                 let y = BARS.y(row);
-                let (zero, end) = (axis.at(0.0), axis.at(value.middle()));
+                let (zero, end) = (axis.coordinate(0.0), axis.coordinate(value.middle()));
                 chart.rect("bar s0", (zero.min(end), y - 7.0), ((end - zero).abs(), 14.0));
                 let text = &self.table.rows[row][column].text;
                 chart.label("tick", "start", (zero.max(end) + 5.0, y + 4.0), text);
@@ -119,19 +119,24 @@ impl Plot<'_> {
         let group = self.columns.len() as f64 * INTERVAL + 8.0;
         let layout = RowLayout { width: WIDTH, row: group, ..BARS };
         let height = layout.bottom(self.table.rows.len());
-        let axis = Axis::over(self.ends(), Some(0.0), (NAMES, WIDTH - 20.0));
+        let axis = Axis::covering(self.ends(), Some(0.0), (NAMES, WIDTH - 20.0));
         let mut chart = layout.chart(&self.table.title, self.names());
         chart.grid(&axis, (0.0, height), 7, "");
-        chart.line("one", (axis.at(0.0), 0.0), (axis.at(0.0), height));
+        chart.line("one", (axis.coordinate(0.0), 0.0), (axis.coordinate(0.0), height));
         for (row, series, column, value) in self.values() {
             let y = row as f64 * group + 4.0 + (series as f64 + 0.5) * INTERVAL;
-            let [low, high] = value.ends().map(|end| axis.at(end));
+            let [low, high] = value.ends().map(|end| axis.coordinate(end));
             if value.value.is_none() {
                 chart.rect("published", (low, y - 5.0), (high - low, 10.0));
                 continue;
             }
             chart.line(&format!("line s{}", series % 8), (low, y), (high, y));
-            mark(&mut chart, series, (axis.at(value.middle()), y), &self.tooltip(row, column));
+            mark(
+                &mut chart,
+                series,
+                (axis.coordinate(value.middle()), y),
+                &self.tooltip(row, column),
+            );
         }
         self.legend() + &chart.end_wide()
     }
@@ -140,18 +145,19 @@ impl Plot<'_> {
     fn lines(&self) -> String {
         let rows = &self.table.rows;
         let x_value = |row: usize| value(&rows[row], 0).map_or(row as f64, StudyValue::middle);
-        let across = Axis::over((0..rows.len()).map(x_value), None, (60.0, WIDTH - 20.0));
-        let up = Axis::over(self.ends(), Some(0.0), (LINES, 0.0));
+        let across = Axis::covering((0..rows.len()).map(x_value), None, (60.0, WIDTH - 20.0));
+        let up = Axis::covering(self.ends(), Some(0.0), (LINES, 0.0));
         let mut chart = Chart::new(&self.table.title, WIDTH, LINES + 28.0);
         chart.levels(&up, (60.0, WIDTH - 20.0), 5, "");
-        chart.line("one", (60.0, up.at(0.0)), (WIDTH - 20.0, up.at(0.0)));
+        chart.line("one", (60.0, up.coordinate(0.0)), (WIDTH - 20.0, up.coordinate(0.0)));
         for row in 0..rows.len() {
-            let at = (across.at(x_value(row)), LINES + 18.0);
+            let at = (across.coordinate(x_value(row)), LINES + 18.0);
             chart.label("tick", "middle", at, self.name(row));
         }
         for series in 0..self.columns.len() {
             let points = || self.values().filter(|(_, of, ..)| *of == series);
-            let place = |row: usize, value: f64| (across.at(x_value(row)), up.at(value));
+            let place =
+                |row: usize, value: f64| (across.coordinate(x_value(row)), up.coordinate(value));
             let class = format!("line s{}", series % 8);
             let line: Vec<(f64, f64)> =
                 points().map(|(row, .., value)| place(row, value.middle())).collect();

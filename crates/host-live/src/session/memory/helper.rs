@@ -30,7 +30,7 @@ use super::{HelperRequest, HelperResult, JobProcess, MemoryConfig, ProcessPages}
 /// next ones are smaller, so that they need not wait for the excess of the first.
 const PAUSE_MAX: Nanos = Nanos::from_secs(2);
 /// Time limit of one full sample. Of a larger process only part of the pages is sampled.
-const FULL: SampleEffort = SampleEffort::of(Nanos::from_millis(10));
+const FULL: SampleEffort = SampleEffort::within(Nanos::from_millis(10));
 /// A sample that only detects changes. It queries mostly the same pages as the previous sample, so a smaller number
 /// suffices. The memory policy is not read, because it is read before pages are moved.
 const CHECK: SampleEffort =

@@ -30,7 +30,7 @@ pub(super) struct JobMove {
     now: Option<Mover<MigratableMemory>>,
     started: Nanos,
     config: MemoryConfig,
-    sums: Sums,
+    sums: MoveSums,
     /// The batch size that the first processes of the job led to.
     batch: BatchSize,
     /// The nodes of the cgroup before and after the target was added.
@@ -39,7 +39,7 @@ pub(super) struct JobMove {
 
 /// Sums over the processes of the job.
 #[derive(Default)]
-struct Sums {
+struct MoveSums {
     requested: u64,
     moved: u64,
     failed: FailedPages,
@@ -53,7 +53,7 @@ impl JobMove {
     pub fn new(order: MoveOrder, started: Nanos, config: MemoryConfig) -> Self {
         let mut waiting = order.processes.clone();
         waiting.reverse();
-        let (sums, batch) = (Sums::default(), BatchSize::default());
+        let (sums, batch) = (MoveSums::default(), BatchSize::default());
         JobMove { order, waiting, now: None, started, config, sums, batch, widened: None }
     }
 

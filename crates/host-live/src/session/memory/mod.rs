@@ -27,12 +27,13 @@ use linux::numa_maps::{NodePages, PagesByNode};
 use linux::proc_folder::ProcFolder;
 use rustix::event::EventfdFlags;
 use sched::{
-    CompletedPageMove, NodeMemory, PageMoveEnd, ProcessMemory, RejectCause, Sample, Target,
+    CauseAndDetail, CompletedPageMove, NodeMemory, PageMoveEnd, ProcessMemory, RejectCause, Sample,
+    Target,
 };
 use topology::Machine;
 
 use super::JobSource;
-use super::affinity::{Rejected, exited};
+use super::affinity::exited;
 use super::wakeups::Wakeups;
 use linux::tasks::TaskReader;
 use schedule::{SAMPLE_EVERY, SampleDepth, SampleSchedule};
@@ -149,7 +150,7 @@ struct Helper {
 }
 
 /// Page moves and memory samples of a session.
-pub(crate) struct JobMemory {
+pub(crate) struct SessionMemory {
     config: MemoryConfig,
     /// Whether memory is sampled on this machine.
     is_enabled: bool,
@@ -182,7 +183,7 @@ impl Helper {
         Ok(Helper { requests, results, thread, n_moving: 0, is_sampling: false })
     }
 
-    fn send(&self, request: HelperRequest) -> Result<(), Rejected> {
+    fn send(&self, request: HelperRequest) -> Result<(), CauseAndDetail> {
         let is_sent = self.requests.as_ref().is_some_and(|to| to.send(request).is_ok());
         let exited =
             || (RejectCause::Unsupported, "the memory helper thread has exited".to_owned());
@@ -200,14 +201,14 @@ impl Drop for Helper {
     }
 }
 
-impl JobMemory {
+impl SessionMemory {
     pub(crate) fn new(machine: &Machine, config: MemoryConfig) -> Self {
         let is_enabled = match config.options.sampling {
             MemorySampling::Auto => 1 < machine.nodes_with_memory().len(),
             MemorySampling::On => true,
             MemorySampling::Off => false,
         };
-        JobMemory {
+        SessionMemory {
             config,
             is_enabled,
             helper: None,
@@ -224,7 +225,7 @@ impl JobMemory {
         &mut self,
         wakeups: &Wakeups,
         order: MoveOrder,
-    ) -> Result<(), Rejected> {
+    ) -> Result<(), CauseAndDetail> {
         if order.processes.iter().any(|process| self.own_policy.contains(process)) {
             return Err((RejectCause::Unmanaged, OWN_POLICY.to_owned()));
         }
@@ -238,7 +239,7 @@ impl JobMemory {
         Ok(())
     }
 
-    fn helper(&mut self, wakeups: &Wakeups) -> Result<&mut Helper, Rejected> {
+    fn helper(&mut self, wakeups: &Wakeups) -> Result<&mut Helper, CauseAndDetail> {
         if self.helper.is_none() {
             let failed =
                 |error| (RejectCause::Unsupported, format!("no memory helper thread: {error}"));
@@ -292,7 +293,7 @@ impl JobMemory {
             all.extend(processes_of(tasks, job).map(|process| (job, process)));
         }
         self.own_policy.retain(|known| all.iter().any(|(_, process)| process == known));
-        let due = self.schedule.due(all, at);
+        let due = self.schedule.take_due(all, at);
         if due.is_empty() {
             return None;
         }
@@ -368,7 +369,7 @@ pub(crate) const OWN_POLICY: &str = "it has its own memory policy, so its memory
 
 /// Rejects a move to a node that a cpuset excludes, where the kernel would reject every page. If the
 /// cpuset of a process cannot be read, the kernel decides.
-fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), Rejected> {
+fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), CauseAndDetail> {
     let Ok(proc) = ProcFolder::open("/".as_ref()) else { return Ok(()) };
     for process in processes {
         let nodes = proc.status(process.tid).ok().and_then(|status| status.nodes);
@@ -412,7 +413,7 @@ pub(crate) fn order(
     target: Target,
     (from, to, limit): PageMove,
     cgroup_of: impl FnOnce(JobId) -> Option<Arc<Cgroup>>,
-) -> Result<MoveOrder, Rejected> {
+) -> Result<MoveOrder, CauseAndDetail> {
     let (job, processes) = processes_of_target(tasks, target).ok_or_else(exited)?;
     if !is_managed(job).ok_or_else(exited)? {
         let text = "its memory is no longer managed by evenkeel".to_owned();

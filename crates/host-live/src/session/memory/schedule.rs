@@ -89,7 +89,7 @@ impl SampleSchedule {
     }
 
     /// The processes that are due, of those that run. All others are forgotten.
-    pub(super) fn due(
+    pub(super) fn take_due(
         &mut self,
         running: Vec<JobProcess>,
         at: Nanos,
@@ -263,7 +263,7 @@ mod tests {
         let mut seconds = Vec::new();
         for second in 0..n {
             let at = Nanos::from_secs(second);
-            for (process, depth) in schedule.due(vec![PROCESS], at) {
+            for (process, depth) in schedule.take_due(vec![PROCESS], at) {
                 let is_sampled = is_large && depth == SampleDepth::Check;
                 let permille = if is_sampled { 50 } else { 1000 };
                 let pages = ProcessPages { is_sampled, permille, ..pages(second) };
@@ -319,7 +319,7 @@ mod tests {
         let mut seconds = Vec::new();
         for second in 0..80 {
             let at = Nanos::from_secs(second);
-            for (process, depth) in schedule.due(vec![PROCESS], at) {
+            for (process, depth) in schedule.take_due(vec![PROCESS], at) {
                 let pages = match depth {
                     SampleDepth::Full => mib(640, 640),
                     SampleDepth::Check => partial(if second < 40 { 320 } else { 640 }),
@@ -357,14 +357,14 @@ mod tests {
         let take =
             |schedule: &mut SampleSchedule, depth| schedule.take(PROCESS, depth, &mib(1, 0), at);
         assert!(take(&mut schedule, SampleDepth::Full));
-        assert!(schedule.due(vec![PROCESS], at).is_empty());
+        assert!(schedule.take_due(vec![PROCESS], at).is_empty());
         schedule.restart(JobId(2));
-        assert!(schedule.due(vec![PROCESS], at).is_empty());
+        assert!(schedule.take_due(vec![PROCESS], at).is_empty());
         schedule.restart(JobId(1));
         let partial = ProcessPages { is_sampled: true, ..mib(1, 0) };
         assert!(!schedule.take(PROCESS, SampleDepth::Check, &partial, at), "it is outdated");
-        assert_eq!(schedule.due(vec![PROCESS], at), [(PROCESS, SampleDepth::Full)]);
+        assert_eq!(schedule.take_due(vec![PROCESS], at), [(PROCESS, SampleDepth::Full)]);
         assert!(take(&mut schedule, SampleDepth::Full));
-        assert!(schedule.due(vec![], at).is_empty() && schedule.processes.is_empty());
+        assert!(schedule.take_due(vec![], at).is_empty() && schedule.processes.is_empty());
     }
 }

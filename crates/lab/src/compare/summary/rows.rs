@@ -55,7 +55,7 @@ fn known_slowdowns(metrics: &RunMetrics, workload: usize, about: &SummaryContext
 
 /// Every finished, failed or stopped run.
 pub(super) fn runs(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<RunRow> {
-    cells.all().map(|(key, number, metrics)| run(cells, about, key, number, metrics)).collect()
+    cells.runs().map(|(key, number, metrics)| run(cells, about, key, number, metrics)).collect()
 }
 
 fn run(
@@ -168,7 +168,7 @@ fn row(
     workload: usize,
 ) -> SummaryRow {
     let plan = cells.plan;
-    let runs = cells.of(column, workload);
+    let runs = cells.finished_runs(column, workload);
     let metrics: Vec<&RunMetrics> = runs.iter().map(|(_, metrics)| *metrics).collect();
     let times: Vec<f64> = metrics.iter().map(|metrics| seconds(metrics.makespan)).collect();
     let has_any = !times.is_empty();
@@ -183,7 +183,7 @@ fn row(
     let ratio = (0 < pairs.len()).then(|| pairs.ratio_of_means(&all));
     let is_baseline = column == plan.baseline;
     let median_seed = median_seed(&runs);
-    let timeline = median_seed.and_then(|seed| cells.at(RunKey { seed, workload, column }));
+    let timeline = median_seed.and_then(|seed| cells.run(RunKey { seed, workload, column }));
     SummaryRow {
         policy: plan.columns[column].text.clone(),
         workload: plan.workloads[workload].clone(),
@@ -227,8 +227,9 @@ pub(super) fn median_seed(runs: &[(usize, &RunMetrics)]) -> Option<usize> {
 
 fn oracle_gap(cells: &Cells<'_>, times: &[f64], workload: usize) -> Option<f64> {
     let oracle = cells.plan.columns.iter().position(Column::is_oracle)?;
-    let best =
-        mean_of(cells.of(oracle, workload).iter().map(|(_, metrics)| seconds(metrics.makespan)))?;
+    let best = mean_of(
+        cells.finished_runs(oracle, workload).iter().map(|(_, metrics)| seconds(metrics.makespan)),
+    )?;
     (!times.is_empty() && 0.0 < best).then(|| mean(times) / best - 1.0)
 }
 

@@ -11,7 +11,7 @@
 use report::format::fixed;
 use report::study::{RuleReading, StudyClaim};
 
-use super::super::finding::{in_percent, judged, mean_of, percent, with_values};
+use super::super::finding::{in_percent, judged_claim, mean_of, percent, with_values};
 use super::super::{Finding, FindingTable, ReproduceError, RunPool, Testbed};
 use super::splits::{SplitTestbed, TESTBEDS, TriedSplits, sets};
 use super::{alone_s, mean_slowdown, with_reading};
@@ -114,7 +114,7 @@ fn claims(
         let name = policy.split('[').next().unwrap_or_default();
         let (average, max) = (mean_of(&known), known.iter().copied().reduce(f64::max));
         let n = known.iter().filter(|distance| **distance <= DISTANCE_MAX).count();
-        let claim = judged(
+        let claim = judged_claim(
             &format!("{description}: {name} is within 2 % of the best split, on average"),
             reading,
             format!(

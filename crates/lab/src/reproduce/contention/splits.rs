@@ -19,7 +19,7 @@ use host_sim::calibrate::rank_correlation;
 use report::format::signed;
 use report::study::{RuleReading, StudyClaim};
 
-use super::super::finding::{in_percent, judged, mean_of, number, percent, with_values};
+use super::super::finding::{in_percent, judged_claim, mean_of, number, percent, with_values};
 use super::super::program_sets::{N_PROGRAMS, names, smallest_cache};
 use super::super::testbed::ProgramPart;
 use super::super::{Finding, FindingTable, ReproduceError, RunPool, Testbed};
@@ -221,7 +221,7 @@ fn claims(description: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<
     for ((name, _), distances) in RULES.iter().zip(distances).take(2) {
         let average = mean_of(distances);
         let n = distances.iter().filter(|distance| **distance <= 0.02).count();
-        let claim = judged(
+        let claim = judged_claim(
             &format!(
                 "{description}: the split {name} by misses alone is within 2 % of the best, on average"
             ),
@@ -235,7 +235,7 @@ fn claims(description: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<
         );
         claims.push(with_values(claim, in_percent(average)));
     }
-    claims.push(judged(
+    claims.push(judged_claim(
         &format!("{description}: splits with more even misses are faster (order above 0.5 on average; limit chosen by evenkeel before the first run)"),
         RuleReading::Either,
         number(order, 2),

@@ -16,7 +16,7 @@
 
 use report::study::{ChartKind, RuleReading, StudyClaim};
 
-use super::super::finding::{judged, mean_of, number, with_values};
+use super::super::finding::{judged_claim, mean_of, number, with_values};
 use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, RunResults, Testbed};
 use super::{ALL, by_node, striped};
 use crate::stats::mean;
@@ -115,7 +115,8 @@ fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
         let is_known = !gains.iter().any(Gain::is_empty);
         let text = format!("{memory} any scheduler could save {what}");
         let found = format!("on {n}: {percents}");
-        let claim = judged(&text, RuleReading::Either, found, is_known.then_some(needed <= n));
+        let claim =
+            judged_claim(&text, RuleReading::Either, found, is_known.then_some(needed <= n));
         with_values(claim, gains.iter().filter_map(|gain| gain.study_value("%")))
     };
     let (first, second) = most.split_at(5);

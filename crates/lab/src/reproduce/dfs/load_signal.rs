@@ -25,7 +25,7 @@ use report::study::{RuleReading, StudyValue};
 use sched::{Action, CounterEvent, Counters, JobEvent, Target};
 use topology::Machine;
 
-use super::super::finding::{BOTH_READINGS, judged, with_values};
+use super::super::finding::{BOTH_READINGS, judged_claim, with_values};
 use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, RunResults, Testbed};
 use super::{ALL, by_node};
 
@@ -325,7 +325,7 @@ fn claims(
     };
     let value = |fraction: f64| StudyValue::of(fraction * 100.0, "%");
     let (node, victim, misses) = (usual.same_node(), usual.same_victim(), usual.same_by_misses());
-    let equivalent = judged(
+    let equivalent = judged_claim(
         "counters of cores and of controllers are equivalent",
         reading,
         format!(
@@ -335,7 +335,7 @@ fn claims(
         ),
         agree(node.min(victim), cores),
     );
-    let by_misses = judged(
+    let by_misses = judged_claim(
         "selecting the time by controllers and the victim by misses is equivalent to controllers and classes",
         reading,
         format!("the same victim in {} % of the polls", percent(misses)),

@@ -7,7 +7,7 @@ use base::Bytes;
 use report::format::fixed;
 use report::study::{ChartKind, RuleReading};
 
-use super::super::finding::not_judged;
+use super::super::finding::unjudged_claim;
 use super::super::published_groups::{ELEVEN, G1, G2, HARMLESS, HURTING};
 use super::super::{Finding, FindingTable, ReproduceError, RunPool};
 use super::programs::{
@@ -125,7 +125,7 @@ pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         let cells = (0..FOUR.len()).map(|program| fixed(middle.within[program][idx] * 100.0, 0));
         table.row(std::iter::once(mib.to_string()).chain(cells));
     }
-    let mut claims = vec![not_judged(
+    let mut claims = vec![unjudged_claim(
         "lbm's unit of work needs 5 lines or more, sp.B's 2",
         RuleReading::Either,
         "a profile contains no addresses and no units of work",

@@ -9,7 +9,7 @@ use host_sim::predict::predict_together;
 use report::format::{fixed, signed};
 use report::study::{ChartKind, RuleReading, StudyCell};
 
-use super::super::finding::{BOTH_READINGS, judged};
+use super::super::finding::{BOTH_READINGS, judged_claim};
 use super::super::published_groups::{ELEVEN, G1, G2};
 use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, Testbed};
 use super::programs::{GroupThresholds, Socket, claim_of_draws, socket, sockets};
@@ -115,7 +115,7 @@ pub(super) fn sweep(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     )];
     for (reading, gains) in BOTH_READINGS.into_iter().zip([&paper, &corrected]) {
         let is_better: Option<Vec<bool>> = gains.iter().map(Gain::is_significant).collect();
-        claims.push(judged(
+        claims.push(judged_claim(
             &claim_text("by the policy"),
             reading,
             is_better.as_deref().map_or("too few pairs".to_owned(), summary),

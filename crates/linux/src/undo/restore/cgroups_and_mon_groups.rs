@@ -11,7 +11,7 @@ use crate::resctrl::MonGroupFolder;
 
 /// Kind of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupKind {
+pub enum KernelGroupKind {
     /// A resctrl monitoring group.
     MonGroup,
     /// A cgroup that binds memory; one entry for all of a run.
@@ -20,18 +20,18 @@ pub enum GroupKind {
 
 /// The result for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupEntry {
+pub struct KernelGroupEntry {
     /// Kind of the group.
-    pub kind: GroupKind,
+    pub kind: KernelGroupKind,
     /// Name of its folder.
     pub name: String,
     /// The result.
-    pub action: GroupRestoreAction,
+    pub action: KernelGroupRestoreAction,
 }
 
 /// The result for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GroupRestoreAction {
+pub enum KernelGroupRestoreAction {
     /// The group is removed (in a dry run: would be).
     Removed,
     /// The group does not exist.
@@ -48,20 +48,20 @@ pub(super) fn remove_mon_groups(
     header: &UndoHeader,
     records: &Records,
     dry_run: bool,
-) -> Vec<GroupEntry> {
+) -> Vec<KernelGroupEntry> {
     let removed = |name: &str| {
         let action = match MonGroupFolder::of_run(&header.run, name) {
-            None => GroupRestoreAction::NotCreatedByEvenkeel,
+            None => KernelGroupRestoreAction::NotCreatedByEvenkeel,
             Some(group) => match group.exists(root) {
-                Ok(false) => GroupRestoreAction::Absent,
-                Ok(true) if dry_run => GroupRestoreAction::Removed,
+                Ok(false) => KernelGroupRestoreAction::Absent,
+                Ok(true) if dry_run => KernelGroupRestoreAction::Removed,
                 exists => match exists.and_then(|_| group.remove(root)) {
-                    Ok(()) => GroupRestoreAction::Removed,
-                    Err(error) => GroupRestoreAction::Failed(error.to_string()),
+                    Ok(()) => KernelGroupRestoreAction::Removed,
+                    Err(error) => KernelGroupRestoreAction::Failed(error.to_string()),
                 },
             },
         };
-        GroupEntry { kind: GroupKind::MonGroup, name: name.to_owned(), action }
+        KernelGroupEntry { kind: KernelGroupKind::MonGroup, name: name.to_owned(), action }
     };
     records.mon_groups().map(removed).collect()
 }
@@ -72,29 +72,31 @@ pub(super) fn remove_cgroup(
     header: &UndoHeader,
     records: &Records,
     dry_run: bool,
-) -> Option<GroupEntry> {
+) -> Option<KernelGroupEntry> {
     let delegated = records.delegated_cgroup()?;
     let name = run_folder(&header.run).unwrap_or_default();
     let name = delegated.folder.join(name).display().to_string();
-    let entry = |action| Some(GroupEntry { kind: GroupKind::Cgroup, name: name.clone(), action });
+    let entry = |action| {
+        Some(KernelGroupEntry { kind: KernelGroupKind::Cgroup, name: name.clone(), action })
+    };
     let Some(groups) = RunCgroups::new(root, delegated, &header.run) else {
-        return entry(GroupRestoreAction::NotCreatedByEvenkeel);
+        return entry(KernelGroupRestoreAction::NotCreatedByEvenkeel);
     };
     let existed = match groups.is_present() {
         Ok(existed) => existed,
-        Err(error) => return entry(GroupRestoreAction::Failed(error.to_string())),
+        Err(error) => return entry(KernelGroupRestoreAction::Failed(error.to_string())),
     };
     if dry_run {
         return entry(if existed {
-            GroupRestoreAction::Removed
+            KernelGroupRestoreAction::Removed
         } else {
-            GroupRestoreAction::Absent
+            KernelGroupRestoreAction::Absent
         });
     }
     // Even without the folder, the parent may still enable the controller for its children.
     entry(match groups.remove_all() {
-        Ok(()) if existed => GroupRestoreAction::Removed,
-        Ok(()) => GroupRestoreAction::Absent,
-        Err(why) => GroupRestoreAction::Failed(why),
+        Ok(()) if existed => KernelGroupRestoreAction::Removed,
+        Ok(()) => KernelGroupRestoreAction::Absent,
+        Err(why) => KernelGroupRestoreAction::Failed(why),
     })
 }

@@ -96,7 +96,7 @@ fn an_unchanged_mask_that_evenkeel_set_is_restored_and_the_file_is_removed() {
     let mut log = test_folder.log();
     let nr = log.set("a", [&all, &all, &first], vec![sleeper.task()]).expect("a record");
     affinity::set(sleeper.0.id(), &first).expect("a resource of the test");
-    log.done(nr).expect("a record");
+    log.confirm(nr).expect("a record");
     drop(log);
     let report = test_folder.restore().expect("a record");
     assert_eq!(report.verdict, RestoreVerdict::Complete);
@@ -332,7 +332,7 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
             restored.files.iter().all(|file| file.verdict != RestoreVerdict::InUse)
         };
         let restored = (0..100).map(|_| restore()).find(is_free).expect("the lock is free");
-        let groups = restored.files.into_iter().flat_map(|file| file.groups);
+        let groups = restored.files.into_iter().flat_map(|file| file.kernel_groups);
         let short = |name: &str| name.replace(&run, "RUN");
         groups.map(|group| format!("{} {:?}", short(&group.name), group.action)).collect()
     };

@@ -16,8 +16,8 @@ use engine::{Approved, Engine, Host};
 use host_sim::hardware::Hardware;
 use host_sim::{InvariantViolation, SimHost, SimOptions, script_builder};
 use lab::compare::{
-    Column, ComparePlan, RunEvent, RunMetrics, SimBench, SimSetting, SummaryContext, columns,
-    run_all, summarize,
+    Column, ComparePlan, RunEvent, RunKey, RunMetrics, SimBench, SimSetting, SummaryContext,
+    columns, run_all, summarize,
 };
 use program::{Command, Job, Profile};
 use sched::{Outcome, Sample, Turn};
@@ -90,11 +90,11 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 fn summarize_runs(
     plan: &ComparePlan,
     bench: &SimBench,
-    runs: &RunsByNumber,
+    runs: &RunsByKey,
     machine: &Machine,
     jobs: &[Vec<Job>],
 ) -> anyhow::Result<String> {
-    let done = runs.iter().map(|(number, (results, _))| (*number, results.clone())).collect();
+    let done = runs.iter().map(|(key, (results, _))| (key.clone(), results.clone())).collect();
     let alone: Vec<_> = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
     let about = SummaryContext {
         host: "sim",
@@ -123,34 +123,32 @@ fn judge(args: &Args, n_runs: usize, took_s: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Results and CPU time of each run, by run number.
-type RunsByNumber = std::collections::BTreeMap<usize, (RunMetrics, Duration)>;
+/// Results and CPU time of each run.
+type RunsByKey = std::collections::BTreeMap<RunKey, (RunMetrics, Duration)>;
 
-fn run(plan: &ComparePlan, bench: &SimBench, n_threads: usize) -> anyhow::Result<RunsByNumber> {
+fn run(plan: &ComparePlan, bench: &SimBench, n_threads: usize) -> anyhow::Result<RunsByKey> {
     let stop = StopFlag::default();
-    let numbers: Vec<usize> = (0..plan.n_runs()).collect();
-    let mut runs = RunsByNumber::new();
-    let work = |number: usize| -> anyhow::Result<_> {
-        let key = plan.key(number);
+    let keys: Vec<RunKey> = plan.keys().collect();
+    let mut runs = RunsByKey::new();
+    let work = |key: &RunKey| -> anyhow::Result<_> {
         let before = thread_cpu_time();
-        let run = (&plan.columns[key.column], key.workload, plan.seeds[key.seed]);
-        let results = bench.run(run, &stop, None)?;
+        let results = bench.run(plan.parts(key), &stop, None)?;
         Ok(results.map(|results| (results, thread_cpu_time().saturating_sub(before))))
     };
     let store = |event| {
-        if let RunEvent::Finished(number, run) = event {
-            runs.insert(number, run);
+        if let RunEvent::Finished(idx, run) = event {
+            runs.insert(keys[idx].clone(), run);
         }
         Ok(())
     };
-    run_all(&numbers, n_threads, &stop, work, store)?;
+    run_all(&keys, n_threads, &stop, work, store)?;
     Ok(runs)
 }
 
-fn by_column(plan: &ComparePlan, runs: &RunsByNumber) {
+fn by_column(plan: &ComparePlan, runs: &RunsByKey) {
     println!("\n| policy | CPU ms per run |\n| --- | --- |");
-    for (nr, column) in plan.columns.iter().enumerate() {
-        let own = runs.iter().filter(|(number, _)| plan.key(**number).column == nr);
+    for column in &plan.columns {
+        let own = runs.iter().filter(|(key, _)| key.policy == column.text);
         let times: Vec<f64> = own.map(|(_, (_, time))| time.as_secs_f64() * 1e3).collect();
         println!("| {column} | {:.2} |", times.iter().sum::<f64>() / times.len().max(1) as f64);
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use lab::compare::ComparePlan;
+use lab::compare::{ComparePlan, RunKey};
 use report::comparison::Comparison;
 
 use crate::output::{self, cannot_write, create_numbered};
@@ -62,13 +62,13 @@ pub(super) fn write(
 }
 
 /// Path of the report of a simulated run, relative to the folder.
-pub(super) fn timeline(plan: &ComparePlan, number: usize) -> String {
-    format!("timelines/{}.html", name(plan, number))
+pub(super) fn timeline(plan: &ComparePlan, key: &RunKey) -> String {
+    format!("timelines/{}.html", name(plan, key))
 }
 
 /// Path of a live run, relative to the folder.
-pub(super) fn live_run(plan: &ComparePlan, number: usize) -> String {
-    format!("runs/{}", name(plan, number))
+pub(super) fn live_run(plan: &ComparePlan, key: &RunKey) -> String {
+    format!("runs/{}", name(plan, key))
 }
 
 /// Path of the run of a job alone, relative to the folder.
@@ -77,10 +77,10 @@ pub(super) fn live_alone(workload: &str, job: &str) -> String {
 }
 
 /// The number makes the name of a run unique.
-fn name(plan: &ComparePlan, number: usize) -> String {
-    let key = plan.key(number);
-    let (column, seed) = (&plan.columns[key.column].text, plan.seeds[key.seed]);
-    plain(&format!("{number:05}-{}-{column}-seed-{seed}", plan.workloads[key.workload]))
+fn name(plan: &ComparePlan, key: &RunKey) -> String {
+    let RunKey { policy, workload, seed } = key;
+    let number = plan.number(key).expect("a run of this plan");
+    plain(&format!("{number:05}-{workload}-{policy}-seed-{seed}"))
 }
 
 /// Characters that are valid in every file system and URL.

@@ -56,7 +56,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let timelines = store
         .done
         .keys()
-        .map(|&number| (number, format!("{}/report.html", files::live_run(&checked.plan, number))));
+        .map(|key| (key.clone(), format!("{}/report.html", files::live_run(&checked.plan, key))));
     let outputs = RunOutputs {
         alone: if store.alone.is_empty() { Vec::new() } else { alone },
         timelines: timelines.filter(|(_, name)| folder.join(name).is_file()).collect(),
@@ -113,15 +113,13 @@ impl Series<'_> {
         if self.args.solo && !self.all_alone()? {
             return Ok(false);
         }
-        for number in self.store.unfinished_runs(&self.checked.plan) {
-            let plan = &self.checked.plan;
-            let key = plan.key(number);
-            let column = plan.columns[key.column].clone();
-            let workload = &self.checked.workloads[key.workload];
+        let plan = &self.checked.plan;
+        for key in self.store.unfinished_runs(plan) {
+            let (column, workload, seed) = plan.parts(&key);
+            let workload = &self.checked.workloads[workload];
             let workload = with_variant(workload, column.variant, &self.checked.machine);
-            let name = files::live_run(plan, number);
-            match self.one(&name, workload, &column.spec, plan.seeds[key.seed])? {
-                Some(metrics) => self.store.save(number, metrics, &self.checked.plan)?,
+            match self.one(&files::live_run(plan, &key), workload, &column.spec, seed)? {
+                Some(metrics) => self.store.save(key, metrics, plan)?,
                 None => return Ok(false),
             }
             self.progress.one_more();

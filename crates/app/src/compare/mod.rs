@@ -19,7 +19,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base::Nanos;
-use lab::compare::{ComparePlan, Identity, RunStore, SummaryContext, columns, seeds, summarize};
+use lab::compare::{
+    ComparePlan, Identity, RunKey, RunStore, SummaryContext, columns, seeds, summarize,
+};
 use program::{Job, Workload};
 use report::comparison::Comparison;
 use topology::Machine;
@@ -136,8 +138,8 @@ impl CheckedComparison {
 struct RunOutputs {
     /// Time of each job alone, by workload; empty if it was not measured.
     alone: Vec<Vec<Option<Nanos>>>,
-    /// Reports of single runs, by number.
-    timelines: BTreeMap<usize, String>,
+    /// Reports of single runs.
+    timelines: BTreeMap<RunKey, String>,
     is_interrupted: bool,
 }
 

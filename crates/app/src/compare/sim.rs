@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use base::StopFlag;
 use lab::compare::{
-    ComparePlan, RunEvent, RunMetrics, RunStore, SimBench, SimSetting, median_runs, run_all,
+    ComparePlan, RunEvent, RunKey, RunMetrics, RunStore, SimBench, SimSetting, median_runs, run_all,
 };
 
 use super::progress::Progress;
@@ -77,14 +77,10 @@ fn run_remaining(
     let missing = store.unfinished_runs(plan);
     let stop = StopFlag::default();
     let mut progress = Progress::new(args.quiet, plan.n_runs(), store.done.len());
-    let work = |number: usize| -> anyhow::Result<_> {
-        let key = plan.key(number);
-        let (column, seed) = (&plan.columns[key.column], plan.seeds[key.seed]);
-        Ok(bench.run((column, key.workload, seed), &stop, None)?)
-    };
+    let work = |key: &RunKey| -> anyhow::Result<_> { Ok(bench.run(plan.parts(key), &stop, None)?) };
     let receive = |event| -> anyhow::Result<()> {
-        if let RunEvent::Finished(number, metrics) = event {
-            store.save(number, metrics, plan)?;
+        if let RunEvent::Finished(idx, metrics) = event {
+            store.save(missing[idx].clone(), metrics, plan)?;
             progress.one_more();
         }
         if signals.received() {
@@ -103,37 +99,35 @@ fn run_remaining(
 fn timelines(
     args: &Args,
     bench: &SimBench,
-    (plan, done): (&ComparePlan, &BTreeMap<usize, RunMetrics>),
+    (plan, done): (&ComparePlan, &BTreeMap<RunKey, RunMetrics>),
     folder: &Path,
     signals: &mut StopSignals,
-) -> anyhow::Result<BTreeMap<usize, String>> {
-    let numbers = match args.timelines {
+) -> anyhow::Result<BTreeMap<RunKey, String>> {
+    let keys = match args.timelines {
         Timelines::None => return Ok(BTreeMap::new()),
         Timelines::Median => median_runs(plan, done),
-        Timelines::All => done.keys().copied().collect(),
+        Timelines::All => done.keys().cloned().collect(),
     };
     let below = folder.join("timelines");
     fs::create_dir_all(&below).with_context(|| cannot_write(&below))?;
-    let mut named: BTreeMap<usize, String> =
-        numbers.iter().map(|number| (*number, files::timeline(plan, *number))).collect();
+    let name = |key: RunKey| (files::timeline(plan, &key), key);
+    let mut named: Vec<(String, RunKey)> = keys.into_iter().map(name).collect();
     let is_there = |name: &String| folder.join(name).is_file();
-    let missing = named.iter().filter(|(_, name)| !is_there(name)).map(|(number, _)| *number);
-    let missing: Vec<usize> = missing.collect();
+    let missing: Vec<_> = named.iter().filter(|(name, _)| !is_there(name)).collect();
     let stop = StopFlag::default();
-    let work = |number: usize| -> anyhow::Result<Option<String>> {
-        Ok(bench.report(plan, number, &stop)?.map(|report| report.to_html()))
+    let work = |(_, key): &&(String, RunKey)| -> anyhow::Result<Option<String>> {
+        Ok(bench.report(plan, key, &stop)?.map(|report| report.to_html()))
     };
     let receive = |event| -> anyhow::Result<()> {
         if signals.received() {
             stop.raise();
         }
-        let RunEvent::Finished(number, page) = event else { return Ok(()) };
-        let path = folder.join(&named[&number]);
-        output::write(&path, page)
+        let RunEvent::Finished(idx, page) = event else { return Ok(()) };
+        output::write(&folder.join(&missing[idx].0), page)
     };
     run_all(&missing, n_threads(args), &stop, work, receive)?;
-    named.retain(|_, name| is_there(name));
-    Ok(named)
+    named.retain(|(name, _)| is_there(name));
+    Ok(named.into_iter().map(|(name, key)| (key, name)).collect())
 }
 
 fn n_threads(args: &Args) -> usize {

@@ -34,6 +34,12 @@ pub struct RunMetrics {
     pub oracle: Option<OracleSearch>,
 }
 
+impl AsRef<RunMetrics> for RunMetrics {
+    fn as_ref(&self) -> &RunMetrics {
+        self
+    }
+}
+
 /// How the oracle selected a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OracleSearch {
@@ -80,6 +86,21 @@ pub struct ControllerTraffic {
 }
 
 impl RunMetrics {
+    /// Time of a job from its first start to its last end, in seconds.
+    pub fn job_s(&self, idx: usize) -> Option<f64> {
+        let times = self.jobs.get(idx)?;
+        Some(times.end?.saturating_sub(times.start?).as_secs_f64())
+    }
+
+    /// Cause of a run that did not finish.
+    pub fn cause(&self) -> &str {
+        match (&self.error, self.status) {
+            (Some(error), _) => error,
+            (None, Completion::Stopped) => "the time limit expired",
+            _ => "it failed",
+        }
+    }
+
     /// The time of a job that exits once, on its own. Other jobs have none.
     pub fn time_of(&self, idx: usize, job: &Job) -> Option<Nanos> {
         let times = self.jobs.get(idx).filter(|_| job.ending == Ending::Exit)?;

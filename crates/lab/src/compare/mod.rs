@@ -2,11 +2,15 @@
 //!
 //! ```text
 //!   columns (policy@variant) ─┐
-//!   workloads ────────────────┼─► ComparePlan ─► runs in order ─► threads ─► RunMetrics of each ─► runs.jsonl
-//!   seeds ────────────────────┘            A B C A B C …                   │ (a later start resumes)
-//!                                                                          ▼
-//!                                                    summary: stats ─► report::comparison
+//!   workloads ────────────────┼─► ComparePlan ─► RunKeys in order ─► run_all ─► RunMetrics of each ─► runs.jsonl
+//!   seeds ────────────────────┘            A B C A B C …                      │ (a later start resumes)
+//!                                                                             ▼
+//!                                    RunSeries by policy and workload ─► summary: stats ─► report::comparison
 //! ```
+//!
+//! A run is identified by its [`RunKey`] within a store. All runs of a store have the same machine, options and version
+//! of evenkeel: the store of a comparison is its file ([`RunStore`]), and the experiments of [`crate::reproduce`] have a
+//! store in memory for each testbed. Both simulate the missing runs with [`run_all`] and read them as [`RunSeries`].
 //!
 //! Runs are ordered by seed, then workload, then policy. An interrupted comparison is therefore nearly a complete one
 //! with fewer seeds, and live runs alternate between the policies (A B A B). A run depends only on its policy, workload
@@ -18,6 +22,7 @@ mod momentary_placement;
 mod oracle_search;
 mod plan;
 mod runner;
+mod series;
 mod simulate;
 mod store;
 mod summary;
@@ -29,7 +34,7 @@ pub use metrics::{
 };
 pub use plan::{ComparePlan, PlanError, RunKey, seeds};
 pub use runner::{RunEvent, run_all};
+pub use series::RunSeries;
 pub use simulate::{PreparedWorkload, SimBench, SimRunError, SimSetting};
 pub use store::{Identity, RunStore, RunStoreError};
-pub use summary::{SummaryContext, summarize};
-pub use timeline::median_runs;
+pub use summary::{SummaryContext, median_runs, summarize};

@@ -1,6 +1,8 @@
-//! The runs of a comparison, and their order.
+//! Identity of a run, and the runs of a comparison in their order.
 
 use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
 
 use super::Column;
 
@@ -17,15 +19,15 @@ pub struct ComparePlan {
     pub seeds: Vec<u64>,
 }
 
-/// One run of a plan, as indexes into its lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Identity of a run among the runs on one machine, with the same options and the same version of evenkeel.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunKey {
-    /// Index of the seed.
-    pub seed: usize,
-    /// Index of the workload.
-    pub workload: usize,
-    /// Index of the column.
-    pub column: usize,
+    /// The policy with its machine variant, as [`Column::text`].
+    pub policy: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// The seed.
+    pub seed: u64,
 }
 
 /// An invalid plan. Each message states what to do.
@@ -116,10 +118,33 @@ impl ComparePlan {
         self.columns.len() * self.workloads.len() * self.seeds.len()
     }
 
-    /// The run with a number. The column changes fastest, the seed slowest.
-    pub fn key(&self, number: usize) -> RunKey {
-        let (rest, column) = (number / self.columns.len(), number % self.columns.len());
-        RunKey { seed: rest / self.workloads.len(), workload: rest % self.workloads.len(), column }
+    /// All runs in order: the policy changes fastest, the seed slowest.
+    pub fn keys(&self) -> impl Iterator<Item = RunKey> {
+        let of_workload =
+            move |seed, workload| self.columns.iter().map(move |it| it.key(workload, seed));
+        let of_seed = move |seed: &u64| {
+            let seed = *seed;
+            self.workloads.iter().flat_map(move |workload| of_workload(seed, workload))
+        };
+        self.seeds.iter().flat_map(of_seed)
+    }
+
+    /// Position of a run in [`ComparePlan::keys`]; `None` if it is not a run of this plan.
+    pub fn number(&self, key: &RunKey) -> Option<usize> {
+        let seed = self.seeds.iter().position(|seed| *seed == key.seed)?;
+        let workload = self.workloads.iter().position(|name| *name == key.workload)?;
+        let column = self.columns.iter().position(|column| column.text == key.policy)?;
+        Some((seed * self.workloads.len() + workload) * self.columns.len() + column)
+    }
+
+    /// The column, the index of the workload, and the seed of a run.
+    ///
+    /// # Panics
+    /// It is not a run of this plan.
+    pub fn parts(&self, key: &RunKey) -> (&Column, usize, u64) {
+        let number = self.number(key).expect("a run of this plan");
+        let workload = number / self.columns.len() % self.workloads.len();
+        (&self.columns[number % self.columns.len()], workload, key.seed)
     }
 }
 
@@ -153,11 +178,14 @@ mod tests {
         let columns = columns(["linux,dfs"]).expect("sound");
         let workloads = vec!["a".to_owned(), "b".to_owned()];
         let plan = ComparePlan::new(columns, None, workloads, vec![1, 2]).expect("sound");
-        let order: Vec<String> = (0..plan.n_runs())
-            .map(|number| plan.key(number))
-            .map(|key| format!("{}{}{}", key.seed, plan.workloads[key.workload], key.column))
+        let order: Vec<String> = plan
+            .keys()
+            .map(|key| format!("{}{}{}", key.seed, key.workload, plan.parts(&key).0))
             .collect();
-        assert_eq!(order, ["0a0", "0a1", "0b0", "0b1", "1a0", "1a1", "1b0", "1b1"]);
+        let expected =
+            ["1alinux", "1adfs", "1blinux", "1bdfs", "2alinux", "2adfs", "2blinux", "2bdfs"];
+        assert_eq!(order, expected);
+        assert!(plan.keys().map(|key| plan.number(&key)).eq((0..8).map(Some)));
     }
 
     #[test]

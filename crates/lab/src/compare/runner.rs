@@ -1,10 +1,10 @@
 //! Runs in several threads.
 //!
 //! ```text
-//!   numbers of the runs ─► each thread takes the next number ─► results are received one at a time by the caller
+//!   runs ─► each thread takes the next one ─► results are received one at a time by the caller
 //! ```
 //!
-//! The result of a run depends on its number alone, and on no other run. The caller receives results as they
+//! The result of a run depends on its own key, and on no other run. The caller receives results as they
 //! finish, and [`RunEvent::Tick`] ten times a second, to show progress and to check for signals.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use base::StopFlag;
 /// Event of a batch of runs, for the caller.
 #[derive(Debug)]
 pub enum RunEvent<T> {
-    /// The number of a run, and its result.
+    /// The index of a run in the batch, and its result.
     Finished(usize, T),
     /// No run has finished since the last event.
     Tick,
@@ -25,30 +25,31 @@ pub enum RunEvent<T> {
 /// Longest time between two events.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Works through all numbers in order. `work` returns `None` for a run that was interrupted by `stop`; after `stop` is
+/// Works through all runs in order. `work` returns `None` for a run that was interrupted by `stop`; after `stop` is
 /// raised, no further run starts.
 ///
 /// # Errors
 /// The first error of a run, or of `receive`; no further run starts after it.
-pub fn run_all<T: Send, E: Send>(
-    numbers: &[usize],
+pub fn run_all<K: Sync, T: Send, E: Send>(
+    runs: &[K],
     n_threads: usize,
     stop: &StopFlag,
-    work: impl Fn(usize) -> Result<Option<T>, E> + Sync,
+    work: impl Fn(&K) -> Result<Option<T>, E> + Sync,
     mut receive: impl FnMut(RunEvent<T>) -> Result<(), E>,
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let (sender, results) = mpsc::channel();
     let take = |sender: mpsc::Sender<(usize, Result<Option<T>, E>)>| {
         while !stop.is_raised() {
-            let Some(&number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-            if sender.send((number, work(number))).is_err() {
+            let idx = next.fetch_add(1, Ordering::Relaxed);
+            let Some(run) = runs.get(idx) else { break };
+            if sender.send((idx, work(run))).is_err() {
                 break;
             }
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..n_threads.clamp(1, numbers.len().max(1)) {
+        for _ in 0..n_threads.clamp(1, runs.len().max(1)) {
             let sender = sender.clone();
             scope.spawn(|| take(sender));
         }
@@ -56,7 +57,7 @@ pub fn run_all<T: Send, E: Send>(
         let mut first_error = None;
         loop {
             let received = match results.recv_timeout(TICK) {
-                Ok((number, Ok(Some(result)))) => receive(RunEvent::Finished(number, result)),
+                Ok((idx, Ok(Some(result)))) => receive(RunEvent::Finished(idx, result)),
                 Ok((_, Ok(None))) => Ok(()),
                 Ok((_, Err(error))) => Err(error),
                 Err(RecvTimeoutError::Timeout) => receive(RunEvent::Tick),
@@ -84,8 +85,8 @@ mod tests {
             &StopFlag::default(),
             |number| Ok::<_, ()>(Some(number * number)),
             |event| {
-                if let RunEvent::Finished(number, result) = event {
-                    found.push((number, result));
+                if let RunEvent::Finished(idx, result) = event {
+                    found.push((idx, result));
                 }
                 Ok(())
             },
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_runs_once_with_any_number_of_threads() {
+    fn every_run_takes_place_once_with_any_number_of_threads() {
         let expected: Vec<(usize, usize)> = (0..50).map(|n| (n, n * n)).collect();
         for n_threads in [0, 1, 2, 7, 100] {
             assert_eq!(squares(n_threads), expected);
@@ -106,7 +107,7 @@ mod tests {
     #[test]
     fn no_run_starts_after_an_error_and_earlier_results_are_received() {
         let mut n_received = 0;
-        let work = |number| if number == 3 { Err("broken") } else { Ok(Some(())) };
+        let work = |number: &usize| if *number == 3 { Err("broken") } else { Ok(Some(())) };
         let receive = |event: RunEvent<()>| {
             n_received += usize::from(matches!(event, RunEvent::Finished(..)));
             Ok(())
@@ -121,9 +122,9 @@ mod tests {
     fn no_run_starts_after_stop_is_raised() {
         let stop = StopFlag::default();
         let n_started = AtomicUsize::new(0);
-        let work = |number| {
+        let work = |number: &usize| {
             n_started.fetch_add(1, Ordering::Relaxed);
-            if number == 10 {
+            if *number == 10 {
                 stop.raise();
                 return Ok::<_, ()>(None);
             }

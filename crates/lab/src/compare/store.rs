@@ -21,7 +21,9 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use topology::{Machine, MachineParts};
 
-use super::{ComparePlan, Completion, ControllerTraffic, JobTimes, OracleSearch, RunMetrics};
+use super::{
+    ComparePlan, Completion, ControllerTraffic, JobTimes, OracleSearch, RunKey, RunMetrics,
+};
 
 /// Name of the file in the folder of a comparison.
 const NAME: &str = "runs.jsonl";
@@ -123,8 +125,8 @@ pub enum RunStoreError {
 pub struct RunStore {
     file: File,
     path: PathBuf,
-    /// Finished runs by number.
-    pub done: BTreeMap<usize, RunMetrics>,
+    /// Finished runs.
+    pub done: BTreeMap<RunKey, RunMetrics>,
     /// Times of jobs alone, by workload, if they were measured.
     pub alone: BTreeMap<usize, Vec<Option<Nanos>>>,
 }
@@ -197,8 +199,8 @@ impl RunStore {
 
     fn take(&mut self, line: StoredLine, plan: &ComparePlan) -> Option<()> {
         match line {
-            StoredLine::Run(run) if run.run < plan.n_runs() => {
-                self.done.insert(run.run, run.metrics());
+            StoredLine::Run(run) if plan.number(&run.key) == Some(run.run) => {
+                self.done.insert(run.key.clone(), run.metrics());
             }
             StoredLine::SoloTimes { workload, alone_ns } if workload < plan.workloads.len() => {
                 let alone = alone_ns.into_iter().map(|time| time.map(Nanos)).collect();
@@ -209,18 +211,19 @@ impl RunStore {
         Some(())
     }
 
-    /// Appends a finished run.
+    /// Appends a finished run of a plan.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn save(
         &mut self,
-        number: usize,
+        key: RunKey,
         metrics: RunMetrics,
         plan: &ComparePlan,
     ) -> Result<(), RunStoreError> {
-        self.write(&RunLine::new(number, &metrics, plan))?;
-        self.done.insert(number, metrics);
+        let number = plan.number(&key).expect("a run of this plan");
+        self.write(&RunLine::new(number, key.clone(), &metrics))?;
+        self.done.insert(key, metrics);
         Ok(())
     }
 
@@ -239,9 +242,9 @@ impl RunStore {
         Ok(())
     }
 
-    /// Numbers of the runs that are not finished, in order.
-    pub fn unfinished_runs(&self, plan: &ComparePlan) -> Vec<usize> {
-        (0..plan.n_runs()).filter(|number| !self.done.contains_key(number)).collect()
+    /// The runs that are not finished, in order.
+    pub fn unfinished_runs(&self, plan: &ComparePlan) -> Vec<RunKey> {
+        plan.keys().filter(|key| !self.done.contains_key(key)).collect()
     }
 
     /// Truncates the file at this offset.
@@ -270,9 +273,8 @@ enum StoredLine {
 #[derive(Debug, Serialize, Deserialize)]
 struct RunLine {
     run: usize,
-    policy: String,
-    workload: String,
-    seed: u64,
+    #[serde(flatten)]
+    key: RunKey,
     status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -296,15 +298,12 @@ const STATUSES: [(Completion, &str); 3] = [
 ];
 
 impl RunLine {
-    fn new(number: usize, metrics: &RunMetrics, plan: &ComparePlan) -> Self {
-        let key = plan.key(number);
+    fn new(number: usize, key: RunKey, metrics: &RunMetrics) -> Self {
         let status = STATUSES.iter().find(|(status, _)| *status == metrics.status);
         let nanos = |time: Option<Nanos>| time.map(|time| time.0);
         RunLine {
             run: number,
-            policy: plan.columns[key.column].text.clone(),
-            workload: plan.workloads[key.workload].clone(),
-            seed: plan.seeds[key.seed],
+            key,
             status: status.map_or("", |(_, word)| word).to_owned(),
             error: metrics.error.clone(),
             makespan_ns: metrics.makespan.0,
@@ -385,19 +384,23 @@ mod tests {
         }
     }
 
+    fn nth(plan: &ComparePlan, number: usize) -> RunKey {
+        plan.keys().nth(number).expect("a run of the plan")
+    }
+
     #[test]
     fn saved_runs_are_read_at_the_next_start_and_the_others_remain() {
         let folder = tempfile::tempdir().expect("a folder");
         let plan = plan(&[1, 2]);
         let open = || RunStore::open(folder.path(), &identity(&plan, "cores=2"), &plan);
         let mut store = open().expect("new");
-        store.save(2, metrics(7), &plan).expect("written");
+        store.save(nth(&plan, 2), metrics(7), &plan).expect("written");
         store.save_solo_times(0, vec![Some(Nanos(9)), None]).expect("written");
         drop(store);
         let reopened = open().expect("the same");
-        assert_eq!(reopened.done, BTreeMap::from([(2, metrics(7))]));
+        assert_eq!(reopened.done, BTreeMap::from([(nth(&plan, 2), metrics(7))]));
         assert_eq!(reopened.alone, BTreeMap::from([(0, vec![Some(Nanos(9)), None])]));
-        assert_eq!(reopened.unfinished_runs(&plan), [0, 1, 3]);
+        assert_eq!(reopened.unfinished_runs(&plan), [0, 1, 3].map(|number| nth(&plan, number)));
     }
 
     #[test]
@@ -406,17 +409,17 @@ mod tests {
         let plan = plan(&[1, 2]);
         let open = || RunStore::open(folder.path(), &identity(&plan, "cores=2"), &plan);
         let mut store = open().expect("new");
-        store.save(0, metrics(7), &plan).expect("written");
-        store.save(1, metrics(8), &plan).expect("written");
+        store.save(nth(&plan, 0), metrics(7), &plan).expect("written");
+        store.save(nth(&plan, 1), metrics(8), &plan).expect("written");
         drop(store);
         let path = folder.path().join(NAME);
         let whole = std::fs::read(&path).expect("there");
         for cut in 1..whole.len() {
             std::fs::write(&path, &whole[..cut]).expect("written");
             let mut store = open().expect("complete lines are valid");
-            for (number, time) in [(0, 7), (1, 8)] {
-                if !store.done.contains_key(&number) {
-                    store.save(number, metrics(time), &plan).expect("written");
+            for (key, time) in plan.keys().zip([7, 8]) {
+                if !store.done.contains_key(&key) {
+                    store.save(key, metrics(time), &plan).expect("written");
                 }
             }
             drop(store);

@@ -22,7 +22,7 @@ use report::comparison::{
 use report::format::fixed;
 use topology::Machine;
 
-use super::{Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics};
+use super::{Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics, RunSeries};
 use crate::stats::{PairedVerdict, holm, interval, mean, pairs_needed, signed_rank};
 
 /// Context of the runs of a comparison.
@@ -38,17 +38,17 @@ pub struct SummaryContext<'a> {
     pub alone: &'a [Vec<Option<Nanos>>],
     /// Other options that affect the metrics, by name.
     pub options: &'a BTreeMap<String, String>,
-    /// Report of a single run, by number of the run; a path relative to the comparison.
-    pub timelines: &'a BTreeMap<usize, String>,
+    /// Reports of single runs, as paths relative to the comparison.
+    pub timelines: &'a BTreeMap<RunKey, String>,
 }
 
 /// The report of the finished runs.
 pub fn summarize(
     plan: &ComparePlan,
-    done: &BTreeMap<usize, RunMetrics>,
+    done: &BTreeMap<RunKey, RunMetrics>,
     about: &SummaryContext<'_>,
 ) -> Comparison {
-    let cells = Cells::new(plan, done);
+    let cells = Cells { plan, done };
     let summary = rows::summary(&cells, about);
     let policies = policies(&cells, &summary);
     Comparison {
@@ -62,14 +62,14 @@ pub fn summarize(
     }
 }
 
-/// Index of the seed with the median makespan of a policy on a workload.
-pub(super) fn median_seed_of(
-    plan: &ComparePlan,
-    done: &BTreeMap<usize, RunMetrics>,
-    column: usize,
-    workload: usize,
-) -> Option<usize> {
-    rows::median_seed(&Cells::new(plan, done).finished_runs(column, workload))
+/// The finished runs with the median makespan of each policy on each workload.
+pub fn median_runs(plan: &ComparePlan, done: &BTreeMap<RunKey, RunMetrics>) -> Vec<RunKey> {
+    let cells = Cells { plan, done };
+    let of_column = |column| {
+        let workloads = 0..plan.workloads.len();
+        workloads.map(move |workload| cells.series(column, workload).median())
+    };
+    (0..plan.columns.len()).flat_map(of_column).flatten().collect()
 }
 
 fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Setting {
@@ -154,76 +154,53 @@ fn geometric_mean(workloads: &[MakespanPairs], indices: &[usize]) -> f64 {
     libm::exp(mean(&logs))
 }
 
-/// All finished runs.
+/// The runs of a plan by policy and workload.
+#[derive(Clone, Copy)]
 struct Cells<'a> {
     pub plan: &'a ComparePlan,
-    by_key: BTreeMap<RunKey, (usize, &'a RunMetrics)>,
+    done: &'a BTreeMap<RunKey, RunMetrics>,
 }
 
 /// Makespans of a policy and of the baseline on the seeds that both finished, in nanoseconds.
 struct MakespanPairs(Vec<(f64, f64)>);
 
 impl<'a> Cells<'a> {
-    pub fn new(plan: &'a ComparePlan, done: &'a BTreeMap<usize, RunMetrics>) -> Self {
-        let keyed = done.iter().map(|(number, metrics)| (plan.key(*number), (*number, metrics)));
-        Cells { plan, by_key: keyed.collect() }
+    /// Every run with its key, in order.
+    pub fn runs(&self) -> impl Iterator<Item = (RunKey, &'a RunMetrics)> {
+        self.plan.keys().filter_map(|key| self.done.get(&key).map(|run| (key, run)))
     }
 
-    /// Every run with its number, in order.
-    pub fn runs(&self) -> impl Iterator<Item = (RunKey, usize, &'a RunMetrics)> {
-        self.by_key.iter().map(|(key, (number, metrics))| (*key, *number, *metrics))
+    /// The runs of a policy on a workload.
+    pub fn series(&self, column: usize, workload: usize) -> RunSeries<&'a RunMetrics> {
+        let (column, workload) = (&self.plan.columns[column], &self.plan.workloads[workload]);
+        RunSeries::new((&column.text, workload), &self.plan.seeds, |key| self.done.get(key))
     }
 
-    /// The run with this key, with any status.
-    pub fn run(&self, key: RunKey) -> Option<(usize, &'a RunMetrics)> {
-        self.by_key.get(&key).copied()
-    }
-
-    /// Finished runs of a policy on a workload, with the indexes of their seeds.
-    pub fn finished_runs(&self, column: usize, workload: usize) -> Vec<(usize, &'a RunMetrics)> {
-        let finished = |seed| {
-            let (_, metrics) = self.run(RunKey { seed, workload, column })?;
-            (metrics.status == Completion::Finished).then_some((seed, metrics))
-        };
-        (0..self.plan.seeds.len()).filter_map(finished).collect()
-    }
-
-    /// Number of failed and stopped runs.
-    pub fn n_excluded(&self, column: usize, workload: usize) -> usize {
-        let seeds = 0..self.plan.seeds.len();
-        let n_done =
-            seeds.filter(|&seed| self.run(RunKey { seed, workload, column }).is_some()).count();
-        n_done - self.finished_runs(column, workload).len()
-    }
-
-    /// The pairs of a policy with another on a workload.
-    pub fn pairs(&self, column: usize, other: usize, workload: usize) -> MakespanPairs {
-        let others: BTreeMap<usize, &RunMetrics> =
-            self.finished_runs(other, workload).into_iter().collect();
-        let pair = |(seed, metrics): (usize, &RunMetrics)| {
-            Some((metrics.makespan.0 as f64, others.get(&seed)?.makespan.0 as f64))
-        };
-        MakespanPairs(self.finished_runs(column, workload).into_iter().filter_map(pair).collect())
+    /// The pairs of a policy with the baseline on a workload.
+    pub fn pairs<T: FromIterator<(u64, (f64, f64))>>(&self, column: usize, workload: usize) -> T {
+        let base = self.series(self.plan.baseline, workload);
+        let ns = |run: &RunMetrics| run.makespan.0 as f64;
+        let series = self.series(column, workload);
+        series.pairs(&base).map(|(seed, own, base)| (seed, (ns(own), ns(base)))).collect()
     }
 
     /// The pairs of a policy with the baseline on each workload, of the seeds that have all of them.
     pub fn in_all(&self, column: usize) -> Vec<MakespanPairs> {
-        let time = |seed, workload, column| {
-            let (_, metrics) = self.run(RunKey { seed, workload, column })?;
-            (metrics.status == Completion::Finished).then_some(metrics.makespan.0 as f64)
-        };
         let workloads = 0..self.plan.workloads.len();
-        let of_seed = |seed| -> Option<Vec<(f64, f64)>> {
-            let pair = |workload| {
-                Some((time(seed, workload, column)?, time(seed, workload, self.plan.baseline)?))
-            };
-            workloads.clone().map(pair).collect()
+        let all: Vec<BTreeMap<u64, (f64, f64)>> =
+            workloads.map(|workload| self.pairs(column, workload)).collect();
+        let is_in_all = |seed: &&u64| all.iter().all(|pairs| pairs.contains_key(*seed));
+        let seeds: Vec<&u64> = self.plan.seeds.iter().filter(is_in_all).collect();
+        let of_workload = |pairs: &BTreeMap<u64, (f64, f64)>| {
+            MakespanPairs(seeds.iter().map(|seed| pairs[*seed]).collect())
         };
-        let seeds: Vec<Vec<(f64, f64)>> = (0..self.plan.seeds.len()).filter_map(of_seed).collect();
-        workloads
-            .clone()
-            .map(|nr| MakespanPairs(seeds.iter().map(|seed| seed[nr]).collect()))
-            .collect()
+        all.iter().map(of_workload).collect()
+    }
+}
+
+impl FromIterator<(u64, (f64, f64))> for MakespanPairs {
+    fn from_iter<I: IntoIterator<Item = (u64, (f64, f64))>>(pairs: I) -> Self {
+        MakespanPairs(pairs.into_iter().map(|(_, pair)| pair).collect())
     }
 }
 
@@ -287,22 +264,13 @@ fn too_few_seeds(cells: &Cells<'_>) -> Option<String> {
 }
 
 fn excluded(cells: &Cells<'_>) -> Option<String> {
-    let mut excluded =
-        cells.runs().filter(|(_, _, metrics)| metrics.status != Completion::Finished);
-    let (key, _, metrics) = excluded.next()?;
+    let mut excluded = cells.runs().filter(|(_, run)| run.status != Completion::Finished);
+    let (RunKey { policy, workload, seed }, run) = excluded.next()?;
     let n = 1 + excluded.count();
-    let plan = cells.plan;
-    let cause = match (metrics.status, &metrics.error) {
-        (_, Some(error)) => error.clone(),
-        (Completion::Stopped, None) => "the time limit expired".to_owned(),
-        _ => "it failed".to_owned(),
-    };
     Some(format!(
-        "{n} {} excluded from all metrics; the first is {} on {} with seed {}: {cause}.",
+        "{n} {} excluded from all metrics; the first is {policy} on {workload} with seed {seed}: {}.",
         if n == 1 { "run is" } else { "runs are" },
-        plan.columns[key.column],
-        plan.workloads[key.workload],
-        plan.seeds[key.seed],
+        run.cause(),
     ))
 }
 
@@ -325,9 +293,9 @@ fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
     let plan = cells.plan;
     let column = plan.columns.iter().position(Column::is_oracle)?;
     let search_of = |workload: usize| {
-        let runs = cells.finished_runs(column, workload);
+        let runs = cells.series(column, workload);
         let found: Vec<&OracleSearch> =
-            runs.iter().filter_map(|(_, run)| run.oracle.as_ref()).collect();
+            runs.finished_runs().filter_map(|(_, run)| run.oracle.as_ref()).collect();
         let n_max = found.iter().map(|found| found.n_placements).max()?;
         let above = found.iter().filter_map(|found| found.above_bound).max_by(f64::total_cmp);
         let how = match found.iter().all(|found| found.is_all) {

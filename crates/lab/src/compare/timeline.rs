@@ -13,24 +13,7 @@ use report::{Report, ReportBuilder};
 use crate::oracle;
 
 use super::simulate::SimRunError;
-use super::{ComparePlan, Completion, RunKey, RunMetrics, SimBench};
-use crate::compare::summary::median_seed_of;
-
-/// Numbers of the finished runs with the median makespan of each policy on each workload.
-pub fn median_runs(plan: &ComparePlan, done: &BTreeMap<usize, RunMetrics>) -> Vec<usize> {
-    let number = |key: RunKey| {
-        (key.seed * plan.workloads.len() + key.workload) * plan.columns.len() + key.column
-    };
-    let cells = (0..plan.workloads.len())
-        .flat_map(|workload| (0..plan.columns.len()).map(move |column| (workload, column)));
-    let median = |(workload, column)| {
-        let seed = median_seed_of(plan, done, column, workload)?;
-        Some(number(RunKey { seed, workload, column }))
-    };
-    let mut numbers: Vec<usize> = cells.filter_map(median).collect();
-    numbers.sort_unstable();
-    numbers
-}
+use super::{Column, ComparePlan, Completion, RunKey, SimBench};
 
 impl SimBench {
     /// The report of one run; `None` if `stop` was raised.
@@ -40,14 +23,14 @@ impl SimBench {
     pub fn report(
         &self,
         plan: &ComparePlan,
-        number: usize,
+        key: &RunKey,
         stop: &StopFlag,
     ) -> Result<Option<Report>, SimRunError> {
-        let key = plan.key(number);
-        let (column, seed) = (&plan.columns[key.column], plan.seeds[key.seed]);
-        let header = self.header(plan, key)?;
+        let run = plan.parts(key);
+        let header = self.header(run, &key.workload)?;
         let mut builder = ReportBuilder::new(&header);
-        let run = self.run((column, key.workload, seed), stop, Some(&mut builder))?;
+        let workload = run.1;
+        let run = self.run(run, stop, Some(&mut builder))?;
         let Some(metrics) = run else { return Ok(None) };
         let end = RunEnd {
             status: match metrics.status {
@@ -61,7 +44,7 @@ impl SimBench {
             own_max_resident: None,
         };
         let mut report = builder.finish(Some(&end));
-        let ready = &self.workloads()[key.workload];
+        let ready = &self.workloads()[workload];
         for (idx, row) in report.jobs.iter_mut().enumerate() {
             let took = ready.jobs().get(idx).and_then(|job| metrics.time_of(idx, job));
             let alone = ready.alone().get(idx).copied().flatten();
@@ -71,12 +54,14 @@ impl SimBench {
         Ok(Some(report))
     }
 
-    fn header(&self, plan: &ComparePlan, key: RunKey) -> Result<Header, SimRunError> {
-        let (column, seed) = (&plan.columns[key.column], plan.seeds[key.seed]);
-        let workload = plan.workloads[key.workload].clone();
+    fn header(
+        &self,
+        (column, workload, seed): (&Column, usize, u64),
+        name: &str,
+    ) -> Result<Header, SimRunError> {
         Ok(Header {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
-            run_id: format!("sim-{workload}-{seed}"),
+            run_id: format!("sim-{name}-{seed}"),
             // A simulated run does not depend on the clock.
             started_unix_s: 0,
             host: "sim".to_owned(),
@@ -90,8 +75,8 @@ impl SimBench {
             },
             seed,
             machine: self.setting().machine.clone(),
-            jobs: self.workloads()[key.workload].jobs().to_vec(),
-            workload,
+            jobs: self.workloads()[workload].jobs().to_vec(),
+            workload: name.to_owned(),
             folder: PathBuf::new(),
             options: BTreeMap::new(),
             replay_of: None,

@@ -40,15 +40,17 @@ use report::study::{RuleReading, StudyCell, StudyClaim, StudyValue, StudyVerdict
 
 use super::definition::{Bindings, ClaimFile, ExperimentFile, filled, merged, names};
 use super::divided::thresholds;
-use super::finding::{claim, judged_claim, mean_of, number, with_values};
+use super::finding::{claim, judged_claim, number, with_values};
 use super::measure_values::{
-    JobTimesByRun, formatted, gain_value, group_end, job_statistic, jobs, largest, ratio, summary,
+    JobTimesByRun, formatted, gain_value, job_statistic, jobs, largest, ratio, slowdowns, summary,
 };
 use super::observation;
 use super::published_groups::published_group;
+use super::run_pool::Series;
 use super::testbed::ProgramPart;
-use super::{Gain, ReproduceError, RunPool, RunResults, Testbed, program_sets};
-use crate::stats::mean;
+use super::{Gain, ReproduceError, RunPool, Testbed, program_sets};
+use crate::compare::RunMetrics;
+use crate::stats::{mean, mean_of};
 
 /// A run that an experiment needs: testbed, policy, workload.
 type RunRequest = (String, String, String);
@@ -100,7 +102,8 @@ impl<'a> Evaluator<'a> {
             by_testbed.entry(on).or_default().push((policy, workload));
         }
         for (on, pairs) in &by_testbed {
-            self.pool.prepare(&*self.testbed(on)?, pairs, &self.seeds)?;
+            let pairs = pairs.iter().map(|(policy, workload)| (&**policy, &**workload));
+            self.pool.complete(&*self.testbed(on)?, pairs, &self.seeds)?;
         }
         work(self)
     }
@@ -109,11 +112,8 @@ impl<'a> Evaluator<'a> {
     pub fn failures(&self) -> Result<Vec<String>, ReproduceError> {
         let mut all: Vec<String> = Vec::new();
         for (on, policy, workload) in self.requests.borrow().iter() {
-            let results =
-                self.pool.run_seeds(&*self.testbed(on)?, &[policy], &[workload], &self.seeds)?;
-            let new = results.failures().into_iter().filter(|failure| !all.contains(failure));
-            let new: Vec<String> = new.collect();
-            all.extend(new);
+            let runs = self.pool.series(&*self.testbed(on)?, (policy, workload), &self.seeds)?;
+            all.extend(runs.failure().filter(|failure| !all.contains(failure)));
         }
         Ok(all)
     }
@@ -176,7 +176,7 @@ impl<'a> Evaluator<'a> {
         bindings: &Bindings,
         is_baseline: bool,
         workload: &str,
-    ) -> Result<Option<RunResults>, ReproduceError> {
+    ) -> Result<Option<Series>, ReproduceError> {
         let on = self.bound(bindings, "on")?.unwrap_or_default();
         let (policy, on) = match is_baseline {
             true => (
@@ -193,14 +193,14 @@ impl<'a> Evaluator<'a> {
         on: &str,
         policy: &str,
         workload: &str,
-    ) -> Result<Option<RunResults>, ReproduceError> {
+    ) -> Result<Option<Series>, ReproduceError> {
         if self.is_collecting.get() {
             let request = (on.to_owned(), policy.to_owned(), workload.to_owned());
             self.requests.borrow_mut().insert(request);
             return Ok(None);
         }
         let testbed = self.testbed(on)?;
-        Ok(Some(self.pool.run_seeds(&testbed, &[policy], &[workload], &self.seeds)?))
+        Ok(Some(self.pool.series(&testbed, (policy, workload), &self.seeds)?))
     }
 
     fn workloads(&self, bindings: &Bindings) -> Result<Vec<String>, ReproduceError> {
@@ -270,13 +270,13 @@ impl<'a> Evaluator<'a> {
                 continue;
             };
             gains.push(match &*statistic {
-                "speedup" => policy.speedup(&base, jobs.as_deref()),
-                "group-end" => group_end(&policy, &base, jobs.as_deref().unwrap_or_default()),
+                "speedup" => Gain::speedup(&policy, &base, jobs.as_deref()),
+                "group-end" => Gain::group_end(&policy, &base, jobs.as_deref().unwrap_or_default()),
                 "slowdown" | "worst-slowdown" => {
                     let [own, theirs] = slowdowns;
                     Gain::of_value(own?.zip(theirs?).map(|(own, theirs)| own / theirs - 1.0))
                 }
-                _ => policy.gain(0, 0, (&base, 0)),
+                _ => Gain::time_saved(&policy, &base),
             });
         }
         Ok(gains)
@@ -308,15 +308,14 @@ impl<'a> Evaluator<'a> {
         let mut alone = Vec::new();
         for program in &programs {
             let runs = self.runs_of(&on, "linux", &format!("alone {program}"))?;
-            let seconds = runs.map(|runs| runs.job_s(0, 0, 0)).unwrap_or_default();
-            alone.push(mean(&seconds.into_iter().flatten().collect::<Vec<f64>>()));
+            alone.push(mean(&runs.map(|runs| runs.job_s(0)).unwrap_or_default()));
         }
         let Some(runs) = self.results(bindings, is_baseline, workload)? else { return Ok(None) };
-        let slowdowns = runs.slowdowns(0, 0, &alone);
+        let slowdowns = slowdowns(&runs, &alone);
         let worst = |run: &Vec<f64>| run.iter().copied().fold(0.0, f64::max);
         Ok(match is_worst {
             true => slowdowns.iter().map(worst).reduce(f64::max),
-            false => mean_of(&slowdowns.iter().map(|run| mean(run)).collect::<Vec<f64>>()),
+            false => mean_of(slowdowns.iter().map(|run| mean(run))),
         })
     }
 
@@ -324,7 +323,7 @@ impl<'a> Evaluator<'a> {
     fn all_runs<T>(
         &self,
         bindings: &Bindings,
-        of: impl Fn(&RunResults) -> Vec<T>,
+        of: impl Fn(&Series) -> Vec<T>,
     ) -> Result<Vec<T>, ReproduceError> {
         let mut all = Vec::new();
         for workload in self.workloads(bindings)? {
@@ -342,11 +341,9 @@ impl<'a> Evaluator<'a> {
             let Some((policy, base)) = policy.zip(self.results(bindings, true, &workload)?) else {
                 continue;
             };
-            let known =
-                |runs: &RunResults, job| runs.job_s(0, 0, job).into_iter().flatten().collect();
-            let jobs = 0..base.run(0, 0, 0).jobs.len();
-            let jobs = jobs.filter(|job| selected.is_empty() || selected.contains(job));
-            all.extend(jobs.map(|job| (known(&policy, job), known(&base, job))));
+            let jobs =
+                (0..base.n_jobs()).filter(|job| selected.is_empty() || selected.contains(job));
+            all.extend(jobs.map(|job| (policy.job_s(job), base.job_s(job))));
         }
         Ok(all)
     }
@@ -354,27 +351,18 @@ impl<'a> Evaluator<'a> {
     /// A value of a measure as a number; gains in percent. `None` if it is unknown.
     pub fn number(&self, bindings: &Bindings, value: &str) -> Result<Option<f64>, ReproduceError> {
         Ok(match value {
-            "seconds" => {
-                let known =
-                    |runs: &RunResults| runs.makespan_s(0, 0).into_iter().flatten().collect();
-                mean_of(&self.all_runs(bindings, known)?)
-            }
+            "seconds" => mean_of(self.all_runs(bindings, Series::makespans_s)?),
             "moves" | "gib" => {
-                let count = |run: &crate::compare::RunMetrics| match value {
+                let count = |(_, run): (u64, &RunMetrics)| match value {
                     "moves" => run.n_moves as f64,
                     _ => run.pages_moved_bytes as f64 / (1u64 << 30) as f64,
                 };
-                let all = |runs: &RunResults| {
-                    (0..runs.seeds().len()).map(|seed| count(runs.run(0, 0, seed))).collect()
-                };
-                mean_of(&self.all_runs(bindings, all)?)
+                mean_of(self.all_runs(bindings, |runs| runs.all_runs().map(count).collect())?)
             }
             "response" => {
-                let job_times = |runs: &RunResults| {
-                    let jobs = 0..runs.run(0, 0, 0).jobs.len();
-                    jobs.flat_map(|job| runs.job_s(0, 0, job)).flatten().collect()
-                };
-                mean_of(&self.all_runs(bindings, job_times)?)
+                let job_times =
+                    |runs: &Series| (0..runs.n_jobs()).flat_map(|job| runs.job_s(job)).collect();
+                mean_of(self.all_runs(bindings, job_times)?)
             }
             "n_jobs"
             | "n_smaller_deviation"
@@ -401,7 +389,7 @@ impl<'a> Evaluator<'a> {
                 Some(gains.iter().filter(|gain| gain.is_within(low, high)).count() as f64)
             }
             _ if observation::VALUES.contains(&value) => {
-                let runs = self.all_runs(bindings, RunResults::observations)?;
+                let runs = self.all_runs(bindings, Series::observations)?;
                 let is_steady = bindings.get("part").is_some_and(|part| part == "steady");
                 observation::value(value, &runs, is_steady, &jobs(bindings))
             }
@@ -646,8 +634,8 @@ fn measured_penalties(
         }
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let results = pool.run(&testbed, &["linux"], &names)?;
-    let seconds = |idx| mean(&results.job_s(0, idx, 0).into_iter().flatten().collect::<Vec<f64>>());
+    let runs = pool.run(&testbed, &["linux"], &names, pool.seeds())?.concat();
+    let seconds = |idx: usize| mean(&runs[idx].job_s(0));
     let penalty = |idx: usize| {
         let (local, remote) = (seconds(2 * idx), seconds(2 * idx + 1));
         if local <= 0.0 { 0 } else { ((remote / local - 1.0).max(0.0) * 1000.0) as u32 }

@@ -158,8 +158,3 @@ pub(super) fn number(value: Option<f64>, digits: usize) -> String {
 pub(super) fn percent(fraction: Option<f64>) -> String {
     fraction.map_or(ABSENT.to_owned(), |fraction| signed(fraction * 100.0, 1))
 }
-
-/// The mean; `None` of no values.
-pub(super) fn mean_of(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| crate::stats::mean(values))
-}

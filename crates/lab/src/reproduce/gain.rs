@@ -1,11 +1,5 @@
 //! Paired gain of a policy over a baseline: one value for each seed.
 //!
-//! ```text
-//!   seed       1      2      3      4
-//!   baseline  52 s   51 s   failed 53 s
-//!   policy    51 s   failed 50 s   52 s      ─► gains of seeds 1 and 4
-//! ```
-//!
 //! A gain is the fraction of the baseline's time that is saved, or the ratio of speeds minus 1; each measure
 //! defines which. At 5 % the two differ by a quarter of a percentage point. Two gains are compared on the seeds
 //! that both have.
@@ -13,6 +7,8 @@
 use report::format::{ABSENT, fixed, signed};
 use report::study::{StudyCell, StudyValue};
 
+use super::run_pool::Series;
+use crate::compare::RunMetrics;
 use crate::stats::{ConfidenceInterval, interval, mean};
 
 /// Gains by seed, their mean and its confidence interval. 0.01 is one percent.
@@ -46,6 +42,42 @@ impl Gain {
             |idxs: &[usize]| mean(&idxs.iter().map(|idx| each[*idx]).collect::<Vec<f64>>());
         let interval = interval(each.len(), resampled);
         Gain { mean: mean(&each), interval, each, seeds }
+    }
+
+    /// The gain of each seed that both finished; seeds for which `gain` is unknown are excluded.
+    pub fn paired(
+        policy: &Series,
+        base: &Series,
+        gain: impl Fn(&RunMetrics, &RunMetrics) -> Option<f64>,
+    ) -> Self {
+        let pairs = policy.pairs(base);
+        let gains = pairs.filter_map(|(seed, own, base)| Some((seed, gain(own, base)?)));
+        Gain::by_seed(gains.collect())
+    }
+
+    /// The fraction of the baseline's makespan that a policy saves.
+    pub fn time_saved(policy: &Series, base: &Series) -> Self {
+        let seconds = |run: &RunMetrics| run.makespan.as_secs_f64();
+        Gain::paired(policy, base, |own, base| Some(1.0 - seconds(own) / seconds(base)))
+    }
+
+    /// Mean over some jobs, or all, of the baseline's time / this time - 1.
+    pub fn speedup(policy: &Series, base: &Series, jobs: Option<&[usize]>) -> Self {
+        Gain::paired(policy, base, |own, base| {
+            let all: Vec<usize> = (0..base.jobs.len()).collect();
+            let each = jobs.unwrap_or(&all).iter();
+            let each = each.map(|job| Some(base.job_s(*job)? / own.job_s(*job)? - 1.0));
+            Some(mean(&each.collect::<Option<Vec<f64>>>()?))
+        })
+    }
+
+    /// How much earlier the last of some jobs exits than with the baseline, as a fraction.
+    pub fn group_end(policy: &Series, base: &Series, jobs: &[usize]) -> Self {
+        let end = |run: &RunMetrics| -> Option<f64> {
+            let ends = jobs.iter().map(|job| Some(run.jobs[*job].end?.as_secs_f64()));
+            Some(ends.collect::<Option<Vec<f64>>>()?.into_iter().fold(0.0, f64::max))
+        };
+        Gain::paired(policy, base, |own, base| Some(1.0 - end(own)? / end(base)?))
     }
 
     /// The mean of several gains, on the seeds that all of them have.

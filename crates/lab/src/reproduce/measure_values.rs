@@ -1,24 +1,24 @@
 //! Values of gains and of run times, and their texts.
 
+use super::Gain;
 use super::definition::Bindings;
 use super::finding::number;
-use super::{Gain, RunResults};
+use super::run_pool::Series;
+use crate::compare::RunMetrics;
 use crate::stats::{deviation, mean, median, quantile, variation};
 use report::format::{ABSENT, fixed, signed};
 
 /// Times of the jobs of a policy and of its baseline over the seeds, by workload and job.
 pub(super) type JobTimesByRun = Vec<(Vec<f64>, Vec<f64>)>;
 
-/// How much earlier the last of some jobs exits than with the baseline, as a fraction, by seed.
-pub(super) fn group_end(policy: &RunResults, base: &RunResults, jobs: &[usize]) -> Gain {
-    let end = |runs: &RunResults, idx: usize| -> Option<f64> {
-        runs.makespan_s(0, 0)[idx]?;
-        let ends = jobs.iter().map(|job| Some(runs.run(0, 0, idx).jobs[*job].end?.as_secs_f64()));
-        Some(ends.collect::<Option<Vec<f64>>>()?.into_iter().fold(0.0, f64::max))
+/// Time over time alone of every program, by finished run; runs with an unknown time are excluded.
+pub(super) fn slowdowns(runs: &Series, alone_s: &[f64]) -> Vec<Vec<f64>> {
+    let of_run = |(_, run): (u64, &RunMetrics)| {
+        let known = |alone: &f64| Some(*alone).filter(|alone| 0.0 < *alone);
+        let each = alone_s.iter().enumerate();
+        each.map(|(job, alone)| Some(run.job_s(job)? / known(alone)?)).collect()
     };
-    let of_seed =
-        |(idx, seed): (usize, &u64)| Some((*seed, 1.0 - end(policy, idx)? / end(base, idx)?));
-    Gain::by_seed(policy.seeds().iter().enumerate().filter_map(of_seed).collect())
+    runs.finished_runs().filter_map(of_run).collect()
 }
 
 pub(super) fn largest(gains: &[Gain]) -> Option<Gain> {

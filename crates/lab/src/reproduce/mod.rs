@@ -41,7 +41,6 @@ use crate::compare::SimRunError;
 use crate::shipped::NotShipped;
 use finding::{Finding, FindingTable};
 use gain::Gain;
-use run_pool::RunResults;
 use testbed::Testbed;
 
 /// Why an experiment failed.

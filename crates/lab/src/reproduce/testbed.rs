@@ -34,10 +34,12 @@ use host_sim::hardware::Hardware;
 use host_sim::variation::Variation;
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Class, Ending, Job, MemoryPolicy, Profile, Sensitivity};
+use sched::TierOverride;
 use topology::{Machine, MemoryAccess};
 
 use super::ReproduceError;
 use super::program_sets::{self, N_PROGRAMS};
+use crate::compare::{SimBench, SimSetting};
 use crate::shipped::{self, ProfileDraw};
 use crate::stats::mean;
 
@@ -144,6 +146,28 @@ impl Testbed {
             overhead: None,
             equal_length: None,
         }
+    }
+
+    /// Settings of the runs on this testbed.
+    pub(super) fn setting(&self) -> SimSetting {
+        SimSetting {
+            machine: self.machine.clone(),
+            options: self.options.clone(),
+            limits: self.limits,
+            signals: TierOverride::default(),
+        }
+    }
+
+    /// Run time of each job of a workload alone on the idle machine.
+    pub(super) fn alone(&self, workload: &str) -> Result<Vec<Option<Nanos>>, ReproduceError> {
+        let jobs = self.jobs(workload, DeclaredClassBasis::Rate)?;
+        Ok(SimBench::new(self.setting(), vec![jobs])?.workloads()[0].alone().to_vec())
+    }
+
+    /// Lower bound of the makespan of a workload, for any placement of tasks and memory: [`SimBench::bound`].
+    pub(super) fn bound(&self, workload: &str) -> Result<Nanos, ReproduceError> {
+        let jobs = self.jobs(workload, DeclaredClassBasis::Rate)?;
+        Ok(SimBench::without_solo_runs(self.setting(), vec![jobs])?.bound(0))
     }
 
     /// This testbed with the programs of a draw.
@@ -571,8 +595,8 @@ mod tests {
     fn alone_s(testbed: &Testbed, workload: &str, n_jobs: usize) -> Vec<f64> {
         let stop = StopFlag::default();
         let pool = RunPool::new(vec![1], 1, 1, &stop, &|_, _| ());
-        let results = pool.run(testbed, &["linux"], &[workload]).expect("it runs");
-        (0..n_jobs).map(|job| results.job_s(0, 0, job)[0].expect("it ends")).collect()
+        let runs = pool.series(testbed, ("linux", workload), &[1]).expect("it runs");
+        (0..n_jobs).map(|job| runs.job_s(job)[0]).collect()
     }
 
     #[test]

@@ -101,8 +101,8 @@ fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
     let expected = {
         let by_node = Testbed::parse("tilepro64").expect("it ships");
         let striped = Testbed::parse("tilepro64-striped").expect("it ships");
-        let own = pool.run(&by_node, &["dfs"], &["wl1"]).expect("it runs");
-        own.gain(0, 0, (&pool.run(&striped, &["linux"], &["wl1"]).expect("it runs"), 0))
+        let own = pool.series(&by_node, ("dfs", "wl1"), &[1]).expect("it runs");
+        Gain::time_saved(&own, &pool.series(&striped, ("linux", "wl1"), &[1]).expect("it runs"))
     };
     assert_eq!(table.rows[0][3].text, expected.shown());
     let order = &experiment.claims[1];
@@ -129,10 +129,10 @@ fn a_run_that_two_experiments_need_runs_once_and_has_the_same_result() {
     let stop = StopFlag::default();
     let pool = RunPool::new(vec![1, 2], 1, 2, &stop, &on_progress);
     let testbed = Testbed::parse("tilepro64").expect("it ships");
-    let first = pool.run(&testbed, &["linux"], &["wl1"]).expect("it runs");
-    let n_before = n_batches.get();
-    let repeated = pool.run(&testbed, &["linux"], &["wl1"]).expect("it runs");
-    assert_eq!((first.makespan_s(0, 0), n_batches.get()), (repeated.makespan_s(0, 0), n_before));
+    let makespans_s =
+        || pool.series(&testbed, ("linux", "wl1"), &[1, 2]).expect("it runs").makespans_s();
+    let (first, n_before) = (makespans_s(), n_batches.get());
+    assert_eq!((makespans_s(), n_batches.get()), (first, n_before));
 }
 
 #[test]
@@ -219,15 +219,15 @@ fn a_run_out_of_memory_is_reported_with_its_seed_and_none_fails_with_more_memory
     let pool = RunPool::new(vec![1, 2], 1, 2, &stop, &|_, _| {});
     let run = |testbed| {
         let testbed = Testbed::parse(testbed).expect("it ships");
-        pool.run(&testbed, &["linux@interleave"], &["wl6"]).expect("it runs")
+        pool.series(&testbed, ("linux@interleave", "wl6"), &[1, 2]).expect("it runs")
     };
     let small = run("tilepro64 remote=3.00");
-    let failures = small.failures().join("; ");
-    assert!(failures.contains("2 of 2 runs") && failures.contains("(1 2)"), "{failures}");
-    assert!(small.gain(0, 0, (&small, 0)).is_empty());
+    let failure = small.failure().expect("it runs out of memory");
+    assert!(failure.contains("2 of 2 runs") && failure.contains("(1 2)"), "{failure}");
+    assert!(Gain::time_saved(&small, &small).is_empty());
     let large = run("tilepro64 remote=3.00 memory=16");
-    assert_eq!(large.failures(), Vec::<String>::new());
-    assert_eq!(large.gain(0, 0, (&large, 0)).seeds, [1, 2]);
+    assert_eq!(large.failure(), None);
+    assert_eq!(Gain::time_saved(&large, &large).seeds, [1, 2]);
 }
 
 #[test]

@@ -28,6 +28,12 @@ pub fn mean(values: &[f64]) -> f64 {
     }
 }
 
+/// Arithmetic mean; `None` of no values.
+pub fn mean_of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.into_iter().collect();
+    (!values.is_empty()).then(|| mean(&values))
+}
+
 /// Median; of an even number of values the mean of the two in the middle; 0 of no values.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)

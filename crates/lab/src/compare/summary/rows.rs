@@ -6,11 +6,11 @@ use report::comparison::{
     SummaryRow,
 };
 
-use super::{Cells, SummaryContext};
+use super::{Cells, MakespanPairs, SummaryContext};
 use crate::compare::{Column, Completion, ControllerTraffic, OracleSearch, RunKey, RunMetrics};
 use crate::stats::{
-    ConfidenceInterval, PairedVerdict, holm, interval, mean, median, signed_rank, unfairness,
-    variation,
+    ConfidenceInterval, PairedVerdict, holm, interval, mean, mean_of, median, signed_rank,
+    unfairness, variation,
 };
 
 pub(super) fn ends(interval: ConfidenceInterval) -> Vec<f64> {
@@ -27,11 +27,6 @@ pub(super) fn word(verdict: PairedVerdict) -> ComparisonVerdict {
 
 fn seconds(time: Nanos) -> f64 {
     time.as_secs_f64()
-}
-
-fn mean_of(metrics: impl Iterator<Item = f64>) -> Option<f64> {
-    let metrics: Vec<f64> = metrics.collect();
-    (!metrics.is_empty()).then(|| mean(&metrics))
 }
 
 /// Slowdowns of a run's jobs, by number.
@@ -55,23 +50,19 @@ fn known_slowdowns(metrics: &RunMetrics, workload: usize, about: &SummaryContext
 
 /// Every finished, failed or stopped run.
 pub(super) fn runs(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<RunRow> {
-    cells.runs().map(|(key, number, metrics)| run(cells, about, key, number, metrics)).collect()
+    cells.runs().map(|(key, metrics)| run(cells, about, key, metrics)).collect()
 }
 
-fn run(
-    cells: &Cells<'_>,
-    about: &SummaryContext<'_>,
-    key: RunKey,
-    number: usize,
-    metrics: &RunMetrics,
-) -> RunRow {
-    let slowdowns = slowdowns(metrics, key.workload, about);
+fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &RunMetrics) -> RunRow {
+    let (_, workload, seed) = cells.plan.parts(&key);
+    let slowdowns = slowdowns(metrics, workload, about);
     let known: Vec<f64> = slowdowns.iter().copied().flatten().collect();
-    let jobs = about.jobs[key.workload].iter().zip(&metrics.jobs).zip(&slowdowns);
+    let jobs = about.jobs[workload].iter().zip(&metrics.jobs).zip(&slowdowns);
     RunRow {
-        policy: cells.plan.columns[key.column].text.clone(),
-        workload: cells.plan.workloads[key.workload].clone(),
-        seed: cells.plan.seeds[key.seed],
+        report: about.timelines.get(&key).cloned(),
+        policy: key.policy,
+        workload: key.workload,
+        seed,
         status: match metrics.status {
             Completion::Finished => RunCompletion::Finished,
             Completion::Failed => RunCompletion::Failed,
@@ -94,7 +85,6 @@ fn run(
                 slowdown: *slowdown,
             })
             .collect(),
-        report: about.timelines.get(&number).cloned(),
     }
 }
 
@@ -168,8 +158,8 @@ fn row(
     workload: usize,
 ) -> SummaryRow {
     let plan = cells.plan;
-    let runs = cells.finished_runs(column, workload);
-    let metrics: Vec<&RunMetrics> = runs.iter().map(|(_, metrics)| *metrics).collect();
+    let series = cells.series(column, workload);
+    let metrics: Vec<&RunMetrics> = series.finished_runs().map(|(_, metrics)| metrics).collect();
     let times: Vec<f64> = metrics.iter().map(|metrics| seconds(metrics.makespan)).collect();
     let has_any = !times.is_empty();
     let average =
@@ -178,17 +168,16 @@ fn row(
         metrics.iter().map(|metrics| known_slowdowns(metrics, workload, about)).collect();
     let of_mean =
         |indices: &[usize]| mean(&indices.iter().map(|idx| times[*idx]).collect::<Vec<_>>());
-    let pairs = cells.pairs(column, plan.baseline, workload);
+    let pairs: MakespanPairs = cells.pairs(column, workload);
     let all: Vec<usize> = (0..pairs.len()).collect();
     let ratio = (0 < pairs.len()).then(|| pairs.ratio_of_means(&all));
     let is_baseline = column == plan.baseline;
-    let median_seed = median_seed(&runs);
-    let timeline = median_seed.and_then(|seed| cells.run(RunKey { seed, workload, column }));
+    let median_run = series.median();
     SummaryRow {
         policy: plan.columns[column].text.clone(),
         workload: plan.workloads[workload].clone(),
         n_runs: times.len() as u64,
-        n_excluded: cells.n_excluded(column, workload) as u64,
+        n_excluded: series.unfinished_runs().count() as u64,
         mean_s: has_any.then(|| mean(&times)),
         median_s: has_any.then(|| median(&times)),
         ci95_s: interval(times.len(), of_mean).map(ends),
@@ -212,24 +201,14 @@ fn row(
         pages_moved_bytes: average(|metrics| metrics.pages_moved_bytes),
         controllers: controllers(&metrics),
         jobs: jobs(&metrics, workload, about),
-        median_seed: median_seed.map(|seed| plan.seeds[seed]),
-        timeline: timeline.and_then(|(number, _)| about.timelines.get(&number).cloned()),
+        median_seed: median_run.as_ref().map(|key| key.seed),
+        timeline: median_run.and_then(|key| about.timelines.get(&key).cloned()),
     }
-}
-
-/// Index of the seed with the median makespan.
-pub(super) fn median_seed(runs: &[(usize, &RunMetrics)]) -> Option<usize> {
-    let mut sorted: Vec<(Nanos, usize)> =
-        runs.iter().map(|(seed, metrics)| (metrics.makespan, *seed)).collect();
-    sorted.sort();
-    sorted.get(sorted.len().checked_sub(1)? / 2).map(|(_, seed)| *seed)
 }
 
 fn oracle_gap(cells: &Cells<'_>, times: &[f64], workload: usize) -> Option<f64> {
     let oracle = cells.plan.columns.iter().position(Column::is_oracle)?;
-    let best = mean_of(
-        cells.finished_runs(oracle, workload).iter().map(|(_, metrics)| seconds(metrics.makespan)),
-    )?;
+    let best = mean_of(cells.series(oracle, workload).makespans_s())?;
     (!times.is_empty() && 0.0 < best).then(|| mean(times) / best - 1.0)
 }
 

@@ -29,7 +29,7 @@ fn summary_of(lines: &str) -> Comparison {
     };
     let mut done = BTreeMap::new();
     for (column, words) in lines.iter().enumerate() {
-        for (seed, word) in words[1..].iter().enumerate().filter(|(_, word)| **word != "-") {
+        for (seed, word) in (1..).zip(&words[1..]).filter(|(_, word)| **word != "-") {
             let whole = (word.parse::<f64>().unwrap_or(9.0) * 1e9) as u64;
             let job = |end| JobTimes { start: Some(Nanos::ZERO), end: Some(Nanos(end)) };
             let metrics = RunMetrics {
@@ -38,7 +38,7 @@ fn summary_of(lines: &str) -> Comparison {
                 jobs: vec![job(whole / 2), job(whole)],
                 ..RunMetrics::default()
             };
-            done.insert(seed * lines.len() + column, metrics);
+            done.insert(plan.columns[column].key("w", seed), metrics);
         }
     }
     let text =

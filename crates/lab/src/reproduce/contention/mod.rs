@@ -6,9 +6,10 @@ mod splits;
 
 use report::study::RuleReading;
 
-use super::finding::mean_of;
-use super::{Code, ReproduceError, RunPool, RunResults, Testbed};
-use crate::stats::mean;
+use super::measure_values::slowdowns;
+use super::run_pool::Series;
+use super::{Code, ReproduceError, RunPool, Testbed};
+use crate::stats::{mean, mean_of};
 
 /// By experiment.
 pub(super) const CODE: &[Code] =
@@ -38,17 +39,11 @@ fn alone_s(
 ) -> Result<Vec<f64>, ReproduceError> {
     let names: Vec<String> = programs.iter().map(|program| format!("alone {program}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let results = pool.run(testbed, &["linux"], &names)?;
-    let seconds = |idx| results.job_s(0, idx, 0).into_iter().flatten().collect::<Vec<f64>>();
-    Ok((0..names.len()).map(|idx| mean(&seconds(idx))).collect())
+    let runs = pool.run(testbed, &["linux"], &names, pool.seeds())?.concat();
+    Ok(runs.iter().map(|runs| mean(&runs.job_s(0))).collect())
 }
 
 /// Mean slowdown of the programs of a workload, over all finished runs; none without any.
-fn mean_slowdown(
-    results: &RunResults,
-    (policy, workload): (usize, usize),
-    alone_s: &[f64],
-) -> Option<f64> {
-    let runs = results.slowdowns(policy, workload, alone_s);
-    mean_of(&runs.iter().map(|run| mean(run)).collect::<Vec<f64>>())
+fn mean_slowdown(runs: &Series, alone_s: &[f64]) -> Option<f64> {
+    mean_of(slowdowns(runs, alone_s).iter().map(|run| mean(run)))
 }

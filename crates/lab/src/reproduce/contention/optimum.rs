@@ -11,11 +11,13 @@
 use report::format::fixed;
 use report::study::{RuleReading, StudyClaim};
 
-use super::super::finding::{in_percent, judged_claim, mean_of, percent, with_values};
+use super::super::finding::{in_percent, judged_claim, percent, with_values};
+use super::super::run_pool::Series;
 use super::super::{Finding, FindingTable, ReproduceError, RunPool, Testbed};
 use super::splits::{SplitTestbed, TESTBEDS, TriedSplits, sets};
 use super::{alone_s, mean_slowdown, with_reading};
 use crate::reproduce::finding::BOTH_READINGS;
+use crate::stats::mean_of;
 
 /// Published distance to the optimum.
 const DISTANCE_MAX: f64 = 0.02;
@@ -66,7 +68,7 @@ fn compare_policies(
     let policy_texts: Vec<&str> = policies.iter().map(String::as_str).collect();
     let set_texts: Vec<&str> = sets.iter().map(String::as_str).collect();
     let seeds = super::splits::seeds(pool);
-    let free = pool.run_seeds(&testbed, &policy_texts, &set_texts, seeds)?;
+    let free = pool.run(&testbed, &policy_texts, &set_texts, seeds)?;
     let head = ["set", "best", "worst", "all"].into_iter();
     let heads: Vec<&str> = head.chain(COLUMNS.iter().map(|(head, _)| *head)).collect();
     let title = format!(
@@ -77,8 +79,8 @@ fn compare_policies(
     for (set_idx, set) in sets.iter().enumerate() {
         let Some(tried) = TriedSplits::of(pool, &testbed, set)? else { continue };
         let alone = alone_s(pool, &testbed, &testbed.programs(set)?)?;
-        for (policy, distances) in distances.iter_mut().enumerate() {
-            let slowdown = mean_slowdown(&free, (policy, set_idx), &alone);
+        for (runs, distances) in free.iter().zip(&mut distances) {
+            let slowdown = mean_slowdown(&runs[set_idx], &alone);
             distances.push(slowdown.map(|slowdown| slowdown / tried.best() - 1.0));
         }
         let bounds = [tried.best(), tried.worst(), tried.mean()].map(|slow| fixed(slow, 3));
@@ -95,7 +97,7 @@ fn compare_policies(
             finding.notes.push(format!("{set} on {machine}: {programs}"));
         }
     }
-    finding.notes.extend(free.failures());
+    finding.notes.extend(free.iter().flatten().filter_map(Series::failure));
     Ok(())
 }
 
@@ -112,7 +114,8 @@ fn claims(
             policy => super::reading_of(policy),
         };
         let name = policy.split('[').next().unwrap_or_default();
-        let (average, max) = (mean_of(&known), known.iter().copied().reduce(f64::max));
+        let (average, max) =
+            (mean_of(known.iter().copied()), known.iter().copied().reduce(f64::max));
         let n = known.iter().filter(|distance| **distance <= DISTANCE_MAX).count();
         let claim = judged_claim(
             &format!("{description}: {name} is within 2 % of the best split, on average"),

@@ -19,13 +19,13 @@ use host_sim::calibrate::rank_correlation;
 use report::format::signed;
 use report::study::{RuleReading, StudyClaim};
 
-use super::super::finding::{in_percent, judged_claim, mean_of, number, percent, with_values};
+use super::super::finding::{in_percent, judged_claim, number, percent, with_values};
 use super::super::program_sets::{N_PROGRAMS, names, smallest_cache};
 use super::super::testbed::ProgramPart;
 use super::super::{Finding, FindingTable, ReproduceError, RunPool, Testbed};
 use super::{alone_s, mean_slowdown};
 use crate::shipped;
-use crate::stats::mean;
+use crate::stats::{mean, mean_of};
 
 /// Name and description of a testbed on which splits are compared.
 pub(super) type SplitTestbed = (&'static str, &'static str);
@@ -80,9 +80,9 @@ impl TriedSplits {
             names.push(name);
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let results = pool.run_seeds(&testbed, &["linux"], &names, seeds(pool))?;
-        let tried = |(idx, split)| Some((split, mean_slowdown(&results, (0, idx), &alone)?));
-        Ok(splits.into_iter().enumerate().map(tried).collect::<Option<Vec<_>>>().map(TriedSplits))
+        let runs = pool.run(&testbed, &["linux"], &names, seeds(pool))?.concat();
+        let tried = |(split, runs)| Some((split, mean_slowdown(runs, &alone)?));
+        Ok(splits.into_iter().zip(&runs).map(tried).collect::<Option<Vec<_>>>().map(TriedSplits))
     }
 }
 
@@ -211,7 +211,7 @@ fn compare_rules(
         table.row(cells);
     }
     finding.tables.push(table);
-    finding.claims.extend(claims(&description, &distances, mean_of(&orders)));
+    finding.claims.extend(claims(&description, &distances, mean_of(orders)));
     Ok(())
 }
 
@@ -219,7 +219,7 @@ fn compare_rules(
 fn claims(description: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<StudyClaim> {
     let mut claims = Vec::new();
     for ((name, _), distances) in RULES.iter().zip(distances).take(2) {
-        let average = mean_of(distances);
+        let average = mean_of(distances.iter().copied());
         let n = distances.iter().filter(|distance| **distance <= 0.02).count();
         let claim = judged_claim(
             &format!(

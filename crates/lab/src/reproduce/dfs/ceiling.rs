@@ -16,18 +16,21 @@
 
 use report::study::{ChartKind, RuleReading, StudyClaim};
 
-use super::super::finding::{judged_claim, mean_of, number, with_values};
-use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, RunResults, Testbed};
+use super::super::finding::{judged_claim, number, with_values};
+use super::super::run_pool::Series;
+use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, Testbed};
 use super::{ALL, by_node, striped};
-use crate::stats::mean;
+use crate::compare::RunMetrics;
+use crate::stats::{mean, mean_of};
 
 /// The smallest published gains as fractions: of four of the first five workloads, and of all others.
 const PUBLISHED_MIN: [f64; 2] = [0.005, 0.012];
 
 pub(super) fn ceiling(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let (by_node, striped) = (by_node()?, striped()?);
-    let base = pool.run(&striped, &["linux"], &ALL)?;
-    let by_node_runs = pool.run(&by_node, &["dfs[reading=paper]", "dfs", "linux"], &ALL)?;
+    let base = pool.run(&striped, &["linux"], &ALL, pool.seeds())?.concat();
+    let policies = ["dfs[reading=paper]", "dfs", "linux"];
+    let by_node_runs = pool.run(&by_node, &policies, &ALL, pool.seeds())?;
     let title = "makespan in seconds: by default; lower bound with memory by node; lower bound with any memory layout";
     let mut times =
         FindingTable::new(title, &["workload", "default", "by node", "any layout"]).units(&["s"]);
@@ -44,16 +47,16 @@ pub(super) fn ceiling(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let mut gains = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Intervals);
     let (mut most, mut most_any) = (Vec::new(), Vec::new());
     for (idx, workload) in ALL.iter().enumerate() {
-        let (bound_s, saved) = bound(&base, idx, &alone(pool, &by_node, workload)?);
-        let (_, saved_striped) = bound(&base, idx, &alone(pool, &striped, workload)?);
-        let any_layout_s = pool.bound(&by_node, workload)?.as_secs_f64();
-        let default_s: Vec<f64> = base.makespan_s(0, idx).into_iter().flatten().collect();
-        let seconds = [mean_of(&default_s), mean_of(&bound_s), Some(any_layout_s)];
+        let base = &base[idx];
+        let (bound_s, saved) = bound(base, &alone(pool, &by_node, workload)?);
+        let (_, saved_striped) = bound(base, &alone(pool, &striped, workload)?);
+        let any_layout_s = by_node.bound(workload)?.as_secs_f64();
+        let seconds = [mean_of(base.makespans_s()), mean_of(bound_s), Some(any_layout_s)];
         let seconds = seconds.map(|seconds| number(seconds, 1));
-        let saved_any = above(&base, idx, any_layout_s);
+        let saved_any = Gain::paired(base, base, |run, _| above(run, any_layout_s));
         let possible = [&saved, &saved_striped, &saved_any].map(Gain::cell).into_iter();
-        let cells =
-            possible.chain([0, 1].map(|policy| by_node_runs.gain(policy, idx, (&base, 0)).cell()));
+        let dfs = by_node_runs[..2].iter().map(|runs| Gain::time_saved(&runs[idx], base).cell());
+        let cells = possible.chain(dfs);
         times.row(std::iter::once((*workload).to_owned()).chain(seconds));
         gains.row(std::iter::once((*workload).into()).chain(cells));
         most.push(saved);
@@ -68,43 +71,32 @@ pub(super) fn ceiling(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
          memory striped over four controllers, so no scheduler that keeps memory by node can finish earlier"
             .to_owned(),
     );
-    finding.notes.extend(base.failures().into_iter().chain(by_node_runs.failures()));
+    let all = base.iter().chain(by_node_runs.iter().flatten());
+    finding.notes.extend(all.filter_map(Series::failure));
     Ok(finding)
 }
 
 /// The jobs of a workload one by one with every seed, each with the length that is drawn for it.
-fn alone(
-    pool: &RunPool<'_>,
-    testbed: &Testbed,
-    workload: &str,
-) -> Result<RunResults, ReproduceError> {
-    let about = pool.alone(testbed, workload)?;
-    pool.run(&testbed.one_by_one(workload, &about)?, &["linux"], &[workload])
+fn alone(pool: &RunPool<'_>, testbed: &Testbed, workload: &str) -> Result<Series, ReproduceError> {
+    let spaced = testbed.one_by_one(workload, &testbed.alone(workload)?)?;
+    pool.series(&spaced, ("linux", workload), pool.seeds())
 }
 
 /// By seed: the lower bound of the makespan, and the fraction of the default's makespan above it.
-fn bound(base: &RunResults, workload: usize, alone: &RunResults) -> (Vec<f64>, Gain) {
-    let (mut bound_s, mut saved) = (Vec::new(), Vec::new());
-    let (makespans, others) = (base.makespan_s(0, workload), alone.makespan_s(0, 0));
-    for (idx, seed) in base.seeds().iter().enumerate() {
-        let (Some(makespan), Some(_)) = (makespans[idx], others[idx]) else { continue };
-        let jobs = base.run(0, workload, idx).jobs.iter().zip(&alone.run(0, 0, idx).jobs);
-        let ends = jobs.filter_map(|(job, alone)| {
+fn bound(base: &Series, alone: &Series) -> (Vec<f64>, Gain) {
+    let end = |base: &RunMetrics, alone: &RunMetrics| {
+        let ends = base.jobs.iter().zip(&alone.jobs).filter_map(|(job, alone)| {
             Some((job.start? + alone.end?.saturating_sub(alone.start?)).as_secs_f64())
         });
-        let end = ends.fold(0.0, f64::max);
-        bound_s.push(end);
-        saved.push((*seed, 1.0 - end / makespan));
-    }
-    (bound_s, Gain::by_seed(saved))
+        ends.fold(0.0, f64::max)
+    };
+    let bound_s = base.pairs(alone).map(|(_, base, alone)| end(base, alone)).collect();
+    (bound_s, Gain::paired(base, alone, |base, alone| above(base, end(base, alone))))
 }
 
-/// The fraction of the default's makespan above a bound.
-fn above(base: &RunResults, workload: usize, any_layout_s: f64) -> Gain {
-    let makespans = base.seeds().iter().zip(base.makespan_s(0, workload));
-    let saved =
-        |(seed, makespan): (&u64, Option<f64>)| Some((*seed, 1.0 - any_layout_s / makespan?));
-    Gain::by_seed(makespans.filter_map(saved).collect())
+/// The fraction of a run's makespan above a bound.
+fn above(run: &RunMetrics, bound_s: f64) -> Option<f64> {
+    Some(1.0 - bound_s / run.makespan.as_secs_f64())
 }
 
 /// Whether the published gains are possible at all.
@@ -127,7 +119,7 @@ fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
 }
 
 /// Mean utilization of the controllers, and moves of DFS.
-fn utilization(runs: &RunResults, testbed: &Testbed) -> FindingTable {
+fn utilization(runs: &[Vec<Series>], testbed: &Testbed) -> FindingTable {
     let heads = ["workload", "mean", "busiest", "paper", "corrected"];
     let title = "utilization of the controllers under linux over the whole run, in %; moves of a run by DFS";
     let mut table = FindingTable::new(title, &heads).units(&["%", "%", "count"]);
@@ -139,7 +131,7 @@ fn utilization(runs: &RunResults, testbed: &Testbed) -> FindingTable {
         .collect();
     for (idx, workload) in ALL.iter().enumerate() {
         let (mut means, mut busiest) = (Vec::new(), Vec::new());
-        for run in runs.finished(2, idx) {
+        for (_, run) in runs[2][idx].finished_runs() {
             let seconds = run.makespan.as_secs_f64().max(1e-9);
             let used = run.controllers.iter().zip(&peaks).map(|(controller, peak)| {
                 (controller.read_bytes + controller.written_bytes) as f64 / seconds / peak * 100.0
@@ -149,9 +141,9 @@ fn utilization(runs: &RunResults, testbed: &Testbed) -> FindingTable {
             busiest.push(used.iter().copied().fold(0.0, f64::max));
         }
         let moves = |policy: usize| -> Vec<f64> {
-            runs.finished(policy, idx).map(|run| run.n_moves as f64).collect()
+            runs[policy][idx].finished_runs().map(|(_, run)| run.n_moves as f64).collect()
         };
-        let cells = [means, busiest, moves(0), moves(1)].map(|all| number(mean_of(&all), 1));
+        let cells = [means, busiest, moves(0), moves(1)].map(|all| number(mean_of(all), 1));
         table.row(std::iter::once((*workload).to_owned()).chain(cells));
     }
     table
@@ -168,12 +160,12 @@ mod tests {
         let stop = StopFlag::default();
         let pool = RunPool::new(vec![1, 2], 1, 2, &stop, &|_, _| {});
         let striped = striped().expect("it ships");
-        let base = pool.run(&striped, &["linux"], &["wl1"]).expect("it runs");
+        let base = pool.series(&striped, ("linux", "wl1"), &[1, 2]).expect("it runs");
         let alone = alone(&pool, &striped, "wl1").expect("it runs");
-        let (bound_s, saved) = bound(&base, 0, &alone);
+        let (bound_s, saved) = bound(&base, &alone);
         assert_eq!((bound_s.len(), &saved.seeds[..]), (2, &[1, 2][..]));
         assert!(saved.each.iter().all(|saved| 0.0 <= *saved), "{saved:?}");
-        let any_layout_s = pool.bound(&striped, "wl1").expect("it can be simulated").as_secs_f64();
+        let any_layout_s = striped.bound("wl1").expect("it can be simulated").as_secs_f64();
         assert!(
             0.0 < any_layout_s && bound_s.iter().all(|s| any_layout_s < *s),
             "{any_layout_s} {bound_s:?}"
@@ -185,15 +177,15 @@ mod tests {
         let stop = StopFlag::default();
         let pool = RunPool::new(vec![1, 2], 1, 2, &stop, &|_, _| {});
         let testbed = by_node().expect("it ships");
-        let about = pool.alone(&testbed, "wl1").expect("it runs");
+        let about = testbed.alone("wl1").expect("it runs");
         let spaced = testbed.one_by_one("wl1", &about).expect("all jobs exit");
         let jobs = spaced.workloads["wl1"].iter();
         let ends = jobs.zip(&about).map(|(job, alone)| job.start + alone.expect("it exits"));
         let starts = spaced.workloads["wl1"].iter().skip(1).map(|job| job.start);
         assert!(ends.zip(starts).all(|(end, next)| end < next), "no two jobs overlap");
-        let drawn = alone(&pool, &testbed, "wl1").expect("it runs").job_s(0, 0, 0);
+        let drawn = alone(&pool, &testbed, "wl1").expect("it runs").job_s(0);
         let parts: Vec<f64> =
-            drawn.iter().flatten().map(|s| s / about[0].expect("it exits").as_secs_f64()).collect();
+            drawn.iter().map(|s| s / about[0].expect("it exits").as_secs_f64()).collect();
         // Uniform with a deviation of 0.5 %: within sqrt(3) times it.
         assert!(parts.iter().all(|part| (part - 1.0).abs() < 0.009), "{parts:?}");
         assert!(parts.len() == 2 && parts[0] != parts[1], "{parts:?}");

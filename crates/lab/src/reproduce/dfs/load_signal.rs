@@ -26,7 +26,9 @@ use sched::{Action, CounterEvent, Counters, JobEvent, Target};
 use topology::Machine;
 
 use super::super::finding::{BOTH_READINGS, judged_claim, with_values};
-use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, RunResults, Testbed};
+use super::super::measure_values::largest;
+use super::super::run_pool::Series;
+use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, Testbed};
 use super::{ALL, by_node};
 
 /// Signals are equivalent if they agree in this fraction of the polls. Chosen before the first run.
@@ -285,7 +287,7 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
         let signals = ["loads=controller", "loads=per-core", "loads=both"];
         let policies = signals.map(|signal| dfs(reading, signal));
         let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
-        let results = pool.run(&testbed, &policies, &ALL)?;
+        let runs = pool.run(&testbed, &policies, &ALL, pool.seeds())?;
         let usual = counts(pool, &testbed, (policies[0], &ALL), cooldown)?;
         let variant = |params: &str| {
             let policy = dfs(reading, &format!("loads=controller,{params}"));
@@ -296,7 +298,10 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
         polls.row(usual.row(word.to_owned()));
         polls.row(follows.row(format!("{word}, memory follows")));
         polls.row(still.row(format!("{word}, no migration")));
-        let differences = [1, 2].map(|policy| largest_difference(&results, policy));
+        let differences = [1, 2].map(|policy| {
+            let pairs = runs[policy].iter().zip(&runs[0]);
+            largest(&pairs.map(|(own, base)| Gain::time_saved(own, base)).collect::<Vec<Gain>>())
+        });
         let shown = |gain: &Option<Gain>| gain.as_ref().map_or(ABSENT.to_owned(), Gain::percent);
         times.row([word.to_owned(), shown(&differences[0]), shown(&differences[1])]);
         finding.claims.extend(claims(reading, &usual, differences));
@@ -308,7 +313,7 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
             percent(follows.same_node()),
             percent(still.same_node())
         ));
-        finding.notes.extend(results.failures());
+        finding.notes.extend(runs.iter().flatten().filter_map(Series::failure));
     }
     finding.tables.extend([polls, times]);
     Ok(finding)
@@ -346,16 +351,6 @@ fn claims(
 
 fn percent(fraction: f64) -> String {
     fixed(fraction * 100.0, 1)
-}
-
-/// The gain over the first policy with the largest absolute value of all workloads; none if a pair is missing.
-fn largest_difference(results: &RunResults, policy: usize) -> Option<Gain> {
-    let gains = (0..ALL.len()).map(|workload| results.gain(policy, workload, (results, 0)));
-    let gains: Vec<Gain> = gains.collect();
-    if gains.iter().any(Gain::is_empty) {
-        return None;
-    }
-    gains.into_iter().max_by(|one, other| one.mean.abs().total_cmp(&other.mean.abs()))
 }
 
 #[cfg(test)]

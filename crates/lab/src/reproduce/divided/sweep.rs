@@ -11,6 +11,7 @@ use report::study::{ChartKind, RuleReading, StudyCell};
 
 use super::super::finding::{BOTH_READINGS, judged_claim};
 use super::super::published_groups::{ELEVEN, G1, G2};
+use super::super::run_pool::Series;
 use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, Testbed};
 use super::programs::{GroupThresholds, Socket, claim_of_draws, socket, sockets};
 use super::splits::SOCKET_CPUS;
@@ -84,21 +85,16 @@ fn by_policy(
     let policies = ["off", "1000"].map(|guard| {
         format!("divided[{reading}version=threshold,guard={guard},{}]", limits.params())
     });
-    let (mut gains, mut failures) = (Vec::new(), Vec::new());
     let workloads = NUMBERS.map(|n| {
         let names: Vec<&str> = programs(n).into_iter().map(|idx| ELEVEN[idx]).collect();
         format!("programs:{}", names.join("+"))
     });
     let workloads: Vec<String> = workloads.collect();
     let names: Vec<&str> = workloads.iter().map(String::as_str).collect();
-    let all = pool.run(&testbed, &[&policies[0], &policies[1]], &names)?;
-    failures.extend(all.failures());
-    for workload in names {
-        let isolated = pool.run(&testbed, &[&policies[0]], &[workload])?;
-        let spread = pool.run(&testbed, &[&policies[1]], &[workload])?;
-        gains.push(isolated.speedup(&spread, None));
-    }
-    Ok((gains, failures))
+    let runs = pool.run(&testbed, &[&policies[0], &policies[1]], &names, pool.seeds())?;
+    let pairs = runs[0].iter().zip(&runs[1]);
+    let gains = pairs.map(|(isolated, spread)| Gain::speedup(isolated, spread, None));
+    Ok((gains.collect(), runs.iter().flatten().filter_map(Series::failure).collect()))
 }
 
 pub(super) fn sweep(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {

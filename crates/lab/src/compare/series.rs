@@ -1,0 +1,104 @@
+//! The runs of one policy on one workload: the result that statistics are computed from.
+//!
+//! ```text
+//!   seed       1      2      3      4
+//!   baseline  52 s   51 s   failed 53 s
+//!   policy    51 s   failed 50 s   52 s      ─► pairs of seeds 1 and 4
+//! ```
+//!
+//! Only finished runs have times. Two series are compared on the seeds that both finished.
+
+use std::collections::BTreeMap;
+
+use super::{Completion, RunKey, RunMetrics};
+
+/// Runs of one policy on one workload, in the order of the given seeds. `R` is a run or a reference to one.
+#[derive(Clone, Debug)]
+pub struct RunSeries<R> {
+    policy: String,
+    workload: String,
+    /// The runs with their seeds.
+    pub(crate) runs: Vec<(u64, R)>,
+}
+
+impl<R: AsRef<RunMetrics>> RunSeries<R> {
+    /// The runs with these seeds that `run` returns.
+    pub fn new(
+        (policy, workload): (&str, &str),
+        seeds: &[u64],
+        run: impl Fn(&RunKey) -> Option<R>,
+    ) -> Self {
+        let series = RunSeries {
+            policy: policy.to_owned(),
+            workload: workload.to_owned(),
+            runs: Vec::new(),
+        };
+        let with_run = |seed: &u64| Some((*seed, run(&series.key(*seed))?));
+        RunSeries { runs: seeds.iter().filter_map(with_run).collect(), ..series }
+    }
+
+    fn key(&self, seed: u64) -> RunKey {
+        RunKey { policy: self.policy.clone(), workload: self.workload.clone(), seed }
+    }
+
+    /// All runs, with any status.
+    pub fn all_runs(&self) -> impl Iterator<Item = (u64, &RunMetrics)> {
+        self.runs.iter().map(|(seed, run)| (*seed, run.as_ref()))
+    }
+
+    /// Runs in which all jobs exited with status 0.
+    pub fn finished_runs(&self) -> impl Iterator<Item = (u64, &RunMetrics)> {
+        self.all_runs().filter(|(_, run)| run.status == Completion::Finished)
+    }
+
+    /// Failed and stopped runs.
+    pub fn unfinished_runs(&self) -> impl Iterator<Item = (u64, &RunMetrics)> {
+        self.all_runs().filter(|(_, run)| run.status != Completion::Finished)
+    }
+
+    /// A sentence about the runs that did not finish; `None` if all finished.
+    pub fn failure(&self) -> Option<String> {
+        let (_, first) = self.unfinished_runs().next()?;
+        let seeds: Vec<String> = self.unfinished_runs().map(|(seed, _)| seed.to_string()).collect();
+        Some(format!(
+            "{} on {}: {} of {} runs failed; their seeds ({}) are excluded from the pairs; the first error: {}",
+            self.policy,
+            self.workload,
+            seeds.len(),
+            self.runs.len(),
+            seeds.join(" "),
+            first.cause()
+        ))
+    }
+
+    /// Number of jobs of a run.
+    pub fn n_jobs(&self) -> usize {
+        self.all_runs().next().map_or(0, |(_, run)| run.jobs.len())
+    }
+
+    /// Makespans of the finished runs in seconds.
+    pub fn makespans_s(&self) -> Vec<f64> {
+        self.finished_runs().map(|(_, run)| run.makespan.as_secs_f64()).collect()
+    }
+
+    /// Time of a job in the finished runs in seconds.
+    pub fn job_s(&self, job: usize) -> Vec<f64> {
+        self.finished_runs().filter_map(|(_, run)| run.job_s(job)).collect()
+    }
+
+    /// The finished runs of the seeds that `other` finished too, each with that of `other`.
+    pub fn pairs<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> impl Iterator<Item = (u64, &'a RunMetrics, &'a RunMetrics)> {
+        let others: BTreeMap<u64, &RunMetrics> = other.finished_runs().collect();
+        self.finished_runs().filter_map(move |(seed, run)| Some((seed, run, *others.get(&seed)?)))
+    }
+
+    /// The finished run with the median makespan; of an even number the faster of the two in the middle.
+    pub fn median(&self) -> Option<RunKey> {
+        let mut sorted: Vec<(u64, &RunMetrics)> = self.finished_runs().collect();
+        sorted.sort_by_key(|(_, run)| run.makespan);
+        sorted.get(sorted.len().checked_sub(1)? / 2).map(|(seed, _)| self.key(*seed))
+    }
+}

@@ -259,7 +259,7 @@ fn a_replay_separates_requests_from_recorded_actions() {
         policy    dfs, seed 1
         machine   2 nodes, 4 LLC domains, 8 cores, 8 CPUs, 32.0 GiB; placed by node
         ended     unknown after 1.25 s
-        jobs      2: 2 unfinished; at most 2 at once
+        jobs      2: 2 unfinished; at most 2 concurrently
         moves     3 requested, 0 rejected; 2 in the recorded run
         loads     declared: no memory counter is readable: loads are estimated as
                   declared class times CPU time of each job

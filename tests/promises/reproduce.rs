@@ -109,9 +109,9 @@ fn list_prints_the_experiments_of_a_study() {
         assert!(5 < text.lines().filter(|line| line.starts_with("  ")).count(), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
-    let some = reproduce(&["dfs", "--only", "ceiling", "--list"]);
+    let some = reproduce(&["dfs", "--only", "upper-bound", "--list"]);
     let names: Vec<&str> = some.lines().filter(|line| line.starts_with("  ")).collect();
-    assert_eq!(names, ["  ceiling  upper bound of the gain of any scheduler"]);
+    assert_eq!(names, ["  upper-bound  upper bound of the gain of any scheduler"]);
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl Scripted {
                     CounterReading::unmultiplexed(one.used.0 / 4_000_000),
                 ),
             traffic: None,
-            n_orphans: 0,
+            n_remaining: 0,
         }
     }
 

@@ -327,9 +327,9 @@ fn the_report_of_a_watch_lists_the_managed_processes_and_their_moves() {
     let words = report.split_whitespace().collect::<Vec<_>>().join(" ");
     for expected in [
         &*format!("managed processes: process {pid}"),
-        "jobs 1: 1 attached; at most 1 at once",
+        "jobs 1: 1 attached; at most 1 concurrently",
         &format!("{name} detached"),
-        &format!("{name} core 1 -> core 0 because core 1 had a load of"),
+        &format!("{name} core 1 -> core 0 because the load of core 1 was"),
         "loads declared:",
     ] {
         assert!(words.contains(expected), "{expected}: {report}");

@@ -23,14 +23,15 @@ use sched::{CounterEvent, JobEvent, JobExit, OutcomeResult, Target};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 
-/// Compute the thresholds th_sq and th_ref of the policy divided for a machine
+/// Compute thresholds for the policy `divided` from runs of single programs on one machine
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read these journals of runs on the machine, or their folders, in which each program ran alone. The set needs
-    /// programs with many and with few queue-full cycles, and programs with many and with few cache references
+    /// Read these journals of runs on the machine, or their directories, in which each program ran alone. At least one
+    /// program with many and one with few queue-full cycles, and one with many and one with few LLC references, are
+    /// required
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Print JSON: the thresholds, the values next to them, and each program (docs/report-fields.md)
+    /// Print JSON: the thresholds, the adjacent values, and each program (docs/report-fields.md)
     #[arg(long)]
     json: bool,
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Why a command failed.
+/// Cause of a failed command.
 #[derive(Debug)]
 pub enum CommandError {
     /// The command line, or a file it names, is invalid. Nothing was started. Exit status 2.

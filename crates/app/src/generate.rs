@@ -26,7 +26,7 @@ pub struct Args {
     /// Set the random seed; the same seed, list and options give the same workload
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", default_value_t = 1, value_parser = input::seed)]
     seed: u64,
-    /// Set the interval in which jobs start, from 0
+    /// Draw the start times of jobs uniformly from 0 to this time
     #[arg(long, allow_hyphen_values = true, value_name = "TIME", default_value = "30s", value_parser = input::time)]
     span: Nanos,
     /// Set the share of jobs that are memory hogs, from 0 to 1

@@ -24,7 +24,7 @@ pub struct Args {
     /// Read a recorded /sys and /proc below this folder (default: this machine)
     #[arg(long, value_name = "DIR", group = "which")]
     root: Option<PathBuf>,
-    /// Describe a machine: 'nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21'
+    /// Use a synthetic machine: 'nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21'
     #[arg(long, value_name = "TEXT", group = "which")]
     synthetic: Option<String>,
     /// Read a machine file, as written by --toml or --json, or a shipped machine by name
@@ -219,7 +219,8 @@ fn json(
         field("numa_balancing", &file.numa_balancing)?,
         field("placement", &placement)?,
         rows("signals", &signals)?,
-        field("uarch", &events.map(|(uarch, _)| &uarch.name))?,
+        field("uarch", &events.map(|(uarch, _)| &uarch.file))?,
+        field("uarch_name", &events.map(|(uarch, _)| &uarch.name))?,
         rows("events", &events.map_or_else(Vec::new, |(_, events)| events_json(events)))?,
         field("cgroups", &groups.map(CgroupsJson::from))?,
     ];

@@ -53,7 +53,7 @@ enum CliCommand {
     Status(status::Args),
     /// List policies with their parameters, defaults and sources
     Policies(policies::Args),
-    /// Determine the thresholds of the policy divided for a machine from runs of programs alone
+    /// Compute thresholds for the policy `divided` from runs of single programs on one machine
     Calibrate(calibrate::Args),
     /// Predict slowdowns of programs that run together, and the best assignment to domains
     Predict(predict::Args),

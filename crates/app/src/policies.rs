@@ -17,10 +17,7 @@ use crate::command_result::{CommandResult, OrUsageError};
 pub struct Args {
     /// Print only this policy
     name: Option<String>,
-    /// Print JSON: policies with name, summary, source, signals and parameters; signals with signal, help,
-    /// ends_run and if_missing (the behaviour without it); parameters with name, values, default,
-    /// default_as_published (null unless reading=paper has another), help, origin, no_effect_with (conditions
-    /// under which the parameter is rejected), requires and unavailable
+    /// Print JSON (fields: docs/commands/policies.md)
     #[arg(long)]
     json: bool,
 }

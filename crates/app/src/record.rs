@@ -1,7 +1,7 @@
 //! `evenkeel record`: records kernel data about a machine and some processes, byte by byte.
 //!
-//! `evenkeel replay` reads the stream with the same readers and the same engine as a live run, and prints what evenkeel
-//! sees on that machine.
+//! `evenkeel replay` reads the stream with the same readers and the same engine as a live run, and prints the values
+//! that evenkeel derives on that machine.
 
 mod recorded_program;
 
@@ -29,7 +29,7 @@ pub struct Args {
     /// Record this process with its threads; may be repeated
     #[arg(long, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
     pid: Vec<u32>,
-    /// Stop after this time [default: when the program exits; 10s for --pid alone]
+    /// Stop after this time [default: when the program exits; 10s if only --pid is given]
     #[arg(long = "for", value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     length: Option<Nanos>,
     /// Set the sampling interval

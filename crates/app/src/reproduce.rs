@@ -13,7 +13,7 @@ use crate::input;
 use crate::output::{check_writable, write};
 use linux::stop_signals::StopSignals;
 
-/// Which study, which experiments, and how many runs.
+/// Options of the command: study, experiments and number of runs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Run this study: dfs, divided or contention
@@ -21,7 +21,7 @@ pub struct Args {
     /// Run only these experiments, separated by commas; --list prints their names
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     only: Vec<String>,
-    /// Print the names of all experiments (with --only: of those), and run none
+    /// Print the names of the experiments, or of those in --only, without running them
     #[arg(long)]
     list: bool,
     /// Set the number of seeds, or list them: 20, 1-20, 3,7,11

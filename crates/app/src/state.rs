@@ -17,7 +17,7 @@ use sched::{Action, JobEvent, OutcomeResult, Target};
 
 use crate::status::{self, unix_seconds};
 
-/// Write interval without events, so that readers see a live process.
+/// Write interval without events. A reader identifies a live process by the age of the file.
 const IDLE_WRITE_INTERVAL: Nanos = Nanos::from_secs(5);
 /// Minimum write interval of a run, which limits the overhead.
 const RUN_WRITE_INTERVAL: Nanos = Nanos::from_secs(1);
@@ -34,7 +34,7 @@ pub struct StateWriter {
 impl StateWriter {
     /// Creates the state file. Removes stale state files of killed processes.
     pub fn new(header: &Header, kind: CommandKind, acts: bool, journal: Option<&Path>) -> Self {
-        // A process that acts has just restored the settings of killed ones.
+        // A process that performs actions has already restored the settings of killed processes.
         status::remove_stale(|state| acts || !state.acts);
         let file = StateFile::create(&header.run_id, &undo::folders());
         if let (Err(error), CommandKind::Watch) = (&file, kind) {
@@ -45,7 +45,7 @@ impl StateWriter {
         StateWriter { state, file: file.ok(), is_changed: false, min_interval, written_at: None }
     }
 
-    /// Records a turn: the load basis, and what was moved.
+    /// Records a turn: the load basis and the migrations.
     pub fn update(&mut self, record: &TurnRecord<'_>) {
         self.state.at_ns = record.turn.at.0;
         if let Some(basis) = record.current_load_basis() {

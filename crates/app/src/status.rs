@@ -20,7 +20,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Prints all states. Fails if a killed process left changed settings, so that scripts notice.
+/// Prints all states. Fails if a killed process left changed settings, so that scripts detect it.
 pub fn main(args: &Args) -> CommandResult {
     let (all, problems) = read();
     let mut out = std::io::stdout().lock();

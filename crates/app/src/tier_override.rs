@@ -84,7 +84,7 @@ impl SignalArgs {
         Ok(overrides)
     }
 
-    /// Adds them to the options of a journal.
+    /// Adds the overrides to the options in the header of a journal.
     pub(crate) fn add_to_options(&self, options: &mut BTreeMap<String, String>) {
         if !self.signal.is_empty() {
             options.insert(OPTION_KEY.to_owned(), self.signal.join(","));

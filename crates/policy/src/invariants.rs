@@ -10,7 +10,7 @@ use proptest::sample::select;
 use crate::registry;
 use crate::testing::{WatchedRequest, plans, play_watched, requests};
 
-/// On the last but one machine, no job is placed with `domains=llc`. On the last one, no job is placed.
+/// On the second to last machine, no job is placed with `domains=llc`. On the last machine, no job is placed.
 const MACHINES: [&str; 8] = [
     "nodes=2 cores=2",
     "nodes=4 cores=1",
@@ -53,9 +53,9 @@ const VARIANTS: [&str; 27] = [
     "spread[domains=llc]",
 ];
 
-/// Number of turns with constant values after which averages and groups no longer change. N-MASS needs the most: a job
-/// that changed its speed migrates back and forth until all ten intervals that are kept for each side are new, and
-/// each stay of two or three turns adds one.
+/// Number of turns with constant values after which averages and groups no longer change. N-MASS has the largest
+/// number: a job that changed its speed migrates back and forth until the ten intervals that are kept for each node are
+/// new. Each stay of two or three turns adds one interval.
 const CONVERGENCE_TURNS: u64 = 80;
 
 /// A machine and a policy: a registered one or a variant, whose name, without parameters, is accepted by `includes`.

@@ -447,7 +447,7 @@ impl JobInWorld {
         usable: &CpuSet,
         interval: Nanos,
     ) -> Option<JobView<'a>> {
-        // Of a job on several domains, most tasks ran last on the highest of its CPUs.
+        // Most tasks of a job on several domains ran last on the highest of its CPUs.
         let domain = (self.placed.as_ref().or(self.ran_on.as_ref()))
             .map(|cpus| cpus.and(usable))
             .and_then(|cpus| domains.of_set(&cpus).or_else(|| domains.of_cpu(cpus.last()?)));

@@ -253,7 +253,7 @@ pub(crate) fn heat_table<'a>(
     )
 }
 
-/// Charts with captions, side by side.
+/// Charts with captions, next to each other.
 pub(crate) fn panels(panels: impl Iterator<Item = (String, String)>) -> String {
     let panels: String = panels.map(|(caption, chart)| captioned(&caption, &chart)).collect();
     format!("<div class=\"panels\">{panels}</div>")

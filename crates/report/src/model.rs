@@ -62,8 +62,8 @@ record! {
         n_stopped: u64, "Stopped", Count, "Jobs that evenkeel stopped, because the workload declares it or because the run was stopped.";
         n_unfinished: u64, "Unfinished", Count, "Jobs that had not ended at the end of the record.";
         n_starts: u64, "Starts", Count, "Number of program starts; more than jobs if some restart.";
-        n_running_max: u64, "At once", Count, "Maximum number of jobs that ran at the same time.";
-        n_moves: u64, "Moves", Count, "Number of times that a running job was bound to other CPUs; in a replay, in the recorded run.";
+        n_running_max: u64, "Concurrent", Count, "Maximum number of jobs that ran at the same time.";
+        n_moves: u64, "Moves", Count, "Number of task migrations by evenkeel. In a replay: of the recorded run.";
         n_would_move: u64, "Would move", Count, "Only in a replay: number of requests to bind a running job to other CPUs or to release it.";
         n_moves_omitted: u64, "Moves omitted", Count, "Moves, or in a replay requests, that are missing in the list because there were very many.";
         n_rejections: u64, "Rejections", Count, "Number of rejected requests.";
@@ -134,7 +134,7 @@ record! {
         memory: Vec<NodeMemoryRow>, "Memory by node", Plain, "Memory per node at the last sample, all processes together; empty if it was not sampled.";
         memory_sampled_permille: Option<u32>, "Sampled", Plain, "Share of that memory that was inspected, in permille. Below 1000 the values are scaled up.";
         n_starts: u64, "Starts", Count, "Number of starts.";
-        n_orphans: u64, "Orphans", Count, "Processes that outlived the job and that evenkeel ended.";
+        n_remaining: u64, "Remaining processes", Count, "Processes of the job that were running when its main process ended. They receive SIGTERM, then SIGKILL; a process of another user may survive.";
         slowdown: Option<f64>, "Slowdown", Plain, "Time together divided by time alone; absent until the program was measured alone.";
         start_cpus: Option<String>, "Started on", CpuList, "CPUs that the job was bound to at its last start.";
         start_requested_cpus: Option<String>, "Requested", CpuList, "CPUs that the policy requested, where not all of them were usable.";

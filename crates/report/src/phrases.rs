@@ -145,7 +145,7 @@ pub fn exit_phrase(exit: &JobExit) -> String {
     }
 }
 
-/// The resource usage of a program. Values that were not measured are left out.
+/// The resource usage of a program. Values that were not measured are omitted.
 pub fn usage_phrase(exit: &JobExit) -> String {
     let mut phrases = vec![format!(
         "{} s of CPU time ({} user, {} system)",
@@ -160,10 +160,10 @@ pub fn usage_phrase(exit: &JobExit) -> String {
         phrases.push(counted_noun(n, "migration"));
     }
     phrases.push(format!("maximum resident set {}", bytes(exit.max_resident.0)));
-    match exit.n_orphans {
+    match exit.n_remaining {
         0 => {}
-        1 => phrases.push("1 orphaned process, ended by evenkeel".to_owned()),
-        n => phrases.push(format!("{n} orphaned processes, ended by evenkeel")),
+        1 => phrases.push("1 remaining process after the end of the main process".to_owned()),
+        n => phrases.push(format!("{n} remaining processes after the end of the main process")),
     }
     phrases.join(", ")
 }

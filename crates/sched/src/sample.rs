@@ -165,8 +165,8 @@ pub struct JobExit {
     pub counters: Counters,
     /// Bytes between last-level caches and memory, from the resctrl monitoring group of the job.
     pub traffic: Option<Bytes>,
-    /// Number of orphaned processes that the host terminated.
-    pub n_orphans: u32,
+    /// Number of remaining processes at the end of the main process.
+    pub n_remaining: u32,
 }
 
 impl JobExit {
@@ -184,7 +184,7 @@ impl JobExit {
             n_migrations: None,
             counters: Counters::NONE,
             traffic: None,
-            n_orphans: 0,
+            n_remaining: 0,
         }
     }
 }

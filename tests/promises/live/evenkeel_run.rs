@@ -156,7 +156,7 @@ fn a_process_without_group_and_environment_of_its_job_is_ended_with_the_run_and_
     // The job of the process is known only if the process was sampled before its parent exited.
     let journal = run.journal();
     let is_reported = journal.contains("that no job could be assigned to");
-    assert!(is_reported || journal.contains("\"n_orphans\":1"), "{journal}");
+    assert!(is_reported || journal.contains("\"n_remaining\":1"), "{journal}");
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn a_process_without_group_and_environment_is_assigned_to_the_job_if_there_is_on
     assert!(!is_running(pid));
     let report: serde_json::Value =
         serde_json::from_str(&run.folder.read("out/report.json")).expect("JSON");
-    let n_orphans = &report["jobs"][0]["n_orphans"];
-    assert_eq!(*n_orphans, 1, "{}", report["jobs"][0]);
+    let n_remaining = &report["jobs"][0]["n_remaining"];
+    assert_eq!(*n_remaining, 1, "{}", report["jobs"][0]);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn a_job_that_changed_its_user_is_reported_with_the_missing_capability_and_not_a
     let journal = run.journal();
     assert!(survived, "{}", run.output);
     assert_eq!(journal.matches("CAP_KILL").count(), 1, "{journal}");
-    assert!(journal.contains("\"n_orphans\":1"), "{journal}");
+    assert!(journal.contains("\"n_remaining\":1"), "{journal}");
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn resolve(page: &Path, link: &str) -> PathBuf {
     path
 }
 
-/// Whether a page has a heading with this anchor: lower case, punctuation removed, blanks as hyphens.
+/// Whether a page has a heading with this anchor: lower case, punctuation removed, spaces as hyphens.
 fn has_heading(page: Option<&String>, anchor: &str) -> bool {
     let Some(text) = page else { return true }; // A link into a source file.
     let mut in_code = false;

@@ -60,10 +60,10 @@ fn check_text(file: &str, text: &str) -> Vec<Fault> {
     for (idx, line) in text.lines().enumerate() {
         let at = format!("{file}:{}", idx + 1);
         if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {
-            faults.push(format!("{at}: a conflict mark"));
+            faults.push(format!("{at}: a merge conflict marker"));
         }
         if line.ends_with([' ', '\t']) && !file.ends_with(".md") {
-            faults.push(format!("{at}: blanks at the end of the line"));
+            faults.push(format!("{at}: trailing whitespace"));
         }
     }
     if file.ends_with(".rs") {

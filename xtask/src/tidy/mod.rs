@@ -6,7 +6,7 @@
 //!   calls       each system call of `linux` can be made to fail by a test
 //!   purity      pure crates have a clippy.toml that forbids clocks, files and hashed order
 //!   licence     every crate states it
-//!   text        no conflict marks, no trailing blanks, no file above the line limit
+//!   text        no merge conflict markers, no trailing whitespace, no file above the line limit
 //!   words       no word that has a plain replacement (xtask/tidy-words.toml)
 //!   book        every page is in SUMMARY.md, links between documents resolve
 //!   cycles      no import cycle between sibling modules

@@ -111,7 +111,7 @@ fn rule(word: &Word, everywhere: &[Exception]) -> anyhow::Result<WordRule> {
     Ok(WordRule { pattern, replace: word.replace.clone(), except })
 }
 
-/// A blank in a pattern matches a line break too.
+/// A space in a pattern matches a line break too.
 fn phrase_regex(pattern: &str) -> anyhow::Result<Regex> {
     RegexBuilder::new(&pattern.replace(' ', r"\s+"))
         .case_insensitive(true)

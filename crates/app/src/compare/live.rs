@@ -75,7 +75,7 @@ fn reject_sim_options(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
     }
     if args.jobs.is_some() {
         return Err(anyhow!(
-            "--jobs applies to simulated runs: live runs take place one after another, to not disturb each other"
+            "--jobs applies to simulated runs only: live runs are sequential, so that they do not influence each other"
         ));
     }
     match columns.iter().find(|column| column.variant.numa_balancing.is_some()) {

@@ -1,7 +1,7 @@
 //! Progress of a comparison, and an estimate of the remaining time.
 //!
 //! ```text
-//!   ━━━━━━━━━━━━━━━━──────────────   1240 of 2400 runs   41.2 a second   28 s remaining
+//!   ━━━━━━━━━━━━━━━━──────────────   1240 of 2400 runs   41.2 runs/s   28 s remaining
 //! ```
 //!
 //! On a terminal one line is redrawn a few times a second. Otherwise a line is printed for every tenth of the runs, at
@@ -98,9 +98,9 @@ fn words(n_done: usize, n_runs: usize, n_now: usize, elapsed: Duration) -> Strin
     }
     let each = elapsed.as_secs_f64() / n_now as f64;
     let pace = if each < 1.0 {
-        format!("{} a second", fixed(1.0 / each, 1))
+        format!("{} runs/s", fixed(1.0 / each, 1))
     } else {
-        format!("{} s each", fixed(each, 1))
+        format!("{} s per run", fixed(each, 1))
     };
     if n_done == n_runs {
         return format!("{done}   {pace}");

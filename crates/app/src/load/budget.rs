@@ -1,7 +1,8 @@
 //! Amount of work of a synthetic program: a time or a number of operations, with an optional duty cycle.
 //!
-//! Each thread prepares its data, waits for the others, and works. Work is done in batches of about a millisecond or less. CPU time is that of the thread, so a program that shares its
-//! CPU does the same work later.
+//! Each thread prepares its data, waits for the others, and works in batches of about a millisecond or less. The CPU
+//! time limit applies to the CPU time of the thread: a program that shares its CPU performs the same work in more wall
+//! time.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use crate::input;
 /// Options for the amount of work.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Budget {
-    /// Work for this wall time (default: 5s, without --cpu and --ops)
+    /// Work for this wall time (default: 5s if neither --cpu nor --ops is given)
     #[arg(long = "for", value_name = "TIME", value_parser = input::time, allow_hyphen_values = true)]
     wall: Option<Nanos>,
     /// Work until each thread has used this CPU time

@@ -1,8 +1,8 @@
 //! The memory hog: random accesses to a large buffer, one 64-byte line each.
 //!
-//! A self-check runs first: an access of the walk must cost at least half of a memory access. The cost of a memory access is
-//! measured with another pattern in the same buffer, a chain whose next index is a hash of the loaded value. It is
-//! slow but unpredictable.
+//! A self-check runs first: an access of the walk must cost at least half of a memory access. The cost of a memory
+//! access is measured with another pattern in the same buffer, a chain whose next index is a hash of the loaded value.
+//! This chain is slow, but prefetchers cannot predict it.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -15,7 +15,7 @@ use crate::input;
 /// Options of the buffer or array.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct BufferOptions {
-    /// Set the number of such programs that run at the same time and share the free memory
+    /// Set the number of copies that share the free memory
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::integer::<u32>(1..=100_000), allow_hyphen_values = true)]
     pub(crate) copies: u32,
     /// Set the size of the last-level cache (default: of this machine)
@@ -80,8 +80,8 @@ impl BufferOptions {
         // Without MemAvailable any size is accepted.
         match self.max_size() {
             Ok(limit) if limit < size => bail!(
-                "{subject} more than {limit} (a quarter of the free memory, for {} at a time)",
-                if self.copies == 1 { "one".to_owned() } else { self.copies.to_string() }
+                "{subject} more than {limit} (a quarter of the free memory, divided by {})",
+                base::counted_noun(self.copies, "copy")
             ),
             _ => Ok(()),
         }

@@ -1,8 +1,8 @@
-//! `evenkeel predict`: slowdowns of programs that share an LLC domain, and their best placement on several domains.
+//! `evenkeel predict`: slowdowns of programs that share an LLC domain, and their best assignment to several domains.
 //!
 //! ```text
 //!   machine file ─► LLC domains ─┐
-//!   profiles, tables ─► programs ┴─► host_sim::predict ─► slowdowns, best placement
+//!   profiles, tables ─► programs ┴─► host_sim::predict ─► slowdowns, best assignment
 //! ```
 //!
 //! Each assumption about a value that no file contains is printed to standard error as one line.
@@ -29,7 +29,7 @@ use crate::{input, machine};
 /// Predict slowdowns of programs that share an LLC domain
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read this machine file, as evenkeel machine --toml writes it, with the bandwidth of its memory
+    /// Read this machine file, in the format of evenkeel machine --toml; it must contain the bandwidth of the memory
     #[arg(long, value_name = "FILE")]
     machine: PathBuf,
     /// Read measurements of each program alone from these files: profiles (.toml), or tables with the columns of
@@ -39,11 +39,11 @@ pub struct Args {
     /// Run these programs together, each on its own core; a name may be repeated
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Also find the best placement on N LLC domains
+    /// Also find the best assignment to N LLC domains
     #[arg(long, value_name = "N", value_parser = input::integer::<u32>(1..=N_DOMAINS_MAX), allow_hyphen_values = true)]
     domains: Option<u32>,
-    /// Print JSON: slowdowns (of each program, in the order of the names), and with --domains split (names
-    /// by LLC domain), split_slowdowns and mean_slowdown
+    /// Print JSON: slowdowns (of each program, in the order of the names), and with --domains assignment (names by LLC
+    /// domain), assignment_slowdowns, assignment_found_by and mean_slowdown
     #[arg(long)]
     json: bool,
 }
@@ -56,7 +56,7 @@ struct PredictOutput<'a> {
     setup: PredictionSetup,
     /// On the first domain; empty if it has fewer CPUs than programs.
     slowdowns: Vec<Prediction>,
-    split: Option<ProgramPlacement>,
+    assignment: Option<ProgramPlacement>,
     /// Assumptions, a sentence each.
     notes: Vec<String>,
 }
@@ -88,11 +88,11 @@ fn predict(args: &Args) -> anyhow::Result<PredictOutput<'_>> {
             .filter_map(|llc_domain| slower_cores_note(llc_domain, programs.len())),
     );
     let slowdowns = on_first(args, &programs, &setup, &mut notes)?;
-    let split = match args.domains {
+    let assignment = match args.domains {
         Some(_) => Some(best_placement(&programs, &setup.llc_domains, &setup.domains)?),
         None => None,
     };
-    Ok(PredictOutput { names: &args.names, setup, slowdowns, split, notes })
+    Ok(PredictOutput { names: &args.names, setup, slowdowns, assignment, notes })
 }
 
 /// Reads a profile or a table, by the extension of the file.
@@ -137,12 +137,12 @@ fn on_first(
     };
     let n = programs.len();
     let cpus = counted_noun(llc_domain.n_cpus, "CPU");
-    let crowded = format!("the first LLC domain has {cpus} for {n} programs");
+    let too_few_cpus = format!("the first LLC domain has {cpus} for {n} programs");
     if llc_domain.n_cpus < n && args.domains.is_none() {
-        bail!("{crowded}; leave some out, or give more domains with --domains");
+        bail!("{too_few_cpus}; omit some, or give more domains with --domains");
     }
     if llc_domain.n_cpus < n {
-        notes.push(format!("{crowded}: slowdowns are only printed for the split"));
+        notes.push(format!("{too_few_cpus}: slowdowns are only printed for the assignment"));
         return Ok(Vec::new());
     }
     if llc_domain.n_cores < n {

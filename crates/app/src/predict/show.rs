@@ -13,11 +13,11 @@ const MIB: f64 = 1048576.0;
 /// Width of the tables.
 const WIDTH: usize = 80;
 
-/// A table, and the split below it.
+/// A table, and the assignment below it.
 pub(super) fn text(output: &PredictOutput<'_>) -> String {
     let slowdowns = slowdowns_text(output);
-    let split = output.split.as_ref().map(|split| split_text(output, split));
-    slowdowns.into_iter().chain(split).collect::<Vec<String>>().join("\n")
+    let assignment = output.assignment.as_ref().map(|assignment| assignment_text(output, assignment));
+    slowdowns.into_iter().chain(assignment).collect::<Vec<String>>().join("\n")
 }
 
 fn slowdowns_text(output: &PredictOutput<'_>) -> Option<String> {
@@ -33,7 +33,7 @@ fn slowdowns_text(output: &PredictOutput<'_>) -> Option<String> {
     let sum = output.slowdowns.iter().map(|one| one.slowdown).sum::<f64>();
     table.row(["mean", &ratio(sum / n as f64), "", ""]);
     let head = format!(
-        "side by side on LLC domain {}: {} MiB, {}, {} GB/s at the peak\n",
+        "shared LLC domain {}: {} MiB, {}, {} GB/s at the peak\n",
         llc_domain.llc.0,
         fixed(llc_domain.cache / MIB, 2),
         counted_noun(llc_domain.n_cpus, "CPU"),
@@ -42,15 +42,15 @@ fn slowdowns_text(output: &PredictOutput<'_>) -> Option<String> {
     (n != 0).then(|| format!("{head}\n{}", table.to_text(WIDTH)))
 }
 
-fn split_text(output: &PredictOutput<'_>, split: &ProgramPlacement) -> String {
+fn assignment_text(output: &PredictOutput<'_>, assignment: &ProgramPlacement) -> String {
     let n = output.setup.llc_domains.len();
     let heads = [("domain", Right), ("program", Left), ("slowdown", Right)];
     let mut table = ReportTable::new(heads).indented(2);
     for domain in 0..n {
         let mut head = domain.to_string();
         for (idx, name) in output.names.iter().enumerate() {
-            if split.domains.get(idx) == Some(&domain) {
-                let slowdown = split.slowdowns.get(idx).copied().unwrap_or(1.0);
+            if assignment.domains.get(idx) == Some(&domain) {
+                let slowdown = assignment.slowdowns.get(idx).copied().unwrap_or(1.0);
                 table.row([std::mem::take(&mut head), name.clone(), ratio(slowdown)]);
             }
         }
@@ -58,14 +58,14 @@ fn split_text(output: &PredictOutput<'_>, split: &ProgramPlacement) -> String {
             table.row([&head, ABSENT, ABSENT]);
         }
     }
-    table.row(["", "mean", &ratio(split.mean)]);
-    let (domains, found) = (counted_noun(n, "LLC domain"), method(split.method));
-    format!("best split over {domains} ({found}):\n\n{}", table.to_text(WIDTH))
+    table.row(["", "mean", &ratio(assignment.mean)]);
+    let (domains, found) = (counted_noun(n, "LLC domain"), method(assignment.method));
+    format!("best assignment to {domains} ({found}):\n\n{}", table.to_text(WIDTH))
 }
 
 fn method(method: SearchMethod) -> &'static str {
     match method {
-        SearchMethod::Exhaustive => "all placements were compared",
+        SearchMethod::Exhaustive => "all assignments were compared",
         SearchMethod::Heuristic => "found by moves and swaps; a better one may exist",
     }
 }
@@ -81,20 +81,20 @@ pub(super) fn json(output: &PredictOutput<'_>) -> serde_json::Result<String> {
         })
     });
     let mut object = json!({ "slowdowns": slowdowns.collect::<Vec<Value>>() });
-    if let Some(split) = &output.split {
+    if let Some(assignment) = &output.assignment {
         let names_in = |domain: usize| {
-            let there = output.names.iter().zip(&split.domains).filter(|(_, at)| **at == domain);
+            let there = output.names.iter().zip(&assignment.domains).filter(|(_, at)| **at == domain);
             there.map(|(name, _)| name.clone()).collect::<Vec<String>>()
         };
-        let each = output.names.iter().zip(split.slowdowns.iter().zip(&split.domains));
+        let each = output.names.iter().zip(assignment.slowdowns.iter().zip(&assignment.domains));
         let each = each.map(|(name, (slowdown, domain))| {
             json!({ "program": name, "slowdown": slowdown, "domain": domain })
         });
-        object["split"] =
+        object["assignment"] =
             json!((0..output.setup.llc_domains.len()).map(names_in).collect::<Vec<_>>());
-        object["split_slowdowns"] = json!(each.collect::<Vec<Value>>());
-        object["mean_slowdown"] = json!(split.mean);
-        object["split_found_by"] = json!(match split.method {
+        object["assignment_slowdowns"] = json!(each.collect::<Vec<Value>>());
+        object["mean_slowdown"] = json!(assignment.mean);
+        object["assignment_found_by"] = json!(match assignment.method {
             SearchMethod::Exhaustive => "exhaustive",
             SearchMethod::Heuristic => "search",
         });

@@ -16,7 +16,7 @@ pub(super) fn program(
     let Some((argv0, args)) = command.split_first().filter(|(argv0, _)| !argv0.is_empty()) else {
         bail!("no program given; write evenkeel profile -- PROGRAM ARGUMENT…")
     };
-    let path = in_path(argv0.as_ref(), &std::env::current_dir()?)?;
+    let path = find_in_path(argv0.as_ref(), &std::env::current_dir()?)?;
     host_live::check_runnable(&path).map_err(|error| anyhow!(error))?;
     if let Some(input) = input {
         std::fs::File::open(input)
@@ -39,12 +39,12 @@ pub(super) fn program(
 }
 
 pub(super) fn valgrind() -> anyhow::Result<Valgrind> {
-    in_path("valgrind".as_ref(), "/".as_ref()).map(Valgrind::new).map_err(|_| {
+    find_in_path("valgrind".as_ref(), "/".as_ref()).map(Valgrind::new).map_err(|_| {
         anyhow!("the cache model needs valgrind, which is not in PATH; run apt install valgrind")
     })
 }
 
-fn in_path(program: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
+fn find_in_path(program: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     let search = std::env::var_os("PATH").unwrap_or_default();
     host_live::find_program(program, folder, &search).map_err(|error| anyhow!(error))
 }

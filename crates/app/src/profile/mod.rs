@@ -66,7 +66,7 @@ pub struct Args {
     /// Limit the total time of all runs
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     limit: Nanos,
-    /// Set the clock frequency, which cycles per instruction depend on [default: of this machine]
+    /// Set the clock frequency from which cycles per instruction are computed [default: of this machine]
     #[arg(long, value_name = "HZ", value_parser = parse_frequency, allow_hyphen_values = true)]
     frequency: Option<f64>,
     /// Set the cycles per instruction [default: estimated from CPU time and frequency]

@@ -28,7 +28,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Processes that remain after this many rounds of SIGKILL cannot be killed.
 const N_ROUNDS: u32 = 200;
 
-/// The started program. Drop kills it and its descendants.
+/// The started program. Drop kills the program and its descendants.
 #[derive(Debug)]
 pub(super) struct RecordedProgram {
     pub pid: u32,

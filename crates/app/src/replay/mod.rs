@@ -22,8 +22,8 @@ use crate::tier_override::SignalArgs;
 /// Replay a journal or a stream with a policy and print the decisions
 ///
 /// Open loop: the recorded events do not change with the policy, and nothing is started or moved. The result is what
-/// the policy would request at each turn, not the result of a run under it. For a stream (evenkeel record) each
-/// turn is printed as the policy sees it.
+/// the policy would request at each turn, not the result of a run under it. For a stream (evenkeel record) each turn is
+/// printed as the policy receives it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Replay this journal, the journal in the folder of a run, or a stream of evenkeel record
@@ -116,7 +116,7 @@ fn write(
     let replayed = journal::replay(recording, engine, &mut [&mut writer]).map_err(command_error)?;
     let end =
         recording.end().map(|end| RunEnd { own_cpu: None, own_max_resident: None, ..end.clone() });
-    // A killed run has no end record, and neither has its replay.
+    // A killed run has no end record. Its replay has none either.
     if let Some(end) = end {
         writer.finish(&end).with_context(cannot_write)?;
     }

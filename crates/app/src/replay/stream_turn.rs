@@ -1,4 +1,4 @@
-//! One turn of a replayed stream as the policy sees it, as text and as JSON.
+//! One turn of a replayed stream as the policy receives it, as text and as JSON.
 //!
 //! All counts are deltas over the interval of the turn. Times are in ns, sizes in bytes. Uncounted values are absent.
 

@@ -14,10 +14,10 @@ pub struct MemoryArgs {
     /// Sample the memory of programs per node every few seconds (auto: on machines with several nodes)
     #[arg(long, value_enum, default_value_t = MemoryByNode::Auto)]
     memory_by_node: MemoryByNode,
-    /// Limit the page migration rate of all programs, per second
+    /// Limit the memory that all page migrations together move per second
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = input::nonzero_size, allow_hyphen_values = true)]
     page_migration_rate: Bytes,
-    /// Limit the page migration of one program, per minute
+    /// Limit the memory of one program that migrates per minute
     #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = input::nonzero_size, allow_hyphen_values = true)]
     page_migration_budget: Bytes,
 }

@@ -73,8 +73,8 @@ pub struct Args {
     signals: SignalArgs,
     #[command(flatten)]
     sim: SimArgs,
-    /// Select the counters: auto (hardware counters of each task if available, and software events), all
-    /// (software events of each task in any case), off
+    /// Select the counters. auto: hardware events of each task; software events of each task, or of each job if
+    /// hardware events are unavailable. all: hardware events if available, and software events of each task. off: none
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
     counters: CountersArg,
     /// Select the cgroup version for jobs with bound memory; the cgroup also applies to their children (auto: v2, else v1,
@@ -117,9 +117,9 @@ enum HostKind {
 /// Counters of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum CountersArg {
-    /// Hardware counters and software events; without hardware counters, software events of whole jobs
+    /// Hardware events of each task; software events of each task, or of each job without hardware events
     Auto,
-    /// Software events of every task, on every machine
+    /// Hardware events if available, and software events of each task
     All,
     /// No counters
     Off,

@@ -73,7 +73,7 @@ pub enum Switch {
 pub enum SimSignals {
     /// Task counters, memory controllers and memory per node
     All,
-    /// None of them
+    /// CPU times only
     None,
 }
 
@@ -233,7 +233,7 @@ fn check(stop: &StopFlag, args: &Args) -> Result<SimInput, CommandError> {
     Ok(SimInput { workload, machine, policy, signals, host })
 }
 
-/// Searches the best placement for this run, with several hundred simulated runs.
+/// Simulates the run about 140 times and returns the best placement.
 fn oracle(
     stop: &StopFlag,
     args: &Args,

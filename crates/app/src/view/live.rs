@@ -120,7 +120,7 @@ impl LiveView {
     }
 
     fn lines(&self, width: u16) -> Vec<Line<'_>> {
-        let mut lines = vec![self.head(width), self.jobs(width)];
+        let mut lines = vec![self.header_line(width), self.jobs(width)];
         let ops_per_s_max =
             self.domains.iter().filter_map(|domain| domain.ops_per_s).fold(0.0, f64::max);
         lines.extend(
@@ -134,14 +134,14 @@ impl LiveView {
         lines
     }
 
-    fn head(&self, width: u16) -> Line<'_> {
+    fn header_line(&self, width: u16) -> Line<'_> {
         let time = format!("{} s", fixed(self.at.as_secs_f64(), 1));
         let taken = 10 + self.policy.chars().count() + time.len();
-        let blanks = usize::from(width).saturating_sub(taken).max(1);
+        let padding = usize::from(width).saturating_sub(taken).max(1);
         Line::from(vec![
             Span::styled("evenkeel  ", Style::new().add_modifier(Modifier::BOLD)),
             Span::raw(self.policy.as_str()),
-            Span::raw(" ".repeat(blanks)),
+            Span::raw(" ".repeat(padding)),
             Span::raw(time),
         ])
     }
@@ -243,8 +243,8 @@ fn bar(share: f64, width: u16) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * f64::from(width) * 8.0).round() as usize;
     let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
-    let blanks = usize::from(width).saturating_sub(bar.chars().count());
-    bar + &" ".repeat(blanks)
+    let padding = usize::from(width).saturating_sub(bar.chars().count());
+    bar + &" ".repeat(padding)
 }
 
 /// Progress bar of finished jobs.

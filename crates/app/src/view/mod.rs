@@ -5,7 +5,7 @@
 //!   jobs      ━━━━━━━━━━━━━━━━━━━━   2 waiting  4 running  2 done  1 failed
 //!   core 0    ████████▌                          361 k/s   1.0 CPUs busy
 //!   core 1    ██▏                                 45 k/s   1.0 CPUs busy
-//!    12.250 s  move       hog.2  core 0 -> core 1  because core 0 carried …
+//!    12.250 s  move       hog.2  core 0 -> core 1  because the load of core 0 was …
 //! ```
 //!
 //! The view has neither a thread nor a clock: it is drawn in turns of the run, at most four times per second of run time. It

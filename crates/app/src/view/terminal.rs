@@ -89,7 +89,7 @@ impl Painter {
     }
 }
 
-/// Escape sequence of a cell's style; empty for a plain cell. Only styles that the view uses.
+/// Escape sequence of a cell's style; empty for a plain cell. Only the styles of the view are supported.
 fn codes(cell: &Cell) -> String {
     let mut codes: Vec<&str> = Vec::new();
     if cell.modifier.contains(Modifier::BOLD) {

@@ -1,7 +1,7 @@
 //! `evenkeel watch`: manages processes that already run.
 //!
 //! ```text
-//!   selection ─► machine, policy with a judge ─► host (with --act, restores changes of killed runs)
+//!   selection ─► machine, policy with trials ─► host (with --act, restores changes of killed runs)
 //!      ─► host + engine + sinks (journal, progress, state file) ─► restore everything
 //! ```
 //!
@@ -70,8 +70,8 @@ pub struct Args {
     signals: SignalArgs,
     #[command(flatten)]
     memory: MemoryArgs,
-    /// Select the counters of managed tasks: auto (hardware counters if available, software events at the end), all
-    /// (software events in every sample), off
+    /// Select the counters of managed tasks. auto: hardware events; software events when a task is released or ends.
+    /// all: hardware events if available, and software events in each sample. off: none
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
     counters: CountersArg,
     /// Perform the actions (default: only report them)
@@ -89,7 +89,7 @@ pub struct Args {
     /// Stop after this time (default: no limit)
     #[arg(long = "for", value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     time_limit: Option<Nanos>,
-    /// Release a process that has been nearly idle for this time
+    /// Detach a process that has been nearly idle for this time, and restore its affinity
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     idle_after: Nanos,
     /// Write a journal to this file (default: no journal)

@@ -224,7 +224,7 @@ impl Lifecycle {
         let pids: Vec<u32> = session.tasks.processes_of(job).map(|(pid, _)| pid).collect();
         pids.into_iter().for_each(|pid| session.remove_process(pid));
         self.jobs.by_pid.remove(&pid);
-        if let Some(supervisor) = self.supervisor.as_mut().filter(|_| exit.n_orphans == 0) {
+        if let Some(supervisor) = self.supervisor.as_mut().filter(|_| exit.n_remaining == 0) {
             supervisor.remove_group(pid);
         }
         self.free_if_done(session, job);
@@ -264,14 +264,14 @@ impl Lifecycle {
         let (totals, counters) = session.tasks.final_sample(job, now, &mut sampled);
         let traffic = self.mon_groups.traffic_of(job);
         let (remaining, mut parts) = self.split(session);
-        let n_orphans = n_abandoned + remaining.terminate_rest_of(&mut parts, job, pid, now);
+        let n_remaining = n_abandoned + remaining.terminate_rest_of(&mut parts, job, pid, now);
         let child = child_exit::try_reap(pid).ok().flatten();
         let state = std::mem::replace(&mut self.jobs.entry(job).state, JobRunState::Finished);
         let JobRunState::Running(running) = state else { return None };
         if let Some(pidfd) = &running.pidfd {
             session.wakeups.unwatch(pidfd);
         }
-        let values = FinalValues { totals, counters, traffic, n_orphans };
+        let values = FinalValues { totals, counters, traffic, n_remaining };
         let exit = job_exit(&running, child, values, restarts, now);
         let used = exit.user + exit.system;
         session.tasks.credit_rest((job, pid), &totals, used, &mut sampled);
@@ -341,7 +341,7 @@ struct FinalValues {
     totals: TaskTotals,
     counters: Counters,
     traffic: Option<Bytes>,
-    n_orphans: u32,
+    n_remaining: u32,
 }
 
 fn job_exit(
@@ -354,7 +354,7 @@ fn job_exit(
     let mut used = running.orphans_used;
     child.iter().for_each(|child| used.add(child));
     let ChildUsage { user, system, max_resident, n_faults, n_switches } = used;
-    let FinalValues { totals, counters, traffic, n_orphans } = values;
+    let FinalValues { totals, counters, traffic, n_remaining } = values;
     let counters = match used == ChildUsage::default() {
         true => counters, // No process was reaped.
         false => counters
@@ -381,6 +381,6 @@ fn job_exit(
             .or_else(|| Some(counters.get(CounterEvent::CpuMigrations)?.value)),
         counters,
         traffic,
-        n_orphans,
+        n_remaining,
     }
 }

@@ -121,7 +121,7 @@ impl SimHost {
             n_migrations: Some(migrations),
             counters,
             traffic: Some(Bytes((lines * 64.0) as u64)),
-            n_orphans: 0,
+            n_remaining: 0,
         }
     }
 }

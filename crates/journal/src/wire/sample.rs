@@ -48,7 +48,7 @@ line_types! {
         n_migrations?: Option<u64> = n_migrations,
         counters?: CountersField = counters,
         traffic_bytes?: Option<u64> = traffic,
-        n_orphans?: u32 = n_orphans,
+        n_remaining?: u32 = n_remaining,
     }
 
     NodeLine for NodeSample {
@@ -85,8 +85,8 @@ line_types! {
 
     CpuLine for CpuTimes {
         cpu: u32 = cpu,
-        ran_ns: u64 = ran,
-        waited_ns: u64 = waited,
+        run_ns: u64 = ran,
+        wait_ns: u64 = waited,
     }
 
     PressureField for Pressure {

@@ -24,7 +24,7 @@ pub struct MachineVariant {
 /// A policy with a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Normalized text: without blanks and empty brackets.
+    /// Normalized text: without spaces and empty brackets.
     pub text: String,
     /// The policy alone, for [`policy::build`].
     pub spec: String,
@@ -138,7 +138,7 @@ pub fn columns<'a>(lists: impl IntoIterator<Item = &'a str>) -> Result<Vec<Colum
     if columns.is_empty() { Err(ColumnError::None) } else { Ok(columns) }
 }
 
-/// The parts between commas and semicolons outside brackets, without blank ones.
+/// The parts between commas and semicolons outside brackets, without empty ones.
 fn split(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
     let parts = list.split(move |c| {

@@ -30,7 +30,7 @@ pub struct RunMetrics {
     pub pages_moved_bytes: u64,
     /// Traffic of the memory controllers.
     pub controllers: Vec<ControllerTraffic>,
-    /// Of a run of the oracle: its search.
+    /// The search, in runs of the policy `oracle`.
     pub oracle: Option<OracleSearch>,
 }
 
@@ -117,7 +117,7 @@ pub struct MetricsRecorder {
 }
 
 impl MetricsRecorder {
-    /// For a run of `n_jobs` jobs.
+    /// A recorder for a run of `n_jobs` jobs.
     pub fn new(n_jobs: usize) -> Self {
         let jobs = vec![JobTimes::default(); n_jobs];
         let metrics = RunMetrics { jobs, ..RunMetrics::default() };

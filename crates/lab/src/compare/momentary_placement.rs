@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   running and due jobs ─► every assignment to last-level caches, if there are few enough,
-//!                           else a greedy assignment, then moves and swaps while they help
+//!                           else a greedy assignment, then moves and swaps while the sum decreases
 //!                        ─► the assignment with the smallest sum of slowdowns
 //! ```
 //!
@@ -61,7 +61,7 @@ struct MomentaryAssignment {
 }
 
 impl MomentaryPlacement {
-    /// For these jobs on this machine.
+    /// The policy for these jobs on this machine.
     pub fn new(hardware: Arc<Hardware>, scripts: &[Arc<Script>], contention: bool) -> Self {
         let endless = |script: &Arc<Script>| {
             let phase = |phase: &ScriptPhase| ScriptPhase {
@@ -154,7 +154,7 @@ impl MomentaryPlacement {
         (best.unwrap_or(MomentaryAssignment { caches: Vec::new(), cost: 0.0 }), n_tried, true)
     }
 
-    /// A greedy assignment, then moves and swaps while they help.
+    /// A greedy assignment, then moves and swaps while the sum of slowdowns decreases.
     fn search(
         &self,
         jobs: &[JobToAssign],
@@ -223,8 +223,8 @@ impl MomentaryPlacement {
     }
 }
 
-/// Every placement; `None` if there are more than `max`. Of interchangeable domains the first job uses the first, and
-/// each other job at most the one after the last used.
+/// Every placement; `None` if there are more than `max`. To skip equivalent assignments, the first job uses the first
+/// of the interchangeable domains, and each further job at most the next unused one.
 pub(super) fn all_placements(
     choices: &[Vec<usize>],
     interchangeable: bool,

@@ -25,7 +25,7 @@ pub enum RunEvent<T> {
 /// Longest time between two events.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Works through all runs in order. `work` returns `None` for a run that was interrupted by `stop`; after `stop` is
+/// Calls `work` for all runs, in order. `work` returns `None` for a run that was interrupted by `stop`; after `stop` is
 /// raised, no further run starts.
 ///
 /// # Errors

@@ -46,8 +46,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of a plan on a machine. `jobs` are those of its workloads, in order; `options` is everything else that affects the
-    /// metrics.
+    /// The identity of a plan on a machine. `jobs` are those of its workloads, in order; `options` is everything else
+    /// that affects the metrics.
     pub fn new(
         plan: &ComparePlan,
         machine: &Machine,
@@ -286,7 +286,8 @@ struct RunLine {
     pages_moved_bytes: u64,
     /// Node, bytes read, bytes written.
     controllers: Vec<(Option<u32>, u64, u64)>,
-    /// Of the oracle: candidate, number of placements, whether all, fraction above the bound.
+    /// Search of the policy `oracle`: best candidate, number of placements, whether all placements were simulated,
+    /// excess over the bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     oracle: Option<(String, u64, bool, Option<f64>)>,
 }

@@ -26,13 +26,13 @@
 //! |---|---|
 //! | `policy`, `on` | the policy, and the testbed as [`super::Testbed::parse`] takes it |
 //! | `baseline`, `baseline_on` | the same of the baseline; `linux` on the same testbed by default |
-//! | `workloads` | names with a comma and a blank between them; `wl1..5` is a range, `multisets 2,2,2` every mix of these group sizes |
+//! | `workloads` | names separated by a comma and a space; `wl1..5` is a range, `multisets 2,2,2` every mix of these group sizes |
 //! | `statistic` | `time-saved` (default), `speedup`, `group-end`, `slowdown` or `worst-slowdown` |
 //! | `group` | with `speedup` and `group-end`: only jobs of this published group |
 //! | `vary` | `ratio: 1.5|2.0`: one value for each of these values of the binding `ratio` |
 //! | `per` | with `vary`: `workload` takes one value for each workload, too |
 //! | `part` | `whole` run (default), or `steady`: from 20 s to the end of the first job |
-//! | `job` | only these jobs, by index, separated by blanks |
+//! | `job` | only these jobs, by index, separated by spaces |
 //! | `quantity` | the value of which `ratios`, `ratio_min` and `n_below` compare policy and baseline |
 //! | `digits` | number of decimals of a value |
 //! | `minus_…` | the same measure with these bindings replaced is subtracted, seed by seed |

@@ -71,7 +71,7 @@ pub(super) struct Evaluator<'a> {
 type QuantityPair = (Option<f64>, Option<f64>);
 
 impl<'a> Evaluator<'a> {
-    /// For an experiment with all seeds of a pool, or with one draw.
+    /// The evaluation of an experiment with all seeds of a pool, or with one draw.
     pub fn new(pool: &'a RunPool<'a>, experiment: &ExperimentFile, draw: Option<u64>) -> Self {
         let seeds = match (draw, experiment.seeds) {
             (None, n) => pool.seeds().iter().copied().take(n.unwrap_or(usize::MAX)).collect(),

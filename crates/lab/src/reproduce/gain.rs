@@ -20,7 +20,7 @@ pub struct Gain {
     pub seeds: Vec<u64>,
     /// Mean of the gains; 0 without any pair, see [`Gain::is_empty`].
     pub mean: f64,
-    /// The 95 % confidence interval of the mean; none of fewer than two pairs.
+    /// The 95 % confidence interval of the mean; none for fewer than two pairs.
     pub interval: Option<ConfidenceInterval>,
 }
 
@@ -137,7 +137,7 @@ impl Gain {
         if self.is_empty() { ABSENT.to_owned() } else { signed(self.mean * 100.0, 2) }
     }
 
-    /// Whether the interval is above 0; unknown of fewer than two pairs.
+    /// Whether the interval is above 0; unknown for fewer than two pairs.
     pub fn is_significant(&self) -> Option<bool> {
         self.interval.map(|within| 0.0 < within.low)
     }

@@ -78,13 +78,13 @@ pub(super) fn job_statistic(times: &JobTimesByRun, value: &str) -> Option<f64> {
     })
 }
 
-/// The indexes of `job`, with blanks between them; empty: all jobs.
+/// The indexes of `job`, separated by spaces; empty: all jobs.
 pub(super) fn jobs(bindings: &Bindings) -> Vec<usize> {
     let words = bindings.get("job").into_iter().flat_map(|jobs| jobs.split(' '));
     words.filter_map(|job| job.parse().ok()).collect()
 }
 
-/// `None` of 0 over 0.
+/// `None` for 0 over 0.
 pub(super) fn ratio(own: f64, base: f64) -> Option<f64> {
     (own != 0.0 || base != 0.0).then(|| own / base)
 }

@@ -57,7 +57,7 @@ pub enum ReproduceError {
     Run(#[from] SimRunError),
     #[error("{run} failed: {cause}")]
     Failed { run: String, cause: String },
-    #[error("stopped: unfinished experiments are left out")]
+    #[error("stopped: unfinished experiments are omitted")]
     Stopped,
 }
 

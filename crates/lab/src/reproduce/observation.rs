@@ -41,7 +41,7 @@ pub struct Observation {
     n_on_several_nodes: u64,
     /// Rates of all tasks and periods, from the second period of a task on.
     n_rates: u64,
-    /// Coefficient of variation of the queue-full events per second of CPU time; `None` of fewer than two rates.
+    /// Coefficient of variation of the queue-full events per second of CPU time; `None` for fewer than two rates.
     queue_full_variation: Option<f64>,
     /// Coefficient of variation of the LLC references per second of CPU time.
     reference_variation: Option<f64>,
@@ -72,7 +72,7 @@ const RATE_CPU_TIME_MIN: Nanos = Nanos::from_secs(1);
 const RATE_MIN: f64 = 1.0;
 
 impl ActionCounts {
-    /// A count as a rate per hour; zero of a part without length.
+    /// A count as a rate per hour; zero for a part without length.
     fn per_hour(&self, n: u64) -> f64 {
         match self.time {
             Nanos::ZERO => 0.0,
@@ -158,7 +158,7 @@ pub(super) fn value(
     (!runs.is_empty()).then_some(value)
 }
 
-/// Coefficient of variation; `None` of fewer than two periods, 0 without any events.
+/// Coefficient of variation; `None` for fewer than two periods, 0 without any events.
 fn variation_of(rates: &[f64]) -> Option<f64> {
     variation(rates).map(|variation| if mean(rates) < RATE_MIN { 0.0 } else { variation })
 }
@@ -173,7 +173,7 @@ pub(super) struct RunObserver {
     /// Running jobs of Group 2.
     running_group_2: BTreeSet<JobId>,
     group_2_ended_at: Option<Nanos>,
-    /// Period of `divided`. It reacts in the first period after the end of Group 2.
+    /// Period of the policy `divided`, which reacts to the end of Group 2 in its next period.
     period: Nanos,
     has_job_ended: bool,
     last_request: BTreeMap<JobId, NodeId>,

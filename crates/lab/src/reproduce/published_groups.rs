@@ -128,7 +128,7 @@ fn with_group_counters(task: &TaskView, job: Option<&Job>) -> TaskView {
     TaskView { counters: counters.with(CounterEvent::LlcReferences, references), ..*task }
 }
 
-/// The published group of a job's program; 3 of a program that the paper does not name.
+/// The published group of a job's program; 3 for a program that the paper does not name.
 pub(super) fn published_group(job: &Job) -> u8 {
     ELEVEN.iter().position(|one| *one == plain_name(job)).map_or(3, group_of_eleven)
 }

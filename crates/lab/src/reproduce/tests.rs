@@ -100,13 +100,13 @@ fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
     assert_eq!((experiment.tables.len(), table.rows.len(), table.columns.len()), (3, 5, 4));
     let expected = {
         let by_node = Testbed::parse("tilepro64").expect("it ships");
-        let striped = Testbed::parse("tilepro64-striped").expect("it ships");
+        let striped = Testbed::parse("tilepro64-interleaved").expect("it ships");
         let own = pool.series(&by_node, ("dfs", "wl1"), &[1]).expect("it runs");
         Gain::time_saved(&own, &pool.series(&striped, ("linux", "wl1"), &[1]).expect("it runs"))
     };
     assert_eq!(table.rows[0][3].text, expected.shown());
     let order = &experiment.claims[1];
-    assert_eq!(order.claim, "against striped: at least 4 of 5 gains above 0");
+    assert_eq!(order.claim, "against tilepro64-interleaved: at least 4 of 5 gains above 0");
     let n_above = order.values[0].value.expect("a count");
     assert_eq!(order.verdict == StudyVerdict::Reproduces, 4.0 <= n_above, "{order:?}");
 }

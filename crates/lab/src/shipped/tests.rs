@@ -47,7 +47,7 @@ fn an_unknown_name_gets_a_suggestion_or_the_list() {
         "there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\"?"
     );
     assert!(message(machine("vax").unwrap_err()).starts_with(
-        "there is no shipped machine \"vax\"; there are tilepro64, tilepro64-striped, xeon-2x4"
+        "there is no shipped machine \"vax\"; there are tilepro64, tilepro64-interleaved, xeon-2x4"
     ));
     assert_eq!(
         message(profile("470.lbn").unwrap_err()),

@@ -42,7 +42,7 @@ impl ConfidenceInterval {
 }
 
 /// The 95 % confidence interval of a statistic of `n` items. `of` computes it from their indexes; a resample contains an
-/// index several times or not at all. `None` of fewer than two items.
+/// index several times or not at all. `None` for fewer than two items.
 pub fn interval(n: usize, of: impl Fn(&[usize]) -> f64) -> Option<ConfidenceInterval> {
     if n < 2 {
         return None;

@@ -36,7 +36,7 @@ pub enum PairedVerdict {
 }
 
 impl PairedVerdict {
-    /// From the interval of the ratio to the baseline and the corrected p-value.
+    /// The verdict from the interval of the ratio to the baseline and the corrected p-value.
     pub fn of(ratio: Option<ConfidenceInterval>, p: f64) -> Self {
         match ratio {
             Some(interval) if p < P_MAX && interval.high < 1.0 => PairedVerdict::Better,

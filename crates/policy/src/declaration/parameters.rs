@@ -7,7 +7,7 @@ use base::suggest::did_you_mean;
 
 use super::{Param, ParamValue, PolicyInfo};
 
-/// Why a text names no policy that can be built.
+/// Errors in a text that names a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum PolicyError {

@@ -126,7 +126,7 @@ fn short(time: Nanos) -> String {
     }
 }
 
-/// A whole number of digits alone: no sign, no blank.
+/// A whole number that consists of digits only, without sign and spaces.
 pub(crate) fn parse_integer(text: &str) -> Option<u64> {
     let is_digits = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     is_digits.then(|| text.parse().ok()).flatten()

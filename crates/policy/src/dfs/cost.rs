@@ -9,10 +9,10 @@
 //! ```
 //!
 //! The time left of a job with a declared duration is the rest of the duration. Any other job is expected to run for as
-//! long as it has run, which holds for the lifetimes of UNIX processes (M. Harchol-Balter, A. B. Downey,
-//! Exploiting Process Lifetime Distributions for Dynamic Load Balancing, ACM TOCS 15(3), 1997). The slope is the share
-//! of its time that a job loses if it causes all the load of an overloaded domain. The slope is guessed, and so is the
-//! time per page until page migrations have been measured.
+//! long as it has run, which holds for the lifetimes of UNIX processes (M. Harchol-Balter, A. B. Downey, Exploiting
+//! Process Lifetime Distributions for Dynamic Load Balancing, ACM TOCS 15(3), 1997). The slope is the share of its time
+//! that a job loses if it causes all the load of an overloaded domain. The slope is guessed. The time per page is
+//! guessed until page migrations have been measured.
 //!
 //! With `placement=sens` the criterion is the sum of the predicted slowdowns. A job p that shares a domain with a job q
 //! is slowed down by `sens(p, class of q)`, and it slows q down by `sens(q, class of p)`. Adding p to a domain N

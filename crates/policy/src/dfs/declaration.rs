@@ -230,19 +230,19 @@ reasons! {
         "{domain} had the smallest sum of classes ({class_sum}) of the domains with the lowest load ({load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]) and the fewest jobs ({n_jobs}); {cpus} had the fewest jobs there";
     /// Start: all criteria are equal; the number decides.
     LOWEST_NUMBER = "lowest-number":
-        "{domain} has the lowest number of {n_equal} domains with equal {equal_in} (load {load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]); {cpus} had the fewest jobs there";
+        "{n_equal} domains have equal {equal_in}; {domain} has the lowest id (load {load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]); {cpus} had the fewest jobs there";
     /// Start: the job may use one domain only.
     ONLY_DOMAIN = "only-domain":
         "{domain} is the only domain that the job may use (load {load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]); {cpus} had the fewest jobs there";
     /// Migration: a load too far above the mean.
     LOAD_UNEVEN = "load-uneven":
-        "{from} had a load of {load_from} {unit} in the last interval and {to} {load_to}: more than {factor} times the mean ({mean}); this job had the highest class ({class}, {basis}) of the movable jobs on {from}; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
+        "the load of {from} was {load_from} {unit} in the last interval, more than {factor} times the mean ({mean}); {to} had the lowest load ({load_to}); this job had the highest class ({class}, {basis}) of the movable jobs on {from}; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
     /// Migration: a load that is at least twice the smallest load.
     LOAD_DOUBLE = "load-double":
-        "{from} had a load of {load_from} {unit} in the last interval and {to} {load_to}: a ratio of at least {factor} (mean {mean}); this job had the highest class ({class}, {basis}) of the movable jobs on {from}; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
+        "the load of {from} was {load_from} {unit} in the last interval, at least {factor} times that of {to} ({load_to}; mean {mean}); this job had the highest class ({class}, {basis}) of the movable jobs on {from}; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
     /// Migration: the victim selected by misses or predicted slowdowns.
     LOAD_RELIEVED = "load-relieved":
-        "{from} had a load of {load_from} {unit} in the last interval, {how}; of the movable jobs on {from}, this one {chosen}; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
+        "the load of {from} was {load_from} {unit} in the last interval, {how}; of the movable jobs on {from}, this one {chosen}; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
     /// Pages follow a job that migrated.
     MEMORY_FOLLOWS = "memory-follows":
         "the job migrated to {to}, which has {local} % of its memory ({size}); its other private pages ({rest}) follow, and {to} has {free} free";

@@ -236,7 +236,7 @@ impl Di {
         }
     }
 
-    /// Once a run: jobs whose profiles have no miss curve.
+    /// Adds a note, once per run, about jobs whose profiles have no miss-ratio curve.
     fn note_no_curve(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let unknown =
             |job: &&JobView<'_>| job.state == JobState::Due && solo_rate(snapshot, job).is_none();

@@ -30,11 +30,11 @@ params! {
             before a thread changes to it; the same share of fewer intervals";
         hyst_min_delta_mpki: u64 [Values::integer("misses per 1000 instructions", 0, 1000)] = "0",
             "minimum distance of the mean from the mean at the last class change";
-        memory: PageMigration = "whole", "pages of a job that changes its node migrate with it, and the migration of pages of \
-            devils that were left behind is requested again; or pages stay"
+        memory: PageMigration = "whole", "whole: pages migrate with a job that changes its node, and for devils, \
+            pages that did not migrate are requested again; none: pages stay"
             .unavailable("partial", "the addresses of memory accesses, which are not sampled");
-        keep: KeepSlot = "cache", "a thread stays if its cache is to have another thread of its class, or only if its core \
-            is, and neither had another class before".paper("core");
+        keep: KeepSlot = "cache", "cache: a thread keeps its CPU if the new assignment has a slot of its class in the \
+            same cache; core: only if the slot is on the same core and neither class changed".paper("core");
     }
 }
 
@@ -53,7 +53,7 @@ names! {
     pub(super) enum KeepSlot {
         /// The map has a slot of the class in the cache of the thread.
         Cache = "cache",
-        /// The core had the class of the thread and is to have it again.
+        /// The core had a slot of the thread's class and has one in the new assignment.
         Core = "core",
     }
 }
@@ -62,7 +62,7 @@ reasons! {
     /// A job gets slots of its class.
     ASSIGNED_BY_CLASS = "assigned-by-class":
         "the job is a {class} ({basis}); threads are distributed over {n_domains} caches class by class (super-devils {n_super_devils}, devils {n_devils}, turtles {n_turtles}): it gets {cpus} on {domain}[; some of its CPUs ({lost}) became unusable]";
-    /// Pages that a migration left behind.
+    /// Pages that a migration did not migrate.
     PAGE_MIGRATION_REPEATED = "page-migration-repeated":
         "{from} still has {elsewhere} of the job's private pages, more than {percent} % of the {local} on {to}, its node: attempt {n_attempts} of {n_max}";
 }

@@ -52,7 +52,7 @@ impl Dino {
         }
     }
 
-    /// Requests the migration of pages that the last migration left behind.
+    /// Requests the migration of pages that the last migration did not migrate.
     pub(super) fn request_remaining(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         if self.config.memory == PageMigration::Stay {
             return;

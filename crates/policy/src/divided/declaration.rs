@@ -63,7 +63,7 @@ params! {
         /// Without queue-full cycles: Group 1 has more than this traffic, in MB per second, …
         bandwidth: u64 [Values::integer("MB per second of CPU time", 0, MILLION)] = "2000",
             "if queue-full cycles are not counted: minimum traffic between cache and memory of a thread in Group 1";
-        /// … and more than this ratio: prefetches per demand miss, or misses per 1000 instructions.
+        /// Minimum ratio of a thread in Group 1: prefetches per demand miss, or misses per 1000 instructions.
         ratio: Millionths [Values::decimal("", MILLION)] = "10", "if queue-full cycles are not counted: minimum number of \
             prefetches per demand miss, or of misses per 1000 instructions, of a thread in Group 1";
     }
@@ -77,7 +77,7 @@ names! {
 /// Criterion of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
-    /// A third of all threads each.
+    /// A third of all threads in each group.
     Rank,
     /// Thresholds, in events per second of CPU time.
     Threshold { th_sq: u64, th_ref: u64 },

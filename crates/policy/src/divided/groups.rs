@@ -10,8 +10,8 @@
 //! ```
 //!
 //! By rank, some threads would be in Group 1 even if no thread causes contention. A thread in Group 1 therefore needs a
-//! minimum share of the largest rate so far (`min_share`). A thread that ran for less than 1 % of the period has no vote,
-//! and a job without counted events keeps its group.
+//! minimum share of the largest rate so far (`min_share`). A thread that ran for less than 1 % of the period is not
+//! counted. A job without counted events keeps its group.
 
 use std::cmp::Reverse;
 
@@ -34,7 +34,7 @@ pub(super) enum ContentionGroup {
     Three,
 }
 
-/// Minimum share of a period that a thread must run to have a vote, in permille. Guessed.
+/// Minimum share of a period that a thread must run to be counted, in permille. Guessed.
 const RAN_MIN_PERMILLE: u128 = 10;
 /// Bytes per miss.
 const LINE_BYTES: u64 = 64;

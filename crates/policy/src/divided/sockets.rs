@@ -351,8 +351,8 @@ impl<'a, 's> SocketMap<'a, 's> {
         }
     }
 
-    /// A job whose migration from the socket with the most threads to another balances both, if there is one. The larger
-    /// of both counts decreases, so the loop terminates.
+    /// A job that can migrate from the socket with the most threads to another so that the larger of both thread counts
+    /// decreases, and the target. Therefore the loop terminates.
     fn more_even(&self, members: &[usize], among: &[usize]) -> Option<(usize, usize)> {
         let n = self.n_there(members);
         let n = |idx: usize| n[idx];

@@ -35,7 +35,7 @@ pub enum NoThreshold {
     AllEqual { n: usize, value: u64 },
 }
 
-/// The geometric mean of the two neighbours with the largest ratio; ties: the lowest pair.
+/// The geometric mean of the two adjacent values with the largest ratio; ties: the lowest pair.
 ///
 /// Values are events per second of CPU time, one for each program, in any order.
 pub fn calibrate(values: &[u64]) -> Result<Threshold, NoThreshold> {

@@ -231,7 +231,7 @@ impl CacheSlots {
         self.first_in(cache, allowed, job_cpus).filter(|&to| is_fewer(self.n_on(to)))
     }
 
-    /// A job that is assigned another CPU of its current cache keeps its current CPU, and the job assigned to that CPU
+    /// If a job is assigned another CPU of its current cache, it keeps its CPU, and the job that was assigned this CPU
     /// gets the other one. A migration within a cache has no benefit.
     pub fn keep_cpus(&mut self, slots_of: &mut SlotsByJob, jobs: &[&JobView<'_>]) {
         let mut jobs_on = JobsOnCpus::of(self.n_on.len(), slots_of, jobs);
@@ -259,7 +259,8 @@ impl CacheSlots {
         }
     }
 
-    /// Assigns to a job its earlier CPU `to` instead of `cpu`, unless a job that stays on `to` would be worse off.
+    /// Assigns to a job its earlier CPU `to` instead of `cpu`, unless a job that stays on `to` would then share it with
+    /// more threads.
     fn swap(
         &mut self,
         (slots_of, jobs_on): (&mut SlotsByJob, &mut JobsOnCpus),

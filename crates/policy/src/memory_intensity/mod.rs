@@ -17,9 +17,9 @@
 //! whose SMT siblings share the remaining caches.
 //!
 //! Clavis 6.5.5 reads `top` once a second, unbinds each thread that uses less than 90 % of a CPU, and schedules the
-//! others. Two threads that share a CPU use half of it each, so Clavis unbinds both. That is harmless if surplus threads
-//! are left to the kernel. With `oversubscribed=share` every thread has a slot, so wait time counts as used if the
-//! kernel reports it.
+//! others. Two threads that share a CPU use half of it each, so Clavis unbinds both. That is harmless if surplus
+//! threads are released to the kernel. With `oversubscribed=share` every thread has a slot, so wait time counts as used
+//! if the kernel reports it.
 
 pub(crate) mod cache_slots;
 mod orders;

@@ -29,8 +29,8 @@ pub(crate) const FIRST_PARAMS: &[Param] = &[
 params! {
     /// Configuration that all policies of this family have.
     pub(crate) struct Common from COMMON_PARAMS {
-        busy: BusyTime = "runnable", "a job that uses less than 90 % of a CPU for each of its threads is left to the \
-            kernel; used is CPU time, or CPU time plus wait time".paper("ran");
+        busy: BusyTime = "runnable", "a job whose utilization is below 90 % per thread is released to the kernel; \
+            utilization: runnable, CPU time plus wait time; ran, CPU time only".paper("ran");
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) const MISSES_PER_INSTRUCTION: &[RequiredSignal] = &[
 ];
 
 reasons! {
-    /// A job that uses little CPU time is left to the kernel.
+    /// A job that uses little CPU time is released to the kernel.
     NOT_BUSY = "not-busy":
         "the job used {used} % of the CPU time of its {n_threads} threads in the last interval, less than {limit} %: the kernel schedules it";
     /// Pages follow a job to another node.

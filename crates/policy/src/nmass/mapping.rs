@@ -170,8 +170,8 @@ impl Map<'_, '_> {
         Some(NmassAssignment { domain: to, decision })
     }
 
-    /// The least occupied of some domains. Often several caches or cores are equally occupied: then the one with the fewest
-    /// running jobs that are not mapped yet, so that no job migrates while other domains are idle.
+    /// The least occupied of some domains. Ties by occupancy: the domain with the fewest unmapped running jobs, so that
+    /// no job migrates while another domain is idle.
     fn least_occupied(
         &self,
         job: &MovableJob<'_>,

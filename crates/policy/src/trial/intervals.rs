@@ -1,4 +1,4 @@
-//! Metricd intervals by job, and the comparison of intervals before and after migrations.
+//! Measured intervals by job, and the comparison of intervals before and after migrations.
 //!
 //! ```text
 //!             before                          after
@@ -7,8 +7,8 @@
 //!   job c             . . . .                 . . . . . . . .    started late: omitted from both
 //! ```
 //!
-//! Only jobs that ran throughout are compared, each with itself: on most machines processes start and end all the time, so
-//! no two periods have the same jobs.
+//! Only jobs that ran during both measurements are compared, each with itself: on most machines processes start and end
+//! all the time, so no two periods have the same jobs.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,8 @@ struct JobActivity {
     counted: Nanos,
 }
 
-/// Jobs that ran throughout, and numbers of the others: ended, and started. A job that did both counts twice.
+/// Jobs that ran during both measurements, and numbers of the others: ended, and started. A job that did both counts
+/// twice.
 pub(super) struct ComparedJobs {
     throughout: BTreeSet<JobRun>,
     pub n_ended: usize,
@@ -144,7 +145,7 @@ fn imbalance(snapshot: &Snapshot<'_>) -> Option<f64> {
     (0.0 < mean).then(|| *max as f64 / mean - 1.0)
 }
 
-/// Compares intervals before and after; `None`: nothing was measured of jobs that ran throughout.
+/// Compares intervals before and after; `None`: no value was measured for jobs that ran during both measurements.
 pub(super) fn compare(
     before: &[MeasuredInterval],
     after: &[MeasuredInterval],

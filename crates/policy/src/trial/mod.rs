@@ -1,5 +1,5 @@
 //! Trials of migrations: a wrapper of a policy that passes a few migrations at a time, measures their effect, and
-//! undoes them if they do not help.
+//! reverts them if there is no improvement.
 //!
 //! ```text
 //!   measure ──► migrations of the policy ──► wait ──► measure again ──► better: continue
@@ -35,13 +35,13 @@ use verdict::{Comparison, TrialVerdict};
 reasons! {
     /// Note: a metric improved.
     JUDGED_BETTER = "judged-better":
-        "{metric} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs present throughout ({others})]: the migrations help";
+        "{metric} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs that ran during the whole measurement ({others})]: the migrations improved performance";
     /// Note and release: a metric got worse.
     JUDGED_WORSE = "judged-worse":
-        "{metric} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs present throughout ({others})]: the migrations do harm, so all jobs are released and none migrates for {rest}";
+        "{metric} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs that ran during the whole measurement ({others})]: the migrations reduced performance, so all jobs are released and none migrates for {rest}";
     /// Note and release: several trials in a row were inconclusive.
     JUDGED_NO_BETTER = "judged-no-better":
-        "{n_tries} trials in a row had no measurable effect[; in the last one {metric} changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][, for the jobs present throughout ({others})]: all jobs are released and none migrates for {rest}";
+        "{n_tries} trials in a row had no measurable effect[; in the last one {metric} changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][, for the jobs that ran during the whole measurement ({others})]: all jobs are released and none migrates for {rest}";
     /// Note: a trial has no result.
     NOT_JUDGED = "not-judged":
         "the effect of {n_moves} migrations is unknown, because all migrated jobs ended or no metric of the others was measured: inconclusive, {n_tries} of {n_max} times until all jobs are released";
@@ -55,9 +55,9 @@ reasons! {
 
 /// Number of measured intervals before and after migrations. Guessed: enough for a median.
 const N_MEASURED: usize = 8;
-/// Number of intervals in which the migrations of one trial pass …
+/// Number of intervals in which the migrations of one trial pass.
 const N_MOVING: u64 = 4;
-/// … and their maximum number.
+/// Maximum number of migrations of one trial.
 const MOVES_MAX: u64 = 8;
 /// Number of intervals after migrations that are not measured: they include the cost of the migrations.
 const N_UNMEASURED: u64 = 1;

@@ -1,4 +1,4 @@
-//! Bounded lists of moves, rejections and notes. Of very many entries the last ones are kept.
+//! Bounded lists of moves, rejections and notes. If there are very many entries, the last ones are kept.
 
 use std::collections::VecDeque;
 
@@ -68,7 +68,7 @@ impl ActionLists {
         push_bounded(&mut self.moves, moved, N_MOVES_MAX);
     }
 
-    /// A policy repeats a request that is not carried out every turn: that is one entry.
+    /// A policy repeats a request that is not carried out in every turn. Consecutive repetitions are one entry.
     pub fn add_would_move(&mut self, moved: ListedMove) {
         self.n_would_move += 1;
         let repeated = self.moves.iter_mut().rev().take(N_SEARCHED).find(|known| {

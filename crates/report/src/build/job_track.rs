@@ -43,7 +43,7 @@ pub(crate) struct Usage {
     pub n_migrations: Option<u64>,
     pub traffic: Option<Bytes>,
     pub max_resident: Bytes,
-    pub n_orphans: u64,
+    pub n_remaining: u64,
 }
 
 impl JobTrack {
@@ -105,11 +105,11 @@ impl Usage {
         self.traffic =
             sum(self.traffic, exit.traffic, |one, other| Bytes(one.0.saturating_add(other.0)));
         self.max_resident = self.max_resident.max(exit.max_resident);
-        self.n_orphans += u64::from(exit.n_orphans);
+        self.n_remaining += u64::from(exit.n_remaining);
     }
 }
 
-/// The sum of two values; an absent one is left out.
+/// The sum of two values; an absent one is ignored.
 fn sum<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(add(one, other)),

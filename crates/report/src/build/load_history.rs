@@ -1,11 +1,11 @@
 //! Load of each domain over time, in bounded memory.
 //!
-//! A series holds comparable values: loads of domains of one level from one signal tier. When either
-//! changes, a new series starts. So cache misses of node 1 and declared operations of LLC domain 1
-//! never share a curve.
+//! A series holds comparable values: loads of domains of one level from one signal tier. When the level or the tier
+//! changes, a new series starts. Cache misses of node 1 and declared operations of LLC domain 1 are never in the same
+//! curve.
 //!
-//! A point holds sums and the time that they cover. When there are too many points, adjacent ones are
-//! added in pairs, and so are later ones: the resolution decreases, the sums stay exact.
+//! A point holds sums and the time that they cover. When there are too many points, adjacent points are merged in
+//! pairs. Later points have the same lower resolution. The sums stay exact.
 
 use std::collections::VecDeque;
 

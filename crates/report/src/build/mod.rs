@@ -34,7 +34,7 @@ use unbound_jobs::UnboundJobs;
 
 /// Segments of all timelines together, 24 bytes each.
 const N_SEGMENTS_MAX: usize = 64 * 1024;
-/// Segments of an attached job. A thousand jobs may be attached at once.
+/// Segments of an attached job. A thousand jobs may be attached in one turn.
 const N_SEGMENTS_ATTACHED: usize = 64;
 
 /// Builds a report during a run, or from its journal.

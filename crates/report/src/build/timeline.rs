@@ -1,8 +1,8 @@
 //! CPUs of a job over time: segments, one per change.
 //!
-//! An unbound job may be sampled on another CPU every quarter of a second. So the number of segments is
-//! limited. At the limit adjacent segments are merged (with the union of their CPUs), and from then on
-//! changes must be further apart to start a segment. Both repeat each time the limit is reached.
+//! An unbound job may be sampled on another CPU every quarter of a second. Therefore the number of segments is limited.
+//! At the limit, adjacent segments are merged (with the union of their CPUs), and the minimum length of later segments
+//! increases. This repeats each time the limit is reached.
 
 use std::collections::BTreeMap;
 
@@ -130,7 +130,7 @@ impl Timeline {
             }
         }
         if self.capacity <= kept.len() {
-            kept.drain(..self.capacity / 2); // Only moves and restarts: keep the later ones.
+            kept.drain(..self.capacity / 2); // If all segments are moves and restarts, the later ones are kept.
         }
         self.segments = kept;
     }

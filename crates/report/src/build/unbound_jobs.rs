@@ -1,7 +1,7 @@
 //! CPUs that jobs were sampled on while they were bound to several CPUs or to none.
 //!
-//! Samples hold only what changed, and so does this: a turn in which no task was sampled on another CPU
-//! costs nothing, however many jobs there are.
+//! Only changed CPUs are stored, as in samples. A turn in which no task changed its CPU costs nothing, for any number
+//! of jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ impl UnboundJobs {
         }
     }
 
-    /// The CPUs of each changed job. Jobs whose CPUs are not known are left out.
+    /// The CPUs of each changed job. Jobs without known CPUs are omitted.
     pub fn take_changes(&mut self) -> impl Iterator<Item = (JobId, CpuSet)> {
         let cpus = |job: &JobId| -> CpuSet {
             let tasks = self.tasks_of.get(job).into_iter().flat_map(BTreeMap::values);

@@ -68,7 +68,7 @@ const SLOWDOWNS_LEAD: &str = "Slowdown of each job of each run: its time divided
 const RUNS_LEAD: &str = "Makespan of every run in seconds, a circle per seed; the bar is the mean.";
 const CONTROLLERS_LEAD: &str = "GiB read and written per second, a circle per node, mean per run. The line extends from the \
                                 least to the most loaded node: a shorter line is a more balanced load.";
-const VALUES_LEAD: &str = "Times in seconds. A click on the head of a column sorts the table. A dash is a value that was \
+const VALUES_LEAD: &str = "Times in seconds. A click on a column header sorts the table. A dash is a value that was \
                            not measured. A policy links to the timeline of its run with the median makespan, if \
                            that run has a report.";
 const JOBS_LEAD: &str =

@@ -157,7 +157,7 @@ impl Explainer {
         self.add(id, kind, sentence, request.map(|request| &*request.reason));
     }
 
-    /// A policy repeats a request that is not carried out every turn: that is one event.
+    /// A policy repeats a request that is not carried out in every turn. Consecutive repetitions are one event.
     fn not_carried_out(&mut self, id: JobId, from: Option<CpuSet>, request: Option<&Request>) {
         let Some(request) = request else { return };
         let sentence = Sentence::NotCarriedOut { action: request.action.clone(), from };

@@ -15,7 +15,7 @@ use crate::phrases::{
     action_phrase, exit_phrase, memory_policy_phrase, page_move_phrase, usage_phrase,
 };
 
-/// An event. Its sentence is made at the end, when the domains of all turns are known.
+/// An event. The sentence is created at the end, when the domains of all turns are known.
 #[derive(Debug)]
 pub(super) struct ExplainedEvent {
     pub at: Nanos,

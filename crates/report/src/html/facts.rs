@@ -41,7 +41,7 @@ pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
         ("mpki", job.mpki.map(per_instruction)),
         ("traffic_bytes", job.traffic_bytes.map(bytes)),
         ("n_starts", several(job.n_starts)),
-        ("n_orphans", (job.n_orphans != 0).then(|| count(job.n_orphans))),
+        ("n_remaining", (job.n_remaining != 0).then(|| count(job.n_remaining))),
         ("slowdown", job.slowdown.map(ratio)),
     ];
     facts.into_iter().filter_map(|(name, text)| Some((label(name), text?))).collect()

@@ -1,4 +1,4 @@
-//! The top of the page: the run, its key values, and notices about their validity.
+//! The top of the page: the run, its key values, and notes about their validity.
 
 use super::tables::sentence;
 use crate::format::{bytes, count, counted, duration, percent, started};
@@ -120,11 +120,11 @@ fn jobs_by_state(report: &Report) -> String {
         .map(|(n, _, colour)| format!("<i style=\"flex:{n};background:var(--{colour})\"></i>"))
         .collect();
     let words: Vec<String> = present.map(|(n, word, _)| format!("{} {word}", count(n))).collect();
-    let at_once = format!("{} at once", count(totals.n_running_max));
-    format!("<div class=\"split\">{bars}</div><p>{}; at most {at_once}</p>", words.join(", "))
+    let concurrent = format!("{} concurrently", count(totals.n_running_max));
+    format!("<div class=\"split\">{bars}</div><p>{}; at most {concurrent}</p>", words.join(", "))
 }
 
-/// Notices that qualify all values.
+/// Notes that qualify all values.
 fn callouts(report: &Report) -> String {
     let run = &report.run;
     let mut html = String::new();

@@ -49,7 +49,7 @@ record! {
 record! {
     /// A column of a table.
     StudyColumn {
-        head: String, "Head", Plain, "Head of the column.";
+        head: String, "Header", Plain, "Column header.";
         unit: String, "Unit", Plain, "Unit of the values without a unit of their own; 1 for plain numbers.";
         is_published: bool, "Published", Plain, "Whether the values are those of the publication.";
     }

@@ -48,7 +48,7 @@ impl StudyCell {
     }
 }
 
-/// A text that is one value, or values separated by blanks, has these values. Other texts have none.
+/// A text that is one value, or values separated by spaces, has these values. Other texts have none.
 impl From<String> for StudyCell {
     fn from(text: String) -> Self {
         let separate = || text.split(' ').map(parse).collect::<Option<Vec<StudyValue>>>();

@@ -1,6 +1,6 @@
 //! The text report: run, jobs, last moves, notes.
 //!
-//! The text fits eighty columns and needs no colour. Of very many jobs it lists the failed ones first, then
+//! The text fits eighty columns and needs no colour. If there are very many jobs, it lists the failed ones first, then
 //! as many others as fit on a screen.
 
 mod sections;
@@ -140,8 +140,8 @@ fn job_counts(report: &Report) -> String {
     ];
     let states = states.into_iter().filter(|(n, _)| *n != 0);
     let states: Vec<String> = states.map(|(n, state)| format!("{n} {state}")).collect();
-    let at_once = format!("at most {} at once", totals.n_running_max);
-    format!("{}: {}; {at_once}", count(totals.n_jobs), states.join(", "))
+    let concurrent = format!("at most {} concurrently", totals.n_running_max);
+    format!("{}: {}; {concurrent}", count(totals.n_jobs), states.join(", "))
 }
 
 fn move_counts(report: &Report) -> String {
@@ -183,7 +183,7 @@ fn jobs(report: &Report, width: usize) -> String {
     text
 }
 
-/// All jobs in start order; of very many, the failed ones first.
+/// All jobs in start order; if there are very many, the failed ones first.
 fn failed_first(jobs: &[JobRow]) -> Vec<&JobRow> {
     let failed =
         |job: &&JobRow| matches!(job.state, JobStateName::Failed | JobStateName::NotStarted);

@@ -53,6 +53,7 @@ impl From<&Machine> for MachineFile {
             placement: Ignored,
             signals: Ignored,
             uarch: Ignored,
+            uarch_name: Ignored,
             events: Ignored,
             cgroups: Ignored,
         }

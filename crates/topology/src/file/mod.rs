@@ -79,6 +79,9 @@ pub struct MachineFile {
     /// Ignored, like `placement`: the microarchitecture of the PMU events.
     #[serde(default, skip_serializing)]
     pub uarch: Ignored,
+    /// Ignored, like `placement`: the common name of the microarchitecture.
+    #[serde(default, skip_serializing)]
+    pub uarch_name: Ignored,
     /// Ignored, like `placement`: the hardware events.
     #[serde(default, skip_serializing)]
     pub events: Ignored,

@@ -121,7 +121,7 @@ fn controllers(runs: &[&RunMetrics]) -> Vec<ControllerRow> {
     first.controllers.iter().enumerate().map(row).collect()
 }
 
-/// Each policy on each workload: by workload, then policy.
+/// Each policy on each workload. Rows by workload, then policy.
 pub(super) fn summary(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<SummaryRow> {
     let mut rows = Vec::new();
     for workload in 0..cells.plan.workloads.len() {

@@ -10,9 +10,9 @@
 //!   together                c0  c0  c1  c1  c2  c2  c3  c3       the opposite, for comparison
 //! ```
 //!
-//! Equal caches are interchangeable, and so are the cores of a cache. Each group begins with the lowest remaining
-//! program, so that no split occurs twice. A pinned split has no remote memory, no migrations and no damping: only
-//! the rule has an effect. The column `order` is the rank correlation of the rule's own measure with the slowdown.
+//! Equal caches are interchangeable. The cores of a cache are interchangeable too. Each group begins with the lowest
+//! remaining program, so that no split occurs twice. A pinned split has no remote memory, no migrations and no damping:
+//! only the rule has an effect. The column `order` is the rank correlation of the rule's own measure with the slowdown.
 
 use base::{CpuId, CpuSet};
 use host_sim::calibrate::rank_correlation;

@@ -7,7 +7,7 @@ use super::{Code, ReproduceError, Testbed};
 
 /// By experiment.
 pub(super) const CODE: &[Code] =
-    &[("ceiling", ceiling::ceiling), ("load-signal", load_signal::load_signal)];
+    &[("upper-bound", ceiling::ceiling), ("load-signal", load_signal::load_signal)];
 
 const ALL: [&str; 10] = ["wl1", "wl2", "wl3", "wl4", "wl5", "wl6", "wl7", "wl8", "wl9", "wl10"];
 
@@ -18,5 +18,5 @@ fn by_node() -> Result<Testbed, ReproduceError> {
 
 /// The chip as delivered, with memory striped over the controllers, and as much memory.
 fn striped() -> Result<Testbed, ReproduceError> {
-    Testbed::parse("tilepro64-striped memory=16")
+    Testbed::parse("tilepro64-interleaved memory=16")
 }

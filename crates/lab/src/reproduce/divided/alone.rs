@@ -74,8 +74,9 @@ const LIBQUANTUM: usize = 1;
 const UA: usize = 3;
 /// Reuse distances, in MiB.
 const MIB: [u64; 5] = [1, 2, 4, 8, 20];
-/// A fraction that counts as zero, and a difference that counts. Chosen before the first run.
+/// Largest fraction that counts as zero. Chosen before the first run.
 const ZERO_MAX: f64 = 0.1;
+/// Smallest difference of two fractions that counts as a difference. Chosen before the first run.
 const DIFFERENCE_MIN: f64 = 0.1;
 
 /// By program, then by distance: the fraction of accesses with at most this reuse distance.

@@ -1,4 +1,4 @@
-//! Figure 1 and the hit ratios: programs side by side on one socket.
+//! Figure 1 and the hit ratios: two programs that share one socket.
 
 use host_sim::calibrate::rank_correlation;
 use host_sim::predict::predict_together;
@@ -51,7 +51,7 @@ const ORDERINGS: &Conditions<PairSlowdowns> = &[
         mean(&HARMLESS.map(|p| pairs.caused(p))) < mean(&G2.map(|p| pairs.caused(p)))
     }),
     (
-        "next to Group 1, each program of Groups 1 and 2 is slowed down more than each of Group 3",
+        "with Group 1 on the socket, each program of Groups 1 and 2 has a larger slowdown than each program of Group 3",
         |pairs| {
             let hurt = [&G1[..], &G2].concat();
             let others = [&HURTING[..], &HARMLESS].concat();

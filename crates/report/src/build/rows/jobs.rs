@@ -124,7 +124,7 @@ fn with_usage(row: JobRow, usage: Usage, is_known: bool) -> JobRow {
         max_resident_bytes: is_known.then_some(usage.max_resident.0),
         n_migrations: usage.n_migrations,
         traffic_bytes: usage.traffic.map(|bytes| bytes.0),
-        n_orphans: usage.n_orphans,
+        n_remaining: usage.n_remaining,
         ..row
     }
 }

@@ -56,8 +56,8 @@ pub(super) fn main_basis(builder: &ReportBuilder) -> Option<LoadBasis> {
     longest.map(|series| series.basis).or(expected)
 }
 
-/// The tier as a sentence, with the intervals in which the level or the tier differed. Intervals without a
-/// source before the first job started are left out.
+/// The tier as a sentence, with the intervals in which the level or the tier differed. Intervals without a source
+/// before the first job started are omitted.
 pub(super) fn tier_text(builder: &ReportBuilder, basis: LoadBasis) -> String {
     let first_start = builder.tracks.iter().filter_map(|track| track.started).min();
     let is_before_jobs = |series: &LoadSeriesSums| {

@@ -72,7 +72,7 @@ fn params_text(params: &[Param]) -> String {
 
 fn meaning(param: &Param) -> String {
     let (values, origin) = (param.values.words(), param.origin.name());
-    let mut text = format!("{}\nValues: {values} ({origin}).", param.help);
+    let mut text = format!("{}\nValues: {values}. Default: {origin}.", param.help);
     if !param.no_effect_with.is_empty() {
         text.push_str(&format!(" Rejected with {}.", param.no_effect_with.join(", or with ")));
     }

@@ -69,7 +69,7 @@ impl AccessPattern {
 
     /// Data lines per unit of work: the median over the iterations of the innermost loop. `None` without a
     /// loop.
-    pub fn lines_per_work(&self) -> Option<u64> {
+    pub fn lines_per_iteration(&self) -> Option<u64> {
         let mut n_times: BTreeMap<u64, u32> = BTreeMap::new();
         self.fetched.iter().for_each(|(address, _)| *n_times.entry(*address).or_default() += 1);
         // Among equally frequent instructions the lowest address is the loop head.
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn an_iteration_of_the_innermost_loop_is_a_unit_of_work() {
-        assert_eq!(a_loop(100).lines_per_work(), Some(3));
-        assert_eq!(a_loop(5).lines_per_work(), None, "five iterations do not count as a loop");
+        assert_eq!(a_loop(100).lines_per_iteration(), Some(3));
+        assert_eq!(a_loop(5).lines_per_iteration(), None, "five iterations do not count as a loop");
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn parse(args: &[String]) -> Result<Args, String> {
     match LoadCli::try_parse_from(words) {
         Ok(cli) => Ok(cli.args),
         Err(error) if !error.use_stderr() => {
-            Err("--help would only print help; remove it".to_owned())
+            Err("--help prints only help; remove it".to_owned())
         }
         Err(error) => {
             let text = error.render().to_string();

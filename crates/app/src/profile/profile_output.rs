@@ -197,18 +197,15 @@ impl ProfileOutput<'_> {
             let (number, source) = (class.number(), source.word());
             format!("{number} with {cache} of last-level cache ({source})")
         });
-        let lines = self.pattern().and_then(AccessPattern::lines_per_work);
+        let lines = self.pattern().and_then(AccessPattern::lines_per_iteration);
         let reused = reused_share(self.windows()).map(|share| {
-            format!("{} of the lines of a window, after 64 or more other lines", percent(share))
+            format!("{} of the lines of a window, reused after 64 or more other lines", percent(share))
         });
         facts.extend([
             ("error", error),
             ("cycles", cycles),
             ("class", class),
-            (
-                "unit of work",
-                lines.map(|n| format!("{n} data lines per iteration of the innermost loop")),
-            ),
+            ("iteration", lines.map(|n| format!("{n} data lines in the innermost loop"))),
             ("reused", reused),
         ]);
         facts.into_iter().filter_map(|(label, text)| Some((label, text?))).collect()
@@ -264,7 +261,7 @@ impl ProfileOutput<'_> {
             "n_instructions": instructions,
             "sampled_lines_share": self.traced.map(|traced| traced.meter.rate()),
             "n_programs": self.traced.map(|traced| traced.parser.n_programs()),
-            "lines_per_work": self.pattern().and_then(AccessPattern::lines_per_work),
+            "lines_per_iteration": self.pattern().and_then(AccessPattern::lines_per_iteration),
             "reused_lines_share": reused_share(windows),
             "error_share": self.whole_curve().and_then(|found| found.error_share),
             "phases": profile.phases.iter().map(phase_json).collect::<Vec<_>>(),

@@ -246,7 +246,7 @@ impl RunObserver {
         counts
     }
 
-    /// Growth of the counters of each task in this interval, with its job and CPU time. `None`: its first interval.
+    /// Growth of the counters of each task in this interval, with its job and CPU time. `None` in its first interval.
     fn deltas(&mut self, record: &TurnRecord<'_>) -> Vec<(JobId, Option<Nanos>, CounterDeltas)> {
         let delta = |task: &sched::TaskSample| {
             let before = self.tasks.insert(task.task, (task.cpu_time, task.counters));

@@ -115,7 +115,7 @@ impl ProgramPart {
 /// ten seconds, so that some phases are shorter than it and some longer.
 const PHASE_S: (f64, f64) = (5.0, 30.0);
 
-/// No limit but the rate at which pages are copied.
+/// The only limit is the rate at which pages are copied.
 const UNLIMITED_PAGE_MIGRATION: MoveLimits = MoveLimits {
     per_second: Bytes::from_mib(1024),
     backlog: Nanos(u64::MAX),

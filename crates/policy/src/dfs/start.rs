@@ -227,7 +227,7 @@ impl Dfs {
             DecidedBy::Classes => "the smallest sum of classes of equal loads and numbers of jobs",
             DecidedBy::Number => {
                 let (n_equal, equal_in) = (choice.n_equal, self.equal_in());
-                return format!("the lowest number of {n_equal} domains with equal {equal_in}");
+                return format!("the lowest id of {n_equal} domains with equal {equal_in}");
             }
         };
         text.to_owned()

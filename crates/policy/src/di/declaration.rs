@@ -21,7 +21,7 @@ pub(crate) const DI: PolicyInfo = PolicyInfo {
     signals: &[RequiredSignal {
         signal: Signal::MissCurve,
         if_missing: IfMissing::Degrades(
-            "a program without it counts as one at the limit of devils",
+            "a program without this signal counts as a devil at the limit",
         ),
     }],
     params: &[FIRST_PARAMS, PARAMS, COMMON_PARAMS],
@@ -88,7 +88,7 @@ reasons! {
     /// A job starts between two intervals.
     FEWEST_THREADS = "fewest-threads":
         "{domain} had the fewest threads when the job was placed, with rank {rank} of {n_jobs} by misses per 1000 instructions ({misses}, {basis}); {cpus} had the fewest there[; some of its CPUs ({lost}) became unusable]";
-    /// Note: jobs without a miss curve.
+    /// Note: jobs without a miss-ratio curve.
     NO_MISS_CURVE = "no-miss-curve":
         "jobs without a profile of misses over cache sizes ({jobs}) count as programs with {devil} misses per 1000 instructions";
 }

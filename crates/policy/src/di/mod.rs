@@ -53,7 +53,7 @@ struct Di {
     /// `None` for DI, which counts nothing.
     failures: Option<RateFailures>,
     rates: PerJob<DampedRate>,
-    /// Whether the note about jobs without a miss curve was given.
+    /// Whether the note about jobs without a miss-ratio curve was given.
     noted_no_curve: bool,
 }
 

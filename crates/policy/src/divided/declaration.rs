@@ -8,7 +8,7 @@ use crate::memory_intensity::parameters::MISSES_PER_INSTRUCTION;
 use crate::notes;
 use crate::{IfMissing, PolicyInfo, RequiredSignal};
 
-const SPREADS: IfMissing = IfMissing::Degrades("programs without it are spread evenly");
+const SPREADS: IfMissing = IfMissing::Degrades("programs without this signal are spread evenly");
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "divided",
@@ -60,7 +60,7 @@ params! {
             its queue-full cycles, spread over all sockets, exceed this multiple of th_sq on each"
             .paper("off").no_effect_with(&["th_sq=none"]);
         keep: bool = "yes", "whether a job stays on a socket that belongs to its group".paper("no");
-        /// Without queue-full cycles: Group 1 has more than this traffic, in MB per second, …
+        /// Minimum traffic of a thread in Group 1 if queue-full cycles are not counted, in MB per second.
         bandwidth: u64 [Values::integer("MB per second of CPU time", 0, MILLION)] = "2000",
             "if queue-full cycles are not counted: minimum traffic between cache and memory of a thread in Group 1";
         /// Minimum ratio of a thread in Group 1: prefetches per demand miss, or misses per 1000 instructions.

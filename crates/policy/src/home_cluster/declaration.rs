@@ -32,8 +32,8 @@ params! {
     pub(super) struct Config from PARAMS {
         processors: Processors = "home",
             "order of the clusters from which CPUs come: home, then the nearest; free, the cluster with the most free CPUs first";
-        pages: Pages = "h0", "pages are preferably allocated at home (h0), stay on the node of their first touch (h1), \
-            or that, and migrate home when the job changes clusters (h2)"
+        pages: Pages = "h0", "h0: pages are preferably allocated at home; h1: pages stay on the node of their first \
+            touch; h2: as h1, and pages migrate home when the job changes clusters"
             .unavailable("h3", "copies of read-only pages, which no host can make for a running program");
         // The simulated form of two-level scheduling waits 50 executions of a page, about a quarter of the cost of
         // migrating all pages there. Here 8 GiB migrate in about four seconds at 2 us for a page.

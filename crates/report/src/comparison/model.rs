@@ -140,8 +140,8 @@ names! {
     /// How a run of a comparison ended.
     RunCompletion {
         Finished "finished" "All jobs ended successfully.";
-        Failed "failed" "A job failed or the policy aborted. No value uses the run.";
-        Stopped "stopped" "The time limit was reached. No value uses the run.";
+        Failed "failed" "A job failed or the policy aborted. The run is excluded from all values.";
+        Stopped "stopped" "The time limit was reached. The run is excluded from all values.";
     }
 }
 

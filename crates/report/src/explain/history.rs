@@ -49,7 +49,7 @@ impl Explainer {
         self.epochs.update(level, checkpoint.sample().usable_cpus.as_ref());
         self.jobs = checkpoint.jobs.clone();
         self.add_note(
-            "the first parts of the journal are missing: of the time before, only this state is known"
+            "the first parts of the journal are missing: this is the state at their end"
                 .to_owned(),
             None,
         );

@@ -33,7 +33,7 @@ pub(super) fn misses(profile: &Profile) -> String {
     let low = points().map(log).fold(f64::INFINITY, f64::min);
     let high = points().map(log).fold(low + 1.0, f64::max);
     if !low.is_finite() {
-        return empty("The profile has no miss curve.");
+        return empty("The profile has no miss-ratio curve.");
     }
     let across = Axis::new((low, high), ACROSS);
     let up = Axis::from_zero(points().map(|point| point.misses + error(point)), N_TICKS, UP);

@@ -49,7 +49,7 @@ const REUSE_LEAD: &str = "Number of other lines between two uses of a line, in a
                           first uses.";
 
 fn pattern_lead(pattern: &AccessPattern) -> String {
-    let work = match pattern.lines_per_work() {
+    let work = match pattern.lines_per_iteration() {
         Some(n) => format!(
             "An iteration of the innermost loop uses {}.",
             base::counted_noun(n, "data line")
@@ -75,7 +75,7 @@ fn head(
     let n_lines: f64 = windows.iter().map(|window| window.n_lines).sum();
     let reused = (n_lines != 0.0).then(|| percent(n_reused / n_lines));
     let covered = profile.covered.map(|share| percent(share.value()));
-    let work = pattern.lines_per_work().map(|n| n.to_string());
+    let work = pattern.lines_per_iteration().map(|n| n.to_string());
     let value = |value: Option<String>| escape(&value.unwrap_or("–".to_owned()));
     let tiles = [
         tile("Class", &value(class), &below(&cache)),

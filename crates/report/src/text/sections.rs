@@ -7,7 +7,7 @@ use crate::table::{Align, ReportTable, fold};
 
 /// Number of last moves that are printed.
 const N_MOVES_SHOWN: usize = 10;
-/// Up to this number of jobs the counters of all are printed.
+/// Maximum number of jobs for which the counters of all jobs are printed.
 const N_COUNTERS_ALL: usize = 20;
 /// Number of jobs whose counters are printed otherwise. The page and the JSON have all of them.
 const N_COUNTERS_SHOWN: usize = 5;

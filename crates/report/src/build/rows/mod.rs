@@ -4,6 +4,8 @@ mod actions;
 mod jobs;
 mod loads;
 
+use std::collections::BTreeMap;
+
 use base::Nanos;
 use journal::{Header, RunEnd, RunStatus};
 use sched::Target;
@@ -87,14 +89,18 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
     }
 }
 
-/// `llc-misses counters, cycles counters and declared`; `None` without any source.
+/// `counters: cycles, instructions; counters and declared: llc-misses`; `None` without any source.
 fn task_signal_tiers(builder: &ReportBuilder) -> Option<String> {
-    let phrases = builder.event_tiers.iter().map(|(event, tiers)| {
+    let mut events_by_tiers: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (event, tiers) in &builder.event_tiers {
         let tiers: Vec<String> = tiers.iter().map(ToString::to_string).collect();
-        format!("{} {}", event.name(), tiers.join(" and "))
-    });
-    let phrases: Vec<String> = phrases.collect();
-    (!phrases.is_empty()).then(|| phrases.join(", "))
+        events_by_tiers.entry(tiers.join(" and ")).or_default().push(event.name());
+    }
+    let phrases: Vec<String> = events_by_tiers
+        .iter()
+        .map(|(tiers, events)| format!("{tiers}: {}", events.join(", ")))
+        .collect();
+    (!phrases.is_empty()).then(|| phrases.join("; "))
 }
 
 fn status_word(status: RunStatus) -> RunStatusName {

@@ -190,7 +190,10 @@ fn a_job_that_exits_between_sample_and_action_is_an_ordinary_outcome() {
 fn remaining_processes_of_a_job_are_ended_and_counted() {
     let mut run = LiveRun::shell("sleep 600 & echo $!; trap '' TERM; setsid sleep 600 & echo $!");
     run.finish();
-    assert_eq!((run.exits("a")[0].n_remaining, run.exits("a")[0].status), (2, ExitStatus::Exited(0)));
+    assert_eq!(
+        (run.exits("a")[0].n_remaining, run.exits("a")[0].status),
+        (2, ExitStatus::Exited(0))
+    );
     assert!(!printed_pids(&run).into_iter().any(is_running));
 }
 

@@ -96,9 +96,7 @@ fn parse(args: &[String]) -> Result<Args, String> {
     let words = std::iter::once("load").chain(args.iter().map(String::as_str));
     match LoadCli::try_parse_from(words) {
         Ok(cli) => Ok(cli.args),
-        Err(error) if !error.use_stderr() => {
-            Err("--help prints only help; remove it".to_owned())
-        }
+        Err(error) if !error.use_stderr() => Err("--help prints only help; remove it".to_owned()),
         Err(error) => {
             let text = error.render().to_string();
             let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ");

@@ -16,7 +16,8 @@ const WIDTH: usize = 80;
 /// A table, and the assignment below it.
 pub(super) fn text(output: &PredictOutput<'_>) -> String {
     let slowdowns = slowdowns_text(output);
-    let assignment = output.assignment.as_ref().map(|assignment| assignment_text(output, assignment));
+    let assignment =
+        output.assignment.as_ref().map(|assignment| assignment_text(output, assignment));
     slowdowns.into_iter().chain(assignment).collect::<Vec<String>>().join("\n")
 }
 
@@ -83,7 +84,8 @@ pub(super) fn json(output: &PredictOutput<'_>) -> serde_json::Result<String> {
     let mut object = json!({ "slowdowns": slowdowns.collect::<Vec<Value>>() });
     if let Some(assignment) = &output.assignment {
         let names_in = |domain: usize| {
-            let there = output.names.iter().zip(&assignment.domains).filter(|(_, at)| **at == domain);
+            let there =
+                output.names.iter().zip(&assignment.domains).filter(|(_, at)| **at == domain);
             there.map(|(name, _)| name.clone()).collect::<Vec<String>>()
         };
         let each = output.names.iter().zip(assignment.slowdowns.iter().zip(&assignment.domains));

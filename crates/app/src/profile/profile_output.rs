@@ -199,7 +199,10 @@ impl ProfileOutput<'_> {
         });
         let lines = self.pattern().and_then(AccessPattern::lines_per_iteration);
         let reused = reused_share(self.windows()).map(|share| {
-            format!("{} of the lines of a window, reused after 64 or more other lines", percent(share))
+            format!(
+                "{} of the lines of a window, reused after 64 or more other lines",
+                percent(share)
+            )
         });
         facts.extend([
             ("error", error),

@@ -99,10 +99,10 @@ fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
     let table = &experiment.tables[0];
     assert_eq!((experiment.tables.len(), table.rows.len(), table.columns.len()), (3, 5, 4));
     let expected = {
-        let by_node = Testbed::parse("tilepro64").expect("it ships");
-        let striped = Testbed::parse("tilepro64-interleaved").expect("it ships");
-        let own = pool.series(&by_node, ("dfs", "wl1"), &[1]).expect("it runs");
-        Gain::time_saved(&own, &pool.series(&striped, ("linux", "wl1"), &[1]).expect("it runs"))
+        let first_touch = Testbed::parse("tilepro64").expect("it ships");
+        let interleaved = Testbed::parse("tilepro64-interleaved").expect("it ships");
+        let own = pool.series(&first_touch, ("dfs", "wl1"), &[1]).expect("it runs");
+        Gain::time_saved(&own, &pool.series(&interleaved, ("linux", "wl1"), &[1]).expect("it runs"))
     };
     assert_eq!(table.rows[0][3].text, expected.shown());
     let order = &experiment.claims[1];

@@ -49,8 +49,7 @@ impl Explainer {
         self.epochs.update(level, checkpoint.sample().usable_cpus.as_ref());
         self.jobs = checkpoint.jobs.clone();
         self.add_note(
-            "the first parts of the journal are missing: this is the state at their end"
-                .to_owned(),
+            "the first parts of the journal are missing: this is the state at their end".to_owned(),
             None,
         );
         checkpoint.notes.iter().for_each(|note| self.add_note(note.to_string(), Some(note)));

@@ -29,7 +29,7 @@ use super::super::finding::{BOTH_READINGS, judged_claim, with_values};
 use super::super::measure_values::largest;
 use super::super::run_pool::Series;
 use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, Testbed};
-use super::{ALL, by_node};
+use super::{ALL, first_touch};
 
 /// Signals are equivalent if they agree in this fraction of the polls. Chosen before the first run.
 const AGREEMENT_MIN: f64 = 0.9;
@@ -274,7 +274,7 @@ fn dfs(reading: RuleReading, params: &str) -> String {
 }
 
 pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let testbed = by_node()?;
+    let testbed = first_touch()?;
     let mut finding = Finding::default();
     let heads =
         ["policy", "polls", "same node", "same victim", "victim by misses", "moves as predicted"];
@@ -362,7 +362,7 @@ mod tests {
     fn on_wl1(policy: &str, cooldown: u64) -> PollCounts {
         let stop = StopFlag::default();
         let pool = RunPool::new(vec![1], 1, 2, &stop, &|_, _| {});
-        let testbed = by_node().expect("it ships");
+        let testbed = first_touch().expect("it ships");
         counts(&pool, &testbed, (policy, &["wl1"]), cooldown).expect("it runs")
     }
 

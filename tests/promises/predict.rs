@@ -150,7 +150,7 @@ fn a_profile_can_describe_a_program() {
 /// A machine with two LLC domains, each with its own node. `mib` are the cache sizes.
 fn two_domains(folder: &Folder, mib: [u64; 2]) -> String {
     let text = format!(
-        "format_version = 1
+        "format_version = 2
 nodes = [{{ id = 0, cpus = \"0-1\" }}, {{ id = 1, cpus = \"2-3\" }}]
 llcs = [
   {{ id = 0, cpus = \"0-1\", node = 0, size_bytes = {} }},

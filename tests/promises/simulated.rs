@@ -185,7 +185,7 @@ fn under_every_policy_and_fault_the_machine_keeps_its_rules_and_every_job_ends()
 }
 
 const MACHINE: &str = r#"
-format_version = 1
+format_version = 2
 nodes = [
   { id = 0, cpus = "0-1", memory_bytes = 1073741824 },
   { id = 1, cpus = "2-3", memory_bytes = 1073741824 },

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use base::toml_reader::{SourceText, serde_fault};
 use linux::cgroup::{self, CgroupChoice, CgroupMode};
 use linux::metric_sources::{self, Availability, EventMapping, MetricSource};
 use report::table::Align::Left;
@@ -94,10 +95,11 @@ pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
         version.check().with_context(|| name.clone())?;
     }
     let file: MachineFile = serde_json::from_str(&text).map_err(|error| {
-        let text = error.to_string();
-        let message = text.split(" at line ").next().unwrap_or(&text);
-        let message = base::toml_reader::plain_message(message);
-        anyhow!("{name}:{}:{}: {message}", error.line(), error.column())
+        let message = error.to_string();
+        let message = message.split(" at line ").next().unwrap_or(&message);
+        let source = SourceText::new(&text, path);
+        let offset = source.start_of(error.line()) + error.column().saturating_sub(1);
+        anyhow!(source.error_at(offset, serde_fault(message)))
     })?;
     Machine::try_from(file).context(name)
 }

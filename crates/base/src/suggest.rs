@@ -53,6 +53,16 @@ pub fn noun(is_one: bool, one: &str) -> String {
     }
 }
 
+/// The message for a file of another format, with its remedy: `the journal has format 1, …`.
+pub fn other_format(file: &str, found: u32, supported: u32) -> String {
+    let remedy = if found < supported {
+        "an older build wrote it: record the run again"
+    } else {
+        "a newer build wrote it: read it with that build"
+    };
+    format!("the {file} has format {found}, this evenkeel reads format {supported} only; {remedy}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

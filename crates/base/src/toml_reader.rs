@@ -59,8 +59,8 @@ pub enum TomlFault {
     WrongType { key: String, expected: &'static str, found: &'static str },
     #[error("{key} is {found}, which is out of range; write {range}")]
     OutOfRange { key: &'static str, found: String, range: &'static str },
-    #[error("{key} is {found}; this evenkeel reads version 1")]
-    Version { key: &'static str, found: String },
+    #[error("{key} is {found}; this evenkeel reads version {supported}")]
+    Version { key: &'static str, found: String, supported: u32 },
     #[error("{0}")]
     Other(String),
 }
@@ -103,11 +103,12 @@ impl<'t> SourceText<'t> {
 
     /// Parses the text and checks its version.
     ///
-    /// The version under `version_key`, if present, must be 1. It is checked before any other key, because
-    /// another version may have other keys.
+    /// The version under `version_key`, if present, must be `supported`. It is checked before any other key,
+    /// because another version may have other keys.
     pub fn parse<F: From<TomlFault>>(
         &self,
         version_key: &'static str,
+        supported: u32,
     ) -> Result<Spanned<DeTable<'t>>, Located<F>> {
         let document = DeTable::parse(self.text).map_err(|error| {
             let span = error.span().unwrap_or_default();
@@ -118,12 +119,13 @@ impl<'t> SourceText<'t> {
             };
             self.error_at(span.start, TomlFault::Syntax(fault).into())
         })?;
-        let is_known = |version: &Value<'_>| matches!(version, Value::Integer(number) if number.as_str() == "1");
+        let supported_text = supported.to_string();
+        let is_known = |version: &Value<'_>| matches!(version, Value::Integer(number) if number.as_str() == supported_text);
         match document.get_ref().get(version_key).filter(|found| !is_known(found.get_ref())) {
             None => Ok(document),
             Some(other) => {
-                let fault =
-                    TomlFault::Version { key: version_key, found: describe(other.get_ref()) };
+                let found = describe(other.get_ref());
+                let fault = TomlFault::Version { key: version_key, found, supported };
                 Err(self.error_at(other.span().start, fault.into()))
             }
         }
@@ -303,20 +305,27 @@ pub fn deserialize<T: DeserializeOwned>(text: &SourceText<'_>) -> Result<T, Loca
     toml::from_str(text.text).map_err(|error| {
         let span = error.span().unwrap_or_default();
         let start = span.start.min(text.text.len());
-        let message = plain_message(&error.message().trim().replace('\n', ", "));
-        let fault = match unknown_field(&message) {
-            _ if message == "duplicate key" => {
+        let fault = match serde_fault(&error.message().trim().replace('\n', ", ")) {
+            TomlFault::Other(message) if message == "duplicate key" => {
                 let key = text.text.get(span).unwrap_or_default();
                 TomlFault::Syntax(format!("key {key} is defined twice"))
             }
-            Some((key, known)) => {
-                let hint = did_you_mean(key, known);
-                TomlFault::UnknownKey { key: key.to_owned(), table: String::new(), hint }
+            TomlFault::Other(message) => {
+                TomlFault::Other(key_before(&text.text[..start]) + &message)
             }
-            None => TomlFault::Other(key_before(&text.text[..start]) + &message),
+            fault => fault,
         };
         text.error_at(start, fault)
     })
+}
+
+/// The error of a serde message without its position. An unknown key gets the nearest known key.
+pub fn serde_fault(message: &str) -> TomlFault {
+    let Some((key, known)) = unknown_field(message) else {
+        return TomlFault::Other(plain_message(message));
+    };
+    let hint = did_you_mean(key, known);
+    TomlFault::UnknownKey { key: key.to_owned(), table: String::new(), hint }
 }
 
 /// `KEY: ` if the text ends with `KEY =`, else empty.
@@ -337,7 +346,7 @@ fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
 
 /// A message of serde without the names of Rust types: `invalid type: integer `0`, expected a string` becomes
 /// `must be a string, not an integer`.
-pub fn plain_message(message: &str) -> String {
+fn plain_message(message: &str) -> String {
     let plain = type_or_value(message).or_else(|| variant(message)).or_else(|| missing(message));
     plain.unwrap_or_else(|| message.to_owned())
 }

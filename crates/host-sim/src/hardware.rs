@@ -388,7 +388,7 @@ mod tests {
                 .collect()
         };
         let text = format!(
-            "format_version = 1\nnodes = [{}]\ncores = [{}]\ncpus = [{}]\n",
+            "format_version = 2\nnodes = [{}]\ncores = [{}]\ncpus = [{}]\n",
             nodes.join(", "),
             list(", cpus = \"N\"").join(", "),
             list("").join(", ")

@@ -21,10 +21,8 @@ pub enum LineError {
     Empty,
     #[error("not an evenkeel journal: the first line has no journal version ({0})")]
     NoHeader(String),
-    #[error(
-        "the journal has format {found}, this evenkeel reads format {supported} only: use the version that wrote it ({tool})"
-    )]
-    OtherFormat { found: u32, supported: u32, tool: String },
+    #[error("{}", base::suggest::other_format("journal", *.found, *.supported))]
+    OtherFormat { found: u32, supported: u32 },
     /// Invalid JSON, a missing field or a field of the wrong type; with the message of the parser.
     #[error("{0}: the line is damaged or was edited")]
     Broken(String),

@@ -87,12 +87,10 @@ fn check_version(line: &str) -> Result<(), LineError> {
     #[derive(Deserialize)]
     struct Version {
         journal: u32,
-        tool: Option<serde_json::Value>,
     }
     match serde_json::from_str(line) {
-        Ok(Version { journal: found, tool }) if found != FORMAT => {
-            let tool = tool.as_ref().and_then(|tool| tool.as_str()).unwrap_or("unknown");
-            Err(LineError::OtherFormat { found, supported: FORMAT, tool: tool.to_owned() })
+        Ok(Version { journal: found }) if found != FORMAT => {
+            Err(LineError::OtherFormat { found, supported: FORMAT })
         }
         _ => Ok(()),
     }

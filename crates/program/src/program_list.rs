@@ -89,7 +89,7 @@ impl ProgramList {
     /// Parses a list in TOML. `path` is only used in errors; no file is opened.
     pub fn parse(text: &str, path: &Path) -> Result<ProgramList, WorkloadError> {
         let text = SourceText::new(text, path);
-        let document = text.parse("version")?;
+        let document = text.parse("version", 1)?;
         let top =
             TomlTable::new(&text, document.get_ref(), 0, "the program list", KNOWN, PROGRAM_KNOWN)?;
         let tables = top.tables("program", "a program", PROGRAM_KNOWN)?;

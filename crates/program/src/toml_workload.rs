@@ -42,7 +42,7 @@ const EXAMPLE: &str = "[[job]] command = [\"sort\", \"words.txt\"]";
 /// Reads a workload in TOML. `path` gives its name and folder; no file is opened.
 pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = SourceText::new(text, path);
-    let document = text.parse("version")?;
+    let document = text.parse("version", 1)?;
     let top = TomlTable::new(&text, document.get_ref(), 0, "the workload", KNOWN, JOB_KEYS)?;
     let name = top.get("name", values::name)?;
     let read_only = top.get("read_only", paths)?.unwrap_or_default();

@@ -168,7 +168,7 @@ fn differing(mib: [u64; 2], cores: [&str; 2], kinds: &str) -> String {
         )
     };
     format!(
-        "format_version = 1\nnodes = [{{ id = 0, cpus = \"0-1\" }}, {{ id = 1, cpus = \"2-3\" }}]\n\
+        "format_version = 2\nnodes = [{{ id = 0, cpus = \"0-1\" }}, {{ id = 1, cpus = \"2-3\" }}]\n\
          llcs = [{}, {}]\ncores = [{}]\ncpus = [{}]\naccesses = [{}, {}]\ncore_kinds = [{kinds}]\n",
         llc(0),
         llc(1),

@@ -105,14 +105,10 @@ fn check_version(line: &str) -> Result<(), String> {
     #[derive(Deserialize)]
     struct VersionFields {
         evenkeel_stream: u32,
-        tool: Option<serde_json::Value>,
     }
     match serde_json::from_str(line) {
-        Ok(VersionFields { evenkeel_stream: found, tool }) if found != VERSION => {
-            let tool = tool.as_ref().and_then(|tool| tool.as_str()).unwrap_or("of another version");
-            Err(format!(
-                "the stream has format {found}, this evenkeel reads {VERSION}: use the one that wrote it ({tool})"
-            ))
+        Ok(VersionFields { evenkeel_stream: found }) if found != VERSION => {
+            Err(base::suggest::other_format("stream", found, VERSION))
         }
         _ => Ok(()),
     }

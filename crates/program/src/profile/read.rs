@@ -74,7 +74,7 @@ const CURVE_KNOWN: &[&str] = &[
 /// Parses a profile. `path` is only used in errors; no file is opened.
 pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> {
     let text = SourceText::new(text, path);
-    let document = text.parse("version")?;
+    let document = text.parse("version", 1)?;
     let top = TomlTable::new(&text, document.get_ref(), 0, "the profile", KNOWN, PHASE_KNOWN)?;
     let phases = top.tables("phase", "a phase", PHASE_KNOWN)?;
     let phases: Vec<Phase> = phases.iter().map(phase).collect::<Result<_, _>>()?;

@@ -1,7 +1,7 @@
 //! Machine files: one versioned type, as TOML for users and as JSON in journals.
 //!
 //! ```toml
-//! format_version = 1
+//! format_version = 2
 //! name = "two small nodes"
 //! nodes = [
 //!   { id = 0, cpus = "0-1", memory_bytes = 8589934592, distances = { 0 = 10, 1 = 21 } },
@@ -30,8 +30,8 @@ use crate::{AttributeSource, SourcedValue};
 pub use convert::FileError;
 pub use toml::{ParseFileError, parse_toml, read_toml, to_toml};
 
-/// The only version so far.
-pub const FORMAT_VERSION: u32 = 1;
+/// The only version that is read. Version 1 had other names for the keys that [`Ignored`] accepts.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The content of a machine file. See the module for an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use super::*;
 use crate::{AttributeSource, CacheAttributes, Machine, MemoryAccess, SourcedValue};
 
 const SMALL: &str = r#"
-format_version = 1
+format_version = 2
 name = "two small nodes"
 nodes = [
   { id = 0, cpus = "0-1", memory_bytes = 8589934592, distances = { 0 = 10, 1 = 21 } },
@@ -79,7 +79,7 @@ fn every_part_of_a_machine_is_one_line() {
     let machine = Machine::synthetic("cores=2 smt=2").expect("a machine");
     expect![[r##"
         # A machine for evenkeel. CPU sets are in the list format of Linux.
-        format_version = 1
+        format_version = 2
         name = "synthetic cores=2 smt=2"
         nodes_allowed = "0"
         warnings = []

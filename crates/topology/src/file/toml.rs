@@ -9,7 +9,7 @@ use std::path::Path;
 use base::toml_reader::{Located, SourceText, TomlFault, Value, deserialize};
 use serde::Serialize;
 
-use super::{FileError, MachineFile};
+use super::{FORMAT_VERSION, FileError, MachineFile};
 use crate::{Machine, MachineError};
 
 /// The error of a text that is not a machine.
@@ -51,7 +51,7 @@ pub fn read_toml(text: &str, path: &str) -> Result<MachineFile, ParseFileError> 
 }
 
 fn read(text: &SourceText<'_>) -> Result<MachineFile, ParseFileError> {
-    text.parse("format_version").map_err(ParseFileError::Toml)?;
+    text.parse("format_version", FORMAT_VERSION).map_err(ParseFileError::Toml)?;
     deserialize(text).map_err(ParseFileError::Toml)
 }
 
@@ -81,7 +81,7 @@ fn part_and_field(error: &FileError) -> (String, &'static str) {
 /// The offset of a field of a part, or of the part if it does not have the field. Of two parts with one
 /// id, the second.
 fn offset(text: &SourceText<'_>, part: &str, field: &str) -> Option<usize> {
-    let document = text.parse::<TomlFault>("format_version").ok()?;
+    let document = text.parse::<TomlFault>("format_version", FORMAT_VERSION).ok()?;
     let table = document.get_ref();
     let Some((list, keys)) = list_and_keys(part) else {
         return table.get(field).map(|value| value.span().start);

@@ -16,6 +16,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
+use base::toml_reader::{self, SourceText};
 use serde::Deserialize;
 
 /// Workload file in the folder of a scenario.
@@ -95,8 +96,9 @@ pub fn all() -> anyhow::Result<Vec<KernelScenario>> {
     struct File {
         scenario: Vec<KernelScenario>,
     }
-    let file: File = toml::from_str(include_str!("../../kernel-scenarios.toml"))?;
-    Ok(file.scenario)
+    let text = include_str!("../../kernel-scenarios.toml");
+    let text = SourceText::new(text, Path::new("bench/kernel-scenarios.toml"));
+    Ok(toml_reader::deserialize::<File>(&text)?.scenario)
 }
 
 impl KernelScenario {

@@ -3,12 +3,15 @@
 //! The check covers whole documents, help texts, reports and scripts, and the prose of Rust sources
 //! (`rust_text`): comments, string literals and identifiers. Recorded data is exempt.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use base::toml_reader::{self, SourceText};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
+use toml::Spanned;
 
 use super::{Fault, rust_text};
 
@@ -19,18 +22,11 @@ const LIST: &str = "xtask/tidy-words.toml";
 #[serde(deny_unknown_fields)]
 struct List {
     /// Paths that are data: recorded, generated from recordings, or of other projects.
-    exempt: Vec<Exemption>,
+    exempt: Vec<Spanned<ExceptionEntry>>,
     /// Legitimate uses of every listed word.
     #[serde(default)]
-    except: Vec<Exception>,
+    except: Vec<Spanned<ExceptionEntry>>,
     word: Vec<Word>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Exemption {
-    path: String,
-    reason: String,
 }
 
 /// One entry: a regular expression and its replacement.
@@ -40,23 +36,40 @@ struct Word {
     pattern: String,
     replace: String,
     #[serde(default)]
-    except: Vec<Exception>,
+    except: Vec<Spanned<ExceptionEntry>>,
 }
 
 /// A legitimate use: in files below `path`, inside the phrase `phrase`, or both.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Exception {
+struct ExceptionEntry {
     path: Option<String>,
     phrase: Option<String>,
     reason: String,
+}
+
+/// A compiled list.
+struct WordRules {
+    exempt: Vec<Exception>,
+    except: Vec<Exception>,
+    words: Vec<WordRule>,
 }
 
 /// A compiled entry.
 struct WordRule {
     pattern: Regex,
     replace: String,
-    except: Vec<(Option<String>, Option<Regex>)>,
+    except: Vec<Exception>,
+}
+
+/// A compiled exception.
+struct Exception {
+    /// Line in the data file.
+    line: usize,
+    path: Option<String>,
+    phrase: Option<Regex>,
+    /// Whether it allowed a hit. An exception without a hit is a violation.
+    has_hit: Cell<bool>,
 }
 
 /// One hit of a rule.
@@ -67,48 +80,100 @@ struct Hit {
     replace: String,
 }
 
-/// Checks all files: hits per file, in the order of the files.
+/// Checks all files: hits per file, in the order of the files, then exceptions without a hit.
 pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     let text =
         fs::read_to_string(root.join(LIST)).with_context(|| format!("cannot read {LIST}"))?;
-    let list: List = toml::from_str(&text).with_context(|| format!("cannot parse {LIST}"))?;
-    let rules = compile(&list)?;
+    let rules = WordRules::parse(&text)?;
     let mut faults = Vec::new();
     for file in files.iter().filter(|file| has_prose(file)) {
         let name = file.to_string_lossy().into_owned();
-        if name == LIST || list.exempt.iter().any(|exempt| is_below(&name, &exempt.path)) {
+        if name == LIST {
             continue;
         }
         let text =
             fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {name}"))?;
         let prose = if name.ends_with(".rs") { rust_text::split(&text).prose } else { text };
-        faults.extend(find(&rules, &name, &prose).into_iter().map(|hit| {
+        faults.extend(rules.find(&name, &prose).into_iter().map(|hit| {
             format!("{name}:{}: \"{}\" -> {} ({LIST})", hit.line, hit.text, hit.replace)
         }));
     }
+    faults.extend(
+        rules
+            .without_hit()
+            .map(|line| format!("{LIST}:{line}: this exception allows no hit -> delete it")),
+    );
     Ok(faults)
 }
 
-fn compile(list: &List) -> anyhow::Result<Vec<WordRule>> {
-    for exempt in &list.exempt {
-        anyhow::ensure!(!exempt.reason.is_empty(), "{LIST}: {} has no reason", exempt.path);
+impl WordRules {
+    fn parse(text: &str) -> anyhow::Result<WordRules> {
+        let text = SourceText::new(text, Path::new(LIST));
+        let list: List = toml_reader::deserialize(&text)?;
+        let exceptions = |entries: Vec<Spanned<ExceptionEntry>>| {
+            entries.into_iter().map(|entry| exception(&text, entry)).collect::<Result<_, _>>()
+        };
+        let word = |word: Word| {
+            let pattern = phrase_regex(&format!(r"(?-u:\b)(?:{})(?-u:\b)", word.pattern))?;
+            let except = exceptions(word.except)?;
+            anyhow::Ok(WordRule { pattern, replace: word.replace, except })
+        };
+        Ok(WordRules {
+            exempt: exceptions(list.exempt)?,
+            except: exceptions(list.except)?,
+            words: list.word.into_iter().map(word).collect::<Result<_, _>>()?,
+        })
     }
-    list.word.iter().map(|word| rule(word, &list.except)).collect()
+
+    fn find(&self, file: &str, prose: &str) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        for rule in &self.words {
+            for found in rule.pattern.find_iter(prose) {
+                let mut is_allowed = false;
+                // All of them, because each needs a hit.
+                for exception in self.exempt.iter().chain(&self.except).chain(&rule.except) {
+                    is_allowed |= exception.allows(file, prose, &found);
+                }
+                if !is_allowed {
+                    let line = prose[..found.start()].matches('\n').count() + 1;
+                    let text = found.as_str().split_whitespace().collect::<Vec<_>>().join(" ");
+                    hits.push(Hit { line, text, replace: rule.replace.clone() });
+                }
+            }
+        }
+        hits.sort_by_key(|hit| hit.line);
+        hits
+    }
+
+    /// Lines of the exceptions that allowed no hit so far.
+    fn without_hit(&self) -> impl Iterator<Item = usize> {
+        let of_words = self.words.iter().flat_map(|word| &word.except);
+        let all = self.exempt.iter().chain(&self.except).chain(of_words);
+        all.filter(|exception| !exception.has_hit.get()).map(|exception| exception.line)
+    }
 }
 
-fn rule(word: &Word, everywhere: &[Exception]) -> anyhow::Result<WordRule> {
-    let mut except = Vec::new();
-    for exception in everywhere.iter().chain(&word.except) {
-        anyhow::ensure!(
-            !exception.reason.is_empty(),
-            "{LIST}: an exception of {} has no reason",
-            word.pattern
-        );
-        let phrase = exception.phrase.as_deref().map(phrase_regex).transpose()?;
-        except.push((exception.path.clone(), phrase));
+fn exception(text: &SourceText<'_>, entry: Spanned<ExceptionEntry>) -> anyhow::Result<Exception> {
+    let line = text.line(entry.span().start);
+    let ExceptionEntry { path, phrase, reason } = entry.into_inner();
+    anyhow::ensure!(!reason.is_empty(), "{LIST}:{line}: the exception has no reason");
+    anyhow::ensure!(
+        path.is_some() || phrase.is_some(),
+        "{LIST}:{line}: the exception has neither a path nor a phrase"
+    );
+    let phrase = phrase.as_deref().map(phrase_regex).transpose()?;
+    Ok(Exception { line, path, phrase, has_hit: Cell::new(false) })
+}
+
+impl Exception {
+    fn allows(&self, file: &str, prose: &str, hit: &regex::Match<'_>) -> bool {
+        let is_allowed = self.path.as_ref().is_none_or(|path| is_below(file, path))
+            && self.phrase.as_ref().is_none_or(|phrase| is_inside(phrase, prose, hit));
+        if is_allowed {
+            self.has_hit.set(true);
+        }
+        is_allowed
     }
-    let pattern = phrase_regex(&format!(r"(?-u:\b)(?:{})(?-u:\b)", word.pattern))?;
-    Ok(WordRule { pattern, replace: word.replace.clone(), except })
 }
 
 /// A space in a pattern matches a line break too.
@@ -117,25 +182,6 @@ fn phrase_regex(pattern: &str) -> anyhow::Result<Regex> {
         .case_insensitive(true)
         .build()
         .with_context(|| format!("{LIST}: bad pattern `{pattern}`"))
-}
-
-fn find(rules: &[WordRule], file: &str, prose: &str) -> Vec<Hit> {
-    let mut hits = Vec::new();
-    for rule in rules {
-        for found in rule.pattern.find_iter(prose) {
-            let is_allowed = rule.except.iter().any(|(path, phrase)| {
-                path.as_ref().is_none_or(|path| is_below(file, path))
-                    && phrase.as_ref().is_none_or(|phrase| is_inside(phrase, prose, &found))
-            });
-            if !is_allowed {
-                let line = prose[..found.start()].matches('\n').count() + 1;
-                let text = found.as_str().split_whitespace().collect::<Vec<_>>().join(" ");
-                hits.push(Hit { line, text, replace: rule.replace.clone() });
-            }
-        }
-    }
-    hits.sort_by_key(|hit| hit.line);
-    hits
 }
 
 /// Whether a match of `phrase` near the hit contains it.
@@ -185,9 +231,8 @@ mod tests {
     ";
 
     fn hits(file: &str, prose: &str) -> Vec<(usize, String)> {
-        let list: List = toml::from_str(WORDS).expect("a list");
-        let rules = compile(&list).expect("patterns");
-        find(&rules, file, prose).into_iter().map(|hit| (hit.line, hit.text)).collect()
+        let rules = WordRules::parse(WORDS).expect("a list");
+        rules.find(file, prose).into_iter().map(|hit| (hit.line, hit.text)).collect()
     }
 
     #[test]
@@ -209,8 +254,26 @@ mod tests {
     }
 
     #[test]
+    fn an_exception_without_a_hit_is_reported_with_its_line() {
+        let rules = WordRules::parse(WORDS).expect("a list");
+        assert_eq!(rules.without_hit().collect::<Vec<_>>(), [13, 14]);
+        rules.find("a.md", "see figure 8");
+        assert_eq!(rules.without_hit().collect::<Vec<_>>(), [14]);
+        rules.find("crates/report/a.rs", "<figure>");
+        assert_eq!(rules.without_hit().count(), 0);
+    }
+
+    #[test]
+    fn an_error_of_the_list_has_its_position() {
+        let error =
+            WordRules::parse("exempt = []\n[[word]]\npatern = 'x'\n").err().expect("a typo");
+        let position =
+            "xtask/tidy-words.toml:3:1: unknown key \"patern\"; did you mean \"pattern\"?";
+        assert_eq!(error.to_string(), position);
+    }
+
+    #[test]
     fn the_list_in_the_repository_compiles() {
-        let text = include_str!("../../tidy-words.toml");
-        compile(&toml::from_str(text).expect("a list")).expect("patterns");
+        WordRules::parse(include_str!("../../tidy-words.toml")).expect("a list");
     }
 }

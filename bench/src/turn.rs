@@ -20,8 +20,8 @@ use base::{Bytes, CpuId, JobId, Nanos, NodeId, TaskId};
 use engine::{Engine, MoveLimits, Step};
 use program::{Class, Command, Job};
 use sched::{
-    Action, Cause, CounterEvent, CounterReading, Counters, JobEvent, NodeMemory, NodeSample,
-    NumaSettings, Outcome, OutcomeResult, ProcessMemory, Sample, Target, TaskSample, Turn,
+    Action, Cause, CounterEvent, Counters, JobEvent, NodeMemory, NodeSample, NumaSettings, Outcome,
+    OutcomeResult, ProcessMemory, RawCounter, Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
 
@@ -251,7 +251,7 @@ fn count(counters: &mut Counters, number: u64, nth: u32, ran_ns: u64) {
     for (event, delta) in deltas {
         let before = counters.get(event).unwrap_or_default();
         let (value, ns) = (before.value + delta, before.enabled_ns + ran_ns);
-        counters.set(event, CounterReading { value, enabled_ns: ns, running_ns: ns });
+        counters.set(event, RawCounter { value, enabled_ns: ns, running_ns: ns });
     }
 }
 
@@ -280,7 +280,7 @@ fn nodes(number: u64, tier: Option<Tier>) -> Vec<NodeSample> {
             Some(Tier::Bandwidth) => number * 1_000_000 + 40_000_000 * n_busy_turns(node, number),
             None => number * (1_000_000 + 40_000_000 * u64::from(node % 4)),
         };
-        Some(CounterReading::unmultiplexed(ops))
+        Some(RawCounter::unmultiplexed(ops))
     };
     let node = |id| NodeSample {
         controller_ops: ops(id),

@@ -15,8 +15,8 @@ use engine::{Approved, Engine, Host, Sink, TurnRecord};
 use expect_test::{Expect, expect};
 use program::{Class, Command, Job};
 use sched::{
-    Action, Cause, CounterReading, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings,
-    Outcome, OutcomeResult, Sample, Target, TaskSample, Turn,
+    Action, Cause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings, Outcome, OutcomeResult,
+    RawCounter, Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
 
@@ -139,7 +139,7 @@ impl ToyMachine {
 
     fn nodes(&self) -> Vec<NodeSample> {
         let sample = |(idx, ops): (usize, &u64)| NodeSample {
-            controller_ops: Some(CounterReading::unmultiplexed(*ops)),
+            controller_ops: Some(RawCounter::unmultiplexed(*ops)),
             ..NodeSample::new(NodeId(idx as u32))
         };
         self.ops.iter().enumerate().map(sample).collect()

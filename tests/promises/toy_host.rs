@@ -6,9 +6,8 @@ use base::{Bytes, CpuId, CpuSet, JobId, Nanos, Rng, TaskId};
 use engine::{Approved, Host};
 use program::{Class, Command, Ending, FilePosition, Job};
 use sched::{
-    Action, Cause, CounterEvent, CounterReading, Counters, ExitStatus, JobEvent, JobExit,
-    NumaSettings, Outcome, OutcomeResult, RejectCause, Sample, Target, TaskSample, Turn,
-    UnmanagedCause,
+    Action, Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, NumaSettings, Outcome,
+    OutcomeResult, RawCounter, RejectCause, Sample, Target, TaskSample, Turn, UnmanagedCause,
 };
 use topology::Machine;
 
@@ -158,10 +157,10 @@ impl Scripted {
             wait: Some(one.waited),
             n_migrations: Some(one.n_migrations),
             counters: Counters::NONE
-                .with(CounterEvent::PageFaults, CounterReading::unmultiplexed(one.used.0 / 50_000))
+                .with(CounterEvent::PageFaults, RawCounter::unmultiplexed(one.used.0 / 50_000))
                 .with(
                     CounterEvent::ContextSwitches,
-                    CounterReading::unmultiplexed(one.used.0 / 4_000_000),
+                    RawCounter::unmultiplexed(one.used.0 / 4_000_000),
                 ),
             traffic: None,
             n_remaining: 0,
@@ -322,7 +321,7 @@ impl Host for Scripted {
                 last_cpu: Some(one.cpu),
                 counters: match self.misses {
                     true => Counters::NONE
-                        .with(CounterEvent::LlcMisses, CounterReading::unmultiplexed(misses)),
+                        .with(CounterEvent::LlcMisses, RawCounter::unmultiplexed(misses)),
                     false => Counters::NONE,
                 },
                 includes_children: false,

@@ -31,9 +31,9 @@ use std::rc::Rc;
 use base::{Bytes, CpuId, JobId, LlcId, Nanos, NodeId, TaskId};
 use program::Job;
 use sched::{
-    Action, Cause, CounterEvent, CounterReading, Counters, DetachCause, ExitStatus, JobEvent,
-    JobExit, JobView, LlcSample, MonGroupSample, NodeSample, Outcome, OutcomeResult, Plan, Policy,
-    ProcessMemory, Reason, ReasonCode, RejectCause, Request, Sample, Snapshot, Target, TaskSample,
+    Action, Cause, CounterEvent, Counters, DetachCause, ExitStatus, JobEvent, JobExit, JobView,
+    LlcSample, MonGroupSample, NodeSample, Outcome, OutcomeResult, Plan, Policy, ProcessMemory,
+    RawCounter, Reason, ReasonCode, RejectCause, Request, Sample, Snapshot, Target, TaskSample,
     Traffic, Turn, UnmanagedCause,
 };
 use testkit::{Event, Line, World, field, parse};
@@ -272,7 +272,7 @@ impl EngineWorld {
     }
 
     fn task_sample(&self, name: &str, values: &str) -> TaskSample {
-        let counters = match field(values, "misses").and_then(reading) {
+        let counters = match field(values, "misses").and_then(raw) {
             Some(misses) => Counters::NONE.with(CounterEvent::LlcMisses, misses),
             None => Counters::NONE,
         };
@@ -392,7 +392,7 @@ fn reason(code: &str) -> Reason {
 
 fn node_sample(node: u32, values: &str) -> NodeSample {
     let number = |key| field(values, key).and_then(|value| value.parse::<u64>().ok());
-    let counter = |key| number(key).map(CounterReading::unmultiplexed);
+    let counter = |key| number(key).map(RawCounter::unmultiplexed);
     NodeSample {
         node: NodeId(node),
         memory_free: number("free").map(Bytes).or(number("free-mib").map(Bytes::from_mib)),
@@ -405,16 +405,16 @@ fn node_sample(node: u32, values: &str) -> NodeSample {
 }
 
 fn traffic(bytes: &str) -> Traffic {
-    Traffic { total_bytes: reading(bytes), ..Traffic::default() }
+    Traffic { total_bytes: raw(bytes), ..Traffic::default() }
 }
 
 /// `VALUE`, `VALUE/ENABLED/RUNNING`, or `-` for an absent counter.
-fn reading(text: &str) -> Option<CounterReading> {
+fn raw(text: &str) -> Option<RawCounter> {
     let mut words = text.split('/').map(|word| word.parse::<u64>());
     let value = words.next()?.ok()?;
     let [enabled_ns, running_ns] =
         [(); 2].map(|()| words.next().map_or(0, |time| time.expect("ns")));
-    Some(CounterReading { value, enabled_ns, running_ns })
+    Some(RawCounter { value, enabled_ns, running_ns })
 }
 
 /// The lines of a snapshot by subject, of the parts to show.

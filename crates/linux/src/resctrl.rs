@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use base::{Bytes, LlcId};
-use sched::{CounterReading, Traffic};
+use sched::{RawCounter, Traffic};
 use topology::Machine;
 
 use crate::fault;
@@ -84,7 +84,7 @@ impl MonitoredDomains {
             let traffic = Traffic {
                 total_bytes: value("mbm_total_bytes"),
                 local_bytes: value("mbm_local_bytes"),
-                occupancy: value("llc_occupancy").map(|reading| Bytes(reading.value)),
+                occupancy: value("llc_occupancy").map(|raw| Bytes(raw.value)),
             };
             (*llc, traffic)
         };
@@ -93,9 +93,9 @@ impl MonitoredDomains {
 }
 
 /// Parses a monitoring file. `None` for `Unavailable`, `Error` and `Unassigned`.
-pub fn parse(bytes: &[u8]) -> Option<CounterReading> {
+pub fn parse(bytes: &[u8]) -> Option<RawCounter> {
     let value = std::str::from_utf8(bytes).ok()?.trim().parse().ok()?;
-    Some(CounterReading::unmultiplexed(value))
+    Some(RawCounter::unmultiplexed(value))
 }
 
 /// LLC domains by the kernel's id of the cache, which the CPUs of the cache have in sysfs.
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn an_unavailable_value_is_absent_and_not_zero() {
-        assert_eq!(parse(b"12345\n"), Some(CounterReading::unmultiplexed(12345)));
+        assert_eq!(parse(b"12345\n"), Some(RawCounter::unmultiplexed(12345)));
         for text in ["Unavailable\n", "Error\n", "", "Unassigned\n"] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
         }
@@ -224,7 +224,7 @@ mod tests {
         let mut source = Live::new(root.path());
         let monitored = MonitoredDomains::find(&mut source, &machine).expect("mounted");
         let traffic = Traffic {
-            total_bytes: Some(CounterReading::unmultiplexed(640)),
+            total_bytes: Some(RawCounter::unmultiplexed(640)),
             local_bytes: None,
             occupancy: Some(Bytes(4096)),
         };

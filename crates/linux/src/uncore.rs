@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use base::{CpuId, CpuSet, NodeId};
-use sched::CounterReading;
+use sched::RawCounter;
 use topology::{Machine, Node};
 
 use crate::perf::{Attr, CounterGroup, CounterTarget, Flags, GROUP_BUFFER, GroupSpec, read_group};
@@ -58,11 +58,11 @@ enum Direction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeTraffic {
     /// Cache lines read and written.
-    pub ops: Option<CounterReading>,
+    pub ops: Option<RawCounter>,
     /// Bytes read.
-    pub read_bytes: Option<CounterReading>,
+    pub read_bytes: Option<RawCounter>,
     /// Bytes written.
-    pub written_bytes: Option<CounterReading>,
+    pub written_bytes: Option<RawCounter>,
 }
 
 /// A type of controller: names of its devices, and its events.
@@ -309,7 +309,7 @@ impl ControllerDevice {
         let mut traffic = NodeTraffic::default();
         for (idx, (id, direction)) in self.counters.iter().enumerate() {
             let lines = group.counter(*id, idx).filter(|lines| !lines.never_ran())?;
-            let bytes = CounterReading { value: lines.value.wrapping_mul(LINE_BYTES), ..lines };
+            let bytes = RawCounter { value: lines.value.wrapping_mul(LINE_BYTES), ..lines };
             traffic.ops = plus(traffic.ops, Some(lines));
             match direction {
                 Direction::Reads => traffic.read_bytes = Some(bytes),
@@ -321,7 +321,7 @@ impl ControllerDevice {
     }
 }
 
-fn plus(one: Option<CounterReading>, other: Option<CounterReading>) -> Option<CounterReading> {
+fn plus(one: Option<RawCounter>, other: Option<RawCounter>) -> Option<RawCounter> {
     one.map_or(other, |one| Some(other.map_or(one, |other| one.plus(other))))
 }
 

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   CounterEvent      cycles   instructions  llc-misses  …  task-clock
-//!   Counters          reading  reading       absent         reading      since the counter was opened
+//!   Counters          sample   sample        absent         sample       since the counter was opened
 //!   CounterDeltas     delta    delta         absent         delta        in one interval, scaled
 //! ```
 //!
-//! A [`CounterReading`] holds what perf_event_open(2) returns: value, time enabled, time running.
-//! Hosts and journals hold readings only. The engine scales multiplexed counters and subtracts the
+//! A [`RawCounter`] holds what perf_event_open(2) returns: value, time enabled, time running.
+//! Hosts and journals hold raw counters only. The engine scales multiplexed counters and subtracts the
 //! counters of children; its result is a [`CounterDeltas`].
 //!
 //! Both tables have a slot for every event and are `Copy`. An event without a counter is absent, never
@@ -152,7 +152,7 @@ impl EventSet {
 
 /// One counter as the kernel reports it, cumulative since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CounterReading {
+pub struct RawCounter {
     /// Events counted while the counter was running.
     pub value: u64,
     /// Time in which the counter was enabled, in nanoseconds. For a counter of a task, only time in
@@ -163,11 +163,11 @@ pub struct CounterReading {
     pub running_ns: u64,
 }
 
-impl CounterReading {
-    /// A reading from a source that never multiplexes and reports no times (`/proc`, resctrl): time
+impl RawCounter {
+    /// A counter of a source that never multiplexes and reports no times (`/proc`, resctrl): time
     /// running equals time enabled.
     pub const fn unmultiplexed(value: u64) -> Self {
-        CounterReading { value, enabled_ns: 0, running_ns: 0 }
+        RawCounter { value, enabled_ns: 0, running_ns: 0 }
     }
 
     /// Whether the counter was enabled and never running: the PMU is occupied by other events.
@@ -177,8 +177,8 @@ impl CounterReading {
 
     /// The sum of two counters of the same event, such as those of two tasks. Values wrap at 64 bits.
     #[must_use]
-    pub fn plus(self, other: CounterReading) -> Self {
-        CounterReading {
+    pub fn plus(self, other: RawCounter) -> Self {
+        RawCounter {
             value: self.value.wrapping_add(other.value),
             enabled_ns: self.enabled_ns.saturating_add(other.enabled_ns),
             running_ns: self.running_ns.saturating_add(other.running_ns),
@@ -189,48 +189,46 @@ impl CounterReading {
 /// The raw counters of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    readings: [CounterReading; CounterEvent::N],
+    raw: [RawCounter; CounterEvent::N],
     present: EventSet,
 }
 
 impl Counters {
     /// No counter.
-    pub const NONE: Counters = Counters {
-        readings: [CounterReading::unmultiplexed(0); CounterEvent::N],
-        present: EventSet::NONE,
-    };
+    pub const NONE: Counters =
+        Counters { raw: [RawCounter::unmultiplexed(0); CounterEvent::N], present: EventSet::NONE };
 
     /// The counter of an event.
-    pub fn get(&self, event: CounterEvent) -> Option<CounterReading> {
-        self.present.contains(event).then(|| self.readings[event as usize])
+    pub fn get(&self, event: CounterEvent) -> Option<RawCounter> {
+        self.present.contains(event).then(|| self.raw[event as usize])
     }
 
     /// Sets the counter of an event.
-    pub fn set(&mut self, event: CounterEvent, reading: CounterReading) {
-        self.readings[event as usize] = reading;
+    pub fn set(&mut self, event: CounterEvent, raw: RawCounter) {
+        self.raw[event as usize] = raw;
         self.present = self.present.with(event);
     }
 
     /// Replaces the counter of one event.
     #[must_use]
-    pub fn with(mut self, event: CounterEvent, reading: CounterReading) -> Counters {
-        self.set(event, reading);
+    pub fn with(mut self, event: CounterEvent, raw: RawCounter) -> Counters {
+        self.set(event, raw);
         self
     }
 
-    /// The sum of the counters of two tasks. An event that only one of them has keeps its reading.
+    /// The sum of the counters of two tasks. An event that only one of them has keeps its value.
     #[must_use]
     pub fn plus(mut self, other: &Counters) -> Counters {
-        for (event, reading) in other.iter() {
-            self.set(event, self.get(event).map_or(reading, |known| known.plus(reading)));
+        for (event, raw) in other.iter() {
+            self.set(event, self.get(event).map_or(raw, |known| known.plus(raw)));
         }
         self
     }
 
-    /// Takes over the counters of a later reading. An event that the later reading lacks keeps its reading.
+    /// Takes over the counters of a later sample. An event that the later sample lacks keeps its value.
     pub fn update(&mut self, now: &Counters) {
         for event in now.present.iter() {
-            self.readings[event as usize] = now.readings[event as usize];
+            self.raw[event as usize] = now.raw[event as usize];
         }
         self.present = self.present.or(now.present);
     }
@@ -250,8 +248,8 @@ impl Counters {
     }
 
     /// The counters, in the order of [`CounterEvent::ALL`].
-    pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, CounterReading)> + '_ {
-        self.present.iter().map(|event| (event, self.readings[event as usize]))
+    pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, RawCounter)> + '_ {
+        self.present.iter().map(|event| (event, self.raw[event as usize]))
     }
 }
 
@@ -396,26 +394,26 @@ mod tests {
     use super::*;
     use CounterEvent::{Cycles, Instructions, LlcLoadMisses, LlcMisses, LlcPrefetchMisses};
 
-    const fn reading(value: u64, enabled_ns: u64, running_ns: u64) -> CounterReading {
-        CounterReading { value, enabled_ns, running_ns }
+    const fn raw(value: u64, enabled_ns: u64, running_ns: u64) -> RawCounter {
+        RawCounter { value, enabled_ns, running_ns }
     }
 
     #[test]
     fn counters_that_are_set_are_returned_and_all_others_are_absent() {
-        let scaled = reading(9, 20, 10);
+        let scaled = raw(9, 20, 10);
         let counters = Counters::NONE
-            .with(Cycles, CounterReading::unmultiplexed(7))
+            .with(Cycles, RawCounter::unmultiplexed(7))
             .with(CounterEvent::PageFaults, scaled);
         let all: Vec<_> = counters.iter().collect();
-        assert_eq!(all, [(Cycles, reading(7, 0, 0)), (CounterEvent::PageFaults, scaled)]);
+        assert_eq!(all, [(Cycles, raw(7, 0, 0)), (CounterEvent::PageFaults, scaled)]);
         assert_eq!(counters.get(Instructions), None);
     }
 
     #[test]
     fn an_absent_counter_keeps_its_earlier_reading_and_sums_add_all_three_fields() {
-        let before = Counters::NONE.with(Cycles, reading(7, 2, 1));
-        let now = Counters::NONE.with(Instructions, reading(5, 4, 4));
-        let both = now.with(Cycles, reading(7, 2, 1));
+        let before = Counters::NONE.with(Cycles, raw(7, 2, 1));
+        let now = Counters::NONE.with(Instructions, raw(5, 4, 4));
+        let both = now.with(Cycles, raw(7, 2, 1));
         for later in [now, both] {
             let mut counters = before;
             counters.update(&later);
@@ -423,8 +421,8 @@ mod tests {
             counters.replace(&later);
             assert_eq!(counters, later);
         }
-        assert_eq!(both.plus(&now), both.with(Instructions, reading(10, 8, 8)));
-        assert_eq!(reading(u64::MAX, 1, 1).plus(reading(3, 1, 0)), reading(2, 2, 1));
+        assert_eq!(both.plus(&now), both.with(Instructions, raw(10, 8, 8)));
+        assert_eq!(raw(u64::MAX, 1, 1).plus(raw(3, 1, 0)), raw(2, 2, 1));
     }
 
     #[test]

@@ -38,7 +38,7 @@ mod system_metrics;
 mod tiers;
 
 pub use counters::{
-    CounterDeltas, CounterEvent, CounterReading, Counters, EventKind, EventSet, Measured,
+    CounterDeltas, CounterEvent, Counters, EventKind, EventSet, Measured, RawCounter,
 };
 pub use memory::{
     ActivePageMove, CompletedPageMove, FailedPages, JobMemory, NodeMemory, PageMoveEnd,

@@ -8,8 +8,8 @@ use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
 
 use crate::{
-    CompletedPageMove, CounterReading, Counters, CpuTimes, LlcSample, MonGroupSample, Pressure,
-    ProcessMemory,
+    CompletedPageMove, Counters, CpuTimes, LlcSample, MonGroupSample, Pressure, ProcessMemory,
+    RawCounter,
 };
 
 /// One instant at which the policy decides. Written by the host.
@@ -252,13 +252,13 @@ pub struct NodeSample {
     /// reclaimable slab.
     pub memory_reclaimable: Option<Bytes>,
     /// Cache lines read and written, summed over its memory controllers.
-    pub controller_ops: Option<CounterReading>,
+    pub controller_ops: Option<RawCounter>,
     /// Width of `controller_ops` in bits, at which the counter wraps.
     pub counter_bits: u8,
     /// Bytes read, if the controllers count reads and writes separately.
-    pub read_bytes: Option<CounterReading>,
+    pub read_bytes: Option<RawCounter>,
     /// Bytes written, if the controllers count reads and writes separately.
-    pub written_bytes: Option<CounterReading>,
+    pub written_bytes: Option<RawCounter>,
 }
 
 impl NodeSample {

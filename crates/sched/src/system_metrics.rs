@@ -12,7 +12,7 @@
 
 use base::{Bytes, CpuId, JobId, LlcId, Nanos};
 
-use crate::CounterReading;
+use crate::RawCounter;
 
 /// The traffic of one LLC domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +38,9 @@ pub struct MonGroupSample {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes between the cache and all memory (`mbm_total_bytes`).
-    pub total_bytes: Option<CounterReading>,
+    pub total_bytes: Option<RawCounter>,
     /// Bytes between the cache and the memory of its own node (`mbm_local_bytes`).
-    pub local_bytes: Option<CounterReading>,
+    pub local_bytes: Option<RawCounter>,
     /// Occupancy of the cache (`llc_occupancy`).
     pub occupancy: Option<Bytes>,
 }
@@ -108,7 +108,7 @@ pub struct CpuTimes {
 }
 
 impl StallTimes {
-    /// Delta since an earlier reading.
+    /// Delta since an earlier sample.
     pub fn since(self, earlier: StallTimes) -> StallTimes {
         let delta = |now: Option<Nanos>, before: Option<Nanos>| Some(now?.saturating_sub(before?));
         StallTimes { some: delta(self.some, earlier.some), full: delta(self.full, earlier.full) }
@@ -116,7 +116,7 @@ impl StallTimes {
 }
 
 impl Pressure {
-    /// Delta since an earlier reading.
+    /// Delta since an earlier sample.
     pub fn since(self, earlier: Pressure) -> Pressure {
         Pressure {
             cpu: self.cpu.since(earlier.cpu),

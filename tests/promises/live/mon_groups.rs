@@ -2,7 +2,7 @@
 //! writes the counter values that the kernel would write.
 
 use base::{Bytes, JobId, LlcId};
-use sched::CounterReading;
+use sched::RawCounter;
 use tests::folder::Folder;
 use tests::live_run::LiveRun;
 use tests::process::machine;
@@ -40,7 +40,7 @@ fn memory_traffic_is_read_from_the_monitoring_group_of_the_job_which_is_removed_
     let mut run = LiveRun::within(folder, &text, |options| options.resctrl_root = root);
     let has_traffic = |run: &LiveRun, llc: LlcId| {
         let groups = run.turns.iter().flat_map(|turn| &turn.sample.mon_groups);
-        let bytes = |bytes| Some(CounterReading::unmultiplexed(bytes));
+        let bytes = |bytes| Some(RawCounter::unmultiplexed(bytes));
         groups.clone().any(|group| {
             let traffic = group.traffic;
             (group.job, group.llc) == (JobId(0), llc)

@@ -1,10 +1,10 @@
 //! Counters of memory controllers, one per node.
 
 use base::{Nanos, NodeId};
-use sched::{CounterReading, NodeSample, NodeView};
+use sched::{NodeSample, NodeView, RawCounter};
 use topology::Machine;
 
-use super::counters::reading_delta;
+use super::counters::raw_delta;
 
 #[derive(Debug)]
 pub(crate) struct Controllers {
@@ -15,12 +15,12 @@ pub(crate) struct Controllers {
 /// The counters of one node.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodeCounters {
-    now: Option<CounterReading>,
-    /// The reading at the last interval turn at which all counters could be read.
-    base: Option<CounterReading>,
+    now: Option<RawCounter>,
+    /// The sample at the last interval turn at which all counters could be read.
+    base: Option<RawCounter>,
     bits: u8,
     /// Bytes read and bytes written: now and at the last interval turn.
-    bytes: [(Option<CounterReading>, Option<CounterReading>); 2],
+    bytes: [(Option<RawCounter>, Option<RawCounter>); 2],
 }
 
 /// Deltas of the counters of some nodes in an interval.
@@ -55,7 +55,7 @@ impl Controllers {
         &self.views
     }
 
-    /// Stores new readings. Counting starts at the first reading of a counter, so that operations before the
+    /// Stores new samples. Counting starts at the first sample of a counter, so that operations before the
     /// run do not count.
     pub fn update(&mut self, samples: &[NodeSample]) {
         for sample in samples {
@@ -67,8 +67,8 @@ impl Controllers {
             counter.now = ran(sample.controller_ops);
             counter.bits = sample.counter_bits;
             let bytes = [sample.read_bytes, sample.written_bytes];
-            for ((now, base), reading) in counter.bytes.iter_mut().zip(bytes) {
-                *now = ran(reading);
+            for ((now, base), raw) in counter.bytes.iter_mut().zip(bytes) {
+                *now = ran(raw);
                 *base = base.or(*now);
             }
             counter.base = counter.base.or(counter.now);
@@ -111,8 +111,8 @@ impl Controllers {
         for (view, counter) in self.views.iter_mut().zip(&mut self.counters) {
             view.controller_ops = counter.delta().map(|ops| per_interval(ops, interval, elapsed));
             counter.base = counter.now;
-            let delta = |(now, base): (Option<CounterReading>, Option<CounterReading>)| {
-                let bytes = reading_delta(now?, Some(base?)).value()?;
+            let delta = |(now, base): (Option<RawCounter>, Option<RawCounter>)| {
+                let bytes = raw_delta(now?, Some(base?)).value()?;
                 Some(per_interval(bytes, interval, elapsed))
             };
             [view.read_bytes, view.written_bytes] = counter.bytes.map(delta);
@@ -125,9 +125,9 @@ impl Controllers {
     }
 }
 
-/// The reading, unless the counter never ran.
-fn ran(reading: Option<CounterReading>) -> Option<CounterReading> {
-    reading.filter(|reading| !reading.never_ran())
+/// The sample, unless the counter never ran.
+fn ran(raw: Option<RawCounter>) -> Option<RawCounter> {
+    raw.filter(|raw| !raw.never_ran())
 }
 
 impl NodeCounters {
@@ -138,7 +138,7 @@ impl NodeCounters {
         if now.value < base.value && self.bits < 64 && now.running_ns == now.enabled_ns {
             return Some(now.value.wrapping_sub(base.value) & ((1 << self.bits) - 1));
         }
-        reading_delta(now, Some(base)).value()
+        raw_delta(now, Some(base)).value()
     }
 }
 

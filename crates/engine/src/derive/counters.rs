@@ -1,12 +1,12 @@
-//! From raw counter readings to delta: scaling of multiplexed counters, subtraction of children.
+//! From raw counters to deltas: scaling of multiplexed counters, subtraction of children.
 //!
-//! **Scaling.** Value, time enabled and time running of a reading are cumulative since the counter was opened. The
+//! **Scaling.** Value, time enabled and time running of a sample are cumulative since the counter was opened. The
 //! delta of an interval is scaled by the deltas of the two times in the same interval. Scaling the totals would be
 //! wrong: a counter that was running for 60 s and then for half of one second missed half of the events of that
 //! second.
 //!
 //! ```text
-//!   reading      value   enabled   running      delta
+//!   sample       value   enabled   running      delta
 //!   first          100        10        10
 //!   second         130        20        15      30 × 10 ÷ 5 = 60
 //!   third          130        30        15      absent: the counter did not run
@@ -20,11 +20,11 @@
 //! task is that of its inherited counters minus that of all others ([`InheritedCounters`]), so that no event counts
 //! twice.
 
-use sched::{CounterDeltas, CounterEvent, CounterReading, Counters, Measured};
+use sched::{CounterDeltas, CounterEvent, Counters, Measured, RawCounter};
 
-/// Delta of a counter since an earlier reading, scaled if it was multiplexed. Absent if it was enabled and never
+/// Delta of a counter since an earlier sample, scaled if it was multiplexed. Absent if it was enabled and never
 /// running in between. A 64-bit value may wrap; the delta of a value that decreases otherwise is zero.
-pub(crate) fn reading_delta(now: CounterReading, before: Option<CounterReading>) -> Measured {
+pub(crate) fn raw_delta(now: RawCounter, before: Option<RawCounter>) -> Measured {
     let base = before.unwrap_or_default();
     let delta = now.value.wrapping_sub(base.value);
     let delta = if before.is_some() && delta.cast_signed() < 0 { 0 } else { delta };
@@ -43,12 +43,12 @@ pub(crate) fn reading_delta(now: CounterReading, before: Option<CounterReading>)
     }
 }
 
-/// Deltas of all counters of a task between two readings. An event without a reading in `before` is absent, because
+/// Deltas of all counters of a task between two samples. An event without a sample in `before` is absent, because
 /// its delta in the interval is unknown.
 pub fn deltas_between(now: &Counters, before: &Counters) -> CounterDeltas {
     let mut deltas = CounterDeltas::default();
     for (event, base) in before.iter().filter(|(_, base)| !base.never_ran()) {
-        let delta = now.get(event).map_or(Measured::Absent, |now| reading_delta(now, Some(base)));
+        let delta = now.get(event).map_or(Measured::Absent, |now| raw_delta(now, Some(base)));
         match delta {
             Measured::Absent => deltas.set_missed(event),
             delta => deltas.set(event, delta),
@@ -62,23 +62,23 @@ pub fn deltas_since_opened(now: &Counters) -> CounterDeltas {
     deltas_since_start(now, &Counters::NONE)
 }
 
-/// Deltas of the counters of a task that started in the interval. An event without a reading in `before` was zero.
+/// Deltas of the counters of a task that started in the interval. An event without a sample in `before` was zero.
 pub fn deltas_since_start(now: &Counters, before: &Counters) -> CounterDeltas {
     let mut deltas = CounterDeltas::default();
-    for (event, reading) in now.iter() {
-        deltas.set(event, reading_delta(reading, before.get(event)));
+    for (event, raw) in now.iter() {
+        deltas.set(event, raw_delta(raw, before.get(event)));
     }
     deltas
 }
 
-/// Linear interpolation between two readings. `share` maps a delta to the part of it that is included.
+/// Linear interpolation between two samples. `share` maps a delta to the part of it that is included.
 pub(super) fn interpolate(
-    before: CounterReading,
-    now: CounterReading,
+    before: RawCounter,
+    now: RawCounter,
     share: impl Fn(u64) -> u64,
-) -> CounterReading {
+) -> RawCounter {
     let part = |before: u64, now: u64| before + share(now.saturating_sub(before));
-    CounterReading {
+    RawCounter {
         value: part(before.value, now.value),
         enabled_ns: part(before.enabled_ns, now.enabled_ns),
         running_ns: part(before.running_ns, now.running_ns),
@@ -133,22 +133,22 @@ mod tests {
     use super::*;
     use CounterEvent::{Cycles, Instructions};
 
-    const fn reading(value: u64, enabled_ns: u64, running_ns: u64) -> CounterReading {
-        CounterReading { value, enabled_ns, running_ns }
+    const fn raw(value: u64, enabled_ns: u64, running_ns: u64) -> RawCounter {
+        RawCounter { value, enabled_ns, running_ns }
     }
 
     const fn scaled(value: u64, running_permille: u16) -> Measured {
         Measured::Scaled { value, running_permille }
     }
 
-    /// The delta at each reading of value, time enabled and time running.
-    fn deltas(readings: &[[u64; 3]]) -> Vec<Measured> {
+    /// The delta at each sample of value, time enabled and time running.
+    fn deltas(samples: &[[u64; 3]]) -> Vec<Measured> {
         let mut before = None;
         let mut delta = |&[value, enabled_ns, running_ns]: &[u64; 3]| {
-            let now = reading(value, enabled_ns, running_ns);
-            reading_delta(now, before.replace(now))
+            let now = raw(value, enabled_ns, running_ns);
+            raw_delta(now, before.replace(now))
         };
-        readings.iter().map(&mut delta).collect()
+        samples.iter().map(&mut delta).collect()
     }
 
     #[test]
@@ -189,14 +189,14 @@ mod tests {
 
     #[test]
     fn a_delta_needs_two_readings_unless_the_task_started_in_the_interval() {
-        let before = Counters::NONE.with(Cycles, reading(3, 0, 0));
-        let now = before.with(Instructions, reading(5, 0, 0));
+        let before = Counters::NONE.with(Cycles, raw(3, 0, 0));
+        let now = before.with(Instructions, raw(5, 0, 0));
         let deltas = |deltas: CounterDeltas| deltas.iter().collect::<Vec<_>>();
         assert_eq!(deltas(deltas_between(&now, &before)), [(Cycles, 0)]);
         let started = deltas_since_start(&now, &Counters::NONE);
         assert_eq!(deltas(started), [(Cycles, 3), (Instructions, 5)]);
         assert!(deltas_between(&before, &now).missed().contains(Instructions));
-        let never_ran = before.with(Instructions, reading(0, 9, 0));
+        let never_ran = before.with(Instructions, raw(0, 9, 0));
         assert_eq!(deltas(deltas_between(&now, &never_ran)), [(Cycles, 0)]);
     }
 

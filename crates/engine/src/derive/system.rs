@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use base::{CpuId, JobId, LlcId, Nanos};
 use sched::{
-    CounterReading, CpuTimes, LlcView, MonGroupView, Pressure, Sample, StallTimes, Traffic,
+    CpuTimes, LlcView, MonGroupView, Pressure, RawCounter, Sample, StallTimes, Traffic,
     TrafficDelta,
 };
 
 use super::controllers::per_interval;
-use super::counters::reading_delta;
+use super::counters::raw_delta;
 
 type TrafficTotal = Total<Traffic, TrafficDelta>;
 type CpuTotal = Total<CpuTimes, (Nanos, Nanos)>;
@@ -140,10 +140,9 @@ impl SystemMetrics {
     }
 }
 
-/// A counter that was not readable starts again with its next reading.
+/// A counter that was not readable starts again with its next sample.
 fn traffic_delta(now: Traffic, base: Traffic, mean: &dyn Fn(u64) -> u64) -> TrafficDelta {
-    let delta =
-        |now: Option<CounterReading>, base| reading_delta(now?, Some(base?)).value().map(mean);
+    let delta = |now: Option<RawCounter>, base| raw_delta(now?, Some(base?)).value().map(mean);
     TrafficDelta {
         total_bytes: delta(now.total_bytes, base.total_bytes),
         local_bytes: delta(now.local_bytes, base.local_bytes),
@@ -171,7 +170,7 @@ mod tests {
     use sched::LlcSample;
 
     fn llc(bytes: Option<u64>) -> Sample {
-        let total_bytes = bytes.map(CounterReading::unmultiplexed);
+        let total_bytes = bytes.map(RawCounter::unmultiplexed);
         let traffic = Traffic { total_bytes, ..Traffic::default() };
         Sample { llcs: vec![LlcSample { llc: LlcId(1), traffic }], ..Sample::default() }
     }

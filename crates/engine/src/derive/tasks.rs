@@ -28,7 +28,7 @@ pub(crate) struct Tasks {
 #[derive(Clone, Debug)]
 struct TaskRow {
     now: Totals,
-    /// Totals at the start of the interval. A counter that was not read then has its last reading.
+    /// Totals at the start of the interval. A counter that was not read then has its last sample.
     base: Totals,
     /// Misses were not counted in the previous interval.
     misses_were_lost: bool,
@@ -158,7 +158,7 @@ impl TaskRow {
         }
     }
 
-    /// Starts the next interval. A counter that could not be read keeps its last reading as base.
+    /// Starts the next interval. A counter that could not be read keeps its last sample as base.
     fn end_interval(&mut self, view: &TaskView) {
         self.misses_were_lost = view.counters.has_missed_misses();
         let Totals { cpu_time, wait, ref counters, is_start } = self.now;

@@ -13,7 +13,7 @@ use linux::procfs;
 use linux::tasks::{SampledTasks, TaskTotals};
 use rustix::process::Signal;
 use sched::{
-    Cause, CounterEvent, CounterReading, Counters, ExitStatus, JobEvent, JobExit, PageMoveEnd,
+    Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, PageMoveEnd, RawCounter,
 };
 
 use super::jobs::{JobRunState, JobTable, RunningJob};
@@ -358,8 +358,8 @@ fn job_exit(
     let counters = match used == ChildUsage::default() {
         true => counters, // No process was reaped.
         false => counters
-            .with(CounterEvent::PageFaults, CounterReading::unmultiplexed(n_faults))
-            .with(CounterEvent::ContextSwitches, CounterReading::unmultiplexed(n_switches)),
+            .with(CounterEvent::PageFaults, RawCounter::unmultiplexed(n_faults))
+            .with(CounterEvent::ContextSwitches, RawCounter::unmultiplexed(n_switches)),
     };
     JobExit {
         status: match child.map(|child| child.status) {

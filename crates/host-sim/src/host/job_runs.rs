@@ -2,7 +2,7 @@
 
 use base::{Bytes, JobId, Nanos, TaskId};
 use engine::Host;
-use sched::{Cause, CounterEvent, CounterReading, Counters, ExitStatus, JobEvent, JobExit};
+use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, RawCounter};
 
 use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, sampling};
 
@@ -108,7 +108,7 @@ impl SimHost {
             }
         }
         let counters =
-            counters.with(CounterEvent::TaskClock, CounterReading::unmultiplexed(cpu as u64));
+            counters.with(CounterEvent::TaskClock, RawCounter::unmultiplexed(cpu as u64));
         JobExit {
             status,
             stopped_by_host: by_us,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, JobId, Nanos, TaskId};
 use sched::{
-    CounterEvent, CounterReading, Counters, NodeMemory, NodeSample, NumaSettings, ProcessMemory,
+    CounterEvent, Counters, NodeMemory, NodeSample, NumaSettings, ProcessMemory, RawCounter,
     Sample, TaskSample,
 };
 
@@ -72,7 +72,7 @@ pub(super) fn counters_of(task: &Task) -> Counters {
 }
 
 fn as_counters(counts: &TaskCounts, task: &Task) -> Counters {
-    let count = |value: f64| CounterReading::unmultiplexed(value as u64);
+    let count = |value: f64| RawCounter::unmultiplexed(value as u64);
     Counters::NONE
         .with(CounterEvent::Cycles, count(counts.cycles))
         .with(CounterEvent::Instructions, count(counts.instructions))
@@ -83,7 +83,7 @@ fn as_counters(counts: &TaskCounts, task: &Task) -> Counters {
         .with(CounterEvent::MemoryStalls, count(counts.stalls))
         .with(CounterEvent::QueueFull, count(counts.queue_full))
         .with(CounterEvent::TaskClock, count(task.cpu_ns))
-        .with(CounterEvent::CpuMigrations, CounterReading::unmultiplexed(task.n_migrations))
+        .with(CounterEvent::CpuMigrations, RawCounter::unmultiplexed(task.n_migrations))
 }
 
 impl SimHost {
@@ -183,8 +183,7 @@ impl SimHost {
             before.copy_from_slice(&lines);
             self.last_reported.reported_nodes[node] += self.variation_streams.counted(delta);
             let is_counted = self.options.capabilities.controllers;
-            let count =
-                |value: f64| is_counted.then(|| CounterReading::unmultiplexed(value as u64));
+            let count = |value: f64| is_counted.then(|| RawCounter::unmultiplexed(value as u64));
             sample.nodes.push(NodeSample {
                 node: id,
                 memory_free: Some(Bytes(self.fluid.memory_free(node))),

@@ -236,19 +236,19 @@ random! {
         includes_children: Random::random(rng),
         ..TaskSample::new(Random::random(rng), Random::random(rng))
     };
-    CounterReading: |rng| {
+    RawCounter: |rng| {
         let (value, enabled_ns) = (big(rng), big(rng));
         match rng.below(3) {
-            0 => CounterReading::unmultiplexed(value),
-            1 => CounterReading { value, enabled_ns, running_ns: enabled_ns },
-            _ => CounterReading { value, enabled_ns, running_ns: big(rng).min(enabled_ns) },
+            0 => RawCounter::unmultiplexed(value),
+            1 => RawCounter { value, enabled_ns, running_ns: enabled_ns },
+            _ => RawCounter { value, enabled_ns, running_ns: big(rng).min(enabled_ns) },
         }
     };
     Counters: |rng| {
         let mut counters = Counters::NONE;
         for &event in CounterEvent::ALL {
-            let reading: Option<CounterReading> = Random::random(rng);
-            reading.into_iter().for_each(|reading| counters.set(event, reading));
+            let raw: Option<RawCounter> = Random::random(rng);
+            raw.into_iter().for_each(|raw| counters.set(event, raw));
         }
         counters
     };

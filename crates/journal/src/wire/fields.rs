@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use base::{Bytes, CpuId, IdSet, JobId, LlcId, Nanos, NodeId, SetId, TaskId};
 use program::MemoryPolicy;
-use sched::{
-    CounterReading, DetachCause, PageMoveEnd, ReasonCode, RejectCause, SignalTier, Target,
-};
+use sched::{DetachCause, PageMoveEnd, RawCounter, ReasonCode, RejectCause, SignalTier, Target};
 use serde::{Deserialize, Serialize};
 use topology::Level;
 
@@ -69,7 +67,7 @@ encoded! {
     Vec<ReasonCode> as BTreeMap<String, String>:
         |codes| codes.iter().map(|code| (code.name().to_owned(), code.template().to_owned())).collect(),
         |field| field.into_iter().map(|(name, template)| ReasonCode::recorded(name, template)).collect();
-    CounterReading as ReadingField: ReadingField::new, ReadingField::reading;
+    RawCounter as RawCounterField: RawCounterField::new, RawCounterField::raw;
 }
 
 macro_rules! encoded_by_name {
@@ -265,32 +263,32 @@ pub(crate) use {line_enums, line_types};
 /// `[VALUE, ENABLED_NS, RUNNING_NS]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum ReadingField {
+pub(crate) enum RawCounterField {
     Untimed(u64),
     AlwaysRunning(u64, u64),
     Multiplexed(u64, u64, u64),
 }
 
-impl ReadingField {
-    fn new(reading: &CounterReading) -> Self {
-        match *reading {
-            CounterReading { value, enabled_ns: 0, running_ns: 0 } => ReadingField::Untimed(value),
-            CounterReading { value, enabled_ns, running_ns } if enabled_ns == running_ns => {
-                ReadingField::AlwaysRunning(value, enabled_ns)
+impl RawCounterField {
+    fn new(raw: &RawCounter) -> Self {
+        match *raw {
+            RawCounter { value, enabled_ns: 0, running_ns: 0 } => RawCounterField::Untimed(value),
+            RawCounter { value, enabled_ns, running_ns } if enabled_ns == running_ns => {
+                RawCounterField::AlwaysRunning(value, enabled_ns)
             }
-            CounterReading { value, enabled_ns, running_ns } => {
-                ReadingField::Multiplexed(value, enabled_ns, running_ns)
+            RawCounter { value, enabled_ns, running_ns } => {
+                RawCounterField::Multiplexed(value, enabled_ns, running_ns)
             }
         }
     }
 
-    pub(crate) fn reading(self) -> CounterReading {
+    pub(crate) fn raw(self) -> RawCounter {
         let (value, enabled_ns, running_ns) = match self {
-            ReadingField::Untimed(value) => (value, 0, 0),
-            ReadingField::AlwaysRunning(value, ns) => (value, ns, ns),
-            ReadingField::Multiplexed(value, enabled, running) => (value, enabled, running),
+            RawCounterField::Untimed(value) => (value, 0, 0),
+            RawCounterField::AlwaysRunning(value, ns) => (value, ns, ns),
+            RawCounterField::Multiplexed(value, enabled, running) => (value, enabled, running),
         };
-        CounterReading { value, enabled_ns, running_ns }
+        RawCounter { value, enabled_ns, running_ns }
     }
 }
 

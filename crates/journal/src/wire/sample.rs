@@ -12,7 +12,9 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::fields::{Encoded, Name, ReadingField, TaskField, is_default, line_enums, line_types};
+use super::fields::{
+    Encoded, Name, RawCounterField, TaskField, is_default, line_enums, line_types,
+};
 use super::header::JobField;
 use super::memory::{CompletedPageMoveLine, ProcessMemoryLine};
 use crate::LineError;
@@ -55,10 +57,10 @@ line_types! {
         node: u32 = node,
         free_bytes?: Option<u64> = memory_free,
         reclaimable_bytes?: Option<u64> = memory_reclaimable,
-        controller_ops?: Option<ReadingField> = controller_ops,
+        controller_ops?: Option<RawCounterField> = controller_ops,
         counter_bits?: u8 = counter_bits,
-        read_bytes?: Option<ReadingField> = read_bytes,
-        written_bytes?: Option<ReadingField> = written_bytes,
+        read_bytes?: Option<RawCounterField> = read_bytes,
+        written_bytes?: Option<RawCounterField> = written_bytes,
     }
 
     NumaSettingsField for NumaSettings {
@@ -78,8 +80,8 @@ line_types! {
     }
 
     TrafficField for Traffic {
-        total_bytes?: Option<ReadingField> = total_bytes,
-        local_bytes?: Option<ReadingField> = local_bytes,
+        total_bytes?: Option<RawCounterField> = total_bytes,
+        local_bytes?: Option<RawCounterField> = local_bytes,
         occupancy_bytes?: Option<u64> = occupancy,
     }
 
@@ -168,8 +170,8 @@ pub(crate) struct CountersField(pub Counters);
 impl Serialize for CountersField {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for (event, reading) in self.0.iter() {
-            map.serialize_entry(event.name(), &Encoded::<ReadingField>::encode(&reading))?;
+        for (event, raw) in self.0.iter() {
+            map.serialize_entry(event.name(), &Encoded::<RawCounterField>::encode(&raw))?;
         }
         map.end()
     }
@@ -193,9 +195,9 @@ impl<'de> Visitor<'de> for CountersByName {
     /// An unknown event is ignored.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CountersField, A::Error> {
         let mut counters = Counters::NONE;
-        while let Some((name, field)) = map.next_entry::<String, ReadingField>()? {
+        while let Some((name, field)) = map.next_entry::<String, RawCounterField>()? {
             if let Some(event) = CounterEvent::of_name(&name) {
-                counters.set(event, field.reading());
+                counters.set(event, field.raw());
             }
         }
         Ok(CountersField(counters))

@@ -17,7 +17,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use sched::{CounterEvent, CounterReading, Counters};
+use sched::{CounterEvent, Counters, RawCounter};
 
 use super::attr::{self, Attr, CounterTarget, Flags};
 use super::group_read::{COUNTERS_MAX, read_group};
@@ -137,9 +137,9 @@ pub fn add_group(
 ) -> Result<(), super::ValuesError> {
     let group = read_group(bytes)?;
     for (idx, (event, id)) in events.iter().enumerate() {
-        if let Some(reading) = group.counter(*id, idx) {
+        if let Some(raw) = group.counter(*id, idx) {
             let known = counters.get(*event);
-            counters.set(*event, known.map_or(reading, |known| on_both_pmus(known, reading)));
+            counters.set(*event, known.map_or(raw, |known| on_both_pmus(known, raw)));
         }
     }
     Ok(())
@@ -147,10 +147,10 @@ pub fn add_group(
 
 /// One event on the PMUs of two kinds of cores. The PMUs are read one after the other: the time enabled
 /// of the first read holds for both, and the times running are added up to at most that time.
-fn on_both_pmus(one: CounterReading, other: CounterReading) -> CounterReading {
+fn on_both_pmus(one: RawCounter, other: RawCounter) -> RawCounter {
     let enabled_ns = one.enabled_ns.min(other.enabled_ns);
     let running_ns = one.running_ns.saturating_add(other.running_ns).min(enabled_ns);
-    CounterReading { value: one.value.saturating_add(other.value), enabled_ns, running_ns }
+    RawCounter { value: one.value.saturating_add(other.value), enabled_ns, running_ns }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Decoding one `read()` of a group of counters. Pure: bytes in, readings out.
+//! Decoding one `read()` of a group of counters. Pure: bytes in, raw counters out.
 //!
 //! ```text
 //!   u64 number of counters
@@ -11,14 +11,14 @@
 //! TOTAL_TIME_RUNNING and ID, in the byte order of the machine. Values and times are cumulative since the
 //! group was opened. Out of scope: scaling of multiplexed counters (`engine::derive`).
 
-use sched::CounterReading;
+use sched::RawCounter;
 
 /// Largest number of counters in a group.
 pub const COUNTERS_MAX: usize = 16;
 
 /// A decoded read of a group: a view of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupReading<'a> {
+pub struct RawGroup<'a> {
     /// Time in which the group was enabled, in nanoseconds.
     pub enabled_ns: u64,
     /// Time in which the group was running, in nanoseconds.
@@ -49,7 +49,7 @@ pub enum ValuesError {
 ///
 /// # Errors
 /// The bytes have another format. A kernel never returns such bytes.
-pub fn read_group(bytes: &[u8]) -> Result<GroupReading<'_>, ValuesError> {
+pub fn read_group(bytes: &[u8]) -> Result<RawGroup<'_>, ValuesError> {
     let short = |required: usize| ValuesError::Length { found: bytes.len(), required };
     let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(|| short(HEAD_BYTES))?;
     let n_declared = word(head, 0);
@@ -63,7 +63,7 @@ pub fn read_group(bytes: &[u8]) -> Result<GroupReading<'_>, ValuesError> {
     if enabled_ns < running_ns {
         return Err(ValuesError::Times { enabled_ns, running_ns });
     }
-    Ok(GroupReading { enabled_ns, running_ns, pairs })
+    Ok(RawGroup { enabled_ns, running_ns, pairs })
 }
 
 /// A word of a slice that is long enough.
@@ -72,18 +72,18 @@ fn word(bytes: &[u8], idx: usize) -> u64 {
     u64::from_ne_bytes(of_word)
 }
 
-impl GroupReading<'_> {
+impl RawGroup<'_> {
     /// Values with the ids of their counters.
     pub fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.pairs.iter().map(|pair| (word(pair, 0), word(pair, 1)))
     }
 
     /// The counter with this id; `idx` is its usual position, which is tried first.
-    pub fn counter(&self, id: u64, idx: usize) -> Option<CounterReading> {
+    pub fn counter(&self, id: u64, idx: usize) -> Option<RawCounter> {
         let usual = self.pairs.get(idx).filter(|pair| word(&pair[..], 1) == id);
         let pair = usual.or_else(|| self.pairs.iter().find(|pair| word(&pair[..], 1) == id))?;
         let (enabled_ns, running_ns) = (self.enabled_ns, self.running_ns);
-        Some(CounterReading { value: word(pair, 0), enabled_ns, running_ns })
+        Some(RawCounter { value: word(pair, 0), enabled_ns, running_ns })
     }
 }
 
@@ -100,9 +100,9 @@ mod tests {
     fn every_counter_of_a_group_has_the_times_of_the_group() {
         let bytes = bytes(&[2, 300, 100, 7, 1, 9, 2]);
         let group = read_group(&bytes).expect("a group");
-        let reading = |value| CounterReading { value, enabled_ns: 300, running_ns: 100 };
-        assert_eq!(group.counter(1, 0), Some(reading(7)));
-        assert_eq!(group.counter(2, 0), Some(reading(9)), "not at its usual position");
+        let raw = |value| RawCounter { value, enabled_ns: 300, running_ns: 100 };
+        assert_eq!(group.counter(1, 0), Some(raw(7)));
+        assert_eq!(group.counter(2, 0), Some(raw(9)), "not at its usual position");
         assert_eq!(group.counter(3, 0), None);
         assert_eq!(group.values().collect::<Vec<_>>(), [(7, 1), (9, 2)]);
     }

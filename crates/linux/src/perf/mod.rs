@@ -27,7 +27,7 @@ pub use group::{
     CounterGroup, GROUP_BUFFER, GroupBuffer, GroupSpec, PmuGroups, add_group, named, software,
     software_event,
 };
-pub use group_read::{GroupReading, ValuesError, read_group};
+pub use group_read::{RawGroup, ValuesError, read_group};
 pub use open_error::{CounterScope, TASK_EXITED, explain_open_error, user_mode_only};
 pub use overflow::OverflowCounters;
 pub(crate) use ring::RingBuffer;

@@ -150,10 +150,10 @@ impl ThreadCounters {
             return false;
         }
         self.read(source);
-        self.last.iter().any(|(_, reading)| reading.never_ran())
+        self.last.iter().any(|(_, raw)| raw.never_ran())
     }
 
-    /// The reading of the last sample.
+    /// The raw counters of the last sample.
     pub(super) fn sampled(&self) -> Counters {
         if self.only_totals { Counters::NONE } else { self.last }
     }
@@ -166,7 +166,7 @@ impl ThreadCounters {
         self.last
     }
 
-    /// Reads the groups, one system call each. A group that cannot be read keeps its last reading.
+    /// Reads the groups, one system call each. A group that cannot be read keeps its last values.
     fn read(&mut self, source: &mut impl Source) {
         self.last.update(&self.groups.read(source));
     }

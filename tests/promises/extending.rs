@@ -1,5 +1,5 @@
-//! The examples of `docs/extending.md`: a policy, an event file, a system signal, a subcommand, a machine and a program
-//! that are not part of evenkeel, written against its interfaces.
+//! The examples of `docs/extending.md`: a policy, an event file, a subcommand, a machine and a profile that are not part
+//! of evenkeel, written against its interfaces. The other examples of the page are parts of evenkeel.
 
 // The executable has no library; this module is the interface of its subcommands.
 #[path = "../../crates/app/src/command_result.rs"]
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use base::{CpuId, CpuSet};
+use base::{CpuId, CpuSet, Nanos};
 use clap::Parser;
 use command_result::{CommandError, CommandResult, OrUsageError};
 use engine::{Engine, Sink, TurnRecord};
 use host_sim::{SimHost, SimOptions};
 use linux::pmu::Uarch;
-use linux::source::{Live, Source};
+use linux::source::Live;
 use policy::{INTERVAL, Param, PolicyInfo, Rules, Values};
 use program::profile::parse_profile;
-use sched::{Action, JobState, Plan, Reason, Snapshot, reasons};
+use sched::{Action, JobState, Plan, Reason, Snapshot, StallTimes, reasons};
 use topology::file::parse_toml;
 
 reasons! {
@@ -72,37 +72,6 @@ impl Rules for Fewest {
     }
 }
 
-/// Page migrations by the kernel since boot, in pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct KernelMigrations {
-    n_migrated: Option<u64>,
-    n_failed: Option<u64>,
-}
-
-/// Reads the counters from `/proc/vmstat` of this machine or of a recording.
-fn read_migrations(source: &mut dyn Source) -> std::io::Result<KernelMigrations> {
-    Ok(parse_vmstat(&linux::source::text(source, "proc/vmstat")?))
-}
-
-/// Parses `/proc/vmstat`. A counter that the kernel does not have is absent, not zero.
-fn parse_vmstat(text: &str) -> KernelMigrations {
-    let counter = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-        line.trim().parse().ok()
-    };
-    let (n_migrated, n_failed) = (counter("pgmigrate_success"), counter("pgmigrate_fail"));
-    KernelMigrations { n_migrated, n_failed }
-}
-
-/// Delta between two samples.
-fn migrations_between(before: KernelMigrations, now: KernelMigrations) -> KernelMigrations {
-    let delta = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
-    KernelMigrations {
-        n_migrated: delta(now.n_migrated, before.n_migrated),
-        n_failed: delta(now.n_failed, before.n_failed),
-    }
-}
-
 /// Print the CPUs of each node of a machine file
 #[derive(Debug, clap::Parser)]
 struct NodesArgs {
@@ -125,7 +94,7 @@ fn print_nodes(args: &NodesArgs, out: &mut dyn Write) -> CommandResult {
 }
 
 const MACHINE: &str = r#"
-format_version = 1
+format_version = 2
 nodes = [{ id = 0, cpus = "0-3", memory_bytes = 1073741824 }]
 llcs = [{ id = 0, cpus = "0-3", node = 0, size_bytes = 8388608 }]
 cores = [{ id = 0, cpus = "0" }, { id = 1, cpus = "1" }, { id = 2, cpus = "2" }, { id = 3, cpus = "3" }]
@@ -252,15 +221,15 @@ fn an_event_file_names_an_event_or_a_reason_for_each_counter_event() {
 #[test]
 fn a_system_signal_is_read_below_any_root_and_its_growth_needs_two_samples() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    std::fs::create_dir(folder.path().join("proc")).expect("a folder");
+    std::fs::create_dir_all(folder.path().join("proc/pressure")).expect("a folder");
     let sample = |text: &str| {
-        std::fs::write(folder.path().join("proc/vmstat"), text).expect("a file");
-        read_migrations(&mut Live::new(folder.path())).expect("readable")
+        std::fs::write(folder.path().join("proc/pressure/cpu"), text).expect("a file");
+        linux::pressure::read(&mut Live::new(folder.path())).expect("readable").cpu
     };
-    let first = sample("nr_free_pages 7\npgmigrate_success 100\npgmigrate_fail 2\n");
-    let second = sample("nr_free_pages 9\npgmigrate_success 130\n");
-    let delta = migrations_between(first, second);
-    assert_eq!(delta, KernelMigrations { n_migrated: Some(30), n_failed: None });
+    let first = sample("some avg10=0.00 total=100\nfull avg10=0.00 total=2\n");
+    let second = sample("some avg10=0.00 total=130\n");
+    let delta = StallTimes { some: Some(Nanos(30_000)), full: None };
+    assert_eq!(second.since(first), delta);
 }
 
 #[test]
@@ -277,16 +246,33 @@ fn a_subcommand_prints_its_result_and_an_invalid_file_is_a_usage_error() {
     assert_eq!(String::from_utf8_lossy(&out), "node0 has the CPUs 0-3\n");
 }
 
-#[test]
-fn the_code_blocks_of_the_page_are_the_source_of_these_tests() {
-    let (page, source) = (include_str!("../../docs/extending.md"), include_str!("extending.rs"));
-    let mut n_blocks = 0;
-    for language in ["```rust\n", "```toml\n"] {
-        for block in page.split(language).skip(1) {
-            let block = block.split("```").next().expect("the end of the block");
-            assert!(source.contains(block), "not in tests/promises/extending.rs:\n{block}");
-            n_blocks += 1;
+/// The code blocks of the page, each with the file of the last `In `FILE`` before it in its section.
+fn blocks(page: &str) -> Vec<(&str, &str)> {
+    let mut blocks = Vec::new();
+    let mut file = "tests/promises/extending.rs";
+    for (number, part) in page.split("```").enumerate() {
+        if number % 2 == 1 {
+            blocks.push((file, part.split_once('\n').expect("a language").1));
+            continue;
+        }
+        if part.contains("\n## ") || part.contains("\n### ") {
+            file = "tests/promises/extending.rs";
+        }
+        if let Some((_, rest)) = part.rsplit_once("In `") {
+            file = rest.split('`').next().expect("the end of the path");
         }
     }
-    assert_eq!(n_blocks, 9);
+    blocks
+}
+
+#[test]
+fn the_code_blocks_of_the_page_are_in_the_named_files_or_the_source_of_these_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let blocks = blocks(include_str!("../../docs/extending.md"));
+    for (file, block) in &blocks {
+        let source = std::fs::read_to_string(root.join(file)).expect(file);
+        assert!(source.contains(block.trim_end_matches('\n')), "not in {file}:\n{block}");
+    }
+    let n_of_tests = blocks.iter().filter(|(file, _)| file.ends_with("extending.rs")).count();
+    assert_eq!((blocks.len(), n_of_tests), (25, 7));
 }

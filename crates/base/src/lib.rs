@@ -20,4 +20,4 @@ pub use rng::Rng;
 pub use stop_flag::StopFlag;
 pub use suggest::{counted_noun, noun};
 pub use transcript::transcript;
-pub use units::{Bytes, Nanos, ParseUnitError, SIZE_EXAMPLE, TIME_EXAMPLE, exact_nanos};
+pub use units::{Bytes, Nanos, ParseUnitError, SIZE_EXAMPLE, TIME_EXAMPLE, exact_nanos, gb_per_s};

@@ -259,6 +259,13 @@ fn plain_number(text: &str) -> Option<f64> {
     (plain && text.chars().any(|c| c.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
+/// A bandwidth in GB/s, without the unit: two digits after the point below 10, else one.
+pub fn gb_per_s(bytes_per_s: f64) -> String {
+    let value = bytes_per_s / 1e9;
+    let digits = if value < 9.995 { 2 } else { 1 };
+    format!("{value:.digits$}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,5 +308,12 @@ mod tests {
         assert_eq!(Nanos(250_000_000).to_string(), "250.0 ms");
         assert_eq!(Bytes::from_mib(32).to_string(), "32.0 MiB");
         assert_eq!(Bytes(17).to_string(), "17 B");
+    }
+
+    #[test]
+    fn a_bandwidth_has_three_significant_digits_from_1_to_100_gb_per_s() {
+        let values = [0.04e9, 3.456e9, 9.994e9, 9.996e9, 12.8e9, 99.96e9];
+        let texts = ["0.04", "3.46", "9.99", "10.0", "12.8", "100.0"];
+        assert_eq!(values.map(gb_per_s), texts);
     }
 }

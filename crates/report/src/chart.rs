@@ -253,6 +253,14 @@ pub(crate) fn heat_table<'a>(
     )
 }
 
+/// The style of a cell of a heat map. `share` of the full colour, from 0 to 1; larger values count as 1.
+pub(crate) fn heat(share: f64, is_good: bool) -> String {
+    /// Share of the colour at `share` 1 in percent, so that the text keeps its contrast.
+    const FULL_PERCENT: f64 = 60.0;
+    let side = if is_good { "good" } else { "bad" };
+    format!("--h:{:.0}%;--s:var(--{side})", share.min(1.0) * FULL_PERCENT)
+}
+
 /// Charts with captions, next to each other.
 pub(crate) fn panels(panels: impl Iterator<Item = (String, String)>) -> String {
     let panels: String = panels.map(|(caption, chart)| captioned(&caption, &chart)).collect();

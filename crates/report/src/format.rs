@@ -1,5 +1,7 @@
 //! Formatting of values for text and HTML. An absent value is a dash, never a zero.
 
+use base::gb_per_s;
+
 /// The text of an absent value.
 pub const ABSENT: &str = "-";
 
@@ -98,7 +100,7 @@ pub fn per_instruction(value: f64) -> String {
 
 /// A bandwidth: `12.3 GB/s`.
 pub fn bandwidth(bytes_per_s: f64) -> String {
-    format!("{} GB/s", fixed(bytes_per_s / 1e9, 1))
+    format!("{} GB/s", gb_per_s(bytes_per_s))
 }
 
 /// A number with four significant digits, at most three of them after the point.

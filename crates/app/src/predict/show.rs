@@ -1,6 +1,6 @@
 //! The predictions as text and as JSON.
 
-use base::counted_noun;
+use base::{counted_noun, gb_per_s};
 use host_sim::predict::{ProgramPlacement, SearchMethod};
 use report::format::{ABSENT, fixed, ratio};
 use report::table::Align::{Left, Right};
@@ -28,7 +28,7 @@ fn slowdowns_text(output: &PredictOutput<'_>) -> Option<String> {
         [("program", Left), ("slowdown", Right), ("cache MiB", Right), ("memory GB/s", Right)];
     let mut table = ReportTable::new(heads).indented(2);
     for (name, one) in output.names.iter().zip(&output.slowdowns) {
-        let (cache, memory) = (fixed(one.cache / MIB, 2), fixed(one.bytes_per_ns, 2));
+        let (cache, memory) = (fixed(one.cache / MIB, 2), gb_per_s(one.bytes_per_ns * 1e9));
         table.row([name.clone(), ratio(one.slowdown), cache, memory]);
     }
     let sum = output.slowdowns.iter().map(|one| one.slowdown).sum::<f64>();
@@ -38,7 +38,7 @@ fn slowdowns_text(output: &PredictOutput<'_>) -> Option<String> {
         llc_domain.llc.0,
         fixed(llc_domain.cache / MIB, 2),
         counted_noun(llc_domain.n_cpus, "CPU"),
-        fixed(llc_domain.peak, 2)
+        gb_per_s(llc_domain.peak * 1e9)
     );
     (n != 0).then(|| format!("{head}\n{}", table.to_text(WIDTH)))
 }

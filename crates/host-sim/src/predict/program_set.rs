@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::gb_per_s;
 use program::Profile;
 
 use super::program_table::{ProgramTableError, TableProgram, from_csv};
@@ -166,9 +167,10 @@ impl PredictionSetup {
             slow.filter(|(_, domain)| domain.channel.capacity * REPORTED_FACTOR < moved)
         {
             let (cap, peak) = (domain.channel.capacity, llc_domain.peak);
+            let [of_program, derived, of_peak, assumed] =
+                [moved, cap, peak, moved.min(peak)].map(|per_ns| gb_per_s(per_ns * 1e9));
             self.notes.push(format!(
-                "{name} alone moves {moved:.2} GB/s, more than the {cap:.2} GB/s derived from a peak of {peak:.2} GB/s: assumed {:.2} GB/s",
-                moved.min(peak)
+                "{name} alone moves {of_program} GB/s, more than the {derived} GB/s derived from a peak of {of_peak} GB/s: assumed {assumed} GB/s"
             ));
         }
         for (llc_domain, domain) in self.llc_domains.iter().zip(&mut self.domains) {

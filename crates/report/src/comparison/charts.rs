@@ -11,7 +11,7 @@ use base::counted_noun;
 use super::{
     Comparison, ComparisonVerdict, ControllerRow, PolicyRow, RunCompletion, RunRow, SummaryRow,
 };
-use crate::chart::{Axis, Chart, RowLayout, heat_table, panels};
+use crate::chart::{Axis, Chart, RowLayout, heat, heat_table, panels};
 use crate::format::{self, bytes, fixed, four_digits, signed_percent};
 use crate::page::{empty, escape, legend};
 
@@ -117,11 +117,10 @@ impl<'a> HeatCell<'a> {
         let Some(ratio) = self.ratio else {
             return format!("<td class=\"none\" title=\"{tooltip}\">–</td>");
         };
-        let strength = ((ratio - 1.0).abs() / FULL).min(1.0) * 60.0;
-        let side = if ratio < 1.0 { "good" } else { "bad" };
         format!(
-            "<td class=\"{}\" style=\"--h:{strength:.0}%;--s:var(--{side})\" title=\"{tooltip}\"><b>{} <i>{}</i></b><small>{}</small></td>",
+            "<td class=\"{}\" style=\"{}\" title=\"{tooltip}\"><b>{} <i>{}</i></b><small>{}</small></td>",
             class(self.verdict),
+            heat((ratio - 1.0).abs() / FULL, ratio < 1.0),
             format::ratio(ratio),
             sign(self.verdict),
             ends(self.ci95, 2).unwrap_or_default()

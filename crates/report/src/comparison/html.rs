@@ -3,6 +3,8 @@
 //! Everything is drawn here; scripts only sort tables and change colours. Each colour is accompanied by a
 //! sign or a value.
 
+use base::gb_per_s;
+
 use super::charts::{class, ends, sign};
 use super::{Comparison, ComparisonVerdict, ControllerRow, PolicyRow, SummaryRow, charts};
 use crate::chart;
@@ -223,7 +225,7 @@ fn verdict_cell(row: &SummaryRow) -> TableCell {
 /// The load of each node, sorted by the largest.
 fn controllers_cell(row: &SummaryRow) -> TableCell {
     let highest = row.controllers.iter().map(|row| row.bytes_per_s).max_by(f64::total_cmp);
-    let load = |row: &ControllerRow| fixed(row.bytes_per_s / 1e9, 1);
+    let load = |row: &ControllerRow| gb_per_s(row.bytes_per_s);
     let loads: Vec<String> = row.controllers.iter().map(load).collect();
     TableCell::number(highest, |_| format!("{} GB/s", loads.join(" · ")))
 }

@@ -1,7 +1,7 @@
 //! Charts of the tables of a study. A chart plots the cells of the table below it and nothing else.
 
 use super::{ChartKind, StudyCell, StudyTable, StudyValue};
-use crate::chart::{Axis, Chart, RowLayout, heat_table, panels};
+use crate::chart::{Axis, Chart, RowLayout, heat, heat_table, panels};
 use crate::page::{escape, legend};
 
 /// Width of the row names, in pixels.
@@ -82,9 +82,7 @@ impl Plot<'_> {
             let Some(value) = value(row, column).map(StudyValue::middle) else {
                 return format!("<td class=\"none\">{text}</td>");
             };
-            let strength = (value.abs() / highest).min(1.0) * 75.0;
-            let side = if 0.0 <= value { "bad" } else { "good" };
-            format!("<td style=\"--h:{strength:.0}%;--s:var(--{side})\">{text}</td>")
+            format!("<td style=\"{}\">{text}</td>", heat(value.abs() / highest, value < 0.0))
         };
         let row = |(idx, row): (usize, &Vec<StudyCell>)| {
             (self.name(idx), (1..row.len()).map(|column| cell(row, column)).collect())

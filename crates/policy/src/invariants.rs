@@ -24,7 +24,7 @@ const MACHINES: [&str; 8] = [
 
 /// Parameters of the registered policies that change their rules, in addition to the defaults.
 const VARIANTS: [&str; 27] = [
-    "spread[memory=bind,domains=core]",
+    "spread[memory=bind]",
     "random[every=2s,domains=core]",
     "dfs[reading=paper]",
     "dfs[trigger=ratio,cooldown=1]",

@@ -36,7 +36,8 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
 params! {
     struct Config from PARAMS {
         memory: MemoryBinding = "first-touch", "memory policy of a job: the kernel's default (first-touch), MPOL_BIND or \
-            MPOL_PREFERRED to the node that it starts on";
+            MPOL_PREFERRED to the node that it starts on"
+            .no_effect_with(&["memory!=first-touch and domains=llc", "memory!=first-touch and domains=core"]);
     }
 }
 

@@ -10,7 +10,7 @@ use testkit::{field, parse};
 
 use crate::declaration::terms;
 use crate::testing::plans;
-use crate::{Param, Params, PolicyInfo, build, missing, registry};
+use crate::{Param, Params, PolicyError, PolicyInfo, Values, build, missing, registry};
 
 testkit::case_files! {
     plans:
@@ -104,6 +104,7 @@ fn with_effect(info: &PolicyInfo, param: &Param, value: &str) -> String {
             "memory=stay" => ",memory=follow",
             "trigger=ratio" => ",trigger=mean_factor",
             "th_sq=none" => ",th_sq=1,th_ref=1",
+            "domains=llc" | "domains=core" => "", // The default differs.
             "version=rank" => ",version=auto",
             "version=threshold" => ",version=rank",
             long if long.contains(" and ") => "", // The defaults differ in one of the terms.
@@ -111,6 +112,67 @@ fn with_effect(info: &PolicyInfo, param: &Param, value: &str) -> String {
         });
     }
     format!("{}[{given}]", info.name)
+}
+
+/// Values of a parameter: all names, or `word` of [`Values::Or`] and the limits of a range.
+fn sample_values(values: &Values) -> Vec<String> {
+    let both = |texts: [String; 2]| texts.to_vec();
+    match values {
+        Values::Names(names) => names.iter().map(|&name| name.to_owned()).collect(),
+        Values::Domains(_) => ["auto", "node", "llc", "core"].map(str::to_owned).to_vec(),
+        Values::Integer { min, max, .. } => both([min.to_string(), max.to_string()]),
+        Values::Decimal { max, .. } => both(["1".to_owned(), (max / 1_000_000).to_string()]),
+        Values::Percent => both(["1%", "100%"].map(str::to_owned)),
+        Values::Time(_, max) => both([1, max.0 / 1_000_000].map(|ms| format!("{ms}ms"))),
+        Values::Or(word, others) => {
+            let mut all = sample_values(others);
+            all.insert(0, (*word).to_owned());
+            all
+        }
+        Values::Other(..) => Vec::new(),
+    }
+}
+
+/// The values of each parameter that are rejected because they have no effect: alone, and beside one value of one other
+/// parameter if they are accepted alone. A new parameter or value changes the list, or needs a review whether it should.
+#[test]
+fn of_all_pairs_of_values_those_without_effect_are_rejected() {
+    let mut text = String::new();
+    for info in registry() {
+        let has_no_effect = |key: &str, pairs: &str| {
+            let spec = format!("{}[{pairs}]", info.name);
+            let no_effect =
+                |error| matches!(error, PolicyError::NoEffect { key: of, .. } if key == of);
+            Params::parse(info, &spec).err().is_some_and(no_effect)
+        };
+        let given = |param: &Param| {
+            let mut values = sample_values(&param.values);
+            if !values.iter().any(|value| value == param.default) {
+                values.push(param.default.to_owned());
+            }
+            values.dedup();
+            values.into_iter().map(|value| format!("{}={value}", param.name)).collect::<Vec<_>>()
+        };
+        let mut add = |beside: &str, rejected: Vec<&str>| {
+            if !rejected.is_empty() {
+                writeln!(text, "{} {beside}: {}", info.name, rejected.join(" ")).expect("text");
+            }
+        };
+        for param in info.params() {
+            let all = given(param);
+            let (alone, rest): (Vec<&str>, Vec<&str>) =
+                all.iter().map(String::as_str).partition(|one| has_no_effect(param.name, one));
+            add("alone", alone);
+            for other in info.params().filter(|other| other.name != param.name) {
+                for beside in given(other) {
+                    let is_rejected =
+                        |one: &&str| has_no_effect(param.name, &format!("{one},{beside}"));
+                    add(&beside, rest.iter().copied().filter(is_rejected).collect());
+                }
+            }
+        }
+    }
+    expect_test::expect_file!["../golden/rejected_pairs.txt"].assert_eq(&text);
 }
 
 #[test]

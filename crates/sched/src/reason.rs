@@ -8,6 +8,7 @@
 //!   {name}      the value of that name, or `?` if the reason has none
 //!   {unit}      unit of a load, chosen by the value `tier`: cache misses, declared memory operations, …
 //!   [ … ]       omitted unless the reason has every value named inside and none of them is 0
+//!   [a=b: … ]   omitted unless the value `a` is the text `b`; a policy gives words, and the template the phrases
 //! ```
 
 use std::borrow::Cow;
@@ -62,7 +63,7 @@ enum TemplateSource {
 /// ```
 #[macro_export]
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $constant:ident = $name:literal: $template:literal;)*) => {
+    ($($(#[$doc:meta])* $constant:ident = $name:literal: $template:expr;)*) => {
         $($(#[$doc])* pub const $constant: $crate::ReasonCode =
             $crate::ReasonCode::new($name, $template);)*
         /// The reasons declared in this module.
@@ -176,11 +177,23 @@ impl Reason {
             .all(|value| value.is_some_and(|value| *value != ReasonValue::Count(0)))
     }
 
+    /// Whether a value is this word.
+    fn is_word(&self, name: &str, word: &str) -> bool {
+        matches!(self.value(name), Some(ReasonValue::Text(text)) if text == word)
+    }
+
     /// The unit of loads from the tier of the reason.
     fn unit(&self) -> &'static str {
-        let has_name = |tier: &SignalTier| matches!(self.value("tier"), Some(ReasonValue::Text(name)) if name == tier.name());
+        let has_name = |tier: &SignalTier| self.is_word("tier", tier.name());
         SignalTier::ALL.into_iter().find(has_name).unwrap_or_default().load_unit()
     }
+}
+
+/// The name, the word and the rest of a conditional part of a template: `name=word: rest`.
+fn condition(inside: &str) -> Option<(&str, &str, &str)> {
+    let (head, rest) = inside.split_once(": ")?;
+    let (name, word) = head.split_once('=')?;
+    (!head.contains([' ', '{'])).then_some((name, word, rest))
 }
 
 impl fmt::Display for Reason {
@@ -190,8 +203,10 @@ impl fmt::Display for Reason {
         while let Some((before, after)) = rest.split_once('[') {
             let (inside, after) = after.split_once(']').unwrap_or((after, ""));
             self.fill(before, f)?;
-            if self.has_all(inside) {
-                self.fill(inside, f)?;
+            match condition(inside) {
+                Some((name, word, inside)) if self.is_word(name, word) => self.fill(inside, f)?,
+                None if self.has_all(inside) => self.fill(inside, f)?,
+                _ => {}
             }
             rest = after;
         }
@@ -270,6 +285,16 @@ mod tests {
             load().with("expected", 7).to_string(),
             "core 1 had 5 of 9 memory operations, 7 of the 9 expected"
         );
+    }
+
+    #[test]
+    fn a_phrase_is_printed_only_for_its_word() {
+        let template = "it had {load}[by=class: , the highest class][by=load: , {load} at most]";
+        let code = ReasonCode::new("phrases", template);
+        let of = |by: &'static str| Reason::new(code.clone()).with("load", 0).with("by", by);
+        assert_eq!(of("class").to_string(), "it had 0, the highest class");
+        assert_eq!(of("load").to_string(), "it had 0, 0 at most");
+        assert_eq!(of("number").to_string(), "it had 0");
     }
 
     #[test]

@@ -171,7 +171,7 @@ pub struct Param {
     /// Source of the default.
     pub origin: DefaultSource,
     /// Conditions under which the parameter has no effect, and is rejected if it is given: `key=value` or
-    /// `key!=value` of other parameters, joined by ` and `.
+    /// `key!=value`, joined by ` and `. A term of the parameter itself limits the condition to one of its values.
     pub no_effect_with: &'static [&'static str],
     /// Parameters that must be given with this one.
     pub requires: Option<Requirement>,
@@ -270,7 +270,7 @@ impl Param {
 
 names! {
     /// Which reading of a published description the defaults follow.
-    pub(crate) enum Reading {
+    pub(crate) enum RuleReading {
         /// The published rules with corrections.
         Corrected = "corrected",
         /// The published rules.
@@ -281,7 +281,7 @@ names! {
 /// The parameter `reading`: it changes defaults and nothing else.
 pub(crate) const READING: Param = Param::new(
     "reading",
-    Reading::VALUES,
+    RuleReading::VALUES,
     "corrected",
     "defaults: the published rules with evenkeel's corrections, or as printed",
 );

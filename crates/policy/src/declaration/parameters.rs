@@ -30,8 +30,10 @@ pub enum PolicyError {
         missing: &'static str,
         values: String,
     },
-    #[error("policy {policy}: {key} has no effect with {others}: change one of them or omit {key}")]
-    NoEffect { policy: &'static str, key: &'static str, others: String },
+    #[error(
+        "policy {policy}: {given} has no effect with {others}: change one of them or omit {key}"
+    )]
+    NoEffect { policy: &'static str, key: &'static str, given: String, others: String },
     #[error("policy {policy}: {given} also requires {missing}")]
     MissingParameter { policy: &'static str, given: String, missing: String },
     #[error("policy {policy}: {key} is given twice, keep one")]
@@ -131,12 +133,15 @@ impl<'a> Params<'a> {
                 terms(condition).all(|(key, is_equal, value)| (self.text(key) == value) == is_equal)
             };
             if let Some(condition) = param.no_effect_with.iter().find(holds) {
-                let values = terms(condition).map(|(key, ..)| format!("{key}={}", self.text(key)));
-                let others = values.collect::<Vec<_>>().join(" and ");
+                let key = param.name;
+                let value = |(key, ..): (&str, _, _)| format!("{key}={}", self.text(key));
+                let of_itself = terms(condition).find(|(term, ..)| *term == key);
+                let others = terms(condition).filter(|(term, ..)| *term != key).map(value);
                 return Err(PolicyError::NoEffect {
                     policy: self.info.name,
-                    key: param.name,
-                    others,
+                    key,
+                    given: of_itself.map_or(key.to_owned(), value),
+                    others: others.collect::<Vec<_>>().join(" and "),
                 });
             }
         }

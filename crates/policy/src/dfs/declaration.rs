@@ -67,16 +67,17 @@ params! {
             over 8 polls, once 4 polls agree";
         loads: Loads = "auto", "extension: source of loads: the memory controllers, or the counters of tasks; both: the \
             controllers select the domain, the misses of tasks select the victim; auto is the best available source, and \
-            classes select the victim";
+            classes select the victim".no_effect_with(&["loads=both and placement=sens"]);
         memory: PageFollowing = "stay", "extension: pages stay on the node of their first touch, or follow a job to another \
-            node, while less than 90 % of them are there and more than 1.2 times their size is free there";
+            node, while less than 90 % of them are there and more than 1.2 times their size is free there"
+            .no_effect_with(&["memory=follow and domains=llc", "memory=follow and domains=core"]);
         /// Minimum ratio of gain to cost; `None`: not required.
         gain: Option<Millionths> [Values::Or("off", &Values::decimal("", 1000))] = "off", "extension: minimum ratio of \
             gain to cost for a migration; gain: time left × share of the load × slope, cost: pages × page_move + refill";
         slope: Millionths [Values::decimal("", 1)] = "0.2", "share of its time that a job with all the load of an \
             overloaded domain loses (guessed)".no_effect_with(&["gain=off"]);
         page_move: Nanos [UP_TO_A_MINUTE] = "2us", "cost of migrating a page, until 256 pages have been measured \
-            (guessed)".no_effect_with(&["gain=off", "memory=stay"]);
+            (guessed)".no_effect_with(&["gain=off", "memory=stay", "domains=llc", "domains=core"]);
         refill: Nanos [UP_TO_A_MINUTE] = "5ms", "cost of refilling the caches after a migration (guessed)"
             .no_effect_with(&["gain=off"]);
     }
@@ -230,25 +231,25 @@ reasons! {
         "{domain} had the smallest sum of classes ({class_sum}) of the domains with the lowest load ({load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]) and the fewest jobs ({n_jobs}); {cpus} had the fewest jobs there";
     /// Start: all criteria are equal; the number decides.
     LOWEST_NUMBER = "lowest-number":
-        "{n_equal} domains have equal {equal_in}; {domain} has the lowest id (load {load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]); {cpus} had the fewest jobs there";
+        "{n_equal} domains have equal [equal_in=load: load][equal_in=load-jobs-classes: load, jobs and classes][equal_in=slowdowns-load: slowdowns and load][equal_in=slowdowns-load-jobs-classes: slowdowns, load, jobs and classes]; {domain} has the lowest id (load {load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]); {cpus} had the fewest jobs there";
     /// Start: the job may use one domain only.
     ONLY_DOMAIN = "only-domain":
         "{domain} is the only domain that the job may use (load {load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]); {cpus} had the fewest jobs there";
     /// Migration: a load too far above the mean.
     LOAD_UNEVEN = "load-uneven":
-        "the load of {from} was {load_from} {unit} in the last interval, more than {factor} times the mean ({mean}); {to} had the lowest load ({load_to}); this job had the highest class ({class}, {basis}) of the movable jobs on {from}; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
+        "the load of {from} was {load_from} {unit} in the last interval, more than {factor} times the mean ({mean}); {to} had the lowest load ({load_to}); this job had the highest class ({class}, [basis=counted: from counted cache misses][basis=declared: as declared]) of the movable jobs on {from}; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
     /// Migration: a load that is at least twice the smallest load.
     LOAD_DOUBLE = "load-double":
-        "the load of {from} was {load_from} {unit} in the last interval, at least {factor} times that of {to} ({load_to}; mean {mean}); this job had the highest class ({class}, {basis}) of the movable jobs on {from}; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
+        "the load of {from} was {load_from} {unit} in the last interval, at least {factor} times that of {to} ({load_to}; mean {mean}); this job had the highest class ({class}, [basis=counted: from counted cache misses][basis=declared: as declared]) of the movable jobs on {from}; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
     /// Migration: the victim selected by misses or predicted slowdowns.
     LOAD_RELIEVED = "load-relieved":
-        "the load of {from} was {load_from} {unit} in the last interval, {how}; of the movable jobs on {from}, this one {chosen}; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
+        "the load of {from} was {load_from} {unit} in the last interval, [trigger=mean_factor: more than {factor} times the mean ({mean})][trigger=ratio: at least {factor} times the load of {idlest} ({load_to})]; of the movable jobs on {from}, this one [chosen_by=misses: had the most cache misses ({misses})][chosen_by=relief: lowers the sum of predicted slowdowns most on {to} (by {relief} of a job's time)]; {cpus} had the fewest jobs on {to}[; estimated gain {gain}, cost {cost}]";
     /// Pages follow a job that migrated.
     MEMORY_FOLLOWS = "memory-follows":
         "the job migrated to {to}, which has {local} % of its memory ({size}); its other private pages ({rest}) follow, and {to} has {free} free";
     /// CPUs of the job became unusable.
     CPUS_UNUSABLE = "cpus-unusable":
-        "some of the job's CPUs ({lost}) became unusable, so it was placed like a new job: on {domain}[ ({by})] with a load of {load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]; {cpus} had the fewest jobs there";
+        "some of the job's CPUs ({lost}) became unusable, so it was placed like a new job: on {domain} ([by=only-domain: the only domain that the job may use][by=slowdown: the lowest sum of predicted slowdowns][by=load: the lowest load][by=jobs: the fewest jobs of equal loads][by=classes: the smallest sum of classes of equal loads and numbers of jobs][by=number: the lowest id of {n_equal} domains with equal ][equal_in=load: load][equal_in=load-jobs-classes: load, jobs and classes][equal_in=slowdowns-load: slowdowns and load][equal_in=slowdowns-load-jobs-classes: slowdowns, load, jobs and classes]) with a load of {load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]; {cpus} had the fewest jobs there";
     /// Note: pages can follow only if domains are nodes.
     MEMORY_CANNOT_FOLLOW = "memory-cannot-follow":
         "memory=follow has no effect: jobs are placed on {level} domains, and pages follow only if domains are nodes";

@@ -41,7 +41,7 @@ struct Migration<'s> {
 }
 
 /// Criterion by which the victim was selected.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Criterion {
     Class,
     /// The most misses in the last interval.
@@ -240,33 +240,29 @@ impl Dfs {
     ) -> Reason {
         let n_domains = loads.len() as u64;
         let mean = u64::try_from(total / u128::from(n_domains)).unwrap_or(u64::MAX);
-        let (code, limit) = match self.config.trigger {
-            Trigger::Ratio => (LOAD_DOUBLE, RATIO.to_string()),
-            Trigger::MeanFactor => (LOAD_UNEVEN, rational(self.factor(n_domains))),
+        let (code, limit, trigger) = match self.config.trigger {
+            Trigger::Ratio => (LOAD_DOUBLE, RATIO.to_string(), "ratio"),
+            Trigger::MeanFactor => (LOAD_UNEVEN, rational(self.factor(n_domains)), "mean_factor"),
         };
-        let chosen = migration.chosen(snapshot);
-        let reason = Reason::new(chosen.as_ref().map_or(code, |_| LOAD_RELIEVED))
+        let code = if migration.criterion == Criterion::Class { code } else { LOAD_RELIEVED };
+        let reason = Reason::new(code)
             .with("from", snapshot.domains.label(busiest))
             .with("load_from", loads[busiest])
-            .with("to", snapshot.domains.label(migration.to));
-        let class = u64::from(self.classes.class(migration.victim).number());
-        let reason = match chosen {
-            Some(chosen) => {
-                let how = match self.config.trigger {
-                    Trigger::Ratio => {
-                        let (label, load) = (snapshot.domains.label(idlest), loads[idlest]);
-                        format!("at least {limit} times the load of {label} ({load})")
-                    }
-                    Trigger::MeanFactor => format!("more than {limit} times the mean ({mean})"),
-                };
-                reason.with("how", how).with("chosen", chosen).with("class", class)
+            .with("to", snapshot.domains.label(migration.to))
+            .with("load_to", loads[idlest])
+            .with("factor", limit)
+            .with("mean", mean)
+            .with("class", u64::from(self.classes.class(migration.victim).number()));
+        let of_victim = |reason: Reason, by: &'static str| {
+            let idlest = snapshot.domains.label(idlest);
+            reason.with("trigger", trigger).with("idlest", idlest).with("chosen_by", by)
+        };
+        let reason = match migration.criterion {
+            Criterion::Class => reason.with("basis", self.basis(migration.victim)),
+            Criterion::Misses(n) => of_victim(reason, "misses").with("misses", n),
+            Criterion::Relief(relief) => {
+                of_victim(reason, "relief").with("relief", permille_text(relief))
             }
-            None => reason
-                .with("load_to", loads[idlest])
-                .with("factor", limit)
-                .with("mean", mean)
-                .with("class", class)
-                .with("basis", self.basis(migration.victim)),
         };
         let reason = reason.with("tier", snapshot.loads.tier.to_string());
         self.with_gain(snapshot, migration, loads[busiest], reason)
@@ -288,26 +284,11 @@ impl Dfs {
         reason.with("gain", gain.to_string()).with("cost", cost.to_string())
     }
 
-    /// Source of a job's class.
+    /// Source of a job's class, as a word of the templates.
     fn basis(&self, job: &JobView<'_>) -> &'static str {
         match self.classes.is_counted(job) {
-            true => "from counted cache misses",
-            false => "as declared",
-        }
-    }
-}
-
-impl Migration<'_> {
-    /// The criterion as text; `None`: the class.
-    fn chosen(&self, snapshot: &Snapshot<'_>) -> Option<String> {
-        match self.criterion {
-            Criterion::Class => None,
-            Criterion::Misses(n) => Some(format!("had the most cache misses ({n})")),
-            Criterion::Relief(relief) => Some(format!(
-                "lowers the sum of predicted slowdowns most on {} (by {} of a job's time)",
-                snapshot.domains.label(self.to),
-                permille_text(relief)
-            )),
+            true => "counted",
+            false => "declared",
         }
     }
 }

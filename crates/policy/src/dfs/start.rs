@@ -55,6 +55,20 @@ enum DecidedBy {
     Number,
 }
 
+impl DecidedBy {
+    /// The word of the templates.
+    fn word(self) -> &'static str {
+        match self {
+            DecidedBy::OnlyDomain => "only-domain",
+            DecidedBy::Slowdown => "slowdown",
+            DecidedBy::Load => "load",
+            DecidedBy::Jobs => "jobs",
+            DecidedBy::Classes => "classes",
+            DecidedBy::Number => "number",
+        }
+    }
+}
+
 impl Dfs {
     /// Starts a due job.
     pub(super) fn start(&mut self, snapshot: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
@@ -207,30 +221,14 @@ impl Dfs {
         }
     }
 
-    /// The criteria in which tied domains are equal.
+    /// The criteria in which tied domains are equal, as a word of the templates.
     fn equal_in(&self) -> &'static str {
         match (self.config.placement, self.config.start) {
             (PlacementCriterion::Load, Start::Plain) => "load",
-            (PlacementCriterion::Load, Start::Estimate) => "load, jobs and classes",
-            (PlacementCriterion::Sens, Start::Plain) => "slowdowns and load",
-            (PlacementCriterion::Sens, Start::Estimate) => "slowdowns, load, jobs and classes",
+            (PlacementCriterion::Load, Start::Estimate) => "load-jobs-classes",
+            (PlacementCriterion::Sens, Start::Plain) => "slowdowns-load",
+            (PlacementCriterion::Sens, Start::Estimate) => "slowdowns-load-jobs-classes",
         }
-    }
-
-    /// The decisive criterion, as part of a sentence.
-    fn decided_by_text(&self, choice: &Choice) -> String {
-        let text = match choice.decided_by {
-            DecidedBy::OnlyDomain => "the only domain that the job may use",
-            DecidedBy::Slowdown => "the lowest sum of predicted slowdowns",
-            DecidedBy::Load => "the lowest load",
-            DecidedBy::Jobs => "the fewest jobs of equal loads",
-            DecidedBy::Classes => "the smallest sum of classes of equal loads and numbers of jobs",
-            DecidedBy::Number => {
-                let (n_equal, equal_in) = (choice.n_equal, self.equal_in());
-                return format!("the lowest id of {n_equal} domains with equal {equal_in}");
-            }
-        };
-        text.to_owned()
     }
 
     fn start_reason(
@@ -249,17 +247,22 @@ impl Dfs {
             .with("expected", self.expected.total())
             .with("cpus", cpus_label(cpus))
             .with("tier", snapshot.loads.tier.to_string());
+        let with_equal = |reason: Reason| {
+            reason.with("n_equal", choice.n_equal).with("equal_in", self.equal_in())
+        };
         if code == CPUS_UNUSABLE {
-            return reason.with("by", self.decided_by_text(choice));
+            let reason = reason.with("by", choice.decided_by.word());
+            return match choice.decided_by {
+                DecidedBy::Number => with_equal(reason),
+                _ => reason,
+            };
         }
         let StartCriterion { slowdown, n_jobs, class_sum, .. } = choice.key;
         match choice.decided_by {
             DecidedBy::Slowdown => reason.with("slowdown", permille_text(slowdown)),
             DecidedBy::Jobs => reason.with("n_jobs", n_jobs),
             DecidedBy::Classes => reason.with("n_jobs", n_jobs).with("class_sum", class_sum),
-            DecidedBy::Number => {
-                reason.with("n_equal", choice.n_equal).with("equal_in", self.equal_in().to_owned())
-            }
+            DecidedBy::Number => with_equal(reason),
             DecidedBy::OnlyDomain | DecidedBy::Load => reason,
         }
     }

@@ -84,10 +84,10 @@ names! {
 reasons! {
     /// All jobs are assigned to caches at the end of an interval.
     ASSIGNED_BY_MISSES = "assigned-by-misses":
-        "the job has rank {rank} of {n_jobs} by misses per 1000 instructions ({misses}, {basis}), and jobs are assigned round robin to {n_domains} caches in descending order of misses: it gets {cpus} on {domain}[; some of its CPUs ({lost}) became unusable]";
+        "the job has rank {rank} of {n_jobs} by misses per 1000 instructions ({misses}, [basis=assumed: assumed, because it is unknown][basis=profile: from its profile][basis=counted: as counted]), and jobs are assigned round robin to {n_domains} caches in descending order of misses: it gets {cpus} on {domain}[; some of its CPUs ({lost}) became unusable]";
     /// A job starts between two intervals.
     FEWEST_THREADS = "fewest-threads":
-        "{domain} had the fewest threads when the job was placed, with rank {rank} of {n_jobs} by misses per 1000 instructions ({misses}, {basis}); {cpus} had the fewest there[; some of its CPUs ({lost}) became unusable]";
+        "{domain} had the fewest threads when the job was placed, with rank {rank} of {n_jobs} by misses per 1000 instructions ({misses}, [basis=assumed: assumed, because it is unknown][basis=profile: from its profile][basis=counted: as counted]); {cpus} had the fewest there[; some of its CPUs ({lost}) became unusable]";
     /// Note: jobs without a miss-ratio curve.
     NO_MISS_CURVE = "no-miss-curve":
         "jobs without a profile of misses over cache sizes ({jobs}) count as programs with {devil} misses per 1000 instructions";

@@ -228,11 +228,12 @@ impl Di {
         }
     }
 
+    /// Source of the rate, as a word of the templates.
     fn basis(&self, ranked: &Ranked<'_>) -> &'static str {
         match (ranked.rate, self.variant) {
-            (None, _) => "assumed, because it is unknown",
-            (Some(_), DiVariant::Offline) => "from its profile",
-            (Some(_), DiVariant::Online | DiVariant::Migrate) => "as counted",
+            (None, _) => "assumed",
+            (Some(_), DiVariant::Offline) => "profile",
+            (Some(_), DiVariant::Online | DiVariant::Migrate) => "counted",
         }
     }
 

@@ -95,25 +95,50 @@ impl Config {
     }
 }
 
+/// The start of most templates: lost CPUs, the group of the job, the division of the sockets.
+macro_rules! group_and_division {
+    () => {
+        concat!(
+            "[some of the job's CPUs ({lost}) became unusable: ]",
+            "[group=unknown: the group of the job is not known yet]",
+            "[group=one: the job is in Group 1, which causes contention]",
+            "[group=two: the job is in Group 2, which contention slows down]",
+            "[group=three: the job is in Group 3, which hardly causes contention and is hardly slowed down by it]",
+            "[vote=other: , although the last period had another result]",
+            "[vote=most: , as {n_votes} of {n_voters} threads in the last period]",
+            "[ ({counters})]; ",
+            "[division=none: sockets are not divided yet]",
+            "[division=apart: Group 1 is assigned to {sockets_one}, the others to {sockets_others}]",
+            "[division=below-guard: Group 1 causes too little contention to be concentrated]",
+            "[division=no-group-two: there is no Group 2]",
+            "[division=one-socket: there is only one socket]",
+            "[division=no-group-one: there is no Group 1]",
+            "[threads=grouped: , with {n_one}, {n_two} and {n_three} threads of Groups 1, 2 and 3]",
+            "[threads=some-unknown: , with {n_one}, {n_two} and {n_three} threads of Groups 1, 2 and 3, ",
+            "{n_unknown} without a group]",
+        )
+    };
+}
+
 reasons! {
     /// Group 1 is concentrated on its sockets.
     GROUP_CONCENTRATED = "group-concentrated":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, more than the minimum of {sq_min}]: it is placed on {domain}, on {cpus} with the fewest jobs";
+        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, more than the minimum of {sq_min}]: it is placed on {domain}, on {cpus} with the fewest jobs");
     /// The other groups are isolated from Group 1.
     GROUP_ISOLATED = "group-isolated":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, more than the minimum of {sq_min}]: it is placed apart from Group 1 on {domain}, on {cpus} with the fewest jobs";
+        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, more than the minimum of {sq_min}]: it is placed apart from Group 1 on {domain}, on {cpus} with the fewest jobs");
     /// Free slots on any socket: Group 1 is spread, or the sockets of the job's group are full.
     GROUP_FILLS = "group-fills":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, and the minimum is {sq_min}]: it fills free slots on {domain}, on {cpus} with the fewest jobs";
+        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, and the minimum is {sq_min}]: it fills free slots on {domain}, on {cpus} with the fewest jobs");
     /// The group of the job is spread evenly.
     GROUP_SPREAD = "group-spread":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}][; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, and the minimum is {sq_min}]: its group is spread evenly, this job on {domain}, on {cpus} with the fewest jobs";
+        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, and the minimum is {sq_min}]: its group is spread evenly, this job on {domain}, on {cpus} with the fewest jobs");
     /// The sockets of its group are full.
     GROUP_OVERFLOW = "group-overflow":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}], but the sockets of its group are full: it is placed on {domain}, on {cpus} with the fewest jobs";
+        concat!(group_and_division!(), ", but the sockets of its group are full: it is placed on {domain}, on {cpus} with the fewest jobs");
     /// Placed between two periods.
     GROUP_PLACED = "group-placed":
-        "[some of the job's CPUs ({lost}) became unusable: ]{group}; {division}[, with {threads}]: until the next period it is placed on {domain}, {how}, on {cpus} with the fewest jobs";
+        concat!(group_and_division!(), ": until the next period it is placed on {domain}, [how=most-free: the socket with the most free slots for it][how=current: its current socket], on {cpus} with the fewest jobs");
     /// Note: approximate groups.
     GROUPS_APPROXIMATE = "groups-approximate":
         "approximate grouping: queue-full cycles are not counted, so Group 1 is every thread with more than {bandwidth} MB between cache and memory per second of CPU time and more than {ratio} prefetches per demand miss, or misses per 1000 instructions; some of these threads may be harmless";

@@ -121,7 +121,7 @@ struct DividedReasons<'a> {
 impl<'a> DividedReasons<'a> {
     /// For one turn; `None`: the sockets are not divided yet.
     fn new(snapshot: &'a Snapshot<'a>, division: Option<&Division>) -> Self {
-        let not_yet = || vec![("division", ReasonValue::from("sockets are not divided yet"))];
+        let not_yet = || vec![("division", ReasonValue::from("none"))];
         DividedReasons {
             snapshot,
             division: division.map_or_else(not_yet, |division| division_values(snapshot, division)),
@@ -147,15 +147,14 @@ impl<'a> DividedReasons<'a> {
                 _ => GROUP_ISOLATED,
             },
         };
-        let reason = Reason::new(code)
-            .with("group", group_text(grouped))
+        let reason = with_group(Reason::new(code), grouped)
             .with("domain", self.snapshot.domains.label(assignment.domain))
             .with("cpus", cpus_label(cpus));
         let division = self.division.iter().cloned();
         let reason = division.fold(reason, |reason, (name, value)| reason.with(name, value));
         let how = match assignment.role {
-            SocketRole::Starts => Some("the socket with the most free slots for it"),
-            SocketRole::Stays => Some("its current socket"),
+            SocketRole::Starts => Some("most-free"),
+            SocketRole::Stays => Some("current"),
             _ => None,
         };
         reason
@@ -177,49 +176,55 @@ fn division_values(
     snapshot: &Snapshot<'_>,
     division: &Division,
 ) -> Vec<(&'static str, ReasonValue)> {
-    let [n1, n2, n3, unknown] = division.n;
-    let parted = match (division.case, division.sides(snapshot)) {
-        (_, Some((a, b))) => {
-            format!("Group 1 is assigned to {}, the others to {}", cpus_label(&a), cpus_label(&b))
-        }
-        (DivisionCase::BelowGuard, _) => {
-            "Group 1 causes too little contention to be concentrated".to_owned()
-        }
-        (DivisionCase::NoGroupTwo, _) => "there is no Group 2".to_owned(),
-        (DivisionCase::OneSocket, _) => "there is only one socket".to_owned(),
-        (DivisionCase::NoGroupOne | DivisionCase::Apart { .. }, _) => {
-            "there is no Group 1".to_owned()
-        }
+    let [n_one, n_two, n_three, n_unknown] = division.n;
+    let sides = division.sides(snapshot);
+    let case = match division.case {
+        _ if sides.is_some() => "apart",
+        DivisionCase::BelowGuard => "below-guard",
+        DivisionCase::NoGroupTwo => "no-group-two",
+        DivisionCase::OneSocket => "one-socket",
+        DivisionCase::NoGroupOne | DivisionCase::Apart { .. } => "no-group-one",
     };
-    let threads = format!("{n1}, {n2} and {n3} threads of Groups 1, 2 and 3");
-    let threads = match unknown {
-        0 => threads,
-        unknown => format!("{threads}, {unknown} without a group"),
-    };
+    let sides = sides.map(|(one, others)| {
+        [
+            ("sockets_one", ReasonValue::from(cpus_label(&one))),
+            ("sockets_others", ReasonValue::from(cpus_label(&others))),
+        ]
+    });
+    let threads = if n_unknown == 0 { "grouped" } else { "some-unknown" };
     let guard = division.guard.map(|(each, min)| {
         [("sq_each", ReasonValue::from(each)), ("sq_min", ReasonValue::from(min.to_string()))]
     });
-    let values = [("division", ReasonValue::from(parted)), ("threads", ReasonValue::from(threads))];
-    values.into_iter().chain(guard.into_iter().flatten()).collect()
+    let values = [
+        ("division", ReasonValue::from(case)),
+        ("threads", ReasonValue::from(threads)),
+        ("n_one", n_one.into()),
+        ("n_two", n_two.into()),
+        ("n_three", n_three.into()),
+        ("n_unknown", n_unknown.into()),
+    ];
+    let optional = sides.into_iter().flatten().chain(guard.into_iter().flatten());
+    values.into_iter().chain(optional).collect()
 }
 
-/// The group of a job and its basis, as text.
-fn group_text(grouped: &GroupedJob<'_>) -> String {
-    let Some(group) = grouped.group else {
-        return "the group of the job is not known yet".to_owned();
-    };
-    let description = match group {
-        ContentionGroup::One => "Group 1, which causes contention",
-        ContentionGroup::Two => "Group 2, which contention slows down",
-        ContentionGroup::Three => {
-            "Group 3, which hardly causes contention and is hardly slowed down by it"
-        }
+/// Adds the group of a job, its votes and its counters.
+fn with_group(reason: Reason, grouped: &GroupedJob<'_>) -> Reason {
+    let Some(group) = grouped.group else { return reason.with("group", "unknown") };
+    let word = match group {
+        ContentionGroup::One => "one",
+        ContentionGroup::Two => "two",
+        ContentionGroup::Three => "three",
     };
     let counters = &grouped.counters;
-    let voted = match (counters.group == Some(group), counters.n_threads) {
-        (false, _) => ", although the last period had another result".to_owned(),
-        (true, 1) => String::new(),
-        (true, n) => format!(", as {} of {n} threads in the last period", counters.n_votes),
+    let vote = match (counters.group == Some(group), counters.n_threads) {
+        (false, _) => Some("other"),
+        (true, 1) => None,
+        (true, _) => Some("most"),
     };
-    format!("the job is in {description}{voted} ({})", counters.text)
+    reason
+        .with("group", word)
+        .with_some("vote", vote)
+        .with("n_votes", counters.n_votes)
+        .with("n_voters", counters.n_threads)
+        .with("counters", counters.text.clone())
 }

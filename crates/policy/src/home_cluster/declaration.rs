@@ -34,11 +34,13 @@ params! {
             "order of the clusters from which CPUs come: home, then the nearest; free, the cluster with the most free CPUs first";
         pages: Pages = "h0", "h0: pages are preferably allocated at home; h1: pages stay on the node of their first \
             touch; h2: as h1, and pages migrate home when the job changes clusters"
-            .unavailable("h3", "copies of read-only pages, which no host can make for a running program");
+            .unavailable("h3", "copies of read-only pages, which no host can make for a running program")
+            .no_effect_with(&["pages!=h1 and domains=llc", "pages!=h1 and domains=core"]);
         // The simulated form of two-level scheduling waits 50 executions of a page, about a quarter of the cost of
         // migrating all pages there. Here 8 GiB migrate in about four seconds at 2 us for a page.
         t_rehome: Nanos = "1s", "time with more than half of its CPUs outside home after which the home of a job is the \
-            cluster of most of its CPUs (guessed)";
+            cluster of most of its CPUs (guessed)"
+            .no_effect_with(&["processors=free and pages=h1", "processors=free and domains=llc", "processors=free and domains=core"]);
     }
 }
 
@@ -67,7 +69,7 @@ names! {
 reasons! {
     /// A job gets its home and its CPUs.
     AT_HOME = "at-home":
-        "[some of the job's CPUs ({lost}) became unusable: ]its home is {home}, {criterion}; it gets {cpus}[, {n_outside} of them outside home][; {n_shared} of its threads share CPUs]";
+        "[some of the job's CPUs ({lost}) became unusable: ]its home is {home}, [criterion=unchanged: unchanged][criterion=declared: its declared memory node][criterion=memory: the node of most of its memory][criterion=current: its current cluster][criterion=free: the cluster with the most free CPUs, {n_free} of {n_possible}][criterion=fewest: the home of the fewest jobs, {n_jobs}, because no CPU was free]; it gets {cpus}[, {n_outside} of them outside home][; {n_shared} of its threads share CPUs]";
     /// CPUs became free.
     PROCESSORS_FREE = "processors-free":
         "CPUs became free: the job gets {cpus} ({n_shared} of its threads share, {n_outside} CPUs outside {home}, its home) instead of {previous_cpus} ({n_shared_before} sharing, {n_outside_before} outside)";
@@ -76,7 +78,7 @@ reasons! {
         "its home is {home}, so pages are allocated there while memory is free";
     /// Pages migrate home.
     PAGES_MIGRATE_HOME = "pages-migrate-home":
-        "{rest} of its {private} private pages are outside {home}, and {cause}";
+        "{rest} of its {private} private pages are outside {home}, and [cause=migrated: the job migrated to other clusters][cause=new-home: that became its home]";
     /// Note: the home of a job changed.
     HOME_MOVED = "home-moved":
         "the home of {job} is {home} from now on: {n_outside} of its {n_cpus} CPUs were outside {before} for {time}";

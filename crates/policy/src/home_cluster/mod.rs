@@ -36,14 +36,11 @@ mod declaration;
 mod pages;
 mod processors;
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use base::{CpuSet, JobId, Nanos};
-use sched::{
-    Action, Cause, JobState, JobView, PerJob, Plan, Reason, ReasonValue, Snapshot, Target,
-};
+use sched::{Action, Cause, JobState, JobView, PerJob, Plan, Reason, Snapshot, Target};
 use topology::Level;
 
 use crate::Rules;
@@ -184,8 +181,7 @@ impl HomeCluster {
         job: &JobView<'_>,
         (occupancy, at_home): (&CpuOccupancy, &[u64]),
     ) -> Option<HomeChoice> {
-        let choice =
-            |idx, criterion: &'static str| Some(HomeChoice { idx, criterion: criterion.into() });
+        let choice = |idx, criterion| Some(HomeChoice { idx, criterion, counts: Vec::new() });
         let is_allowed = |idx: &usize| snapshot.domains.get(*idx).cpus.intersects(job.allowed);
         let of_node = |node| {
             let mut all = snapshot.domains.iter();
@@ -196,15 +192,15 @@ impl HomeCluster {
             return choice(idx, "unchanged");
         }
         if let Some(idx) = placement::declared_node(job).and_then(of_node) {
-            return choice(idx, "its declared memory node");
+            return choice(idx, "declared");
         }
         if job.state == JobState::Running {
             let by_memory = job.memory.and_then(|memory| memory.home()).and_then(of_node);
             if let Some(idx) = by_memory {
-                return choice(idx, "the node of most of its memory");
+                return choice(idx, "memory");
             }
             if let Some(idx) = job.domain.filter(is_allowed) {
-                return choice(idx, "its current cluster");
+                return choice(idx, "current");
             }
         }
         self.least_occupied_cluster(snapshot, job, (occupancy, at_home))
@@ -223,15 +219,12 @@ impl HomeCluster {
             || (0..snapshot.domains.len()).filter(|&idx| !possible(idx).is_empty());
         let idx = possible_clusters().min_by_key(|&idx| (Reverse(free(idx)), idx))?;
         if free(idx) != 0 {
-            let (n_free, n_cpus) = (free(idx), possible(idx).len());
-            let criterion =
-                format!("the cluster with the most free CPUs, {n_free} of {n_cpus}").into();
-            return Some(HomeChoice { idx, criterion });
+            let (n_free, n_possible) = (free(idx) as u64, possible(idx).len() as u64);
+            let counts = vec![("n_free", n_free), ("n_possible", n_possible)];
+            return Some(HomeChoice { idx, criterion: "free", counts });
         }
         let idx = possible_clusters().min_by_key(|&idx| (at_home[idx], idx))?;
-        let n_jobs = at_home[idx];
-        let criterion = format!("the home of the fewest jobs, {n_jobs}, because no CPU was free");
-        Some(HomeChoice { idx, criterion: criterion.into() })
+        Some(HomeChoice { idx, criterion: "fewest", counts: vec![("n_jobs", at_home[idx])] })
     }
 
     /// Assigns free CPUs to jobs that share CPUs, and to jobs with CPUs outside home.
@@ -314,10 +307,13 @@ fn most_of(snapshot: &Snapshot<'_>, cpus: &CpuSet) -> Option<usize> {
     (0..snapshot.domains.len()).rev().max_by_key(|&idx| n_in(idx))
 }
 
-/// A home and the criterion of its selection, as text.
+/// A home and the criterion of its selection.
 struct HomeChoice {
     idx: usize,
-    criterion: Cow<'static, str>,
+    /// A word of the template.
+    criterion: &'static str,
+    /// Values of the criterion.
+    counts: Vec<(&'static str, u64)>,
 }
 
 /// A job gets its first CPUs, or replacements of unusable CPUs.
@@ -330,7 +326,9 @@ fn admitted(
 ) -> Reason {
     let reason = Reason::new(AT_HOME)
         .with("home", snapshot.domains.label(choice.idx))
-        .with("criterion", ReasonValue::Text(choice.criterion));
+        .with("criterion", choice.criterion);
+    let counts = choice.counts.into_iter();
+    let reason = counts.fold(reason, |reason, (name, count)| reason.with(name, count));
     let lost = job.placed.filter(|_| is_lost);
     with_group(reason, group).with_some("lost", lost.map(ToString::to_string))
 }

@@ -20,6 +20,7 @@ const REQUESTS_MAX: u32 = 5;
 /// Pages that migrate home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PendingPages {
+    /// A word of the template.
     cause: &'static str,
     requested_at: Option<Nanos>,
     n_requests: u32,
@@ -28,16 +29,12 @@ pub(super) struct PendingPages {
 impl PendingPages {
     /// The job changed clusters.
     pub fn migrated() -> Self {
-        PendingPages {
-            cause: "the job migrated to other clusters",
-            requested_at: None,
-            n_requests: 0,
-        }
+        PendingPages { cause: "migrated", requested_at: None, n_requests: 0 }
     }
 
     /// The home of the job changed.
     pub fn new_home() -> Self {
-        PendingPages { cause: "that became its home", requested_at: None, n_requests: 0 }
+        PendingPages { cause: "new-home", requested_at: None, n_requests: 0 }
     }
 }
 

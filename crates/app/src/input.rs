@@ -78,6 +78,12 @@ pub fn seed(text: &str) -> Result<u64, String> {
     integer(0..=u64::MAX)(text)
 }
 
+/// Number of threads for parallel runs: the value of --jobs, or one for each CPU.
+pub fn n_threads(jobs: Option<u16>) -> usize {
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    jobs.map_or_else(all, usize::from)
+}
+
 /// A PID; the process need not exist.
 pub fn pid(text: &str) -> Result<u32, String> {
     text.trim().parse().map_err(|_| "write a PID".to_owned())

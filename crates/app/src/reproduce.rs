@@ -70,9 +70,7 @@ pub fn main(args: &Args) -> CommandResult {
             eprint!("{clear}{done} of {all} runs of this batch");
         }
     };
-    let all = || std::thread::available_parallelism().map_or(1, usize::from);
-    let n_threads = args.jobs.map_or_else(all, usize::from);
-    let pool = RunPool::new(seeds, args.draws, n_threads, &stop, &on_progress);
+    let pool = RunPool::new(seeds, args.draws, input::n_threads(args.jobs), &stop, &on_progress);
     let run = study.run(&selected, &pool, |experiment| {
         if !args.quiet {
             eprintln!("{clear}evenkeel: {}: {}", experiment.name(), experiment.title());

@@ -13,6 +13,7 @@ use lab::compare::{
 use super::progress::Progress;
 use super::{Args, CheckedComparison, Inputs, RunOutputs, Timelines, files, open, publish};
 use crate::command_result::{CommandResult, OrUsageError};
+use crate::input;
 use crate::output::{self, cannot_write};
 use crate::run::{SimSignals, check_declared};
 use linux::stop_signals::StopSignals;
@@ -89,7 +90,7 @@ fn run_remaining(
         progress.show();
         Ok(())
     };
-    let result = run_all(&missing, n_threads(args), &stop, work, receive);
+    let result = run_all(&missing, input::n_threads(args.jobs), &stop, work, receive);
     progress.finish();
     result
 }
@@ -125,14 +126,9 @@ fn timelines(
         let RunEvent::Finished(idx, page) = event else { return Ok(()) };
         output::write(&folder.join(&missing[idx].0), page)
     };
-    run_all(&missing, n_threads(args), &stop, work, receive)?;
+    run_all(&missing, input::n_threads(args.jobs), &stop, work, receive)?;
     named.retain(|(name, _)| is_there(name));
     Ok(named.into_iter().map(|(name, key)| (key, name)).collect())
-}
-
-fn n_threads(args: &Args) -> usize {
-    let all = || std::thread::available_parallelism().map_or(1, usize::from);
-    args.jobs.map_or_else(all, usize::from)
 }
 
 /// Other options that affect the metrics, in addition to policies, workloads and seeds.

@@ -43,9 +43,8 @@ pub fn run_all<K: Sync, T: Send, E: Send>(
         while !stop.is_raised() {
             let idx = next.fetch_add(1, Ordering::Relaxed);
             let Some(run) = runs.get(idx) else { break };
-            if sender.send((idx, work(run))).is_err() {
-                break;
-            }
+            // The receiver outlives the threads.
+            let _ = sender.send((idx, work(run)));
         }
     };
     std::thread::scope(|scope| {

@@ -23,7 +23,7 @@ use report::format::fixed;
 use topology::Machine;
 
 use super::{Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics, RunSeries};
-use crate::stats::{PairedVerdict, holm, interval, mean, pairs_needed, signed_rank};
+use crate::stats::{PairedVerdict, holm, interval, mean, mean_of, pairs_needed, signed_rank};
 
 /// Context of the runs of a comparison.
 #[derive(Clone, Debug)]
@@ -109,13 +109,9 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
         let ratio = (0 < n_seeds).then(|| ratio_of(&all));
         let within = if is_baseline { None } else { interval(n_seeds, ratio_of) };
         let p = corrected.get(&column).copied().filter(|_| 0 < n_seeds);
-        let is_own = |row: &&SummaryRow| row.policy == plan.columns[column].text;
-        let count =
-            |word| summary.iter().filter(is_own).filter(|row| row.verdict == Some(word)).count();
-        let average = |value_of: fn(&SummaryRow) -> Option<f64>| {
-            let metrics: Vec<f64> = summary.iter().filter(is_own).filter_map(value_of).collect();
-            (!metrics.is_empty()).then(|| mean(&metrics))
-        };
+        let own = || summary.iter().filter(|row| row.policy == plan.columns[column].text);
+        let count = |word| own().filter(|row| row.verdict == Some(word)).count() as u64;
+        let average = |value: fn(&SummaryRow) -> Option<f64>| mean_of(own().filter_map(value));
         PolicyRow {
             policy: plan.columns[column].text.clone(),
             is_baseline,
@@ -124,9 +120,9 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
             ratio_ci95: within.map(rows::ends),
             p,
             verdict: p.map(|p| rows::word(PairedVerdict::of(within, p))),
-            n_better: count(ComparisonVerdict::Better) as u64,
-            n_worse: count(ComparisonVerdict::Worse) as u64,
-            n_inconclusive: count(ComparisonVerdict::Inconclusive) as u64,
+            n_better: count(ComparisonVerdict::Better),
+            n_worse: count(ComparisonVerdict::Worse),
+            n_inconclusive: count(ComparisonVerdict::Inconclusive),
             slowdown: average(|row| row.slowdown),
             unfairness: average(|row| row.unfairness),
             n_migrations: average(|row| row.n_migrations),

@@ -42,9 +42,10 @@ use super::definition::{Bindings, ClaimFile, ExperimentFile, filled, merged, nam
 use super::divided::thresholds;
 use super::finding::{claim, judged_claim, number, with_values};
 use super::measure_values::{
-    JobTimesByRun, formatted, gain_value, job_statistic, jobs, largest, ratio, slowdowns, summary,
+    JobTimesByRun, QuantityPair, formatted, gain_value, gains_cell, job_statistic, jobs, n_within,
+    quantity_value, ratio, slowdowns,
 };
-use super::observation;
+use super::observation::{self, ObservedRuns};
 use super::published_groups::published_group;
 use super::run_pool::Series;
 use super::testbed::ProgramPart;
@@ -66,9 +67,6 @@ pub(super) struct Evaluator<'a> {
     requests: RefCell<BTreeSet<RunRequest>>,
     is_collecting: Cell<bool>,
 }
-
-/// A value of the policy and of its baseline; `None` if it is unknown.
-type QuantityPair = (Option<f64>, Option<f64>);
 
 impl<'a> Evaluator<'a> {
     /// The evaluation of an experiment with all seeds of a pool, or with one draw.
@@ -371,29 +369,18 @@ impl<'a> Evaluator<'a> {
             | "base_deviation"
             | "variation"
             | "base_variation" => job_statistic(&self.job_times(bindings)?, value),
-            "ratio_min" | "n_below" => {
-                let pairs = self.quantities(bindings)?.into_iter();
-                let pairs: Option<Vec<(f64, f64)>> =
-                    pairs.map(|(own, base)| own.zip(base)).collect();
-                let Some(pairs) = pairs else { return Ok(None) };
-                match value {
-                    "n_below" => Some(pairs.iter().filter(|(own, base)| own < base).count() as f64),
-                    _ => pairs.iter().filter_map(|(own, base)| ratio(*own, *base)).reduce(f64::min),
+            "ratio_min" | "n_below" => quantity_value(self.quantities(bindings)?, value),
+            "n_within" => Some(n_within(&self.gains(bindings)?, &bindings["within"])),
+            _ => match observation::value(value) {
+                Some(value) => {
+                    let runs = self.all_runs(bindings, Series::observations)?;
+                    let is_steady = bindings.get("part").is_some_and(|part| part == "steady");
+                    let jobs = jobs(bindings);
+                    let runs = ObservedRuns { runs: &runs, is_steady, jobs: &jobs };
+                    value(&runs).filter(|_| !runs.runs.is_empty())
                 }
-            }
-            "n_within" => {
-                let (low, high) = bindings["within"].split_once(" to ").expect("LOW to HIGH");
-                let range = low.parse::<f64>().ok().zip(high.parse::<f64>().ok());
-                let (low, high) = range.expect("within has two numbers");
-                let gains = self.gains(bindings)?;
-                Some(gains.iter().filter(|gain| gain.is_within(low, high)).count() as f64)
-            }
-            _ if observation::VALUES.contains(&value) => {
-                let runs = self.all_runs(bindings, Series::observations)?;
-                let is_steady = bindings.get("part").is_some_and(|part| part == "steady");
-                observation::value(value, &runs, is_steady, &jobs(bindings))
-            }
-            _ => gain_value(&self.gains(bindings)?, value),
+                None => gain_value(&self.gains(bindings)?, value),
+            },
         })
     }
 
@@ -417,57 +404,19 @@ impl<'a> Evaluator<'a> {
         unit: &str,
     ) -> Result<StudyCell, ReproduceError> {
         let (name, idx) = value.split_once('.').unwrap_or((value, ""));
-        let one = |gains: &[Gain]| match idx.parse::<usize>() {
-            Ok(idx) => gains.get(idx).cloned().unwrap_or(Gain::of_value(None)),
-            Err(_) => Gain::mean_of(gains),
-        };
-        let values = |gain: &Gain| gain.study_value(unit).into_iter().collect();
         Ok(match name {
-            "gain" | "percent" => {
-                let gain = one(&self.gains(bindings)?);
-                let text = if name == "gain" { gain.shown() } else { gain.percent() };
-                StudyCell::new(text, values(&gain))
-            }
-            "gains" => {
-                let gains = self.gains(bindings)?;
-                let text = gains.iter().map(Gain::shown).collect::<Vec<String>>().join(" ");
-                StudyCell::new(
-                    text,
-                    gains.iter().filter_map(|gain| gain.study_value(unit)).collect(),
-                )
-            }
-            "largest" => {
-                let gains = self.gains(bindings)?;
-                let largest = largest(&gains).unwrap_or(Gain::of_value(None));
-                StudyCell::new(largest.shown(), values(&largest))
-            }
-            "best" => {
-                let gains = self.gains(bindings)?;
-                let all = self.workloads(bindings)?.into_iter().zip(&gains);
-                let best = all.max_by(|(_, one), (_, other)| one.mean.total_cmp(&other.mean));
-                StudyCell::new(
-                    best.map_or(String::new(), |(name, gain)| format!("{name} {}", gain.shown())),
-                    Vec::new(),
-                )
-            }
-            "same_sign" => {
-                let gain = one(&self.gains(bindings)?);
-                let same =
-                    gain.each.iter().filter(|one| (0.0 < **one) == (0.0 < gain.mean)).count();
-                format!("{same} of {}", gain.each.len()).into()
-            }
-            "range" => {
-                let gains = self.gains(bindings)?;
-                let known = gains.iter().filter(|gain| !gain.is_empty());
-                summary(&known.map(|gain| gain.mean * 100.0).collect::<Vec<f64>>(), name).into()
-            }
             "ratios" => {
-                let pairs = self.quantities(bindings)?.into_iter();
                 let text = |(own, base): QuantityPair| {
                     let ratio = own.zip(base).and_then(|(own, base)| ratio(own, base));
                     if ratio == Some(f64::INFINITY) { "∞".to_owned() } else { number(ratio, 1) }
                 };
-                StudyCell::new(pairs.map(text).collect::<Vec<String>>().join(", "), Vec::new())
+                let ratios: Vec<String> =
+                    self.quantities(bindings)?.into_iter().map(text).collect();
+                StudyCell::new(ratios.join(", "), Vec::new())
+            }
+            "gain" | "percent" | "gains" | "largest" | "best" | "same_sign" | "range" => {
+                let workloads = self.workloads(bindings)?;
+                gains_cell(&self.gains(bindings)?, &workloads, (name, idx.parse().ok()), unit)
             }
             _ if value.contains('{') => self.text(&BTreeMap::new(), bindings, (value, unit))?,
             _ => self.number_cell(bindings, name, unit)?,

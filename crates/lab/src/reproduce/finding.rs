@@ -1,6 +1,6 @@
 //! Result of an experiment: tables, claims with a verdict each, and notes.
 
-use report::format::{ABSENT, signed};
+use report::format::{fixed, or_absent, signed};
 use report::study::{
     ChartKind, RuleReading, StudyCell, StudyClaim, StudyColumn, StudyTable, StudyValue,
     StudyVerdict,
@@ -151,10 +151,10 @@ pub(super) fn in_percent(fraction: Option<f64>) -> Option<StudyValue> {
 
 /// A number with `digits` decimals; a dash if it is unknown.
 pub(super) fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or(ABSENT.to_owned(), |value| format!("{value:.digits$}"))
+    or_absent(value, |value| fixed(value, digits))
 }
 
 /// A fraction in percent with its sign; a dash if it is unknown.
 pub(super) fn percent(fraction: Option<f64>) -> String {
-    fraction.map_or(ABSENT.to_owned(), |fraction| signed(fraction * 100.0, 1))
+    or_absent(fraction, |fraction| signed(fraction * 100.0, 1))
 }

@@ -7,9 +7,13 @@ use super::run_pool::Series;
 use crate::compare::RunMetrics;
 use crate::stats::{deviation, mean, median, quantile, variation};
 use report::format::{ABSENT, fixed, signed};
+use report::study::StudyCell;
 
 /// Times of the jobs of a policy and of its baseline over the seeds, by workload and job.
 pub(super) type JobTimesByRun = Vec<(Vec<f64>, Vec<f64>)>;
+
+/// A value of the policy and of its baseline; `None` if it is unknown.
+pub(super) type QuantityPair = (Option<f64>, Option<f64>);
 
 /// Time over time alone of every program, by finished run; runs with an unknown time are excluded.
 pub(super) fn slowdowns(runs: &Series, alone_s: &[f64]) -> Vec<Vec<f64>> {
@@ -53,6 +57,66 @@ pub(super) fn gain_value(gains: &[Gain], value: &str) -> Option<f64> {
             Some(count(gains.iter().filter(is_same).count()))
         }
         _ => panic!("{value}: no such value of a measure"),
+    }
+}
+
+/// A cell of gains, one of which is selected by its index; the mean of all without one.
+pub(super) fn gains_cell(
+    gains: &[Gain],
+    workloads: &[String],
+    (name, idx): (&str, Option<usize>),
+    unit: &str,
+) -> StudyCell {
+    let unknown = || Gain::of_value(None);
+    let one = match idx {
+        Some(idx) => gains.get(idx).cloned().unwrap_or_else(unknown),
+        None => Gain::mean_of(gains),
+    };
+    let values = |gain: &Gain| gain.study_value(unit).into_iter().collect();
+    match name {
+        "gain" => StudyCell::new(one.shown(), values(&one)),
+        "percent" => StudyCell::new(one.percent(), values(&one)),
+        "gains" => {
+            let text = gains.iter().map(Gain::shown).collect::<Vec<String>>().join(" ");
+            StudyCell::new(text, gains.iter().filter_map(|gain| gain.study_value(unit)).collect())
+        }
+        "largest" => {
+            let largest = largest(gains).unwrap_or_else(unknown);
+            StudyCell::new(largest.shown(), values(&largest))
+        }
+        "best" => {
+            let all = workloads.iter().zip(gains);
+            let best = all.max_by(|(_, one), (_, other)| one.mean.total_cmp(&other.mean));
+            let text = best.map(|(name, gain)| format!("{name} {}", gain.shown()));
+            StudyCell::new(text.unwrap_or_default(), Vec::new())
+        }
+        "same_sign" => {
+            let same = one.each.iter().filter(|each| (0.0 < **each) == (0.0 < one.mean)).count();
+            format!("{same} of {}", one.each.len()).into()
+        }
+        _ => {
+            let known = gains.iter().filter(|gain| !gain.is_empty());
+            summary(&known.map(|gain| gain.mean * 100.0).collect::<Vec<f64>>(), name).into()
+        }
+    }
+}
+
+/// Number of gains in a range in percent, such as `3 to 10`.
+pub(super) fn n_within(gains: &[Gain], range: &str) -> f64 {
+    let range = range
+        .split_once(" to ")
+        .and_then(|(low, high)| Some((low.parse::<f64>().ok()?, high.parse::<f64>().ok()?)));
+    let (low, high) = range.expect("within = \"LOW to HIGH\"");
+    gains.iter().filter(|gain| gain.is_within(low, high)).count() as f64
+}
+
+/// `n_below` or `ratio_min` of a quantity; `None` if one of its values is unknown.
+pub(super) fn quantity_value(pairs: Vec<QuantityPair>, value: &str) -> Option<f64> {
+    let pairs = pairs.into_iter().map(|(own, base)| own.zip(base));
+    let pairs = pairs.collect::<Option<Vec<(f64, f64)>>>()?;
+    match value {
+        "n_below" => Some(pairs.iter().filter(|(own, base)| own < base).count() as f64),
+        _ => pairs.iter().filter_map(|(own, base)| ratio(*own, *base)).reduce(f64::min),
     }
 }
 

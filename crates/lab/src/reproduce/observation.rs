@@ -26,7 +26,7 @@ use topology::Machine;
 
 use super::interval_of;
 use super::published_groups::published_group;
-use crate::stats::{mean, variation};
+use crate::stats::{mean, mean_of, variation};
 
 /// Observation of one run.
 #[derive(Clone, Debug, Default)]
@@ -100,62 +100,65 @@ impl ActionCounts {
     }
 }
 
-/// The names of the values of observations.
-pub(super) const VALUES: [&str; 14] = [
-    "n_runs",
-    "n_placed",
-    "n_requested",
-    "requested_per_h",
-    "started_per_h",
-    "gib_per_h",
-    "placed_per_min",
-    "undamped_per_min",
-    "n_periods",
-    "n_on_several_nodes",
-    "percent_on_several_nodes",
-    "n_rates",
-    "queue_full_variation",
-    "reference_variation",
+/// Observations of finished runs, and the selection that a value is computed from.
+pub(super) struct ObservedRuns<'a> {
+    pub runs: &'a [Observation],
+    /// Whether only the steady part counts.
+    pub is_steady: bool,
+    /// The jobs of `started_per_h`; empty: all jobs.
+    pub jobs: &'a [usize],
+}
+
+impl ObservedRuns<'_> {
+    fn parts(&self) -> impl Iterator<Item = &ActionCounts> {
+        self.runs.iter().map(|run| if self.is_steady { &run.steady } else { &run.whole })
+    }
+
+    fn sum(&self, value: fn(&Observation) -> u64) -> f64 {
+        self.runs.iter().map(value).sum::<u64>() as f64
+    }
+
+    fn count(&self, count: fn(&ActionCounts) -> u64) -> f64 {
+        self.parts().map(count).sum::<u64>() as f64
+    }
+
+    /// Mean over the runs of a count per hour.
+    fn per_h(&self, count: fn(&ActionCounts) -> u64) -> f64 {
+        mean(&self.parts().map(|part| part.per_hour(count(part))).collect::<Vec<f64>>())
+    }
+
+    fn largest(&self, value: fn(&Observation) -> Option<f64>) -> Option<f64> {
+        self.runs.iter().filter_map(value).reduce(f64::max)
+    }
+}
+
+/// A value over several runs: a sum (`n_…`), a mean, or the largest. `None` if it is unknown.
+pub(super) type ObservedValue = fn(&ObservedRuns<'_>) -> Option<f64>;
+
+/// The values of observations.
+const VALUES: [(&str, ObservedValue); 14] = [
+    ("n_runs", |all| Some(all.runs.len() as f64)),
+    ("n_placed", |all| Some(all.count(|part| part.n_placed))),
+    ("n_requested", |all| Some(all.count(|part| part.n_requested))),
+    ("requested_per_h", |all| Some(all.per_h(|part| part.n_requested))),
+    ("started_per_h", |all| mean_of(all.parts().map(|part| part.started_per_hour(all.jobs)))),
+    ("gib_per_h", |all| Some(all.per_h(|part| part.bytes >> 20) / 1024.0)),
+    ("placed_per_min", |all| Some(all.per_h(|part| part.n_placed) / 60.0)),
+    ("undamped_per_min", |all| Some(all.per_h(|part| part.n_undamped) / 60.0)),
+    ("n_periods", |all| Some(all.sum(|run| run.n_periods))),
+    ("n_on_several_nodes", |all| Some(all.sum(|run| run.n_on_several_nodes))),
+    ("percent_on_several_nodes", |all| {
+        let n_periods = Some(all.sum(|run| run.n_periods)).filter(|n| *n != 0.0)?;
+        Some(all.sum(|run| run.n_on_several_nodes) / n_periods * 100.0)
+    }),
+    ("n_rates", |all| Some(all.sum(|run| run.n_rates))),
+    ("queue_full_variation", |all| all.largest(|run| run.queue_full_variation)),
+    ("reference_variation", |all| all.largest(|run| run.reference_variation)),
 ];
 
-/// A value of [`VALUES`] over several runs: a sum (`n_…`), a mean, or the largest. `is_steady` selects the steady
-/// part, `jobs` restricts `started_per_h`. `None` if it is unknown or no run finished.
-pub(super) fn value(
-    name: &str,
-    runs: &[Observation],
-    is_steady: bool,
-    jobs: &[usize],
-) -> Option<f64> {
-    let parts = || runs.iter().map(|run| if is_steady { &run.steady } else { &run.whole });
-    let sum = |value: fn(&Observation) -> u64| runs.iter().map(value).sum::<u64>() as f64;
-    let counted = |count: fn(&ActionCounts) -> u64| parts().map(count).sum::<u64>() as f64;
-    let rate = |of: fn(&ActionCounts) -> u64| {
-        mean(&parts().map(|part| part.per_hour(of(part))).collect::<Vec<f64>>())
-    };
-    let largest = |of: fn(&Observation) -> Option<f64>| runs.iter().filter_map(of).reduce(f64::max);
-    let value = match name {
-        "n_runs" => runs.len() as f64,
-        "n_placed" => counted(|part| part.n_placed),
-        "n_requested" => counted(|part| part.n_requested),
-        "requested_per_h" => rate(|part| part.n_requested),
-        "started_per_h" => {
-            mean(&parts().map(|part| part.started_per_hour(jobs)).collect::<Vec<f64>>())
-        }
-        "gib_per_h" => rate(|part| part.bytes >> 20) / 1024.0,
-        "placed_per_min" => rate(|part| part.n_placed) / 60.0,
-        "undamped_per_min" => rate(|part| part.n_undamped) / 60.0,
-        "n_periods" => sum(|run| run.n_periods),
-        "n_on_several_nodes" => sum(|run| run.n_on_several_nodes),
-        "percent_on_several_nodes" => match sum(|run| run.n_periods) {
-            0.0 => return None,
-            n => sum(|run| run.n_on_several_nodes) / n * 100.0,
-        },
-        "n_rates" => sum(|run| run.n_rates),
-        "queue_full_variation" => return largest(|run| run.queue_full_variation),
-        "reference_variation" => return largest(|run| run.reference_variation),
-        _ => panic!("{name}: no such value of an observation"),
-    };
-    (!runs.is_empty()).then_some(value)
+/// The value of observations with this name.
+pub(super) fn value(name: &str) -> Option<ObservedValue> {
+    VALUES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
 /// Coefficient of variation; `None` for fewer than two periods, 0 without any events.

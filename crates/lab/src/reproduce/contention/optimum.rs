@@ -91,14 +91,18 @@ fn compare_policies(
     finding.tables.push(table);
     finding.claims.extend(claims(description, &policies, &distances));
     if !name.contains("one-memory") {
-        let machine = testbed.machine.name().to_owned();
-        for set in &sets {
-            let programs = testbed.programs(set)?.join(", ");
-            finding.notes.push(format!("{set} on {machine}: {programs}"));
-        }
+        finding.notes.extend(program_notes(&testbed, &sets)?);
     }
     finding.notes.extend(free.iter().flatten().filter_map(Series::failure));
     Ok(())
+}
+
+fn program_notes(testbed: &Testbed, sets: &[String]) -> Result<Vec<String>, ReproduceError> {
+    let note = |set: &String| {
+        let programs = testbed.programs(set)?.join(", ");
+        Ok(format!("{set} on {}: {programs}", testbed.machine.name()))
+    };
+    sets.iter().map(note).collect()
 }
 
 fn claims(

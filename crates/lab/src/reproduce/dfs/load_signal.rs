@@ -20,7 +20,7 @@ use std::io;
 use base::{CpuId, JobId, Nanos, TaskId};
 use engine::{Sink, TurnRecord};
 use program::{Class, Job};
-use report::format::{ABSENT, fixed};
+use report::format::{fixed, or_absent};
 use report::study::{RuleReading, StudyValue};
 use sched::{Action, CounterEvent, Counters, JobEvent, Target};
 use topology::Machine;
@@ -302,21 +302,23 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
             let pairs = runs[policy].iter().zip(&runs[0]);
             largest(&pairs.map(|(own, base)| Gain::time_saved(own, base)).collect::<Vec<Gain>>())
         });
-        let shown = |gain: &Option<Gain>| gain.as_ref().map_or(ABSENT.to_owned(), Gain::percent);
-        times.row([word.to_owned(), shown(&differences[0]), shown(&differences[1])]);
+        let shown = differences.each_ref().map(|gain| or_absent(gain.as_ref(), Gain::percent));
+        times.row(std::iter::once(word.to_owned()).chain(shown));
         finding.claims.extend(claims(reading, &usual, differences));
-        finding.notes.push(format!(
-            "reading {word}: the same node in {} % of the polls as it is, in {} % if memory follows the program, in {} % \
-             without any migration; a random choice gives 25 % with four nodes. The difference between the first and the last \
-             is caused by programs that migrated without their memory",
-            percent(usual.same_node()),
-            percent(follows.same_node()),
-            percent(still.same_node())
-        ));
+        let same_node = [&usual, &follows, &still].map(|counts| percent(counts.same_node()));
+        finding.notes.push(same_node_note(word, same_node));
         finding.notes.extend(runs.iter().flatten().filter_map(Series::failure));
     }
     finding.tables.extend([polls, times]);
     Ok(finding)
+}
+
+fn same_node_note(reading: &str, [usual, follows, still]: [String; 3]) -> String {
+    format!(
+        "reading {reading}: the same node in {usual} % of the polls as it is, in {follows} % if memory follows the \
+         program, in {still} % without any migration; a random choice gives 25 % with four nodes. The difference \
+         between the first and the last is caused by programs that migrated without their memory"
+    )
 }
 
 fn claims(

@@ -54,7 +54,7 @@ pub(super) fn counters(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
             .units(&["MB/s", "million/s", "million/s", "%", "million/s"])
             .drawn(ChartKind::Bars);
     for (name, alone) in ELEVEN.iter().zip(&middle.alone) {
-        let millions = |value: f64, digits: usize| format!("{:.digits$}", value / 1e6);
+        let millions = |value: f64, digits: usize| fixed(value / 1e6, digits);
         table.row([
             (*name).to_owned(),
             millions(alone.bandwidth, 0),

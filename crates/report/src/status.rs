@@ -80,7 +80,7 @@ record! {
         cause: String, "Cause", Plain, "The reason as a word.";
         text: String, "Reason", Plain, "The reason as a sentence.";
         n: u64, "Processes", Count, "Number of processes.";
-        examples: Vec<String>, "Examples", Plain, "Some of them, by name and PID.";
+        examples: Vec<String>, "Examples", Plain, "Some of these processes, by name and PID.";
     }
 }
 

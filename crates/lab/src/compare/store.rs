@@ -30,7 +30,7 @@ const NAME: &str = "runs.jsonl";
 /// Version of the file.
 const VERSION: u32 = 2;
 
-/// The difference of a file with another version.
+/// Description of a file with another version, for the error.
 const OTHER_VERSION: &str = "another version of the file";
 
 /// Identity of a comparison: two comparisons are the same if all fields are equal.

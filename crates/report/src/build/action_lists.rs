@@ -68,7 +68,7 @@ impl ActionLists {
         push_bounded(&mut self.moves, moved, N_MOVES_MAX);
     }
 
-    /// A policy repeats a request that is not carried out in every turn. Consecutive repetitions are one entry.
+    /// If a request is not carried out, the policy repeats it in every turn. Consecutive repetitions are one entry.
     pub fn add_would_move(&mut self, moved: ListedMove) {
         self.n_would_move += 1;
         let repeated = self.moves.iter_mut().rev().take(N_SEARCHED).find(|known| {

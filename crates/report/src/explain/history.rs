@@ -156,7 +156,7 @@ impl Explainer {
         self.add(id, kind, sentence, request.map(|request| &*request.reason));
     }
 
-    /// A policy repeats a request that is not carried out in every turn. Consecutive repetitions are one event.
+    /// If a request is not carried out, the policy repeats it in every turn. Consecutive repetitions are one event.
     fn not_carried_out(&mut self, id: JobId, from: Option<CpuSet>, request: Option<&Request>) {
         let Some(request) = request else { return };
         let sentence = Sentence::NotCarriedOut { action: request.action.clone(), from };

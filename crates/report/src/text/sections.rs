@@ -9,7 +9,7 @@ use crate::table::{Align, ReportTable, fold};
 const N_MOVES_SHOWN: usize = 10;
 /// Maximum number of jobs for which the counters of all jobs are printed.
 const N_COUNTERS_ALL: usize = 20;
-/// Number of jobs whose counters are printed otherwise. The page and the JSON have all of them.
+/// Number of jobs for which counters are printed if there are more jobs. The page and the JSON have all of them.
 const N_COUNTERS_SHOWN: usize = 5;
 /// Number of jobs whose memory is printed.
 const N_MEMORY_SHOWN: usize = 10;

@@ -88,11 +88,11 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<SoloRun>, CommandError> {
         }
     }
     let machines = || all.iter().map(|(path, run)| (path, &run.machine));
-    if let Some(((one, here), (other, there))) =
-        machines().zip(machines().skip(1)).find(|((_, here), (_, there))| here != there)
+    if let Some(((one, machine_a), (other, machine_b))) =
+        machines().zip(machines().skip(1)).find(|((_, machine_a), (_, machine_b))| machine_a != machine_b)
     {
         return Err(CommandError::Usage(anyhow!(
-            "{} ran on {here:?} and {} on {there:?}: thresholds are valid for one machine: give the runs of one machine only",
+            "{} ran on {machine_a:?} and {} on {machine_b:?}: thresholds are valid for one machine: give the runs of one machine only",
             one.display(),
             other.display()
         )));
@@ -126,9 +126,9 @@ fn compute(runs: &[SoloRun]) -> anyhow::Result<Calibration> {
     })
 }
 
-fn threshold(what: &str, values: impl Iterator<Item = u64>) -> anyhow::Result<Threshold> {
+fn threshold(event: &str, values: impl Iterator<Item = u64>) -> anyhow::Result<Threshold> {
     let values: Vec<u64> = values.collect();
-    calibrate(&values).with_context(|| what.to_owned())
+    calibrate(&values).with_context(|| event.to_owned())
 }
 
 /// Totals of a program over all of its runs in a journal, from the exit records of the host. Their counters

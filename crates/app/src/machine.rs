@@ -246,8 +246,8 @@ fn signal_json(signal: &MetricSource) -> SignalJson {
         Availability::No => Some(false),
         Availability::Unknown => None,
     };
-    let (tier, why) = (signal.tier.to_string(), signal.why.clone());
-    SignalJson { tier, signal: signal.name, readable, reason: why }
+    let (tier, cause) = (signal.tier.to_string(), signal.why.clone());
+    SignalJson { tier, signal: signal.name, readable, reason: cause }
 }
 
 /// Readable and unreadable signals with the reason. Signals with the same reason share a row.

@@ -136,10 +136,10 @@ impl ProfileSearch {
             let mut others = Vec::new();
             if let Some(file) = best(paths, name, id.as_deref(), &mut others)? {
                 if profile::fit(&file.profile, name, id.as_deref()) == Fit::Name {
-                    let why = if id.is_some() { "the profile" } else { "the program" };
+                    let subject = if id.is_some() { "the profile" } else { "the program" };
                     let path = file.path.display();
                     self.notes
-                        .push(format!("{path} is matched by name only: {why} has no build id"));
+                        .push(format!("{path} is matched by name only: {subject} has no build id"));
                 }
                 return Ok(Some(file));
             }

@@ -98,39 +98,39 @@ fn sentence(entry: &Entry, dry_run: bool) -> String {
         RestoreAction::AlreadyOriginal(mask) => {
             format!("{prefix} unchanged, already has the original CPUs {mask}")
         }
-        RestoreAction::Failed(why) => format!("{prefix} unchanged, {why}"),
+        RestoreAction::Failed(cause) => format!("{prefix} unchanged, {cause}"),
     }
 }
 
 fn group_sentence(group: &KernelGroupEntry, dry_run: bool) -> String {
-    let what = match &group.action {
+    let change = match &group.action {
         KernelGroupRestoreAction::Removed if dry_run => "would be removed".to_owned(),
         KernelGroupRestoreAction::Removed => "removed".to_owned(),
         KernelGroupRestoreAction::Absent => "does not exist any more".to_owned(),
         KernelGroupRestoreAction::NotCreatedByEvenkeel => {
             "skipped: evenkeel did not create it".to_owned()
         }
-        KernelGroupRestoreAction::Failed(why) => format!("cannot be removed: {why}"),
+        KernelGroupRestoreAction::Failed(cause) => format!("cannot be removed: {cause}"),
     };
     match group.kind {
-        KernelGroupKind::MonGroup => format!("monitoring group {}: {what}", group.name),
-        KernelGroupKind::Cgroup => format!("cgroups in {}: {what}", group.name),
+        KernelGroupKind::MonGroup => format!("monitoring group {}: {change}", group.name),
+        KernelGroupKind::Cgroup => format!("cgroups in {}: {change}", group.name),
     }
 }
 
 fn group_json(group: &KernelGroupEntry) -> Value {
-    let (action, why) = match &group.action {
+    let (action, cause) = match &group.action {
         KernelGroupRestoreAction::Removed => ("removed", None),
         KernelGroupRestoreAction::Absent => ("absent", None),
         KernelGroupRestoreAction::NotCreatedByEvenkeel => ("not-created-by-evenkeel", None),
-        KernelGroupRestoreAction::Failed(why) => ("failed", Some(why)),
+        KernelGroupRestoreAction::Failed(cause) => ("failed", Some(cause)),
     };
     let kind = match group.kind {
         KernelGroupKind::MonGroup => "monitoring-group",
         KernelGroupKind::Cgroup => "cgroup",
     };
     let mut value = json!({ "group": group.name, "kind": kind, "action": action });
-    why.into_iter().for_each(|why| value["reason"] = why.as_str().into());
+    cause.into_iter().for_each(|cause| value["reason"] = cause.as_str().into());
     value
 }
 
@@ -196,7 +196,7 @@ fn entry_json(entry: &Entry) -> Value {
         RestoreAction::AlreadyOriginal(mask) => {
             ("already-original", vec![("cpus", mask.to_string())])
         }
-        RestoreAction::Failed(why) => ("failed", vec![("reason", why.clone())]),
+        RestoreAction::Failed(cause) => ("failed", vec![("reason", cause.clone())]),
     };
     value["action"] = action.into();
     for (name, detail) in details {

@@ -46,7 +46,7 @@ pub fn main(args: &Args) -> CommandResult {
 fn read() -> (Vec<Status>, Vec<String>) {
     let unusable = state_file::unusable(&undo::folders()).into_iter();
     let mut problems: Vec<String> =
-        unusable.map(|why| format!("cannot read state files: {why}")).collect();
+        unusable.map(|cause| format!("cannot read state files: {cause}")).collect();
     let mut all = Vec::new();
     let now = unix_seconds();
     for (path, text) in state_file::read_all(&undo::folders()) {

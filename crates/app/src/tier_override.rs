@@ -38,13 +38,13 @@ pub(crate) fn check_readable(
     {
         return Ok(());
     }
-    let why = match (domains.level(), notes.first()) {
+    let cause = match (domains.level(), notes.first()) {
         (Level::Core, _) => "neither memory controllers nor caches count per core".to_owned(),
         (Level::Node, Some(note)) => note.clone(),
         (level, _) => why_not(level),
     };
     Err(anyhow!(
-        "the loads need memory traffic per {}, which cannot be read: {why}; use --signal \
+        "the loads need memory traffic per {}, which cannot be read: {cause}; use --signal \
          loads=declared or loads=none",
         domains.level()
     ))

@@ -34,7 +34,7 @@ pub const INFO: PolicyInfo = PolicyInfo {
 reasons! {
     /// The best of all simulated runs.
     ORACLE_CHOSE = "oracle-chose":
-        "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {how} of jobs for the whole run): {way} had the shortest makespan, {ended}[, {above} above the lower bound of all placements]";
+        "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {how} of jobs for the whole run): {candidate} had the shortest makespan, {ended}[, {above} above the lower bound of all placements]";
 }
 
 /// Invalid use of the oracle. Each message states what to do.

@@ -513,12 +513,12 @@ fn watched<'a>(
     let class = |job: &JobView<'_>| job.job.class.unwrap_or_default().number();
     let target = snapshot.domains.of_set(cpus).map(|idx| &snapshot.domains.get(idx).cpus);
     let is_movable = |other: &&JobView<'_>| {
-        let there = other.state == JobState::Running && other.domain == moved_from;
+        let is_on_source = other.state == JobState::Running && other.domain == moved_from;
         // A job on several domains, because one has too few CPUs, stays there.
         let fits = other
             .placed
             .is_none_or(|cpus| snapshot.domains.of_set(&cpus.and(snapshot.usable_cpus)).is_some());
-        there && fits && other.movable
+        is_on_source && fits && other.movable
     };
     let may_run_there =
         |other: &&JobView<'_>| target.is_some_and(|target| other.allowed.intersects(target));

@@ -118,18 +118,18 @@ impl Series<'_> {
             let (column, workload, seed) = plan.parts(&key);
             let workload = &self.checked.workloads[workload];
             let workload = with_variant(workload, column.variant, &self.checked.machine);
-            match self.one(&files::live_run(plan, &key), workload, &column.spec, seed)? {
+            match self.run_once(&files::live_run(plan, &key), workload, &column.spec, seed)? {
                 Some(metrics) => self.store.save(key, metrics, plan)?,
                 None => return Ok(false),
             }
-            self.progress.one_more();
+            self.progress.add_finished_run();
             self.progress.show();
         }
         Ok(true)
     }
 
     /// One run in its own folder; `None` if a signal stopped it.
-    fn one(
+    fn run_once(
         &mut self,
         name: &str,
         workload: Workload,
@@ -150,7 +150,7 @@ impl Series<'_> {
             signals: self.args.signals.overrides()?,
             workload,
         };
-        let how = run::RunOptions {
+        let options = run::RunOptions {
             policy: spec,
             seed,
             quiet: true,
@@ -165,7 +165,7 @@ impl Series<'_> {
             cgroups: CgroupMode::Auto,
         };
         let run::RunResult { report, result: ended } =
-            run::run_live(&how, checked, &folder, Some(&mut listener))?;
+            run::run_live(&options, checked, &folder, Some(&mut listener))?;
         let mut metrics = listener.recorder.into_metrics();
         crate::report::write_files(&report, &folder.file(""))?;
         let was_limited = self.args.time_limit.is_some_and(|limit| limit.0 <= report.run.wall_ns);
@@ -195,7 +195,7 @@ impl Series<'_> {
                 let only = Job { id: JobId(0), start: Nanos::ZERO, ..job.clone() };
                 let alone_workload = Workload { jobs: vec![only], ..workload.clone() };
                 let name = files::live_alone(&workload.name, &job.name);
-                let Some(metrics) = self.one(&name, alone_workload, ALONE, 0)? else {
+                let Some(metrics) = self.run_once(&name, alone_workload, ALONE, 0)? else {
                     return Ok(false);
                 };
                 let well = metrics.status == Completion::Finished;

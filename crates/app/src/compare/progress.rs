@@ -44,7 +44,7 @@ impl Progress {
         Progress { mode, n_runs, n_done, n_before: n_done, started_at, printed_at: None, tenths }
     }
 
-    pub fn one_more(&mut self) {
+    pub fn add_finished_run(&mut self) {
         self.n_done += 1;
     }
 

@@ -82,7 +82,7 @@ fn run_remaining(
     let receive = |event| -> anyhow::Result<()> {
         if let RunEvent::Finished(idx, metrics) = event {
             store.save(missing[idx].clone(), metrics, plan)?;
-            progress.one_more();
+            progress.add_finished_run();
         }
         if signals.received() {
             stop.raise();

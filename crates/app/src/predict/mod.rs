@@ -87,7 +87,7 @@ fn predict(args: &Args) -> anyhow::Result<PredictOutput<'_>> {
             .iter()
             .filter_map(|llc_domain| slower_cores_note(llc_domain, programs.len())),
     );
-    let slowdowns = on_first(args, &programs, &setup, &mut notes)?;
+    let slowdowns = predict_on_first_domain(args, &programs, &setup, &mut notes)?;
     let assignment = match args.domains {
         Some(_) => Some(best_placement(&programs, &setup.llc_domains, &setup.domains)?),
         None => None,
@@ -125,7 +125,7 @@ fn slower_cores_note(llc_domain: &LlcDomain, n_programs: usize) -> Option<String
 }
 
 /// Predictions on the first domain, if it has enough CPUs.
-fn on_first(
+fn predict_on_first_domain(
     args: &Args,
     programs: &[PlaceableProgram],
     setup: &PredictionSetup,

@@ -84,9 +84,9 @@ pub(super) fn json(output: &PredictOutput<'_>) -> serde_json::Result<String> {
     let mut object = json!({ "slowdowns": slowdowns.collect::<Vec<Value>>() });
     if let Some(assignment) = &output.assignment {
         let names_in = |domain: usize| {
-            let there =
+            let members =
                 output.names.iter().zip(&assignment.domains).filter(|(_, at)| **at == domain);
-            there.map(|(name, _)| name.clone()).collect::<Vec<String>>()
+            members.map(|(name, _)| name.clone()).collect::<Vec<String>>()
         };
         let each = output.names.iter().zip(assignment.slowdowns.iter().zip(&assignment.domains));
         let each = each.map(|(name, (slowdown, domain))| {

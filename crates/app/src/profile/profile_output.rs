@@ -118,8 +118,8 @@ impl RunNotes {
 }
 
 /// `exited with status 3`, `was killed by signal 11`.
-pub(super) fn exit_text(how: ChildStatus) -> String {
-    match how {
+pub(super) fn exit_text(status: ChildStatus) -> String {
+    match status {
         ChildStatus::Exited(status) => format!("exited with status {status}"),
         ChildStatus::Killed(signal) => format!("was killed by signal {signal}"),
     }

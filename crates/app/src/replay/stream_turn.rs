@@ -129,8 +129,8 @@ fn request_text(snapshot: &Snapshot<'_>, request: &Request) -> String {
         Target::Task(task) => format!("task {}", task.tid),
     };
     let code = request.reason.code.name();
-    let what = action_phrase(&request.action, |cpus| format!("cpus {cpus}"));
-    format!("{target}: would {what} because {code}")
+    let action = action_phrase(&request.action, |cpus| format!("cpus {cpus}"));
+    format!("{target}: would {action} because {code}")
 }
 
 fn task_row(snapshot: &Snapshot<'_>, task: &sched::TaskView) -> ReplayTask {

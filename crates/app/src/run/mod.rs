@@ -223,7 +223,7 @@ pub(crate) fn check_here(
 ) -> Result<(), CommandError> {
     host_live::preflight(workload, machine).or_usage_error()?;
     let checked = host_live::check_cgroups(cgroups);
-    checked.map_err(|why| anyhow::anyhow!("--cgroups {why}")).or_usage_error()
+    checked.map_err(|cause| anyhow::anyhow!("--cgroups {cause}")).or_usage_error()
 }
 
 /// Checks the arguments of built-in programs before any job starts.

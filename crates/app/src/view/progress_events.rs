@@ -71,7 +71,7 @@ impl ProgressReporter {
         let mut all = Vec::new();
         let events = self.history.apply_events(record);
         all.extend(events.iter().filter_map(|record| self.job_event(at, record)));
-        let note = |text: String| one(at, "note", String::new(), text);
+        let note = |text: String| progress_event(at, "note", String::new(), text);
         all.extend(record.sample.degraded.iter().cloned().map(note));
         all.extend(record.plan.notes.iter().map(|reason| note(reason.to_string())));
         all.extend(record.rejected.iter().map(|rejection| self.rejected(at, rejection)));
@@ -109,21 +109,21 @@ impl ProgressReporter {
             JobChange::Ended(end) => {
                 (if has_failed(end) { "failed" } else { "end" }, exit_phrase(end))
             }
-            JobChange::Unmanaged(why) => {
-                ("unmanaged", format!("no longer placed: {}", unmanaged_phrase(why)))
+            JobChange::Unmanaged(cause) => {
+                ("unmanaged", format!("no longer placed: {}", unmanaged_phrase(cause)))
             }
             JobChange::Attached(job) => {
                 let class = job.class.map_or(String::new(), |c| format!(", class {}", c.number()));
                 ("attached", format!("busy, managed from now on{class}"))
             }
-            JobChange::Detached(why, _) => ("detached", detached_phrase(*why).to_owned()),
+            JobChange::Detached(cause, _) => ("detached", detached_phrase(*cause).to_owned()),
             JobChange::Rejected(action, RejectCause::DryRun, _) => {
                 ("dry-run", format!("{}{because}", self.action_text(action)))
             }
             JobChange::Started(None) => ("start", "on any CPU".to_owned()),
             JobChange::Started(Some(cpus)) => ("start", format!("on {}{because}", place(cpus))),
-            JobChange::StartFailed(why, detail) => {
-                ("failed", format!("start failed: {}", detail_or_cause(detail, why.name())))
+            JobChange::StartFailed(cause, detail) => {
+                ("failed", format!("start failed: {}", detail_or_cause(detail, cause.name())))
             }
             JobChange::Moved { from, to, .. } => {
                 let from = from.as_ref().map_or("anywhere".to_owned(), place);
@@ -131,9 +131,9 @@ impl ProgressReporter {
             }
             JobChange::Unchanged(cpus) => ("unchanged", format!("already on {}", place(cpus))),
             JobChange::Released { .. } => ("released", "original CPUs restored".to_owned()),
-            JobChange::Rejected(action, why, detail) => {
-                let why = detail_or_cause(detail, why.name());
-                ("rejected", format!("{}: failed, {why}", self.action_text(action)))
+            JobChange::Rejected(action, cause, detail) => {
+                let cause = detail_or_cause(detail, cause.name());
+                ("rejected", format!("{}: failed, {cause}", self.action_text(action)))
             }
             JobChange::PageMoveStarted(action) => {
                 ("pages", format!("{} started{because}", self.action_text(action)))
@@ -141,7 +141,7 @@ impl ProgressReporter {
             JobChange::PageMoveEnded(moved) => ("pages", completed_page_move_phrase(moved)),
             JobChange::MemoryPolicySet(_) | JobChange::NotCarriedOut(_) => return None,
         };
-        Some(one(at, kind, job, text))
+        Some(progress_event(at, kind, job, text))
     }
 
     fn action_text(&self, action: &Action) -> String {
@@ -149,10 +149,10 @@ impl ProgressReporter {
     }
 
     fn rejected(&self, at: Nanos, rejection: &Rejection) -> ProgressEvent {
-        let what = self.action_text(&rejection.request.action);
+        let action = self.action_text(&rejection.request.action);
         let cause = detail_or_cause(&rejection.detail, rejection.cause.name());
-        let text = format!("{what}: rejected, {cause}");
-        one(at, "rejected", self.job(rejection.request.target), text)
+        let text = format!("{action}: rejected, {cause}");
+        progress_event(at, "rejected", self.job(rejection.request.target), text)
     }
 
     fn job(&self, target: Target) -> String {
@@ -165,7 +165,7 @@ impl ProgressReporter {
     }
 }
 
-fn one(at: Nanos, kind: &'static str, job: String, text: String) -> ProgressEvent {
+fn progress_event(at: Nanos, kind: &'static str, job: String, text: String) -> ProgressEvent {
     let is_bad = matches!(kind, "failed" | "rejected");
     ProgressEvent { at, kind, is_bad, job: printable(&job), text: printable(&text) }
 }

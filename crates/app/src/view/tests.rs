@@ -48,19 +48,19 @@ impl TurnBuilder {
     }
 
     fn start(mut self, id: u32, list: &str) -> Self {
-        let why = Reason::new(ROUND_ROBIN)
+        let reason = Reason::new(ROUND_ROBIN)
             .with("domain", "core 0".to_owned())
             .with("cpus", "cpu 0".to_owned());
-        self.plan.request(JobId(id), Action::Place(cpus(list)), why);
+        self.plan.request(JobId(id), Action::Place(cpus(list)), reason);
         self.outcomes.extend([done(id, Some(Action::Place(cpus(list)))), done(id, None)]);
         self
     }
 
     fn place(mut self, id: u32, list: &str) -> Self {
-        let why = Reason::new(ROUND_ROBIN)
+        let reason = Reason::new(ROUND_ROBIN)
             .with("domain", "core 1".to_owned())
             .with("cpus", "cpu 1".to_owned());
-        self.plan.request(JobId(id), Action::Place(cpus(list)), why);
+        self.plan.request(JobId(id), Action::Place(cpus(list)), reason);
         self.outcomes.push(done(id, Some(Action::Place(cpus(list)))));
         self
     }
@@ -106,8 +106,8 @@ fn run() -> Vec<TurnBuilder> {
     let result = OutcomeResult::Rejected { cause: RejectCause::StartFailed, detail };
     broken.outcomes.push(Outcome { target: Target::Job(JobId(3)), action: None, result });
     let mut rebound = TurnBuilder::at(1000).loads(&[361_000, 45_000], &[250, 125]);
-    let why = UnmanagedCause::AffinityChanged(cpus("0"));
-    rebound.sample.jobs.push(JobEvent::Unmanaged(JobId(0), why));
+    let cause = UnmanagedCause::AffinityChanged(cpus("0"));
+    rebound.sample.jobs.push(JobEvent::Unmanaged(JobId(0), cause));
     rebound.sample.degraded.push("no descriptors left: counters are off".to_owned());
     vec![
         TurnBuilder::at(0).start(0, "0").start(1, "1"),

@@ -44,7 +44,7 @@ impl AsRef<RunMetrics> for RunMetrics {
 #[derive(Clone, Debug, PartialEq)]
 pub struct OracleSearch {
     /// The best candidate, in words.
-    pub way: String,
+    pub candidate: String,
     /// Number of placements for the whole run that were simulated.
     pub n_placements: u64,
     /// Whether these were all placements.

@@ -103,7 +103,7 @@ impl Best {
         let mut reason = Reason::new(ORACLE_CHOSE)
             .with("n_runs", self.n_runs as u64)
             .with("how", how)
-            .with("way", search.way.clone())
+            .with("candidate", search.candidate.clone())
             .with("ended", format!("{} s", fixed(self.metrics.makespan.as_secs_f64(), 3)));
         if let Some(above) = search.above_bound {
             reason = reason.with("above", format!("{} %", fixed(above * 100.0, 1)));
@@ -163,7 +163,7 @@ fn best(
     };
     let (makespan, bound) = (metrics.makespan.as_secs_f64(), bench.bound(run.1).as_secs_f64());
     metrics.oracle = Some(OracleSearch {
-        way: candidate.description(),
+        candidate: candidate.description(),
         n_placements: n_placements as u64,
         is_all,
         above_bound: (0.0 < bound).then(|| makespan / bound - 1.0),

@@ -42,8 +42,8 @@ pub enum PlanError {
     Baseline { found: String, known: String },
     #[error("two workloads have the name {0:?}: rename one of them with the key `name`")]
     SameName(String),
-    #[error("--seeds {found}: {what}; write a number of seeds (20) or a list (1-20 or 3,7,11)")]
-    Seeds { found: String, what: &'static str },
+    #[error("--seeds {found}: {problem}; write a number of seeds (20) or a list (1-20 or 3,7,11)")]
+    Seeds { found: String, problem: &'static str },
 }
 
 /// Guessed: more seeds do not change a verdict.
@@ -54,7 +54,7 @@ const N_SEEDS_MAX: u64 = 10_000;
 /// # Errors
 /// No seed, a seed twice, or no numbers.
 pub fn seeds(text: &str) -> Result<Vec<u64>, PlanError> {
-    let wrong = |what| PlanError::Seeds { found: text.to_owned(), what };
+    let wrong = |problem| PlanError::Seeds { found: text.to_owned(), problem };
     if let Ok(n) = text.trim().parse::<u64>() {
         return match n {
             0 => Err(wrong("at least one seed is needed")),
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(seeds("3"), Ok(vec![1, 2, 3]));
         assert_eq!(seeds("7-9, 2"), Ok(vec![7, 8, 9, 2]));
         assert_eq!(seeds("5-5"), Ok(vec![5]));
-        for (text, what) in [
+        for (text, problem) in [
             ("0", "at least one seed is needed"),
             ("10001", "at most 10000 seeds are possible"),
             ("0-18446744073709551615", "at most 10000 seeds are possible"),
@@ -169,7 +169,7 @@ mod tests {
             ("-3", "not a number"),
         ] {
             let message = seeds(text).expect_err(text).to_string();
-            assert!(message.contains(what), "{message}");
+            assert!(message.contains(problem), "{message}");
         }
     }
 

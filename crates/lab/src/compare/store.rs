@@ -72,17 +72,17 @@ impl Identity {
     }
 
     /// The first difference to another identity, in words.
-    fn differs(&self, there: &Identity) -> Option<&'static str> {
+    fn differs(&self, found: &Identity) -> Option<&'static str> {
         let parts = [
-            (OTHER_VERSION, self.compare == there.compare),
-            ("another version of evenkeel", self.tool == there.tool),
-            ("other policies", self.policies == there.policies),
-            ("other workloads", self.workloads == there.workloads),
-            ("other seeds", self.seeds == there.seeds),
-            ("another machine", self.machine == there.machine),
-            ("other options", self.options == there.options),
+            (OTHER_VERSION, self.compare == found.compare),
+            ("another version of evenkeel", self.tool == found.tool),
+            ("other policies", self.policies == found.policies),
+            ("other workloads", self.workloads == found.workloads),
+            ("other seeds", self.seeds == found.seeds),
+            ("another machine", self.machine == found.machine),
+            ("other options", self.options == found.options),
         ];
-        parts.into_iter().find(|(_, is_same)| !is_same).map(|(what, _)| what)
+        parts.into_iter().find(|(_, is_same)| !is_same).map(|(difference, _)| difference)
     }
 }
 
@@ -108,8 +108,8 @@ fn fingerprint(value: &impl Debug) -> String {
 pub enum RunStoreError {
     #[error("cannot write {path}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("{folder} contains another comparison ({what}): choose another folder with --out")]
-    Other { folder: PathBuf, what: &'static str },
+    #[error("{folder} contains another comparison ({difference}): choose another folder with --out")]
+    Other { folder: PathBuf, difference: &'static str },
     #[error(
         "another evenkeel runs the comparison in {0}: wait for it, or choose another folder with --out"
     )]
@@ -182,7 +182,7 @@ impl RunStore {
         first: &str,
         expected: &Identity,
     ) -> Result<(), RunStoreError> {
-        let other = |what| RunStoreError::Other { folder: folder.to_owned(), what };
+        let other = |difference| RunStoreError::Other { folder: folder.to_owned(), difference };
         /// Other versions have other fields, so that the version is checked first.
         #[derive(Deserialize)]
         struct FileVersion {
@@ -194,7 +194,7 @@ impl RunStore {
             return Err(other(OTHER_VERSION));
         }
         let found: Identity = serde_json::from_str(first).map_err(|_| other("not a comparison"))?;
-        expected.differs(&found).map_or(Ok(()), |what| Err(other(what)))
+        expected.differs(&found).map_or(Ok(()), |difference| Err(other(difference)))
     }
 
     fn take(&mut self, line: StoredLine, plan: &ComparePlan) -> Option<()> {
@@ -318,7 +318,7 @@ impl RunLine {
                 })
                 .collect(),
             oracle: (metrics.oracle.as_ref()).map(|search| {
-                (search.way.clone(), search.n_placements, search.is_all, search.above_bound)
+                (search.candidate.clone(), search.n_placements, search.is_all, search.above_bound)
             }),
         }
     }
@@ -340,8 +340,8 @@ impl RunLine {
             n_moves: self.n_moves,
             pages_moved_bytes: self.pages_moved_bytes,
             controllers: self.controllers.into_iter().map(controller).collect(),
-            oracle: self.oracle.map(|(way, n_placements, is_all, above_bound)| OracleSearch {
-                way,
+            oracle: self.oracle.map(|(candidate, n_placements, is_all, above_bound)| OracleSearch {
+                candidate,
                 n_placements,
                 is_all,
                 above_bound,
@@ -376,7 +376,7 @@ mod tests {
                 ControllerTraffic { node: Some(NodeId(3)), read_bytes: 4, written_bytes: 5 },
             ],
             oracle: Some(OracleSearch {
-                way: "this".to_owned(),
+                candidate: "this".to_owned(),
                 n_placements: 3,
                 is_all: true,
                 above_bound: Some(0.25),

@@ -294,13 +294,13 @@ fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
             runs.finished_runs().filter_map(|(_, run)| run.oracle.as_ref()).collect();
         let n_max = found.iter().map(|found| found.n_placements).max()?;
         let above = found.iter().filter_map(|found| found.above_bound).max_by(f64::total_cmp);
-        let how = match found.iter().all(|found| found.is_all) {
+        let completeness = match found.iter().all(|found| found.is_all) {
             true => format!("all {n_max} placements were simulated"),
             false => format!("{n_max} placements were simulated"),
         };
         let above =
             above.map(|above| format!(", at most {} % above the bound", fixed(above * 100.0, 1)));
-        Some(format!("{}: {how}{}", plan.workloads[workload], above.unwrap_or_default()))
+        Some(format!("{}: {completeness}{}", plan.workloads[workload], above.unwrap_or_default()))
     };
     let searches: Vec<String> = (0..plan.workloads.len()).filter_map(search_of).collect();
     (!searches.is_empty()).then(|| {

@@ -31,19 +31,19 @@ pub use tables::{Range, ranges};
 
 /// No shipped object has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no shipped {what} {name:?}; {hint}")]
+#[error("there is no shipped {kind} {name:?}; {hint}")]
 pub struct NotShipped {
-    what: &'static str,
+    kind: &'static str,
     name: String,
     hint: String,
 }
 
 impl NotShipped {
-    fn new(what: &'static str, name: &str, known: impl IntoIterator<Item = String>) -> Self {
+    fn new(kind: &'static str, name: &str, known: impl IntoIterator<Item = String>) -> Self {
         let known: Vec<String> = known.into_iter().collect();
         let hint = base::suggest::question(&similar(name, &known))
             .unwrap_or_else(|| format!("there are {}", known.join(", ")));
-        NotShipped { what, name: name.to_owned(), hint }
+        NotShipped { kind, name: name.to_owned(), hint }
     }
 
     /// A list of all profiles is too long for one line.
@@ -53,7 +53,7 @@ impl NotShipped {
         let list = format!("evenkeel profile --list prints the {} shipped profiles", known.len());
         let question = base::suggest::question(&similar(program, &known));
         let hint = question.into_iter().chain([list]).collect::<Vec<_>>().join(" ");
-        NotShipped { what: "profile", name: name.to_owned(), hint }
+        NotShipped { kind: "profile", name: name.to_owned(), hint }
     }
 }
 

@@ -118,7 +118,7 @@ impl IfMissing {
     pub fn text(self) -> &'static str {
         match self {
             IfMissing::EndsRun => "the run ends",
-            IfMissing::Degrades(how) => how,
+            IfMissing::Degrades(behaviour) => behaviour,
         }
     }
 }

@@ -170,8 +170,8 @@ impl Explainer {
     fn rejected_by_guard(&mut self, rejection: &Rejection) {
         let Rejection { request, cause, detail } = rejection;
         let Target::Job(id) = request.target else { return };
-        let what = (&request.action, "evenkeel's guard");
-        self.rejected(id, what, (*cause, detail), Some(&request.reason));
+        let rejected_action = (&request.action, "evenkeel's guard");
+        self.rejected(id, rejected_action, (*cause, detail), Some(&request.reason));
     }
 
     fn rejected(

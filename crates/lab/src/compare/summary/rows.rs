@@ -91,7 +91,7 @@ fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &Run
 /// The search of the oracle.
 fn oracle_row(search: &OracleSearch) -> OracleRow {
     OracleRow {
-        best: search.way.clone(),
+        best: search.candidate.clone(),
         n_placements: search.n_placements,
         is_exhaustive: search.is_all,
         above_bound: search.above_bound,

@@ -315,7 +315,7 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
 
 fn same_node_note(reading: &str, [usual, follows, still]: [String; 3]) -> String {
     format!(
-        "reading {reading}: the same node in {usual} % of the polls as it is, in {follows} % if memory follows the \
+        "reading {reading}: the same node in {usual} % of the polls with the memory placement of the run, in {follows} % if memory follows the \
          program, in {still} % without any migration; a random choice gives 25 % with four nodes. The difference \
          between the first and the last is caused by programs that migrated without their memory"
     )

@@ -105,7 +105,7 @@ fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
         let n = gains.iter().filter(|gain| least <= gain.mean).count();
         let percents = gains.iter().map(Gain::percent).collect::<Vec<String>>().join(" ");
         let is_known = !gains.iter().any(Gain::is_empty);
-        let text = format!("{memory} any scheduler could save {what}");
+        let text = format!("{memory} the upper bound of the gain is {what}");
         let found = format!("on {n}: {percents}");
         let claim =
             judged_claim(&text, RuleReading::Either, found, is_known.then_some(needed <= n));

@@ -106,11 +106,11 @@ impl Reuse {
 }
 
 const REUSE_CLAIMS: &Conditions<Reuse> = &[
-    ("libquantum reuses about none of its lines (10 % or less within 20 MiB)", |reuse| {
+    ("libquantum reuses at most 10 % of its lines within 20 MiB", |reuse| {
         reuse.reused(LIBQUANTUM) <= ZERO_MAX
     }),
     (
-        "ua.B reuses clearly more of its lines than libquantum (10 percentage points or more)",
+        "the share of reused lines of ua.B is at least 10 percentage points above that of libquantum",
         |reuse| reuse.reused(LIBQUANTUM) + DIFFERENCE_MIN <= reuse.reused(UA),
     ),
 ];
@@ -127,9 +127,9 @@ pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         table.row(std::iter::once(mib.to_string()).chain(cells));
     }
     let mut claims = vec![unjudged_claim(
-        "lbm's unit of work needs 5 lines or more, sp.B's 2",
+        "an iteration of lbm accesses 5 lines or more, one of sp.B 2",
         RuleReading::Either,
-        "a profile contains no addresses and no units of work",
+        "a profile contains no addresses",
     )];
     claims.extend(claims_of_draws(REUSE_CLAIMS, &middle, &drawn));
     let notes = [

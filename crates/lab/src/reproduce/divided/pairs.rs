@@ -158,7 +158,7 @@ const HIT_RATIO_CLAIMS: &Conditions<HitRatiosNextToGroup1> = &[
     ("Group 1's mean hit ratio alone is between 60 and 80 %", |c| {
         (0.6..=0.8).contains(&c.of_group_1(0))
     }),
-    ("next to one program of Group 1 it is between 10 and 30 %", |c| {
+    ("Group 1's mean hit ratio next to one program of Group 1 is between 10 and 30 %", |c| {
         (0.1..=0.3).contains(&c.of_group_1(1))
     }),
     ("the deviation of hit ratios over programs shrinks with each competitor", |c| {

@@ -99,7 +99,7 @@ const CLAIMS: &Conditions<MixSplits> = &[
     ("isolation by the paper's groups gains 3 % or more over a random split", |mixes| {
         3.0 <= mixes.mean(|split| split.isolated)
     }),
-    ("it is the best split of more than half of the mixes", |mixes| {
+    ("isolation by the paper's groups is the best split of more than half of the mixes", |mixes| {
         let is_best = |split: &&Splits| split.best <= split.isolated + 1e-9;
         mixes.0.len() < 2 * mixes.0.iter().filter(is_best).count()
     }),
@@ -140,7 +140,7 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
 /// The splits on sockets with more or less cache and bandwidth, which shows the contended resource.
 fn other_sockets(mixes: &[Mix]) -> Result<FindingTable, ReproduceError> {
     let heads = ["socket", "isolated", "best", "worst", "slowdown at random"];
-    let title = "these splits on other sockets, mean over the mixes in %";
+    let title = "the same splits on sockets with other caches and bandwidths, mean over the mixes in %";
     let mut table = FindingTable::new(title, &heads).units(&["%"]);
     let variations = [
         ("as it is", ""),

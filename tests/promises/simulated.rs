@@ -74,9 +74,9 @@ fn simulation(seed: u64) -> Simulation {
         "samples-lost=0.3",
         "counters-absent=0.5",
         "requests-rejected=0.3,pages-busy=0.5",
-        "neighbours=2",
+        "unmanaged-programs=2",
         "cpus-offline=1s",
-        "samples-lost=0.2,counters-absent=0.2,requests-rejected=0.2,pages-busy=0.3,neighbours=3,cpus-offline=700ms",
+        "samples-lost=0.2,counters-absent=0.2,requests-rejected=0.2,pages-busy=0.3,unmanaged-programs=3,cpus-offline=700ms",
     ];
     let names: Vec<&str> = policy::registry().iter().map(|info| info.name).collect();
     let policy = names[one_of(names.len())].to_owned();

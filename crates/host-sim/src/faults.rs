@@ -6,7 +6,7 @@
 //! | `counters-absent` | a task's counters did not run in an interval | share of the tasks and intervals |
 //! | `requests-rejected` | a placement request is rejected, as by the kernel | share of the requests |
 //! | `pages-busy` | pages are busy and cannot be moved | share of the pages |
-//! | `neighbours` | unmanaged memory-hungry programs start and end, one at a time each | number |
+//! | `unmanaged-programs` | unmanaged memory-hungry programs start and end, one at a time each | number |
 //! | `cpus-offline` | a CPU goes offline for some seconds | average time between two such faults |
 
 use base::{KeyValue, KeyValueError, Nanos, Rng, key_values};
@@ -23,7 +23,7 @@ pub struct Faults {
     /// Share of pages.
     pub pages_busy: f64,
     /// Number of programs.
-    pub neighbours: u32,
+    pub unmanaged_programs: u32,
     /// Average time between two faults; zero for none.
     pub cpus_offline: Nanos,
 }
@@ -34,12 +34,12 @@ pub const KEYS: &[&str] = &[
     "counters-absent",
     "requests-rejected",
     "pages-busy",
-    "neighbours",
+    "unmanaged-programs",
     "cpus-offline",
 ];
 
-/// Maximum number of neighbours.
-const NEIGHBOURS_MAX: u32 = 64;
+/// Maximum number of unmanaged programs.
+const UNMANAGED_PROGRAMS_MAX: u32 = 64;
 /// Minimum average time between two CPUs that go offline.
 const OFFLINE_INTERVAL_MIN: Nanos = Nanos::from_millis(100);
 
@@ -59,9 +59,9 @@ impl Faults {
                 "counters-absent" => faults.counters_absent = share(&pair)?,
                 "requests-rejected" => faults.requests_rejected = share(&pair)?,
                 "pages-busy" => faults.pages_busy = share(&pair)?,
-                "neighbours" => {
+                "unmanaged-programs" => {
                     let accepted = "an integer up to 64";
-                    faults.neighbours = pair.parse(accepted, |n| *n <= NEIGHBOURS_MAX)?;
+                    faults.unmanaged_programs = pair.parse(accepted, |n| *n <= UNMANAGED_PROGRAMS_MAX)?;
                 }
                 "cpus-offline" => {
                     let accepted = "a time of 100ms or more";
@@ -81,7 +81,7 @@ impl Faults {
 }
 
 /// A kind of fault. Each kind has its own random stream, so the number of draws of one kind does not affect the others.
-/// Two policies with different sampling rates have the same neighbours and lose the same CPUs.
+/// Two policies with different sampling rates have the same unmanaged programs and lose the same CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     SamplesLost,
@@ -173,10 +173,10 @@ mod tests {
 
     #[test]
     fn faults_are_parsed_and_invalid_ones_are_rejected() {
-        let some = Faults::parse("samples-lost=0.5, neighbours=2,cpus-offline=3s").expect("valid");
+        let some = Faults::parse("samples-lost=0.5, unmanaged-programs=2,cpus-offline=3s").expect("valid");
         let expected = Faults {
             samples_lost: 0.5,
-            neighbours: 2,
+            unmanaged_programs: 2,
             cpus_offline: Nanos::from_secs(3),
             ..Faults::default()
         };
@@ -188,7 +188,7 @@ mod tests {
         );
         assert_eq!(
             error("fire=1"),
-            "\"fire=1\" is not a fault: write KEY=VALUE with one of samples-lost, counters-absent, requests-rejected, pages-busy, neighbours, cpus-offline"
+            "\"fire=1\" is not a fault: write KEY=VALUE with one of samples-lost, counters-absent, requests-rejected, pages-busy, unmanaged-programs, cpus-offline"
         );
     }
 }

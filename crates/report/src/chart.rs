@@ -206,13 +206,13 @@ impl Chart {
     }
 }
 
-/// A chart with one row per name: the names on the left, and heads above the columns.
+/// A chart with one row per name: the names on the left, and headers above the columns.
 pub(crate) struct RowLayout {
     pub width: f64,
     /// Width of the names in pixels and in letters.
     pub left: f64,
     pub n_letters: usize,
-    /// Height of the heads.
+    /// Height of the headers.
     pub top: f64,
     pub row: f64,
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   turns (live, or from a journal) ─► ReportBuilder ─► Report ─► to_text · to_json · to_html
 //!                                       bounded          │
-//!                                       memory           └─ descriptions of fields ─► docs, schema, column heads
+//!                                       memory           └─ descriptions of fields ─► docs, schema, column headers
 //! ```
 //!
 //! A value that was not measured is absent (`null` in JSON, `-` in tables), never zero. This crate reads

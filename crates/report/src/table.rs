@@ -30,10 +30,10 @@ pub struct TableCell {
 /// A column of records: its field, its alignment and its cell.
 pub(crate) type RecordColumn<T> = (&'static str, Align, fn(&T) -> TableCell);
 
-/// A table with a head.
+/// A table with a header.
 #[derive(Debug)]
 pub struct ReportTable {
-    heads: Vec<ColumnHead>,
+    heads: Vec<ColumnHeader>,
     rows: Vec<Vec<TableCell>>,
     has_row_heads: bool,
     /// Columns before the table, in text.
@@ -42,7 +42,7 @@ pub struct ReportTable {
 }
 
 #[derive(Debug)]
-struct ColumnHead {
+struct ColumnHeader {
     label: String,
     align: Align,
     tooltip: String,
@@ -104,17 +104,17 @@ impl From<&str> for TableCell {
 }
 
 impl ReportTable {
-    /// A table with these heads and without rows.
+    /// A table with these headers and without rows.
     pub fn new<L: Into<String>>(heads: impl IntoIterator<Item = (L, Align)>) -> Self {
         let head = |(label, align): (L, Align)| {
             let (label, tooltip) = (label.into(), String::new());
-            ColumnHead { label, align, tooltip }
+            ColumnHeader { label, align, tooltip }
         };
         let heads = heads.into_iter().map(head).collect();
         ReportTable { heads, rows: Vec::new(), has_row_heads: false, indent: 0, folds_last: false }
     }
 
-    /// One row per record. The heads are the labels of the fields, with their meanings as tooltips.
+    /// One row per record. The headers are the labels of the fields, with their meanings as tooltips.
     pub(crate) fn of_records<'a, T: 'a>(
         fields: &[FieldDescription],
         columns: &[RecordColumn<T>],
@@ -128,7 +128,7 @@ impl ReportTable {
                 _ => "",
             };
             let (label, tooltip) = (field.label.to_owned(), format!("{}{unit}", field.meaning));
-            ColumnHead { label, align: *align, tooltip }
+            ColumnHeader { label, align: *align, tooltip }
         };
         let row = |record| columns.iter().map(|(.., cell)| cell(record)).collect();
         ReportTable {
@@ -140,7 +140,7 @@ impl ReportTable {
         }
     }
 
-    /// The first cell of each row is its head.
+    /// The first cell of each row is its header.
     #[must_use]
     pub fn with_row_heads(self) -> Self {
         ReportTable { has_row_heads: true, ..self }
@@ -158,14 +158,14 @@ impl ReportTable {
         ReportTable { folds_last: true, ..self }
     }
 
-    /// One cell per head.
+    /// One cell per header.
     pub fn row<C: Into<TableCell>>(&mut self, cells: impl IntoIterator<Item = C>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
     /// A scrollable table, whose columns can be sorted if the class contains `sortable`.
     pub fn to_html(&self, id: &str, class: &str) -> String {
-        let head = |head: &ColumnHead| {
+        let head = |head: &ColumnHeader| {
             let label = escape(&head.label);
             let label = match class.contains("sortable") {
                 true => format!("<button>{label}</button>"),
@@ -189,7 +189,7 @@ impl ReportTable {
     }
 
     /// A table wider than `width` truncates the last column (only if left-aligned), then the first.
-    /// Right-aligned columns contain numbers and are never truncated. A line of empty heads is omitted.
+    /// Right-aligned columns contain numbers and are never truncated. A line of empty headers is omitted.
     pub fn to_text(&self, width: usize) -> String {
         let lines = self.printable_lines();
         let mut widths = vec![0; self.heads.len()];
@@ -216,11 +216,11 @@ impl ReportTable {
         lines.map(|cells| self.folded_line(cells, &widths)).collect()
     }
 
-    /// The table as text in which heads of several words use several lines. The columns that do not fit into `width`
+    /// The table as text in which headers of several words use several lines. The columns that do not fit into `width`
     /// continue below, with the first column repeated.
     pub fn to_blocks(&self, width: usize) -> String {
         let rows = &self.printable_lines()[1..];
-        let column_width = |(column, head): (usize, &ColumnHead)| {
+        let column_width = |(column, head): (usize, &ColumnHeader)| {
             let cells = rows.iter().map(|row| row.get(column).map_or(0, |cell| length(cell)));
             cells.chain(head.label.split(' ').map(length)).max().unwrap_or(0)
         };
@@ -243,7 +243,7 @@ impl ReportTable {
         blocks.join("\n")
     }
 
-    /// Some columns of all rows, below their bottom-aligned heads.
+    /// Some columns of all rows, below their bottom-aligned headers.
     fn block(&self, rows: &[Vec<String>], columns: &[usize], widths: &[usize]) -> String {
         let head = |column: &usize| {
             let head = fold(&self.heads[*column].label, widths[*column], "", 0);
@@ -265,7 +265,7 @@ impl ReportTable {
         lines.map(|cells| self.line(&cells, columns, widths)).collect()
     }
 
-    /// The heads and the rows, without control characters.
+    /// The headers and the rows, without control characters.
     fn printable_lines(&self) -> Vec<Vec<String>> {
         let last = self.heads.len().saturating_sub(1);
         let cell = |(idx, cell): (usize, &TableCell)| match self.folds_last && idx == last {

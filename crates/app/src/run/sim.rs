@@ -48,7 +48,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "KEYS", value_parser = variation, default_value = "on", help_heading = "With --host sim")]
     pub variation: Variation,
     /// Inject faults: KEY=VALUE separated by commas, with the keys samples-lost, counters-absent,
-    /// requests-rejected, pages-busy, neighbours, cpus-offline (default: none)
+    /// requests-rejected, pages-busy, unmanaged-programs, cpus-offline (default: none)
     #[arg(long, value_name = "KEYS", value_parser = faults, default_value = "", hide_default_value = true, help_heading = "With --host sim")]
     pub faults: Faults,
     /// Disable contention for caches and memory; programs share only CPU time

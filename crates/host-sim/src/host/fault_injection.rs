@@ -1,4 +1,4 @@
-//! Fault injection: CPUs that go offline, and unmanaged neighbours.
+//! Fault injection: CPUs that go offline, and unmanaged programs.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) struct FaultSchedule {
     unplug_at: Option<u64>,
     offline: Vec<(u64, usize)>,
     /// For each neighbour the next instant at which it starts or ends, and whether it runs.
-    neighbours: Vec<(u64, bool)>,
+    unmanaged_programs: Vec<(u64, bool)>,
     neighbour_script: Option<Arc<Script>>,
 }
 
@@ -34,11 +34,11 @@ impl SimHost {
             self.fault_schedule.unplug_at =
                 Some(self.fault_injector.around(FaultKind::CpusOffline, faults.cpus_offline.0));
         }
-        for nth in 0..faults.neighbours {
+        for nth in 0..faults.unmanaged_programs {
             let at = self.fault_injector.around(FaultKind::Neighbour(nth), NEIGHBOUR_NS_MEAN);
-            self.fault_schedule.neighbours.push((at, false));
+            self.fault_schedule.unmanaged_programs.push((at, false));
         }
-        if 0 < faults.neighbours {
+        if 0 < faults.unmanaged_programs {
             self.fault_schedule.neighbour_script = Some(Arc::new(self.build_neighbour_script()));
         }
     }
@@ -46,7 +46,7 @@ impl SimHost {
     /// The next instant with a fault.
     pub(super) fn next_fault(&self) -> Option<u64> {
         let away = self.fault_schedule.offline.iter().map(|(at, _)| *at);
-        let noise = self.fault_schedule.neighbours.iter().map(|(at, _)| *at);
+        let noise = self.fault_schedule.unmanaged_programs.iter().map(|(at, _)| *at);
         away.chain(noise).chain(self.fault_schedule.unplug_at).min()
     }
 
@@ -69,7 +69,7 @@ impl SimHost {
             self.pending.usable_cpus = Some(self.usable());
             self.turn_causes.insert(Cause::CpusChanged);
         }
-        for nth in 0..self.fault_schedule.neighbours.len() {
+        for nth in 0..self.fault_schedule.unmanaged_programs.len() {
             self.toggle_neighbour(nth);
         }
     }
@@ -100,7 +100,7 @@ impl SimHost {
     /// Starts or ends a neighbour.
     fn toggle_neighbour(&mut self, nth: usize) {
         let now = self.fluid.now();
-        let (at, is_there) = self.fault_schedule.neighbours[nth];
+        let (at, is_there) = self.fault_schedule.unmanaged_programs[nth];
         let Some(script) = self.fault_schedule.neighbour_script.clone().filter(|_| at <= now)
         else {
             return;
@@ -114,7 +114,7 @@ impl SimHost {
         } else {
             self.fluid.start(JobStart::new(job, script));
         }
-        self.fault_schedule.neighbours[nth] = (
+        self.fault_schedule.unmanaged_programs[nth] = (
             now + self.fault_injector.around(FaultKind::Neighbour(nth as u32), NEIGHBOUR_NS_MEAN),
             !is_there,
         );

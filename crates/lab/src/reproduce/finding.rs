@@ -44,7 +44,7 @@ impl FindingTable {
         self
     }
 
-    /// Marks the columns with these heads as published values.
+    /// Marks the columns with these headers as published values.
     #[must_use]
     pub fn published(mut self, heads: &[&str]) -> Self {
         let published =

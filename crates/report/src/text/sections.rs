@@ -66,7 +66,7 @@ pub(crate) fn narrowed(requested: Option<&String>, actual: Option<&String>) -> S
     })
 }
 
-/// A column of counters: its head and the cell of a job.
+/// A column of counters: its header and the cell of a job.
 type CounterColumn = (&'static str, fn(&JobRow) -> Option<String>);
 
 const COUNTER_COLUMNS: [CounterColumn; 6] = [

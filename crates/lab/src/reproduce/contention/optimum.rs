@@ -26,7 +26,7 @@ const DISTANCE_MAX: f64 = 0.02;
 const WITH_READINGS: [&str; 4] = ["di", "dio", "dino", "animal"];
 const OTHERS: [&str; 3] = ["oracle", "random", "linux"];
 
-/// Columns of the table: head, and index of the policy.
+/// Columns of the table: header, and index of the policy.
 const COLUMNS: [(&str, usize); 8] = [
     ("di", 1),
     ("dio", 3),

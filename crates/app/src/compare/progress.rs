@@ -121,12 +121,12 @@ mod tests {
         assert_eq!(words(0, 10, 0, second(3)), "0 of 10 runs");
         assert_eq!(
             words(60, 100, 10, second(5)),
-            "60 of 100 runs   2.0 a second   about 20 s remaining"
+            "60 of 100 runs   2.0 runs/s   about 20 s remaining"
         );
         assert_eq!(
             words(3, 10, 2, second(60)),
-            "3 of 10 runs   30.0 s each   about 3 min 30 s remaining"
+            "3 of 10 runs   30.0 s per run   about 3 min 30 s remaining"
         );
-        assert_eq!(words(10, 10, 10, second(1)), "10 of 10 runs   10.0 a second");
+        assert_eq!(words(10, 10, 10, second(1)), "10 of 10 runs   10.0 runs/s");
     }
 }

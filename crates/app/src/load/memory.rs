@@ -164,7 +164,7 @@ mod tests {
         assert!(rejected(1, Bytes(64), 2).contains("per thread (2)"));
         assert_eq!(rejected(1, Bytes(64), 1), "");
         assert!(rejected(1, Bytes(1 << 60), 1).contains("a quarter of the free memory"));
-        assert!(rejected(3, Bytes(1 << 60), 1).contains("for 3 at a time"));
+        assert!(rejected(3, Bytes(1 << 60), 1).contains("divided by 3 copies"));
     }
 
     #[test]

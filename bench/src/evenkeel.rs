@@ -21,10 +21,10 @@ pub fn build() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Path of the release executable, in the target folder of this program.
+/// Path of the release executable, in the target directory of this program.
 pub fn path() -> anyhow::Result<PathBuf> {
     let here = std::env::current_exe().context("cannot find the path of this program")?;
-    let target = here.ancestors().nth(2).context("this program is not in a target folder")?;
+    let target = here.ancestors().nth(2).context("this program is not in a target directory")?;
     let tool = target.join("release/evenkeel");
     if !tool.is_file() {
         bail!("{} does not exist; run cargo build --release", tool.display());
@@ -42,8 +42,8 @@ pub fn given_or_built(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     path()
 }
 
-/// Option value that declares a class for this executable in watch, by its name. Programs without a class have no load, so a
-/// policy has nothing to decide.
+/// Option value that declares a class for this executable in watch, by its name. Programs without a class have no load,
+/// so a policy has nothing to decide.
 pub fn class_of(tool: &Path) -> String {
     let name = tool.file_name().unwrap_or_default().to_string_lossy();
     format!("{}=12", name.chars().take(NAME_MAX).collect::<String>())
@@ -52,30 +52,29 @@ pub fn class_of(tool: &Path) -> String {
 /// Length of `comm` in the kernel.
 const NAME_MAX: usize = 15;
 
-/// A background `evenkeel run` with its own folder.
+/// A background `evenkeel run` with its own directory.
 pub struct EvenkeelRun {
     child: Child,
-    folder: PathBuf,
+    dir: PathBuf,
 }
 
 impl EvenkeelRun {
     /// Starts a workload (TOML text) with a policy and without progress output.
     pub fn start(name: &str, workload: &str, policy: &str) -> anyhow::Result<Self> {
-        let folder = folder_of_runs().join(name);
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot create {}", folder.display()))?;
-        let file = folder.join("workload.toml");
+        let dir = dir_of_runs().join(name);
+        fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        let file = dir.join("workload.toml");
         fs::write(&file, workload).with_context(|| format!("cannot write {}", file.display()))?;
         let child = Command::new(path()?)
             .arg("run")
             .arg(&file)
             .args(["--quiet", "--policy", policy, "--out"])
-            .arg(folder.join("out"))
+            .arg(dir.join("out"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
             .context("cannot start evenkeel")?;
-        Ok(EvenkeelRun { child, folder })
+        Ok(EvenkeelRun { child, dir })
     }
 
     /// PID of evenkeel.
@@ -85,12 +84,12 @@ impl EvenkeelRun {
 
     /// Path of a job's standard output.
     pub fn output(&self, job: &str) -> PathBuf {
-        self.folder.join(format!("out/jobs/{job}.out"))
+        self.dir.join(format!("out/jobs/{job}.out"))
     }
 
     /// Path of the report.
     pub fn report(&self) -> PathBuf {
-        self.folder.join("out/report.json")
+        self.dir.join("out/report.json")
     }
 
     /// Waits for up to two minutes until evenkeel has at least `n` children.
@@ -125,15 +124,15 @@ impl EvenkeelRun {
     }
 }
 
-fn folder_of_runs() -> PathBuf {
+fn dir_of_runs() -> PathBuf {
     std::env::temp_dir().join(format!("evenkeel-bench-{}", std::process::id()))
 }
 
-/// Removes the folders of all runs. Only called at the end: after the removal of thousands of files a file system
+/// Removes the directories of all runs. Only called at the end: after the removal of thousands of files a file system
 /// creates new files slowly, which would distort the next round.
 pub fn remove_runs() -> anyhow::Result<()> {
-    let folder = folder_of_runs();
-    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
+    let dir = dir_of_runs();
+    fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))
 }
 
 fn n_children(pid: u32) -> usize {
@@ -142,8 +141,8 @@ fn n_children(pid: u32) -> usize {
 
 /// CPU time of all threads of a process in ns, from schedstat.
 pub fn cpu_ns(pid: u32) -> anyhow::Result<u64> {
-    let folder = PathBuf::from(format!("/proc/{pid}/task"));
-    let threads = fs::read_dir(&folder).with_context(|| format!("process {pid} has exited"))?;
+    let dir = PathBuf::from(format!("/proc/{pid}/task"));
+    let threads = fs::read_dir(&dir).with_context(|| format!("process {pid} has exited"))?;
     let mut total = 0;
     for thread in threads {
         let text = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();

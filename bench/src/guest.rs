@@ -34,7 +34,7 @@ impl NumaGuest {
         // Later options override earlier ones (args_override_self).
         let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
         args.extend(["--inside".into(), "--tool".into(), evenkeel.into()]);
-        args.extend(shared.into_iter().flat_map(|folder| ["--keep".into(), folder.into()]));
+        args.extend(shared.into_iter().flat_map(|dir| ["--keep".into(), dir.into()]));
         for n_left in (0..TRIES).rev() {
             match self.run_once(&args, shared)?.code() {
                 Some(0) => return Ok(()),
@@ -50,8 +50,8 @@ impl NumaGuest {
     fn run_once(&self, args: &[OsString], shared: Option<&Path>) -> anyhow::Result<ExitStatus> {
         let own = std::env::current_exe().context("cannot find the path of this program")?;
         let mut command = Command::new(crate::root().join("scripts/numa-vm"));
-        if let Some(folder) = shared {
-            command.arg("--share").arg(folder);
+        if let Some(dir) = shared {
+            command.arg("--share").arg(dir);
         }
         if !self.kernel.is_empty() {
             command.args(["--append", self.kernel]);
@@ -68,8 +68,8 @@ impl NumaGuest {
 
 /// Installs a Debian package if its program is missing.
 pub fn need(program: &str, package: &str) -> anyhow::Result<()> {
-    let folders = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
-    if folders.iter().any(|folder| Path::new(folder).join(program).exists()) {
+    let dirs = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
+    if dirs.iter().any(|dir| Path::new(dir).join(program).exists()) {
         return Ok(());
     }
     if !rustix::process::geteuid().is_root() {
@@ -108,9 +108,9 @@ fn counts(text: &str) -> impl Iterator<Item = (u32, u64)> {
 }
 
 fn threads(pid: u32) -> anyhow::Result<Vec<u32>> {
-    let folder = fs::read_dir(format!("/proc/{pid}/task"))
+    let dir = fs::read_dir(format!("/proc/{pid}/task"))
         .with_context(|| format!("process {pid} exited during the measurement"))?;
-    let names = folder.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());
+    let names = dir.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());
     Ok(names.collect())
 }
 

@@ -133,8 +133,8 @@ fn set_normal_priority() {
     }
 }
 
-/// Root folder of the repository.
+/// Root directory of the repository.
 fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().expect("bench is a folder of the repository").to_owned()
+    manifest.parent().expect("bench is a directory of the repository").to_owned()
 }

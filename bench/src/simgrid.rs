@@ -52,8 +52,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     if args.growth {
         return growth(args);
     }
-    let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
-    let program = folder.path().join("lanes");
+    let dir = tempfile::tempdir().context("cannot create a temporary directory")?;
+    let program = dir.path().join("lanes");
     if !build(&program)? {
         println!(
             "simgrid: skipped: SimGrid is not installed (Debian: apt install g++ libsimgrid-dev)"

@@ -96,8 +96,8 @@ fn one(label: &str, command: &str, policy: &str, args: &Args) -> anyhow::Result<
     let journal = run.report().with_file_name("journal.jsonl");
     run.stop()?;
     let text = fs::read_to_string(&journal).context("evenkeel wrote no journal")?;
-    // The next run uses the same folder.
-    fs::remove_dir_all(journal.parent().context("a journal is in a folder")?)?;
+    // The next run uses the same directory.
+    fs::remove_dir_all(journal.parent().context("a journal is in a directory")?)?;
     Ok(WakeCost { share, turns_per_s: turns_per_s(&text) })
 }
 

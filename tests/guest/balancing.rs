@@ -1,8 +1,8 @@
 //! Automatic NUMA balancing of the kernel during a run: disabled, and enabled with a note in the report.
 
 use rustix::process::Signal;
+use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
-use tests::folder::Folder;
 use tests::process::mask;
 
 use crate::Promise;
@@ -19,7 +19,7 @@ fn off() {
     let _no_balancing = KernelSetting::no_balancing();
     // The preferred node of the memory is 3, although the job runs on node 0.
     let far = hog("far", "16M", "class = 8\nmemory = \"preferred:3\"\ncpus = \"0-1\"");
-    let mut run = EvenkeelRun::new(Folder::new(), &far, &["--policy", "linux"]);
+    let mut run = EvenkeelRun::new(Dir::new(), &far, &["--policy", "linux"]);
     let pid = run.wait_for_start(1)[0];
     let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
     nodes::check_share(&memory, 3, 950);
@@ -34,7 +34,7 @@ fn on() {
     let _balancing = KernelSetting::set("/proc/sys/kernel/numa_balancing", "1");
     // First touch on node 0, then bound to node 3: only the kernel moves its pages.
     let text = hog("hog", "16M", "class = 8\ncpus = \"0-1\"");
-    let mut run = EvenkeelRun::new(Folder::new(), &text, &["--policy", "dfs"]);
+    let mut run = EvenkeelRun::new(Dir::new(), &text, &["--policy", "dfs"]);
     let pid = run.wait_for_start(1)[0];
     let memory = nodes::wait_for_anonymous(pid, HOG_KIB);
     nodes::check_share(&memory, 0, 900);

@@ -10,7 +10,7 @@ use tests::process::is_running;
 
 use crate::Promise;
 use crate::nodes::{self, hog};
-use crate::policy_run::{PolicyRun, folder_with_profiles, hogs};
+use crate::policy_run::{PolicyRun, dir_with_profiles, hogs};
 
 pub const ALL: &[Promise] = &[
     ("contention::di_distributes_devils_over_all_caches_at_their_start", di),
@@ -125,7 +125,7 @@ fn unreadable() {
     for policy in ["dio", "di-migrate", "dino", "animal", "nmass"] {
         let text = hog("unknown", "2M", "");
         let options = ["--policy", &format!("{policy}[interval=100ms]")];
-        let mut run = EvenkeelRun::new(folder_with_profiles(), &text, &options);
+        let mut run = EvenkeelRun::new(dir_with_profiles(), &text, &options);
         run.expect_status(1);
         let message = "evenkeel: the policy aborted: cache misses and instructions of tasks were neither counted nor declared";
         let n_messages = run.output.lines().filter(|line| line.starts_with(message)).count();

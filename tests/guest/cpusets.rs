@@ -4,8 +4,8 @@ use base::CpuSet;
 
 use rustix::process::Signal;
 use tests::cgroup::TestCgroup;
+use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
-use tests::folder::Folder;
 use tests::process::{mask, until};
 
 use crate::nodes::{self, hog};
@@ -34,8 +34,7 @@ fn set(text: &str) -> CpuSet {
 
 fn within() {
     let cgroup = cpuset("evenkeel-within", "2-5", "1-2");
-    let mut run =
-        EvenkeelRun::in_cgroup(&cgroup, None, Folder::new(), &text(4), &["--policy", "dfs"]);
+    let mut run = EvenkeelRun::in_cgroup(&cgroup, None, Dir::new(), &text(4), &["--policy", "dfs"]);
     let allowed = set("2-5");
     for pid in run.wait_for_start(4) {
         let mask = mask(pid).expect("the process exists");
@@ -48,8 +47,7 @@ fn within() {
 
 fn follows() {
     let cgroup = cpuset("evenkeel-follows", "0-7", "0-3");
-    let mut run =
-        EvenkeelRun::in_cgroup(&cgroup, None, Folder::new(), &text(4), &["--policy", "dfs"]);
+    let mut run = EvenkeelRun::in_cgroup(&cgroup, None, Dir::new(), &text(4), &["--policy", "dfs"]);
     let pids = run.wait_for_start(4);
     cgroup.write("cpuset.cpus", "4-7");
     let allowed = set("4-7");

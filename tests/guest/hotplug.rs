@@ -1,8 +1,8 @@
 //! The CPU of a bound job goes offline and comes back.
 
 use rustix::process::Signal;
+use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
-use tests::folder::Folder;
 use tests::process::{mask, until};
 
 use crate::Promise;
@@ -14,7 +14,7 @@ pub const ALL: &[Promise] =
 fn offline() {
     // Eight jobs on eight CPUs: one of them is on CPU 7.
     let text = hog("hog", "2M", "class = 8\ncopies = 8");
-    let mut run = EvenkeelRun::new(Folder::new(), &text, &["--policy", "dfs"]);
+    let mut run = EvenkeelRun::new(Dir::new(), &text, &["--policy", "dfs"]);
     let pids = run.wait_for_start(8);
     let is_on_7 = |pid: u32| mask(pid).is_some_and(|mask| mask.contains(base::CpuId(7)));
     let victim = pids.iter().copied().find(|&pid| is_on_7(pid)).expect("a job on CPU 7");

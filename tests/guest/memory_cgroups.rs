@@ -11,8 +11,8 @@ use program::MemoryPolicy;
 use rustix::process::Signal;
 use sched::{Action, CompletedPageMove, PageMoveEnd};
 use tests::cgroup::{TestCgroup, UNIFIED as ROOT};
+use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
-use tests::folder::Folder;
 use tests::live_run::LiveRun;
 use tests::process::{Process, children, is_running, signal, wait_for};
 
@@ -49,8 +49,8 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).map_or_else(|_| String::new(), |text| text.trim().to_owned())
 }
 
-/// Folders of runs in a cgroup.
-fn folders(home: &Path) -> Vec<PathBuf> {
+/// Directories of runs in a cgroup.
+fn dirs(home: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(home).expect("a cgroup").flatten().map(|entry| entry.path());
     let is_run = |path: &PathBuf| {
         path.is_dir()
@@ -61,9 +61,9 @@ fn folders(home: &Path) -> Vec<PathBuf> {
 
 /// The cgroup of the first job of the only run.
 fn first_cgroup(home: &Path) -> PathBuf {
-    let folders = folders(home);
-    assert_eq!(folders.len(), 1, "{folders:?}");
-    let entries = fs::read_dir(&folders[0]).expect("a folder").flatten().map(|entry| entry.path());
+    let dirs = dirs(home);
+    assert_eq!(dirs.len(), 1, "{dirs:?}");
+    let entries = fs::read_dir(&dirs[0]).expect("a directory").flatten().map(|entry| entry.path());
     let mut cgroups = entries.filter(|path| path.is_dir() && !path.ends_with("own"));
     cgroups.next().expect("a cgroup")
 }
@@ -132,7 +132,7 @@ fn stays() {
     run.request_stop();
     signal(child, Signal::KILL);
     run.finish();
-    assert!(folders(Path::new(ROOT)).is_empty());
+    assert!(dirs(Path::new(ROOT)).is_empty());
     assert!(!delegates_cpuset(Path::new(ROOT)));
 }
 
@@ -179,7 +179,7 @@ fn moves() {
     let memory = nodes::anonymous_kib(pid);
     assert_eq!(memory.get(&1), Some(&(16 * 1024)), "{memory:?}");
     run.stop();
-    assert!(folders(Path::new(ROOT)).is_empty());
+    assert!(dirs(Path::new(ROOT)).is_empty());
 }
 
 fn unusable_node() {
@@ -198,7 +198,7 @@ fn unusable_node() {
     assert!(none.expect_err("no such node").contains("cannot use nodes 77"));
     let (set, nodes) = kept.expect("created");
     assert!(set.is_err() && nodes.expect("read") == node("1"));
-    assert!(folders(Path::new(ROOT)).is_empty());
+    assert!(dirs(Path::new(ROOT)).is_empty());
 }
 
 /// Two jobs with memory bound to node 3, and one without.
@@ -209,10 +209,10 @@ fn two_bound() -> String {
 
 fn killed() {
     without_controller();
-    let mut run = EvenkeelRun::new(Folder::new(), &two_bound(), &["--policy", "dfs"]);
+    let mut run = EvenkeelRun::new(Dir::new(), &two_bound(), &["--policy", "dfs"]);
     let pids = run.wait_for_start(3);
     let root = Path::new(ROOT);
-    assert!(delegates_cpuset(root) && folders(root).len() == 1);
+    assert!(delegates_cpuset(root) && dirs(root).len() == 1);
     let in_group = |pid: &&u32| cgroup_of(**pid).contains("evenkeel-");
     assert_eq!(pids.iter().filter(in_group).count(), 2);
     run.end_by(Signal::KILL);
@@ -226,18 +226,18 @@ fn killed() {
         let all = read(format!("/proc/{pid}/status")).contains("Mems_allowed_list:\t0-3");
         assert!(all, "all nodes are allowed again");
     }
-    assert!(folders(root).is_empty() && !delegates_cpuset(root));
+    assert!(dirs(root).is_empty() && !delegates_cpuset(root));
 }
 
 fn ends() {
     without_controller();
     let mut run =
-        EvenkeelRun::new(Folder::new(), &two_bound(), &["--policy", "spread", "--cgroups", "v2"]);
+        EvenkeelRun::new(Dir::new(), &two_bound(), &["--policy", "spread", "--cgroups", "v2"]);
     run.wait_for_start(3);
     assert_eq!(read(first_cgroup(Path::new(ROOT)).join("cpuset.mems")), "3");
     run.end_by(Signal::TERM);
     assert!(
-        folders(Path::new(ROOT)).is_empty() && !delegates_cpuset(Path::new(ROOT)),
+        dirs(Path::new(ROOT)).is_empty() && !delegates_cpuset(Path::new(ROOT)),
         "{}",
         run.output
     );
@@ -247,45 +247,45 @@ fn ends() {
 fn delegated() -> TestCgroup {
     let cgroup = cgroup("delegated");
     for name in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
-        chown(cgroup.folder.join(name), Some(UNPRIVILEGED), Some(UNPRIVILEGED))
+        chown(cgroup.dir.join(name), Some(UNPRIVILEGED), Some(UNPRIVILEGED))
             .expect("root privileges");
     }
     cgroup
 }
 
-/// A folder of an unprivileged user.
-fn folder_of_unprivileged_user() -> Folder {
-    let folder = Folder::new();
-    chown(folder.root(), Some(UNPRIVILEGED), Some(UNPRIVILEGED)).expect("root privileges");
-    folder
+/// A directory of an unprivileged user.
+fn directory_of_unprivileged_user() -> Dir {
+    let dir = Dir::new();
+    chown(dir.root(), Some(UNPRIVILEGED), Some(UNPRIVILEGED)).expect("root privileges");
+    dir
 }
 
 /// A run of an unprivileged user in its cgroup.
 fn unprivileged_run(cgroup: &TestCgroup, args: &[&str]) -> EvenkeelRun {
-    let folder = folder_of_unprivileged_user();
-    EvenkeelRun::in_cgroup(cgroup, Some(UNPRIVILEGED), folder, &two_bound(), args)
+    let dir = directory_of_unprivileged_user();
+    EvenkeelRun::in_cgroup(cgroup, Some(UNPRIVILEGED), dir, &two_bound(), args)
 }
 
 fn delegated_cgroup() {
     let cgroup = delegated();
     let mut run = unprivileged_run(&cgroup, &["--policy", "dfs"]);
     let pids = run.wait_for_start(3);
-    let group = first_cgroup(&cgroup.folder);
+    let group = first_cgroup(&cgroup.dir);
     assert_eq!(read(group.join("cpuset.mems")), "3");
     let memory = nodes::wait_for_anonymous(pids[0], 2 * 1024);
     nodes::check_share(&memory, 3, 980);
     // A cgroup with children has no processes of its own: evenkeel is in a sibling cgroup.
-    assert_eq!(read(cgroup.folder.join("cgroup.procs")), "");
+    assert_eq!(read(cgroup.dir.join("cgroup.procs")), "");
     assert!(cgroup_of(pids[2]).ends_with("/own"), "{}", cgroup_of(pids[2]));
     run.end_by(Signal::TERM);
-    assert!(folders(&cgroup.folder).is_empty(), "{}", run.output);
-    assert!(!delegates_cpuset(&cgroup.folder), "{}", run.output);
+    assert!(dirs(&cgroup.dir).is_empty(), "{}", run.output);
+    assert!(!delegates_cpuset(&cgroup.dir), "{}", run.output);
     // After SIGKILL, restore removes the cgroups.
     let mut run = unprivileged_run(&cgroup, &["--policy", "dfs"]);
     let pids = run.wait_for_start(3);
     run.end_by(Signal::KILL);
     println!("{}", run.restore(Some(UNPRIVILEGED)));
-    assert!(folders(&cgroup.folder).is_empty() && !delegates_cpuset(&cgroup.folder));
+    assert!(dirs(&cgroup.dir).is_empty() && !delegates_cpuset(&cgroup.dir));
     pids.iter().for_each(|&pid| assert_eq!(cgroup_of(pid), "0::/delegated"));
 }
 
@@ -301,7 +301,7 @@ fn other_processes() {
     let pids = run.wait_for_start(3);
     let memory = nodes::wait_for_anonymous(pids[0], 2 * 1024);
     nodes::check_share(&memory, 3, 980);
-    assert!(folders(&cgroup.folder).is_empty());
+    assert!(dirs(&cgroup.dir).is_empty());
     run.wait_for_journal("not by a cgroup");
     run.end_by(Signal::TERM);
     assert_eq!(cgroup_of(sleeper.pid()), "0::/delegated", "the process was not moved");

@@ -2,8 +2,8 @@
 
 use rustix::process::Signal;
 use sched::Action;
+use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
-use tests::folder::Folder;
 use tests::live_run::LiveRun;
 use tests::process::{mask, until};
 use tests::tool;
@@ -44,8 +44,8 @@ fn children_too() {
     ));
     run.request("parent", Action::Place(nodes::cpus(1)));
     run.wait_until_started("parent");
-    until("the child", || 1 < run.folder.text("child").len());
-    let child: u32 = run.folder.read("child").trim().parse().expect("a number");
+    until("the child", || 1 < run.dir.text("child").len());
+    let child: u32 = run.dir.read("child").trim().parse().expect("a number");
     assert_eq!(mask(child), Some(nodes::cpus(1)));
     let memory = nodes::wait_for_anonymous(child, HOG_KIB);
     nodes::check_share(&memory, 1, 980);
@@ -55,7 +55,7 @@ fn children_too() {
 /// `evenkeel run` with the dfs policy: four jobs on four nodes.
 fn dfs_spreads() {
     let text = hog("hog", SIZE, "class = 9\ncopies = 4");
-    let mut run = EvenkeelRun::new(Folder::new(), &text, &["--policy", "dfs"]);
+    let mut run = EvenkeelRun::new(Dir::new(), &text, &["--policy", "dfs"]);
     let pids = run.wait_for_start(4);
     let mut used: Vec<u32> = Vec::new();
     for pid in pids {

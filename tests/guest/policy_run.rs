@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use base::CpuSet;
 use rustix::process::Signal;
+use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
-use tests::folder::Folder;
 use tests::process::{all_cpus, is_running, mask, until_or};
 
 use crate::nodes::{self, KernelSetting, hog};
@@ -45,8 +45,8 @@ pub fn hogs(classes: &str) -> String {
     classes.chars().enumerate().map(one).collect()
 }
 
-pub fn folder_with_profiles() -> Folder {
-    let folder = Folder::new();
+pub fn dir_with_profiles() -> Dir {
+    let dir = Dir::new();
     for (name, misses, accesses) in PROFILES {
         let text = format!(
             "version = 1\nname = \"{name}\"\ncpu_time_ns = 10000000000\n[[phase]]\nshare = 1.0\n\
@@ -54,9 +54,9 @@ pub fn folder_with_profiles() -> Folder {
              [phase.curve]\ncache_bytes = [1048576, 1073741824]\n\
              misses_per_1000 = [{misses:?}, {misses:?}]\n"
         );
-        folder.write(&format!("{name}.profile.toml"), text);
+        dir.write(&format!("{name}.profile.toml"), text);
     }
-    folder
+    dir
 }
 
 impl PolicyRun {
@@ -64,7 +64,7 @@ impl PolicyRun {
     pub fn start(policy: &str, jobs: &str, n_jobs: usize) -> Self {
         let _no_balancing = KernelSetting::no_balancing();
         let options = ["--policy", policy, "--seed", "5"];
-        let mut tool = EvenkeelRun::new(folder_with_profiles(), jobs, &options);
+        let mut tool = EvenkeelRun::new(dir_with_profiles(), jobs, &options);
         tool.wait_for_start(n_jobs);
         let pids: Vec<u32> = tool.processes().into_values().collect();
         assert_eq!(pids.len(), n_jobs, "one process per job");

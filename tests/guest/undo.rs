@@ -1,8 +1,8 @@
 //! `evenkeel restore` after SIGKILL: the affinity masks of all jobs on several nodes.
 
 use rustix::process::Signal;
+use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
-use tests::folder::Folder;
 use tests::process::{all_cpus, is_running, mask};
 
 use crate::Promise;
@@ -19,7 +19,7 @@ fn jobs() -> String {
 
 fn killed() {
     let all = all_cpus();
-    let mut run = EvenkeelRun::new(Folder::new(), &jobs(), &["--policy", "dfs"]);
+    let mut run = EvenkeelRun::new(Dir::new(), &jobs(), &["--policy", "dfs"]);
     let pids = run.wait_for_start(8);
     assert!(pids.iter().all(|&pid| mask(pid).is_some_and(|mask| mask.len() == 1)));
     run.end_by(Signal::KILL);
@@ -35,7 +35,7 @@ fn killed() {
 
 fn killed_and_cut() {
     let all = all_cpus();
-    let mut run = EvenkeelRun::new(Folder::new(), &jobs(), &["--policy", "spread"]);
+    let mut run = EvenkeelRun::new(Dir::new(), &jobs(), &["--policy", "spread"]);
     let pids = run.wait_for_start(8);
     run.end_by(Signal::KILL);
     let setting = KernelSetting::offline(7);

@@ -99,7 +99,7 @@ fn unit() {
 /// The kernel's list of CPUs isolated at boot. If the list is empty, a bind mount replaces it by CPU 7 during the
 /// lifetime of this value: the test covers evenkeel's use of the list, not the kernel.
 struct IsolatedAtBoot {
-    _folder: tempfile::TempDir,
+    _dir: tempfile::TempDir,
     is_covered: bool,
 }
 
@@ -107,14 +107,14 @@ const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
 
 impl IsolatedAtBoot {
     fn some() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        let dir = tempfile::tempdir().expect("a directory");
         let is_covered = fs::read_to_string(ISOLATED).expect(ISOLATED).trim().is_empty();
         if is_covered {
-            let file = folder.path().join("isolated");
+            let file = dir.path().join("isolated");
             fs::write(&file, "7\n").expect("own file");
             mount(&["--bind", &file.to_string_lossy(), ISOLATED]);
         }
-        IsolatedAtBoot { _folder: folder, is_covered }
+        IsolatedAtBoot { _dir: dir, is_covered }
     }
 }
 
@@ -213,7 +213,7 @@ fn bound() {
 fn isolated_meanwhile() {
     let cgroup = cgroup("evenkeel-apart");
     cgroup.write("cpuset.cpus", "5");
-    if fs::write(cgroup.folder.join("cpuset.cpus.partition"), "isolated").is_err() {
+    if fs::write(cgroup.dir.join("cpuset.cpus.partition"), "isolated").is_err() {
         println!("not run: this kernel isolates no partitions");
         return;
     }

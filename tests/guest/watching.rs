@@ -227,7 +227,7 @@ fn only_watched() {
     let _no_balancing = KernelSetting::no_balancing();
     let (hog, all) = (Hog::new(), all_cpus());
     let mut watch = watch(&hog, &[]);
-    until("a request that is not carried out", || watch.folder.text("w.jsonl").contains("dry-run"));
+    until("a request that is not carried out", || watch.dir.text("w.jsonl").contains("dry-run"));
     assert_eq!(mask(hog.pid()), Some(all.clone()));
     watch.end();
     assert!(980 <= hog.permille_on_0());

@@ -9,17 +9,17 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::{tool, transcript};
 
-/// A job that creates the file `started` in the workload's folder.
+/// A job that creates the file `started` in the workload's directory.
 const MARK: &str = "[[job]]\nname = \"mark\"\ncommand = [\"touch\", \"started\"]\n";
 
 /// Contents of a user's file that must not change.
 const PRECIOUS: &str = "precious\n";
 
-fn with_mark(lines: &str) -> Folder {
-    Folder::with(&[("w.toml", &format!("{MARK}{lines}\n"))])
+fn with_mark(lines: &str) -> Dir {
+    Dir::with(&[("w.toml", &format!("{MARK}{lines}\n"))])
 }
 
 /// Expands a step to a shell command, and writes its workload:
@@ -29,7 +29,7 @@ fn with_mark(lines: &str) -> Folder {
 ///   classic LINE   run of a classic workload with this line               run ARGS     of the valid job with arguments
 ///   program TEXT   run of a job that executes a file with this text       damaged ARGS a command that reads a damaged journal
 /// ```
-fn expand(folder: &Folder, step: &str) -> String {
+fn expand(dir: &Dir, step: &str) -> String {
     let (kind, rest) = step.split_once(' ').unwrap_or((step, ""));
     let lines = rest.replace(" | ", "\n");
     let workload = match kind {
@@ -38,16 +38,16 @@ fn expand(folder: &Folder, step: &str) -> String {
         "run" => MARK.to_owned(),
         "program" => format!("{MARK}[[job]]\ncommand = [\"./program\"]\n"),
         "classic" => {
-            folder.write("w.txt", format!("0 - /usr/bin/touch started\n{rest}\n"));
+            dir.write("w.txt", format!("0 - /usr/bin/touch started\n{rest}\n"));
             return "evenkeel run w.txt".to_owned();
         }
         "damaged" => {
-            damage_journal(folder);
+            damage_journal(dir);
             return format!("evenkeel {rest}");
         }
         _ => panic!("unknown step: {step}"),
     };
-    folder.write("w.toml", workload);
+    dir.write("w.toml", workload);
     match kind {
         "run" => format!("evenkeel run w.toml {rest}"),
         "program" => format!("printf '{rest}' > program; chmod 755 program; evenkeel run w.toml"),
@@ -56,27 +56,27 @@ fn expand(folder: &Folder, step: &str) -> String {
 }
 
 /// Writes a run to `run` whose journal is damaged in the middle.
-fn damage_journal(folder: &Folder) {
-    if folder.path("run").exists() {
+fn damage_journal(dir: &Dir) {
+    if dir.path("run").exists() {
         return;
     }
-    folder.write("w.toml", MARK);
-    folder.success(&["run", "w.toml", "--policy", "linux", "--out", "run", "--quiet"]);
-    let journal = folder.read("run/journal.jsonl");
+    dir.write("w.toml", MARK);
+    dir.success(&["run", "w.toml", "--policy", "linux", "--out", "run", "--quiet"]);
+    let journal = dir.read("run/journal.jsonl");
     let mut lines: Vec<&str> = journal.lines().collect();
     lines.insert(1, "damaged");
-    folder.write("run/journal.jsonl", lines.join("\n") + "\n");
+    dir.write("run/journal.jsonl", lines.join("\n") + "\n");
 }
 
 #[test]
 fn invalid_workloads_are_rejected_before_any_job_starts() {
-    let set_up = |folder: &Folder| {
-        folder.write("precious", PRECIOUS);
-        fs::create_dir(folder.path("sub")).expect("a folder");
-        std::os::unix::fs::symlink("precious", folder.path("link")).expect("a link");
+    let set_up = |dir: &Dir| {
+        dir.write("precious", PRECIOUS);
+        fs::create_dir(dir.path("sub")).expect("a directory");
+        std::os::unix::fs::symlink("precious", dir.path("link")).expect("a link");
     };
-    transcript::check("workloads", set_up, |folder, step| {
-        let command = expand(folder, step);
+    transcript::check("workloads", set_up, |dir, step| {
+        let command = expand(dir, step);
         // No file beside the workload is truncated.
         format!("{command}; status=$?; test \"$(cat precious)\" = precious && exit $status")
     });
@@ -84,7 +84,7 @@ fn invalid_workloads_are_rejected_before_any_job_starts() {
 
 #[test]
 fn invalid_commands_and_files_are_rejected() {
-    let set_up = |folder: &Folder| folder.write("w.toml", MARK);
+    let set_up = |dir: &Dir| dir.write("w.toml", MARK);
     transcript::check("commands", set_up, expand);
 }
 
@@ -94,15 +94,15 @@ fn files_that_the_kernel_cannot_execute_are_rejected() {
         println!("skipped: binfmt_misc has additional formats");
         return;
     }
-    let set_up = |folder: &Folder| ["program", "w.toml"].iter().for_each(|n| folder.write(n, ""));
+    let set_up = |dir: &Dir| ["program", "w.toml"].iter().for_each(|n| dir.write(n, ""));
     transcript::check("programs", set_up, expand);
 }
 
 #[test]
 fn the_valid_job_creates_its_file() {
-    let folder = with_mark("");
-    folder.success(&["run", "w.toml", "--policy", "linux"]);
-    assert!(folder.path("started").exists(), "the other tests depend on it");
+    let dir = with_mark("");
+    dir.success(&["run", "w.toml", "--policy", "linux"]);
+    assert!(dir.path("started").exists(), "the other tests depend on it");
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn cpus_and_nodes_that_do_not_exist_are_rejected() {
         ("nodes = \"1023\"", "1023"),
         ("memory = \"bind:1023\"", "1023"),
     ] {
-        let folder = with_mark(&format!("[[job]]\ncommand = [\"true\"]\n{line}"));
-        let stderr = folder.rejection(&["run", "w.toml"]);
+        let dir = with_mark(&format!("[[job]]\ncommand = [\"true\"]\n{line}"));
+        let stderr = dir.rejection(&["run", "w.toml"]);
         assert!(stderr.contains("w.toml:4: ") && stderr.contains(number), "{line}: {stderr}");
     }
 }
@@ -121,46 +121,46 @@ fn cpus_and_nodes_that_do_not_exist_are_rejected() {
 #[test]
 fn cpus_outside_the_affinity_of_this_process_are_rejected() {
     let Some((_, first, last)) = tests::process::two_cpus() else { return };
-    let folder = with_mark(&format!("[[job]]\ncommand = [\"true\"]\ncpus = {last}"));
+    let dir = with_mark(&format!("[[job]]\ncommand = [\"true\"]\ncpus = {last}"));
     let mut confined = Command::new("taskset");
     confined.args(["--cpu-list", &first.to_string()]).arg(tool::path());
-    confined.args(["run", "w.toml"]).current_dir(folder.root());
+    confined.args(["run", "w.toml"]).current_dir(dir.root());
     let stderr = tool::rejection(&mut confined);
     assert!(stderr.contains("w.toml:4: "), "{stderr}");
-    assert!(!folder.path("started").exists());
+    assert!(!dir.path("started").exists());
 }
 
 /// Runs a command line with a file size limit of 0, as on a full disk.
-fn on_a_full_disk(folder: &Folder, args: &str) -> std::process::Output {
+fn on_a_full_disk(dir: &Dir, args: &str) -> std::process::Output {
     let line = format!("trap '' XFSZ; ulimit -f 0; exec '{}' {args}", tool::path().display());
     let mut shell = Command::new("sh");
-    shell.args(["-c", &line]).current_dir(folder.root()).stdin(Stdio::null());
+    shell.args(["-c", &line]).current_dir(dir.root()).stdin(Stdio::null());
     shell.output().expect("a shell")
 }
 
 #[test]
 fn on_a_full_disk_no_job_starts_and_no_file_is_left() {
     for args in ["run w.toml --out new", "run w.toml"] {
-        let folder = with_mark("");
-        let output = on_a_full_disk(&folder, args);
+        let dir = with_mark("");
+        let output = on_a_full_disk(&dir, args);
         let stderr = tool::text(&output.stderr);
         assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
         assert!(stderr.contains("journal.jsonl"), "{stderr}");
-        assert!(!folder.path("started").exists() && !folder.path("new").exists(), "{args}");
-        assert!(!folder.path("evenkeel-runs/w-1").exists(), "the folder of the run is left");
+        assert!(!dir.path("started").exists() && !dir.path("new").exists(), "{args}");
+        assert!(!dir.path("evenkeel-runs/w-1").exists(), "the directory of the run is left");
     }
 }
 
 #[test]
 fn a_failed_job_sets_the_exit_status_although_the_report_pipe_is_closed() {
-    let folder = Folder::with(&[("w.toml", "[[job]]\ncommand = [\"false\"]\n")]);
+    let dir = Dir::with(&[("w.toml", "[[job]]\ncommand = [\"false\"]\n")]);
     let line =
         format!("'{}' run w.toml --policy linux --json; echo $? >&3", tool::path().display());
     let mut shell = Command::new("bash");
     shell.args(["-c", &format!("{{ {line}; }} 3>status | true")]);
-    let output = shell.current_dir(folder.root()).output().expect("bash");
+    let output = shell.current_dir(dir.root()).output().expect("bash");
     assert!(output.status.success());
-    assert_eq!(folder.read("status"), "1\n");
+    assert_eq!(dir.read("status"), "1\n");
 }
 
 #[test]
@@ -170,30 +170,30 @@ fn a_kernel_thread_cannot_be_watched() {
         println!("skipped: kernel threads are not visible");
         return;
     }
-    let stderr = Folder::new().rejection(&["watch", "--pid", "2"]);
+    let stderr = Dir::new().rejection(&["watch", "--pid", "2"]);
     assert!(stderr.contains("no process can be managed: process 2 is a kernel thread"), "{stderr}");
 }
 
 #[test]
 fn jobs_may_share_an_output_device_and_read_outputs_of_earlier_jobs() {
-    let folder = with_mark(
+    let dir = with_mark(
         "[[job]]\nname = \"a\"\ncommand = [\"true\"]\noutput = \"/dev/null\"\n\
          [[job]]\nname = \"b\"\ncommand = [\"true\"]\noutput = \"/dev/null\"\n\
          [[job]]\nname = \"c\"\ncommand = [\"echo\", \"x\"]\noutput = \"passed\"\n\
          [[job]]\nname = \"d\"\ncommand = [\"cat\"]\ninput = \"passed\"\nstart = 0.2",
     );
-    folder.write("passed", "");
-    folder.success(&["run", "w.toml", "--policy", "linux", "--out", "out"]);
+    dir.write("passed", "");
+    dir.success(&["run", "w.toml", "--policy", "linux", "--out", "out"]);
 }
 
 /// UID of the program when these tests run as root.
 const UNPRIVILEGED: u32 = 65534;
 
 /// The program as an unprivileged user: this one, or UID 65534.
-fn as_unprivileged_user(folder: &Folder) -> Option<Command> {
-    let mut command = folder.command(&["run", "w.toml"]);
-    if fs::metadata(folder.root()).expect("the folder exists").uid() == 0 {
-        set_mode(folder, ".", 0o777);
+fn as_unprivileged_user(dir: &Dir) -> Option<Command> {
+    let mut command = dir.command(&["run", "w.toml"]);
+    if fs::metadata(dir.root()).expect("the directory exists").uid() == 0 {
+        set_mode(dir, ".", 0o777);
         command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
         let mut probe = Command::new(tool::path());
         let probed = probe.arg("--version").uid(UNPRIVILEGED).gid(UNPRIVILEGED).output();
@@ -205,29 +205,29 @@ fn as_unprivileged_user(folder: &Folder) -> Option<Command> {
     Some(command)
 }
 
-fn set_mode(folder: &Folder, name: &str, mode: u32) {
-    fs::set_permissions(folder.path(name), Permissions::from_mode(mode)).expect("permitted");
+fn set_mode(dir: &Dir, name: &str, mode: u32) {
+    fs::set_permissions(dir.path(name), Permissions::from_mode(mode)).expect("permitted");
 }
 
 #[test]
 fn files_without_permission_are_rejected() {
     for (line, expected) in [
-        ("output = \"locked/out\"", "output FOLDER/locked/out cannot be written"),
-        ("output = \"mine\"", "output FOLDER/mine cannot be written"),
-        ("dir = \"locked\"", "working directory FOLDER/locked cannot be entered"),
-        ("input = \"mine\"", "input FOLDER/mine"),
+        ("output = \"locked/out\"", "output DIR/locked/out cannot be written"),
+        ("output = \"mine\"", "output DIR/mine cannot be written"),
+        ("dir = \"locked\"", "working directory DIR/locked cannot be entered"),
+        ("input = \"mine\"", "input DIR/mine"),
     ] {
-        let folder = with_mark(&format!("[[job]]\ncommand = [\"true\"]\n{line}"));
-        fs::create_dir(folder.path("locked")).expect("a folder");
-        folder.write("mine", PRECIOUS);
-        ["locked", "mine"].iter().for_each(|name| set_mode(&folder, name, 0o000));
-        let Some(mut command) = as_unprivileged_user(&folder) else { return };
+        let dir = with_mark(&format!("[[job]]\ncommand = [\"true\"]\n{line}"));
+        fs::create_dir(dir.path("locked")).expect("a directory");
+        dir.write("mine", PRECIOUS);
+        ["locked", "mine"].iter().for_each(|name| set_mode(&dir, name, 0o000));
+        let Some(mut command) = as_unprivileged_user(&dir) else { return };
         let stderr = tool::rejection(&mut command);
-        assert!(!folder.path("started").exists(), "{line}: a job was started");
-        let stderr = stderr.replace(&folder.root().display().to_string(), "FOLDER");
+        assert!(!dir.path("started").exists(), "{line}: a job was started");
+        let stderr = stderr.replace(&dir.root().display().to_string(), "DIR");
         let expected = format!("evenkeel: w.toml:4: job true: {expected}: Permission denied\n");
         assert_eq!(stderr, expected);
-        set_mode(&folder, "locked", 0o700);
+        set_mode(&dir, "locked", 0o700);
     }
 }
 
@@ -237,12 +237,12 @@ fn a_program_for_another_architecture_is_rejected() {
         println!("skipped: binfmt_misc has additional formats or is not mounted");
         return;
     }
-    let folder = with_mark("[[job]]\ncommand = [\"./program\"]");
+    let dir = with_mark("[[job]]\ncommand = [\"./program\"]");
     let mut bytes = fs::read("/bin/true").expect("the file exists");
     bytes[18..20].copy_from_slice(&[0x16, 0x00]); // s390
-    folder.write("program", bytes);
-    set_mode(&folder, "program", 0o755);
-    let stderr = folder.rejection(&["run", "w.toml"]);
+    dir.write("program", bytes);
+    set_mode(&dir, "program", 0o755);
+    let stderr = dir.rejection(&["run", "w.toml"]);
     assert!(stderr.contains("for another processor (ELF machine 22"), "{stderr}");
 }
 
@@ -255,13 +255,12 @@ fn has_foreign_formats() -> bool {
 #[test]
 fn executable_scripts_and_programs_are_accepted() {
     for text in ["#!/bin/sh\n", "#! /bin/sh -e\n", "#!/bin/sh", "#!/usr/bin/env sh\nexit 0\n"] {
-        let folder =
-            Folder::with(&[("text", text), ("w.toml", "[[job]]\ncommand = [\"./program\"]\n")]);
-        // Not written by this process: a child that another test forks meanwhile could hold the file open for writing, and the
-        // kernel does not execute such a file (ETXTBSY).
+        let dir = Dir::with(&[("text", text), ("w.toml", "[[job]]\ncommand = [\"./program\"]\n")]);
+        // Not written by this process: a child that another test forks meanwhile could hold the file open for writing,
+        // and the kernel does not execute such a file (ETXTBSY).
         let mut install = Command::new("install");
-        install.args(["-m", "755", "text", "program"]).current_dir(folder.root());
+        install.args(["-m", "755", "text", "program"]).current_dir(dir.root());
         assert!(install.status().expect("it is part of coreutils").success());
-        folder.success(&["run", "w.toml", "--policy", "linux"]);
+        dir.success(&["run", "w.toml", "--policy", "linux"]);
     }
 }

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use expect_test::{expect, expect_file};
 use serde_json::Value;
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::{tool, transcript};
 
 /// A memory-hungry program, and one with few cache misses.
@@ -23,39 +23,39 @@ const PROFILES: [(&str, u8, &str); 2] = [
     ),
 ];
 
-/// Comparisons in a folder with a small machine, two profiles and a workload.
-struct Comparisons(Folder);
+/// Comparisons in a directory with a small machine, two profiles and a workload.
+struct Comparisons(Dir);
 
 impl std::ops::Deref for Comparisons {
-    type Target = Folder;
+    type Target = Dir;
 
-    fn deref(&self) -> &Folder {
+    fn deref(&self) -> &Dir {
         &self.0
     }
 }
 
 /// Writes the machine, the profiles and the workload.
-fn prepare(folder: &Folder) {
+fn prepare(dir: &Dir) {
     for (name, class, phase) in PROFILES {
         let text = format!(
             "version = 1\nname = \"{name}\"\nclass = {class}\nclass_cache_bytes = 33554432\n[[phase]]\ninstructions = {phase}\n"
         );
-        folder.write(&format!("profiles/{name}.profile.toml"), text);
+        dir.write(&format!("profiles/{name}.profile.toml"), text);
     }
-    write_workload(folder, "small", 3);
+    write_workload(dir, "small", 3);
     let machine = "nodes=2 llcs=1 cores=2 llc=16M mem=8G";
-    folder.write("m.toml", tool::success(&["machine", "--synthetic", machine, "--toml"]));
+    dir.write("m.toml", tool::success(&["machine", "--synthetic", machine, "--toml"]));
 }
 
 /// Writes a workload with `n` copies of each program.
-fn write_workload(folder: &Folder, name: &str, n: u32) {
+fn write_workload(dir: &Dir, name: &str, n: u32) {
     let every = if n == 1 { "" } else { "every = 0.05\n" };
     let job = |program: &str| {
         format!(
             "[[job]]\nname = \"{program}\"\ncommand = [\"/bin/true\"]\nprofile = \"{program}\"\ncopies = {n}\n{every}"
         )
     };
-    folder.write(
+    dir.write(
         &format!("{name}.toml"),
         format!("name = \"{name}\"\n{}{}", job("hungry"), job("calm")),
     );
@@ -63,12 +63,12 @@ fn write_workload(folder: &Folder, name: &str, n: u32) {
 
 impl Comparisons {
     fn new() -> Self {
-        let folder = Folder::new();
-        prepare(&folder);
-        Comparisons(folder)
+        let dir = Dir::new();
+        prepare(&dir);
+        Comparisons(dir)
     }
 
-    /// `evenkeel` in this folder, with arguments separated by blanks.
+    /// `evenkeel` in this directory, with arguments separated by blanks.
     fn evenkeel(&self, words: &str) -> std::process::Command {
         self.command(&words.split(' ').collect::<Vec<_>>())
     }
@@ -103,9 +103,9 @@ fn schema_errors(document: &Value) -> Vec<String> {
 
 #[test]
 fn no_policy_has_a_shorter_makespan_than_the_oracle_which_reports_its_search() {
-    let folder = Comparisons::new();
+    let dir = Comparisons::new();
     let comparison =
-        folder.compared("small.toml -p linux,dio,oracle,dino[limits=article] --seeds 2", "out");
+        dir.compared("small.toml -p linux,dio,oracle,dino[limits=article] --seeds 2", "out");
     let mean = |policy: &str| {
         let rows = comparison["summary"].as_array().expect("rows");
         let row = rows.iter().find(|row| row["policy"] == policy).expect("a row of it");
@@ -136,8 +136,8 @@ fn no_policy_has_a_shorter_makespan_than_the_oracle_which_reports_its_search() {
 
 #[test]
 fn the_oracle_searches_if_there_are_too_many_placements() {
-    let folder = Comparisons::new();
-    let comparison = folder.compared("small.toml -p linux,oracle[runs=5] --seeds 1", "out");
+    let dir = Comparisons::new();
+    let comparison = dir.compared("small.toml -p linux,oracle[runs=5] --seeds 1", "out");
     let run = &comparison["runs"][1];
     assert_eq!(
         (&run["oracle"]["n_placements"], &run["oracle"]["is_exhaustive"]),
@@ -148,9 +148,9 @@ fn the_oracle_searches_if_there_are_too_many_placements() {
 
 #[test]
 fn the_tables_fit_eighty_columns_and_report_the_better_policy() {
-    let folder = Comparisons::new();
-    write_workload(&folder, "large", 5);
-    let comparison = folder.compare(
+    let dir = Comparisons::new();
+    write_workload(&dir, "large", 5);
+    let comparison = dir.compare(
         "small.toml large.toml -p linux,spread,dfs,linux@interleave --seeds 8 --machine m.toml --out out",
     );
     let text = tool::text(&comparison.stdout);
@@ -162,9 +162,8 @@ fn the_tables_fit_eighty_columns_and_report_the_better_policy() {
 
 #[test]
 fn the_last_progress_line_has_the_total_number_of_runs() {
-    let folder = Comparisons::new();
-    let comparison =
-        folder.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out out");
+    let dir = Comparisons::new();
+    let comparison = dir.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out out");
     let text = tool::text(&comparison.stderr);
     let lines: Vec<&str> = text.lines().filter(|line| line.contains(" of 4 runs")).collect();
     let last = lines.last().expect("a progress line");
@@ -173,11 +172,11 @@ fn the_last_progress_line_has_the_total_number_of_runs() {
 
 #[test]
 fn the_json_is_valid_under_the_shipped_schema() {
-    let folder = Comparisons::new();
-    let comparison = folder.compared("small.toml -p linux,spread --seeds 2", "out");
+    let dir = Comparisons::new();
+    let comparison = dir.compared("small.toml -p linux,spread --seeds 2", "out");
     assert_eq!(schema_errors(&comparison), [""; 0]);
     let printed =
-        folder.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out out --json");
+        dir.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out out --json");
     assert_eq!(serde_json::from_slice::<Value>(&printed.stdout).expect("JSON"), comparison);
     for (field, wrong) in [("n_runs", Value::Null), ("seeds", Value::from("1"))] {
         let mut broken = comparison.clone();
@@ -188,16 +187,16 @@ fn the_json_is_valid_under_the_shipped_schema() {
 
 #[test]
 fn the_files_do_not_depend_on_the_number_of_parallel_runs() {
-    let folder = Comparisons::new();
+    let dir = Comparisons::new();
     let words = "small.toml -p linux,dfs,linux@numa-balancing --seeds 6";
     for (jobs, out) in [(1, "one"), (2, "two"), (5, "five")] {
-        folder.compared(&format!("{words} --jobs {jobs}"), out);
+        dir.compared(&format!("{words} --jobs {jobs}"), out);
     }
     for other in ["two", "five"] {
-        assert_eq!(folder.runs("one"), folder.runs(other));
+        assert_eq!(dir.runs("one"), dir.runs(other));
         for file in ["compare.json", "compare.html", "runs.csv", "summary.csv"] {
             assert!(
-                folder.read(&format!("one/{file}")) == folder.read(&format!("{other}/{file}")),
+                dir.read(&format!("one/{file}")) == dir.read(&format!("{other}/{file}")),
                 "{file}"
             );
         }
@@ -206,9 +205,8 @@ fn the_files_do_not_depend_on_the_number_of_parallel_runs() {
 
 #[test]
 fn the_runs_of_a_pair_have_the_same_random_variation() {
-    let folder = Comparisons::new();
-    let comparison =
-        folder.compared("small.toml -p linux,spread,linux@first-touch --seeds 3", "out");
+    let dir = Comparisons::new();
+    let comparison = dir.compared("small.toml -p linux,spread,linux@first-touch --seeds 3", "out");
     let runs = comparison["runs"].as_array().expect("a list");
     let of = |policy: &str, seed: u64| {
         runs.iter().find(|run| run["policy"] == policy && run["seed"] == seed).expect("it ran")
@@ -235,9 +233,9 @@ fn the_runs_of_a_pair_have_the_same_random_variation() {
 
 #[test]
 fn a_run_of_a_comparison_equals_that_of_evenkeel_run() {
-    let folder = Comparisons::new();
+    let dir = Comparisons::new();
     let comparison =
-        folder.compared("small.toml -p linux,dfs --seeds 7-8 --variation counters=off", "out");
+        dir.compared("small.toml -p linux,dfs --seeds 7-8 --variation counters=off", "out");
     for run in comparison["runs"].as_array().expect("a list") {
         let (policy, seed) = (run["policy"].as_str().expect("text"), run["seed"].to_string());
         let alone = tool::command(&[
@@ -255,7 +253,7 @@ fn a_run_of_a_comparison_equals_that_of_evenkeel_run() {
             "--out",
             &format!("run-{policy}-{seed}"),
         ])
-        .current_dir(folder.root())
+        .current_dir(dir.root())
         .output()
         .expect("it starts");
         let report: Value = serde_json::from_slice(&alone.stdout).expect("JSON");
@@ -267,13 +265,13 @@ fn a_run_of_a_comparison_equals_that_of_evenkeel_run() {
 
 #[test]
 fn slowdowns_are_relative_to_a_run_alone() {
-    let folder = Comparisons::new();
-    write_workload(&folder, "lonely", 1);
-    let text = folder.read("lonely.toml");
+    let dir = Comparisons::new();
+    write_workload(&dir, "lonely", 1);
+    let text = dir.read("lonely.toml");
     let only = text.split("[[job]]").take(2).collect::<Vec<_>>().join("[[job]]");
-    folder.write("lonely.toml", &only);
+    dir.write("lonely.toml", &only);
     let comparison =
-        folder.compared("lonely.toml small.toml -p linux,spread --seeds 1 --variation off", "out");
+        dir.compared("lonely.toml small.toml -p linux,spread --seeds 1 --variation off", "out");
     for run in comparison["runs"].as_array().expect("a list") {
         let slowdowns = run["jobs"]
             .as_array()
@@ -295,13 +293,13 @@ fn slowdowns_are_relative_to_a_run_alone() {
 
 #[test]
 fn the_csv_files_have_a_row_for_each_job_and_for_each_summary() {
-    let folder = Comparisons::new();
-    folder.compared(
+    let dir = Comparisons::new();
+    dir.compared(
         "small.toml -p linux,dfs[cooldown=4,domains=node] --seeds 2 --csv here.csv",
         "out",
     );
-    let table = folder.read("here.csv");
-    assert_eq!(table, folder.read("out/runs.csv"));
+    let table = dir.read("here.csv");
+    assert_eq!(table, dir.read("out/runs.csv"));
     expect![[r#"
         policy,workload,seed,status,makespan_s,slowdown,unfairness,n_migrations,n_moves,pages_moved_bytes,job,job_start_s,job_end_s,job_slowdown
     "#]]
@@ -309,15 +307,15 @@ fn the_csv_files_have_a_row_for_each_job_and_for_each_summary() {
     // Two policies, two seeds, six jobs.
     assert_eq!(table.lines().count(), 1 + 2 * 2 * 6);
     assert!(table.contains("\"dfs[cooldown=4,domains=node]\",small,2,finished,"));
-    assert_eq!(folder.read("out/summary.csv").lines().count(), 1 + 2);
+    assert_eq!(dir.read("out/summary.csv").lines().count(), 1 + 2);
 }
 
 #[test]
 fn the_page_is_self_contained_and_links_to_existing_timelines() {
-    let folder = Comparisons::new();
-    write_workload(&folder, "other", 2);
-    let comparison = folder.compared("small.toml other.toml -p linux,spread --seeds 3", "out");
-    let html = folder.read("out/compare.html");
+    let dir = Comparisons::new();
+    write_workload(&dir, "other", 2);
+    let comparison = dir.compared("small.toml other.toml -p linux,spread --seeds 3", "out");
+    let html = dir.read("out/compare.html");
     for outside in ["http://", "https://", "<link", "src=", "@import", "url(", "@font-face"] {
         let found: Vec<_> = html.match_indices(outside).map(|(at, _)| &html[at..at + 40]).collect();
         let harmless = |text: &&str| text.starts_with("http://www.w3.org/2000/svg");
@@ -327,64 +325,64 @@ fn the_page_is_self_contained_and_links_to_existing_timelines() {
     for row in comparison["summary"].as_array().expect("a list") {
         let path = row["timeline"].as_str().expect("one for each");
         assert!(html.contains(&format!("href=\"{path}\"")));
-        let page = folder.read(&format!("out/{path}"));
+        let page = dir.read(&format!("out/{path}"));
         assert!(page.ends_with("</html>\n") && page.contains("id=\"timeline\""));
     }
-    assert_eq!(std::fs::read_dir(folder.path("out/timelines")).expect("it exists").count(), 4);
-    folder.compared("small.toml other.toml -p linux,spread --seeds 3 --timelines all", "out");
-    assert_eq!(std::fs::read_dir(folder.path("out/timelines")).expect("it exists").count(), 12);
-    folder.compared("small.toml -p linux,spread --seeds 3 --timelines none", "none");
-    assert!(!folder.path("none/timelines").exists());
+    assert_eq!(std::fs::read_dir(dir.path("out/timelines")).expect("it exists").count(), 4);
+    dir.compared("small.toml other.toml -p linux,spread --seeds 3 --timelines all", "out");
+    assert_eq!(std::fs::read_dir(dir.path("out/timelines")).expect("it exists").count(), 12);
+    dir.compared("small.toml -p linux,spread --seeds 3 --timelines none", "none");
+    assert!(!dir.path("none/timelines").exists());
 }
 
 #[test]
 fn hostile_names_are_escaped_and_get_safe_file_names() {
-    let folder = Comparisons::new();
+    let dir = Comparisons::new();
     let evil = "<script>alert(1)<img src=x onerror=alert(2)>'&..";
-    let text = folder.read("small.toml");
+    let text = dir.read("small.toml");
     let text = text.replacen("name = \"small\"", &format!("name = \"{evil}\""), 1);
-    folder.write("small.toml", text.replacen("name = \"calm\"", &format!("name = \"{evil}\""), 1));
-    let comparison = folder.compared("small.toml -p linux,spread --seeds 2", "out");
-    let html = folder.read("out/compare.html");
+    dir.write("small.toml", text.replacen("name = \"calm\"", &format!("name = \"{evil}\""), 1));
+    let comparison = dir.compared("small.toml -p linux,spread --seeds 2", "out");
+    let html = dir.read("out/compare.html");
     // The only scripts are the data and the program of the page.
     assert_eq!(html.matches("<script").count(), 2);
     assert_eq!(html.matches("</script").count(), 2);
     assert!(!html.contains("<img") && html.contains("&lt;script&gt;alert(1)&lt;img src=x"));
     assert_eq!(comparison["summary"][0]["workload"], evil);
     let path = comparison["summary"][0]["timeline"].as_str().expect("one");
-    assert!(folder.path("out").join(path).is_file() && !path.contains(".."), "{path}");
+    assert!(dir.path("out").join(path).is_file() && !path.contains(".."), "{path}");
 }
 
 #[test]
 fn runs_cut_by_the_time_limit_are_excluded_and_reported() {
-    let folder = Comparisons::new();
+    let dir = Comparisons::new();
     let words =
         "small.toml -p linux,spread --seeds 2 --machine m.toml --time-limit 300ms --out out";
-    let comparison = folder.compare(words);
+    let comparison = dir.compare(words);
     assert_eq!(comparison.status.code(), Some(1), "runs are missing");
     let text = tool::text(&comparison.stdout);
     assert!(text.contains("4 runs are excluded from all metrics"), "{text}");
-    let json = folder.json("out");
+    let json = dir.json("out");
     assert_eq!(json["summary"][0]["n_excluded"], 2);
     assert_eq!(json["summary"][0]["mean_s"], Value::Null);
     assert_eq!(json["runs"][0]["status"], "stopped");
     assert_eq!(schema_errors(&json), [""; 0]);
-    assert!(!folder.read("out/compare.html").contains("NaN"));
+    assert!(!dir.read("out/compare.html").contains("NaN"));
 }
 
 #[test]
 fn live_runs_alternate_between_the_policies_and_each_has_a_report() {
-    let folder = Comparisons::new();
-    folder.write(
+    let dir = Comparisons::new();
+    dir.write(
         "live.toml",
         "[[job]]\nname = \"a\"\nload = \"compute --cpu 30ms\"\n[[job]]\nname = \"b\"\nload = \"compute --cpu 10ms\"\n",
     );
     let comparison =
-        folder.compare("live.toml -p linux,spread --host live --seeds 2 --solo --out out --quiet");
+        dir.compare("live.toml -p linux,spread --host live --seeds 2 --solo --out out --quiet");
     assert_eq!(comparison.status.code(), Some(0), "{}", tool::text(&comparison.stderr));
-    let json = folder.json("out");
+    let json = dir.json("out");
     assert_eq!(schema_errors(&json), [""; 0]);
-    let order: Vec<String> = folder
+    let order: Vec<String> = dir
         .read("out/runs.jsonl")
         .lines()
         .skip(2)
@@ -396,11 +394,11 @@ fn live_runs_alternate_between_the_policies_and_each_has_a_report() {
     assert_eq!(order, ["linux 1", "spread 1", "linux 2", "spread 2"]);
     for run in json["runs"].as_array().expect("a list") {
         let report = run["report"].as_str().expect("every run has one");
-        assert!(folder.path("out").join(report).is_file());
+        assert!(dir.path("out").join(report).is_file());
         assert!(run["jobs"][0]["slowdown"].as_f64().is_some_and(|it| 0.0 < it), "{run}");
     }
     let again =
-        folder.compare("live.toml -p linux,spread --host live --seeds 2 --solo --out out --json");
+        dir.compare("live.toml -p linux,spread --host live --seeds 2 --solo --out out --json");
     assert_eq!(
         serde_json::from_slice::<Value>(&again.stdout).expect("JSON"),
         json,
@@ -418,11 +416,11 @@ fn invalid_comparisons_are_rejected_before_any_run() {
 }
 
 #[test]
-fn the_folder_of_another_comparison_is_not_changed() {
-    let folder = Comparisons::new();
-    folder.compared("small.toml -p linux,spread --seeds 2", "first");
-    let before = folder.runs("first");
-    let text = folder.read("first/runs.jsonl");
+fn the_directory_of_another_comparison_is_not_changed() {
+    let dir = Comparisons::new();
+    dir.compared("small.toml -p linux,spread --seeds 2", "first");
+    let before = dir.runs("first");
+    let text = dir.read("first/runs.jsonl");
     for (words, what) in [
         ("small.toml -p linux,spread --seeds 3", "other seeds"),
         ("small.toml -p linux,dfs --seeds 2", "other policies"),
@@ -430,32 +428,30 @@ fn the_folder_of_another_comparison_is_not_changed() {
         ("small.toml -p linux,spread --seeds 2 --interleave", "other options"),
     ] {
         let line = tool::rejection(
-            &mut folder.evenkeel(&format!("compare {words} --machine m.toml --out first")),
+            &mut dir.evenkeel(&format!("compare {words} --machine m.toml --out first")),
         );
         let expected = format!(
-            "evenkeel: first contains another comparison ({what}): choose another folder with --out\n"
+            "evenkeel: first contains another comparison ({what}): choose another directory with --out\n"
         );
         assert_eq!(line, expected);
     }
-    folder.write("first/runs.jsonl", "{\"compare\":99}\n");
-    let output =
-        folder.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out first");
+    dir.write("first/runs.jsonl", "{\"compare\":99}\n");
+    let output = dir.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out first");
     assert!(tool::text(&output.stderr).contains("(another version of the file)"));
-    folder.write("first/runs.jsonl", &text);
-    write_workload(&folder, "small", 2);
-    let output =
-        folder.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out first");
+    dir.write("first/runs.jsonl", &text);
+    write_workload(&dir, "small", 2);
+    let output = dir.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out first");
     assert!(tool::text(&output.stderr).contains("(other workloads)"));
-    assert_eq!(folder.runs("first"), before);
+    assert_eq!(dir.runs("first"), before);
 }
 
 #[test]
 fn another_baseline_reuses_the_runs() {
-    let folder = Comparisons::new();
-    let one = folder.compared("small.toml -p linux,spread --seeds 6", "out");
-    let runs = folder.runs("out");
-    let other = folder.compared("small.toml -p linux,spread --seeds 6 --baseline spread", "out");
-    assert_eq!(folder.runs("out"), runs, "no run is repeated");
+    let dir = Comparisons::new();
+    let one = dir.compared("small.toml -p linux,spread --seeds 6", "out");
+    let runs = dir.runs("out");
+    let other = dir.compared("small.toml -p linux,spread --seeds 6 --baseline spread", "out");
+    assert_eq!(dir.runs("out"), runs, "no run is repeated");
     let ratio = |output: &serde_json::Value, idx: usize| {
         output["summary"][idx]["ratio_to_baseline"].as_f64().expect("known")
     };

@@ -1,5 +1,5 @@
-//! The examples of `docs/extending.md`: a policy, an event file, a subcommand, a machine and a profile that are not part
-//! of evenkeel, written against its interfaces. The other examples of the page are parts of evenkeel.
+//! The examples of `docs/extending.md`: a policy, an event file, a subcommand, a machine and a profile that are not
+//! part of evenkeel, written against its interfaces. The other examples of the page are parts of evenkeel.
 
 // The executable has no library; this module is the interface of its subcommands.
 #[path = "../../crates/app/src/command_result.rs"]
@@ -220,11 +220,11 @@ fn an_event_file_names_an_event_or_a_reason_for_each_counter_event() {
 
 #[test]
 fn a_system_signal_is_read_below_any_root_and_its_growth_needs_two_samples() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    std::fs::create_dir_all(folder.path().join("proc/pressure")).expect("a folder");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    std::fs::create_dir_all(dir.path().join("proc/pressure")).expect("a directory");
     let sample = |text: &str| {
-        std::fs::write(folder.path().join("proc/pressure/cpu"), text).expect("a file");
-        linux::pressure::read(&mut Live::new(folder.path())).expect("readable").cpu
+        std::fs::write(dir.path().join("proc/pressure/cpu"), text).expect("a file");
+        linux::pressure::read(&mut Live::new(dir.path())).expect("readable").cpu
     };
     let first = sample("some avg10=0.00 total=100\nfull avg10=0.00 total=2\n");
     let second = sample("some avg10=0.00 total=130\n");
@@ -234,8 +234,8 @@ fn a_system_signal_is_read_below_any_root_and_its_growth_needs_two_samples() {
 
 #[test]
 fn a_subcommand_prints_its_result_and_an_invalid_file_is_a_usage_error() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("machine.toml");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("machine.toml");
     let args = ["nodes", "--machine", path.to_str().expect("UTF-8")];
     let args = NodesArgs::try_parse_from(args).expect("valid arguments");
     let mut out = Vec::new();

@@ -18,11 +18,11 @@ use linux::fault::{self, FaultPlan};
 use linux::undo;
 use rustix::process::Signal;
 use sched::{Action, OutcomeResult};
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::live_run::LiveRun;
 use tests::process::{is_running, mask, signal, two_cpus, with_children};
 
-use crate::live::cgroups::{cgroup_folder, creatable};
+use crate::live::cgroups::{cgroup_dir, creatable};
 use crate::seeds;
 
 /// Turns of one run before it ends.
@@ -74,14 +74,14 @@ fn run_seed(seed: u64) -> SeedResult {
     let (all, first, last) = two_cpus().expect("checked by the caller");
     let mut rng = Rng::new(seed);
     let permille = [5, 30, 150, 400][rng.below(4) as usize];
-    let directory = Folder::new();
+    let directory = Dir::new();
     let state = directory.state();
     let mut run = LiveRun::within(directory, WORKLOAD, |options| {
         options.interval = Some(base::Nanos::from_millis(2));
         options.cgroups = creatable().unwrap_or_default();
     });
-    let folder = cgroup_folder(run.host().run_id());
-    let no_cgroups = || folder.as_ref().is_none_or(|folder| !folder.exists());
+    let dir = cgroup_dir(run.host().run_id());
+    let no_cgroups = || dir.as_ref().is_none_or(|dir| !dir.exists());
     fault::set_plan(FaultPlan { seed, permille });
     let change_turn = rng.below(u64::from(N_TURNS)) as u32;
     let mut changed_from_outside = None;

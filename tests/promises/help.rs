@@ -45,10 +45,10 @@ fn help(command: &[&str]) -> String {
 
 #[test]
 fn the_help_of_every_command_is_as_in_its_golden_file() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("promises/expected/help");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("promises/expected/help");
     for command in COMMANDS {
         let name = if command.is_empty() { "evenkeel".to_owned() } else { command.join("-") };
-        let golden = folder.join(format!("{name}.txt"));
+        let golden = dir.join(format!("{name}.txt"));
         expect_file![golden].assert_eq(&help(command));
     }
 }

@@ -40,7 +40,7 @@ fn write(path: &Path, jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str)
         seed: 1,
         machine: Machine::synthetic(MACHINE).expect("a machine"),
         workload: "example".to_owned(),
-        folder: "/w".into(),
+        dir: "/w".into(),
         jobs: jobs.iter().enumerate().map(job).collect(),
         options: Default::default(),
         replay_of: replay_of.map(str::to_owned),
@@ -56,8 +56,8 @@ fn write(path: &Path, jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str)
 
 /// The explanation of a journal, and its report.
 fn explained(jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str) -> (String, Report) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("journal.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("journal.jsonl");
     write(&path, jobs, replay_of, turns);
     let open = || journal::read(&path).expect("a journal");
     let explanation = report::explain::explain(open(), None).expect("whole");
@@ -298,8 +298,8 @@ fn a_multiplexed_counter_is_marked_as_an_estimate() {
 
 #[test]
 fn a_replay_that_differs_only_in_reasons_has_the_same_decisions() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).display().to_string();
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
     let turns = format!(
         r#"
         0 {DUE},"requests":[{{"job":0,"place":"0","reason":{{"code":"least-load"}}}}],"outcomes":[{{"job":0,"start":{{}},"done":10}},{{"job":0,"place":"4","done":1}}]

@@ -55,7 +55,7 @@ pub fn play(
         seed: 1,
         machine: machine.clone(),
         workload: "scripted".to_owned(),
-        folder: "/w".into(),
+        dir: "/w".into(),
         jobs: host.jobs(),
         options: Default::default(),
         replay_of: None,
@@ -91,8 +91,8 @@ fn replayed(from: &Path, to: &Path, header: &Header, spec: &str) -> journal::Rep
 
 #[test]
 fn a_replay_of_a_real_recording_under_the_same_policy_is_the_same_journal_byte_for_byte() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let again = folder.path().join("again.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let again = dir.path().join("again.jsonl");
     let header = journal::read(&fixture()).expect("a journal").header().clone();
     let summary = replayed(&fixture(), &again, &header, &header.policy.spec);
     let (old, new) = (fs::read(fixture()).expect("text"), fs::read(&again).expect("text"));
@@ -110,8 +110,8 @@ fn a_replay_of_a_real_recording_under_the_same_policy_is_the_same_journal_byte_f
 
 #[test]
 fn a_recording_replayed_twice_gives_identical_journals_under_any_policy() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str| folder.path().join(name);
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| dir.path().join(name);
     recorded(&file("run.jsonl"), "dfs", JournalLimits::default());
     for from in [file("run.jsonl"), fixture()] {
         for spec in ["dfs", "spread", "linux", "dfs[cooldown=0]"] {
@@ -129,8 +129,8 @@ fn a_recording_replayed_twice_gives_identical_journals_under_any_policy() {
 
 #[test]
 fn a_replay_counts_the_turns_with_other_decisions() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str| folder.path().join(name);
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| dir.path().join(name);
     let header = recorded(&file("run.jsonl"), "dfs", JournalLimits::default());
     let same = replayed(&file("run.jsonl"), &file("same.jsonl"), &header, "dfs");
     assert_eq!((same.n_same, same.first_difference), (same.n_turns, None));
@@ -141,8 +141,8 @@ fn a_replay_counts_the_turns_with_other_decisions() {
 
 #[test]
 fn the_last_parts_of_a_long_run_can_be_replayed_without_the_first() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str| folder.path().join(name);
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| dir.path().join(name);
     let limits = JournalLimits { part: base::Bytes::from_kib(6), n_parts: 2 };
     let header = recorded(&file("run.jsonl"), "dfs", limits);
     let summary = replayed(&file("run.jsonl"), &file("again.jsonl"), &header, "dfs");
@@ -154,10 +154,10 @@ fn the_last_parts_of_a_long_run_can_be_replayed_without_the_first() {
 
 #[test]
 fn explain_needs_only_the_journal() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("journal.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("journal.jsonl");
     recorded(&path, "dfs", JournalLimits::default());
-    let output = tool::run(&["explain", folder.path().to_str().expect("text")]);
+    let output = tool::run(&["explain", dir.path().to_str().expect("text")]);
     assert_eq!(tool::text(&output.stderr), "");
     let text = tool::text(&output.stdout);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "80 columns");
@@ -190,8 +190,8 @@ fn explain_answers_an_unknown_job_with_the_nearest_name() {
 
 #[test]
 fn a_file_that_is_not_a_journal_is_one_line_and_status_2() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("x.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("x.jsonl");
     fs::write(&file, "{\"journal\":99,\"tool\":\"9.0\"}\n").expect("can be written");
     let file = file.display().to_string();
     for command in ["explain", "report", "replay"] {
@@ -204,8 +204,8 @@ fn a_file_that_is_not_a_journal_is_one_line_and_status_2() {
 
 #[test]
 fn replay_prints_and_records_that_it_is_open_loop() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (path, out) = (fixture().display().to_string(), folder.path().join("new.jsonl"));
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, out) = (fixture().display().to_string(), dir.path().join("new.jsonl"));
     let out_text = out.display().to_string();
     let output = tool::run(&["replay", &path, "--policy", "linux", "--out", &out_text]);
     let text = tool::text(&output.stdout);
@@ -222,8 +222,8 @@ fn replay_prints_and_records_that_it_is_open_loop() {
 
 #[test]
 fn a_truncated_journal_is_explained_up_to_its_last_whole_line() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("cut.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("cut.jsonl");
     let whole = fs::read(fixture()).expect("bytes");
     fs::write(&path, &whole[..whole.len() / 2]).expect("can be written");
     let path = path.display().to_string();

@@ -28,7 +28,7 @@ fn reject_cause(result: &OutcomeResult) -> Option<RejectCause> {
 
 /// PIDs that a job printed, one per line.
 fn printed_pids(run: &LiveRun) -> Vec<u32> {
-    run.folder.read("a.out").lines().map(|line| line.parse().expect("a number")).collect()
+    run.dir.read("a.out").lines().map(|line| line.parse().expect("a number")).collect()
 }
 
 #[test]
@@ -47,16 +47,16 @@ fn a_job_has_its_own_process_group_empty_input_and_the_original_descriptor_limit
     let limit = line.split_ascii_whitespace().nth(3).expect("the soft limit");
     let limit: u64 = limit.parse().expect("a number");
     run.finish();
-    let output = run.folder.read("print.out");
+    let output = run.dir.read("print.out");
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[0], format!("{} {session}", lines[1]), "own group, same session");
     assert_eq!(lines[2], "/dev/null");
     assert!(lines[3].parse::<u64>().is_ok_and(|own| own <= limit), "{} of {limit}", lines[3]);
     assert_eq!(lines[4], "print");
-    assert_eq!(run.folder.read("print.err"), "oops\n");
+    assert_eq!(run.dir.read("print.err"), "oops\n");
     assert_eq!(
         std::path::Path::new(lines[5]),
-        run.folder.root().canonicalize().expect("the folder exists")
+        run.dir.root().canonicalize().expect("the directory exists")
     );
 }
 
@@ -68,7 +68,7 @@ fn a_job_is_bound_before_its_first_instruction() {
         run.request("a", Action::Place(cpus.clone()));
         run.finish();
         assert_eq!(run.placements("a"), [OutcomeResult::Done { n: 1 }]);
-        assert_eq!(run.folder.read("a.out"), format!("Cpus_allowed_list:\t{cpus}\n"));
+        assert_eq!(run.dir.read("a.out"), format!("Cpus_allowed_list:\t{cpus}\n"));
     }
 }
 
@@ -86,8 +86,8 @@ fn memory_is_allocated_by_the_policy_of_the_plan_or_of_the_workload_line() {
     let mut run = LiveRun::new(&text);
     run.request("plan", Action::MemoryPolicy(MemoryPolicy::Bind(node0.clone())));
     run.finish();
-    assert!(run.folder.read("plan.out").contains(&format!("bind:{node0}")));
-    assert!(run.folder.read("line.out").contains(&format!("interleave:{node0}")));
+    assert!(run.dir.read("plan.out").contains(&format!("bind:{node0}")));
+    assert!(run.dir.read("line.out").contains(&format!("interleave:{node0}")));
 }
 
 /// On a machine with one node there is nothing to move, and the end of the move reports this.
@@ -136,7 +136,7 @@ fn forked_processes_migrate_with_their_job_even_without_its_session_and_parent()
         LiveRun::shell("sleep 601 & echo $!; (setsid sh -c 'echo $$; exec sleep 602' &); wait");
     run.request("a", Action::Place(first));
     run.wait_until_started("a");
-    run.until("two children", |run| run.folder.read("a.out").lines().count() == 2);
+    run.until("two children", |run| run.dir.read("a.out").lines().count() == 2);
     let pids = printed_pids(&run);
     let is_sampled = |run: &LiveRun, pid| run.tasks().any(|task| task.process == pid);
     run.until("samples of both", |run| pids.iter().all(|&pid| is_sampled(run, pid)));
@@ -154,7 +154,7 @@ fn a_child_with_its_own_affinity_keeps_it_while_the_rest_of_its_job_migrates() {
     let Some((_, first, last)) = two_cpus() else { return };
     let mut run = LiveRun::shell("sleep 600 & echo $!; sleep 600 & echo $!; wait");
     let pid = run.wait_until_started("a");
-    run.until("two children", |run| run.folder.read("a.out").lines().count() == 2);
+    run.until("two children", |run| run.dir.read("a.out").lines().count() == 2);
     let children = printed_pids(&run);
     linux::affinity::set(children[0], &first).expect("permitted");
     run.request("a", Action::Place(last.clone()));
@@ -204,7 +204,7 @@ fn a_job_that_ignores_sigterm_is_killed_after_the_grace_period() {
         |options| options.grace = Nanos::from_millis(200),
     );
     run.wait_until_started("a");
-    run.until("its trap", |run| run.folder.read("a.out").contains("ready"));
+    run.until("its trap", |run| run.dir.read("a.out").contains("ready"));
     run.stop();
     assert_eq!(run.exits("a")[0].status, ExitStatus::Signaled(9));
     assert!(run.exits("a")[0].stopped_by_host);
@@ -266,7 +266,7 @@ fn stop_after_ends_a_job_and_a_restarting_job_ends_with_the_others() {
     assert!(2 <= again.len(), "it was restarted");
     let (last, earlier) = again.split_last().expect("ends");
     assert!(!last.restarts && earlier.iter().all(|end| end.restarts && !end.stopped_by_host));
-    assert!(again.len() <= run.folder.read("again.out").lines().count() + 1);
+    assert!(again.len() <= run.dir.read("again.out").lines().count() + 1);
 }
 
 #[test]

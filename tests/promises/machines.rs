@@ -2,8 +2,8 @@
 //!
 //! `fixtures/machines` has the `/sys` and `/proc` files of machines and the XML that hwloc exports for them. Both must
 //! agree, except for [`EXCEPTIONS`] and two properties of hwloc: it omits resources outside the cpuset of the recording
-//! process, and it assigns a node without CPUs the CPUs of its locality. The output for each machine is under `golden/`;
-//! `UPDATE_EXPECT=1 cargo test -p tests machines` updates it.
+//! process, and it assigns a node without CPUs the CPUs of its locality. The output for each machine is under
+//! `golden/`; `UPDATE_EXPECT=1 cargo test -p tests machines` updates it.
 
 mod hwloc_xml;
 
@@ -17,13 +17,13 @@ use tempfile::TempDir;
 use topology::Machine;
 
 use self::hwloc_xml::HwlocMachine;
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::tool;
 
 /// Machines whose cores differ from those of hwloc, with the reason.
 const EXCEPTIONS: [(&str, &str); 1] = [(
     "4fake-4gr1nu1pu",
-    "its topology folders have packages only: hwloc detects no cores; evenkeel treats each CPU as a core",
+    "its topology directories have packages only: hwloc detects no cores; evenkeel treats each CPU as a core",
 )];
 
 /// One test for both claims, because unpacking takes most of the time.
@@ -45,7 +45,7 @@ fn recorded_machines_agree_with_hwloc_and_with_their_golden_output() {
 
 /// `None` for machines recorded by `xtask`, without hwloc.
 fn hwloc_machine(name: &str) -> Option<HwlocMachine> {
-    let xml = fs::read_to_string(folder().join(format!("{name}.lstopo.xml")));
+    let xml = fs::read_to_string(dir().join(format!("{name}.lstopo.xml")));
     xml.ok().map(|xml| HwlocMachine::parse(&xml))
 }
 
@@ -58,17 +58,17 @@ fn check_printed(name: &str, root: &Path) {
         let printed = tool::text(&output.stdout);
         let widest = printed.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         assert!(option.is_some() || widest <= 80, "{name}: {widest} columns");
-        let golden = folder().join("golden").join(format!("{name}.{ending}"));
+        let golden = dir().join("golden").join(format!("{name}.{ending}"));
         expect_test::expect_file![golden].assert_eq(&printed);
     }
 }
 
 #[test]
 fn a_machine_file_describes_the_machine_that_it_was_written_from() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     let synthetic = ["machine", "--synthetic", "nodes=2 llcs=2 cores=4 smt=2"];
-    folder.write("box.toml", tool::success(&[&synthetic[..], &["--toml"]].concat()));
-    let file = ["machine", "--file", &folder.arg("box.toml")];
+    dir.write("box.toml", tool::success(&[&synthetic[..], &["--toml"]].concat()));
+    let file = ["machine", "--file", &dir.arg("box.toml")];
     assert_eq!(tool::success(&file), tool::success(&synthetic));
     assert_eq!(
         tool::success(&[&file[..], &["--json"]].concat()),
@@ -78,12 +78,12 @@ fn a_machine_file_describes_the_machine_that_it_was_written_from() {
 
 #[test]
 fn the_json_output_is_a_valid_machine_file() {
-    let folder = Folder::new();
-    let file = &*folder.arg("box.json");
+    let dir = Dir::new();
+    let file = &*dir.arg("box.json");
     let synthetic = ["machine", "--synthetic", "nodes=2 llcs=2 cores=4 smt=2"];
     for args in [&synthetic[..], &["machine"]] {
         let printed = tool::run(&[args, &["--json"]].concat());
-        folder.write("box.json", &printed.stdout);
+        dir.write("box.json", &printed.stdout);
         let again = tool::success(&["machine", "--file", file, "--toml"]);
         let machine = topology::file::parse_toml(&again, "again").expect("a machine");
         let json: serde_json::Value = serde_json::from_slice(&printed.stdout).expect("JSON");
@@ -91,7 +91,7 @@ fn the_json_output_is_a_valid_machine_file() {
     }
     for shipped in ["hybrid-desktop", "xeon-2x4"] {
         let print = |file: &str, form: &str| tool::success(&["machine", "--file", file, form]);
-        folder.write("box.json", print(shipped, "--json"));
+        dir.write("box.json", print(shipped, "--json"));
         let (again, before) = (print(file, "--toml"), print(shipped, "--toml"));
         assert_eq!(again, before, "including core kinds and the kernel");
     }
@@ -187,15 +187,15 @@ fn hwloc_kinds(expected: &HwlocMachine) -> BTreeSet<CpuSet> {
 
 struct Unpacked {
     root: PathBuf,
-    _folder: TempDir,
+    _dir: TempDir,
 }
 
-fn folder() -> PathBuf {
+fn dir() -> PathBuf {
     tool::root().join("fixtures/machines")
 }
 
 fn names() -> Vec<String> {
-    let entries = fs::read_dir(folder()).expect("fixtures/machines exists").flatten();
+    let entries = fs::read_dir(dir()).expect("fixtures/machines exists").flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> =
         names.filter_map(|n| n.strip_suffix(".tar.bz2").map(str::to_owned)).collect();
@@ -206,33 +206,33 @@ fn names() -> Vec<String> {
 
 /// Unpacks the files that evenkeel reads. `tar::Archive::unpack` would make a dozen system calls for each small file.
 fn unpack(name: &str) -> Unpacked {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = File::open(self::folder().join(format!("{name}.tar.bz2"))).expect(name);
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = File::open(self::dir().join(format!("{name}.tar.bz2"))).expect(name);
     let mut archive = tar::Archive::new(bzip2::read::BzDecoder::new(file));
-    let mut folders = BTreeSet::new();
+    let mut dirs = BTreeSet::new();
     for entry in archive.entries().expect(name) {
         let mut entry = entry.expect(name);
         let path = entry.path().expect(name).to_string_lossy().trim_end_matches('/').to_owned();
         if is_read(&path) {
-            write(folder.path(), &path, &mut entry, &mut folders);
+            write(dir.path(), &path, &mut entry, &mut dirs);
         }
     }
-    let mut inside = fs::read_dir(folder.path()).expect(name).flatten();
-    let root = inside.next().expect("one folder").path();
-    Unpacked { root, _folder: folder }
+    let mut inside = fs::read_dir(dir.path()).expect(name).flatten();
+    let root = inside.next().expect("one directory").path();
+    Unpacked { root, _dir: dir }
 }
 
 fn write(
     to: &Path,
     path: &str,
     entry: &mut tar::Entry<'_, impl Read>,
-    folders: &mut BTreeSet<PathBuf>,
+    dirs: &mut BTreeSet<PathBuf>,
 ) {
     let path = to.join(path);
     let kind = entry.header().entry_type();
-    let folder = if kind.is_dir() { &path } else { path.parent().expect("a folder") };
-    if folders.insert(folder.to_owned()) {
-        fs::create_dir_all(folder).expect("a folder");
+    let dir = if kind.is_dir() { &path } else { path.parent().expect("a directory") };
+    if dirs.insert(dir.to_owned()) {
+        fs::create_dir_all(dir).expect("a directory");
     }
     if kind.is_symlink() {
         let target = entry.link_name().expect("a link").expect("with a target").into_owned();

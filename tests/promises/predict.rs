@@ -1,11 +1,11 @@
-//! `evenkeel predict` computes slowdowns and splits from user-written files, prints its assumptions, and rejects invalid
-//! files with one line.
+//! `evenkeel predict` computes slowdowns and splits from user-written files, prints its assumptions, and rejects
+//! invalid files with one line.
 
 use std::path::Path;
 
 use expect_test::expect;
 use serde_json::Value;
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::{tool, transcript};
 
 const SOLO: &str = "workloads/data/corun/solo.csv";
@@ -82,15 +82,15 @@ fn the_best_split_has_every_program_once() {
     assert!((all["mean_slowdown"].as_f64().unwrap() - sum / 4.0).abs() < 1e-9);
 }
 
-/// A folder with a copy of a shipped file in which `from` is replaced by `to`, and the path of the copy.
-fn changed(file: &str, from: &str, to: &str) -> (Folder, String) {
-    let folder = Folder::new();
+/// A directory with a copy of a shipped file in which `from` is replaced by `to`, and the path of the copy.
+fn changed(file: &str, from: &str, to: &str) -> (Dir, String) {
+    let dir = Dir::new();
     let text = std::fs::read_to_string(tool::root().join(file)).expect("the file");
     assert!(text.contains(from), "{from} is not in {file}");
     let name = Path::new(file).file_name().expect("a name").to_string_lossy();
-    folder.write(&name, text.replace(from, to));
-    let path = folder.arg(&name);
-    (folder, path)
+    dir.write(&name, text.replace(from, to));
+    let path = dir.arg(&name);
+    (dir, path)
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn missing_values_of_a_machine_file_are_assumed_and_reported() {
             0.08,
         ),
     ] {
-        let (_folder, machine) = changed(PAIR, from, to);
+        let (_dir, machine) = changed(PAIR, from, to);
         let args = ["--machine", &machine, "--programs", SOLO, "xz", "stream"];
         expected.assert_eq(&predict(&args).1);
         let less = slowdown(&json(&args), 0) / slowdown(&full, 0);
@@ -130,25 +130,25 @@ fn missing_values_of_a_machine_file_are_assumed_and_reported() {
 
 #[test]
 fn a_profile_can_describe_a_program() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     let text = "version = 1\nname = \"mine\"\n[[phase]]\nshare = 1.0\ncycles_per_instruction = 1.2\n\
                 llc_accesses_per_1000 = 20\n[phase.curve]\ncache_bytes = [131072, 1048576]\n\
                 misses_per_1000 = [12, 4]\nwrite_backs_per_1000 = [3, 1]\n";
-    folder.write("mine.profile.toml", text);
-    let path = folder.arg("mine.profile.toml");
+    dir.write("mine.profile.toml", text);
+    let path = dir.arg("mine.profile.toml");
     let both = format!("{SOLO},{path}");
     let all = json(&["--machine", PAIR, "--programs", &both, "mine", "stream"]);
     // 15 exposed misses of 165 ns at 4 GHz, 1.33 at a time, and half a cycle for the core: 8 for 1.2.
     assert!(5.0 < slowdown(&all, 0) && slowdown(&all, 0) < 7.0, "{all}");
     let bare = text.replace("cycles_per_instruction = 1.2\n", "");
-    folder.write("mine.profile.toml", bare);
+    dir.write("mine.profile.toml", bare);
     let line = tool::rejection(&mut command(&["--machine", PAIR, "--programs", &both, "mine"]));
     let line = line.replace(&path, "FILE");
     expect!["evenkeel: FILE: program mine: it has neither core_cycles_per_instruction nor cycles_per_instruction; set one\n"].assert_eq(&line);
 }
 
 /// A machine with two LLC domains, each with its own node. `mib` are the cache sizes.
-fn two_domains(folder: &Folder, mib: [u64; 2]) -> String {
+fn two_domains(dir: &Dir, mib: [u64; 2]) -> String {
     let text = format!(
         "format_version = 2
 nodes = [{{ id = 0, cpus = \"0-1\" }}, {{ id = 1, cpus = \"2-3\" }}]
@@ -167,15 +167,15 @@ core_kinds = [{{ kind = \"uniform\", frequency = {{ mhz = 4000, source = \"assum
         mib[0] << 20,
         mib[1] << 20
     );
-    folder.write("two.toml", text);
-    folder.arg("two.toml")
+    dir.write("two.toml", text);
+    dir.arg("two.toml")
 }
 
 #[test]
 fn a_smaller_domain_slows_a_program_that_is_alone_on_it() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     for (mib, roomy) in [([2, 1], 0), ([1, 2], 1)] {
-        let machine = two_domains(&folder, mib);
+        let machine = two_domains(&dir, mib);
         let args =
             ["--machine", &machine, "--programs", SOLO, "--domains", "2", "hmmsim", "hmmsim"];
         let all = json(&args);
@@ -188,14 +188,14 @@ fn a_smaller_domain_slows_a_program_that_is_alone_on_it() {
         assert!((slow(badly) - 0.7494 / 0.7409).abs() < 1e-3, "{all}");
         expect!["evenkeel: the LLC domains differ: in the split, slowdowns are relative to a program alone on its fastest domain\n"].assert_eq(&predict(&args).1);
     }
-    let equal = two_domains(&folder, [1, 1]);
+    let equal = two_domains(&dir, [1, 1]);
     let args = ["--machine", &equal, "--programs", SOLO, "--domains", "2", "hmmsim", "hmmsim"];
     assert_eq!(predict(&args).1, "");
 }
 
 #[test]
 fn tables_with_other_line_ends_quotes_and_column_orders_give_the_same_result() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     let text = std::fs::read_to_string(tool::root().join(SOLO)).expect("the table");
     let each = |row: &dyn Fn(Vec<&str>) -> String| -> String {
         text.lines().map(|line| row(line.split(',').collect()) + "\n").collect()
@@ -207,8 +207,8 @@ fn tables_with_other_line_ends_quotes_and_column_orders_give_the_same_result() {
         ("quoted", each(&|cells| format!("\"{}\"", cells.join("\",\"")))),
         ("reversed", each(&|cells| cells.into_iter().rev().collect::<Vec<_>>().join(" , "))),
     ] {
-        folder.write(name, table);
-        let path = folder.arg(name);
+        dir.write(name, table);
+        let path = dir.arg(name);
         let result = predict(&["--machine", PAIR, "--programs", &path, "hmmsim", "stream"]);
         assert_eq!(result, expected, "{name}");
     }
@@ -216,7 +216,7 @@ fn tables_with_other_line_ends_quotes_and_column_orders_give_the_same_result() {
 
 #[test]
 fn without_a_column_for_writes_they_are_derived_from_bandwidths() {
-    let (_folder, solo) = changed(SOLO, "dram_write_lines_pki", "other");
+    let (_dir, solo) = changed(SOLO, "dram_write_lines_pki", "other");
     let predicted =
         |table: &str| json(&["--machine", PAIR, "--programs", table, "hmmsim", "bwaindex"]);
     let (full, less) = (predicted(SOLO), predicted(&solo));
@@ -232,11 +232,11 @@ fn without_a_column_for_writes_they_are_derived_from_bandwidths() {
 
 #[test]
 fn a_small_program_in_a_large_cache_is_not_slowed_down() {
-    let folder = Folder::new();
-    folder.write("small.csv", "program,llc_kib,ipc,llc_apki,llc_mpki\nsmall,128,2,30,0\n");
-    let both = format!("{SOLO},{}", folder.arg("small.csv"));
+    let dir = Dir::new();
+    dir.write("small.csv", "program,llc_kib,ipc,llc_apki,llc_mpki\nsmall,128,2,30,0\n");
+    let both = format!("{SOLO},{}", dir.arg("small.csv"));
     for mib in [8, 32, 256] {
-        let machine = two_domains(&folder, [mib, mib]);
+        let machine = two_domains(&dir, [mib, mib]);
         let all = json(&["--machine", &machine, "--programs", &both, "small", "stream"]);
         assert!(slowdown(&all, 0) < 1.05, "{mib} MiB: {all}");
     }
@@ -244,19 +244,19 @@ fn a_small_program_in_a_large_cache_is_not_slowed_down() {
 
 #[test]
 fn invalid_tables_machines_and_arguments_are_rejected() {
-    let set_up = |folder: &Folder| {
+    let set_up = |dir: &Dir| {
         for (name, file) in [("solo.csv", SOLO), ("corun-pair.toml", PAIR)] {
-            folder.write(name, std::fs::read(tool::root().join(file)).expect("the file"));
+            dir.write(name, std::fs::read(tool::root().join(file)).expect("the file"));
         }
     };
-    transcript::check("predictions", set_up, |folder, step| {
+    transcript::check("predictions", set_up, |dir, step| {
         let (kind, rest) = step.split_once(' ').unwrap_or((step, ""));
         let change = |file: &str| {
             let (from, to) = rest.split_once(" =>").expect("FROM => TO");
-            set_up(folder);
-            let text = folder.read(file);
+            set_up(dir);
+            let text = dir.read(file);
             assert!(text.contains(from), "{from} is not in {file}");
-            folder.write(file, text.replace(from, to.trim()));
+            dir.write(file, text.replace(from, to.trim()));
             "xz"
         };
         let args = match kind {

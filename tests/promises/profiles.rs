@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::process::{signal, until};
 use tests::tool;
 
@@ -20,23 +20,23 @@ fn has_valgrind() -> bool {
     is_installed
 }
 
-/// Profile folder of one test.
-struct Home(Folder);
+/// Profile directory of one test.
+struct Home(Dir);
 
 impl std::ops::Deref for Home {
-    type Target = Folder;
+    type Target = Dir;
 
-    fn deref(&self) -> &Folder {
+    fn deref(&self) -> &Dir {
         &self.0
     }
 }
 
 impl Home {
     fn new() -> Self {
-        Home(Folder::new())
+        Home(Dir::new())
     }
 
-    /// `evenkeel …` with this profile folder.
+    /// `evenkeel …` with this profile directory.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.0.command(args);
         command.env("XDG_DATA_HOME", self.root());
@@ -201,8 +201,8 @@ fn standard_input_can_be_set_and_standard_output_is_discarded() {
 
 /// Number of processes with this argument.
 fn running(mark: &str) -> usize {
-    let folders = fs::read_dir("/proc").expect("proc").flatten();
-    let commands = folders.filter_map(|folder| fs::read(folder.path().join("cmdline")).ok());
+    let dirs = fs::read_dir("/proc").expect("proc").flatten();
+    let commands = dirs.filter_map(|dir| fs::read(dir.path().join("cmdline")).ok());
     commands
         .filter(|command| command.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()))
         .count()

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::process::{TIMEOUT, is_running, signal, wait_for};
 use tests::tool;
 
@@ -12,15 +12,15 @@ use tests::tool;
 const FAMILY: &str = "sleep 3311 & echo $! >> pids; setsid sleep 3312 & echo $! >> pids; \
     (sleep 3313 & echo $! >> pids); echo $$ >> pids; sleep 3314";
 
-fn record(folder: &Folder, args: &[&str]) -> Child {
-    let mut command = folder.command(&["record", "--output", "s.stream"]);
+fn record(dir: &Dir, args: &[&str]) -> Child {
+    let mut command = dir.command(&["record", "--output", "s.stream"]);
     command.args(args).stdout(Stdio::null()).spawn().expect("it starts")
 }
 
 /// The PIDs of the four processes, as soon as all are written.
-fn pids(folder: &Folder) -> Vec<u32> {
+fn pids(dir: &Dir) -> Vec<u32> {
     wait_for("four PIDs", || {
-        let text = folder.text("pids");
+        let text = dir.text("pids");
         let pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
         (pids.len() == 4).then_some(pids)
     })
@@ -33,10 +33,10 @@ fn assert_all_ended(pids: &[u32]) {
 
 #[test]
 fn all_descendants_are_ended_after_the_recording_time() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     let args = ["--for", "1s", "--", "sh", "-c", FAMILY];
-    let mut child = record(&folder, &args);
-    let pids = pids(&folder);
+    let mut child = record(&dir, &args);
+    let pids = pids(&dir);
     assert!(child.wait().expect("permitted").success());
     assert_all_ended(&pids);
 }
@@ -46,13 +46,13 @@ fn all_descendants_are_ended_when_a_signal_ends_the_recording() {
     // A signal that this test was started with as ignored is ignored by the child as well.
     let is_handled = |signal: &Signal| !linux::system::is_ignored(signal.as_raw());
     for by in [Signal::TERM, Signal::INT, Signal::HUP].into_iter().filter(is_handled) {
-        let folder = Folder::new();
-        let mut child = record(&folder, &["--", "sh", "-c", FAMILY]);
-        let pids = pids(&folder);
+        let dir = Dir::new();
+        let mut child = record(&dir, &["--", "sh", "-c", FAMILY]);
+        let pids = pids(&dir);
         signal(child.id(), by);
         assert!(child.wait().expect("permitted").success());
         assert_all_ended(&pids);
-        let stream = linux::stream::read(&folder.path("s.stream"));
+        let stream = linux::stream::read(&dir.path("s.stream"));
         stream.expect("the recording until then is readable");
     }
 }
@@ -60,15 +60,15 @@ fn all_descendants_are_ended_when_a_signal_ends_the_recording() {
 /// `nohup` starts a program with SIGHUP ignored.
 #[test]
 fn a_recording_started_with_an_ignored_signal_ignores_it() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     let script = format!(
         "trap '' HUP; exec '{}' record --output s.stream -- sh -c '{FAMILY}'",
         tool::path().display()
     );
     let mut command = Command::new("sh");
-    command.args(["-c", &script]).current_dir(folder.root()).stdout(Stdio::null());
+    command.args(["-c", &script]).current_dir(dir.root()).stdout(Stdio::null());
     let mut child = command.spawn().expect("it starts");
-    let pids = pids(&folder);
+    let pids = pids(&dir);
     signal(child.id(), Signal::HUP);
     std::thread::sleep(Duration::from_millis(500));
     assert!(child.try_wait().expect("permitted").is_none(), "SIGHUP ended it");
@@ -79,9 +79,9 @@ fn a_recording_started_with_an_ignored_signal_ignores_it() {
 
 #[test]
 fn without_a_recording_time_it_ends_with_its_program() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     let begun = Instant::now();
-    let mut child = record(&folder, &["--interval", "300s", "--", "sleep", "0.2"]);
+    let mut child = record(&dir, &["--interval", "300s", "--", "sleep", "0.2"]);
     assert!(child.wait().expect("permitted").success());
     assert!(begun.elapsed() < TIMEOUT, "it waited for the next sample");
 }
@@ -93,15 +93,15 @@ fn children_inherited_from_a_shell_are_not_ended() {
         "record --for 200ms --output s.stream -- sleep 30",
         "profile --once --refs 100K --windows 1 --no-html --output p.toml -- true",
     ] {
-        let folder = Folder::new();
+        let dir = Dir::new();
         let script = format!(
             "sleep 3315 >/dev/null 2>&1 & echo $! > inherited; exec '{}' {line}",
             tool::path().display()
         );
         let mut shell = Command::new("sh");
-        let ended = shell.args(["-c", &script]).current_dir(folder.root()).output();
+        let ended = shell.args(["-c", &script]).current_dir(dir.root()).output();
         let ended = ended.expect("a shell");
-        let inherited: u32 = folder.read("inherited").trim().parse().expect("a number");
+        let inherited: u32 = dir.read("inherited").trim().parse().expect("a number");
         let is_unchanged = is_running(inherited);
         signal(inherited, Signal::KILL);
         let stderr = tool::text(&ended.stderr);

@@ -22,8 +22,8 @@ fn from_fixture() -> Report {
 
 /// The report of a scripted run.
 fn report_of(parts: Vec<Part>, spec: &str) -> Report {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("journal.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("journal.jsonl");
     let writer = |header: &Header| -> Vec<Box<dyn Sink>> {
         let limits = journal::JournalLimits::default();
         vec![Box::new(journal::JournalWriter::create(&path, header, limits).expect("created"))]
@@ -59,8 +59,8 @@ fn the_schema_rejects_missing_fields_wrong_types_and_unknown_words() {
 #[test]
 fn the_report_of_a_journal_equals_the_report_of_the_run() {
     let parts = || vec![part(0, "a", Some(9), 0, 2000), part(1, "b", None, 300, 900)];
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("journal.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("journal.jsonl");
     let live = std::rc::Rc::new(std::cell::RefCell::new(None));
     struct Shared(std::rc::Rc<std::cell::RefCell<Option<ReportBuilder>>>);
     impl Sink for Shared {
@@ -89,9 +89,9 @@ fn the_table_of_a_real_run_fits_eighty_columns_and_reads_without_colour() {
 }
 
 #[test]
-fn the_files_are_written_to_the_given_folder() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("new/folder");
+fn the_files_are_written_to_the_given_directory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let out = dir.path().join("new/directory");
     let output = tool::run(&["report", &fixture(), "--out", out.to_str().expect("text")]);
     assert_eq!(output.status.code(), Some(0));
     let json = std::fs::read_to_string(out.join("report.json")).expect("written");
@@ -191,8 +191,8 @@ fn run_on_a_full_disk(n_blocks: u64, args: &[&str]) -> std::process::Output {
 
 #[test]
 fn a_run_whose_disk_is_full_still_prints_its_report_and_names_the_first_cause() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).display().to_string();
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
     let workload = "[[job]]\nname = \"busy\"\nload = \"compute --for 60s\"\nclass = 3\n";
     std::fs::write(path("w.toml"), workload).expect("can be written");
     // Enough for the header of the journal, which has the machine, and for a few dozen turns.
@@ -209,21 +209,20 @@ fn a_run_whose_disk_is_full_still_prints_its_report_and_names_the_first_cause() 
 }
 
 #[test]
-fn concurrent_runs_each_get_their_own_folder() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let workload = folder.path().join("w.toml");
+fn concurrent_runs_each_get_their_own_directory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let workload = dir.path().join("w.toml");
     std::fs::write(&workload, "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n")
         .expect("written");
     let start = |_| {
         let mut command = tool::command(&["run", "w.toml", "--quiet", "--policy=linux"]);
-        command.current_dir(folder.path()).spawn().expect("it starts")
+        command.current_dir(dir.path()).spawn().expect("it starts")
     };
     let runs: Vec<_> = (0..12).map(start).collect();
     for mut run in runs {
         assert!(run.wait().expect("it ends").success());
     }
-    let journals =
-        (1..=12).map(|n| folder.path().join(format!("evenkeel-runs/w-{n}/journal.jsonl")));
+    let journals = (1..=12).map(|n| dir.path().join(format!("evenkeel-runs/w-{n}/journal.jsonl")));
     let ids = journals.map(|path| journal::read(&path).expect("a journal").header().run_id.clone());
     assert_eq!(ids.collect::<std::collections::BTreeSet<_>>().len(), 12);
 }

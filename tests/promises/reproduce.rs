@@ -88,8 +88,8 @@ fn every_claim_has_a_verdict_for_both_readings() {
 
 #[test]
 fn the_page_has_every_claim_and_loads_no_other_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("page.html");
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("page.html");
     let file = file.to_str().expect("UTF-8");
     reproduce(&[&DRAWN[..], &["--html", file]].concat());
     let page = std::fs::read_to_string(file).expect("it was written");

@@ -11,7 +11,7 @@ use host_sim::{SimHost, SimOptions};
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Command, Ending, Job, MemoryPolicy, Profile};
 use sched::JobEvent;
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::{tool, transcript};
 use topology::Machine;
 
@@ -218,52 +218,52 @@ const FILES: [(&str, &str); 3] =
 
 const RUN: [&str; 7] = ["run", "w.toml", "--host", "sim", "--machine", "m.toml", "--quiet"];
 
-fn run(folder: &Folder, args: &[&str]) -> String {
-    folder.success(&[&RUN, args].concat())
+fn run(dir: &Dir, args: &[&str]) -> String {
+    dir.success(&[&RUN, args].concat())
 }
 
 #[test]
 fn the_same_seed_writes_the_same_journal_and_another_seed_a_different_one() {
-    let folder = Folder::with(&FILES);
+    let dir = Dir::with(&FILES);
     for (seed, out) in [("3", "a"), ("3", "b"), ("4", "c")] {
-        run(&folder, &["--seed", seed, "--out", out, "-p", "dfs"]);
+        run(&dir, &["--seed", seed, "--out", out, "-p", "dfs"]);
     }
-    let journal = |out: &str| folder.read(&format!("{out}/journal.jsonl"));
+    let journal = |out: &str| dir.read(&format!("{out}/journal.jsonl"));
     assert_eq!(journal("a"), journal("b"));
     assert_ne!(journal("a"), journal("c"));
 }
 
 #[test]
 fn the_journal_of_a_simulated_run_can_be_replayed_explained_and_reported() {
-    let folder = Folder::with(&FILES);
-    run(&folder, &["--out", "a", "-p", "dfs"]);
+    let dir = Dir::with(&FILES);
+    run(&dir, &["--out", "a", "-p", "dfs"]);
     let journal = "a/journal.jsonl";
     for args in [&["replay", journal, "-p", "dfs"][..], &["explain", journal], &["report", journal]]
     {
-        assert!(!folder.success(args).is_empty(), "{args:?}");
+        assert!(!dir.success(args).is_empty(), "{args:?}");
     }
 }
 
 #[test]
 fn calibrate_derives_the_limits_of_divided_from_runs_of_programs_alone() {
-    let folder = Folder::with(&FILES);
+    let dir = Dir::with(&FILES);
     let alone = tool::root().join("workloads/papers/divided/alone.toml");
     let alone = alone.to_str().expect("a name");
     let sim = ["--host", "sim", "--machine", "xeon-2x4", "-p", "linux", "--quiet"];
-    folder.success(&[&["run", alone, "--out", "alone"][..], &sim].concat());
-    let first = folder.success(&["calibrate", "alone", "--json"]);
+    dir.success(&[&["run", alone, "--out", "alone"][..], &sim].concat());
+    let first = dir.success(&["calibrate", "alone", "--json"]);
     let limits: serde_json::Value = serde_json::from_str(&first).expect("JSON");
     assert_eq!(tool::schema_errors("calibrate.schema.json", &limits), [""; 0]);
-    let again = folder.run(&["calibrate", "alone", "alone/journal.jsonl", "--json"]);
+    let again = dir.run(&["calibrate", "alone", "alone/journal.jsonl", "--json"]);
     assert_eq!(tool::text(&again.stdout), first);
     assert_eq!(
         tool::text(&again.stderr),
         "evenkeel: alone/journal.jsonl is the same run as alone: it counts once\n"
     );
     let other = ["run", alone, "--seed", "1", "--out", "other"];
-    folder.success(&[&other[..], &sim].concat());
+    dir.success(&[&other[..], &sim].concat());
     let both = |runs: [&str; 2]| {
-        let output = folder.run(&["calibrate", runs[0], runs[1], "--json"]);
+        let output = dir.run(&["calibrate", runs[0], runs[1], "--json"]);
         assert_eq!((output.status.code(), tool::text(&output.stderr)), (Some(0), String::new()));
         tool::text(&output.stdout)
     };
@@ -280,17 +280,17 @@ fn calibrate_derives_the_limits_of_divided_from_runs_of_programs_alone() {
     }
     let policy = format!("divided[th_sq={},th_ref={}]", limit("th_sq"), limit("th_ref"));
     assert_eq!(limits["policy"], policy);
-    run(&folder, &["-p", &policy, "--out", "used"]);
-    run(&folder, &["-p", "linux", "--out", "together"]);
-    let text = folder.rejection(&["calibrate", "together"]);
+    run(&dir, &["-p", &policy, "--out", "used"]);
+    run(&dir, &["-p", "linux", "--out", "together"]);
+    let text = dir.rejection(&["calibrate", "together"]);
     assert!(text.contains("ran at the same time"), "{text}");
 }
 
 #[test]
 fn the_oracle_explains_its_search_and_the_distance_to_the_lower_bound() {
-    let folder = Folder::with(&FILES);
-    run(&folder, &["--policy", "oracle", "--out", "a"]);
-    let explained = folder.success(&["explain", "a/journal.jsonl"]);
+    let dir = Dir::with(&FILES);
+    run(&dir, &["--policy", "oracle", "--out", "a"]);
+    let explained = dir.success(&["explain", "a/journal.jsonl"]);
     let text = explained.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("the oracle simulated this run"), "{text}");
     assert!(text.contains("above the lower bound of all placements"), "{text}");
@@ -299,21 +299,21 @@ fn the_oracle_explains_its_search_and_the_distance_to_the_lower_bound() {
 /// A step is `simulate OPTIONS`, `simulate FILE: FROM => TO` or `simulate OPTIONS ; FILE: FROM => TO`.
 #[test]
 fn invalid_simulations_are_rejected_before_any_run() {
-    let set_up = |folder: &Folder| FILES.iter().for_each(|(name, text)| folder.write(name, text));
-    transcript::check("simulations", set_up, |folder, step| {
+    let set_up = |dir: &Dir| FILES.iter().for_each(|(name, text)| dir.write(name, text));
+    transcript::check("simulations", set_up, |dir, step| {
         let case = step.strip_prefix("simulate ").expect("simulate");
         let (options, change) = match case.split_once(" ; ") {
             Some((options, change)) => (options, change),
             None if case.starts_with("--") => (case, ""),
             None => ("", case),
         };
-        set_up(folder);
+        set_up(dir);
         if let Some((file, replacement)) = change.split_once(": ") {
             let (from, to) = replacement.split_once(" =>").expect("FROM => TO");
             let (from, to) = (from.replace(" | ", "\n"), to.trim_start().replace(" | ", "\n"));
-            let text = folder.read(file);
+            let text = dir.read(file);
             assert!(text.contains(&from), "{from}");
-            folder.write(file, text.replacen(&from, &to, 1));
+            dir.write(file, text.replacen(&from, &to, 1));
         }
         format!("evenkeel {} {options} --out out", RUN.join(" "))
     });

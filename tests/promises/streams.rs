@@ -10,7 +10,7 @@ use base::{JobId, Rng};
 use linux::collectors::StreamCollectors;
 use linux::stream;
 use serde_json::Value;
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::tool;
 
 fn streams() -> PathBuf {
@@ -195,7 +195,7 @@ fn replay_file(path: &Path) -> Result<usize, stream::StreamError> {
 
 #[test]
 fn a_damaged_stream_is_one_error_line_with_its_position_and_no_panic() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     let (mut n_wrong, mut rng) = (0, Rng::new(5));
     for name in ["intel-skylake-2s", "intel-hybrid", "amd-zen4", "recorded-software"] {
         let whole = std::fs::read(streams().join(format!("{name}.stream"))).expect("a stream");
@@ -213,8 +213,8 @@ fn a_damaged_stream_is_one_error_line_with_its_position_and_no_panic() {
                     bytes.splice(at..(at + n).min(whole.len()), *b"9");
                 }
             }
-            folder.write("damaged.stream", &bytes);
-            let Err(error) = replay_file(&folder.path("damaged.stream")) else { continue };
+            dir.write("damaged.stream", &bytes);
+            let Err(error) = replay_file(&dir.path("damaged.stream")) else { continue };
             let text = error.to_string();
             assert!(text.contains("damaged.stream:") && !text.contains('\n'), "{text}");
             n_wrong += 1;
@@ -225,9 +225,9 @@ fn a_damaged_stream_is_one_error_line_with_its_position_and_no_panic() {
 
 #[test]
 fn a_recording_of_this_machine_can_be_taken_and_replayed() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     let options = ["record", "--for", "200ms", "--interval", "50ms"];
-    folder.success(&[&options[..], &["-o", "now.stream", "--", "sleep", "30"]].concat());
-    let n_turns = replay_file(&folder.path("now.stream")).expect("a stream");
+    dir.success(&[&options[..], &["-o", "now.stream", "--", "sleep", "30"]].concat());
+    let n_turns = replay_file(&dir.path("now.stream")).expect("a stream");
     assert!(2 <= n_turns, "{n_turns} turns");
 }

@@ -2,7 +2,7 @@
 //!
 //! `EVENKEEL_FAULT=kill-at:N` kills the run at its N-th step, and N increases from 1 until a run ends
 //! regularly, so every step is tried once. The run itself is an ignored test of this executable; it does
-//! nothing unless [`TEST_FOLDER`] is set.
+//! nothing unless [`TEST_DIR`] is set.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use base::CpuSet;
 use linux::undo::{self, RestoreAction, RestoreVerdict};
 use rustix::process::Signal;
 use sched::Action;
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::live_run::LiveRun;
 use tests::process::{is_running, mask, signal, two_cpus, wait_for};
 
-use crate::live::cgroups::{cgroup_folder, creatable};
+use crate::live::cgroups::{cgroup_dir, creatable};
 
-/// Environment variable with the folder of the run to kill.
-const TEST_FOLDER: &str = "EVENKEEL_TEST_FOLDER";
+/// Environment variable with the directory of the run to kill.
+const TEST_DIR: &str = "EVENKEEL_TEST_DIR";
 /// A file that exists once this test has changed the affinity of the last job.
 const CHANGED: &str = "changed";
 /// Upper bound of the number of steps of the run.
@@ -45,12 +45,12 @@ const WORKLOAD: &str = r#"
 #[test]
 #[ignore = "a part of after_a_kill_at_any_step_everything_can_be_restored; does nothing alone"]
 fn run_to_be_killed() {
-    let Some(path) = std::env::var_os(TEST_FOLDER) else { return };
+    let Some(path) = std::env::var_os(TEST_DIR) else { return };
     let Some((_, first, last)) = two_cpus() else { return };
     let path = PathBuf::from(path);
     let changed = path.join(CHANGED);
-    let mut run = LiveRun::within(Folder::inside(&path), WORKLOAD, |options| {
-        options.undo_folders = None; // The environment sets it.
+    let mut run = LiveRun::within(Dir::inside(&path), WORKLOAD, |options| {
+        options.undo_dirs = None; // The environment sets it.
         options.cgroups = creatable().unwrap_or_default();
     });
     run.request("family", Action::Place(first.clone()));
@@ -76,12 +76,12 @@ fn run_to_be_killed() {
 }
 
 /// PIDs of the processes of one run, found by their environment.
-fn processes_of(folder: &Folder) -> Vec<u32> {
+fn processes_of(dir: &Dir) -> Vec<u32> {
     let root = Path::new("/");
-    let path = folder.root().to_str().expect("a plain path");
+    let path = dir.root().to_str().expect("a plain path");
     let belongs_to_run = |pid: &u32| {
         let environ = linux::procfs::environ(root, *pid).unwrap_or_default();
-        linux::procfs::parse_environ(&environ, TEST_FOLDER) == Some(path)
+        linux::procfs::parse_environ(&environ, TEST_DIR) == Some(path)
             && linux::procfs::parse_environ(&environ, undo::RUN_VARIABLE).is_some()
     };
     let pids =
@@ -91,19 +91,18 @@ fn processes_of(folder: &Folder) -> Vec<u32> {
 
 /// The processes of a killed run that meet `condition`, as soon as there are any: a job that was starting at
 /// the kill needs some time to have its environment.
-fn remaining(folder: &Folder, condition: impl Fn(u32) -> bool) -> Vec<u32> {
+fn remaining(dir: &Dir, condition: impl Fn(u32) -> bool) -> Vec<u32> {
     wait_for("such a process", || {
-        let pids: Vec<u32> =
-            processes_of(folder).into_iter().filter(|&pid| condition(pid)).collect();
+        let pids: Vec<u32> = processes_of(dir).into_iter().filter(|&pid| condition(pid)).collect();
         (!pids.is_empty()).then_some(pids)
     })
 }
 
-fn killed_at(folder: &Folder, step: u32) -> std::process::ExitStatus {
+fn killed_at(dir: &Dir, step: u32) -> std::process::ExitStatus {
     Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "undo::run_to_be_killed", "--ignored", "--test-threads=1"])
-        .env(TEST_FOLDER, folder.root())
-        .env(undo::STATE_VARIABLE, folder.path("state"))
+        .env(TEST_DIR, dir.root())
+        .env(undo::STATE_VARIABLE, dir.path("state"))
         .env(linux::fault::VARIABLE, format!("kill-at:{step}"))
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
@@ -111,13 +110,13 @@ fn killed_at(folder: &Folder, step: u32) -> std::process::ExitStatus {
         .expect("this program")
 }
 
-fn n_files(folder: &Folder) -> usize {
-    std::fs::read_dir(folder.path("state")).map_or(0, Iterator::count)
+fn n_files(dir: &Dir) -> usize {
+    std::fs::read_dir(dir.path("state")).map_or(0, Iterator::count)
 }
 
 /// Run ids of the undo records, whose file names are `RUN-0.undo`.
-fn runs(folder: &Folder) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(folder.path("state")) else { return Vec::new() };
+fn runs(dir: &Dir) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(dir.path("state")) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     names.filter_map(|name| Some(name.rsplit_once('-')?.0.to_owned())).collect()
 }
@@ -126,21 +125,21 @@ fn runs(folder: &Folder) -> Vec<String> {
 fn after_a_kill_at_any_step_everything_can_be_restored() {
     let Some((all, first, _)) = two_cpus() else { return };
     for step in 1..N_STEPS_MAX {
-        let folder = Folder::new();
-        let status = killed_at(&folder, step);
+        let dir = Dir::new();
+        let status = killed_at(&dir, step);
         if status.success() {
             println!("{} steps", step - 1);
             assert!(20 < step, "too few steps: {step}");
-            assert_eq!((processes_of(&folder).len(), n_files(&folder)), (0, 0));
+            assert_eq!((processes_of(&dir).len(), n_files(&dir)), (0, 0));
             return;
         }
-        check_restored(&folder, step, &all, &first);
+        check_restored(&dir, step, &all, &first);
     }
     panic!("more than {N_STEPS_MAX} steps");
 }
 
 /// Kills the remaining processes of a killed run.
-struct RemainingProcesses<'a>(&'a Folder);
+struct RemainingProcesses<'a>(&'a Dir);
 
 impl Drop for RemainingProcesses<'_> {
     fn drop(&mut self) {
@@ -157,23 +156,23 @@ impl Drop for RemainingProcesses<'_> {
 }
 
 /// After a kill, running processes have their original affinity, except one changed from outside.
-fn check_restored(folder: &Folder, step: u32, all: &CpuSet, first: &CpuSet) {
-    let _processes = RemainingProcesses(folder);
-    let runs = runs(folder);
-    let restored = undo::restore(&folder.state(), false);
+fn check_restored(dir: &Dir, step: u32, all: &CpuSet, first: &CpuSet) {
+    let _processes = RemainingProcesses(dir);
+    let runs = runs(dir);
+    let restored = undo::restore(&dir.state(), false);
     assert_eq!(restored.problems, Vec::<String>::new(), "step {step}");
     assert!(
         restored.files.iter().all(|file| file.verdict == RestoreVerdict::Complete),
         "{restored:?}"
     );
     assert!(restored.files.iter().all(|file| file.n_damaged == 0), "{restored:?}");
-    assert_eq!(n_files(folder), 0, "step {step}");
-    for folder in runs.iter().filter_map(|run| cgroup_folder(run)) {
-        assert!(!folder.exists(), "step {step}: {} is left, {restored:?}", folder.display());
+    assert_eq!(n_files(dir), 0, "step {step}");
+    for dir in runs.iter().filter_map(|run| cgroup_dir(run)) {
+        assert!(!dir.exists(), "step {step}: {} is left, {restored:?}", dir.display());
     }
     // Including processes that were starting at the kill, or have started since.
-    for pid in processes_of(folder) {
-        let expected = if is_other(pid) && folder.path(CHANGED).exists() { first } else { all };
+    for pid in processes_of(dir) {
+        let expected = if is_other(pid) && dir.path(CHANGED).exists() { first } else { all };
         let mask = mask(pid).filter(|_| is_running(pid));
         assert!(mask.is_none_or(|mask| mask == *expected), "step {step}: {pid}, {restored:?}");
     }
@@ -187,15 +186,15 @@ fn is_other(pid: u32) -> bool {
 #[test]
 fn an_affinity_set_after_the_kill_is_kept() {
     let Some((all, first, last)) = two_cpus() else { return };
-    let folder = Folder::new();
+    let dir = Dir::new();
     // At this step both jobs are placed.
-    let status = killed_at(&folder, 12);
+    let status = killed_at(&dir, 12);
     assert!(!status.success());
-    let _processes = RemainingProcesses(&folder);
-    let bound = remaining(&folder, |pid| mask(pid).is_some_and(|mask| mask != all))[0];
+    let _processes = RemainingProcesses(&dir);
+    let bound = remaining(&dir, |pid| mask(pid).is_some_and(|mask| mask != all))[0];
     let other = if mask(bound).as_ref() == Some(&first) { last } else { first };
     linux::affinity::set(bound, &other).expect("permitted");
-    let restored = undo::restore(&folder.state(), false);
+    let restored = undo::restore(&dir.state(), false);
     let entries = restored.files.iter().flat_map(|file| &file.entries);
     let about = entries.into_iter().find(|entry| entry.process == bound).expect("restore read it");
     assert_eq!(about.action, RestoreAction::ChangedByOther(other.clone()));
@@ -205,13 +204,13 @@ fn an_affinity_set_after_the_kill_is_kept() {
 #[test]
 fn the_next_run_restores_what_a_killed_run_left() {
     let Some((all, ..)) = two_cpus() else { return };
-    let folder = Folder::new();
-    assert!(!killed_at(&folder, 12).success());
-    let _processes = RemainingProcesses(&folder);
-    let processes = remaining(&folder, |pid| mask(pid).is_some_and(|mask| mask != all));
-    let state = folder.state();
+    let dir = Dir::new();
+    assert!(!killed_at(&dir, 12).success());
+    let _processes = RemainingProcesses(&dir);
+    let processes = remaining(&dir, |pid| mask(pid).is_some_and(|mask| mask != all));
+    let state = dir.state();
     let mut run = LiveRun::with("[[job]]\ncommand = [\"true\"]\n", |options| {
-        options.undo_folders = Some(state);
+        options.undo_dirs = Some(state);
     });
     assert_eq!(run.host().restored().files.len(), 1);
     for &pid in &processes {
@@ -244,13 +243,13 @@ fn an_orphan_of_a_jobs_first_run_does_not_remove_the_record_of_its_second_run() 
         run.request("again", Action::Place(first.clone())); // Including its second run.
         run.step();
     }
-    let leftover: u32 = run.folder.read("again.out").trim().parse().expect("a number");
+    let leftover: u32 = run.dir.read("again.out").trim().parse().expect("a number");
     assert!(is_running(leftover));
     signal(leftover, Signal::KILL);
     while Path::new(&format!("/proc/{leftover}")).exists() {
         run.step();
     }
-    let file = std::fs::read_dir(&run.folder.state()[0]).expect("there").next().expect("one");
+    let file = std::fs::read_dir(&run.dir.state()[0]).expect("there").next().expect("one");
     let text = std::fs::read_to_string(file.expect("one").path()).expect("permitted");
     let last = |what: &str| text.rfind(what);
     let pid = run.pid("again").expect("it runs");
@@ -267,7 +266,7 @@ fn restore_does_not_touch_the_record_of_a_running_run() {
     let mut run = LiveRun::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
     run.request("a", Action::Place(first.clone()));
     let pid = run.wait_until_started("a");
-    let restored = undo::restore(&run.folder.state(), false);
+    let restored = undo::restore(&run.dir.state(), false);
     assert_eq!(restored.files[0].verdict, RestoreVerdict::InUse);
     assert_eq!(mask(pid), Some(first));
     run.stop();
@@ -276,12 +275,12 @@ fn restore_does_not_touch_the_record_of_a_running_run() {
 #[test]
 fn without_an_undo_record_nothing_is_placed_and_the_job_runs() {
     let Some((all, first, _)) = two_cpus() else { return };
-    let folder = Folder::with(&[("state", "not a folder")]);
+    let dir = Dir::with(&[("state", "not a directory")]);
     let text = "[[job]]\nname = \"a\"\nshell = \"grep Cpus_allowed_list /proc/self/status\"\n";
-    let mut run = LiveRun::within(folder, text, |_| {});
+    let mut run = LiveRun::within(dir, text, |_| {});
     run.request("a", Action::Place(first));
     run.finish();
-    assert_eq!(run.folder.read("a.out"), format!("Cpus_allowed_list:\t{all}\n"));
+    assert_eq!(run.dir.read("a.out"), format!("Cpus_allowed_list:\t{all}\n"));
     let warnings = run.turns.iter().flat_map(|turn| &turn.sample.degraded);
     assert!(warnings.into_iter().any(|text| text.contains("the undo record cannot be written")));
 }

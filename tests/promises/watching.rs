@@ -11,8 +11,8 @@ use host_live::{AttachError, AttachHost, AttachOptions, ExclusionReason, MemoryS
 use linux::{affinity, procfs};
 use rustix::process::Signal;
 use sched::{Action, DetachCause, JobEvent, Outcome, OutcomeResult, Plan, RejectCause, Snapshot};
+use tests::dir::Dir;
 use tests::evenkeel::{EvenkeelWatch, MIGRATES_ONLY_JOB};
-use tests::folder::Folder;
 use tests::process::{self, BURN, Process, machine, signal, until, wait_for};
 use tests::tool;
 use tests::watch_run::{WatchRun, place_on_last_cpu, policy, reason, select};
@@ -159,8 +159,8 @@ fn bound_excluded_real_time_and_otherwise_managed_processes_are_not_managed() {
     let other_run =
         Process::new(Command::new("sh").args(["-c", BURN]).env("EVENKEEL_RUN", "another"));
     let plain = Process::busy();
-    let folder = Folder::new();
-    let named = folder.path("untouchable");
+    let dir = Dir::new();
+    let named = dir.path("untouchable");
     std::os::unix::fs::symlink("/bin/sh", &named).expect("permitted");
     let named = Process::new(Command::new(&named).args(["-c", BURN]));
     let rt = Process::new(Command::new("chrt").args(["-r", "1", "sleep", "600"]));
@@ -187,8 +187,8 @@ fn bound_excluded_real_time_and_otherwise_managed_processes_are_not_managed() {
 #[test]
 fn the_affinity_of_children_and_after_exec_is_restored_too() {
     let Some((all, last)) = two_cpus() else { return };
-    let folder = Folder::new();
-    let (go, child) = (folder.path("go"), folder.path("child"));
+    let dir = Dir::new();
+    let (go, child) = (dir.path("go"), dir.path("child"));
     let (go_at, child_at) = (go.display(), child.display());
     let script = format!(
         "while [ ! -e {go_at} ]; do :; done; setsid sleep 600 & echo $! > {child_at}.new; \
@@ -199,9 +199,9 @@ fn the_affinity_of_children_and_after_exec_is_restored_too() {
         let program = Process::shell(&script);
         let mut run = watch(&[&program], |options| options.use_events = use_events);
         run.until("the placement", |_| program.mask() == last);
-        folder.write("go", "");
+        dir.write("go", "");
         run.until("its child", |run| child.exists() && run.status().n_inherited == 1);
-        let child: u32 = folder.read("child").trim().parse().expect("a number");
+        let child: u32 = dir.read("child").trim().parse().expect("a number");
         assert_eq!((mask(child), program.mask()), (last.clone(), last.clone()));
         run.end();
         let masks = (mask(child), program.mask());
@@ -300,29 +300,29 @@ fn the_tid_of_a_thread_is_rejected_with_the_pid_of_its_process() {
 #[test]
 fn the_journal_of_a_watch_can_be_explained_reported_and_replayed() {
     let busy = Process::busy();
-    let (folder, journal) = (Folder::new(), "w.jsonl");
+    let (dir, journal) = (Dir::new(), "w.jsonl");
     let pid = busy.pid().to_string();
     let name = format!("sh.{pid}");
     let args = ["watch", "--pid", &pid, "--for", "3s", "--journal", journal, "--quiet"];
-    folder.success(&args);
-    let text = folder.success(&["explain", journal]);
+    dir.success(&args);
+    let text = dir.success(&["explain", journal]);
     assert!(text.contains(&name) && text.contains("attached: it was running already"), "{text}");
-    folder.success(&["replay", journal, "--policy", "dfs[interval=1s]"]);
-    assert!(folder.success(&["report", journal, "--out", "report"]).contains(&name));
+    dir.success(&["replay", journal, "--policy", "dfs[interval=1s]"]);
+    assert!(dir.success(&["report", journal, "--out", "report"]).contains(&name));
 }
 
 #[test]
 fn the_report_of_a_watch_lists_the_managed_processes_and_their_moves() {
     let Some((all, _)) = two_cpus() else { return };
     let busy = Process::busy();
-    let (folder, journal) = (Folder::new(), "w.jsonl");
+    let (dir, journal) = (Dir::new(), "w.jsonl");
     let pid = busy.pid().to_string();
     let selection = ["watch", "--pid", &pid, "--class", "*=8", "--signal", "loads=declared"];
     let policy = ["--policy", MIGRATES_ONLY_JOB, "--act", "--for", "6s", "--journal", journal];
-    let mut command = folder.command_with_state(&[&selection[..], &policy, &["-q"]].concat());
+    let mut command = dir.command_with_state(&[&selection[..], &policy, &["-q"]].concat());
     assert!(command.status().expect("it starts").success());
     assert_eq!(busy.mask(), all);
-    let report = folder.success(&["report", journal, "--out", "report"]);
+    let report = dir.success(&["report", journal, "--out", "report"]);
     let name = format!("sh.{pid}");
     let words = report.split_whitespace().collect::<Vec<_>>().join(" ");
     for expected in [
@@ -338,7 +338,7 @@ fn the_report_of_a_watch_lists_the_managed_processes_and_their_moves() {
         assert!(!report.contains(unexpected), "{unexpected}: {report}");
     }
     assert!(report.lines().all(|line| line.chars().count() <= 80), "{report}");
-    let json = folder.success(&["report", journal, "--json"]);
+    let json = dir.success(&["report", journal, "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let job = &json["jobs"][0];
     assert_eq!((&json["run"]["host"], &job["state"]), (&"watch".into(), &"detached".into()));

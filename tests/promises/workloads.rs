@@ -6,22 +6,21 @@ use std::process::Output;
 
 use expect_test::expect;
 use program::{Command, Ending, Workload};
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::tool;
 
 /// The shipped workloads, by path.
 fn shipped() -> Vec<PathBuf> {
-    let folder =
-        std::fs::read_dir(tool::root().join("workloads")).expect("the shipped files exist");
-    let mut paths: Vec<PathBuf> = folder
-        .map(|entry| entry.expect("the folder can be read").path())
+    let dir = std::fs::read_dir(tool::root().join("workloads")).expect("the shipped files exist");
+    let mut paths: Vec<PathBuf> = dir
+        .map(|entry| entry.expect("the directory can be read").path())
         .filter(|path| path.is_file() && is_workload(path))
         .collect();
     paths.sort();
     paths
 }
 
-/// Workloads end in `.toml` or `.txt`. The script that creates their input is in the same folder.
+/// Workloads end in `.toml` or `.txt`. The script that creates their input is in the same directory.
 fn is_workload(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "toml" || end == "txt")
 }
@@ -112,9 +111,9 @@ fn generate_needs_no_file_and_writes_the_same_bytes_for_a_seed() {
 
 #[test]
 fn every_shipped_program_list_works_with_generate() {
-    let folder = tool::root().join("workloads/programs");
+    let dir = tool::root().join("workloads/programs");
     let mut n_lists = 0;
-    for entry in std::fs::read_dir(folder).expect("the shipped files exist") {
+    for entry in std::fs::read_dir(dir).expect("the shipped files exist") {
         let path = entry.expect("an entry").path();
         let list = path.to_str().expect("a plain path");
         let options = ["--n", "20", "--span", "60s", "--hog-fraction", "0.2", "--memory", "1G"];
@@ -140,10 +139,10 @@ fn both_formats_support_100000_jobs() {
 
 #[test]
 fn generate_writes_the_format_of_the_file_name() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     for (name, is_toml) in [("w.toml", true), ("w.txt", false)] {
-        folder.success(&["generate", "--n", "3", "--seed", "1", "--out", name]);
-        let workload = read(&folder.path(name));
+        dir.success(&["generate", "--n", "3", "--seed", "1", "--out", name]);
+        let workload = read(&dir.path(name));
         assert_eq!(workload.jobs.len(), 3);
         let built_in = workload.jobs.iter().all(|job| matches!(job.command, Command::Load(_)));
         assert_eq!(built_in, is_toml, "the classic format has the evenkeel executable as program");
@@ -201,14 +200,14 @@ fn load_sleep_exits_with_the_given_status() {
     assert_eq!(output.status.code(), Some(7));
 }
 
-/// A folder with a program list two levels below it.
-fn with_list(list: &str) -> Folder {
-    Folder::with(&[("lists/own/list.toml", list)])
+/// A directory with a program list two levels below it.
+fn with_list(list: &str) -> Dir {
+    Dir::with(&[("lists/own/list.toml", list)])
 }
 
-fn job(folder: &Folder, args: &str) -> program::Job {
+fn job(dir: &Dir, args: &str) -> program::Job {
     let args: Vec<&str> = std::iter::once("generate").chain(args.split(' ')).collect();
-    let text = folder.success(&args);
+    let text = dir.success(&args);
     let mut workload = program::parse_toml(&text, Path::new("w.toml")).expect("a workload");
     workload.jobs.remove(0)
 }
@@ -223,10 +222,10 @@ output = "out"
 "#;
 
 #[test]
-fn relative_paths_of_a_list_become_absolute_in_another_folder() {
-    let folder = with_list(LIST);
-    let own = folder.root().canonicalize().expect("the folder exists").join("lists/own");
-    let job = job(&folder, "--n 1 --list lists/own/list.toml");
+fn relative_paths_of_a_list_become_absolute_in_another_directory() {
+    let dir = with_list(LIST);
+    let own = dir.root().canonicalize().expect("the directory exists").join("lists/own");
+    let job = job(&dir, "--n 1 --list lists/own/list.toml");
     let Command::Program { program, .. } = &job.command else { panic!("a program") };
     assert_eq!(program, &own.join("./bin/a"));
     assert_eq!(job.dir, Some(own.join("in")));
@@ -235,10 +234,10 @@ fn relative_paths_of_a_list_become_absolute_in_another_folder() {
 }
 
 #[test]
-fn a_program_without_a_directory_runs_in_the_folder_of_its_list() {
-    let folder = with_list("[[program]]\nname = \"a\"\ncommand = [\"sort\", \"words.txt\"]\n");
-    let own = folder.root().canonicalize().expect("the folder exists").join("lists/own");
-    let job = job(&folder, "--n 1 --list lists/own/list.toml");
+fn a_program_without_a_directory_runs_in_the_directory_of_its_list() {
+    let dir = with_list("[[program]]\nname = \"a\"\ncommand = [\"sort\", \"words.txt\"]\n");
+    let own = dir.root().canonicalize().expect("the directory exists").join("lists/own");
+    let job = job(&dir, "--n 1 --list lists/own/list.toml");
     assert_eq!(
         (&job.command, &job.dir),
         (&Command::Program { program: "sort".into(), args: vec!["words.txt".into()] }, &Some(own))
@@ -247,10 +246,10 @@ fn a_program_without_a_directory_runs_in_the_folder_of_its_list() {
 
 #[test]
 fn a_workload_beside_its_list_keeps_relative_paths() {
-    let folder = with_list(LIST);
+    let dir = with_list(LIST);
     let args = ["generate", "--n", "1", "--list", "lists/own/list.toml"];
-    folder.success(&[&args[..], &["--out", "lists/own/w.toml"]].concat());
-    let text = folder.read("lists/own/w.toml");
+    dir.success(&[&args[..], &["--out", "lists/own/w.toml"]].concat());
+    let text = dir.read("lists/own/w.toml");
     assert!(
         text.contains("command = [\"./bin/a\", \"x\"]") && text.contains("dir = \"in\""),
         "{text}"
@@ -259,9 +258,9 @@ fn a_workload_beside_its_list_keeps_relative_paths() {
 
 #[test]
 fn the_first_line_is_the_command_that_reproduces_the_file() {
-    let folder = with_list("[[program]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n");
-    folder.write("my list.toml", folder.read("lists/own/list.toml"));
-    let list = folder.arg("my list.toml");
+    let dir = with_list("[[program]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n");
+    dir.write("my list.toml", dir.read("lists/own/list.toml"));
+    let list = dir.arg("my list.toml");
     for args in [
         &["--n", "2"][..],
         &["--n", "2", "--form", "classic"],
@@ -269,27 +268,25 @@ fn the_first_line_is_the_command_that_reproduces_the_file() {
     ] {
         let written = |output: Output| {
             assert!(output.status.success(), "{args:?}: {}", tool::text(&output.stderr));
-            let text = folder.text("a file.txt");
+            let text = dir.text("a file.txt");
             if text.is_empty() { tool::text(&output.stdout) } else { text }
         };
         let args = [&["generate", "--list", &list], args].concat();
-        let first = written(folder.run(&args));
+        let first = written(dir.run(&args));
         let line = first.lines().next().and_then(|line| line.strip_prefix("# evenkeel "));
         let line = format!("'{}' {}", tool::path().display(), line.expect("a comment"));
-        let shell = std::process::Command::new("sh")
-            .args(["-c", &line])
-            .current_dir(folder.root())
-            .output();
+        let shell =
+            std::process::Command::new("sh").args(["-c", &line]).current_dir(dir.root()).output();
         assert_eq!(written(shell.expect("it starts")), first, "{line}");
     }
 }
 
 #[test]
 fn a_file_without_an_extension_is_written_in_the_format_that_run_expects() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     for name in ["jobs", "jobs.TOML", "jobs.toml"] {
-        folder.success(&["generate", "--n", "2", "--out", name]);
-        let bytes = std::fs::read(folder.path(name)).expect("written");
+        dir.success(&["generate", "--n", "2", "--out", name]);
+        let bytes = std::fs::read(dir.path(name)).expect("written");
         program::parse_bytes(&bytes, Path::new(name)).unwrap_or_else(|error| panic!("{error}"));
     }
 }

@@ -9,7 +9,7 @@ pub const UNIFIED: &str = "/sys/fs/cgroup";
 
 /// A cgroup. Dropping it moves its processes to the root of its hierarchy and removes it.
 pub struct TestCgroup {
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     root: PathBuf,
     created: Vec<PathBuf>,
 }
@@ -18,17 +18,17 @@ impl TestCgroup {
     /// Creates a cgroup below the root of a hierarchy. `None` if this is not permitted.
     pub fn new(root: &str, path: &str) -> Option<Self> {
         let root = PathBuf::from(root);
-        let mut cgroup = TestCgroup { folder: root.clone(), root, created: Vec::new() };
+        let mut cgroup = TestCgroup { dir: root.clone(), root, created: Vec::new() };
         for part in Path::new(path) {
-            cgroup.folder.push(part);
-            if cgroup.folder.is_dir() {
+            cgroup.dir.push(part);
+            if cgroup.dir.is_dir() {
                 continue;
             }
-            if let Err(error) = fs::create_dir(&cgroup.folder) {
-                println!("skipped: cannot create {}: {error}", cgroup.folder.display());
+            if let Err(error) = fs::create_dir(&cgroup.dir) {
+                println!("skipped: cannot create {}: {error}", cgroup.dir.display());
                 return None;
             }
-            cgroup.created.push(cgroup.folder.clone());
+            cgroup.created.push(cgroup.dir.clone());
         }
         Some(cgroup)
     }
@@ -44,7 +44,7 @@ impl TestCgroup {
     }
 
     pub fn write(&self, file: &str, text: &str) {
-        fs::write(self.folder.join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
+        fs::write(self.dir.join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
     }
 
     /// Moves a process into the cgroup.

@@ -1,4 +1,4 @@
-//! `evenkeel run` and `evenkeel watch` as processes, each with its own folder.
+//! `evenkeel run` and `evenkeel watch` as processes, each with its own directory.
 //!
 //! ```text
 //!   test.toml      workload of the run           out/      journal, report and job output
@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::cgroup::TestCgroup;
-use crate::folder::Folder;
+use crate::dir::Dir;
 use crate::process::{Process, signal, until, until_or, wait_for};
 use crate::tool;
 
@@ -25,41 +25,41 @@ pub const MIGRATES_ONLY_JOB: &str = "dfs[interval=100ms,domains=core,only_job=mo
 /// An `evenkeel run` of a workload file. Dropping it kills the run and its jobs.
 pub struct EvenkeelRun {
     pub child: Child,
-    pub folder: Folder,
+    pub dir: Dir,
     /// Standard output and standard error, after the end.
     pub output: String,
 }
 
 impl EvenkeelRun {
-    pub fn new(folder: Folder, workload: &str, args: &[&str]) -> Self {
-        Self::by_shell("exec \"$@\"", folder, workload, args)
+    pub fn new(dir: Dir, workload: &str, args: &[&str]) -> Self {
+        Self::by_shell("exec \"$@\"", dir, workload, args)
     }
 
     /// Runs through a shell command that ends in `"$@"`.
-    pub fn by_shell(shell: &str, folder: Folder, workload: &str, args: &[&str]) -> Self {
-        folder.write("test.toml", workload);
+    pub fn by_shell(shell: &str, dir: Dir, workload: &str, args: &[&str]) -> Self {
+        dir.write("test.toml", workload);
         let mut command = Command::new("/bin/sh");
         command.args(["-c", shell, "sh"]).arg(tool::path());
-        command.args(["run", "test.toml", "--out", "out"]).args(args).current_dir(folder.root());
-        command.env(linux::undo::STATE_VARIABLE, folder.path("state"));
+        command.args(["run", "test.toml", "--out", "out"]).args(args).current_dir(dir.root());
+        command.env(linux::undo::STATE_VARIABLE, dir.path("state"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("a shell");
-        EvenkeelRun { child, folder, output: String::new() }
+        EvenkeelRun { child, dir, output: String::new() }
     }
 
     /// Runs in a cgroup, optionally as another user.
     pub fn in_cgroup(
         cgroup: &TestCgroup,
         user: Option<u32>,
-        folder: Folder,
+        dir: Dir,
         workload: &str,
         args: &[&str],
     ) -> Self {
         let user =
             user.map_or(String::new(), |user| format!("setpriv {}", setpriv(user).join(" ")));
-        let procs = cgroup.folder.join("cgroup.procs");
+        let procs = cgroup.dir.join("cgroup.procs");
         let shell = format!("echo $$ > {} && exec {user} \"$@\"", procs.display());
-        Self::by_shell(&shell, folder, workload, args)
+        Self::by_shell(&shell, dir, workload, args)
     }
 
     pub fn pid(&self) -> u32 {
@@ -69,7 +69,7 @@ impl EvenkeelRun {
     /// The numbers that a job printed, one per line, as soon as there are `n`.
     pub fn printed(&self, job: &str, n: usize) -> Vec<u32> {
         wait_for(&format!("{n} lines of job {job}"), || {
-            let text = self.folder.text(&format!("out/jobs/{job}.out"));
+            let text = self.dir.text(&format!("out/jobs/{job}.out"));
             let is_complete = n <= text.lines().count() && text.ends_with('\n');
             is_complete.then(|| text.lines().filter_map(|line| line.parse().ok()).collect())
         })
@@ -101,7 +101,7 @@ impl EvenkeelRun {
     }
 
     pub fn journal(&self) -> String {
-        self.folder.text("out/journal.jsonl")
+        self.dir.text("out/journal.jsonl")
     }
 
     /// Waits until the journal contains a text.
@@ -111,7 +111,7 @@ impl EvenkeelRun {
 
     /// The remaining undo records.
     pub fn records(&self) -> Vec<PathBuf> {
-        let files = std::fs::read_dir(self.folder.path("state")).into_iter().flatten().flatten();
+        let files = std::fs::read_dir(self.dir.path("state")).into_iter().flatten().flatten();
         files.map(|file| file.path()).collect()
     }
 
@@ -142,13 +142,13 @@ impl EvenkeelRun {
     }
 
     pub fn explain(&self) -> String {
-        tool::text(&self.folder.run(&["explain", "out/journal.jsonl"]).stdout)
+        tool::text(&self.dir.run(&["explain", "out/journal.jsonl"]).stdout)
     }
 
     /// Output of `evenkeel restore`, optionally as another user.
     pub fn restore(&self, user: Option<u32>) -> String {
         let mut command = command_of(user);
-        command.arg("restore").env(linux::undo::STATE_VARIABLE, self.folder.path("state"));
+        command.arg("restore").env(linux::undo::STATE_VARIABLE, self.dir.path("state"));
         let output = command.output().expect("evenkeel starts");
         assert_eq!(output.status.code(), Some(0), "{}", tool::text(&output.stderr));
         tool::text(&output.stdout)
@@ -162,7 +162,7 @@ impl Drop for EvenkeelRun {
         // In another PID namespace, the PIDs of the journal denote other processes here.
         let is_job = |pid: &u32| {
             std::fs::read_link(format!("/proc/{pid}/cwd"))
-                .is_ok_and(|folder| folder.starts_with(self.folder.root()))
+                .is_ok_and(|dir| dir.starts_with(self.dir.root()))
         };
         for pid in self.processes().into_values().filter(is_job) {
             signal(pid, Signal::KILL);
@@ -193,7 +193,7 @@ pub fn command_of(user: Option<u32>) -> Command {
 /// An `evenkeel watch`.
 pub struct EvenkeelWatch {
     pub process: Process,
-    pub folder: Folder,
+    pub dir: Dir,
     user: Option<u32>,
 }
 
@@ -204,27 +204,27 @@ impl EvenkeelWatch {
 
     /// A watch of another user, or of this one.
     pub fn of(user: Option<u32>, args: &[&str]) -> Self {
-        let folder = Folder::new();
+        let dir = Dir::new();
         if user.is_some() {
-            std::os::unix::fs::chown(folder.root(), user, user).expect("this user is root");
+            std::os::unix::fs::chown(dir.root(), user, user).expect("this user is root");
         }
         let mut command = command_of(user);
-        command.args(["watch", "--journal", &folder.arg("w.jsonl")]).args(args);
-        command.env(linux::undo::STATE_VARIABLE, folder.path("state"));
-        let stderr = std::fs::File::create(folder.path("stderr")).expect("a file");
+        command.args(["watch", "--journal", &dir.arg("w.jsonl")]).args(args);
+        command.env(linux::undo::STATE_VARIABLE, dir.path("state"));
+        let stderr = std::fs::File::create(dir.path("stderr")).expect("a file");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
-        EvenkeelWatch { process: Process::spawn(&mut command), folder, user }
+        EvenkeelWatch { process: Process::spawn(&mut command), dir, user }
     }
 
     /// Runs another command with the state of this watch.
     pub fn run(&self, args: &[&str]) -> Output {
         let mut command = command_of(self.user);
-        command.args(args).env(linux::undo::STATE_VARIABLE, self.folder.path("state"));
+        command.args(args).env(linux::undo::STATE_VARIABLE, self.dir.path("state"));
         command.output().expect("evenkeel starts")
     }
 
     pub fn explain(&self) -> String {
-        tool::text(&self.folder.run(&["explain", "w.jsonl"]).stdout)
+        tool::text(&self.dir.run(&["explain", "w.jsonl"]).stdout)
     }
 
     /// State of the process in `status --json`; null until the first one is written.
@@ -263,7 +263,7 @@ impl EvenkeelWatch {
     }
 
     pub fn stderr(&self) -> String {
-        self.folder.text("stderr")
+        self.dir.text("stderr")
     }
 
     /// Waits for the end. Returns its standard error and exit status.

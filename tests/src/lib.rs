@@ -7,14 +7,14 @@
 //!   evenkeel      `evenkeel run` and `evenkeel watch` as processes
 //!   live_run      a run in this process, turn by turn          (LaunchHost)
 //!   watch_run     a watch in this process, turn by turn        (AttachHost)
-//!   folder, process, cgroup    resources that are removed when they are dropped
+//!   directory, process, cgroup    resources that are removed when they are dropped
 //!   transcript    rejected commands and their error lines, as data files
 //! ```
 #![allow(missing_docs, reason = "the names of these helpers and of the tests describe them")]
 
 pub mod cgroup;
+pub mod dir;
 pub mod evenkeel;
-pub mod folder;
 pub mod live_run;
 pub mod process;
 pub mod tool;

@@ -17,7 +17,7 @@ use sched::{
     Sample, Snapshot, Target, Turn,
 };
 
-use crate::folder::Folder;
+use crate::dir::Dir;
 use crate::process::machine;
 use crate::tool;
 
@@ -73,7 +73,7 @@ pub struct LiveRun {
     /// Requests that the guard rejected.
     pub rejections: Vec<Rejection>,
     pub names: Vec<String>,
-    pub folder: Folder,
+    pub dir: Dir,
 }
 
 impl LiveRun {
@@ -82,7 +82,7 @@ impl LiveRun {
     }
 
     pub fn with(text: &str, change: impl FnOnce(&mut LaunchOptions)) -> Self {
-        Self::within(Folder::new(), text, change)
+        Self::within(Dir::new(), text, change)
     }
 
     /// A job `a` with this shell script.
@@ -100,15 +100,15 @@ impl LiveRun {
         Self::with(text, |options| options.tool = Some(tool::path().to_owned()))
     }
 
-    pub fn within(folder: Folder, text: &str, change: impl FnOnce(&mut LaunchOptions)) -> Self {
-        let workload: Workload = program::parse(text, &folder.path("test.toml"))
-            .unwrap_or_else(|error| panic!("{error}"));
+    pub fn within(dir: Dir, text: &str, change: impl FnOnce(&mut LaunchOptions)) -> Self {
+        let workload: Workload =
+            program::parse(text, &dir.path("test.toml")).unwrap_or_else(|error| panic!("{error}"));
         let mut options = LaunchOptions {
             interval: Some(Nanos::from_millis(20)),
-            output_dir: folder.root().to_owned(),
+            output_dir: dir.root().to_owned(),
             takes_signals: false,
             is_sole_parent: false,
-            undo_folders: Some(folder.state()),
+            undo_dirs: Some(dir.state()),
             ..LaunchOptions::default()
         };
         change(&mut options);
@@ -119,7 +119,7 @@ impl LiveRun {
         let names = workload.jobs.iter().map(|job| job.name.clone()).collect();
         let host = Some(LaunchHost::new(workload, &machine(), options).expect("a host"));
         let (turns, rejections) = (Vec::new(), Vec::new());
-        LiveRun { host, engine, requests, quiescent, turns, rejections, names, folder }
+        LiveRun { host, engine, requests, quiescent, turns, rejections, names, dir }
     }
 
     pub fn job(&self, name: &str) -> JobId {
@@ -193,7 +193,7 @@ impl LiveRun {
         self.host.as_mut().expect("it was not dropped")
     }
 
-    /// Drops the host during the run: it restores all settings, and the jobs continue. The folder remains.
+    /// Drops the host during the run: it restores all settings, and the jobs continue. The directory remains.
     pub fn drop_host(&mut self) {
         self.host = None;
     }

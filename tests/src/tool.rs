@@ -1,17 +1,18 @@
 //! The evenkeel executable under test.
 //!
-//! `cargo test` does not provide the path of another package's executable, but both are built into the same target folder. The
-//! executable is built first if it is missing or older than a source file, so that tests never use an outdated one.
+//! `cargo test` does not provide the path of another package's executable, but both are built into the same target
+//! directory. The executable is built first if it is missing or older than a source file, so that tests never use an
+//! outdated one.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// Root folder of the repository.
+/// Root directory of the repository.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().expect("tests is a folder of the repository").to_owned()
+    manifest.parent().expect("tests is a directory of the repository").to_owned()
 }
 
 /// Path of the executable. Builds it if needed.
@@ -73,7 +74,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// `target/debug` or similar: the parent of the folder with this test executable.
+/// `target/debug` or similar: the parent of the directory with this test executable.
 fn profile_dir() -> PathBuf {
     let own = std::env::current_exe().expect("the path of the test executable is known");
     own.ancestors().nth(2).expect("it is in target/PROFILE/deps").to_owned()
@@ -84,7 +85,7 @@ fn is_fresh(tool: &Path) -> bool {
     newest(&root().join("crates")).max(modified(&root().join("Cargo.toml"))) <= Some(built)
 }
 
-/// Modification time of the newest file below a folder.
+/// Modification time of the newest file below a directory.
 fn newest(dir: &Path) -> Option<SystemTime> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let age = |entry: std::fs::DirEntry| match entry.file_type() {
@@ -98,7 +99,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|meta| meta.modified()).ok()
 }
 
-/// Builds the executable in the target folder and profile of the tests.
+/// Builds the executable in the target directory and profile of the tests.
 fn build() {
     let dir = profile_dir();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -1,7 +1,7 @@
 //! Rejected commands and their error lines, as data files.
 //!
 //! ```text
-//!   # unknown keys are rejected       a case; it starts in a new folder
+//!   # unknown keys are rejected       a case; it starts in a new directory
 //!   + w.toml: [[job]] | class = 1     writes a file; ` | ` separates its lines
 //!   $ mkdir sub                       set-up by the shell: succeeds and prints nothing
 //!   $ evenkeel run w.toml             rejected: exit status 2, one line, nothing printed, no new file
@@ -9,24 +9,24 @@
 //!   job class = 1                     any other step: the test writes files and returns the shell command
 //! ```
 //!
-//! Cases are separated by an empty line. FOLDER is the path of the folder. All cases run, and the names of those that
+//! Cases are separated by an empty line. DIR is the path of the directory. All cases run, and the names of those that
 //! differ are printed.
 
 use std::process::{Command, Stdio};
 
 use expect_test::expect_file;
 
-use crate::folder::Folder;
+use crate::dir::Dir;
 use crate::tool;
 
-/// Checks the cases of a file of `tests/promises/rejected` in folders that `set_up` has prepared.
-pub fn check(file: &str, set_up: impl Fn(&Folder), expand: impl Fn(&Folder, &str) -> String) {
+/// Checks the cases of a file of `tests/promises/rejected` in directories that `set_up` has prepared.
+pub fn check(file: &str, set_up: impl Fn(&Dir), expand: impl Fn(&Dir, &str) -> String) {
     let path = tool::root().join(format!("tests/promises/rejected/{file}.txt"));
     let expected = std::fs::read_to_string(&path).expect(file);
     let mut actual = Vec::new();
     for case in expected.trim_end().split("\n\n") {
-        let folder = Folder::new();
-        set_up(&folder);
+        let dir = Dir::new();
+        set_up(&dir);
         let mut text = String::new();
         for step in case.lines().filter(|line| !line.starts_with("    ")) {
             text += &format!("{step}\n");
@@ -34,13 +34,13 @@ pub fn check(file: &str, set_up: impl Fn(&Folder), expand: impl Fn(&Folder, &str
                 Some(("#", _)) => continue,
                 Some(("+", file)) => {
                     let (name, text) = file.split_once(": ").expect("+ FILE: TEXT");
-                    folder.write(name, text.replace(" | ", "\n") + "\n");
+                    dir.write(name, text.replace(" | ", "\n") + "\n");
                     continue;
                 }
                 Some(("$", command)) => command.to_owned(),
-                _ => expand(&folder, step),
+                _ => expand(&dir, step),
             };
-            text += &output(&folder, &command);
+            text += &output(&dir, &command);
         }
         if text.trim_end() != case.trim_end() {
             println!("differs: {}", case.lines().next().unwrap_or_default());
@@ -56,12 +56,12 @@ pub fn check_commands(file: &str) {
 }
 
 /// The error line of a command, and a line in brackets for each property of a rejection that it lacks.
-fn output(folder: &Folder, command: &str) -> String {
-    let (before, data) = (folder.listing(), Folder::new());
+fn output(dir: &Dir, command: &str) -> String {
+    let (before, data) = (dir.listing(), Dir::new());
     let mut shell = Command::new("sh");
-    let path = tool::path().parent().expect("a folder").display();
+    let path = tool::path().parent().expect("a directory").display();
     let path = format!("{path}:{}", std::env::var("PATH").unwrap_or_default());
-    shell.args(["-c", command]).current_dir(folder.root()).stdin(Stdio::null());
+    shell.args(["-c", command]).current_dir(dir.root()).stdin(Stdio::null());
     shell.env("PATH", path).env("XDG_DATA_HOME", data.root());
     let output = shell.output().expect("a shell");
     let mut text = tool::text(&output.stderr);
@@ -72,12 +72,12 @@ fn output(folder: &Folder, command: &str) -> String {
     if !output.stdout.is_empty() {
         text += "[standard output is not empty]\n";
     }
-    if is_rejection && folder.listing() != before {
-        text += &format!("[{:?} instead of {before:?}]\n", folder.listing());
+    if is_rejection && dir.listing() != before {
+        text += &format!("[{:?} instead of {before:?}]\n", dir.listing());
     }
     if is_rejection && !(text.starts_with("evenkeel: ") && text.lines().count() == 1) {
         text += "[not one error line]\n";
     }
-    let text = text.replace(&folder.root().display().to_string(), "FOLDER");
+    let text = text.replace(&dir.root().display().to_string(), "DIR");
     text.lines().map(|line| format!("    {line}\n")).collect()
 }

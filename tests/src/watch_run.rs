@@ -14,7 +14,7 @@ use sched::{
     ReasonCode, Rejection, Snapshot,
 };
 
-use crate::folder::Folder;
+use crate::dir::Dir;
 use crate::process::{machine, start_time_ticks};
 
 /// Timeout of a condition, for a busy machine and a slow guest.
@@ -67,7 +67,7 @@ pub struct WatchRun {
     pub moved: Vec<CompletedPageMove>,
     pub memory: Vec<ProcessMemory>,
     pub degraded: Vec<String>,
-    _folder: Folder,
+    _dir: Dir,
 }
 
 impl WatchRun {
@@ -77,13 +77,13 @@ impl WatchRun {
         pids: &[u32],
         change: impl FnOnce(&mut AttachOptions),
     ) -> Self {
-        let folder = Folder::new();
+        let dir = Dir::new();
         let mut options = AttachOptions {
             selection: select(pids),
             act: true,
             interval: policy.interval().expect("a test policy has an interval"),
             takes_signals: false,
-            undo_folders: Some(folder.state()),
+            undo_dirs: Some(dir.state()),
             use_events: false,
             ..AttachOptions::default()
         };
@@ -93,8 +93,8 @@ impl WatchRun {
         let engine = Engine::new(machine, Vec::new(), policy);
         let (events, outcomes, rejections) = (Vec::new(), Vec::new(), Vec::new());
         let (moved, memory, degraded) = (Vec::new(), Vec::new(), Vec::new());
-        let _folder = folder;
-        WatchRun { host, engine, events, outcomes, rejections, moved, memory, degraded, _folder }
+        let _dir = dir;
+        WatchRun { host, engine, events, outcomes, rejections, moved, memory, degraded, _dir }
     }
 
     /// Takes one turn. Returns false if the watch is over.

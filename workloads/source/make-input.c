@@ -1,7 +1,7 @@
 /*
  * Creates the input of the shipped workloads: a picture as PPM and as TIFF, and a text.
  *
- *	make-input FOLDER
+ *	make-input DIR
  *
  * All data comes from a fixed seed, so the files are the same on every machine. Each file is written
  * under a temporary name and then renamed, so a file with its final name is complete. The workloads
@@ -49,9 +49,9 @@ die(const char *what)
 }
 
 static void
-put_name(char *path, size_t size, const char *folder, const char *name, const char *end)
+put_name(char *path, size_t size, const char *directory, const char *name, const char *end)
 {
-	int length = snprintf(path, size, "%s/%s%s", folder, name, end);
+	int length = snprintf(path, size, "%s/%s%s", directory, name, end);
 
 	if (length < 0 || (size_t)length >= size) {
 		errno = ENAMETOOLONG;
@@ -60,12 +60,12 @@ put_name(char *path, size_t size, const char *folder, const char *name, const ch
 }
 
 static FILE *
-begin(const char *folder, const char *name)
+begin(const char *directory, const char *name)
 {
 	char path[4096];
 	FILE *file;
 
-	put_name(path, sizeof(path), folder, name, ".part");
+	put_name(path, sizeof(path), directory, name, ".part");
 	file = fopen(path, "wb");
 	if (!file)
 		die(path);
@@ -73,12 +73,12 @@ begin(const char *folder, const char *name)
 }
 
 static void
-end(FILE *file, const char *folder, const char *name)
+end(FILE *file, const char *directory, const char *name)
 {
 	char part[4096], path[4096];
 
-	put_name(part, sizeof(part), folder, name, ".part");
-	put_name(path, sizeof(path), folder, name, "");
+	put_name(part, sizeof(part), directory, name, ".part");
+	put_name(path, sizeof(path), directory, name, "");
 	if (ferror(file) || fclose(file) || rename(part, path))
 		die(path);
 }
@@ -200,7 +200,7 @@ write_tiff(FILE *file, const uint8_t *pixels, size_t bytes)
 }
 
 static void
-make_pictures(const char *folder)
+make_pictures(const char *directory)
 {
 	const size_t bytes = (size_t)WIDTH * HEIGHT * 3;
 	uint8_t *pixels = malloc(bytes);
@@ -209,12 +209,12 @@ make_pictures(const char *folder)
 	if (!pixels)
 		die("a picture");
 	draw(pixels);
-	file = begin(folder, "picture.ppm");
+	file = begin(directory, "picture.ppm");
 	write_ppm(file, pixels, bytes);
-	end(file, folder, "picture.ppm");
-	file = begin(folder, "picture.tif");
+	end(file, directory, "picture.ppm");
+	file = begin(directory, "picture.tif");
 	write_tiff(file, pixels, bytes);
-	end(file, folder, "picture.tif");
+	end(file, directory, "picture.tif");
 	free(pixels);
 }
 
@@ -251,10 +251,10 @@ word_idx(void)
 }
 
 static void
-make_text(const char *folder)
+make_text(const char *directory)
 {
 	static char words[N_WORDS][WORD_MAX + 1];
-	FILE *file = begin(folder, "words.txt");
+	FILE *file = begin(directory, "words.txt");
 	size_t written = 0, column = 0;
 
 	for (int i = 0; i < N_WORDS; i++)
@@ -274,14 +274,14 @@ make_text(const char *folder)
 		written += length + 1;
 	}
 	fputc('\n', file);
-	end(file, folder, "words.txt");
+	end(file, directory, "words.txt");
 }
 
 int
 main(int argc, char **argv)
 {
 	if (argc != 2) {
-		fputs("usage: make-input FOLDER\n", stderr);
+		fputs("usage: make-input DIR\n", stderr);
 		return 2;
 	}
 	make_pictures(argv[1]);

@@ -58,8 +58,8 @@ fn bench(args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Root folder of the repository.
+/// Root directory of the repository.
 fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().expect("xtask is a folder of the repository").to_owned()
+    manifest.parent().expect("xtask is a directory of the repository").to_owned()
 }

@@ -1,10 +1,10 @@
-//! `cargo xtask record-machine`: writes an archive of this machine that `evenkeel machine --root` can read after unpacking, for
-//! bug reports and fixtures.
+//! `cargo xtask record-machine`: writes an archive of this machine that `evenkeel machine --root` can read after
+//! unpacking, for bug reports and fixtures.
 //!
 //! The archive has no private data. It has only the files that evenkeel reads, and of files with other data
-//! (`/proc/cpuinfo` has serial numbers on some machines, `/proc/self/status` names a process) only the lines that evenkeel reads.
-//! Cgroups are not named; the resulting affinity and cpuset are written instead. The same machine in the same state
-//! gives the same bytes: names are sorted; times, owners and modes are constant.
+//! (`/proc/cpuinfo` has serial numbers on some machines, `/proc/self/status` names a process) only the lines that
+//! evenkeel reads. Cgroups are not named; the resulting affinity and cpuset are written instead. The same machine in
+//! the same state gives the same bytes: names are sorted; times, owners and modes are constant.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use bzip2::write::BzEncoder;
 use linux::topology::{self as linux_topology, files};
 use topology::Machine;
 
-/// Folder in the archive.
+/// Directory in the archive.
 const INSIDE: &str = "machine";
 /// A file in `/sys` has at most one page. Only `/proc/cpuinfo` is longer, and it is shortened.
 const FILE_BYTES_MAX: usize = 8 << 20;
@@ -26,7 +26,7 @@ pub struct Args {
     /// Write the archive to this file
     #[arg(long, value_name = "FILE", default_value = "machine.tar.bz2")]
     out: PathBuf,
-    /// Read /sys and /proc below this folder (default: this machine)
+    /// Read /sys and /proc below this directory (default: this machine)
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 }
@@ -49,8 +49,8 @@ fn record(root: &Path) -> anyhow::Result<Vec<u8>> {
     add(&mut tar, "proc/self/status", status.as_bytes())?;
     for path in files::below(root).iter().filter(|path| *path != "proc/self/status") {
         let from = root.join(path);
-        if is_bare_folder(path) {
-            add_folder(&mut tar, path)?;
+        if is_bare_dir(path) {
+            add_dir(&mut tar, path)?;
         } else if let Some(bytes) = content(&from, path) {
             add(&mut tar, path, &bytes)?;
         }
@@ -58,8 +58,9 @@ fn record(root: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(tar.into_inner()?.finish()?)
 }
 
-/// Whether only the name of the folder is relevant: an offline CPU, or a node that another node's distances refer to.
-fn is_bare_folder(path: &str) -> bool {
+/// Whether only the name of the directory is relevant: an offline CPU, or a node that another node's distances refer
+/// to.
+fn is_bare_dir(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let is_numbered =
         |start: &str| name.strip_prefix(start).is_some_and(|n| n.parse::<u32>().is_ok());
@@ -127,7 +128,7 @@ fn add(tar: &mut Tar, path: &str, bytes: &[u8]) -> anyhow::Result<()> {
     append(tar, &mut header, path, bytes)
 }
 
-fn add_folder(tar: &mut Tar, path: &str) -> anyhow::Result<()> {
+fn add_dir(tar: &mut Tar, path: &str) -> anyhow::Result<()> {
     let mut header = header(tar::EntryType::Directory, 0o755);
     header.set_size(0);
     append(tar, &mut header, path, &[])
@@ -155,10 +156,10 @@ mod tests {
 
     /// Unpacks an archive and reads its machine.
     fn read_again(archive: &[u8]) -> Machine {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let dir = tempfile::tempdir().expect("a temporary directory");
         let mut tar = tar::Archive::new(bzip2::read::BzDecoder::new(archive));
-        tar.unpack(folder.path()).expect("it is an archive");
-        linux_topology::read(&folder.path().join(INSIDE)).expect("it contains a machine")
+        tar.unpack(dir.path()).expect("it is an archive");
+        linux_topology::read(&dir.path().join(INSIDE)).expect("it contains a machine")
     }
 
     /// The machine without free memory, which changes, and without total memory, which changes in virtual machines.
@@ -180,12 +181,10 @@ mod tests {
         let repository = crate::root();
         for name in ["4fake-4gr1nu1pu", "fakeheterocpunuma", "offline-cpu0-node0", "2ps3-2t"] {
             let path = repository.join(format!("fixtures/machines/{name}.tar.bz2"));
-            let folder = tempfile::tempdir().expect("a temporary folder");
+            let dir = tempfile::tempdir().expect("a temporary directory");
             let packed = fs::File::open(path).expect(name);
-            tar::Archive::new(bzip2::read::BzDecoder::new(packed))
-                .unpack(folder.path())
-                .expect(name);
-            let root = folder.path().join(name);
+            tar::Archive::new(bzip2::read::BzDecoder::new(packed)).unpack(dir.path()).expect(name);
+            let root = dir.path().join(name);
             let recorded = record(&root).expect(name);
             assert_eq!(read_again(&recorded), linux_topology::read(&root).expect(name), "{name}");
             assert_eq!(recorded, record(&root).expect(name), "{name}: the bytes differ");

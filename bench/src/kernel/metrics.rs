@@ -44,9 +44,9 @@ pub struct KernelRun {
     pub machine: Machine,
 }
 
-/// Reads the run in a folder. Of endless jobs only the time counts in which all of them run.
-pub fn read(scenario: &KernelScenario, folder: &Path) -> anyhow::Result<KernelRun> {
-    let journal = folder.join("journal.jsonl");
+/// Reads the run in a directory. Of endless jobs only the time counts in which all of them run.
+pub fn read(scenario: &KernelScenario, dir: &Path) -> anyhow::Result<KernelRun> {
+    let journal = dir.join("journal.jsonl");
     let mut recording =
         journal::read(&journal).with_context(|| format!("cannot read {}", journal.display()))?;
     let header = recording.header();
@@ -54,7 +54,7 @@ pub fn read(scenario: &KernelScenario, folder: &Path) -> anyhow::Result<KernelRu
     let mut totals = RunTotals::new(header.machine.clone(), kinds);
     totals.from_s = if scenario.is_endless() { WARM_UP_S } else { 0.0 };
     totals.half_s = (totals.from_s + f64::from(scenario.ends_s)) / 2.0;
-    totals.memory_samples = node_pages::read(folder)?.into();
+    totals.memory_samples = node_pages::read(dir)?.into();
     totals.has_memory_samples = !totals.memory_samples.is_empty();
     for turn in recording.by_ref() {
         totals.turn(&turn.with_context(|| format!("in {}", journal.display()))?);

@@ -9,8 +9,8 @@
 //! Programs start slowly in the guest, so the simulated jobs start at the times of the guest's jobs. Each guest
 //! run is simulated with several seeds; the comparison covers the decisions of both kernels for the same arrivals.
 //!
-//! The guest has one host thread per CPU, and these share the CPUs of the host. CPU time and clock of the guest advance while
-//! a thread waits, so its tasks and load balancing see CPUs that stall. For endless jobs only the time when all
+//! The guest has one host thread per CPU, and these share the CPUs of the host. CPU time and clock of the guest advance
+//! while a thread waits, so its tasks and load balancing see CPUs that stall. For endless jobs only the time when all
 //! jobs run counts. evenkeel itself runs in the guest four times per second, but not in the simulation.
 
 mod metrics;
@@ -48,7 +48,7 @@ pub struct Args {
     /// Run only these scenarios (default: all)
     #[arg(long, value_delimiter = ',')]
     scenarios: Vec<String>,
-    /// Keep the guest's runs in this folder; if it has runs already, use them instead of booting a guest
+    /// Keep the guest's runs in this directory; if it has runs already, use them instead of booting a guest
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Use this evenkeel executable (default: a release build)
@@ -59,7 +59,7 @@ pub struct Args {
     inside: bool,
 }
 
-/// Machine file of the guest, in the folder of its runs.
+/// Machine file of the guest, in the directory of its runs.
 const MACHINE: &str = "machine.toml";
 /// Accounts interrupt time, which is long on an emulated CPU, to the interrupted task instead of to no task.
 const KERNEL: &str = "tsc=noirqtime";
@@ -77,19 +77,18 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     }
     let tool = evenkeel::given_or_built(args.tool.as_deref())?;
     let own = std::env::temp_dir().join(format!("evenkeel-bench-kernel-{}", std::process::id()));
-    let folder = args.keep.clone().unwrap_or_else(|| own.clone());
-    if !folder.join(MACHINE).is_file() {
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot create {}", folder.display()))?;
-        let folder = fs::canonicalize(&folder)?;
+    let dir = args.keep.clone().unwrap_or_else(|| own.clone());
+    if !dir.join(MACHINE).is_file() {
+        fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        let dir = fs::canonicalize(&dir)?;
         // A scenario takes some seconds longer on a host with other load.
         let each_s =
             chosen(args)?.iter().map(|scenario| u64::from(scenario.ends_s) + 20).sum::<u64>();
         let limit = Duration::from_secs(120 + u64::from(args.rounds.max(1)) * each_s);
         let guest = NumaGuest { n_nodes: 4, n_cpus: 8, memory: "4G", limit, kernel: KERNEL };
-        guest.run(&tool, Some(&folder))?;
+        guest.run(&tool, Some(&dir))?;
     }
-    let compared = compare(args, &tool, &folder);
+    let compared = compare(args, &tool, &dir);
     if args.keep.is_none() {
         let _ = fs::remove_dir_all(&own);
     }
@@ -114,14 +113,14 @@ fn run_scenarios(args: &Args) -> anyhow::Result<()> {
     let tool = args.tool.as_deref().context("--inside needs --tool")?;
     fs::copy(tool, PROGRAM).with_context(|| format!("cannot copy {}", tool.display()))?;
     let tool = Path::new(PROGRAM);
-    let folder = args.keep.clone().context("--inside needs --keep")?;
+    let dir = args.keep.clone().context("--inside needs --keep")?;
     let balanced_before = fs::read_to_string(NUMA_BALANCING)?;
     let machine = Command::new(tool).args(["machine", "--toml"]).output()?.stdout;
     let text = String::from_utf8(machine)?;
     let per_ns = per_ns(&topology::file::parse_toml(&text, MACHINE)?)?;
     for round in 0..args.rounds.max(1) {
         for scenario in &chosen(args)? {
-            let place = folder.join(&scenario.name);
+            let place = dir.join(&scenario.name);
             scenario.write(&place, per_ns, &[])?;
             if place.join(format!("guest-{round}/report.json")).is_file() {
                 continue; // Completed before a failure of the guest.
@@ -142,11 +141,11 @@ fn run_scenarios(args: &Args) -> anyhow::Result<()> {
     }
     fs::write(NUMA_BALANCING, balanced_before)?;
     // Written last: marks the runs as complete.
-    fs::write(folder.join(MACHINE), text)?;
+    fs::write(dir.join(MACHINE), text)?;
     Ok(())
 }
 
-/// Starts a run of the scenario in a folder.
+/// Starts a run of the scenario in a directory.
 fn start(
     tool: &Path,
     scenario: &KernelScenario,
@@ -180,13 +179,13 @@ fn per_ns(machine: &Machine) -> anyhow::Result<scenarios::PerNs> {
 }
 
 /// Simulates each scenario with and without random variation, and prints it next to the guest's runs.
-fn compare(args: &Args, tool: &Path, folder: &Path) -> anyhow::Result<()> {
-    let file = folder.join(MACHINE);
+fn compare(args: &Args, tool: &Path, dir: &Path) -> anyhow::Result<()> {
+    let file = dir.join(MACHINE);
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let per_ns = per_ns(&topology::file::parse_toml(&text, MACHINE)?)?;
     println!("median (lowest to highest); * marks differences with disjoint ranges");
     for scenario in &chosen(args)? {
-        let place = fs::canonicalize(folder)?.join(&scenario.name);
+        let place = fs::canonicalize(dir)?.join(&scenario.name);
         let real = runs(scenario, &place)?;
         let Some(first) = real.first() else {
             println!("\n{}: no run in the guest", scenario.name);
@@ -226,7 +225,7 @@ fn migrated_mib(place: &Path) -> anyhow::Result<MedianRange> {
         let pages: u64 = fs::read_to_string(run.join(MIGRATED))?.trim().parse()?;
         Ok(pages as f64 * 4096.0 / 1_048_576.0)
     };
-    Ok(MedianRange::of(folders(place)?.iter().map(of).collect::<anyhow::Result<_>>()?))
+    Ok(MedianRange::of(dirs(place)?.iter().map(of).collect::<anyhow::Result<_>>()?))
 }
 
 fn simulate(
@@ -252,20 +251,20 @@ fn simulate(
 
 /// The guest's runs of a scenario.
 fn runs(scenario: &KernelScenario, place: &Path) -> anyhow::Result<Vec<KernelRun>> {
-    folders(place)?.iter().map(|folder| metrics::read(scenario, folder)).collect()
+    dirs(place)?.iter().map(|dir| metrics::read(scenario, dir)).collect()
 }
 
-/// Folders of the guest's runs of a scenario.
-fn folders(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut folders: Vec<PathBuf> = Vec::new();
+/// Directories of the guest's runs of a scenario.
+fn dirs(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut dirs: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(place).into_iter().flatten() {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with("guest-") {
-            folders.push(entry.path());
+            dirs.push(entry.path());
         }
     }
-    folders.sort();
-    Ok(folders)
+    dirs.sort();
+    Ok(dirs)
 }
 
 fn print(scenario: &KernelScenario, real: &[Metrics], simulated: &[Metrics], plain: &[Metrics]) {
@@ -304,7 +303,8 @@ fn print(scenario: &KernelScenario, real: &[Metrics], simulated: &[Metrics], pla
     }
 }
 
-/// Prints the differences between the guest's runs before any decision of the kernel: data for the random variation of the simulator.
+/// Prints the differences between the guest's runs before any decision of the kernel: data for the random variation of
+/// the simulator.
 fn print_start_variation(scenario: &KernelScenario, real: &[KernelRun]) {
     let due = scenario.due_s();
     let late = |run: &KernelRun| -> Vec<f64> {

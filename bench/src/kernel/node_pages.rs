@@ -21,7 +21,7 @@ use linux::numa_maps::{self, MappingKind};
 use rustix::time::{ClockId, clock_gettime};
 use sched::NodeMemory;
 
-/// File name, in the folder of the journal.
+/// File name, in the directory of the journal.
 pub const FILE: &str = "node_pages.txt";
 /// Sampling interval.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);

@@ -6,8 +6,8 @@
 //!                                          time at the speed of its CPUs
 //! ```
 //!
-//! Programs compute in registers or walk through private memory: an emulated CPU has no shared caches, and the simulation
-//! runs without contention, so that only decisions of the kernels are compared. The scenarios are data:
+//! Programs compute in registers or walk through private memory: an emulated CPU has no shared caches, and the
+//! simulation runs without contention, so that only decisions of the kernels are compared. The scenarios are data:
 //! `bench/kernel-scenarios.toml`.
 
 use std::collections::BTreeMap;
@@ -19,14 +19,14 @@ use anyhow::Context;
 use base::toml_reader::{self, SourceText};
 use serde::Deserialize;
 
-/// Workload file in the folder of a scenario.
+/// Workload file in the directory of a scenario.
 pub const WORKLOAD: &str = "workload.toml";
 
 /// A workload for the comparison.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelScenario {
-    /// Name in tables and of its folder.
+    /// Name in tables and of its directory.
     pub name: String,
     /// Purpose of the scenario.
     pub description: String,
@@ -123,10 +123,10 @@ impl KernelScenario {
         self.jobs.iter().flat_map(|jobs| (0..jobs.n).map(move |copy| due((jobs, copy)))).collect()
     }
 
-    /// Writes the workload and its profiles into a folder. Jobs start at `starts_s`; if it is empty, at their own
+    /// Writes the workload and its profiles into a directory. Jobs start at `starts_s`; if it is empty, at their own
     /// start times.
-    pub fn write(&self, folder: &Path, per_ns: PerNs, starts_s: &[f64]) -> anyhow::Result<()> {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    pub fn write(&self, dir: &Path, per_ns: PerNs, starts_s: &[f64]) -> anyhow::Result<()> {
+        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let mut text = format!("name = \"{}\"\n", self.name);
         let mut profiles = BTreeMap::new();
         let due_s = self.due_s();
@@ -137,9 +137,9 @@ impl KernelScenario {
             }
             profiles.insert(jobs.program.profile_name(), jobs.program.profile(per_ns));
         }
-        fs::write(folder.join(WORKLOAD), text)?;
+        fs::write(dir.join(WORKLOAD), text)?;
         for (name, text) in profiles {
-            fs::write(folder.join(format!("{name}.profile.toml")), text)?;
+            fs::write(dir.join(format!("{name}.profile.toml")), text)?;
         }
         Ok(())
     }
@@ -254,9 +254,9 @@ mod tests {
 
     #[test]
     fn every_scenario_is_a_valid_workload_with_its_profiles() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let dir = tempfile::tempdir().expect("a directory");
         for scenario in all().expect("the scenarios are valid") {
-            let place = folder.path().join(&scenario.name);
+            let place = dir.path().join(&scenario.name);
             scenario.write(&place, 2.4, &[]).expect("it is written");
             let file = place.join(WORKLOAD);
             let text = fs::read_to_string(&file).expect("it exists");

@@ -88,8 +88,9 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<SoloRun>, CommandError> {
         }
     }
     let machines = || all.iter().map(|(path, run)| (path, &run.machine));
-    if let Some(((one, machine_a), (other, machine_b))) =
-        machines().zip(machines().skip(1)).find(|((_, machine_a), (_, machine_b))| machine_a != machine_b)
+    if let Some(((one, machine_a), (other, machine_b))) = machines()
+        .zip(machines().skip(1))
+        .find(|((_, machine_a), (_, machine_b))| machine_a != machine_b)
     {
         return Err(CommandError::Usage(anyhow!(
             "{} ran on {machine_a:?} and {} on {machine_b:?}: thresholds are valid for one machine: give the runs of one machine only",
@@ -231,9 +232,9 @@ mod tests {
         let mut header: serde_json::Value =
             serde_json::from_str(HEADER.lines().next().expect("a header")).expect("JSON");
         header["jobs"].as_array_mut().expect("jobs").truncate(2);
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("journal.jsonl");
-        std::fs::write(&path, format!("{header}\n{turns}")).expect("the folder is writable");
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("journal.jsonl");
+        std::fs::write(&path, format!("{header}\n{turns}")).expect("the directory is writable");
         match read_solo_run(&path) {
             Ok(run) => {
                 let rates = |program: CalibratedProgram| {

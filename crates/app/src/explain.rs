@@ -12,7 +12,7 @@ use crate::input;
 /// Print the reasons for the placement of jobs, from a journal
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read this journal, or the journal in the folder of a run
+    /// Read this journal, or the journal in the directory of a run
     #[arg(value_name = "JOURNAL")]
     journal: PathBuf,
     /// Print only this job (default: all jobs)

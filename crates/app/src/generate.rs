@@ -221,15 +221,17 @@ fn with_own_path(mut workload: Workload) -> anyhow::Result<Workload> {
 }
 
 /// Makes relative paths of programs, inputs and working directories absolute if the workload is written to another
-/// folder than the list's. Outputs stay relative to the workload.
+/// directory than the list's. Outputs stay relative to the workload.
 fn rebase(
     list: &mut ProgramList,
     path: &Path,
     out: Option<&Path>,
     form: Form,
 ) -> anyhow::Result<()> {
-    let from = folder(path)?;
-    if out.filter(|out| is_file_name(out)).is_some_and(|out| folder(out).is_ok_and(|to| to == from))
+    let from = parent_dir(path)?;
+    if out
+        .filter(|out| is_file_name(out))
+        .is_some_and(|out| parent_dir(out).is_ok_and(|to| to == from))
     {
         return Ok(());
     }
@@ -244,7 +246,8 @@ fn rebase(
         job.input = job.input.take().map(|input| from.join(input));
         job.dir = match (job.dir.take(), &job.command) {
             (Some(dir), _) => Some(from.join(dir)),
-            // Arguments may be relative paths, so the working directory is the list's folder. The classic format has no key for it.
+            // Arguments may be relative paths, so the working directory is the list's directory. The classic format has
+            // no key for it.
             (None, Command::Program { .. } | Command::Shell(_)) if form == Form::Toml => {
                 Some(from.clone())
             }
@@ -254,11 +257,11 @@ fn rebase(
     Ok(())
 }
 
-/// Absolute path of a file's folder.
-fn folder(file: &Path) -> anyhow::Result<PathBuf> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    folder.canonicalize().with_context(|| format!("cannot find the folder {}", folder.display()))
+/// Absolute path of a file's directory.
+fn parent_dir(file: &Path) -> anyhow::Result<PathBuf> {
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let dir = dir.unwrap_or(Path::new("."));
+    dir.canonicalize().with_context(|| format!("cannot find the directory {}", dir.display()))
 }
 
 #[cfg(test)]

@@ -42,12 +42,12 @@ pub fn text(kind: &str, path: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// Opens a journal file, or the journal in the folder of a run.
+/// Opens a journal file, or the journal in the directory of a run.
 pub fn journal(path: &Path) -> Result<Recording, CommandError> {
     journal::read(&journal_path(path)).or_usage_error()
 }
 
-/// A journal file, or the journal in a folder.
+/// A journal file, or the journal in a directory.
 pub fn journal_path(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("journal.jsonl") } else { path.to_owned() }
 }

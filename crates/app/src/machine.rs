@@ -1,7 +1,7 @@
 //! `evenkeel machine`: the topology of a machine, and its readable signals.
 //!
-//! The source is this machine, a recording of another machine's `/sys` and `/proc`, a synthetic machine or a machine file. The
-//! output is a drawing, JSON, or a machine file for the simulator.
+//! The source is this machine, a recording of another machine's `/sys` and `/proc`, a synthetic machine or a machine
+//! file. The output is a drawing, JSON, or a machine file for the simulator.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::input;
 /// Print the topology of a machine and the signals that evenkeel can read on it
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read a recorded /sys and /proc below this folder (default: this machine)
+    /// Read a recorded /sys and /proc below this directory (default: this machine)
     #[arg(long, value_name = "DIR", group = "which")]
     root: Option<PathBuf>,
     /// Use a synthetic machine: 'nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21'
@@ -73,7 +73,8 @@ fn machine(args: &Args) -> Result<(Machine, Vec<MetricSource>), CommandError> {
     }
 }
 
-/// Reads a machine file. If it does not exist and the name has neither `/` nor `.`, returns the shipped machine of that name.
+/// Reads a machine file. If it does not exist and the name has neither `/` nor `.`, returns the shipped machine of that
+/// name.
 pub fn file_or_shipped(path: &Path) -> anyhow::Result<Machine> {
     match path.to_str() {
         Some(name) if !path.exists() && !name.contains(['/', '.']) => {
@@ -143,7 +144,7 @@ impl From<CgroupChoice> for CgroupsJson {
         let delegated = choice.delegated.as_ref();
         CgroupsJson {
             version: delegated.map_or("none".to_owned(), |delegated| delegated.version.to_string()),
-            parent: delegated.map(|delegated| delegated.folder.display().to_string()),
+            parent: delegated.map(|delegated| delegated.dir.display().to_string()),
             reason: choice.why,
         }
     }

@@ -114,7 +114,7 @@ fn main() -> ExitCode {
     command_result::from_result(result)
 }
 
-/// The folder of undo records must not depend on the current directory.
+/// The directory of undo records must not depend on the current directory.
 fn check_state() -> command_result::CommandResult {
     linux::undo::check_variable().or_usage_error()?;
     Ok(())

@@ -1,7 +1,7 @@
-//! Output files, and the output folder of a run: journal, reports and job output.
+//! Output files, and the output directory of a run: journal, reports and job output.
 //!
-//! Two runs that start at the same time must not share a folder. A folder, or the journal in it, is therefore created in
-//! one step that fails if it exists.
+//! Two runs that start at the same time must not share a directory. A directory, or the journal in it, is therefore
+//! created in one step that fails if it exists.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,13 +11,13 @@ use anyhow::{Context, bail};
 
 use crate::command_result::{CommandError, OrUsageError};
 
-/// A writable folder without an earlier run.
+/// A writable directory without an earlier run.
 #[derive(Debug)]
-pub struct RunFolder(PathBuf);
+pub struct RunDir(PathBuf);
 
-impl RunFolder {
-    /// Creates the requested folder, or one named after the workload with the next free number. Never overwrites an earlier
-    /// run.
+impl RunDir {
+    /// Creates the requested directory, or one named after the workload with the next free number. Never overwrites an
+    /// earlier run.
     pub fn make(requested: Option<&Path>, workload: &str) -> anyhow::Result<Self> {
         let path = match requested {
             Some(path) => {
@@ -29,15 +29,18 @@ impl RunFolder {
         // Tests by creating the file: permissions do not show a read-only file system.
         match File::create_new(path.join("journal.jsonl")) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                bail!("{} already contains a run; choose another folder with --out", path.display())
+                bail!(
+                    "{} already contains a run; choose another directory with --out",
+                    path.display()
+                )
             }
             created => created.with_context(|| cannot_write(&path))?,
         };
         fs::create_dir_all(path.join("jobs")).with_context(|| cannot_write(&path))?;
-        Ok(RunFolder(path))
+        Ok(RunDir(path))
     }
 
-    /// Removes the folder if it has no other files, because the run did not start.
+    /// Removes the directory if it has no other files, because the run did not start.
     pub fn remove_unused(&self) {
         let _ = fs::remove_file(self.file("journal.jsonl"));
         let _ = fs::remove_dir(self.file("jobs"));
@@ -80,12 +83,12 @@ pub fn check_writable(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates the folder `BELOW/NAME-N` with the first free number.
+/// Creates the directory `BELOW/NAME-N` with the first free number.
 pub fn create_numbered(below: &Path, name: &str) -> anyhow::Result<PathBuf> {
     /// Limit of the search for a free number.
-    const N_FOLDERS_MAX: u32 = 100_000;
+    const N_DIRS_MAX: u32 = 100_000;
     fs::create_dir_all(below).with_context(|| cannot_write(below))?;
-    for n in 1..N_FOLDERS_MAX {
+    for n in 1..N_DIRS_MAX {
         let path = below.join(format!("{name}-{n}"));
         match fs::create_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -94,7 +97,7 @@ pub fn create_numbered(below: &Path, name: &str) -> anyhow::Result<PathBuf> {
     }
     let below = below.display();
     bail!(
-        "{below} already contains {N_FOLDERS_MAX} folders {name}-N; set another folder with --out"
+        "{below} already contains {N_DIRS_MAX} directories {name}-N; set another directory with --out"
     )
 }
 
@@ -104,25 +107,26 @@ mod tests {
 
     #[test]
     fn an_earlier_run_is_never_overwritten() {
-        let folder = std::env::temp_dir().join(format!("evenkeel-folder-{}", std::process::id()));
-        let first = RunFolder::make(Some(&folder), "w");
-        let second = RunFolder::make(Some(&folder), "w").map(|run| run.file(""));
-        let _ = fs::remove_dir_all(&folder);
+        let dir = std::env::temp_dir().join(format!("evenkeel-directory-{}", std::process::id()));
+        let first = RunDir::make(Some(&dir), "w");
+        let second = RunDir::make(Some(&dir), "w").map(|run| run.file(""));
+        let _ = fs::remove_dir_all(&dir);
         assert!(first.is_ok());
-        assert!(second.expect_err("the folder has a run").to_string().contains("choose another"));
+        assert!(
+            second.expect_err("the directory has a run").to_string().contains("choose another")
+        );
     }
 
     #[test]
-    fn concurrent_runs_get_different_folders() {
-        let folder = std::env::temp_dir().join(format!("evenkeel-numbers-{}", std::process::id()));
-        let find =
-            || create_numbered(&folder, "w").expect("a number is free").display().to_string();
+    fn concurrent_runs_get_different_directories() {
+        let dir = std::env::temp_dir().join(format!("evenkeel-numbers-{}", std::process::id()));
+        let find = || create_numbered(&dir, "w").expect("a number is free").display().to_string();
         let found: Vec<String> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(find)).collect();
             threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
         });
         let different: std::collections::BTreeSet<&String> = found.iter().collect();
-        let _ = fs::remove_dir_all(&folder);
+        let _ = fs::remove_dir_all(&dir);
         assert_eq!(different.len(), 8, "{found:?}");
     }
 }

@@ -5,8 +5,8 @@
 //!   a job with the key profile: the same, and last the shipped profiles of that name
 //! ```
 //!
-//! The first folder with a matching file wins. Within a folder, a matching build id wins over a matching name only, then
-//! the order of file names decides.
+//! The first directory with a matching file wins. Within a directory, a matching build id wins over a matching name
+//! only, then the order of file names decides.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -29,8 +29,8 @@ pub fn build_id(path: &Path) -> Option<String> {
     Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Profile folder of the user; `None` without a home directory.
-pub fn own_folder() -> Option<PathBuf> {
+/// Profile directory of the user; `None` without a home directory.
+pub fn own_dir() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = set("XDG_DATA_HOME").or_else(|| Some(set("HOME")?.join(".local/share")));
     Some(data?.join("evenkeel/profiles"))
@@ -46,15 +46,15 @@ pub fn read(path: &Path) -> anyhow::Result<Profile> {
 ///
 /// # Errors
 /// A named profile does not exist, or a profile file is invalid.
-pub fn attach(workload: &mut Workload, folders: &[PathBuf]) -> anyhow::Result<Vec<String>> {
-    for folder in folders {
-        fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+pub fn attach(workload: &mut Workload, dirs: &[PathBuf]) -> anyhow::Result<Vec<String>> {
+    for dir in dirs {
+        fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
     }
     let mut search =
-        ProfileSearch { folders: folders.to_vec(), known: BTreeMap::new(), notes: Vec::new() };
-    let folder = workload.folder.clone();
+        ProfileSearch { dirs: dirs.to_vec(), known: BTreeMap::new(), notes: Vec::new() };
+    let dir = workload.dir.clone();
     for job in &mut workload.jobs {
-        let found = search.find(job, &folder)?;
+        let found = search.find(job, &dir)?;
         if let Some(found) = found {
             job.class = job.class.or(found.class.map(|(class, _)| class));
             job.found = Some(found);
@@ -69,21 +69,21 @@ pub fn attach(workload: &mut Workload, folders: &[PathBuf]) -> anyhow::Result<Ve
 type SearchKey = (Option<String>, PathBuf, String);
 
 struct ProfileSearch {
-    folders: Vec<PathBuf>,
+    dirs: Vec<PathBuf>,
     known: BTreeMap<SearchKey, Option<Arc<Profile>>>,
     notes: Vec<String>,
 }
 
 impl ProfileSearch {
-    fn find(&mut self, job: &Job, folder: &Path) -> anyhow::Result<Option<Arc<Profile>>> {
-        let (path, name) = program_of(job, folder);
+    fn find(&mut self, job: &Job, dir: &Path) -> anyhow::Result<Option<Arc<Profile>>> {
+        let (path, name) = program_of(job, dir);
         let key = (job.profile.clone(), path.clone(), name.clone());
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
         // A shipped profile of the same name may describe another program, so jobs must name it.
         let profile = match &job.profile {
-            Some(requested) => Some(self.named(job, requested, folder, &path)?),
+            Some(requested) => Some(self.named(job, requested, dir, &path)?),
             None if name.is_empty() => None,
             None => self.of_program(&name, &path)?.map(|file| file.profile),
         };
@@ -92,18 +92,18 @@ impl ProfileSearch {
         Ok(found)
     }
 
-    /// The profile that a job names: a file in a profile folder or next to the workload, or else the shipped one.
+    /// The profile that a job names: a file in a profile directory or next to the workload, or else the shipped one.
     fn named(
         &mut self,
         job: &Job,
         requested: &str,
-        folder: &Path,
+        dir: &Path,
         program: &Path,
     ) -> anyhow::Result<Profile> {
-        let near_workload = [folder.to_owned(), folder.join("profiles")];
-        let folders = self.folders.iter().cloned().chain(near_workload).chain(own_folder());
+        let near_workload = [dir.to_owned(), dir.join("profiles")];
+        let dirs = self.dirs.iter().cloned().chain(near_workload).chain(own_dir());
         let file = format!("{requested}{SUFFIX}");
-        let paths: Vec<PathBuf> = folders.map(|folder| folder.join(&file)).collect();
+        let paths: Vec<PathBuf> = dirs.map(|dir| dir.join(&file)).collect();
         let Some(path) = paths.iter().find(|path| path.is_file()) else {
             let not_shipped = match lab::shipped::profile(requested) {
                 Ok(profile) => return Ok(profile),
@@ -128,11 +128,11 @@ impl ProfileSearch {
     /// The profile that matches a program by name and build id.
     fn of_program(&mut self, name: &str, path: &Path) -> anyhow::Result<Option<ProfileFile>> {
         let id = build_id(path);
-        let listed = |folder: PathBuf| candidates_in(&folder, name);
-        // The folder of a program may have thousands of files, so only the two possible names are tested.
-        let near_program = path.parent().map(|folder| exact(folder, name, id.as_deref()));
-        let candidates = self.folders.iter().cloned().map(listed).chain(near_program);
-        for paths in candidates.chain(own_folder().map(listed)) {
+        let listed = |dir: PathBuf| candidates_in(&dir, name);
+        // The directory of a program may have thousands of files, so only the two possible names are tested.
+        let near_program = path.parent().map(|dir| exact(dir, name, id.as_deref()));
+        let candidates = self.dirs.iter().cloned().map(listed).chain(near_program);
+        for paths in candidates.chain(own_dir().map(listed)) {
             let mut others = Vec::new();
             if let Some(file) = best(paths, name, id.as_deref(), &mut others)? {
                 if profile::fit(&file.profile, name, id.as_deref()) == Fit::Name {
@@ -175,14 +175,14 @@ fn best(
     Ok(best.map(|(_, file)| file))
 }
 
-/// Files in a folder that may be a profile of the program, sorted.
-fn candidates_in(folder: &Path, name: &str) -> Vec<PathBuf> {
+/// Files in a directory that may be a profile of the program, sorted.
+fn candidates_in(dir: &Path, name: &str) -> Vec<PathBuf> {
     let is_candidate = |file: &OsStr| {
         let stem = file.to_str().and_then(|file| file.strip_suffix(SUFFIX));
         let rest = stem.and_then(|stem| stem.strip_prefix(name));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries
         .filter(|entry| is_candidate(&entry.file_name()))
         .map(|entry| entry.path())
@@ -191,28 +191,28 @@ fn candidates_in(folder: &Path, name: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Files in a folder with the default names of the program's profile.
-fn exact(folder: &Path, name: &str, id: Option<&str>) -> Vec<PathBuf> {
+/// Files in a directory with the default names of the program's profile.
+fn exact(dir: &Path, name: &str, id: Option<&str>) -> Vec<PathBuf> {
     let names =
         [id.map(|id| profile::file_name(name, Some(id))), Some(profile::file_name(name, None))];
-    let paths = names.into_iter().flatten().map(|name| folder.join(name));
+    let paths = names.into_iter().flatten().map(|name| dir.join(name));
     paths.filter(|path| path.is_file()).collect()
 }
 
 /// Executable of a job and the name of its profile; the name is empty for a shell command.
-fn program_of(job: &Job, folder: &Path) -> (PathBuf, String) {
+fn program_of(job: &Job, dir: &Path) -> (PathBuf, String) {
     match &job.command {
         Command::Program { program, .. } => {
             let search = job.env.get("PATH").map(std::ffi::OsString::from);
             let search = search.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-            let found = host_live::find_program(program, folder, &search);
+            let found = host_live::find_program(program, dir, &search);
             let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
             (found.unwrap_or_else(|_| program.clone()), name)
         }
         Command::Shell(_) => (PathBuf::from("/bin/sh"), String::new()),
         Command::Load(args) => {
             let kind = args.first().map_or("", String::as_str);
-            // The folder of evenkeel is not searched: all users share it.
+            // The directory of evenkeel is not searched: all users share it.
             (PathBuf::new(), profile::load_name(kind))
         }
     }
@@ -220,9 +220,8 @@ fn program_of(job: &Job, folder: &Path) -> (PathBuf, String) {
 
 /// Default path of a new profile.
 pub fn default_file(name: &str, build_id: Option<&str>) -> anyhow::Result<PathBuf> {
-    let folder =
-        own_folder().ok_or_else(|| anyhow!("there is no home directory; set --output FILE"))?;
-    Ok(folder.join(profile::file_name(name, build_id)))
+    let dir = own_dir().ok_or_else(|| anyhow!("there is no home directory; set --output FILE"))?;
+    Ok(dir.join(profile::file_name(name, build_id)))
 }
 
 #[cfg(test)]
@@ -231,36 +230,36 @@ mod tests {
 
     use super::*;
 
-    fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+    fn dir_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("a temporary directory");
         for (file, text) in files {
-            fs::write(folder.path().join(file), text).expect("written");
+            fs::write(dir.path().join(file), text).expect("written");
         }
-        folder
+        dir
     }
 
-    fn workload(folder: &Path, text: &str) -> Workload {
-        program::parse_toml(text, &folder.join("w.toml")).expect("it is valid")
+    fn workload(dir: &Path, text: &str) -> Workload {
+        program::parse_toml(text, &dir.join("w.toml")).expect("it is valid")
     }
 
     const ANY: &str = "name = \"prog\"\nclass = 5\n[[phase]]\n";
 
     #[test]
     fn scripts_and_truncated_files_have_no_build_id() {
-        let folder = folder_with(&[("script", "#!/bin/sh\n"), ("half", "\u{7f}ELF")]);
-        assert_eq!(build_id(&folder.path().join("script")), None);
-        assert_eq!(build_id(&folder.path().join("half")), None);
+        let dir = dir_with(&[("script", "#!/bin/sh\n"), ("half", "\u{7f}ELF")]);
+        assert_eq!(build_id(&dir.path().join("script")), None);
+        assert_eq!(build_id(&dir.path().join("half")), None);
         assert_eq!(build_id(Path::new("/nonexistent")), None);
     }
 
     #[test]
     fn a_job_without_a_class_gets_the_class_of_its_profile() {
-        let folder = folder_with(&[("prog", "#!/bin/sh\n"), ("prog.profile.toml", ANY)]);
-        let path = folder.path().join("prog");
+        let dir = dir_with(&[("prog", "#!/bin/sh\n"), ("prog.profile.toml", ANY)]);
+        let path = dir.path().join("prog");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&path, mode).expect("permissions are set");
         let text = "[[job]]\ncommand = ['./prog']\n[[job]]\ncommand = ['./prog']\nclass = 2\nname = 'own'\n";
-        let mut jobs = workload(folder.path(), text);
+        let mut jobs = workload(dir.path(), text);
         let notes = attach(&mut jobs, &[]).expect("it exists");
         let classes: Vec<_> = jobs.jobs.iter().map(|job| job.class.unwrap().number()).collect();
         assert_eq!(classes, [5, 2]);
@@ -274,12 +273,12 @@ mod tests {
 
     #[test]
     fn a_named_profile_must_exist_and_be_valid() {
-        let folder = folder_with(&[("bad.profile.toml", "name = 1\n[[phase]]\n")]);
+        let dir = dir_with(&[("bad.profile.toml", "name = 1\n[[phase]]\n")]);
         for (name, word) in
             [("none", "w.toml:1: job \"x\": there is no profile"), ("bad", "bad.profile.toml:1:8")]
         {
             let text = format!("[[job]]\nname = 'x'\ncommand = ['true']\nprofile = '{name}'\n");
-            let mut jobs = workload(folder.path(), &text);
+            let mut jobs = workload(dir.path(), &text);
             let error = format!("{:#}", attach(&mut jobs, &[]).expect_err("it is invalid"));
             assert!(error.contains(word), "{error}");
         }
@@ -287,19 +286,19 @@ mod tests {
 
     #[test]
     fn a_shipped_profile_needs_the_key_and_comes_after_all_files() {
-        let folder = folder_with(&[]);
+        let dir = dir_with(&[]);
         let text = "[[job]]\nname = 'x'\ncommand = ['470.lbm']\nprofile = '470.lbm'\n[[job]]\nname = 'y'\ncommand = ['ferret']\n";
-        let mut jobs = workload(folder.path(), text);
+        let mut jobs = workload(dir.path(), text);
         attach(&mut jobs, &[]).expect("a shipped profile exists");
         let names: Vec<_> =
             jobs.jobs.iter().map(|job| job.found.as_ref().map(|found| &*found.name)).collect();
         assert_eq!(names, [Some("470.lbm"), None]);
         assert_eq!(jobs.jobs[0].class, Class::new(15));
-        fs::write(folder.path().join("470.lbm.profile.toml"), ANY).expect("written");
-        let mut jobs = workload(folder.path(), text);
+        fs::write(dir.path().join("470.lbm.profile.toml"), ANY).expect("written");
+        let mut jobs = workload(dir.path(), text);
         attach(&mut jobs, &[]).expect("a file is next to the workload");
         assert_eq!(jobs.jobs[0].class, Class::new(5));
-        let mut wrong = workload(folder.path(), &text.replace("470.lbm'", "470.lmb'"));
+        let mut wrong = workload(dir.path(), &text.replace("470.lbm'", "470.lmb'"));
         let error = format!("{:#}", attach(&mut wrong, &[]).expect_err("there is no such profile"));
         assert!(
             error.contains("no shipped profile \"470.lmb\"; did you mean \"470.lbm\"?"),
@@ -310,7 +309,7 @@ mod tests {
     #[test]
     fn a_matching_build_id_wins_over_the_name_and_other_builds_do_not_match() {
         let profile = |id: &str| format!("name = \"p\"\nbuild_id = \"{id}\"\n[[phase]]\n");
-        let folder = folder_with(&[
+        let dir = dir_with(&[
             ("p.profile.toml", "name = \"p\"\n[[phase]]\n"),
             ("p-aa.profile.toml", &profile("aa")),
             ("p-bb.profile.toml", &profile("bb")),
@@ -318,8 +317,8 @@ mod tests {
         ]);
         let found = |id| {
             let mut others = Vec::new();
-            let file = best(candidates_in(folder.path(), "p"), "p", id, &mut others)
-                .expect("they are valid");
+            let file =
+                best(candidates_in(dir.path(), "p"), "p", id, &mut others).expect("they are valid");
             (file.map(|file| file.profile.build_id), others.len())
         };
         assert_eq!(found(Some("bb")), (Some(Some("bb".to_owned())), 1));
@@ -329,8 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_profile_folder_is_an_error() {
-        let folder = tempfile::tempdir().expect("a folder");
-        assert!(attach(&mut Workload::default(), &[folder.path().join("none")]).is_err());
+    fn a_missing_profile_directory_is_an_error() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert!(attach(&mut Workload::default(), &[dir.path().join("none")]).is_err());
     }
 }

@@ -14,10 +14,10 @@ use crate::output::{self, cannot_write};
 /// Print the report of a run from its journal
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read this journal, or the journal in the folder of a run
+    /// Read this journal, or the journal in the directory of a run
     #[arg(value_name = "JOURNAL")]
     journal: PathBuf,
-    /// Also write report.json and report.html to this folder
+    /// Also write report.json and report.html to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print JSON instead of text
@@ -28,8 +28,8 @@ pub struct Args {
 pub fn main(args: &Args) -> CommandResult {
     let recording = input::journal(&args.journal)?;
     let report = report::from_journal(recording).or_usage_error()?;
-    if let Some(folder) = &args.out {
-        write_files(&report, folder).or_usage_error()?;
+    if let Some(dir) = &args.out {
+        write_files(&report, dir).or_usage_error()?;
     }
     let mut out = std::io::stdout().lock();
     match args.json {
@@ -39,13 +39,13 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
-/// Writes `report.json` and `report.html`. Creates the folder if needed.
-pub fn write_files(report: &Report, folder: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| cannot_write(folder))?;
+/// Writes `report.json` and `report.html`. Creates the directory if needed.
+pub fn write_files(report: &Report, dir: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(dir).with_context(|| cannot_write(dir))?;
     for (name, text) in
         [("report.json", report.to_json()? + "\n"), ("report.html", report.to_html())]
     {
-        output::write(&folder.join(name), text)?;
+        output::write(&dir.join(name), text)?;
     }
     Ok(())
 }

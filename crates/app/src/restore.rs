@@ -1,4 +1,5 @@
-//! `evenkeel restore`: restores settings that a killed evenkeel left changed, and prints settings that were not restored, with reasons.
+//! `evenkeel restore`: restores settings that a killed evenkeel left changed, and prints settings that were not
+//! restored, with reasons.
 //!
 //! Text and JSON have one entry per process and group of threads with the same settings.
 
@@ -26,7 +27,7 @@ pub struct Args {
 
 /// Restores all undo records of this user. Fails if a setting could not be restored.
 pub fn main(args: &Args) -> CommandResult {
-    let restored = undo::restore(&undo::folders(), args.dry_run);
+    let restored = undo::restore(&undo::dirs(), args.dry_run);
     let mut out = io::stdout().lock();
     if args.json {
         let text = serde_json::to_string_pretty(&to_json(&restored, args.dry_run))?;
@@ -245,12 +246,9 @@ mod tests {
             name: "evenkeel-3f-0-sort".into(),
             action,
         };
-        let folder = "/sys/fs/cgroup/evenkeel-3f";
-        let binds = |action| KernelGroupEntry {
-            kind: KernelGroupKind::Cgroup,
-            name: folder.into(),
-            action,
-        };
+        let dir = "/sys/fs/cgroup/evenkeel-3f";
+        let binds =
+            |action| KernelGroupEntry { kind: KernelGroupKind::Cgroup, name: dir.into(), action };
         let mut left = file(RestoreVerdict::Kept, vec![]);
         left.kernel_groups = vec![
             group(KernelGroupRestoreAction::Removed),

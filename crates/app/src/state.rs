@@ -1,7 +1,7 @@
 //! The state file of a running evenkeel, which `evenkeel status` reads.
 //!
-//! The state file is written immediately after an event (for a run at most once per second), and every few seconds otherwise, within
-//! a turn. It is optional: if it cannot be written, watch prints one warning and continues.
+//! The state file is written immediately after an event (for a run at most once per second), and every few seconds
+//! otherwise, within a turn. It is optional: if it cannot be written, watch prints one warning and continues.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -36,7 +36,7 @@ impl StateWriter {
     pub fn new(header: &Header, kind: CommandKind, acts: bool, journal: Option<&Path>) -> Self {
         // A process that performs actions has already restored the settings of killed processes.
         status::remove_stale(|state| acts || !state.acts);
-        let file = StateFile::create(&header.run_id, &undo::folders());
+        let file = StateFile::create(&header.run_id, &undo::dirs());
         if let (Err(error), CommandKind::Watch) = (&file, kind) {
             eprintln!("evenkeel: status will not show this process: {error}");
         }

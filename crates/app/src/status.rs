@@ -44,12 +44,12 @@ pub fn main(args: &Args) -> CommandResult {
 
 /// All states of this boot, and errors.
 fn read() -> (Vec<Status>, Vec<String>) {
-    let unusable = state_file::unusable(&undo::folders()).into_iter();
+    let unusable = state_file::unusable(&undo::dirs()).into_iter();
     let mut problems: Vec<String> =
         unusable.map(|cause| format!("cannot read state files: {cause}")).collect();
     let mut all = Vec::new();
     let now = unix_seconds();
-    for (path, text) in state_file::read_all(&undo::folders()) {
+    for (path, text) in state_file::read_all(&undo::dirs()) {
         let parsed = text.map_err(|error| format!("cannot read {}: {error}", path.display()));
         match parsed.and_then(|text| parse(&path, &text)) {
             Err(problem) => problems.push(problem),
@@ -96,7 +96,7 @@ fn is_running(state: &InstanceState) -> bool {
 
 /// Removes state files of killed processes for which `is_settled` holds.
 pub fn remove_stale(is_settled: impl Fn(&InstanceState) -> bool) {
-    for (path, text) in state_file::read_all(&undo::folders()) {
+    for (path, text) in state_file::read_all(&undo::dirs()) {
         let state = text.ok().and_then(|text| parse(&path, &text).ok());
         if state.is_some_and(|state| !is_running(&state) && is_settled(&state)) {
             // If the removal fails, the next status lists the process as killed again.

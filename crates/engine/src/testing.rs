@@ -1,5 +1,5 @@
-//! Runs of the engine as text. The cases are in the folder `cases`. [`testkit`] describes the language; these words are
-//! of this crate:
+//! Runs of the engine as text. The cases are in the directory `cases`. [`testkit`] describes the language; these words
+//! are of this crate:
 //!
 //! ```text
 //!   unattached b class=3                         a job that the host attaches later

@@ -61,7 +61,8 @@ impl Faults {
                 "pages-busy" => faults.pages_busy = share(&pair)?,
                 "unmanaged-programs" => {
                     let accepted = "an integer up to 64";
-                    faults.unmanaged_programs = pair.parse(accepted, |n| *n <= UNMANAGED_PROGRAMS_MAX)?;
+                    faults.unmanaged_programs =
+                        pair.parse(accepted, |n| *n <= UNMANAGED_PROGRAMS_MAX)?;
                 }
                 "cpus-offline" => {
                     let accepted = "a time of 100ms or more";
@@ -173,7 +174,8 @@ mod tests {
 
     #[test]
     fn faults_are_parsed_and_invalid_ones_are_rejected() {
-        let some = Faults::parse("samples-lost=0.5, unmanaged-programs=2,cpus-offline=3s").expect("valid");
+        let some =
+            Faults::parse("samples-lost=0.5, unmanaged-programs=2,cpus-offline=3s").expect("valid");
         let expected = Faults {
             samples_lost: 0.5,
             unmanaged_programs: 2,

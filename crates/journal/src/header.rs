@@ -27,8 +27,8 @@ pub struct Header {
     pub machine: Machine,
     /// Name of the workload.
     pub workload: String,
-    /// Base folder of the workload's relative paths.
-    pub folder: PathBuf,
+    /// Base directory of the workload's relative paths.
+    pub dir: PathBuf,
     /// The jobs by number. The file omits their environment, which may hold secrets.
     pub jobs: Vec<Job>,
     /// Options of the run, by flag name.

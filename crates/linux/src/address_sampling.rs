@@ -126,9 +126,9 @@ impl Sampler {
 }
 
 fn event_of(source: &mut dyn Source, device: &str) -> Option<SamplingEvent> {
-    let folder = format!("{DEVICES}/{device}");
-    let kind = text(source, &format!("{folder}/type")).ok()?.trim().parse().ok()?;
-    let format = format_of(source, &folder);
+    let dir = format!("{DEVICES}/{device}");
+    let kind = text(source, &format!("{dir}/type")).ok()?.trim().parse().ok()?;
+    let format = format_of(source, &dir);
     let own_code = Flags { user_only: true, ..Flags::default() };
     if device == "ibs_op" {
         // Older processors count cycles only and have no such term. IBS samples kernel mode too.
@@ -137,7 +137,7 @@ fn event_of(source: &mut dyn Source, device: &str) -> Option<SamplingEvent> {
         return Some(SamplingEvent { attr, leader: None, every: OPERATIONS, precise: 0 });
     }
     let mut named = |name: &str| {
-        let words = text(source, &format!("{folder}/events/{name}")).ok()?;
+        let words = text(source, &format!("{dir}/events/{name}")).ok()?;
         let config = encode(words.trim(), &format).ok()?;
         Some(Attr { kind, config, flags: own_code })
     };

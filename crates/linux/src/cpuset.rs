@@ -29,11 +29,11 @@ pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
     let find = |(version, file)| Some((of_thread(root, tid, version).ok()?, file));
     let (cgroup, file) = kinds.into_iter().find_map(find)?;
     // Without the controller in a group, the values of the nearest ancestor apply.
-    let is_visible = |folder: &&Path| folder.starts_with(&cgroup.mount);
-    let above = cgroup.folder.ancestors().take_while(is_visible).take(DEPTH_MAX);
+    let is_visible = |dir: &&Path| dir.starts_with(&cgroup.mount);
+    let above = cgroup.dir.ancestors().take_while(is_visible).take(DEPTH_MAX);
     fault::inject("open").ok()?;
-    let read = |folder: &Path| {
-        let below_root = folder.strip_prefix("/").unwrap_or(folder);
+    let read = |dir: &Path| {
+        let below_root = dir.strip_prefix("/").unwrap_or(dir);
         std::fs::read_to_string(root.join(below_root).join(file)).ok()
     };
     above.filter_map(read).next()?.trim().parse().ok()
@@ -51,9 +51,9 @@ mod tests {
 
     /// Files of a root, and the effective CPUs of thread 7 in it.
     fn check(files: &[(&str, &str)], expected: Option<&str>) {
-        let test_folder = crate::test_support::folder_of(files.iter().copied());
+        let test_dir = crate::test_support::dir_of(files.iter().copied());
         let expected = expected.map(|cpus| cpus.parse().expect("a list"));
-        assert_eq!(effective_cpus(test_folder.path(), 7), expected, "{files:?}");
+        assert_eq!(effective_cpus(test_dir.path(), 7), expected, "{files:?}");
     }
 
     /// A mount in `/proc/self/mountinfo`.

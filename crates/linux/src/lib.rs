@@ -7,7 +7,7 @@
 //!           schedstat         run and wait time of CPUs           collectors      samples of all of these
 //!           source            the kernel or a recording           stream          recordings
 //!           tasks             processes and threads of jobs       address_sampling hot address ranges
-//!           proc_stat, procfs, proc_folder, environ               files of processes
+//!           proc_stat, procfs, proc_dir, environ               files of processes
 //!           connector         start and exit events               cpuset          effective CPUs
 //!           numa_maps, memory memory of a process by node         pagemap         occupied address ranges
 //!           system            boot, namespace, limits
@@ -43,7 +43,7 @@ pub mod pages;
 pub mod perf;
 pub mod pmu;
 pub mod pressure;
-pub mod proc_folder;
+pub mod proc_dir;
 pub mod proc_stat;
 pub mod procfs;
 pub mod resctrl;

@@ -495,8 +495,8 @@ Node 1 HugePages_Free:      3
     #[test]
     fn a_policy_of_any_thread_or_mapping_is_found() {
         let check = |threads: &[&str], expected: bool| {
-            let test_folder = tempfile::tempdir().expect("a folder");
-            let process = test_folder.path().join("proc/7");
+            let test_dir = tempfile::tempdir().expect("a directory");
+            let process = test_dir.path().join("proc/7");
             for (idx, text) in threads.iter().enumerate() {
                 let thread = process.join(format!("task/{}", 7 + idx));
                 std::fs::create_dir_all(&thread).expect("a resource of the test");
@@ -504,7 +504,7 @@ Node 1 HugePages_Free:      3
             }
             std::fs::write(process.join("numa_maps"), threads[0]).expect("a resource of the test");
             for walk in [true, false] {
-                let found = has_own_policy(test_folder.path(), 7, walk).expect("it is there");
+                let found = has_own_policy(test_dir.path(), 7, walk).expect("it is there");
                 assert_eq!(found, expected, "{threads:?}");
             }
         };

@@ -16,7 +16,7 @@ use sched::{Pressure, StallTimes};
 use crate::source::Source;
 
 /// Contains the files `cpu`, `memory` and `io`.
-const FOLDER: &str = "proc/pressure";
+const DIR: &str = "proc/pressure";
 
 /// Reads the pressure of the whole system. A missing value is `None`.
 ///
@@ -24,7 +24,7 @@ const FOLDER: &str = "proc/pressure";
 /// None of the files can be read: the error of the first.
 pub fn read(source: &mut dyn Source) -> io::Result<Pressure> {
     let mut totals =
-        |resource: &str| source.file(&format!("{FOLDER}/{resource}")).map(|text| parse(&text));
+        |resource: &str| source.file(&format!("{DIR}/{resource}")).map(|text| parse(&text));
     let (cpu, memory, io) = (totals("cpu"), totals("memory"), totals("io"));
     if memory.is_err() && io.is_err() {
         cpu.as_ref().map_err(|error| io::Error::from(error.kind()))?;

@@ -102,9 +102,9 @@ pub fn running_processes(
     running
 }
 
-fn numbered(folder: &Path) -> io::Result<Vec<u32>> {
+fn numbered(dir: &Path) -> io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
-    for entry in fault::retry("getdents64", || fs::read_dir(folder)).map_err(not_found_if_exited)? {
+    for entry in fault::retry("getdents64", || fs::read_dir(dir)).map_err(not_found_if_exited)? {
         let name = entry.map_err(not_found_if_exited)?.file_name();
         numbers.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
     }
@@ -183,11 +183,11 @@ pub fn read_again(file: impl AsFd, buffer: &mut [u8]) -> io::Result<&[u8]> {
     Ok(&buffer[..n_bytes])
 }
 
-/// Number of threads of the process whose `task` folder was opened: the folder has one link per thread and
+/// Number of threads of the process whose `task` directory was opened: the directory has one link per thread and
 /// two for itself. Much cheaper than listing it.
-pub fn count_threads(task_folder: impl AsFd) -> io::Result<u32> {
+pub fn count_threads(task_dir: impl AsFd) -> io::Result<u32> {
     fault::inject("fstat")?;
-    let links = rustix::fs::fstat(task_folder).map_err(|e| not_found_if_exited(e.into()))?.st_nlink;
+    let links = rustix::fs::fstat(task_dir).map_err(|e| not_found_if_exited(e.into()))?.st_nlink;
     u32::try_from(links).ok().and_then(|links| links.checked_sub(2)).ok_or_else(malformed)
 }
 
@@ -228,8 +228,8 @@ mod tests {
         let own = stat(root, pid).expect("own line");
         let threads = threads(root, pid).expect("own threads");
         assert!(threads.contains(&pid));
-        let folder = open(&root.join(format!("proc/{pid}/task"))).expect("own folder");
-        assert!(1 <= count_threads(folder).expect("a count"));
+        let dir = open(&root.join(format!("proc/{pid}/task"))).expect("own directory");
+        assert!(1 <= count_threads(dir).expect("a count"));
         assert_eq!(
             owner(root, pid).expect("a resource of the test"),
             rustix::process::geteuid().as_raw()

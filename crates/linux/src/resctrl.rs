@@ -27,7 +27,7 @@ const ROOT: &str = "sys/fs/resctrl";
 /// The monitored LLC domains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MonitoredDomains {
-    /// Folder of each domain.
+    /// Directory of each domain.
     domains: BTreeMap<String, LlcId>,
 }
 
@@ -35,7 +35,7 @@ pub struct MonitoredDomains {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupCreation {
     /// The group was created.
-    Created(MonGroupFolder),
+    Created(MonGroupDir),
     /// No RMID is free.
     NoFreeRmid,
     /// The kernel rejects it, with this error.
@@ -44,20 +44,20 @@ pub enum GroupCreation {
 
 /// A monitoring group of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MonGroupFolder {
+pub struct MonGroupDir {
     name: String,
 }
 
 impl MonitoredDomains {
     /// Finds the monitored domains; `None` if resctrl is not mounted or does not monitor.
     pub fn find(source: &mut dyn Source, machine: &Machine) -> Option<Self> {
-        let folders = source.list(&format!("{ROOT}/mon_data")).ok()?;
+        let dirs = source.list(&format!("{ROOT}/mon_data")).ok()?;
         let by_number = cache_numbers(source, machine);
-        let domain = |folder: String| {
-            let number: u32 = folder.strip_prefix("mon_L3_")?.parse().ok()?;
-            Some((folder, *by_number.get(&number)?))
+        let domain = |dir: String| {
+            let number: u32 = dir.strip_prefix("mon_L3_")?.parse().ok()?;
+            Some((dir, *by_number.get(&number)?))
         };
-        let domains: BTreeMap<String, LlcId> = folders.into_iter().filter_map(domain).collect();
+        let domains: BTreeMap<String, LlcId> = dirs.into_iter().filter_map(domain).collect();
         (!domains.is_empty()).then_some(MonitoredDomains { domains })
     }
 
@@ -70,15 +70,15 @@ impl MonitoredDomains {
     pub fn read_group(
         &self,
         source: &mut dyn Source,
-        group: &MonGroupFolder,
+        group: &MonGroupDir,
     ) -> Vec<(LlcId, Traffic)> {
-        self.read_below(source, &group.folder())
+        self.read_below(source, &group.dir())
     }
 
-    fn read_below(&self, source: &mut dyn Source, folder: &str) -> Vec<(LlcId, Traffic)> {
+    fn read_below(&self, source: &mut dyn Source, dir: &str) -> Vec<(LlcId, Traffic)> {
         let of_domain = |(name, llc): (&String, &LlcId)| {
             let mut value = |file: &str| {
-                let bytes = source.file(&format!("{folder}/mon_data/{name}/{file}"));
+                let bytes = source.file(&format!("{dir}/mon_data/{name}/{file}"));
                 parse(&bytes.ok()?)
             };
             let traffic = Traffic {
@@ -103,10 +103,10 @@ fn cache_numbers(source: &mut dyn Source, machine: &Machine) -> BTreeMap<u32, Ll
     let mut numbers = BTreeMap::new();
     for llc in machine.llcs().iter().filter(|llc| llc.level == 3) {
         let Some(cpu) = llc.cpus.first() else { continue };
-        let folder = format!("sys/devices/system/cpu/cpu{}/cache", cpu.0);
+        let dir = format!("sys/devices/system/cpu/cpu{}/cache", cpu.0);
         for index in 0..8 {
             let mut attribute = |what: &str| -> Option<u32> {
-                text(source, &format!("{folder}/index{index}/{what}")).ok()?.parse().ok()
+                text(source, &format!("{dir}/index{index}/{what}")).ok()?.parse().ok()
             };
             if attribute("level") == Some(3) {
                 numbers.extend(attribute("id").map(|number| (number, llc.id)));
@@ -117,12 +117,12 @@ fn cache_numbers(source: &mut dyn Source, machine: &Machine) -> BTreeMap<u32, Ll
     numbers
 }
 
-impl MonGroupFolder {
+impl MonGroupDir {
     /// The group of a job. Characters that are not permitted in names of groups are left out.
     pub fn of(run: &str, job: &str) -> Self {
         let plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
         let short = |text: &str, n: usize| text.chars().filter(plain).take(n).collect::<String>();
-        MonGroupFolder { name: format!("evenkeel-{}-{}", short(run, 36), short(job, 40)) }
+        MonGroupDir { name: format!("evenkeel-{}-{}", short(run, 36), short(job, 40)) }
     }
 
     /// Name of the group.
@@ -132,10 +132,10 @@ impl MonGroupFolder {
 
     /// The group with this name, if it is a name of this run.
     pub fn of_run(run: &str, name: &str) -> Option<Self> {
-        let prefix = MonGroupFolder::of(run, "").name;
+        let prefix = MonGroupDir::of(run, "").name;
         let rest = name.strip_prefix(&prefix)?;
         let is_plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        (is_plain && prefix != "evenkeel--").then(|| MonGroupFolder { name: name.to_owned() })
+        (is_plain && prefix != "evenkeel--").then(|| MonGroupDir { name: name.to_owned() })
     }
 
     /// Absolute path of the group.
@@ -167,7 +167,7 @@ impl MonGroupFolder {
     }
 
     /// Path of the group below the root.
-    pub fn folder(&self) -> String {
+    pub fn dir(&self) -> String {
         format!("{ROOT}/mon_groups/{}", self.name)
     }
 
@@ -180,7 +180,7 @@ impl MonGroupFolder {
 
     /// Removes the group; its tasks are no longer monitored. A missing group is no error.
     ///
-    /// The kernel removes the files of a group with its folder. With another root than `/` they are removed
+    /// The kernel removes the files of a group with its directory. With another root than `/` they are removed
     /// here.
     pub fn remove(&self, root: &Path) -> io::Result<()> {
         fault::inject("rmdir")?;
@@ -199,7 +199,7 @@ impl MonGroupFolder {
 mod tests {
     use super::*;
     use crate::source::Live;
-    use crate::test_support::folder_of;
+    use crate::test_support::dir_of;
 
     #[test]
     fn an_unavailable_value_is_absent_and_not_zero() {
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn domains_are_found_by_the_id_of_their_cache() {
         let cpu0 = "sys/devices/system/cpu/cpu0/cache";
-        let root = folder_of([
+        let root = dir_of([
             (&*format!("{cpu0}/index3/level"), "3"),
             (&*format!("{cpu0}/index3/id"), "7"),
             ("sys/fs/resctrl/mon_data/mon_L3_07/mbm_total_bytes", "640\n"),
@@ -229,14 +229,14 @@ mod tests {
             occupancy: Some(Bytes(4096)),
         };
         assert_eq!(monitored.read(&mut source), [(LlcId(0), traffic)]);
-        let nothing = folder_of::<&str, &str>([]);
+        let nothing = dir_of::<&str, &str>([]);
         assert_eq!(MonitoredDomains::find(&mut Live::new(nothing.path()), &machine), None);
     }
 
     #[test]
     fn only_groups_with_names_of_this_run_are_created_and_removed() {
-        let root = folder_of([("sys/fs/resctrl/mon_groups/other/tasks", "1\n")]);
-        let group = MonGroupFolder::of("3f-a/../b", "job 1/é");
+        let root = dir_of([("sys/fs/resctrl/mon_groups/other/tasks", "1\n")]);
+        let group = MonGroupDir::of("3f-a/../b", "job 1/é");
         assert_eq!(group.name(), "evenkeel-3f-ab-job1");
         assert_eq!(group.clone().create(root.path()), GroupCreation::Created(group.clone()));
         assert!(matches!(group.clone().create(root.path()), GroupCreation::Rejected(_)));
@@ -244,11 +244,11 @@ mod tests {
         assert_eq!(group.tasks(root.path()).expect("read"), [42]);
         group.remove(root.path()).expect("removed");
         group.remove(root.path()).expect("missing already");
-        assert_eq!(MonGroupFolder::of_run("3f-a/../b", group.name()), Some(group));
+        assert_eq!(MonGroupDir::of_run("3f-a/../b", group.name()), Some(group));
         for name in ["other", "evenkeel-3f-ab-x/../../y", "evenkeel-other-job1", "evenkeel-"] {
-            assert_eq!(MonGroupFolder::of_run("3f-a/../b", name), None, "{name}");
+            assert_eq!(MonGroupDir::of_run("3f-a/../b", name), None, "{name}");
         }
-        assert_eq!(MonGroupFolder::of_run("", "evenkeel--a"), None, "a run without a name");
+        assert_eq!(MonGroupDir::of_run("", "evenkeel--a"), None, "a run without a name");
         assert!(root.path().join("sys/fs/resctrl/mon_groups/other/tasks").exists());
     }
 }

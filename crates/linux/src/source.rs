@@ -27,8 +27,8 @@ const KEPT_MAX: usize = 64;
 
 /// A source of raw values.
 pub trait Source {
-    /// Names in a folder, sorted.
-    fn list(&mut self, folder: &str) -> io::Result<Vec<String>>;
+    /// Names in a directory, sorted.
+    fn list(&mut self, dir: &str) -> io::Result<Vec<String>>;
     /// Content of a file.
     fn file(&mut self, path: &str) -> io::Result<Vec<u8>>;
     /// Opens a group of counters.
@@ -62,10 +62,10 @@ impl Live {
         Live { root: root.to_owned(), n_groups: 0, kept: BTreeMap::new(), buffer: vec![0; 4096] }
     }
 
-    /// Closes kept files below a folder that is about to be removed. A new folder with the same name has other
+    /// Closes kept files below a directory that is about to be removed. A new directory with the same name has other
     /// files.
-    pub fn close_below(&mut self, folder: &str) {
-        self.kept.retain(|path, _| !Path::new(path).starts_with(folder));
+    pub fn close_below(&mut self, dir: &str) {
+        self.kept.retain(|path, _| !Path::new(path).starts_with(dir));
     }
 
     fn is_this_machine(&self) -> bool {
@@ -97,8 +97,8 @@ impl Default for Live {
 }
 
 impl Source for Live {
-    fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
-        let path = self.root.join(folder);
+    fn list(&mut self, dir: &str) -> io::Result<Vec<String>> {
+        let path = self.root.join(dir);
         let entries = fault::retry("getdents64", || std::fs::read_dir(&path))?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let mut names: Vec<String> = names.collect();
@@ -161,8 +161,8 @@ pub(crate) mod testing {
     }
 
     impl Source for FakeSource {
-        fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
-            let below = self.files.keys().filter_map(|path| path.strip_prefix(folder));
+        fn list(&mut self, dir: &str) -> io::Result<Vec<String>> {
+            let below = self.files.keys().filter_map(|path| path.strip_prefix(dir));
             let names = below.filter_map(|rest| rest.strip_prefix('/')?.split('/').next());
             let mut names: Vec<String> = names.map(str::to_owned).collect();
             names.dedup();

@@ -1,6 +1,7 @@
-//! State files: a running evenkeel writes its state to a file in the folder of its undo record, for `evenkeel status`.
+//! State files: a running evenkeel writes its state to a file in the directory of its undo record, for `evenkeel
+//! status`.
 //!
-//! The folder is one that other users cannot write to ([`crate::undo::folders`]). A file is replaced in one
+//! The directory is one that other users cannot write to ([`crate::undo::directories`]). A file is replaced in one
 //! step. It contains the PID and start time of its writer, by which a reader detects that the writer has
 //! exited.
 
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use crate::fault;
-use crate::undo::{Folder, UndoError};
+use crate::undo::{Dir, UndoError};
 
 /// Suffix of state files.
 const SUFFIX: &str = ".state.json";
@@ -22,14 +23,14 @@ const BYTES_MAX: u64 = 16 << 20;
 /// The state file of this process; removed on drop.
 #[derive(Debug)]
 pub struct StateFile {
-    folder: Folder,
+    dir: Dir,
     name: String,
 }
 
 impl StateFile {
-    /// Prepares the state file of a run in the first usable folder of `directories`.
+    /// Prepares the state file of a run in the first usable directory of `directories`.
     pub fn create(run: &str, directories: &[PathBuf]) -> Result<Self, UndoError> {
-        Ok(StateFile { folder: Folder::for_writing(directories)?, name: format!("{run}{SUFFIX}") })
+        Ok(StateFile { dir: Dir::for_writing(directories)?, name: format!("{run}{SUFFIX}") })
     }
 
     /// Replaces the content.
@@ -43,13 +44,13 @@ impl StateFile {
 
     fn replace(&self, text: &str) -> io::Result<()> {
         let temporary_path = self.temporary_path();
-        let file = self.folder.create(&temporary_path, OFlags::TRUNC)?;
+        let file = self.dir.create(&temporary_path, OFlags::TRUNC)?;
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
             let n_written = fault::retry("write", || Ok(rustix::io::write(&file, rest)?))?;
             rest = &rest[n_written..];
         }
-        self.folder.rename(&temporary_path, &self.name)
+        self.dir.rename(&temporary_path, &self.name)
     }
 
     fn temporary_path(&self) -> String {
@@ -58,12 +59,12 @@ impl StateFile {
 
     /// A file that cannot be removed is stale: its writer has exited.
     fn remove(&self, name: &str) {
-        let _ = self.folder.unlink(name);
+        let _ = self.dir.unlink(name);
     }
 
     /// Path of the file.
     pub fn path(&self) -> PathBuf {
-        self.folder.path.join(&self.name)
+        self.dir.path.join(&self.name)
     }
 }
 
@@ -74,32 +75,32 @@ impl Drop for StateFile {
     }
 }
 
-/// The reasons why folders of `directories` cannot be searched: not a folder, or writable by other users. A missing
-/// folder is no problem.
+/// The reasons why directories of `directories` cannot be searched: not a directory, or writable by other users. A
+/// missing directory is no problem.
 pub fn unusable(directories: &[PathBuf]) -> Vec<String> {
-    let problem = |directory: &PathBuf| match Folder::open(directory) {
+    let problem = |directory: &PathBuf| match Dir::open(directory) {
         Ok(_) => None,
-        Err(UndoError::Folder { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+        Err(UndoError::Dir { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
         Err(error) => Some(error.to_string()),
     };
     directories.iter().filter_map(problem).collect()
 }
 
-/// All state files in these folders: path and text. A folder that cannot be listed is an entry with its
+/// All state files in these directories: path and text. A directory that cannot be listed is an entry with its
 /// error.
 pub fn read_all(directories: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
     let mut found = Vec::new();
     for directory in directories {
-        // State files in a folder that other users may write to are not trusted ([`unusable`]).
-        let Ok(folder) = Folder::open(directory) else { continue };
-        match folder.names() {
+        // State files in a directory that other users may write to are not trusted ([`unusable`]).
+        let Ok(dir) = Dir::open(directory) else { continue };
+        match dir.names() {
             Ok(names) => {
                 let paths = names.iter().filter(|name| name.ends_with(SUFFIX));
-                let paths = paths.map(|name| folder.path.join(name));
+                let paths = paths.map(|name| dir.path.join(name));
                 found
                     .extend(paths.map(|path| (read(&path), path)).map(|(text, path)| (path, text)));
             }
-            Err(error) => found.push((folder.path, Err(error))),
+            Err(error) => found.push((dir.path, Err(error))),
         }
     }
     found
@@ -129,9 +130,9 @@ mod tests {
 
     #[test]
     fn a_state_file_is_replaced_in_one_step_and_removed_by_its_owner() {
-        let test_folder = tempfile::tempdir().expect("a folder");
-        let directories = vec![test_folder.path().join("state")];
-        let file = StateFile::create("r", &directories).expect("a folder");
+        let test_dir = tempfile::tempdir().expect("a directory");
+        let directories = vec![test_dir.path().join("state")];
+        let file = StateFile::create("r", &directories).expect("a directory");
         file.write("one").expect("a write");
         file.write("two").expect("a write");
         let found = read_all(&directories);
@@ -143,9 +144,9 @@ mod tests {
 
     #[test]
     fn a_failed_write_neither_shows_nor_leaves_an_unfinished_file() {
-        let test_folder = tempfile::tempdir().expect("a folder");
-        let directories = vec![test_folder.path().join("state")];
-        let file = StateFile::create("r", &directories).expect("a folder");
+        let test_dir = tempfile::tempdir().expect("a directory");
+        let directories = vec![test_dir.path().join("state")];
+        let file = StateFile::create("r", &directories).expect("a directory");
         for seed in 0..100 {
             let plan = fault::FaultPlan { seed, permille: 300 };
             let _ = fault::with_errors(plan, || file.write("text"));

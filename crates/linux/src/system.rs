@@ -166,18 +166,18 @@ mod tests {
 
     #[test]
     fn isolated_cpus_are_in_any_of_the_lists_and_an_unreadable_list_is_an_error() {
-        let test_folder = tempfile::tempdir().expect("a folder");
-        let read = || isolated_cpus(test_folder.path()).map(|cpus| cpus.to_string()).ok();
+        let test_dir = tempfile::tempdir().expect("a directory");
+        let read = || isolated_cpus(test_dir.path()).map(|cpus| cpus.to_string()).ok();
         assert_eq!(read().as_deref(), Some(""));
-        let cpu = test_folder.path().join("sys/devices/system/cpu");
-        fs::create_dir_all(&cpu).expect("a folder");
+        let cpu = test_dir.path().join("sys/devices/system/cpu");
+        fs::create_dir_all(&cpu).expect("a directory");
         fs::write(cpu.join("isolated"), "2-3\n").expect("a file");
         fs::write(cpu.join("nohz_full"), "  (null)\n").expect("a file");
         assert_eq!(read().as_deref(), Some("2-3"));
         fs::write(cpu.join("nohz_full"), "3-4\n").expect("a file");
         assert_eq!(read().as_deref(), Some("2-4"));
         fs::remove_file(cpu.join("isolated")).expect("a file");
-        fs::create_dir(cpu.join("isolated")).expect("a folder");
+        fs::create_dir(cpu.join("isolated")).expect("a directory");
         assert_eq!(read(), None);
     }
 }

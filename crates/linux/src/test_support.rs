@@ -1,4 +1,4 @@
-//! Support of tests: folders of files, and a process for a single test that counts its resources, such as
+//! Support of tests: directories of files, and a process for a single test that counts its resources, such as
 //! descriptors.
 
 use std::process::Command;
@@ -28,14 +28,14 @@ pub fn n_open() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("own descriptors").count()
 }
 
-/// A temporary folder with these files.
-pub fn folder_of<P: AsRef<str>, T: AsRef<str>>(
+/// A temporary directory with these files.
+pub fn dir_of<P: AsRef<str>, T: AsRef<str>>(
     files: impl IntoIterator<Item = (P, T)>,
 ) -> tempfile::TempDir {
-    let root = tempfile::tempdir().expect("a folder");
+    let root = tempfile::tempdir().expect("a directory");
     for (path, text) in files {
         let path = root.path().join(path.as_ref());
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("created");
         std::fs::write(path, text.as_ref()).expect("written");
     }
     root

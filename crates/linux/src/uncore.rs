@@ -78,7 +78,7 @@ struct ControllerType {
 
 /// The first type that a machine has is used: the others would count the same transfers again.
 ///
-/// Sources: Documentation/ABI and the `events` folders of the Intel drivers. The AMD drivers have no named
+/// Sources: Documentation/ABI and the `events` directories of the Intel drivers. The AMD drivers have no named
 /// events: tools/perf/pmu-events/arch/x86/amdzen4/memory-controller.json (`umc_cas_cmd`), and before Zen 4
 /// `dram_channel_data_controller_0` to `_7` of the data fabric (as built into perf 6.1).
 const CONTROLLER_TYPES: &[ControllerType] = &[
@@ -128,8 +128,8 @@ const CONTROLLER_TYPES: &[ControllerType] = &[
 ///
 /// Source: arch/x86/events/amd/uncore.c of the kernel, `umask` as `config:8-15` and, from version 2 of the
 /// performance monitors on, `config:8-15,24-27`.
-fn has_wide_mask(source: &mut dyn Source, folder: &str) -> bool {
-    text(source, &format!("{folder}/format/umask")).is_ok_and(|bits| bits.contains(','))
+fn has_wide_mask(source: &mut dyn Source, dir: &str) -> bool {
+    text(source, &format!("{dir}/format/umask")).is_ok_and(|bits| bits.contains(','))
 }
 
 /// Devices of controllers without known events.
@@ -253,11 +253,11 @@ fn device_events(
     device: &str,
     kind: &ControllerType,
 ) -> Result<Option<DeviceEvents>, UncoreError> {
-    let folder = format!("{DEVICES}/{device}");
-    let number = text(source, &format!("{folder}/type")).ok().and_then(|t| t.parse().ok());
+    let dir = format!("{DEVICES}/{device}");
+    let number = text(source, &format!("{dir}/type")).ok().and_then(|t| t.parse().ok());
     let number = number.ok_or_else(|| format_error(device, "it has no type"))?;
-    let format = format_of(source, &folder);
-    if !kind.channels.is_empty() && has_wide_mask(source, &folder) {
+    let format = format_of(source, &dir);
+    if !kind.channels.is_empty() && has_wide_mask(source, &dir) {
         return Err(UncoreError::Unsupported(format!("{device} from Zen 4 on")));
     }
     let mut terms_of: Vec<(Direction, &str, String)> = Vec::new();
@@ -266,7 +266,7 @@ fn device_events(
         for (direction, name, names) in
             [(Direction::Reads, "reads", kind.reads), (Direction::Writes, "writes", kind.writes)]
         {
-            let Some(terms) = terms(source, &folder, names) else { return Ok(None) };
+            let Some(terms) = terms(source, &dir, names) else { return Ok(None) };
             terms_of.push((direction, name, terms));
         }
     }
@@ -294,10 +294,10 @@ impl ControllerType {
 }
 
 /// The terms of the first event that the device has. A name with `=` consists of terms.
-fn terms(source: &mut dyn Source, folder: &str, names: &[&str]) -> Option<String> {
+fn terms(source: &mut dyn Source, dir: &str, names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| match name.contains('=') {
         true => Some((*name).to_owned()),
-        false => text(source, &format!("{folder}/events/{name}")).ok(),
+        false => text(source, &format!("{dir}/events/{name}")).ok(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Decisions of policies as text. The cases are in the folder `cases`. [`testkit`] describes the language; these
+//! Decisions of policies as text. The cases are in the directory `cases`. [`testkit`] describes the language; these
 //! words are of this crate:
 //!
 //! ```text

@@ -65,9 +65,9 @@ pub(crate) fn workload(
     check_jobs(text, &jobs, header.example)?;
     jobs.sort_by_key(|job| job.start); // Stable: equal starts keep the order of the file.
     jobs.iter_mut().zip(0..).for_each(|(job, number)| job.id = JobId(number));
-    let folder = text.file.parent().unwrap_or(Path::new("")).to_owned();
+    let dir = text.file.parent().unwrap_or(Path::new("")).to_owned();
     let name = header.name.unwrap_or_else(|| file_name(text.file.file_stem()));
-    Ok(Workload { name, folder, jobs, read_only: header.read_only })
+    Ok(Workload { name, dir, jobs, read_only: header.read_only })
 }
 
 /// A valid name from any text.
@@ -203,8 +203,8 @@ impl Outputs {
         let Some(output) = job.output.as_deref().filter(|path| is_truncated(path)) else {
             return Ok(());
         };
-        let folder = text.file.parent().unwrap_or(Path::new(""));
-        let resolved = |path: &Path| without_dots(&folder.join(path));
+        let dir = text.file.parent().unwrap_or(Path::new(""));
+        let resolved = |path: &Path| without_dots(&dir.join(path));
         let path = resolved(output);
         let reject = |fault| Err(text.error_at(line.output_offset, fault));
         if job.input.as_deref().is_some_and(|input| resolved(input) == path) {

@@ -23,7 +23,7 @@ use crate::{Class, Command, FilePosition, Job, Workload, WorkloadError, time};
 /// Printed when a workload has no job.
 const EXAMPLE: &str = "0 - /usr/bin/sort /tmp/words";
 
-/// Parses a workload in the classic form. `path` gives its name and folder; no file is opened.
+/// Parses a workload in the classic form. `path` gives its name and directory; no file is opened.
 pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = SourceText::new(text.strip_prefix('\u{feff}').unwrap_or(text), path);
     match toml_offset(&text) {

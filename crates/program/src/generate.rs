@@ -52,7 +52,7 @@ pub enum GenerateError {
     Full(Nanos),
 }
 
-/// Generates a workload. Its name has the seed; its folder is empty.
+/// Generates a workload. Its name has the seed; its directory is empty.
 pub fn generate(list: &ProgramList, options: &GeneratorOptions) -> Result<Workload, GenerateError> {
     check(list, options)?;
     let mut rng = Rng::new(options.seed);
@@ -65,7 +65,7 @@ pub fn generate(list: &ProgramList, options: &GeneratorOptions) -> Result<Worklo
     let jobs = jobs.map(|((start, hog), number)| draw.job(JobId(number), start, hog));
     Ok(Workload {
         name: format!("generated-{}", options.seed),
-        folder: PathBuf::new(),
+        dir: PathBuf::new(),
         jobs: jobs.collect::<Result<_, _>>()?,
         read_only: Vec::new(),
     })

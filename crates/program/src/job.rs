@@ -13,8 +13,8 @@ use crate::{Class, Profile, Sensitivity};
 pub struct Workload {
     /// The name in the file, or the name of the file.
     pub name: String,
-    /// The folder of the file; relative paths are resolved against it.
-    pub folder: PathBuf,
+    /// The directory of the file; relative paths are resolved against it.
+    pub dir: PathBuf,
     /// One job for each copy of each line; `jobs[i].id` is `JobId(i)`.
     pub jobs: Vec<Job>,
     /// Files that are not written during the run and may be replicated per node.
@@ -40,13 +40,13 @@ pub struct Job {
     pub profile: Option<String>,
     /// The profile found by that name, or by the name of its program.
     pub found: Option<Arc<Profile>>,
-    /// Working directory, absolute or relative to the workload's folder. Default: the workload's folder.
+    /// Working directory, absolute or relative to the workload's directory. Default: the workload's directory.
     pub dir: Option<PathBuf>,
     /// Variables added to the environment of evenkeel.
     pub env: BTreeMap<String, String>,
     /// File for standard input; absent: `/dev/null`.
     pub input: Option<PathBuf>,
-    /// File for standard output; absent: a file in the folder of the report.
+    /// File for standard output; absent: a file in the directory of the report.
     pub output: Option<PathBuf>,
     /// Number of busy threads of the job; a policy assigns as many CPUs. At least 1.
     pub threads: u32,
@@ -92,7 +92,7 @@ impl Job {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// A program with arguments, without a shell. A name without a slash is looked up in `PATH`; a relative path
-    /// is resolved against the workload's folder.
+    /// is resolved against the workload's directory.
     Program {
         /// The program.
         program: PathBuf,

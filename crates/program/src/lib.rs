@@ -49,7 +49,7 @@ pub fn is_toml(path: &Path) -> bool {
 
 /// Parses a workload: as TOML if [`is_toml`] returns true for `path`, else in the classic form.
 ///
-/// `path` gives the name and the folder of the workload and is printed in errors. No file is opened.
+/// `path` gives the name and the directory of the workload and is printed in errors. No file is opened.
 pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     match is_toml(path) {
         true => parse_toml(text, path),

@@ -39,7 +39,7 @@ const KNOWN: &[&str] = &["version", "name", "defaults", "job", "read_only"];
 /// Printed when a workload has no job.
 const EXAMPLE: &str = "[[job]] command = [\"sort\", \"words.txt\"]";
 
-/// Reads a workload in TOML. `path` gives its name and folder; no file is opened.
+/// Reads a workload in TOML. `path` gives its name and directory; no file is opened.
 pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = SourceText::new(text, path);
     let document = text.parse("version", 1)?;

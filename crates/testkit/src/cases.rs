@@ -29,7 +29,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::{env, fs};
 
-/// Declares one test per file in the folder `cases` of a crate, and one that every file there has a test.
+/// Declares one test per file in the directory `cases` of a crate, and one that every file there has a test.
 ///
 /// The function before the files gets a machine, the text after `>` and a script, and returns the output.
 #[macro_export]
@@ -47,13 +47,12 @@ macro_rules! case_files {
     };
 }
 
-/// Compares the files in the folder `cases` of a crate with the names of its tests.
+/// Compares the files in the directory `cases` of a crate with the names of its tests.
 pub fn check_names(root: &str, names: &[&str]) {
-    let folder = fs::read_dir(Path::new(root).join("cases")).expect("a folder cases");
+    let dir = fs::read_dir(Path::new(root).join("cases")).expect("a directory cases");
     let path = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").path();
-    let mut files: Vec<String> = folder
-        .map(|entry| path(entry).file_stem().expect("a name").display().to_string())
-        .collect();
+    let mut files: Vec<String> =
+        dir.map(|entry| path(entry).file_stem().expect("a name").display().to_string()).collect();
     files.sort_unstable();
     let mut names = names.to_vec();
     names.sort_unstable();

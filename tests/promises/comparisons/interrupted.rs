@@ -3,7 +3,7 @@
 use std::process::{Child, Output, Stdio};
 
 use rustix::process::Signal;
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::process::{signal, until};
 use tests::tool;
 
@@ -12,22 +12,22 @@ use super::Comparisons;
 /// Long enough to be interrupted.
 const WORDS: &str = "small.toml -p linux,dfs,spread --seeds 400 --machine m.toml --timelines none";
 
-fn n_lines(folder: &Folder, out: &str) -> usize {
-    folder.text(&format!("{out}/runs.jsonl")).lines().count()
+fn n_lines(dir: &Dir, out: &str) -> usize {
+    dir.text(&format!("{out}/runs.jsonl")).lines().count()
 }
 
 /// Starts a command and waits for a condition.
-fn started(folder: &Comparisons, words: &str, holds: impl Fn() -> bool) -> Child {
-    let mut command = folder.evenkeel(words);
+fn started(dir: &Comparisons, words: &str, holds: impl Fn() -> bool) -> Child {
+    let mut command = dir.evenkeel(words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     until("the first result", holds);
     child
 }
 
 /// Starts a comparison and waits until `n_min` lines are recorded.
-fn begun(folder: &Comparisons, out: &str, n_min: usize) -> Child {
+fn begun(dir: &Comparisons, out: &str, n_min: usize) -> Child {
     let words = format!("compare {WORDS} --out {out}");
-    started(folder, &words, || n_min <= n_lines(folder, out))
+    started(dir, &words, || n_min <= n_lines(dir, out))
 }
 
 /// Interrupts a command, whose exit status is then 1.
@@ -40,96 +40,96 @@ fn interrupt(child: Child) -> Output {
 
 #[test]
 fn an_interrupted_and_killed_comparison_resumes_to_the_same_result() {
-    let folder = Comparisons::new();
-    let whole = folder.compare(&format!("{WORDS} --out whole --json"));
+    let dir = Comparisons::new();
+    let whole = dir.compare(&format!("{WORDS} --out whole --json"));
     assert_eq!(whole.status.code(), Some(0));
 
-    let output = interrupt(begun(&folder, "parts", 5));
+    let output = interrupt(begun(&dir, "parts", 5));
     let (text, error) = (tool::text(&output.stdout), tool::text(&output.stderr));
-    let n_kept = n_lines(&folder, "parts") - 1;
+    let n_kept = n_lines(&dir, "parts") - 1;
     assert!((4..1200).contains(&n_kept), "{n_kept}");
     assert!(error.contains("evenkeel: interrupted; finished runs are kept; the same command with --out parts resumes"), "{error}");
     assert!(text.contains(&format!("{n_kept} of 1200 runs done")), "{text}");
     assert!(text.contains("note: Interrupted:"), "{text}");
-    assert_eq!(folder.json("parts")["setting"]["n_runs_done"], n_kept);
+    assert_eq!(dir.json("parts")["setting"]["n_runs_done"], n_kept);
 
-    let mut child = begun(&folder, "parts", n_kept + 20);
+    let mut child = begun(&dir, "parts", n_kept + 20);
     child.kill().expect("own child");
     child.wait().expect("it ends");
-    let n_now = n_lines(&folder, "parts") - 1;
+    let n_now = n_lines(&dir, "parts") - 1;
     assert!(n_kept < n_now && n_now < 1200, "{n_now}");
 
-    let rest = folder.compare(&format!("{WORDS} --out parts --json"));
+    let rest = dir.compare(&format!("{WORDS} --out parts --json"));
     assert_eq!(rest.status.code(), Some(0), "{}", tool::text(&rest.stderr));
     assert!(tool::text(&rest.stderr).contains("of 1200 runs are complete"));
     assert!(rest.stdout == whole.stdout, "the same JSON");
-    assert_eq!(folder.runs("parts"), folder.runs("whole"));
+    assert_eq!(dir.runs("parts"), dir.runs("whole"));
 }
 
 #[test]
-fn a_second_comparison_in_the_same_folder_is_rejected() {
-    let folder = Comparisons::new();
-    let mut child = begun(&folder, "busy", 3);
-    let output = folder.compare(&format!("{WORDS} --out busy"));
+fn a_second_comparison_in_the_same_directory_is_rejected() {
+    let dir = Comparisons::new();
+    let mut child = begun(&dir, "busy", 3);
+    let output = dir.compare(&format!("{WORDS} --out busy"));
     child.kill().expect("own child");
     child.wait().expect("it ends");
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         tool::text(&output.stderr),
-        "evenkeel: another evenkeel runs the comparison in busy: wait for it, or choose another folder with --out\n"
+        "evenkeel: another evenkeel runs the comparison in busy: wait for it, or choose another directory with --out\n"
     );
 }
 
 #[test]
 fn an_interrupted_live_run_is_discarded_and_repeated() {
-    let folder = Comparisons::new();
-    folder.write("live.toml", "[[job]]\nname = \"a\"\nload = \"compute --for 60s\"\n");
+    let dir = Comparisons::new();
+    dir.write("live.toml", "[[job]]\nname = \"a\"\nload = \"compute --for 60s\"\n");
     let words = "live.toml -p linux,spread --host live --seeds 1 --out out";
     // The output file of the job is created at its start.
-    let file = folder.path("out/runs/00000-live-linux-seed-1/jobs/a.out");
-    let output = interrupt(started(&folder, &format!("compare {words}"), || file.exists()));
+    let file = dir.path("out/runs/00000-live-linux-seed-1/jobs/a.out");
+    let output = interrupt(started(&dir, &format!("compare {words}"), || file.exists()));
     assert!(
         tool::text(&output.stdout).contains("0 of 2 runs are done"),
         "{}",
         tool::text(&output.stdout)
     );
-    assert_eq!(n_lines(&folder, "out"), 1, "only the header");
-    let limited = folder.compare(&format!("{words} --time-limit 100ms"));
+    assert_eq!(n_lines(&dir, "out"), 1, "only the header");
+    let limited = dir.compare(&format!("{words} --time-limit 100ms"));
     assert_eq!(limited.status.code(), Some(2), "a time limit makes it another comparison");
-    let again = folder.compare(
+    let again = dir.compare(
         "live.toml -p linux,spread --host live --seeds 1 --time-limit 100ms --out limited",
     );
     assert_eq!(again.status.code(), Some(1));
-    assert_eq!(folder.json("limited")["summary"][0]["n_excluded"], 1);
+    assert_eq!(dir.json("limited")["summary"][0]["n_excluded"], 1);
 }
 
 /// A workload that runs for months, with more jobs than CPUs.
-fn months(folder: &Comparisons) {
-    let text = folder.read("profiles/hungry.profile.toml").replace("3e8", "3e15");
-    folder.write("profiles/months.profile.toml", text.replace("\"hungry\"", "\"months\""));
+fn months(dir: &Comparisons) {
+    let text = dir.read("profiles/hungry.profile.toml").replace("3e8", "3e15");
+    dir.write("profiles/months.profile.toml", text.replace("\"hungry\"", "\"months\""));
     let job =
         "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nprofile = \"months\"\ncopies = 9\n";
-    folder.write("months.toml", job);
+    dir.write("months.toml", job);
 }
 
 /// Interrupts a command as soon as a file exists. Returns its standard error.
-fn interrupted(folder: &Comparisons, words: &str, file: &str) -> String {
-    let output = interrupt(started(folder, words, || folder.path(file).exists()));
+fn interrupted(dir: &Comparisons, words: &str, file: &str) -> String {
+    let output = interrupt(started(dir, words, || dir.path(file).exists()));
     tool::text(&output.stderr)
 }
 
 #[test]
 fn an_interrupted_simulated_run_completes_its_journal_and_report() {
-    let folder = Comparisons::new();
-    months(&folder);
+    let dir = Comparisons::new();
+    months(&dir);
     for policy in ["linux", "dio"] {
         let words =
             format!("run months.toml --host sim --machine m.toml -p {policy} -o {policy} -q");
-        interrupted(&folder, &words, &format!("{policy}/journal.jsonl"));
-        let journal = folder.read(&format!("{policy}/journal.jsonl"));
+        interrupted(&dir, &words, &format!("{policy}/journal.jsonl"));
+        let journal = dir.read(&format!("{policy}/journal.jsonl"));
         let last = journal.lines().last().expect("lines");
         assert!(last.starts_with("{\"end\":\"interrupted\","), "{policy}: {last}");
-        let report = folder.read(&format!("{policy}/report.json"));
+        let report = dir.read(&format!("{policy}/report.json"));
         let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
         assert_eq!(report["run"]["status"], "interrupted", "{policy}");
     }
@@ -137,30 +137,30 @@ fn an_interrupted_simulated_run_completes_its_journal_and_report() {
 
 #[test]
 fn a_comparison_is_interrupted_during_a_long_run() {
-    let folder = Comparisons::new();
-    months(&folder);
+    let dir = Comparisons::new();
+    months(&dir);
     let words = "compare months.toml -p linux,dio,oracle --seeds 1 --machine m.toml --out out";
-    let error = interrupted(&folder, words, "out/runs.jsonl");
+    let error = interrupted(&dir, words, "out/runs.jsonl");
     assert!(error.contains("evenkeel: interrupted; finished runs are kept"), "{error}");
-    assert_eq!(n_lines(&folder, "out"), 1, "only the header");
+    assert_eq!(n_lines(&dir, "out"), 1, "only the header");
 }
 
 #[test]
 fn with_fail_fast_a_simulated_run_stops_at_the_first_failure() {
-    let folder = Comparisons::new();
+    let dir = Comparisons::new();
     let small = tool::success(&["machine", "--synthetic", "cores=5 llc=16M mem=1G", "--toml"]);
-    folder.write("small.machine.toml", small);
+    dir.write("small.machine.toml", small);
     let job =
         "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nprofile = \"hungry\"\ncopies = 5\n";
-    folder.write("tight.toml", job);
+    dir.write("tight.toml", job);
     // The memory suffices for four of five jobs.
     for (option, end) in [("", "finished"), (" --fail-fast", "interrupted")] {
         let words = format!(
             "run tight.toml --host sim --machine small.machine.toml -p linux -q -o {end}{option}"
         );
-        let output = folder.evenkeel(&words).output().expect("it starts");
+        let output = dir.evenkeel(&words).output().expect("it starts");
         assert_eq!(output.status.code(), Some(1), "{}", tool::text(&output.stderr));
-        let journal = folder.read(&format!("{end}/journal.jsonl"));
+        let journal = dir.read(&format!("{end}/journal.jsonl"));
         let last = journal.lines().last().expect("lines");
         assert!(last.starts_with(&format!("{{\"end\":\"{end}\",")), "{option}: {last}");
     }

@@ -5,11 +5,11 @@
 use std::path::PathBuf;
 
 use base::Bytes;
-use linux::cgroup::{CgroupMode, HierarchyVersion, RunCgroups, choose, run_folder};
+use linux::cgroup::{CgroupMode, HierarchyVersion, RunCgroups, choose, run_dir};
 use linux::undo;
 use rustix::process::Signal;
 use sched::Action;
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::live_run::LiveRun;
 use tests::process::{children, is_running, machine, signal};
 
@@ -23,10 +23,10 @@ pub fn creatable() -> Option<CgroupMode> {
     found
 }
 
-/// Folder of the cgroups of a run; `None` without cgroups.
-pub fn cgroup_folder(run: &str) -> Option<PathBuf> {
+/// Directory of the cgroups of a run; `None` without cgroups.
+pub fn cgroup_dir(run: &str) -> Option<PathBuf> {
     let home = choose("/".as_ref(), creatable()?).delegated?;
-    Some(home.folder.join(run_folder(run)?))
+    Some(home.dir.join(run_dir(run)?))
 }
 
 /// The first usable node with memory.
@@ -54,8 +54,8 @@ fn a_bound_job_and_its_children_are_in_a_cgroup_and_other_jobs_stay_outside() {
     let mut run = LiveRun::with(&text(), |options| options.cgroups = cgroups);
     let (bound, free) = (run.wait_until_started("bound"), run.wait_until_started("free"));
     run.until("a child", |_| !children(bound).is_empty());
-    let folder = cgroup_folder(run.host().run_id()).expect("a name");
-    let group = folder.join("0-bound");
+    let dir = cgroup_dir(run.host().run_id()).expect("a name");
+    let group = dir.join("0-bound");
     let inside = std::fs::read_to_string(group.join("cgroup.procs")).expect("a group");
     let child = children(bound)[0];
     for pid in [bound, child] {
@@ -70,7 +70,7 @@ fn a_bound_job_and_its_children_are_in_a_cgroup_and_other_jobs_stay_outside() {
     let maps = std::fs::read_to_string(format!("/proc/{bound}/numa_maps")).unwrap_or_default();
     assert!(!maps.contains(" bind:"), "{maps}");
     run.stop();
-    assert!(!folder.exists(), "{} is left", folder.display());
+    assert!(!dir.exists(), "{} is left", dir.display());
     assert_eq!(cgroup_of(std::process::id()), own);
 }
 
@@ -80,17 +80,17 @@ fn processes_that_outlive_a_run_return_to_their_original_cgroup() {
     let own = cgroup_of(std::process::id());
     let mut run = LiveRun::with(&text(), |options| options.cgroups = cgroups);
     let pids = [run.wait_until_started("bound"), run.wait_until_started("free")];
-    let folder = cgroup_folder(run.host().run_id()).expect("a name");
-    assert!(folder.exists());
+    let dir = cgroup_dir(run.host().run_id()).expect("a name");
+    assert!(dir.exists());
     run.drop_host();
-    assert!(!folder.exists(), "{} is left", folder.display());
+    assert!(!dir.exists(), "{} is left", dir.display());
     for pid in pids {
         assert!(is_running(pid));
         assert_eq!(cgroup_of(pid), own);
         children(pid).into_iter().for_each(|pid| signal(pid, Signal::KILL));
         signal(pid, Signal::KILL);
     }
-    assert_eq!(std::fs::read_dir(run.folder.path("state")).expect("it exists").count(), 0);
+    assert_eq!(std::fs::read_dir(run.dir.path("state")).expect("it exists").count(), 0);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn without_bound_memory_or_with_cgroups_disabled_no_cgroup_is_created() {
         let mut run = LiveRun::with(text, |options| options.cgroups = cgroups);
         let pid = run.wait_until_started("a");
         assert_eq!(cgroup_of(pid), own);
-        assert!(cgroup_folder(run.host().run_id()).is_none_or(|folder| !folder.exists()));
+        assert!(cgroup_dir(run.host().run_id()).is_none_or(|dir| !dir.exists()));
         run.stop();
     }
 }
@@ -111,8 +111,8 @@ fn without_bound_memory_or_with_cgroups_disabled_no_cgroup_is_created() {
 fn if_the_cgroup_cannot_be_created_the_job_gets_a_memory_policy_and_a_warning() {
     let Some(cgroups) = creatable() else { return };
     let mut run = LiveRun::with(&text(), |options| options.cgroups = cgroups);
-    let folder = cgroup_folder(run.host().run_id()).expect("a name");
-    std::fs::create_dir(&folder).expect("permitted");
+    let dir = cgroup_dir(run.host().run_id()).expect("a name");
+    std::fs::create_dir(&dir).expect("permitted");
     let pid = run.wait_until_started("bound");
     run.until("a warning", |run| run.warnings().next().is_some());
     let warnings: Vec<_> = run.warnings().collect();
@@ -120,7 +120,7 @@ fn if_the_cgroup_cannot_be_created_the_job_gets_a_memory_policy_and_a_warning() 
     let maps = std::fs::read_to_string(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
     assert!(maps.is_empty() || maps.contains(" bind:"), "{maps}");
     run.stop();
-    let _ = std::fs::remove_dir(&folder);
+    let _ = std::fs::remove_dir(&dir);
 }
 
 #[test]
@@ -133,10 +133,10 @@ fn a_page_move_of_a_job_whose_cgroup_was_removed_reports_the_cause() {
     let bind = program::MemoryPolicy::Bind([node].into_iter().collect());
     run.request("bound", Action::MemoryPolicy(bind));
     let pid = run.wait_until_started("bound");
-    let folder = cgroup_folder(run.host().run_id()).expect("a name");
-    let group = folder.join("0-bound");
+    let dir = cgroup_dir(run.host().run_id()).expect("a name");
+    let group = dir.join("0-bound");
     // Another process moves the job to the parent cgroup and removes its own cgroup.
-    let home = folder.parent().expect("a parent").join("cgroup.procs");
+    let home = dir.parent().expect("a parent").join("cgroup.procs");
     std::fs::write(home, pid.to_string()).expect("permitted");
     std::fs::remove_dir(&group).expect("it is empty");
     run.request("bound", Action::MovePages { from: None, to: node, limit: Bytes::from_mib(1) });
@@ -145,16 +145,16 @@ fn a_page_move_of_a_job_whose_cgroup_was_removed_reports_the_cause() {
         assert!(moved.detail.contains("its cgroup"), "{moved:?}");
     }
     run.stop();
-    assert!(!folder.exists());
+    assert!(!dir.exists());
 }
 
 #[test]
-fn restore_reports_an_absent_cgroup_folder_as_absent() {
+fn restore_reports_an_absent_cgroup_directory_as_absent() {
     let Some(home) = creatable().and_then(|mode| choose("/".as_ref(), mode).delegated) else {
         return;
     };
-    let folder = Folder::new();
-    let mut log = undo::Log::create_in(&folder.state()).expect("a record");
+    let dir = Dir::new();
+    let mut log = undo::Log::create_in(&dir.state()).expect("a record");
     let run = log.run().to_owned();
     log.announce_cgroup(&home).expect("a record");
     drop(log);
@@ -162,7 +162,7 @@ fn restore_reports_an_absent_cgroup_folder_as_absent() {
     assert!(!cgroups.is_present().expect("the path is free"));
     // The lock holder is this process; its children may share the lock until their exec.
     let restored = loop {
-        let restored = undo::restore(&folder.state(), false);
+        let restored = undo::restore(&dir.state(), false);
         if restored.files[0].verdict != undo::RestoreVerdict::InUse {
             break restored;
         }
@@ -185,8 +185,8 @@ fn unavailable_cgroups_required_by_the_option_are_one_error_line_before_any_job_
         println!("skipped: both cgroup versions are available");
         return;
     };
-    let folder = Folder::new();
-    folder.write("w.toml", "[[job]]\ncommand = [\"true\"]\n");
-    let stderr = folder.rejection(&["run", "--cgroups", word, "w.toml", "--out", "out"]);
+    let dir = Dir::new();
+    dir.write("w.toml", "[[job]]\ncommand = [\"true\"]\n");
+    let stderr = dir.rejection(&["run", "--cgroups", word, "w.toml", "--out", "out"]);
     assert!(stderr.starts_with(&format!("evenkeel: --cgroups {word}: ")), "{stderr}");
 }

@@ -1,17 +1,17 @@
 //! `evenkeel run` as a process: a terminal, a shell, signals, and processes that outlive their job.
 
 use rustix::process::Signal;
+use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
-use tests::folder::Folder;
 use tests::live_run::LiveRun;
 use tests::process::{is_running, mask, signal, two_cpus, until};
 
 fn run(workload: &str, args: &[&str]) -> EvenkeelRun {
-    EvenkeelRun::new(Folder::new(), workload, args)
+    EvenkeelRun::new(Dir::new(), workload, args)
 }
 
 fn run_by_shell(workload: &str, args: &[&str], shell: &str) -> EvenkeelRun {
-    EvenkeelRun::by_shell(shell, Folder::new(), workload, args)
+    EvenkeelRun::by_shell(shell, Dir::new(), workload, args)
 }
 
 fn wait_until_exited(pids: &[u32]) {
@@ -48,7 +48,7 @@ fn without_kill_on_exit_jobs_survive_a_kill_and_restore_restores_their_affinity(
     let mut run = run(FAMILY, &["--policy", "spread", "--quiet"]);
     let pids = run.printed("a", 2);
     run.end_by(Signal::KILL);
-    let output = run.folder.command_with_state(&["restore", "--json"]).output().expect("it runs");
+    let output = run.dir.command_with_state(&["restore", "--json"]).output().expect("it runs");
     assert!(output.status.success(), "{output:?}");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(json["files"][0]["verdict"], "complete");
@@ -91,7 +91,7 @@ fn a_second_sigint_kills_jobs_that_ignore_sigterm() {
     run.wait();
     wait_until_exited(&pids);
     assert_eq!(run.records().len(), 0);
-    assert!(run.folder.path("out/report.json").is_file(), "the partial report is written");
+    assert!(run.dir.path("out/report.json").is_file(), "the partial report is written");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_process_started_by_an_orphan_during_its_end_is_ended() {
         "#,
     );
     run.finish();
-    let output = run.folder.read("a.out");
+    let output = run.dir.read("a.out");
     assert_eq!(output.lines().count(), 2, "{output}");
     assert!(!output.lines().any(|pid| is_running(pid.parse().expect("a number"))), "{output}");
 }
@@ -151,7 +151,7 @@ const UNASSIGNED: &str = r#"
 fn a_process_without_group_and_environment_of_its_job_is_ended_with_the_run_and_reported() {
     let mut run = run(UNASSIGNED, &["--quiet"]);
     run.expect_status(0);
-    let pid = run.folder.read("out/jobs/a.out").trim().parse().expect("a number");
+    let pid = run.dir.read("out/jobs/a.out").trim().parse().expect("a number");
     assert!(!is_running(pid));
     // The job of the process is known only if the process was sampled before its parent exited.
     let journal = run.journal();
@@ -164,10 +164,10 @@ fn a_process_without_group_and_environment_is_assigned_to_the_job_if_there_is_on
     let text = "[[job]]\nname = \"a\"\nshell = \"(env -i setsid sh -c 'echo $$; exec sleep 600' &); while [ ! -s out/jobs/a.out ]; do sleep 0.05; done\"\n";
     let mut run = run(text, &["--quiet"]);
     run.expect_status(0);
-    let pid = run.folder.read("out/jobs/a.out").trim().parse().expect("a number");
+    let pid = run.dir.read("out/jobs/a.out").trim().parse().expect("a number");
     assert!(!is_running(pid));
     let report: serde_json::Value =
-        serde_json::from_str(&run.folder.read("out/report.json")).expect("JSON");
+        serde_json::from_str(&run.dir.read("out/report.json")).expect("JSON");
     let n_remaining = &report["jobs"][0]["n_remaining"];
     assert_eq!(*n_remaining, 1, "{}", report["jobs"][0]);
 }
@@ -187,13 +187,13 @@ fn cpu_time_of_an_orphan_counts_for_its_job() {
         "#,
     );
     run.until("the orphan", |run| {
-        let pid = run.folder.text("a.out");
+        let pid = run.dir.text("a.out");
         let tasks = run.turns.iter().flat_map(|turn| &turn.sample.tasks);
         pid.trim().parse().is_ok_and(|pid: u32| tasks.into_iter().any(|task| task.process == pid))
     });
-    run.folder.write("go", "");
+    run.dir.write("go", "");
     run.finish();
-    let output = run.folder.read("a.err");
+    let output = run.dir.read("a.err");
     let user = output.split_whitespace().next().and_then(|time| time.strip_prefix("0m"));
     let user: f64 = user.and_then(|t| t.trim_end_matches('s').parse().ok()).expect("seconds");
     let end = run.exits("a")[0];

@@ -3,26 +3,26 @@
 use base::Nanos;
 use rustix::process::Signal;
 use sched::ExitStatus;
+use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
-use tests::folder::Folder;
 use tests::live_run::LiveRun;
 use tests::process::{is_running, signal, until};
 
 /// Writes an executable file that is not a program: it fails at exec.
-fn write_broken_program(folder: &Folder) {
+fn write_broken_program(dir: &Dir) {
     use std::os::unix::fs::PermissionsExt;
-    folder.write("broken", "nothing\n");
+    dir.write("broken", "nothing\n");
     let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(folder.path("broken"), mode).expect("permitted");
+    std::fs::set_permissions(dir.path("broken"), mode).expect("permitted");
 }
 
 /// With `--fail-fast`: of three jobs that start together, the middle one cannot start.
 fn check_fail_fast(broken: &str) {
-    let folder = Folder::new();
-    write_broken_program(&folder);
+    let dir = Dir::new();
+    write_broken_program(&dir);
     let sleeps = |name| format!("[[job]]\nname = \"{name}\"\ncommand = [\"sleep\", \"600\"]\n");
     let text = format!("{}[[job]]\nname = \"bad\"\n{broken}\n{}", sleeps("a"), sleeps("c"));
-    let mut run = LiveRun::within(folder, &text, |options| options.fail_fast = true);
+    let mut run = LiveRun::within(dir, &text, |options| options.fail_fast = true);
     let pids = [run.wait_until_started("a"), run.wait_until_started("c")];
     run.finish();
     for name in ["a", "c"] {
@@ -34,7 +34,7 @@ fn check_fail_fast(broken: &str) {
 #[test]
 fn with_fail_fast_jobs_that_start_together_with_a_broken_job_are_ended() {
     check_fail_fast("command = [\"./broken\"]");
-    check_fail_fast("command = [\"true\"]\noutput = \"no/such/folder\"");
+    check_fail_fast("command = [\"true\"]\noutput = \"no/such/directory\"");
 }
 
 #[test]
@@ -69,20 +69,20 @@ fn a_restarting_job_is_not_restarted_after_the_last_other_job_ends() {
 fn exit_statuses_are_known_even_if_the_parent_ignores_sigchld() {
     let text = "[[job]]\nname = \"a\"\nshell = \"sleep 0.2; exit 3\"\n";
     let shell = "trap '' CHLD; exec \"$@\"";
-    let mut run = EvenkeelRun::by_shell(shell, Folder::new(), text, &["--quiet"]);
+    let mut run = EvenkeelRun::by_shell(shell, Dir::new(), text, &["--quiet"]);
     run.expect_status(1);
     let report: serde_json::Value =
-        serde_json::from_str(&run.folder.read("out/report.json")).expect("JSON");
+        serde_json::from_str(&run.dir.read("out/report.json")).expect("JSON");
     assert_eq!(report["jobs"][0]["exit_status"], 3, "{report}");
 }
 
 #[test]
 fn killing_one_run_does_not_affect_another_even_without_undo_records() {
     let text = "[[job]]\nname = \"a\"\nshell = \"echo $$; exec sleep 600\"\n";
-    // The folder of the undo record cannot be created: a file has its name.
+    // The directory of the undo record cannot be created: a file has its name.
     let start = || {
-        let folder = Folder::with(&[("state", "")]);
-        EvenkeelRun::new(folder, text, &["--quiet", "--kill-on-exit"])
+        let dir = Dir::with(&[("state", "")]);
+        EvenkeelRun::new(dir, text, &["--quiet", "--kill-on-exit"])
     };
     let (mut one, mut other) = (start(), start());
     let pids = [one.printed("a", 1)[0], other.printed("a", 1)[0]];
@@ -100,11 +100,11 @@ fn killing_one_run_does_not_affect_another_even_without_undo_records() {
 
 #[test]
 fn a_pipe_in_place_of_a_file_blocks_no_other_job() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     for name in ["pipe", "b.out"] {
         rustix::fs::mknodat(
             rustix::fs::CWD,
-            folder.path(name),
+            dir.path(name),
             rustix::fs::FileType::Fifo,
             rustix::fs::Mode::RWXU,
             0,
@@ -114,7 +114,7 @@ fn a_pipe_in_place_of_a_file_blocks_no_other_job() {
     let text = "[[job]]\nname = \"a\"\ncommand = [\"cat\"]\ninput = \"pipe\"\n\
                 [[job]]\nname = \"b\"\ncommand = [\"true\"]\n\
                 [[job]]\nname = \"c\"\ncommand = [\"true\"]\n";
-    let mut run = LiveRun::within(folder, text, |_| {});
+    let mut run = LiveRun::within(dir, text, |_| {});
     run.finish();
     assert_eq!(["a", "b", "c"].map(|name| run.exits(name).len()), [0, 0, 1]);
 }

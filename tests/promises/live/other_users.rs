@@ -3,40 +3,40 @@
 use std::process::Command;
 
 use rustix::process::Signal;
+use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
-use tests::folder::Folder;
 use tests::process::{is_running, mask, signal, two_cpus};
 use tests::tool;
 
 #[test]
 fn a_job_stopped_by_the_terminal_is_reported_with_advice() {
     let text = "[[job]]\nname = \"a\"\nshell = \"echo $$; kill -TTIN $$; exit 0\"\n";
-    let mut run = EvenkeelRun::new(Folder::new(), text, &["--quiet"]);
+    let mut run = EvenkeelRun::new(Dir::new(), text, &["--quiet"]);
     let pid = run.printed("a", 1)[0];
     run.wait_for_journal("reads the terminal");
     signal(pid, Signal::CONT);
     run.expect_status(0);
 }
 
-/// A set-uid root program in the folder of a run by an ordinary user.
+/// A set-uid root program in the directory of a run by an ordinary user.
 const AS_ORDINARY_USER: &str = "
     chmod 755 . && chown 65534:65534 . && cp \"$(command -v setpriv)\" become && chmod 4755 become
     exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
 
 /// Whether an ordinary user can execute evenkeel, and become root through a set-uid program in the
-/// temporary folder.
+/// temporary directory.
 fn can_become_root() -> bool {
-    let folder = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let shell =
         format!("set -- {} --version && {AS_ORDINARY_USER} > output", tool::path().display());
     let script = shell.replace("exec setpriv", "id -u; exec setpriv");
-    let tried = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output();
+    let tried = Command::new("sh").args(["-c", &script]).current_dir(dir.path()).output();
     let as_ordinary_user = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "./become"];
     let as_root = ["--reuid", "0", "--regid", "0", "--clear-groups", "id", "-u"];
     let became = Command::new("setpriv")
         .args(as_ordinary_user)
         .args(as_root)
-        .current_dir(folder.path())
+        .current_dir(dir.path())
         .output();
     tried.is_ok_and(|output| output.status.success())
         && became.is_ok_and(|output| output.stdout == b"0\n")
@@ -45,7 +45,7 @@ fn can_become_root() -> bool {
 #[test]
 fn a_job_that_changed_its_user_is_reported_with_the_missing_capability_and_not_awaited() {
     if !rustix::process::geteuid().is_root() || !can_become_root() {
-        println!("skipped: needs root, setpriv, and a folder that permits set-uid programs");
+        println!("skipped: needs root, setpriv, and a directory that permits set-uid programs");
         return;
     }
     let text = r#"
@@ -53,12 +53,8 @@ fn a_job_that_changed_its_user_is_reported_with_the_missing_capability_and_not_a
         name = "a"
         command = ["./become", "--reuid", "0", "--regid", "0", "--clear-groups", "sh", "-c", "echo $$; exec sleep 600"]
     "#;
-    let mut run = EvenkeelRun::by_shell(
-        AS_ORDINARY_USER,
-        Folder::new(),
-        text,
-        &["--quiet", "--grace", "200ms"],
-    );
+    let mut run =
+        EvenkeelRun::by_shell(AS_ORDINARY_USER, Dir::new(), text, &["--quiet", "--grace", "200ms"]);
     let pid = run.printed("a", 1)[0];
     run.end_by(Signal::TERM);
     let survived = is_running(pid);
@@ -73,7 +69,7 @@ fn a_job_that_changed_its_user_is_reported_with_the_missing_capability_and_not_a
 fn a_job_that_changed_its_user_is_not_migrated_and_reported_with_the_missing_capability() {
     let Some((_, first, _)) = two_cpus() else { return };
     if !rustix::process::geteuid().is_root() || !can_become_root() {
-        println!("skipped: needs root, setpriv, and a folder that permits set-uid programs");
+        println!("skipped: needs root, setpriv, and a directory that permits set-uid programs");
         return;
     }
     // Both start on the first CPU; only the job that becomes root can be migrated.
@@ -92,7 +88,7 @@ fn a_job_that_changed_its_user_is_not_migrated_and_reported_with_the_missing_cap
     );
     let mut run = EvenkeelRun::by_shell(
         AS_ORDINARY_USER,
-        Folder::new(),
+        Dir::new(),
         &text,
         &["--quiet", "--grace", "200ms"],
     );
@@ -138,8 +134,7 @@ fn an_unrelated_process_that_reuses_a_pid_is_not_killed() {
     let text =
         "[[job]]\nname = \"a\"\nshell = \"setsid sleep 600 & echo $!; wait; exec sleep 600\"\n";
     let inside = format!("exec unshare -pf --mount-proc --kill-child sh -c '{REUSE}' sh \"$@\"");
-    let mut run =
-        EvenkeelRun::by_shell(&inside, Folder::new(), text, &["--quiet", "--grace", "10s"]);
+    let mut run = EvenkeelRun::by_shell(&inside, Dir::new(), text, &["--quiet", "--grace", "10s"]);
     run.wait();
     if run.output.contains("not reused") {
         println!("skipped: another process took the PID");

@@ -17,7 +17,7 @@ use host_live::{AttachHost, AttachOptions, Selection};
 use linux::fault::{self, FaultPlan};
 use linux::undo;
 use sched::{Action, OutcomeResult, Plan, Snapshot};
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::process::{machine, with_children};
 
 use super::{Nanos, Process, affinity, pids, policy, reason, select, two_cpus};
@@ -81,8 +81,8 @@ fn run_seed(seed: u64, programs: &[Process; 3], counts: &mut Counts) {
     let (all, last) = two_cpus().expect("checked by the caller");
     let mut rng = Rng::new(seed);
     let permille = [2, 10, 60, 300][rng.below(4) as usize];
-    let folder = Folder::new();
-    let directories = folder.state();
+    let dir = Dir::new();
+    let directories = dir.state();
     let changed = Process::shell("exec sleep 600");
     let [one, family, own] = programs;
     let options = AttachOptions {
@@ -93,7 +93,7 @@ fn run_seed(seed: u64, programs: &[Process; 3], counts: &mut Counts) {
         time_limit: Some(TIME),
         idle_after: Nanos::from_millis(rng.below(100)),
         takes_signals: false,
-        undo_folders: Some(directories.clone()),
+        undo_dirs: Some(directories.clone()),
         use_events: rng.below(2) == 0,
         machine: (rng.below(2) == 0).then(machine),
         ..AttachOptions::default()

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
 use rustix::process::Signal;
-use tests::folder::Folder;
+use tests::dir::Dir;
 use tests::process::{self, wait_for};
 
 use super::{BURN, Process, affinity, mask, tool, two_cpus, until};
@@ -28,8 +28,8 @@ fn after_a_kill_at_any_step_restore_undoes_all_changes() {
     let children = || process::children(pid);
     until("a child", || !children().is_empty());
     for step in 1..N_STEPS_MAX {
-        let folder = Folder::new();
-        let evenkeel = |args: &[&str]| folder.command_with_state(args);
+        let dir = Dir::new();
+        let evenkeel = |args: &[&str]| dir.command_with_state(args);
         let was_killed = watch_until_killed(
             evenkeel(&["watch", "--act", "--pid", &pid.to_string(), "--class", "*=8", "--quiet"]),
             step,

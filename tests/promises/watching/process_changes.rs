@@ -16,7 +16,7 @@ use tests::cgroup::TestCgroup;
 use tests::process::TIMEOUT;
 
 use super::{
-    BURN, ExclusionReason, Folder, INTERVAL, Process, Signal, WatchRun, machine, mask,
+    BURN, Dir, ExclusionReason, INTERVAL, Process, Signal, WatchRun, machine, mask,
     place_on_last_cpu, policy, reason, two_cpus, watch,
 };
 
@@ -211,18 +211,18 @@ fn a_thread_bound_by_another_process_keeps_its_affinity_and_the_others_are_resto
 #[test]
 fn the_affinity_of_children_started_during_the_end_is_restored() {
     let Some((all, last)) = two_cpus() else { return };
-    let folder = Folder::new();
+    let dir = Dir::new();
     let script = format!(
         "while [ ! -e {} ]; do :; done; i=0; while [ $i -lt 400 ]; do sleep 600 & i=$((i+1)); j=0; \
          while [ $j -lt 3000 ]; do j=$((j+1)); done; done; {BURN}",
-        folder.arg("go")
+        dir.arg("go")
     );
     for use_events in [false, true] {
-        let _ = std::fs::remove_file(folder.path("go"));
+        let _ = std::fs::remove_file(dir.path("go"));
         let group = ProcessGroup::shell(&script);
         let mut run = watch(&[&group.0], |options| options.use_events = use_events);
         run.until("the placement", |_| group.0.mask() == last);
-        folder.write("go", "");
+        dir.write("go", "");
         run.until("children", |_| 10 < group.members().len());
         std::thread::sleep(Duration::from_millis(50)); // Some children are not sampled.
         run.end();
@@ -245,8 +245,8 @@ fn the_affinity_of_children_started_during_the_end_is_restored() {
 #[test]
 fn with_process_events_the_affinity_of_a_child_whose_parent_exits_is_restored() {
     let Some((all, last)) = two_cpus() else { return };
-    let folder = Folder::new();
-    let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & exit 0", folder.arg("go"));
+    let dir = Dir::new();
+    let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & exit 0", dir.arg("go"));
     let group = ProcessGroup::shell(&script);
     let mut run = watch(&[&group.0], |options| options.use_events = true);
     run.until("the placement", |_| group.0.mask() == last);
@@ -254,7 +254,7 @@ fn with_process_events_the_affinity_of_a_child_whose_parent_exits_is_restored() 
         println!("skipped: process events are unavailable");
         return;
     }
-    folder.write("go", "");
+    dir.write("go", "");
     run.until("the end", |run| run.detached(sched::DetachCause::Ended));
     run.end();
     for pid in group.members().into_iter().filter(|&pid| pid != group.0.pid()) {
@@ -266,9 +266,9 @@ fn with_process_events_the_affinity_of_a_child_whose_parent_exits_is_restored() 
 #[test]
 fn a_child_with_the_placement_of_its_released_parent_is_released_too() {
     let Some((all, last)) = two_cpus() else { return };
-    let folder = Folder::new();
+    let dir = Dir::new();
     let script =
-        format!("while [ ! -e {} ]; do :; done; sleep 600 & exec sleep 600", folder.arg("go"));
+        format!("while [ ! -e {} ]; do :; done; sleep 600 & exec sleep 600", dir.arg("go"));
     let group = ProcessGroup::shell(&script);
     let other = Process::busy(); // Without a managed process, turns are rare.
     let mut run = watch(&[&group.0, &other], |options| {
@@ -276,7 +276,7 @@ fn a_child_with_the_placement_of_its_released_parent_is_released_too() {
         options.use_events = false;
     });
     run.until("the placement", |_| group.0.mask() == last);
-    folder.write("go", "");
+    dir.write("go", "");
     let child = || group.members().into_iter().find(|&pid| pid != group.0.pid());
     run.until("a child", |_| child().is_some());
     let sleeps =
@@ -291,8 +291,8 @@ fn a_child_with_the_placement_of_its_released_parent_is_released_too() {
 #[test]
 fn children_forked_during_a_release_are_restored_if_the_job_remains_managed() {
     let Some((all, last)) = two_cpus() else { return };
-    let folder = Folder::new();
-    let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & {BURN}", folder.arg("go"));
+    let dir = Dir::new();
+    let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & {BURN}", dir.arg("go"));
     let group = ProcessGroup::shell(&script);
     let releases = Rc::new(Cell::new(false));
     let releases_now = Rc::clone(&releases);
@@ -306,7 +306,7 @@ fn children_forked_during_a_release_are_restored_if_the_job_remains_managed() {
     };
     let mut run = WatchRun::with(policy(INTERVAL, decide), &[group.0.pid()], |_| {});
     run.until("the placement", |_| group.0.mask() == last);
-    folder.write("go", "");
+    dir.write("go", "");
     let child = || group.members().into_iter().find(|&pid| pid != group.0.pid());
     run.until("a child", |_| child().is_some());
     releases.set(true);

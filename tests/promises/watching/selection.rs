@@ -11,7 +11,7 @@ use std::time::Duration;
 use tests::cgroup::TestCgroup;
 use tests::evenkeel::{MIGRATES_ONLY_JOB, command_of, setpriv};
 
-use super::{BURN, EvenkeelWatch, Folder, Process, Signal, affinity, signal, two_cpus, wait_for};
+use super::{BURN, Dir, EvenkeelWatch, Process, Signal, affinity, signal, two_cpus, wait_for};
 
 /// UID of an unprivileged user.
 const UNPRIVILEGED: u32 = 65534;
@@ -25,12 +25,12 @@ fn start(args: &[&str]) -> EvenkeelWatch {
     start_as(None, args)
 }
 
-/// A busy shell with another name, and the folder of its link.
-fn busy_shell_named(name: &str) -> (Process, Folder) {
-    let folder = Folder::new();
-    let path = folder.path(name);
+/// A busy shell with another name, and the directory of its link.
+fn busy_shell_named(name: &str) -> (Process, Dir) {
+    let dir = Dir::new();
+    let path = dir.path(name);
     symlink("/bin/sh", &path).expect("permitted");
-    (Process::new(Command::new(path).args(["-c", BURN])), folder)
+    (Process::new(Command::new(path).args(["-c", BURN])), dir)
 }
 
 /// A busy shell of an unprivileged user; `None` without permission to start one.
@@ -50,25 +50,25 @@ fn can_other_user_execute() -> bool {
     let can = command_of(Some(UNPRIVILEGED)).arg("--version").output();
     let can = can.is_ok_and(|output| output.status.success());
     if !can {
-        println!("skipped: another user cannot access the folder of the executable");
+        println!("skipped: another user cannot access the directory of the executable");
     }
     can
 }
 
 #[test]
 fn pid_selects_the_process_and_its_children() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     let script = format!(
         "while [ ! -e {go} ]; do sleep 0.05; done; sh -c '{BURN}' & echo $! > {file}.new; \
          mv {file}.new {file}; wait",
-        go = folder.arg("go"),
-        file = folder.arg("child")
+        go = dir.arg("go"),
+        file = dir.arg("child")
     );
     let (parent, other) = (Process::shell(&script), Process::busy());
     let mut watch = start(&["--pid", &parent.pid().to_string()]);
     watch.until("its first state", |status| status["n_known"].as_u64().is_some());
-    folder.write("go", "");
-    let child = || folder.text("child").trim().parse::<u32>().ok();
+    dir.write("go", "");
+    let child = || dir.text("child").trim().parse::<u32>().ok();
     watch.until("the child", |status| {
         let managed = status["managed"].as_array();
         managed.is_some_and(|all| all.iter().any(|one| child().is_some_and(|c| one["pid"] == c)))
@@ -81,13 +81,13 @@ fn pid_selects_the_process_and_its_children() {
 
 #[test]
 fn watch_ends_when_all_selected_processes_and_their_children_have_exited() {
-    let folder = Folder::new();
+    let dir = Dir::new();
     let script =
-        format!("sleep 600 & echo $! > {t}.new; mv {t}.new {t}; {BURN}", t = folder.arg("child"));
+        format!("sleep 600 & echo $! > {t}.new; mv {t}.new {t}; {BURN}", t = dir.arg("child"));
     let parent = Process::shell(&script);
     let mut watch = start(&["--pid", &parent.pid().to_string()]);
     watch.wait_until_managed(&[&parent], &[]);
-    let child: u32 = folder.read("child").trim().parse().expect("a number");
+    let child: u32 = dir.read("child").trim().parse().expect("a number");
     drop(parent);
     watch.until("its end", |status| status["managed"].as_array().is_some_and(Vec::is_empty));
     assert!(watch.process.0.try_wait().expect("permitted").is_none(), "its child is running");
@@ -154,8 +154,8 @@ fn watch_reports_once_if_no_move_is_possible_and_the_remedy() {
 #[test]
 fn command_selects_matching_names_except_excluded_ones() {
     let name = format!("evk{}", std::process::id());
-    let (selected, _folder) = busy_shell_named(&format!("{name}a"));
-    let (excluded, _folder_too) = busy_shell_named(&format!("{name}b"));
+    let (selected, _dir) = busy_shell_named(&format!("{name}a"));
+    let (excluded, _dir_too) = busy_shell_named(&format!("{name}b"));
     let other = Process::busy();
     let args = ["--command", &format!("{name}*"), "--exclude", &format!("{name}b")];
     let mut watch = start(&args);
@@ -168,7 +168,7 @@ fn command_selects_matching_names_except_excluded_ones() {
 
 #[test]
 fn all_selects_everything_except_excluded_processes() {
-    let (excluded, _folder) = busy_shell_named(&format!("evk{}x", std::process::id()));
+    let (excluded, _dir) = busy_shell_named(&format!("evk{}x", std::process::id()));
     let selected = Process::busy();
     let mut watch = start(&["--all", "--exclude", &format!("evk{}x", std::process::id())]);
     watch.wait_until_managed(&[&selected], &[&excluded]);
@@ -239,20 +239,20 @@ fn check_cgroup(cgroup: &TestCgroup, args: &[&str]) {
     watch.wait_until_managed(&[&outside], &[&inside]);
     assert_eq!(watch.end().1, Some(0));
     // An excluded process is unmanaged, whatever else is selected.
-    let folder = cgroup.folder.display().to_string();
+    let dir = cgroup.dir.display().to_string();
     let (inside, outside) = (outside, inside);
     let pids = [inside.pid().to_string(), outside.pid().to_string()];
-    let mut watch = start(&["--pid", &pids[0], "--pid", &pids[1], "--exclude-cgroup", &folder]);
+    let mut watch = start(&["--pid", &pids[0], "--pid", &pids[1], "--exclude-cgroup", &dir]);
     watch.wait_until_managed(&[&outside], &[&inside]);
     watch.end();
 }
 
 #[test]
-fn cgroup_selects_its_current_members_by_path_or_folder() {
+fn cgroup_selects_its_current_members_by_path_or_directory() {
     let name = format!("evenkeel-test-{}", std::process::id());
     let Some(cgroup) = TestCgroup::of_processes(&format!("{name}/below")) else { return };
     check_cgroup(&cgroup, &["--cgroup", &format!("/{name}")]);
-    check_cgroup(&cgroup, &["--cgroup", &cgroup.folder.display().to_string()]);
+    check_cgroup(&cgroup, &["--cgroup", &cgroup.dir.display().to_string()]);
 }
 
 #[test]
@@ -268,14 +268,14 @@ fn unit_selects_the_members_of_its_cgroup_in_any_slice() {
 }
 
 #[test]
-fn a_cgroup_of_one_v1_controller_is_selected_by_its_folder() {
+fn a_cgroup_of_one_v1_controller_is_selected_by_its_directory() {
     if !Path::new("/sys/fs/cgroup/cpu/cgroup.procs").is_file() {
         println!("skipped: no cgroup v1 controllers");
         return;
     }
     let name = format!("evenkeel-test-{}-cpu", std::process::id());
     let Some(cgroup) = TestCgroup::new("/sys/fs/cgroup/cpu", &name) else { return };
-    check_cgroup(&cgroup, &["--cgroup", &cgroup.folder.display().to_string()]);
+    check_cgroup(&cgroup, &["--cgroup", &cgroup.dir.display().to_string()]);
 }
 
 #[test]
@@ -283,10 +283,10 @@ fn state_files_are_readable_only_by_their_user() {
     let busy = Process::busy();
     let mut watch = start(&["--pid", &busy.pid().to_string()]);
     watch.wait_until_managed(&[&busy], &[]);
-    let folder = watch.folder.path("state");
+    let dir = watch.dir.path("state");
     let mode = |path: &Path| std::fs::metadata(path).expect("the file exists").permissions().mode();
-    assert_eq!(mode(&folder) & 0o777, 0o700);
-    for entry in std::fs::read_dir(&folder).expect("permitted").flatten() {
+    assert_eq!(mode(&dir) & 0o777, 0o700);
+    for entry in std::fs::read_dir(&dir).expect("permitted").flatten() {
         assert_eq!(mode(&entry.path()) & 0o777, 0o600, "{}", entry.path().display());
     }
     assert!(affinity::get(busy.pid()).is_ok());

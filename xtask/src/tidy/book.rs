@@ -14,12 +14,12 @@ use regex::Regex;
 
 use super::Fault;
 
-/// The folder of the book.
+/// The directory of the book.
 const BOOK: &str = "docs";
 
-/// Pages in which a code span with a path below one of these folders must name an existing file.
+/// Pages in which a code span with a path below one of these directories must name an existing file.
 const SOURCE_PAGES: &[&str] = &["docs/ARCHITECTURE.md", "docs/extending.md", "CONTRIBUTING.md"];
-const SOURCE_FOLDERS: &str = "crates|tests|xtask|docs|scripts|fixtures|workloads";
+const SOURCE_DIRS: &str = "crates|tests|xtask|docs|scripts|fixtures|workloads";
 
 /// Faults of all Markdown files in `files`.
 pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
@@ -40,12 +40,12 @@ pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// File and path of each function: the folders, the file and the name, as cargo prints them. Modules inside the
+/// File and path of each function: the directories, the file and the name, as cargo prints them. Modules inside the
 /// file are not part of it.
 fn function_paths(file: &Path, text: &str) -> Vec<(PathBuf, String)> {
     let names = text.split("fn ").skip(1).filter_map(|rest| Some(rest.split_once('(')?.0));
-    let folders = file.with_extension("").to_string_lossy().replace('/', "::");
-    let path = |name: &str| (file.to_owned(), format!("{folders}::{name}"));
+    let dirs = file.with_extension("").to_string_lossy().replace('/', "::");
+    let path = |name: &str| (file.to_owned(), format!("{dirs}::{name}"));
     names.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_')).map(path).collect()
 }
 
@@ -92,7 +92,7 @@ fn check_pages(
     exists: impl Fn(&Path) -> bool,
 ) -> anyhow::Result<Vec<Fault>> {
     let link = Regex::new(r"\]\(([^)\s]*)\)|\{\{#include ([^}\s]+)\}\}")?;
-    let span = Regex::new(&format!("`((?:{SOURCE_FOLDERS})/[^`*{{}}<>… ]+)`"))?;
+    let span = Regex::new(&format!("`((?:{SOURCE_DIRS})/[^`*{{}}<>… ]+)`"))?;
     let summary = Path::new(BOOK).join("SUMMARY.md");
     let mut listed = BTreeSet::from([summary.clone()]);
     let mut faults = Vec::new();

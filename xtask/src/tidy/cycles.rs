@@ -25,24 +25,23 @@ type Module = Vec<String>;
 /// The code of each module of one crate.
 type Modules = BTreeMap<Module, String>;
 
-/// Checks every crate below `crates/`: faults per crate folder.
+/// Checks every crate below `crates/`: faults per crate directory.
 pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     let mut crates: BTreeMap<String, Modules> = BTreeMap::new();
     for file in files.iter().filter(|file| file.extension().is_some_and(|ext| ext == "rs")) {
         let name = file.to_string_lossy();
-        let Some((folder, inside)) =
-            name.split_once("/src/").filter(|_| name.starts_with("crates/"))
+        let Some((dir, inside)) = name.split_once("/src/").filter(|_| name.starts_with("crates/"))
         else {
             continue;
         };
         let Some(module) = module_of(inside) else { continue };
         let text =
             fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {name}"))?;
-        crates.entry(folder.to_owned()).or_default().insert(module, code_of(&text));
+        crates.entry(dir.to_owned()).or_default().insert(module, code_of(&text));
     }
     let mut faults = Vec::new();
-    for (folder, modules) in crates {
-        faults.extend(cycles(&modules)?.iter().map(|cycle| format!("{folder}: {cycle}")));
+    for (dir, modules) in crates {
+        faults.extend(cycles(&modules)?.iter().map(|cycle| format!("{dir}: {cycle}")));
     }
     Ok(faults)
 }
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_in_a_folder_are_checked_too() {
+    fn siblings_in_a_directory_are_checked_too() {
         let files = [("lib.rs", ""), ("a/mod.rs", ""), ("a/x.rs", "use super::y::Y;")];
         check(&[&files[..], &[("a/y.rs", "use super::x::X;")]].concat(), &["a::{x -> y -> x}"]);
     }

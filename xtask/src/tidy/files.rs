@@ -7,8 +7,8 @@ use anyhow::Context;
 
 use super::{Fault, calls};
 
-/// Folders with `unsafe` code: they call the kernel or C code.
-const UNSAFE_FOLDERS: &[&str] = &["crates/linux/", "crates/host-scx/", "crates/host-sim/src/ffi"];
+/// Directories with `unsafe` code: they call the kernel or C code.
+const UNSAFE_DIRS: &[&str] = &["crates/linux/", "crates/host-scx/", "crates/host-sim/src/ffi"];
 
 /// Crates without I/O and clocks; the clippy.toml of each forbids them.
 const PURE_CRATES: &[&str] =
@@ -34,8 +34,8 @@ pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
 
 fn pure_crates(root: &Path) -> Vec<Fault> {
     let missing = PURE_CRATES.iter().filter(|name| {
-        let folder = root.join("crates").join(name);
-        folder.is_dir() && !forbids_io(&folder)
+        let dir = root.join("crates").join(name);
+        dir.is_dir() && !forbids_io(&dir)
     });
     missing
         .map(|name| {
@@ -44,8 +44,8 @@ fn pure_crates(root: &Path) -> Vec<Fault> {
         .collect()
 }
 
-fn forbids_io(folder: &Path) -> bool {
-    let text = fs::read_to_string(folder.join("clippy.toml")).unwrap_or_default();
+fn forbids_io(dir: &Path) -> bool {
+    let text = fs::read_to_string(dir.join("clippy.toml")).unwrap_or_default();
     ["Instant::now", "fs::read", "HashMap"].iter().all(|banned| text.contains(banned))
 }
 
@@ -82,17 +82,13 @@ fn check_rust(file: &str, text: &str) -> Vec<Fault> {
     if !text.starts_with("//!") && !text.starts_with("#!") {
         faults.push(format!("{file}: has no `//!` comment at the top: describe its content"));
     }
-    let allowed = UNSAFE_FOLDERS.iter().any(|folder| file.starts_with(folder));
+    let allowed = UNSAFE_DIRS.iter().any(|dir| file.starts_with(dir));
     let lines: Vec<&str> = text.lines().collect();
     for (idx, line) in lines.iter().enumerate() {
         let code = line.split("//").next().unwrap_or_default();
         let opens = OPENS_UNSAFE.iter().any(|opening| code.contains(opening));
         if opens && !allowed {
-            faults.push(format!(
-                "{file}:{}: unsafe outside {}",
-                idx + 1,
-                UNSAFE_FOLDERS.join(", ")
-            ));
+            faults.push(format!("{file}:{}: unsafe outside {}", idx + 1, UNSAFE_DIRS.join(", ")));
         }
         let argued = lines[idx.saturating_sub(8)..=idx].iter().any(|l| l.contains("SAFETY:"));
         if opens && allowed && !argued {
@@ -110,7 +106,7 @@ mod tests {
     const OPENS: &str = concat!("uns", "afe { f() }");
 
     #[test]
-    fn unsafe_code_outside_of_its_folders_is_a_fault() {
+    fn unsafe_code_outside_of_its_directories_is_a_fault() {
         let faults = check_text("crates/report/src/x.rs", &format!("//! x\n{OPENS}\n"));
         assert!(faults[0].contains(":2: unsafe outside"), "{faults:?}");
     }

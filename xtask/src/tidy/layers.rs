@@ -59,14 +59,14 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<Fault>> {
     let mut faults = Vec::new();
     let crates = fs::read_dir(root.join("crates")).context("cannot list crates/")?;
     for entry in crates {
-        let folder = entry?.path();
-        let manifest = folder.join("Cargo.toml");
+        let dir = entry?.path();
+        let manifest = dir.join("Cargo.toml");
         let text = fs::read_to_string(&manifest)
             .with_context(|| format!("cannot read {}", manifest.display()))?;
         let table: toml::Table =
             text.parse().with_context(|| format!("cannot parse {}", manifest.display()))?;
-        let folder_name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        faults.extend(check_crate(&folder_name, &table));
+        let dir_name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        faults.extend(check_crate(&dir_name, &table));
     }
     faults.sort();
     Ok(faults)
@@ -74,25 +74,25 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<Fault>> {
 
 /// Checks one manifest, development dependencies included: a test that needs a higher layer belongs
 /// into `tests/`.
-fn check_crate(folder: &str, manifest: &toml::Table) -> Vec<Fault> {
+fn check_crate(dir: &str, manifest: &toml::Table) -> Vec<Fault> {
     let mut faults = Vec::new();
     let name = manifest.get("package").and_then(|p| p.get("name")).and_then(|n| n.as_str());
-    if name != Some(folder) {
-        faults.push(format!("crates/{folder}: the crate's name must be the folder's"));
+    if name != Some(dir) {
+        faults.push(format!("crates/{dir}: the crate's name must be the directory's"));
     }
-    let Some(layer) = layer_of(folder) else {
-        faults.push(format!("crates/{folder} has no layer: add it to xtask/src/tidy/layers.rs"));
+    let Some(layer) = layer_of(dir) else {
+        faults.push(format!("crates/{dir} has no layer: add it to xtask/src/tidy/layers.rs"));
         return faults;
     };
     if manifest.get("lints").is_none() {
-        faults.push(format!("crates/{folder}: `[lints] workspace = true` is missing"));
+        faults.push(format!("crates/{dir}: `[lints] workspace = true` is missing"));
     }
     for used in ["dependencies", "dev-dependencies", "build-dependencies"]
         .iter()
         .filter_map(|kind| manifest.get(*kind)?.as_table())
         .flat_map(|table| table.keys())
     {
-        faults.extend(check_dependency(folder, layer, used));
+        faults.extend(check_dependency(dir, layer, used));
     }
     faults
 }
@@ -120,9 +120,9 @@ fn layer_of(name: &str) -> Option<u8> {
 mod tests {
     use super::*;
 
-    fn check(folder: &str, manifest: &str) -> Vec<Fault> {
-        let header = format!("package.name = '{folder}'\nlints.workspace = true\n");
-        check_crate(folder, &(header + manifest).parse().expect("a manifest"))
+    fn check(dir: &str, manifest: &str) -> Vec<Fault> {
+        let header = format!("package.name = '{dir}'\nlints.workspace = true\n");
+        check_crate(dir, &(header + manifest).parse().expect("a manifest"))
     }
 
     #[test]
@@ -149,6 +149,6 @@ mod tests {
     fn a_crate_without_a_layer_or_with_another_name_is_a_fault() {
         assert!(check("attic", "")[0].contains("no layer"));
         let renamed = "package.name = 'x'\nlints.workspace = true".parse().expect("a manifest");
-        assert!(check_crate("base", &renamed)[0].contains("name must be the folder's"));
+        assert!(check_crate("base", &renamed)[0].contains("name must be the directory's"));
     }
 }

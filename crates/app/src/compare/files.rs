@@ -1,4 +1,4 @@
-//! The folder of a comparison and its files.
+//! The directory of a comparison and its files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use report::comparison::Comparison;
 
 use crate::output::{self, cannot_write, create_numbered};
 
-/// The folder of `--out`, or one named after the workloads with the next free number.
-pub(super) fn folder(out: Option<&Path>, workloads: &[String]) -> anyhow::Result<PathBuf> {
+/// The directory of `--out`, or one named after the workloads with the next free number.
+pub(super) fn dir(out: Option<&Path>, workloads: &[String]) -> anyhow::Result<PathBuf> {
     if let Some(path) = out {
         fs::create_dir_all(path).with_context(|| cannot_write(path))?;
         return Ok(path.to_owned());
@@ -27,29 +27,29 @@ pub(super) fn folder(out: Option<&Path>, workloads: &[String]) -> anyhow::Result
 pub(super) fn check_place(file: &Path) -> anyhow::Result<()> {
     let name = file.display();
     if file.is_dir() {
-        bail!("cannot write {name}: it is a folder");
+        bail!("cannot write {name}: it is a directory");
     }
-    match file.parent().filter(|folder| *folder != Path::new("")) {
-        Some(folder) if !folder.is_dir() => {
-            bail!("cannot write {name}: there is no folder {}", folder.display())
+    match file.parent().filter(|dir| *dir != Path::new("")) {
+        Some(dir) if !dir.is_dir() => {
+            bail!("cannot write {name}: there is no directory {}", dir.display())
         }
         _ => Ok(()),
     }
 }
 
-/// Writes the comparison into its folder, and the table to the files of `--csv` and `--parquet`.
+/// Writes the comparison into its directory, and the table to the files of `--csv` and `--parquet`.
 pub(super) fn write(
     comparison: &Comparison,
-    folder: &Path,
+    dir: &Path,
     (csv, parquet): (Option<&Path>, Option<&Path>),
 ) -> anyhow::Result<()> {
     let jobs = comparison.job_table();
     let table = jobs.to_csv();
     let mut files = vec![
-        (folder.join("compare.json"), comparison.to_json()? + "\n"),
-        (folder.join("compare.html"), comparison.to_html()),
-        (folder.join("summary.csv"), comparison.summary_table().to_csv()),
-        (folder.join("runs.csv"), table.clone()),
+        (dir.join("compare.json"), comparison.to_json()? + "\n"),
+        (dir.join("compare.html"), comparison.to_html()),
+        (dir.join("summary.csv"), comparison.summary_table().to_csv()),
+        (dir.join("runs.csv"), table.clone()),
     ];
     files.extend(csv.map(|path| (path.to_owned(), table)));
     for (path, text) in files {
@@ -61,17 +61,17 @@ pub(super) fn write(
     }
 }
 
-/// Path of the report of a simulated run, relative to the folder.
+/// Path of the report of a simulated run, relative to the directory.
 pub(super) fn timeline(plan: &ComparePlan, key: &RunKey) -> String {
     format!("timelines/{}.html", name(plan, key))
 }
 
-/// Path of a live run, relative to the folder.
+/// Path of a live run, relative to the directory.
 pub(super) fn live_run(plan: &ComparePlan, key: &RunKey) -> String {
     format!("runs/{}", name(plan, key))
 }
 
-/// Path of the run of a job alone, relative to the folder.
+/// Path of the run of a job alone, relative to the directory.
 pub(super) fn live_alone(workload: &str, job: &str) -> String {
     format!("alone/{}", plain(&format!("{workload}-{job}")))
 }

@@ -1,6 +1,6 @@
 //! A comparison with real programs: one run after another, alternating between the policies.
 //!
-//! Each run is one of `evenkeel run`, with its own folder, journal and report below that of the comparison.
+//! Each run is one of `evenkeel run`, with its own directory, journal and report below that of the comparison.
 //! With `--solo` each job runs alone first, to compute slowdowns.
 
 use std::collections::BTreeMap;
@@ -43,10 +43,10 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         crate::tier_override::check_readable(&signals, &*policy, &machine).or_usage_error()?;
     }
     let checked = CheckedComparison { plan, machine, workloads, notes, options: options(args) };
-    let (folder, store) = open(args, &checked)?;
+    let (dir, store) = open(args, &checked)?;
     let progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
     let signals = StopSignals::block()?;
-    let mut series = Series { args, checked: &checked, folder: &folder, store, progress, signals };
+    let mut series = Series { args, checked: &checked, dir: &dir, store, progress, signals };
     let result = series.run_all();
     series.progress.finish();
     let store = series.store;
@@ -59,13 +59,13 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         .map(|key| (key.clone(), format!("{}/report.html", files::live_run(&checked.plan, key))));
     let outputs = RunOutputs {
         alone: if store.alone.is_empty() { Vec::new() } else { alone },
-        timelines: timelines.filter(|(_, name)| folder.join(name).is_file()).collect(),
+        timelines: timelines.filter(|(_, name)| dir.join(name).is_file()).collect(),
         is_interrupted,
     };
     if is_interrupted {
-        super::warn_interrupted(args, &folder);
+        super::warn_interrupted(args, &dir);
     }
-    publish(args, &checked, &outputs, (&folder, &store))
+    publish(args, &checked, &outputs, (&dir, &store))
 }
 
 /// Rejects options of simulated machines.
@@ -101,7 +101,7 @@ fn options(args: &Args) -> BTreeMap<String, String> {
 struct Series<'a> {
     args: &'a Args,
     checked: &'a CheckedComparison,
-    folder: &'a Path,
+    dir: &'a Path,
     store: RunStore,
     progress: Progress,
     signals: StopSignals,
@@ -128,7 +128,7 @@ impl Series<'_> {
         Ok(true)
     }
 
-    /// One run in its own folder; `None` if a signal stopped it.
+    /// One run in its own directory; `None` if a signal stopped it.
     fn run_once(
         &mut self,
         name: &str,
@@ -139,9 +139,9 @@ impl Series<'_> {
         if self.signals.received() {
             return Ok(None);
         }
-        let path = self.folder.join(name);
+        let path = self.dir.join(name);
         remove_interrupted(&path).map_err(CommandError::Failed)?;
-        let folder = run::RunFolder::make(Some(&path), &workload.name)?;
+        let dir = run::RunDir::make(Some(&path), &workload.name)?;
         let recorder = MetricsRecorder::new(workload.jobs.len());
         let mut listener = Listener { recorder, progress: &mut self.progress };
         let checked = run::LiveInput {
@@ -165,9 +165,9 @@ impl Series<'_> {
             cgroups: CgroupMode::Auto,
         };
         let run::RunResult { report, result: ended } =
-            run::run_live(&options, checked, &folder, Some(&mut listener))?;
+            run::run_live(&options, checked, &dir, Some(&mut listener))?;
         let mut metrics = listener.recorder.into_metrics();
-        crate::report::write_files(&report, &folder.file(""))?;
+        crate::report::write_files(&report, &dir.file(""))?;
         let was_limited = self.args.time_limit.is_some_and(|limit| limit.0 <= report.run.wall_ns);
         match (report.run.status, ended) {
             (Some(RunStatusName::Interrupted), _) if !was_limited => return Ok(None),
@@ -209,7 +209,7 @@ impl Series<'_> {
     }
 }
 
-/// Removes the folder of an interrupted run. A finished run is saved with its metrics and does not run again.
+/// Removes the directory of an interrupted run. A finished run is saved with its metrics and does not run again.
 fn remove_interrupted(path: &Path) -> anyhow::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

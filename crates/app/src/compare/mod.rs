@@ -1,7 +1,7 @@
 //! `evenkeel compare`: policies × workloads × seeds, with verdicts.
 //!
 //! ```text
-//!   read and check everything ─► folder (new, or of the same comparison) ─► the remaining runs
+//!   read and check everything ─► directory (new, or of the same comparison) ─► the remaining runs
 //!      ─► reports of single runs ─► compare.json · compare.html · runs.csv · summary.csv ─► tables
 //! ```
 //!
@@ -54,11 +54,11 @@ pub struct Args {
     /// Set the number of parallel runs, with --host sim [default: one for each CPU]
     #[arg(long, short, value_name = "N", value_parser = input::integer::<u16>(1..=1024), allow_hyphen_values = true)]
     jobs: Option<u16>,
-    /// Write the runs and the reports to this folder; the same command with the same folder resumes an interrupted
-    /// comparison [default: evenkeel-comparisons/NAME-1]
+    /// Write the runs and the reports to this directory; the same command with the same directory resumes an
+    /// interrupted comparison [default: evenkeel-comparisons/NAME-1]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Search this folder for profiles before all others; may be repeated
+    /// Search this directory for profiles before all others; may be repeated
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
     /// Stop a run after this time; it is excluded from all metrics
@@ -161,11 +161,11 @@ pub fn main(args: &Args) -> CommandResult {
     }
 }
 
-fn warn_interrupted(args: &Args, folder: &Path) {
+fn warn_interrupted(args: &Args, dir: &Path) {
     if !args.quiet {
-        let folder = folder.display();
+        let dir = dir.display();
         eprintln!(
-            "evenkeel: interrupted; finished runs are kept; the same command with --out {folder} resumes"
+            "evenkeel: interrupted; finished runs are kept; the same command with --out {dir} resumes"
         );
     }
 }
@@ -193,16 +193,16 @@ fn plan(args: &Args) -> Result<Inputs, CommandError> {
     Ok(Inputs { plan, workloads, notes })
 }
 
-/// The folder, and its finished runs of this comparison.
+/// The directory, and its finished runs of this comparison.
 fn open(args: &Args, checked: &CheckedComparison) -> Result<(PathBuf, RunStore), CommandError> {
-    let folder = files::folder(args.out.as_deref(), &checked.plan.workloads).or_usage_error()?;
+    let dir = files::dir(args.out.as_deref(), &checked.plan.workloads).or_usage_error()?;
     let CheckedComparison { plan, machine, options, .. } = checked;
     let identity = Identity::new(plan, machine, &checked.jobs(), options.clone());
-    let store = RunStore::open(&folder, &identity, plan).or_usage_error()?;
+    let store = RunStore::open(&dir, &identity, plan).or_usage_error()?;
     if !args.quiet {
         checked.notes.iter().for_each(|text| eprintln!("evenkeel: {text}"));
     }
-    Ok((folder, store))
+    Ok((dir, store))
 }
 
 /// Writes the files and prints the tables.
@@ -210,7 +210,7 @@ fn publish(
     args: &Args,
     checked: &CheckedComparison,
     outputs: &RunOutputs,
-    (folder, store): (&Path, &RunStore),
+    (dir, store): (&Path, &RunStore),
 ) -> CommandResult {
     let about = SummaryContext {
         host: match args.host {
@@ -224,27 +224,22 @@ fn publish(
         timelines: &outputs.timelines,
     };
     let comparison = summarize(&checked.plan, &store.done, &about);
-    let written = files::write(&comparison, folder, (args.csv.as_deref(), args.parquet.as_deref()));
-    show(args, &comparison, folder, written.is_ok())?;
+    let written = files::write(&comparison, dir, (args.csv.as_deref(), args.parquet.as_deref()));
+    show(args, &comparison, dir, written.is_ok())?;
     written?;
     let all_well =
         comparison.runs.iter().all(|run| run.status == report::comparison::RunCompletion::Finished);
     if outputs.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-fn show(
-    args: &Args,
-    comparison: &Comparison,
-    folder: &Path,
-    is_written: bool,
-) -> anyhow::Result<()> {
+fn show(args: &Args, comparison: &Comparison, dir: &Path, is_written: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", comparison.to_json().context("cannot write JSON")?)?;
     } else if !args.quiet {
         write!(out, "{}", comparison.to_text(80))?;
         if is_written {
-            writeln!(out, "\nfiles:    {}", folder.display())?;
+            writeln!(out, "\nfiles:    {}", dir.display())?;
         }
     }
     Ok(())

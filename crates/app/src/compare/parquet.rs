@@ -137,8 +137,8 @@ mod with_it {
                     ],
                 ],
             };
-            let folder = tempfile::tempdir().expect("a folder");
-            let path = folder.path().join("t.parquet");
+            let dir = tempfile::tempdir().expect("a directory");
+            let path = dir.path().join("t.parquet");
             write(&table, &path).expect("written");
             let reader =
                 SerializedFileReader::new(File::open(&path).expect("there")).expect("Parquet");

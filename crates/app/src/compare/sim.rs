@@ -51,20 +51,20 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         options.insert("assumed".to_owned(), assumed);
     }
     let checked = CheckedComparison { plan, machine, workloads, notes, options };
-    let (folder, mut store) = open(args, &checked)?;
+    let (dir, mut store) = open(args, &checked)?;
     let mut signals = StopSignals::block()?;
     run_remaining(args, &bench, &checked.plan, &mut store, &mut signals)?;
     let timelines = match signals.received() {
         true => BTreeMap::new(),
-        false => timelines(args, &bench, (&checked.plan, &store.done), &folder, &mut signals)?,
+        false => timelines(args, &bench, (&checked.plan, &store.done), &dir, &mut signals)?,
     };
     let is_interrupted = signals.received();
     if is_interrupted {
-        super::warn_interrupted(args, &folder);
+        super::warn_interrupted(args, &dir);
     }
     let alone = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
     let outputs = RunOutputs { alone, timelines, is_interrupted };
-    publish(args, &checked, &outputs, (&folder, &store))
+    publish(args, &checked, &outputs, (&dir, &store))
 }
 
 /// Runs the part of the plan that is not in the store.
@@ -95,13 +95,13 @@ fn run_remaining(
     result
 }
 
-/// Writes the reports of single runs below the folder. Existing files are kept, because a simulated run is
+/// Writes the reports of single runs below the directory. Existing files are kept, because a simulated run is
 /// repeatable.
 fn timelines(
     args: &Args,
     bench: &SimBench,
     (plan, done): (&ComparePlan, &BTreeMap<RunKey, RunMetrics>),
-    folder: &Path,
+    dir: &Path,
     signals: &mut StopSignals,
 ) -> anyhow::Result<BTreeMap<RunKey, String>> {
     let keys = match args.timelines {
@@ -109,11 +109,11 @@ fn timelines(
         Timelines::Median => median_runs(plan, done),
         Timelines::All => done.keys().cloned().collect(),
     };
-    let below = folder.join("timelines");
+    let below = dir.join("timelines");
     fs::create_dir_all(&below).with_context(|| cannot_write(&below))?;
     let name = |key: RunKey| (files::timeline(plan, &key), key);
     let mut named: Vec<(String, RunKey)> = keys.into_iter().map(name).collect();
-    let is_there = |name: &String| folder.join(name).is_file();
+    let is_there = |name: &String| dir.join(name).is_file();
     let missing: Vec<_> = named.iter().filter(|(name, _)| !is_there(name)).collect();
     let stop = StopFlag::default();
     let work = |(_, key): &&(String, RunKey)| -> anyhow::Result<Option<String>> {
@@ -124,7 +124,7 @@ fn timelines(
             stop.raise();
         }
         let RunEvent::Finished(idx, page) = event else { return Ok(()) };
-        output::write(&folder.join(&missing[idx].0), page)
+        output::write(&dir.join(&missing[idx].0), page)
     };
     run_all(&missing, input::n_threads(args.jobs), &stop, work, receive)?;
     named.retain(|(name, _)| is_there(name));

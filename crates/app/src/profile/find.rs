@@ -44,9 +44,9 @@ pub(super) fn valgrind() -> anyhow::Result<Valgrind> {
     })
 }
 
-fn find_in_path(program: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
+fn find_in_path(program: &Path, dir: &Path) -> anyhow::Result<PathBuf> {
     let search = std::env::var_os("PATH").unwrap_or_default();
-    host_live::find_program(program, folder, &search).map_err(|error| anyhow!(error))
+    host_live::find_program(program, dir, &search).map_err(|error| anyhow!(error))
 }
 
 /// Whether `path` is the executable of evenkeel itself.

@@ -45,7 +45,7 @@ pub struct Args {
     /// Measure with this engine
     #[arg(long, value_enum, default_value_t = ProfileEngine::Auto)]
     engine: ProfileEngine,
-    /// Write the profile to this file [default: by name and build id in the profile folder]
+    /// Write the profile to this file [default: by name and build id in the profile directory]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Set the name of the profile [default: the name of the program]
@@ -303,8 +303,8 @@ fn output(args: &Args, target: &MeasuredProgram) -> anyhow::Result<PathBuf> {
         let name = path.display();
         bail!("--output {name} is also the path of the charts; use .toml or --no-html");
     }
-    if let Some(folder) = path.parent().filter(|folder| args.output.is_none() && !folder.exists()) {
-        std::fs::create_dir_all(folder).with_context(|| cannot_write(&path))?;
+    if let Some(dir) = path.parent().filter(|dir| args.output.is_none() && !dir.exists()) {
+        std::fs::create_dir_all(dir).with_context(|| cannot_write(&path))?;
     }
     check_writable(&path)?;
     if !args.no_html {

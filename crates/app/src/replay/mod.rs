@@ -1,5 +1,5 @@
-//! `evenkeel replay`: runs a policy on the samples of a journal or of a stream of kernel data (open loop). The first line
-//! of the file shows which of the two it is.
+//! `evenkeel replay`: runs a policy on the samples of a journal or of a stream of kernel data (open loop). The first
+//! line of the file shows which of the two it is.
 
 mod stream;
 mod stream_turn;
@@ -26,7 +26,7 @@ use crate::tier_override::SignalArgs;
 /// printed as the policy receives it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Replay this journal, the journal in the folder of a run, or a stream of evenkeel record
+    /// Replay this journal, the journal in the directory of a run, or a stream of evenkeel record
     #[arg(value_name = "JOURNAL")]
     journal: PathBuf,
     /// Use this policy [default: the policy of the run; dfs for a stream]
@@ -80,8 +80,8 @@ fn replay_stream(args: &Args) -> CommandResult {
     stream::main(&args.journal, (policy, args.seed.unwrap_or(0), signals), args.json)
 }
 
-/// `evenkeel watch` verifies moves by trials (`policy::with_trials`); the replay does the same if the journal is that of a
-/// watch. Only such journals have the option `act`: whether actions were performed.
+/// `evenkeel watch` verifies moves by trials (`policy::with_trials`); the replay does the same if the journal is that
+/// of a watch. Only such journals have the option `act`: whether actions were performed.
 fn with_trials(
     policy: Box<dyn sched::Policy>,
     options: &std::collections::BTreeMap<String, String>,

@@ -13,7 +13,7 @@ use report::{Report, ReportBuilder};
 use sched::Policy;
 use topology::Machine;
 
-use super::{Args, GRACE, LiveInput, MemoryArgs, RunFolder};
+use super::{Args, GRACE, LiveInput, MemoryArgs, RunDir};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::output::cannot_write;
 use crate::state::RunState;
@@ -57,18 +57,18 @@ pub(crate) fn run_status(has_failed: bool, was_stopped: bool) -> RunStatus {
     }
 }
 
-/// Name of the journal in the folder of a run.
+/// Name of the journal in the directory of a run.
 const JOURNAL: &str = "journal.jsonl";
 
-/// Creates the journal of a run. Removes the folder on failure.
+/// Creates the journal of a run. Removes the directory on failure.
 pub(super) fn create_journal(
-    folder: &RunFolder,
+    dir: &RunDir,
     header: &Header,
     part: Bytes,
 ) -> Result<JournalWriter, CommandError> {
-    let path = folder.file(JOURNAL);
+    let path = dir.file(JOURNAL);
     JournalWriter::create(&path, header, JournalLimits { part, ..JournalLimits::default() })
-        .inspect_err(|_| folder.remove_unused())
+        .inspect_err(|_| dir.remove_unused())
         .with_context(|| cannot_write(&path))
         .or_usage_error()
 }
@@ -116,10 +116,10 @@ impl<'a> From<&'a Args> for RunOptions<'a> {
 pub(crate) fn run(
     options: &RunOptions<'_>,
     checked: LiveInput,
-    folder: &RunFolder,
+    dir: &RunDir,
     listener: Option<&mut dyn Sink>,
 ) -> Result<RunResult, CommandError> {
-    let mut parts = LiveRun::new(options, checked, folder)?;
+    let mut parts = LiveRun::new(options, checked, dir)?;
     let error = parts.run(listener);
     Ok(parts.conclude(error))
 }
@@ -137,14 +137,10 @@ struct LiveRun {
 }
 
 impl LiveRun {
-    fn new(
-        args: &RunOptions<'_>,
-        checked: LiveInput,
-        folder: &RunFolder,
-    ) -> Result<Self, CommandError> {
+    fn new(args: &RunOptions<'_>, checked: LiveInput, dir: &RunDir) -> Result<Self, CommandError> {
         let LiveInput { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, &*policy);
-        let options = options(args, &*policy, folder);
+        let options = options(args, &*policy, dir);
         let host = LaunchHost::new(workload, &header.machine, options)?;
         let (cpu_before, _) = own_use();
         header.run_id = host.run_id().to_owned();
@@ -155,7 +151,7 @@ impl LiveRun {
                 host.cgroup_description()
             );
         }
-        let journal = create_journal(folder, &header, args.journal_part)?;
+        let journal = create_journal(dir, &header, args.journal_part)?;
         let mode = Mode::fitting(args.quiet);
         Ok(LiveRun {
             host,
@@ -163,7 +159,7 @@ impl LiveRun {
             journal,
             report: ReportBuilder::new(&header),
             view: View::new(mode, &header),
-            state: RunState::new(&header, &folder.file(JOURNAL)),
+            state: RunState::new(&header, &dir.file(JOURNAL)),
             engine: Engine::new(header.machine, header.jobs, policy)
                 .with_move_limits(args.memory.limits())
                 .with_signals(signals),
@@ -209,21 +205,21 @@ fn header(
         seed: args.seed,
         machine,
         workload: workload.name.clone(),
-        folder: workload.folder.clone(),
+        dir: workload.dir.clone(),
         jobs: workload.jobs.clone(),
         options: journal_options(args),
         replay_of: None,
     }
 }
 
-fn options(args: &RunOptions<'_>, policy: &dyn Policy, folder: &RunFolder) -> LaunchOptions {
+fn options(args: &RunOptions<'_>, policy: &dyn Policy, dir: &RunDir) -> LaunchOptions {
     LaunchOptions {
         interval: policy.interval(),
         wake: policy.wake(),
         grace: args.grace,
         fail_fast: args.fail_fast,
         kill_on_exit: args.kill_on_exit,
-        output_dir: folder.file("jobs"),
+        output_dir: dir.file("jobs"),
         time_limit: args.time_limit,
         memory: args.memory.options(),
         counters: args.counters,

@@ -1,7 +1,7 @@
 //! `evenkeel run`: a workload under a placement policy, live or simulated.
 //!
 //! ```text
-//!   read and check everything ─► output folder ─► host (restores changes of killed runs)
+//!   read and check everything ─► output directory ─► host (restores changes of killed runs)
 //!      ─► host + engine + sinks (journal, report, progress) ─► reports ─► table
 //! ```
 //!
@@ -22,7 +22,7 @@ use report::Report;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
-pub(crate) use crate::output::RunFolder;
+pub(crate) use crate::output::RunDir;
 use crate::report::write_files;
 use crate::tier_override::SignalArgs;
 use crate::{input, profiles};
@@ -49,10 +49,10 @@ pub struct Args {
     /// Set the random seed; the same seed gives the same decisions for the same samples
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true)]
     seed: u64,
-    /// Write the journal, reports and job output to this folder [default: evenkeel-runs/NAME-1]
+    /// Write the journal, reports and job output to this directory [default: evenkeel-runs/NAME-1]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Search this folder for profiles before all others; may be repeated
+    /// Search this directory for profiles before all others; may be repeated
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
     /// Stop all jobs when one fails
@@ -77,8 +77,8 @@ pub struct Args {
     /// hardware events are unavailable. all: hardware events if available, and software events of each task. off: none
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
     counters: CountersArg,
-    /// Select the cgroup version for jobs with bound memory; the cgroup also applies to their children (auto: v2, else v1,
-    /// else none, on machines with several memory nodes)
+    /// Select the cgroup version for jobs with bound memory; the cgroup also applies to their children (auto: v2, else
+    /// v1, else none, on machines with several memory nodes)
     #[arg(long, value_enum, default_value_t = CgroupsArg::Auto)]
     cgroups: CgroupsArg,
     /// Print neither progress nor the final table
@@ -162,8 +162,8 @@ pub fn main(args: &Args) -> CommandResult {
                 "{option} applies to live runs only; remove it or use --host live"
             )));
         }
-        let (run, folder) = sim::run(args)?;
-        return publish(args, run, &folder);
+        let (run, dir) = sim::run(args)?;
+        return publish(args, run, &dir);
     }
     if let Some(option) = args.sim.first_given_option() {
         return Err(CommandError::Usage(anyhow::anyhow!(
@@ -171,16 +171,16 @@ pub fn main(args: &Args) -> CommandResult {
         )));
     }
     let checked = LiveInput::new(args)?;
-    let folder = RunFolder::make(args.out.as_deref(), &checked.workload.name).or_usage_error()?;
-    publish(args, run_live(&RunOptions::from(args), checked, &folder, None)?, &folder)
+    let dir = RunDir::make(args.out.as_deref(), &checked.workload.name).or_usage_error()?;
+    publish(args, run_live(&RunOptions::from(args), checked, &dir, None)?, &dir)
 }
 
 /// Writes and prints the report even after an error; a full disk does not prevent the printed report. The command
 /// fails with the first error.
-fn publish(args: &Args, run: RunResult, folder: &RunFolder) -> CommandResult {
+fn publish(args: &Args, run: RunResult, dir: &RunDir) -> CommandResult {
     let RunResult { report, result } = run;
-    let written = write_files(&report, &folder.file(""));
-    let shown = show(args, &report, folder, written.is_ok());
+    let written = write_files(&report, &dir.file(""));
+    let shown = show(args, &report, dir, written.is_ok());
     result?;
     written?;
     Ok(shown?)
@@ -237,7 +237,7 @@ pub(crate) fn check_loads(workload: &Workload) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(args: &Args, report: &Report, folder: &RunFolder, is_written: bool) -> anyhow::Result<()> {
+fn show(args: &Args, report: &Report, dir: &RunDir, is_written: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", report.to_json()?)?;
@@ -245,9 +245,9 @@ fn show(args: &Args, report: &Report, folder: &RunFolder, is_written: bool) -> a
         write!(out, "{}", report.to_text(80))?;
         writeln!(out)?;
         if is_written {
-            writeln!(out, "report:   {}", folder.file("report.html").display())?;
+            writeln!(out, "report:   {}", dir.file("report.html").display())?;
         }
-        writeln!(out, "journal:  {}", folder.file("journal.jsonl").display())?;
+        writeln!(out, "journal:  {}", dir.file("journal.jsonl").display())?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use sched::{Policy, TierOverride};
 use topology::Machine;
 
 use super::live::{RunResult, create_journal, run_status};
-use super::{Args, RunFolder};
+use super::{Args, RunDir};
 use crate::command_result::{CommandError, OrUsageError};
 use crate::view::{Mode, View};
 use crate::{input, profiles};
@@ -30,8 +30,8 @@ use linux::stop_signals::StopSignals;
 /// Options of a simulated machine.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SimArgs {
-    /// Simulate this machine: a machine file, as written by `evenkeel machine --toml`, or a shipped machine such as xeon-2x4
-    /// (default: this machine)
+    /// Simulate this machine: a machine file, as written by `evenkeel machine --toml`, or a shipped machine such as
+    /// xeon-2x4 (default: this machine)
     #[arg(long, value_name = "FILE|NAME", help_heading = "With --host sim")]
     pub machine: Option<std::path::PathBuf>,
     /// Simulate this kernel: linux-6.18, linux-4.2 or linux-2.6.27 [default: of the machine file, else linux-6.18]
@@ -163,18 +163,18 @@ impl SimArgs {
 }
 
 /// The input is invalid, or the journal cannot be created. Nothing has run.
-pub(super) fn run(args: &Args) -> Result<(RunResult, RunFolder), CommandError> {
+pub(super) fn run(args: &Args) -> Result<(RunResult, RunDir), CommandError> {
     let mut signals = StopSignals::block()?;
     let stop = StopFlag::default();
     signals.run_with_flag(&stop, || run_until(&stop, args))
 }
 
 /// Runs until the end or until `stop` is raised.
-fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunFolder), CommandError> {
+fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunDir), CommandError> {
     let SimInput { workload, machine, policy, signals, mut host } = check(stop, args)?;
-    let folder = RunFolder::make(args.out.as_deref(), &workload.name).or_usage_error()?;
+    let dir = RunDir::make(args.out.as_deref(), &workload.name).or_usage_error()?;
     let header = header(args, &workload, machine, &*policy, &host);
-    let mut journal = create_journal(&folder, &header, args.journal_part)?;
+    let mut journal = create_journal(&dir, &header, args.journal_part)?;
     let mut report = ReportBuilder::new(&header);
     let mut view = View::new(if args.quiet { Mode::Quiet } else { Mode::Lines }, &header);
     let mut engine = Engine::new(header.machine, header.jobs, policy)
@@ -190,7 +190,7 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunFolder), Com
         own_cpu: None,
         own_max_resident: None,
     };
-    Ok((RunResult::new(report, journal, &end, error), folder))
+    Ok((RunResult::new(report, journal, &end, error), dir))
 }
 
 /// Validated input of a simulated run.
@@ -300,7 +300,7 @@ fn header(
         seed: args.seed,
         machine,
         workload: workload.name.clone(),
-        folder: workload.folder.clone(),
+        dir: workload.dir.clone(),
         jobs: workload.jobs.clone(),
         options,
         replay_of: None,

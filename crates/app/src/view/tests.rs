@@ -135,7 +135,7 @@ fn header(jobs: Vec<Job>) -> Header {
         seed: 0,
         machine: machine(),
         workload: String::new(),
-        folder: Default::default(),
+        dir: Default::default(),
         jobs,
         options: Default::default(),
         replay_of: None,

@@ -45,7 +45,7 @@ pub struct Args {
     /// Select processes whose name (comm, 15 bytes) matches a pattern with * and ?
     #[arg(long, value_name = "PATTERN")]
     command: Vec<String>,
-    /// Select processes in this cgroup and its descendants: /user.slice, or its folder
+    /// Select processes in this cgroup and its descendants: /user.slice, or its directory
     #[arg(long, value_name = "PATH")]
     cgroup: Vec<PathBuf>,
     /// Select processes of this systemd unit: cron.service
@@ -130,7 +130,7 @@ pub fn main(args: &Args) -> CommandResult {
         seed: args.seed,
         machine,
         workload: selection.text,
-        folder: PathBuf::new(),
+        dir: PathBuf::new(),
         jobs: Vec::new(),
         options: journal_options(args),
         replay_of: None,
@@ -159,7 +159,7 @@ fn host_options(
 ) -> AttachOptions {
     AttachOptions {
         selection: selection.selection.clone(),
-        cgroup_folders: selection.folders.clone(),
+        cgroup_dirs: selection.dirs.clone(),
         classes: args.class.clone(),
         act: args.act,
         interval,

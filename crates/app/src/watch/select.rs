@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use host_live::{Criteria, Selection};
-use linux::proc_folder::ProcFolder;
+use linux::proc_dir::ProcDir;
 use linux::procfs;
 
 use super::Args;
 
 pub(super) struct SelectedProcesses {
     pub selection: Selection,
-    /// Folders of the selected cgroups.
-    pub folders: Vec<PathBuf>,
+    /// Directories of the selected cgroups.
+    pub dirs: Vec<PathBuf>,
     /// The selection in words.
     pub text: String,
 }
@@ -33,24 +33,24 @@ pub(super) fn select(args: &Args) -> anyhow::Result<SelectedProcesses> {
     if let Some(reason) = never_matches(args, &selection) {
         bail!("no process can be managed: {reason}; select other processes too");
     }
-    let mut folders = Vec::new();
+    let mut dirs = Vec::new();
     for path in &args.cgroup {
-        folders.push(add_cgroup(path, &mut selection.included)?);
+        dirs.push(add_cgroup(path, &mut selection.included)?);
     }
     for unit in &args.unit {
-        let folder = unit_folder(unit)?;
-        folders.push(add_cgroup(&folder, &mut selection.included)?);
+        let dir = unit_dir(unit)?;
+        dirs.push(add_cgroup(&dir, &mut selection.included)?);
     }
     for path in &args.exclude_cgroup {
         add_cgroup(path, &mut selection.excluded)?;
     }
-    Ok(SelectedProcesses { selection, folders, text: selection_text(args) })
+    Ok(SelectedProcesses { selection, dirs, text: selection_text(args) })
 }
 
-/// Start time of a process. /proc also has unlisted folders of threads.
+/// Start time of a process. /proc also has unlisted directories of threads.
 fn start_time(pid: u32) -> anyhow::Result<u64> {
     let absent = || format!("there is no process {pid}");
-    let proc = ProcFolder::open("/".as_ref()).context("cannot read /proc")?;
+    let proc = ProcDir::open("/".as_ref()).context("cannot read /proc")?;
     let start_time_ticks = proc.stat(pid).ok().with_context(absent)?.start_time_ticks;
     let process = proc.status(pid).ok().with_context(absent)?.process;
     if process != pid {
@@ -101,7 +101,7 @@ fn uid(user: &str) -> anyhow::Result<u32> {
 }
 
 /// A cgroup hierarchy: its mount point, and the prefix of its cgroup names
-/// ([`linux::proc_folder::parse_cgroups`]).
+/// ([`linux::proc_dir::parse_cgroups`]).
 struct Hierarchy {
     mount: PathBuf,
     prefix: String,
@@ -115,9 +115,9 @@ fn hierarchies() -> Vec<Hierarchy> {
     mounts.into_iter().map(|mount| Hierarchy { mount, prefix: String::new() }).collect()
 }
 
-/// The v1 hierarchy of a folder such as `/sys/fs/cgroup/cpu,cpuacct`.
-fn of_controller(folder: &Path) -> Option<Hierarchy> {
-    let name = folder.strip_prefix(TOP).ok()?.iter().next()?.to_str()?;
+/// The v1 hierarchy of a directory such as `/sys/fs/cgroup/cpu,cpuacct`.
+fn of_controller(dir: &Path) -> Option<Hierarchy> {
+    let name = dir.strip_prefix(TOP).ok()?.iter().next()?.to_str()?;
     let prefix = format!("{}:", name.split(',').next()?);
     Some(Hierarchy { mount: below(name), prefix })
 }
@@ -126,10 +126,10 @@ fn below(name: &str) -> PathBuf {
     Path::new(TOP).join(name)
 }
 
-/// Adds a cgroup, given as its path in the hierarchy or as its folder. Returns the folder.
+/// Adds a cgroup, given as its path in the hierarchy or as its directory. Returns the directory.
 fn add_cgroup(path: &Path, criteria: &mut Criteria) -> anyhow::Result<PathBuf> {
     let known = hierarchies();
-    let by_folder = known
+    let by_dir = known
         .iter()
         .rev()
         .find_map(|hierarchy| Some((hierarchy, path.strip_prefix(&hierarchy.mount).ok()?)));
@@ -139,7 +139,7 @@ fn add_cgroup(path: &Path, criteria: &mut Criteria) -> anyhow::Result<PathBuf> {
             .as_ref()
             .and_then(|hierarchy| Some((hierarchy, path.strip_prefix(&hierarchy.mount).ok()?)))
     };
-    let candidates: Vec<(&Hierarchy, &Path)> = match by_folder.or_else(by_controller) {
+    let candidates: Vec<(&Hierarchy, &Path)> = match by_dir.or_else(by_controller) {
         Some(candidate) => vec![candidate],
         None => {
             let inside = path.strip_prefix("/").unwrap_or(path);
@@ -147,17 +147,20 @@ fn add_cgroup(path: &Path, criteria: &mut Criteria) -> anyhow::Result<PathBuf> {
         }
     };
     for (Hierarchy { mount, prefix }, inside) in candidates {
-        let folder = mount.join(inside);
-        if folder.join("cgroup.procs").is_file() {
+        let dir = mount.join(inside);
+        if dir.join("cgroup.procs").is_file() {
             criteria.cgroups.push(format!("{prefix}/{}", inside.display()));
-            return Ok(folder);
+            return Ok(dir);
         }
     }
-    bail!("there is no cgroup {}; write it as in /proc/PID/cgroup, or as a folder", path.display())
+    bail!(
+        "there is no cgroup {}; write it as in /proc/PID/cgroup, or as a directory",
+        path.display()
+    )
 }
 
-/// Cgroup folder of a systemd unit, in any slice.
-fn unit_folder(unit: &str) -> anyhow::Result<PathBuf> {
+/// Cgroup directory of a systemd unit, in any slice.
+fn unit_dir(unit: &str) -> anyhow::Result<PathBuf> {
     if unit.contains('/') || unit.is_empty() {
         bail!("{unit:?} is not a unit name; write it as systemctl does, such as cron.service");
     }
@@ -169,8 +172,8 @@ fn unit_folder(unit: &str) -> anyhow::Result<PathBuf> {
     found.with_context(|| format!("no unit {unit:?} has processes; see systemctl status"))
 }
 
-fn find(folder: &Path, name: &str, depth: u32) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).ok()?;
+fn find(dir: &Path, name: &str, depth: u32) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(dir).ok()?;
     let mut below: Vec<PathBuf> = entries
         .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))

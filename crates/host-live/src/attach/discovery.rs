@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use base::Nanos;
 use linux::connector::{Connector, ProcessEvent};
-use linux::proc_folder::parse_last_pid;
+use linux::proc_dir::parse_last_pid;
 use linux::{fault, procfs};
 
 /// Limit of new PIDs that are read one by one: a scan is cheaper beyond that.
@@ -89,11 +89,11 @@ impl Discovery {
                 }
                 SCAN_EVERY_WITH_EVENTS
             }
-            DiscoverySource::Cgroups(folders) => {
+            DiscoverySource::Cgroups(dirs) => {
                 if self.cgroups_at <= now {
                     self.cgroups_at = now + CGROUPS_EVERY;
                     // After an error they are read again the next time.
-                    discovered.members = members(folders).ok();
+                    discovered.members = members(dirs).ok();
                 }
                 return discovered;
             }
@@ -145,22 +145,22 @@ fn new_pids(before: Option<u32>, now: Option<u32>) -> Option<std::ops::RangeIncl
 ///
 /// # Errors
 /// A list cannot be read. A removed cgroup has no processes.
-pub(super) fn members(folders: &[PathBuf]) -> io::Result<Vec<u32>> {
+pub(super) fn members(dirs: &[PathBuf]) -> io::Result<Vec<u32>> {
     let mut pids = Vec::new();
-    folders.iter().try_for_each(|folder| add_members(folder, 0, &mut pids))?;
+    dirs.iter().try_for_each(|dir| add_members(dir, 0, &mut pids))?;
     pids.sort_unstable();
     pids.dedup();
     Ok(pids)
 }
 
-fn add_members(folder: &Path, depth: u32, pids: &mut Vec<u32>) -> io::Result<()> {
-    let read = || std::fs::read(folder.join("cgroup.procs"));
+fn add_members(dir: &Path, depth: u32, pids: &mut Vec<u32>) -> io::Result<()> {
+    let read = || std::fs::read(dir.join("cgroup.procs"));
     let Some(text) = unless_removed(fault::retry("read", read))? else { return Ok(()) };
     pids.extend(procfs::parse_children(&text));
     if depth == DEPTH_MAX {
         return Ok(());
     }
-    let list = || std::fs::read_dir(folder);
+    let list = || std::fs::read_dir(dir);
     let Some(entries) = unless_removed(fault::retry("getdents64", list))? else { return Ok(()) };
     for entry in entries.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -207,18 +207,18 @@ mod tests {
 
     #[test]
     fn the_processes_of_a_cgroup_include_those_of_its_descendants() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let below = folder.path().join("a/b");
-        std::fs::create_dir_all(&below).expect("a temporary folder of the test");
-        std::fs::write(folder.path().join("a/cgroup.procs"), "7\n3\n")
-            .expect("a temporary folder of the test");
+        let dir = tempfile::tempdir().expect("a directory");
+        let below = dir.path().join("a/b");
+        std::fs::create_dir_all(&below).expect("a temporary directory of the test");
+        std::fs::write(dir.path().join("a/cgroup.procs"), "7\n3\n")
+            .expect("a temporary directory of the test");
         std::fs::write(below.join("cgroup.procs"), "9\n3\n")
-            .expect("a temporary folder of the test");
-        assert_eq!(members(&[folder.path().join("a")]).expect("lists"), [3, 7, 9]);
-        assert!(members(&[folder.path().join("removed")]).expect("no process").is_empty());
+            .expect("a temporary directory of the test");
+        assert_eq!(members(&[dir.path().join("a")]).expect("lists"), [3, 7, 9]);
+        assert!(members(&[dir.path().join("removed")]).expect("no process").is_empty());
         // A list that cannot be read is not an empty list.
         let all = fault::FaultPlan { seed: 1, permille: 1000 };
-        let failed = fault::with_errors(all, || members(&[folder.path().join("a")]));
+        let failed = fault::with_errors(all, || members(&[dir.path().join("a")]));
         assert!(failed.is_err(), "{failed:?}");
     }
 }

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use base::{JobId, Nanos};
 use engine::{Approved, Host};
-use linux::proc_folder::ProcFolder;
+use linux::proc_dir::ProcDir;
 use linux::tasks::SampleTime;
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, system};
@@ -110,7 +110,7 @@ impl AttachHost {
         if options.selection.is_empty() {
             return Err(AttachError::NothingSelected);
         }
-        let proc = ProcFolder::open("/".as_ref()).map_err(AttachError::Proc)?;
+        let proc = ProcDir::open("/".as_ref()).map_err(AttachError::Proc)?;
         let is_running = |(pid, start): (&u32, &u64)| {
             proc.stat(*pid).is_ok_and(|stat| stat.start_time_ticks == *start)
         };
@@ -156,7 +156,7 @@ impl AttachHost {
     ) -> Self {
         let tick_hz = rustix::param::clock_ticks_per_second().max(1);
         let cgroups = match options.selection.only_cgroups() {
-            true => options.cgroup_folders.clone(),
+            true => options.cgroup_dirs.clone(),
             false => Vec::new(),
         };
         let table = ProcessTable::new(options.interval, Nanos(1_000_000_000 / tick_hz));
@@ -406,9 +406,9 @@ fn open_undo(options: &AttachOptions, run: &str) -> Result<UndoRecord, AttachErr
     if !options.act {
         return Ok(UndoRecord::new(Err("dry run".to_owned()), Restored::default()));
     }
-    let folders = options.undo_folders.clone().unwrap_or_else(undo::folders);
-    let restored = undo::restore(&folders, false);
-    let log = Log::create_watching(run.to_owned(), &folders);
+    let dirs = options.undo_dirs.clone().unwrap_or_else(undo::dirs);
+    let restored = undo::restore(&dirs, false);
+    let log = Log::create_watching(run.to_owned(), &dirs);
     let log = log.map_err(|error| AttachError::NoUndo(with_causes(&error)))?;
     Ok(UndoRecord::new(Ok(log), restored))
 }

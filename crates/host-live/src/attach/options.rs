@@ -19,7 +19,7 @@ pub struct AttachOptions {
     /// The processes to manage.
     pub selection: Selection,
     /// Directories of the selected cgroups in the file system.
-    pub cgroup_folders: Vec<PathBuf>,
+    pub cgroup_dirs: Vec<PathBuf>,
     /// Classes of programs by name patterns. The first match counts.
     pub classes: Vec<(String, Class)>,
     /// Carry out plans. Otherwise each action is rejected as a dry run.
@@ -34,8 +34,8 @@ pub struct AttachOptions {
     pub busy_permille: u64,
     /// Blocks the signals that terminate a process, and ends the watch instead.
     pub takes_signals: bool,
-    /// Directories for undo records; `None`: the default ones ([`linux::undo::folders`]).
-    pub undo_folders: Option<Vec<PathBuf>>,
+    /// Directories for undo records; `None`: the default ones ([`linux::undo::directories`]).
+    pub undo_dirs: Option<Vec<PathBuf>>,
     /// How memory is moved and sampled.
     pub memory: MemoryOptions,
     /// The counters of tasks.
@@ -51,7 +51,7 @@ impl Default for AttachOptions {
     fn default() -> Self {
         AttachOptions {
             selection: Selection::default(),
-            cgroup_folders: Vec::new(),
+            cgroup_dirs: Vec::new(),
             classes: Vec::new(),
             act: false,
             interval: Nanos::from_secs(1),
@@ -59,7 +59,7 @@ impl Default for AttachOptions {
             idle_after: Nanos::from_secs(300),
             busy_permille: BUSY_PERMILLE,
             takes_signals: true,
-            undo_folders: None,
+            undo_dirs: None,
             memory: MemoryOptions::default(),
             counters: CounterMode::Auto,
             machine: None,

@@ -14,7 +14,7 @@
 use std::path::Path;
 
 use base::{CpuSet, Nanos, NodeSet};
-use linux::proc_folder::ProcFolder;
+use linux::proc_dir::ProcDir;
 use linux::{affinity, system};
 
 /// Period of the lists in /sys.
@@ -40,7 +40,7 @@ pub(super) struct PlacementCpus {
 
 impl PlacementCpus {
     /// Reads everything for the first time.
-    pub fn new(root: &Path, proc: &ProcFolder, own: CpuSet, with_memory: NodeSet) -> Self {
+    pub fn new(root: &Path, proc: &ProcDir, own: CpuSet, with_memory: NodeSet) -> Self {
         let mut cpus = PlacementCpus {
             ordinary: own.clone(),
             can_read_init: false,
@@ -57,7 +57,7 @@ impl PlacementCpus {
     }
 
     /// Reads again. `Some` with warnings if the targets or the isolated CPUs have changed.
-    pub fn update(&mut self, root: &Path, proc: &ProcFolder, now: Nanos) -> Option<Vec<String>> {
+    pub fn update(&mut self, root: &Path, proc: &ProcDir, now: Nanos) -> Option<Vec<String>> {
         let before = self.clone();
         self.read_masks();
         let have_masks_changed = (&self.own, &self.ordinary) != (&before.own, &before.ordinary);
@@ -81,7 +81,7 @@ impl PlacementCpus {
         }
     }
 
-    fn read_lists(&mut self, root: &Path, proc: &ProcFolder) {
+    fn read_lists(&mut self, root: &Path, proc: &ProcDir) {
         if let Ok(isolated) = system::isolated_cpus(root) {
             self.isolated = isolated;
         }
@@ -215,28 +215,28 @@ mod tests {
 
     #[test]
     fn lists_are_read_again_within_ten_seconds() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let cpu = folder.path().join("sys/devices/system/cpu");
-        std::fs::create_dir_all(&cpu).expect("a temporary folder of the test");
-        let proc = ProcFolder::open("/".as_ref()).expect("proc");
+        let dir = tempfile::tempdir().expect("a directory");
+        let cpu = dir.path().join("sys/devices/system/cpu");
+        std::fs::create_dir_all(&cpu).expect("a temporary directory of the test");
+        let proc = ProcDir::open("/".as_ref()).expect("proc");
         let own = affinity::get(0).expect("own");
         let online = own.or(&affinity::get(1).unwrap_or_default());
         std::fs::write(cpu.join("online"), online.to_string())
-            .expect("a temporary folder of the test");
-        let mut cpus = PlacementCpus::new(folder.path(), &proc, own.clone(), NodeSet::new());
+            .expect("a temporary directory of the test");
+        let mut cpus = PlacementCpus::new(dir.path(), &proc, own.clone(), NodeSet::new());
         assert_eq!(cpus.targets(), own);
-        let mut update = |secs| cpus.update(folder.path(), &proc, Nanos::from_secs(secs));
+        let mut update = |secs| cpus.update(dir.path(), &proc, Nanos::from_secs(secs));
         assert_eq!(update(1), None);
         let last: CpuSet = own.last().into_iter().collect();
         std::fs::write(cpu.join("isolated"), last.to_string())
-            .expect("a temporary folder of the test");
+            .expect("a temporary directory of the test");
         assert_eq!(update(10), None, "the next read is at 11 s");
         let warning = format!("the CPUs {last} are isolated: nothing is placed on them");
         assert_eq!(update(11), Some(vec![warning]));
         assert_eq!(update(30), None, "it is reported once");
         // A value that cannot be read stays as it was.
-        std::fs::remove_file(cpu.join("isolated")).expect("a temporary folder of the test");
-        std::fs::create_dir(cpu.join("isolated")).expect("a temporary folder of the test");
+        std::fs::remove_file(cpu.join("isolated")).expect("a temporary directory of the test");
+        std::fs::create_dir(cpu.join("isolated")).expect("a temporary directory of the test");
         assert_eq!(update(50), None);
         assert_eq!(cpus.targets(), own.minus(&last));
     }

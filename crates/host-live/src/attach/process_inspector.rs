@@ -7,7 +7,7 @@ use std::io;
 
 use base::CpuSet;
 use linux::environ::{Environ, environ};
-use linux::proc_folder::{ProcFolder, ProcStatus};
+use linux::proc_dir::{ProcDir, ProcStatus};
 use linux::proc_stat::ProcStat;
 use linux::undo::RUN_VARIABLE;
 use linux::{affinity, procfs};
@@ -18,7 +18,7 @@ use super::selection::{Candidate, Selected, Selection};
 use super::status::ExclusionReason;
 
 pub(super) struct ProcessInspector {
-    pub proc: ProcFolder,
+    pub proc: ProcDir,
     /// Users and capabilities of evenkeel.
     own: ProcStatus,
     pub selection: Selection,
@@ -29,7 +29,7 @@ pub(super) struct ProcessInspector {
 impl ProcessInspector {
     /// # Errors
     /// The status of evenkeel cannot be read.
-    pub(super) fn new(proc: ProcFolder, selection: Selection, acts: bool) -> io::Result<Self> {
+    pub(super) fn new(proc: ProcDir, selection: Selection, acts: bool) -> io::Result<Self> {
         let own = proc.status(std::process::id())?;
         Ok(ProcessInspector { proc, own, selection, acts })
     }

@@ -33,7 +33,7 @@ pub(super) struct LaunchContext {
     /// Id of the run, which jobs have in their environment.
     pub run: String,
     /// Directory that relative paths of the workload refer to; absolute.
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// Directory for the output of jobs.
     pub output_dir: PathBuf,
     /// The evenkeel executable.
@@ -71,7 +71,7 @@ impl LaunchContext {
         let own_variables = [linux::fault::VARIABLE, RUN_VARIABLE, JOB_VARIABLE];
         LaunchContext {
             run: run_id(),
-            folder: absolute(&workload.folder),
+            dir: absolute(&workload.dir),
             output_dir,
             tool: options.tool.clone().unwrap_or_else(own_executable),
             descriptors: limit.inherited,
@@ -107,14 +107,14 @@ impl LaunchContext {
     }
 
     pub(super) fn dir(&self, job: &Job) -> PathBuf {
-        job.dir.as_ref().map_or_else(|| self.folder.clone(), |dir| self.folder.join(dir))
+        job.dir.as_ref().map_or_else(|| self.dir.clone(), |dir| self.dir.join(dir))
     }
 
     pub(super) fn program(&self, job: &Job) -> Result<PathBuf, String> {
         match &job.command {
             Command::Program { program, .. } => {
                 let own = job.env.get("PATH").map(OsStr::new);
-                find_program(program, &self.folder, own.unwrap_or(&self.search_path))
+                find_program(program, &self.dir, own.unwrap_or(&self.search_path))
             }
             Command::Shell(_) => Ok("/bin/sh".into()),
             Command::Load(_) => Ok(self.tool.clone()),
@@ -156,7 +156,7 @@ impl LaunchContext {
     }
 
     fn files(&self, job: &Job, appends: bool) -> Result<[OwnedFd; 3], String> {
-        let input = job.input.as_ref().map_or("/dev/null".into(), |file| self.folder.join(file));
+        let input = job.input.as_ref().map_or("/dev/null".into(), |file| self.dir.join(file));
         let input = open(OpenOptions::new().read(true), &input)?;
         let output = self.output(job, "out", job.output.as_deref(), appends)?;
         let errors = self.output(job, "err", None, appends)?;
@@ -171,7 +171,7 @@ impl LaunchContext {
         appends: bool,
     ) -> Result<OwnedFd, String> {
         let path = match requested {
-            Some(path) => self.folder.join(path),
+            Some(path) => self.dir.join(path),
             None => self.output_dir.join(format!("{}.{kind}", file_name(&job.name))),
         };
         let mut options = OpenOptions::new();

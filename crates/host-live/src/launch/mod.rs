@@ -75,7 +75,8 @@ const ORPHANS_EVERY_MAX: Nanos = Nanos::from_secs(10);
 /// Runs the jobs of a workload on this machine.
 ///
 /// The host starts each job at its start time, samples the processes of jobs, sets their affinity as approved plans
-/// request, and terminates remaining processes. On drop, everything that the host changed is restored for processes that still run.
+/// request, and terminates remaining processes. On drop, everything that the host changed is restored for processes
+/// that still run.
 pub struct LaunchHost {
     session: Session,
     run: Lifecycle,
@@ -470,9 +471,9 @@ impl Drop for LaunchHost {
 
 /// Restores changes of killed runs, and opens the undo record.
 fn open_undo(run: &str, options: &LaunchOptions) -> UndoRecord {
-    let folders = options.undo_folders.clone().unwrap_or_else(undo::folders);
-    let restored = undo::restore_below(&options.resctrl_root, &folders, false);
-    let log = Log::create_for(run.to_owned(), &folders);
+    let dirs = options.undo_dirs.clone().unwrap_or_else(undo::dirs);
+    let restored = undo::restore_below(&options.resctrl_root, &dirs, false);
+    let log = Log::create_for(run.to_owned(), &dirs);
     UndoRecord::new(log.map_err(|error| with_causes(&error)), restored)
 }
 

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use base::{Bytes, JobId};
-use linux::resctrl::{GroupCreation, MonGroupFolder, MonitoredDomains};
+use linux::resctrl::{GroupCreation, MonGroupDir, MonitoredDomains};
 use linux::source::Live;
 use rustix::fs::{Access, access};
 use sched::{MonGroupSample, Sample};
@@ -26,7 +26,7 @@ use crate::session::UndoRecord;
 /// The monitoring group of a job.
 #[derive(Debug)]
 struct MonGroup {
-    folder: MonGroupFolder,
+    dir: MonGroupDir,
     /// Value of its counters when it was created, in bytes.
     base: u64,
 }
@@ -41,11 +41,11 @@ pub(super) struct MonGroups {
     domains: Option<MonitoredDomains>,
     by_job: BTreeMap<JobId, MonGroup>,
     /// Groups whose removal failed.
-    not_removed: Vec<MonGroupFolder>,
+    not_removed: Vec<MonGroupDir>,
     /// The processor has no RMID left.
     is_full: bool,
-    /// Creates a group: [`MonGroupFolder::create`], or a replacement in tests.
-    create: fn(MonGroupFolder, &Path) -> GroupCreation,
+    /// Creates a group: [`MonGroupDir::create`], or a replacement in tests.
+    create: fn(MonGroupDir, &Path) -> GroupCreation,
     pub warnings: Warnings,
 }
 
@@ -56,14 +56,14 @@ impl MonGroups {
         let mut domains =
             is_counted.then(|| MonitoredDomains::find(&mut source, machine)).flatten();
         let mut warnings = Warnings::default();
-        let folder = root.join("sys/fs/resctrl/mon_groups");
+        let dir = root.join("sys/fs/resctrl/mon_groups");
         if domains.is_some()
-            && let Err(error) = access(&folder, Access::WRITE_OK)
+            && let Err(error) = access(&dir, Access::WRITE_OK)
         {
             domains = None;
-            let (folder, error) = (folder.display(), std::io::Error::from(error));
+            let (dir, error) = (dir.display(), std::io::Error::from(error));
             warnings.add(format!(
-                "the memory traffic of single jobs is not counted: {folder} is not writable ({error})"
+                "the memory traffic of single jobs is not counted: {dir} is not writable ({error})"
             ));
         }
         MonGroups {
@@ -73,7 +73,7 @@ impl MonGroups {
             by_job: BTreeMap::new(),
             not_removed: Vec::new(),
             is_full: false,
-            create: MonGroupFolder::create,
+            create: MonGroupDir::create,
             warnings,
             root,
         }
@@ -84,7 +84,7 @@ impl MonGroups {
         if self.domains.is_none() || self.is_full {
             return;
         }
-        let group = MonGroupFolder::of(&self.run, &format!("{}-{name}", job.0));
+        let group = MonGroupDir::of(&self.run, &format!("{}-{name}", job.0));
         if self.not_removed.contains(&group) {
             self.remove_left(undo);
             if self.not_removed.contains(&group) {
@@ -97,10 +97,10 @@ impl MonGroups {
         }
         let name = group.name().to_owned();
         match (self.create)(group, &self.root) {
-            GroupCreation::Created(folder) => {
+            GroupCreation::Created(dir) => {
                 // If the counters cannot be read yet, they have not counted yet.
-                let base = self.read_total(&folder).unwrap_or(0);
-                self.by_job.insert(job, MonGroup { folder, base });
+                let base = self.read_total(&dir).unwrap_or(0);
+                self.by_job.insert(job, MonGroup { dir, base });
                 return;
             }
             GroupCreation::NoFreeRmid => {
@@ -121,7 +121,7 @@ impl MonGroups {
     /// Adds the first process of a job to its group. Later children inherit it.
     pub(super) fn add(&mut self, job: JobId, pid: u32, undo: &mut UndoRecord) {
         let Some(group) = self.by_job.get(&job) else { return };
-        let Err(error) = group.folder.add(&self.root, pid) else { return };
+        let Err(error) = group.dir.add(&self.root, pid) else { return };
         if error.raw_os_error() != Some(libc::ESRCH) {
             self.warnings.add(format!(
                 "the memory traffic of some jobs is not counted: \
@@ -134,7 +134,7 @@ impl MonGroups {
 
     pub(super) fn end(&mut self, job: JobId, undo: &mut UndoRecord) {
         if let Some(group) = self.by_job.remove(&job) {
-            self.not_removed.push(group.folder);
+            self.not_removed.push(group.dir);
             self.remove_left(undo);
         }
     }
@@ -142,14 +142,14 @@ impl MonGroups {
     /// Removes all groups. Returns whether none is left.
     pub(super) fn end_all(&mut self, undo: &mut UndoRecord) -> bool {
         let all = std::mem::take(&mut self.by_job);
-        self.not_removed.extend(all.into_values().map(|group| group.folder));
+        self.not_removed.extend(all.into_values().map(|group| group.dir));
         self.remove_left(undo);
         self.not_removed.is_empty()
     }
 
     fn remove_left(&mut self, undo: &mut UndoRecord) {
         for group in std::mem::take(&mut self.not_removed) {
-            self.source.close_below(&group.folder());
+            self.source.close_below(&group.dir());
             match group.remove(&self.root) {
                 Ok(()) => {
                     self.is_full = false;
@@ -168,7 +168,7 @@ impl MonGroups {
         let Some(domains) = &self.domains else { return };
         let ran: BTreeSet<JobId> = sample.tasks.iter().map(|task| task.job).collect();
         for (&job, group) in self.by_job.iter().filter(|(job, _)| ran.contains(job)) {
-            let traffic = domains.read_group(&mut self.source, &group.folder);
+            let traffic = domains.read_group(&mut self.source, &group.dir);
             let sampled = |(llc, traffic)| MonGroupSample { job, llc, traffic };
             sample.mon_groups.extend(traffic.into_iter().map(sampled));
         }
@@ -177,14 +177,14 @@ impl MonGroups {
     /// Bytes that the tasks of a job transferred since its start, in all domains. Read once more before
     /// its group is removed.
     pub(super) fn traffic_of(&mut self, job: JobId) -> Option<Bytes> {
-        let MonGroup { folder, base } = self.by_job.get(&job)?;
-        let (folder, base) = (folder.clone(), *base);
-        Some(Bytes(self.read_total(&folder)?.saturating_sub(base)))
+        let MonGroup { dir, base } = self.by_job.get(&job)?;
+        let (dir, base) = (dir.clone(), *base);
+        Some(Bytes(self.read_total(&dir)?.saturating_sub(base)))
     }
 
     /// Bytes in all domains. Absent if the counter of one domain cannot be read.
-    fn read_total(&mut self, folder: &MonGroupFolder) -> Option<u64> {
-        let domains = self.domains.as_ref()?.read_group(&mut self.source, folder);
+    fn read_total(&mut self, dir: &MonGroupDir) -> Option<u64> {
+        let domains = self.domains.as_ref()?.read_group(&mut self.source, dir);
         let known = domains.iter().map(|(_, traffic)| Some(traffic.total_bytes?.value));
         let totals = known.collect::<Option<Vec<u64>>>()?;
         (!totals.is_empty()).then(|| totals.iter().sum())
@@ -200,17 +200,17 @@ mod tests {
     const GROUPS: &str = "sys/fs/resctrl/mon_groups";
 
     struct TestMachine {
-        folder: tempfile::TempDir,
+        dir: tempfile::TempDir,
         groups: MonGroups,
         undo: UndoRecord,
     }
 
     /// A machine with one monitored cache, and a group of another program.
     fn test_machine() -> TestMachine {
-        let folder = tempfile::tempdir().expect("a folder");
+        let dir = tempfile::tempdir().expect("a directory");
         let write = |path: &str, text: &str| {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
             std::fs::write(path, text).expect("written");
         };
         write("sys/devices/system/cpu/cpu0/cache/index3/level", "3");
@@ -218,10 +218,10 @@ mod tests {
         write("sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes", "1\n");
         write("sys/fs/resctrl/mon_groups/other/tasks", "1\n");
         let machine = Machine::synthetic("nodes=1 llcs=1 cores=2").expect("a machine");
-        let groups = MonGroups::open(folder.path().to_owned(), &machine, "run", true);
-        let log = Log::create_in(&[folder.path().join("state")]).map_err(|e| e.to_string());
+        let groups = MonGroups::open(dir.path().to_owned(), &machine, "run", true);
+        let log = Log::create_in(&[dir.path().join("state")]).map_err(|e| e.to_string());
         let undo = UndoRecord::new(log, Restored::default());
-        TestMachine { folder, groups, undo }
+        TestMachine { dir, groups, undo }
     }
 
     impl TestMachine {
@@ -231,7 +231,7 @@ mod tests {
 
         fn names(&self) -> Vec<String> {
             let entries =
-                std::fs::read_dir(self.folder.path().join(GROUPS)).expect("the folder exists");
+                std::fs::read_dir(self.dir.path().join(GROUPS)).expect("the directory exists");
             let name = |entry: std::io::Result<std::fs::DirEntry>| {
                 entry.expect("an entry").file_name().to_string_lossy().into_owned()
             };
@@ -241,9 +241,10 @@ mod tests {
         }
 
         fn n_open(&self) -> usize {
-            let entries = std::fs::read_dir("/proc/self/fd").expect("the folder exists").flatten();
+            let entries =
+                std::fs::read_dir("/proc/self/fd").expect("the directory exists").flatten();
             let targets = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-            let groups = self.folder.path().join(GROUPS);
+            let groups = self.dir.path().join(GROUPS);
             targets.filter(|target| target.starts_with(&groups)).count()
         }
 
@@ -272,10 +273,9 @@ mod tests {
         let mut test = test_machine();
         for total in [700, 900] {
             test.begin(0);
-            let folder =
-                test.folder.path().join(GROUPS).join("evenkeel-run-0-sort/mon_data/mon_L3_00");
-            std::fs::create_dir_all(&folder).expect("a folder");
-            std::fs::write(folder.join("mbm_total_bytes"), format!("{total}\n")).expect("written");
+            let dir = test.dir.path().join(GROUPS).join("evenkeel-run-0-sort/mon_data/mon_L3_00");
+            std::fs::create_dir_all(&dir).expect("a directory");
+            std::fs::write(dir.join("mbm_total_bytes"), format!("{total}\n")).expect("written");
             assert_eq!(test.groups.traffic_of(JobId(0)), Some(Bytes(total)));
             assert_ne!(test.n_open(), 0);
             test.groups.end(JobId(0), &mut test.undo);
@@ -312,7 +312,7 @@ mod tests {
         assert!(warnings.len() == 1 && warnings[0].contains("no RMID left"), "{warnings:?}");
         assert_eq!(test.recorded(), ["evenkeel-run-0-sort"]);
         test.groups.end(JobId(0), &mut test.undo);
-        test.groups.create = MonGroupFolder::create;
+        test.groups.create = MonGroupDir::create;
         test.begin(3);
         assert_eq!(test.names(), ["evenkeel-run-3-sort", "other"]);
     }

@@ -36,8 +36,8 @@ pub struct LaunchOptions {
     pub is_sole_parent: bool,
     /// The counters of tasks.
     pub counters: CounterMode,
-    /// Directories for undo records; `None`: the default ones ([`linux::undo::folders`]).
-    pub undo_folders: Option<Vec<PathBuf>>,
+    /// Directories for undo records; `None`: the default ones ([`linux::undo::directories`]).
+    pub undo_dirs: Option<Vec<PathBuf>>,
     /// The cgroups of jobs whose memory is bound.
     pub cgroups: linux::cgroup::CgroupMode,
     /// Root of the resctrl and cgroup file systems: `/` outside of tests.
@@ -61,7 +61,7 @@ impl Default for LaunchOptions {
             takes_priority: true,
             is_sole_parent: true,
             counters: CounterMode::Auto,
-            undo_folders: None,
+            undo_dirs: None,
             cgroups: linux::cgroup::CgroupMode::Auto,
             resctrl_root: PathBuf::from("/"),
             memory: MemoryOptions::default(),

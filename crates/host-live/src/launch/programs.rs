@@ -11,12 +11,12 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use crate::errors::kernel_message;
 
 /// Finds a program as a shell does: a name without a slash in `PATH`, and any other path relative to a directory.
-pub fn find_program(program: &Path, folder: &Path, search_path: &OsStr) -> Result<PathBuf, String> {
+pub fn find_program(program: &Path, dir: &Path, search_path: &OsStr) -> Result<PathBuf, String> {
     if program.as_os_str().as_bytes().contains(&b'/') {
-        let path = folder.join(program);
+        let path = dir.join(program);
         return check_program(&path).map(|()| path);
     }
-    let paths = std::env::split_paths(search_path).map(|dir| folder.join(dir).join(program));
+    let paths = std::env::split_paths(search_path).map(|entry| dir.join(entry).join(program));
     let mut not_executable = None;
     for path in paths {
         match check_program(&path) {

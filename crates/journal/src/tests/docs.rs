@@ -7,15 +7,15 @@ fn the_example_in_the_docs_is_a_journal() {
     let page = include_str!("../../../../docs/journal-format.md");
     let (_, rest) = page.split_once("```jsonl\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("example.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("example.jsonl");
     fs::write(&path, example).expect("can be written");
     let mut recording = crate::read(&path).expect("a journal");
     let read: Vec<bool> = recording.by_ref().map(|turn| turn.is_ok()).collect();
     assert_eq!(read, [true, true]);
     assert!(recording.end().is_some_and(|end| end.own_cpu.is_some()));
     // No field is misspelt and so ignored: the rewritten journal is the same.
-    let copy = folder.path().join("copy.jsonl");
+    let copy = dir.path().join("copy.jsonl");
     let limits = crate::JournalLimits::default();
     let mut again = crate::JournalWriter::create(&copy, recording.header(), limits).expect("made");
     for turn in crate::read(&path).expect("a journal") {

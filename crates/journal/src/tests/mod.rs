@@ -43,13 +43,13 @@ fn read_all(path: &Path) -> Vec<RecordedTurn> {
 }
 
 fn error_of(path: &Path) -> String {
-    let folder = if path.is_dir() { path } else { path.parent().expect("in a folder") };
-    let folder = folder.display().to_string();
+    let dir = if path.is_dir() { path } else { path.parent().expect("in a directory") };
+    let dir = dir.display().to_string();
     let first = match read(path) {
         Err(error) => error,
         Ok(mut recording) => recording.find_map(Result::err).expect("an error"),
     };
-    with_causes(&first).replace(&folder, "DIR")
+    with_causes(&first).replace(&dir, "DIR")
 }
 
 /// An error with its causes on one line.
@@ -65,9 +65,9 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 
 #[test]
 fn every_turn_is_read_back_bit_for_bit() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     for seed in 0..60 {
-        let path = folder.path().join(format!("{seed}.jsonl"));
+        let path = dir.path().join(format!("{seed}.jsonl"));
         let written = turns(seed, 12);
         write(&path, &written, JournalLimits::default()).finish(&end()).expect("can be written");
         let mut recording = read(&path).expect("a journal");
@@ -81,8 +81,8 @@ fn every_turn_is_read_back_bit_for_bit() {
 
 #[test]
 fn the_header_is_read_back_without_the_environment() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("j.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("j.jsonl");
     let mut header = header();
     header.jobs[0].env.insert("TOKEN".to_owned(), "secret".to_owned());
     JournalWriter::create(&path, &header, JournalLimits::default()).expect("can be created");
@@ -93,8 +93,8 @@ fn the_header_is_read_back_without_the_environment() {
 
 #[test]
 fn each_line_is_one_json_object_and_the_end_is_written_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("j.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("j.jsonl");
     let mut writer = write(&path, &turns(1, 5), JournalLimits::default());
     writer.finish(&end()).expect("can be written");
     writer.finish(&end()).expect("the second is ignored");
@@ -108,8 +108,8 @@ fn each_line_is_one_json_object_and_the_end_is_written_once() {
 
 #[test]
 fn a_truncated_last_line_is_ignored_and_reported_at_every_length() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("j.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("j.jsonl");
     let written = turns(2, 3);
     write(&path, &written, JournalLimits::default());
     let whole = fs::read(&path).expect("bytes");
@@ -129,8 +129,8 @@ fn a_truncated_last_line_is_ignored_and_reported_at_every_length() {
 
 #[test]
 fn damage_and_other_formats_are_reported_with_file_and_line() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("j.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("j.jsonl");
     write(&path, &turns(3, 2), JournalLimits::default());
     let good = fs::read_to_string(&path).expect("text");
     let head = good.lines().next().expect("a header");
@@ -158,19 +158,19 @@ fn damage_and_other_formats_are_reported_with_file_and_line() {
         fs::write(&path, text).expect("can be written");
         errors += &format!("{}\n", error_of(&path));
     }
-    errors += &error_of(&folder.path().join("nothing.jsonl"));
-    errors += &format!("\n{}\n", error_of(folder.path()));
+    errors += &error_of(&dir.path().join("nothing.jsonl"));
+    errors += &format!("\n{}\n", error_of(dir.path()));
     expect_test::expect_file!["expected/damage.txt"].assert_eq(&errors);
 }
 
 #[test]
 fn a_journal_in_several_parts_is_read_as_one() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("journal.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("journal.jsonl");
     let written = turns(4, 40);
     let limits = JournalLimits { part: Bytes(6000), n_parts: 100 };
     write(&path, &written, limits).finish(&end()).expect("can be written");
-    assert!(folder.path().join("journal.3.jsonl").exists());
+    assert!(dir.path().join("journal.3.jsonl").exists());
     let mut recording = read(&path).expect("a journal");
     assert_eq!(recording.n_parts_missing(), 0);
     let back: Vec<RecordedTurn> = recording.by_ref().map(|turn| turn.expect("a turn")).collect();
@@ -180,13 +180,13 @@ fn a_journal_in_several_parts_is_read_as_one() {
 
 #[test]
 fn the_oldest_parts_are_removed_and_a_checkpoint_keeps_their_final_state() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("journal.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("journal.jsonl");
     let written = turns(5, 60);
     let limits = JournalLimits { part: Bytes(5000), n_parts: 3 };
     let mut writer = write(&path, &written, limits);
     writer.finish(&end()).expect("can be written");
-    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
+    assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 3);
     let mut recording = read(&path).expect("a journal");
     assert_eq!(recording.n_parts_missing(), writer.n_parts_removed());
     let checkpoint = recording.checkpoint().expect("a checkpoint").clone();
@@ -205,11 +205,11 @@ fn checkpoint_after(header: &Header, turns: &[RecordedTurn]) -> Checkpoint {
 
 #[test]
 fn a_numbered_part_can_be_read_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("journal.jsonl");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("journal.jsonl");
     let written = turns(6, 40);
     write(&path, &written, JournalLimits { part: Bytes(6000), n_parts: 100 });
-    let mut part = read(&folder.path().join("journal.2.jsonl")).expect("a journal");
+    let mut part = read(&dir.path().join("journal.2.jsonl")).expect("a journal");
     assert_eq!(part.n_parts_missing(), 1);
     let from = part.checkpoint().expect("a checkpoint").turn as usize + 1;
     let turns: Vec<RecordedTurn> = part.by_ref().map(|turn| turn.expect("a turn")).collect();
@@ -218,9 +218,9 @@ fn a_numbered_part_can_be_read_alone() {
 }
 
 #[test]
-fn parts_of_another_run_in_the_same_folder_are_ignored() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("journal.jsonl");
+fn parts_of_another_run_in_the_same_directory_are_ignored() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("journal.jsonl");
     let limits = JournalLimits { part: Bytes(6000), n_parts: 100 };
     write(&path, &turns(7, 40), limits);
     let other = Header { run_id: "another".to_owned(), ..header() };

@@ -81,7 +81,7 @@ pub(crate) fn jobs() -> Vec<Job> {
         cpus: Some("0-3,7".parse().expect("a list")),
         nodes: Some("1".parse().expect("a list")),
         memory: Some(MemoryPolicy::Interleave("0-1".parse().expect("a list"))),
-        dir: Some("sub folder".into()),
+        dir: Some("sub directory".into()),
         input: Some("in".into()),
         output: Some("/tmp/ö \"out\"\n".into()),
         ..job(2, "<script>alert(1)</script>")
@@ -103,7 +103,7 @@ pub(crate) fn header() -> Header {
         seed: 7,
         machine: machine(),
         workload: "mixed".to_owned(),
-        folder: "/w".into(),
+        dir: "/w".into(),
         jobs: jobs(),
         options: [("grace".to_owned(), "2s".to_owned())].into(),
         replay_of: None,

@@ -24,7 +24,7 @@ pub(crate) struct HeaderLine {
     pub seed: u64,
     pub workload: String,
     #[serde(skip_serializing_if = "is_default", default)]
-    pub folder: String,
+    pub dir: String,
     #[serde(skip_serializing_if = "is_default", default)]
     pub options: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "is_default", default)]
@@ -132,7 +132,7 @@ impl HeaderLine {
             policy: header.policy.encode(),
             seed: header.seed,
             workload: header.workload.clone(),
-            folder: header.folder.encode(),
+            dir: header.dir.encode(),
             options: header.options.clone(),
             replay_of: header.replay_of.clone(),
             part: part.part,
@@ -163,7 +163,7 @@ impl HeaderLine {
             seed: self.seed,
             machine,
             workload: self.workload,
-            folder: self.folder.into(),
+            dir: self.dir.into(),
             jobs,
             options: self.options,
             replay_of: self.replay_of,

@@ -6,8 +6,8 @@
 //!   {"run":2,…}                                              in the order in which runs finish
 //! ```
 //!
-//! Repeating the command resumes the comparison. A folder of another comparison is rejected, so that metrics are never mixed.
-//! An incomplete last line, left by SIGKILL, is dropped. A lock on the file excludes a second writer.
+//! Repeating the command resumes the comparison. A directory of another comparison is rejected, so that metrics are
+//! never mixed. An incomplete last line, left by SIGKILL, is dropped. A lock on the file excludes a second writer.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -25,7 +25,7 @@ use super::{
     ComparePlan, Completion, ControllerTraffic, JobTimes, OracleSearch, RunKey, RunMetrics,
 };
 
-/// Name of the file in the folder of a comparison.
+/// Name of the file in the directory of a comparison.
 const NAME: &str = "runs.jsonl";
 /// Version of the file.
 const VERSION: u32 = 2;
@@ -102,20 +102,22 @@ fn fingerprint(value: &impl Debug) -> String {
     format!("{hash:016x}")
 }
 
-/// Why a folder cannot be used. Each message states what to do.
+/// Why a directory cannot be used. Each message states what to do.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum RunStoreError {
     #[error("cannot write {path}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("{folder} contains another comparison ({difference}): choose another folder with --out")]
-    Other { folder: PathBuf, difference: &'static str },
     #[error(
-        "another evenkeel runs the comparison in {0}: wait for it, or choose another folder with --out"
+        "{dir} contains another comparison ({difference}): choose another directory with --out"
+    )]
+    Other { dir: PathBuf, difference: &'static str },
+    #[error(
+        "another evenkeel runs the comparison in {0}: wait for it, or choose another directory with --out"
     )]
     Busy(PathBuf),
     #[error(
-        "{path}:{line}: not a run of this comparison: remove the line, or choose another folder with --out"
+        "{path}:{line}: not a run of this comparison: remove the line, or choose another directory with --out"
     )]
     Line { path: PathBuf, line: usize },
 }
@@ -132,23 +134,23 @@ pub struct RunStore {
 }
 
 impl RunStore {
-    /// Starts a comparison in an existing folder, or resumes it.
+    /// Starts a comparison in an existing directory, or resumes it.
     ///
     /// # Errors
-    /// The folder contains another comparison, or cannot be written.
+    /// The directory contains another comparison, or cannot be written.
     pub fn open(
-        folder: &Path,
+        dir: &Path,
         identity: &Identity,
         plan: &ComparePlan,
     ) -> Result<Self, RunStoreError> {
-        let path = folder.join(NAME);
+        let path = dir.join(NAME);
         let io = |source| RunStoreError::Io { path: path.clone(), source };
         let mut options = OpenOptions::new();
         let mut file =
             options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(RunStoreError::Busy(folder.to_owned()));
+                return Err(RunStoreError::Busy(dir.to_owned()));
             }
             locked => locked.map_err(io::Error::from).map_err(io)?,
         }
@@ -158,7 +160,7 @@ impl RunStore {
         let text = String::from_utf8_lossy(&bytes[..n_whole]).into_owned();
         let mut store = RunStore { file, path, done: BTreeMap::new(), alone: BTreeMap::new() };
         match text.lines().next() {
-            Some(first) => store.take_first(folder, first, identity)?,
+            Some(first) => store.take_first(dir, first, identity)?,
             None => {
                 store.cut(0)?;
                 store.write(identity)?;
@@ -178,11 +180,11 @@ impl RunStore {
 
     fn take_first(
         &self,
-        folder: &Path,
+        dir: &Path,
         first: &str,
         expected: &Identity,
     ) -> Result<(), RunStoreError> {
-        let other = |difference| RunStoreError::Other { folder: folder.to_owned(), difference };
+        let other = |difference| RunStoreError::Other { dir: dir.to_owned(), difference };
         /// Other versions have other fields, so that the version is checked first.
         #[derive(Deserialize)]
         struct FileVersion {
@@ -340,11 +342,8 @@ impl RunLine {
             n_moves: self.n_moves,
             pages_moved_bytes: self.pages_moved_bytes,
             controllers: self.controllers.into_iter().map(controller).collect(),
-            oracle: self.oracle.map(|(candidate, n_placements, is_all, above_bound)| OracleSearch {
-                candidate,
-                n_placements,
-                is_all,
-                above_bound,
+            oracle: self.oracle.map(|(candidate, n_placements, is_all, above_bound)| {
+                OracleSearch { candidate, n_placements, is_all, above_bound }
             }),
         }
     }
@@ -391,9 +390,9 @@ mod tests {
 
     #[test]
     fn saved_runs_are_read_at_the_next_start_and_the_others_remain() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let dir = tempfile::tempdir().expect("a directory");
         let plan = plan(&[1, 2]);
-        let open = || RunStore::open(folder.path(), &identity(&plan, "cores=2"), &plan);
+        let open = || RunStore::open(dir.path(), &identity(&plan, "cores=2"), &plan);
         let mut store = open().expect("new");
         store.save(nth(&plan, 2), metrics(7), &plan).expect("written");
         store.save_solo_times(0, vec![Some(Nanos(9)), None]).expect("written");
@@ -406,14 +405,14 @@ mod tests {
 
     #[test]
     fn an_incomplete_line_is_dropped_and_written_again() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let dir = tempfile::tempdir().expect("a directory");
         let plan = plan(&[1, 2]);
-        let open = || RunStore::open(folder.path(), &identity(&plan, "cores=2"), &plan);
+        let open = || RunStore::open(dir.path(), &identity(&plan, "cores=2"), &plan);
         let mut store = open().expect("new");
         store.save(nth(&plan, 0), metrics(7), &plan).expect("written");
         store.save(nth(&plan, 1), metrics(8), &plan).expect("written");
         drop(store);
-        let path = folder.path().join(NAME);
+        let path = dir.path().join(NAME);
         let whole = std::fs::read(&path).expect("there");
         for cut in 1..whole.len() {
             std::fs::write(&path, &whole[..cut]).expect("written");
@@ -429,35 +428,35 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_another_comparison_is_rejected_and_unchanged() {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn the_directory_of_another_comparison_is_rejected_and_unchanged() {
+        let dir = tempfile::tempdir().expect("a directory");
         let first = plan(&[1, 2]);
-        drop(RunStore::open(folder.path(), &identity(&first, "cores=2"), &first).expect("new"));
-        let before = std::fs::read(folder.path().join(NAME)).expect("there");
+        drop(RunStore::open(dir.path(), &identity(&first, "cores=2"), &first).expect("new"));
+        let before = std::fs::read(dir.path().join(NAME)).expect("there");
         let message = |plan: &ComparePlan, machine: &str| {
-            let opened = RunStore::open(folder.path(), &identity(plan, machine), plan);
+            let opened = RunStore::open(dir.path(), &identity(plan, machine), plan);
             let message = opened.expect_err("another").to_string();
-            message.replace(&folder.path().display().to_string(), "DIR")
+            message.replace(&dir.path().display().to_string(), "DIR")
         };
         assert_eq!(
             message(&plan(&[1, 2, 3]), "cores=2"),
-            "DIR contains another comparison (other seeds): choose another folder with --out"
+            "DIR contains another comparison (other seeds): choose another directory with --out"
         );
         assert!(message(&first, "cores=4").contains("(another machine)"));
-        assert_eq!(std::fs::read(folder.path().join(NAME)).expect("there"), before);
-        std::fs::write(folder.path().join(NAME), "my diary\n").expect("written");
+        assert_eq!(std::fs::read(dir.path().join(NAME)).expect("there"), before);
+        std::fs::write(dir.path().join(NAME), "my diary\n").expect("written");
         assert!(message(&first, "cores=2").contains("(not a comparison)"));
     }
 
     #[test]
     fn a_second_writer_is_rejected_and_an_invalid_line_is_named() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let dir = tempfile::tempdir().expect("a directory");
         let plan = plan(&[1]);
-        let open = || RunStore::open(folder.path(), &identity(&plan, "cores=2"), &plan);
+        let open = || RunStore::open(dir.path(), &identity(&plan, "cores=2"), &plan);
         let first = open().expect("new");
         assert!(matches!(open(), Err(RunStoreError::Busy(_))));
         drop(first);
-        let path = folder.path().join(NAME);
+        let path = dir.path().join(NAME);
         let mut text = std::fs::read_to_string(&path).expect("there");
         text.push_str("{\"run\":99}\n");
         std::fs::write(&path, text).expect("written");

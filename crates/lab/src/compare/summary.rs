@@ -5,8 +5,8 @@
 //!                                            └► over all workloads: geometric mean of the ratios, seeds as blocks
 //! ```
 //!
-//! Over all workloads a seed counts if the policy and the baseline finished all of them. Seeds are resampled and tested as
-//! blocks, since the runs of one seed on several workloads are not independent.
+//! Over all workloads a seed counts if the policy and the baseline finished all of them. Seeds are resampled and tested
+//! as blocks, since the runs of one seed on several workloads are not independent.
 
 mod rows;
 #[cfg(test)]
@@ -240,7 +240,7 @@ fn notes(cells: &Cells<'_>, summary: &[SummaryRow], about: &SummaryContext<'_>) 
 fn unfinished(cells: &Cells<'_>) -> Option<String> {
     let (n, n_done) = (cells.plan.n_runs(), cells.runs().count());
     (n_done < n).then(|| {
-        format!("Interrupted: {n_done} of {n} runs are done; the same command with the same folder resumes.")
+        format!("Interrupted: {n_done} of {n} runs are done; the same command with the same directory resumes.")
     })
 }
 

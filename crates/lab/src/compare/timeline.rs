@@ -77,7 +77,7 @@ impl SimBench {
             machine: self.setting().machine.clone(),
             jobs: self.workloads()[workload].jobs().to_vec(),
             workload: name.to_owned(),
-            folder: PathBuf::new(),
+            dir: PathBuf::new(),
             options: BTreeMap::new(),
             replay_of: None,
         })

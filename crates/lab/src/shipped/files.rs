@@ -14,12 +14,12 @@ use topology::Machine;
 
 use super::NotShipped;
 
-/// Files of a folder of `workloads/` with their names.
+/// Files of a directory of `workloads/` with their names.
 macro_rules! files {
-    ($($folder:literal: $($name:literal),+ $(,)?);+ $(;)?) => {
+    ($($dir:literal: $($name:literal),+ $(,)?);+ $(;)?) => {
         &[$($((
             $name,
-            include_str!(concat!("../../../../workloads/", $folder, "/", $name, ".toml")),
+            include_str!(concat!("../../../../workloads/", $dir, "/", $name, ".toml")),
         )),+),+]
     };
 }

@@ -6,8 +6,8 @@
 //! | `profiles.csv` | a range with its reason for each value that was not measured |
 //! | `traced/*.profile.toml` | profiles of traced programs |
 //!
-//! The values of a program are the mean over its inputs. An empty cell of `benchmarks.csv` is a value without a reliable
-//! source.
+//! The values of a program are the mean over its inputs. An empty cell of `benchmarks.csv` is a value without a
+//! reliable source.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,7 +55,7 @@ pub struct Range {
     pub reason: String,
 }
 
-/// Published values by program, without the folder of the suite (`network/dijkstra`).
+/// Published values by program, without the directory of the suite (`network/dijkstra`).
 pub(super) fn measured() -> &'static BTreeMap<String, PublishedProgram> {
     static TABLE: LazyLock<BTreeMap<String, PublishedProgram>> =
         LazyLock::new(|| read_measured(include_str!("../../../../workloads/data/benchmarks.csv")));
@@ -148,6 +148,6 @@ mod tests {
         assert_eq!(soplex.mpki.map(|mpki| format!("{mpki:.3}")).as_deref(), Some("12.498"));
         assert_eq!((soplex.runtime_s, soplex.c_over_s), (Some(133.0), Some(1.0)));
         assert_eq!(measured()["lu.B"], PublishedProgram::default());
-        assert!(measured().contains_key("dijkstra"), "without the folder of its suite");
+        assert!(measured().contains_key("dijkstra"), "without the directory of its suite");
     }
 }

@@ -355,7 +355,8 @@ fn published_orderings_hold_in_the_printed_number_of_draws() {
         "queue-full: lbm, libquantum and lu.B above the other eight",
         "references: sphinx3, omnetpp, streamcluster above canneal, ferret, gromacs",
     ];
-    let lines = orderings.iter().zip(held).map(|(ordering, held)| format!("{held:3} of 200  {ordering}\n"));
+    let lines =
+        orderings.iter().zip(held).map(|(ordering, held)| format!("{held:3} of 200  {ordering}\n"));
     expect_file!["orderings.txt"].assert_eq(&lines.collect::<String>());
 }
 

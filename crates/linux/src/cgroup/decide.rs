@@ -27,7 +27,7 @@ pub struct CgroupState {
     pub own: CgroupPath,
     /// Effective user id of this process.
     pub uid: u32,
-    /// Owner of the folder; `None` if unknown.
+    /// Owner of the directory; `None` if unknown.
     pub owner: Option<u32>,
     /// The file that cannot be written, with the error.
     pub unwritable: Option<String>,
@@ -51,24 +51,24 @@ pub struct CgroupState {
 impl CgroupState {
     /// Reads the state below a root.
     pub fn read(root: &Path, own: CgroupPath) -> Self {
-        let folder = files::below(root, &own.folder);
-        let text = |name: &str| files::read(&folder.join(name)).unwrap_or_default();
-        let is_root = !files::exists(&folder.join("cgroup.type")).unwrap_or(true);
+        let dir = files::below(root, &own.dir);
+        let text = |name: &str| files::read(&dir.join(name)).unwrap_or_default();
+        let is_root = !files::exists(&dir.join("cgroup.type")).unwrap_or(true);
         // Not read if no process has to be moved: there may be thousands.
         let moves = own.version == HierarchyVersion::V2 && !is_root;
-        let meta = fault::retry("stat", || Ok(rustix::fs::stat(&folder)?)).ok();
+        let meta = fault::retry("stat", || Ok(rustix::fs::stat(&dir)?)).ok();
         CgroupState {
             uid: rustix::process::geteuid().as_raw(),
             owner: meta.map(|meta| meta.st_uid),
-            unwritable: unwritable(&folder, own.version),
-            is_delegated: is_delegated(&folder),
+            unwritable: unwritable(&dir, own.version),
+            is_delegated: is_delegated(&dir),
             // If unknown, systemd is assumed.
             has_systemd: files::exists(&root.join("run/systemd/system")).unwrap_or(true),
             is_root,
             kind: text("cgroup.type"),
             controllers: text("cgroup.controllers"),
             enabled: text("cgroup.subtree_control"),
-            foreign: if moves { foreign(root, &folder) } else { Vec::new() },
+            foreign: if moves { foreign(root, &dir) } else { Vec::new() },
             own,
         }
     }
@@ -76,15 +76,14 @@ impl CgroupState {
 
 /// The delegated cgroup, or why there is none, with the remedy.
 pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
-    let folder = &state.own.folder;
+    let dir = &state.own.dir;
     let has = |list: &str| list.split_whitespace().any(|name| name == "cpuset");
     check_owner(state)?;
     if let Some(what) = &state.unwritable {
         return Err(what.clone());
     }
-    let (version, folder_buf) = (state.own.version, folder.clone());
-    let mut delegated =
-        DelegatedCgroup { version, folder: folder_buf, enables: false, moves_in: false };
+    let (version, dir_buf) = (state.own.version, dir.clone());
+    let mut delegated = DelegatedCgroup { version, dir: dir_buf, enables: false, moves_in: false };
     if delegated.version == HierarchyVersion::V1 {
         return Ok(delegated);
     }
@@ -93,7 +92,7 @@ pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
             true => "the controller cpuset belongs to a v1 hierarchy (--cgroups v1)",
             false => "the controller cpuset is not enabled for it (systemd: Delegate=cpuset)",
         };
-        return Err(format!("{}: {what}", folder.display()));
+        return Err(format!("{}: {what}", dir.display()));
     }
     if !state.is_root {
         check_kind(state)?;
@@ -103,14 +102,14 @@ pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
         Some((pid, comm)) => Err(format!(
             "processes that evenkeel did not start are in {} (PID {pid}, {comm}): start evenkeel in \
              a separate cgroup, {}",
-            folder.display(),
+            dir.display(),
             remedy(state.uid)
         )),
         None => Ok(delegated),
     }
 }
 
-/// Rejects a cgroup with children that cannot have processes. The kernel would permit folders in it, and reject the
+/// Rejects a cgroup with children that cannot have processes. The kernel would permit directories in it, and reject the
 /// processes (EOPNOTSUPP). The root cgroup may have children of both kinds.
 fn check_kind(state: &CgroupState) -> Result<(), String> {
     let why = match &*state.kind {
@@ -127,20 +126,20 @@ fn check_kind(state: &CgroupState) -> Result<(), String> {
     };
     Err(format!(
         "{} {why}, so its children cannot have processes: start evenkeel in a separate cgroup, {}",
-        state.own.folder.display(),
+        state.own.dir.display(),
         remedy(state.uid)
     ))
 }
 
 fn check_owner(state: &CgroupState) -> Result<(), String> {
-    let folder = &state.own.folder;
-    let name = folder.display();
-    if folder.iter().any(|part| part.to_string_lossy().starts_with("evenkeel-")) {
+    let dir = &state.own.dir;
+    let name = dir.display();
+    if dir.iter().any(|part| part.to_string_lossy().starts_with("evenkeel-")) {
         return Err(format!("{name} is a cgroup of another evenkeel"));
     }
     // systemd does not manage the v1 hierarchy of cpusets.
     let is_v2 = state.own.version == HierarchyVersion::V2;
-    let is_systemd = is_v2 && (is_unit(folder) || (state.is_root && state.has_systemd));
+    let is_systemd = is_v2 && (is_unit(dir) || (state.is_root && state.has_systemd));
     let is_own = match state.uid {
         0 => state.own.is_top,
         uid => state.owner == Some(uid),
@@ -163,28 +162,28 @@ fn remedy(uid: u32) -> &'static str {
     }
 }
 
-/// Whether the name of a folder is that of a systemd unit.
-fn is_unit(folder: &Path) -> bool {
-    let kind = folder.extension().unwrap_or_default();
+/// Whether the name of a directory is that of a systemd unit.
+fn is_unit(dir: &Path) -> bool {
+    let kind = dir.extension().unwrap_or_default();
     ["service", "scope", "slice", "mount", "socket", "swap"].iter().any(|unit| kind == *unit)
 }
 
-fn is_delegated(folder: &Path) -> bool {
+fn is_delegated(dir: &Path) -> bool {
     let is_set = |name: &str| {
         let mut value = [0u8; 8];
-        let got = fault::retry("getxattr", || Ok(getxattr(folder, name, &mut value)?));
+        let got = fault::retry("getxattr", || Ok(getxattr(dir, name, &mut value)?));
         got.is_ok_and(|n_bytes| &value[..n_bytes] == b"1")
     };
     is_set("user.delegate") || is_set("trusted.delegate")
 }
 
-fn unwritable(folder: &Path, version: HierarchyVersion) -> Option<String> {
+fn unwritable(dir: &Path, version: HierarchyVersion) -> Option<String> {
     let files: &[&str] = match version {
         HierarchyVersion::V2 => &["", "cgroup.procs", "cgroup.subtree_control"],
         HierarchyVersion::V1 => &["", "cgroup.procs"],
     };
     files.iter().find_map(|name| {
-        let path: PathBuf = if name.is_empty() { folder.into() } else { folder.join(name) };
+        let path: PathBuf = if name.is_empty() { dir.into() } else { dir.join(name) };
         let may_write = || Ok(access(&path, Access::WRITE_OK)?);
         let error = fault::retry("access", may_write).err()?;
         Some(format!("{} cannot be written: {error}", path.display()))
@@ -192,9 +191,9 @@ fn unwritable(folder: &Path, version: HierarchyVersion) -> Option<String> {
 }
 
 /// Processes of a cgroup that are neither this process nor its descendants.
-fn foreign(root: &Path, folder: &Path) -> Vec<(u32, String)> {
+fn foreign(root: &Path, dir: &Path) -> Vec<(u32, String)> {
     let own = std::process::id();
-    let all = files::processes(folder).unwrap_or_default();
+    let all = files::processes(dir).unwrap_or_default();
     let named =
         |pid| (pid, procfs::stat(root, pid).map_or_else(|_| "?".to_owned(), |s| s.comm_text()));
     all.into_iter().filter(|&pid| !is_descendant(root, pid, own)).map(named).collect()

@@ -1,6 +1,6 @@
 //! File operations on cgroups.
 //!
-//! Below another root than `/` the files of a cgroup are ordinary files, which are removed with their folder.
+//! Below another root than `/` the files of a cgroup are ordinary files, which are removed with their directory.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ pub(super) fn exists(path: &Path) -> io::Result<bool> {
     fault::retry("stat", || path.try_exists())
 }
 
-/// Creates a folder. Returns false if it exists already.
+/// Creates a directory. Returns false if it exists already.
 pub(super) fn mkdir(path: &Path) -> io::Result<bool> {
     fault::inject("mkdir")?;
     match fs::create_dir(path) {
@@ -48,9 +48,9 @@ pub(super) fn rmdir(root: &Path, path: &Path) -> io::Result<()> {
 pub(super) fn groups_in(path: &Path) -> io::Result<Vec<String>> {
     fault::inject("getdents64")?;
     let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?.into_iter();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut names: Vec<String> =
-        folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        dirs.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable();
     Ok(names)
 }

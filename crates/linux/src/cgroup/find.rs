@@ -1,4 +1,4 @@
-//! The cgroup of a task and its folder.
+//! The cgroup of a task and its directory.
 //!
 //! ```text
 //!   /proc/PID/cgroup        0::/a/b                  path in the hierarchy, from the cgroup namespace root
@@ -19,8 +19,8 @@ pub struct CgroupPath {
     /// Version of its hierarchy.
     pub version: HierarchyVersion,
     /// Path of the cgroup from `/`.
-    pub folder: PathBuf,
-    /// Mount point of its hierarchy, the topmost visible folder.
+    pub dir: PathBuf,
+    /// Mount point of its hierarchy, the topmost visible directory.
     pub mount: PathBuf,
     /// Whether this is the topmost visible cgroup.
     pub is_top: bool,
@@ -59,8 +59,8 @@ pub(super) fn find(
         let below = group.strip_prefix(&top).ok()?;
         let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
         let is_top = below.as_os_str().is_empty();
-        let folder = if is_top { at.clone() } else { at.join(below) };
-        is_plain.then_some(CgroupPath { version, folder, mount: at, is_top })
+        let dir = if is_top { at.clone() } else { at.join(below) };
+        is_plain.then_some(CgroupPath { version, dir, mount: at, is_top })
     };
     mounts
         .find_map(visible)

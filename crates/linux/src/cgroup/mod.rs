@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 pub use decide::{CgroupState, decide};
 pub use find::{CgroupPath, of_thread, own_cgroup};
 pub use group::Cgroup;
-pub use run::{RunCgroups, job_folder, run_folder};
+pub use run::{RunCgroups, job_dir, run_dir};
 
 /// Versions of the cgroup hierarchy.
 #[derive(
@@ -61,7 +61,7 @@ pub struct DelegatedCgroup {
     /// Version of the hierarchy.
     pub version: HierarchyVersion,
     /// Path from `/`.
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// Whether the controller has to be enabled for the children (v2).
     pub enables: bool,
     /// Whether the processes have to be moved to a child first (v2, except in the root cgroup).
@@ -91,7 +91,7 @@ impl fmt::Display for CgroupChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.delegated {
             Some(delegated) => {
-                write!(f, "{} below {}", delegated.version, delegated.folder.display())?
+                write!(f, "{} below {}", delegated.version, delegated.dir.display())?
             }
             None => f.write_str("none")?,
         }

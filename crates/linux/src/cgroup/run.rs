@@ -1,7 +1,7 @@
 //! The cgroup of a run: created before the first cgroup of a job, and removed as a whole.
 //!
-//! The removal needs only the delegated cgroup, the run, and whether the run enabled the controller, so that `restore` can
-//! do it for a run that was killed at any point:
+//! The removal needs only the delegated cgroup, the run, and whether the run enabled the controller, so that `restore`
+//! can do it for a run that was killed at any point:
 //!
 //! ```text
 //!   disable the controller in evenkeel-RUN ─► and in DELEGATED, if the run enabled it and no other child uses it
@@ -32,17 +32,17 @@ const ROUNDS_MAX: u32 = 100;
 pub struct RunCgroups {
     root: PathBuf,
     delegated: DelegatedCgroup,
-    folder: PathBuf,
+    dir: PathBuf,
 }
 
 /// Name of the cgroup of a run, without characters that are not permitted; `None` if no character is left.
-pub fn run_folder(run: &str) -> Option<String> {
+pub fn run_dir(run: &str) -> Option<String> {
     let name = plain(run, 36);
     (!name.is_empty()).then(|| format!("evenkeel-{name}"))
 }
 
 /// Name of the cgroup of a job, distinct for each number.
-pub fn job_folder(nr: u32, name: &str) -> String {
+pub fn job_dir(nr: u32, name: &str) -> String {
     format!("{nr}-{}", plain(name, 40))
 }
 
@@ -55,8 +55,8 @@ impl RunCgroups {
     /// The cgroups of a run in this delegated cgroup below a root (`/` except in tests). Creates nothing. `None` if no
     /// character of the run's name is permitted.
     pub fn new(root: &Path, delegated: DelegatedCgroup, run: &str) -> Option<Self> {
-        let folder = files::below(root, &delegated.folder).join(run_folder(run)?);
-        Some(RunCgroups { root: root.to_owned(), delegated, folder })
+        let dir = files::below(root, &delegated.dir).join(run_dir(run)?);
+        Some(RunCgroups { root: root.to_owned(), delegated, dir })
     }
 
     /// The delegated cgroup.
@@ -66,11 +66,11 @@ impl RunCgroups {
 
     /// Whether the cgroup of the run exists.
     pub fn is_present(&self) -> io::Result<bool> {
-        files::exists(&self.folder)
+        files::exists(&self.dir)
     }
 
     fn in_delegated(&self, file: &str) -> PathBuf {
-        files::below(&self.root, &self.delegated.folder).join(file)
+        files::below(&self.root, &self.delegated.dir).join(file)
     }
 
     /// Creates the cgroup of the run and moves this process into it if necessary. The caller has written it to
@@ -79,22 +79,20 @@ impl RunCgroups {
     /// # Errors
     /// The rejected operation and its error.
     pub fn prepare(&self) -> Result<(), String> {
-        let made =
-            files::mkdir(&self.folder).map_err(|error| cannot("create", &self.folder, &error))?;
+        let made = files::mkdir(&self.dir).map_err(|error| cannot("create", &self.dir, &error))?;
         if !made {
-            return Err(format!("{} exists already", self.folder.display()));
+            return Err(format!("{} exists already", self.dir.display()));
         }
         self.prepare_made()
     }
 
-    /// Prepares the cgroup after the folder was created.
+    /// Prepares the cgroup after the directory was created.
     pub(super) fn prepare_made(&self) -> Result<(), String> {
         match self.delegated.version {
             HierarchyVersion::V2 => self.prepare_v2(),
             HierarchyVersion::V1 => {
                 let parent = self.in_delegated("");
-                copy_limits(&parent, &self.folder)
-                    .map_err(|error| cannot("set up", &self.folder, &error))
+                copy_limits(&parent, &self.dir).map_err(|error| cannot("set up", &self.dir, &error))
             }
         }
     }
@@ -102,7 +100,7 @@ impl RunCgroups {
     fn prepare_v2(&self) -> Result<(), String> {
         self.check_kind()?;
         if self.delegated.moves_in {
-            let own = self.folder.join(OWN);
+            let own = self.dir.join(OWN);
             files::mkdir(&own).map_err(|error| cannot("create", &own, &error))?;
             fault::point();
             self.move_processes(&own)?;
@@ -110,26 +108,26 @@ impl RunCgroups {
         fault::point();
         if self.delegated.enables {
             enable(&self.in_delegated(""), true).map_err(|error| {
-                let delegated = self.delegated.folder.display();
+                let delegated = self.delegated.dir.display();
                 format!("{delegated} cannot enable the controller cpuset for its children: {error}")
             })?;
         }
         fault::point();
-        enable(&self.folder, true)
-            .map_err(|error| cannot("enable the controller cpuset in", &self.folder, &error))
+        enable(&self.dir, true)
+            .map_err(|error| cannot("enable the controller cpuset in", &self.dir, &error))
     }
 
     /// Rejects a cgroup that can have threads only: the delegated cgroup became threaded after `decide`. No process was
     /// moved yet.
     fn check_kind(&self) -> Result<(), String> {
-        match files::read(&self.folder.join("cgroup.type")) {
+        match files::read(&self.dir.join("cgroup.type")) {
             Ok(kind) if kind == "domain" => Ok(()),
             Ok(kind) => Err(format!(
                 "cgroups in {} cannot have processes, since it is threaded ({kind})",
-                self.delegated.folder.display()
+                self.delegated.dir.display()
             )),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // An old kernel, or a test.
-            Err(error) => Err(cannot("read cgroup.type of", &self.folder, &error)),
+            Err(error) => Err(cannot("read cgroup.type of", &self.dir, &error)),
         }
     }
 
@@ -158,12 +156,12 @@ impl RunCgroups {
 
     /// Creates the cgroup of a job, or uses an existing one, with these nodes.
     pub fn create(&self, nr: u32, name: &str, nodes: &NodeSet) -> Result<Cgroup, String> {
-        let path = self.folder.join(job_folder(nr, name));
+        let path = self.dir.join(job_dir(nr, name));
         let made = files::mkdir(&path).map_err(|error| cannot("create", &path, &error))?;
         let group = Cgroup { version: self.delegated.version, root: self.root.clone(), path };
         fault::point();
         let limited = match self.delegated.version {
-            HierarchyVersion::V1 if made => copy_limits(&self.folder, &group.path),
+            HierarchyVersion::V1 if made => copy_limits(&self.dir, &group.path),
             _ => Ok(()),
         };
         limited.and_then(|()| group.set_nodes(nodes, false)).map_err(|error| {
@@ -194,8 +192,8 @@ impl RunCgroups {
             let done = enable(path, false);
             done.map_err(|error| cannot("disable the controller cpuset in", path, &error))
         };
-        if self.is_present().map_err(|error| cannot("inspect", &self.folder, &error))? {
-            disable(&self.folder)?;
+        if self.is_present().map_err(|error| cannot("inspect", &self.dir, &error))? {
+            disable(&self.dir)?;
         }
         fault::point();
         let delegated = self.in_delegated("");
@@ -220,7 +218,7 @@ impl RunCgroups {
                 .is_ok_and(|text| text.split_whitespace().any(|name| name == "cpuset"));
             let is_run = name.starts_with("evenkeel-");
             let is_bound = has("cpuset.cpus", "") || has("cpuset.mems", "");
-            path != self.folder
+            path != self.dir
                 && (enables || is_run || is_bound || has("cpuset.cpus.partition", "member"))
         };
         // If unknown, the controller is assumed to be used.
@@ -229,12 +227,12 @@ impl RunCgroups {
 
     /// Moves all processes to the delegated cgroup and removes the cgroups.
     fn empty(&self) -> Result<(), String> {
-        if !self.is_present().map_err(|error| cannot("inspect", &self.folder, &error))? {
+        if !self.is_present().map_err(|error| cannot("inspect", &self.dir, &error))? {
             return Ok(());
         }
-        let names = files::groups_in(&self.folder);
-        let names = names.map_err(|error| cannot("read", &self.folder, &error))?;
-        let groups = names.iter().map(|name| self.folder.join(name)).chain([self.folder.clone()]);
+        let names = files::groups_in(&self.dir);
+        let names = names.map_err(|error| cannot("read", &self.dir, &error))?;
+        let groups = names.iter().map(|name| self.dir.join(name)).chain([self.dir.clone()]);
         for path in groups {
             self.move_back(&path)?;
             fault::point();

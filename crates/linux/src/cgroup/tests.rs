@@ -1,11 +1,11 @@
-//! Search of the own cgroup, the decision whether it may have children, and cgroups in a folder of files.
+//! Search of the own cgroup, the decision whether it may have children, and cgroups in a directory of files.
 
 use std::path::{Path, PathBuf};
 
 use super::find::find;
 use super::*;
 use crate::fault;
-use crate::test_support::folder_of;
+use crate::test_support::dir_of;
 
 /// The result of a case in `cases/cgroup.txt`: the own cgroups, or the decision about one.
 fn result(input: &str) -> String {
@@ -19,20 +19,19 @@ fn result(input: &str) -> String {
     let found = [HierarchyVersion::V2, HierarchyVersion::V1]
         .map(|version| find(version, &cgroup, &mountinfo));
     let lines = found.map(|found| match found {
-        Ok(cgroup) if cgroup.is_top => format!("{} (top)\n", cgroup.folder.display()),
-        Ok(cgroup) => format!("{}\n", cgroup.folder.display()),
+        Ok(cgroup) if cgroup.is_top => format!("{} (top)\n", cgroup.dir.display()),
+        Ok(cgroup) => format!("{}\n", cgroup.dir.display()),
         Err(why) => format!("none: {why}\n"),
     });
     lines.concat()
 }
 
-/// `VERSION FOLDER; FIELD=VALUE; …`
+/// `VERSION DIR; FIELD=VALUE; …`
 fn decision(input: &str) -> String {
     let mut parts = input.split("; ");
-    let (version, folder) =
-        parts.next().and_then(|cgroup| cgroup.split_once(' ')).expect("a cgroup");
+    let (version, dir) = parts.next().and_then(|cgroup| cgroup.split_once(' ')).expect("a cgroup");
     let version = if version == "v1" { HierarchyVersion::V1 } else { HierarchyVersion::V2 };
-    let mut state = state(version, folder);
+    let mut state = state(version, dir);
     for part in parts {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let number = || value.parse().expect("a number");
@@ -56,7 +55,7 @@ fn decision(input: &str) -> String {
         Ok(delegated) => {
             let enables = if delegated.enables { ", enables" } else { "" };
             let moves_in = if delegated.moves_in { ", moves" } else { "" };
-            format!("{}{enables}{moves_in}", delegated.folder.display())
+            format!("{}{enables}{moves_in}", delegated.dir.display())
         }
         Err(why) => format!("none: {why}"),
     }
@@ -69,21 +68,21 @@ fn the_own_cgroup_is_found_and_used_only_if_evenkeel_is_its_writer() {
         .assert_eq(&base::transcript(recorded, result));
 }
 
-fn state(version: HierarchyVersion, folder: &str) -> CgroupState {
+fn state(version: HierarchyVersion, dir: &str) -> CgroupState {
     CgroupState {
         own: CgroupPath {
             version,
-            folder: folder.into(),
+            dir: dir.into(),
             mount: "/sys/fs/cgroup".into(),
-            is_top: folder == "/sys/fs/cgroup",
+            is_top: dir == "/sys/fs/cgroup",
         },
         uid: 0,
         owner: Some(0),
         unwritable: None,
         is_delegated: false,
         has_systemd: false,
-        is_root: folder == "/sys/fs/cgroup",
-        kind: if folder == "/sys/fs/cgroup" { "" } else { "domain" }.to_owned(),
+        is_root: dir == "/sys/fs/cgroup",
+        kind: if dir == "/sys/fs/cgroup" { "" } else { "domain" }.to_owned(),
         controllers: "cpuset cpu memory".to_owned(),
         enabled: "cpu".to_owned(),
         foreign: Vec::new(),
@@ -96,7 +95,7 @@ fn tree(version: HierarchyVersion) -> tempfile::TempDir {
         HierarchyVersion::V2 => "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
         HierarchyVersion::V1 => "34 31 0:31 / /sys/fs/cgroup rw - cgroup cgroup rw,cpu,cpuset",
     };
-    folder_of([
+    dir_of([
         ("proc/self/mountinfo", mount),
         ("proc/self/cgroup", "3:cpuset:/\n0::/\n"),
         ("sys/fs/cgroup/cgroup.procs", ""),
@@ -108,12 +107,12 @@ fn tree(version: HierarchyVersion) -> tempfile::TempDir {
     ])
 }
 
-/// The cgroups of a run in such a folder.
+/// The cgroups of a run in such a directory.
 fn groups(root: &Path, version: HierarchyVersion) -> RunCgroups {
     let own = own_cgroup(root, version).expect("it is mounted");
     let delegated = DelegatedCgroup {
         version,
-        folder: own.folder,
+        dir: own.dir,
         enables: version == HierarchyVersion::V2,
         moves_in: false,
     };
@@ -135,20 +134,20 @@ fn a_run_creates_its_cgroups_and_removes_all_of_them() {
         let tree = tree(version);
         let (root, groups) = (tree.path(), groups(tree.path(), version));
         // The kernel would create these files.
-        let folder = root.join("sys/fs/cgroup/evenkeel-3f-ab");
+        let dir = root.join("sys/fs/cgroup/evenkeel-3f-ab");
         assert!(!groups.is_present().expect("readable"));
         if version == HierarchyVersion::V2 {
             // No kernel creates its files here: the missing one is an error, after which all is removed.
             groups.prepare().expect_err("no cgroup.subtree_control");
             assert_eq!(text(root, "cgroup.subtree_control"), "+cpuset");
-            std::fs::write(folder.join("cgroup.subtree_control"), "cpuset\n")
+            std::fs::write(dir.join("cgroup.subtree_control"), "cpuset\n")
                 .expect("a resource of the test");
         } else {
             groups.prepare().expect("made");
             assert_eq!(text(root, "evenkeel-3f-ab/cpuset.cpus"), "0-3");
         }
         let group = groups.create(0, "sort it/é", &nodes).expect("made");
-        assert_eq!(group.path(), folder.join("0-sortit"));
+        assert_eq!(group.path(), dir.join("0-sortit"));
         assert_eq!(group.nodes().expect("read"), nodes);
         groups.remove_all().expect("removed");
         groups.remove_all().expect("missing already");
@@ -164,10 +163,10 @@ fn a_home_that_became_threaded_is_not_changed() {
         ..groups(tree.path(), HierarchyVersion::V2).delegated().clone()
     };
     let groups = RunCgroups::new(tree.path(), delegated, "3f").expect("a name");
-    let folder = tree.path().join("sys/fs/cgroup/evenkeel-3f");
-    // The kernel creates this file with the folder.
-    std::fs::create_dir(&folder).expect("a resource of the test");
-    std::fs::write(folder.join("cgroup.type"), "domain invalid\n").expect("a resource of the test");
+    let dir = tree.path().join("sys/fs/cgroup/evenkeel-3f");
+    // The kernel creates this file with the directory.
+    std::fs::create_dir(&dir).expect("a resource of the test");
+    std::fs::write(dir.join("cgroup.type"), "domain invalid\n").expect("a resource of the test");
     let why = groups.prepare_made().expect_err("no process can be moved to it");
     assert!(why.contains("since it is threaded (domain invalid)"), "{why}");
     groups.remove_all().expect("removed");
@@ -208,9 +207,9 @@ fn the_controller_is_disabled_unless_another_cgroup_uses_it() {
 
 #[test]
 fn characters_that_are_not_permitted_are_left_out_of_names() {
-    assert_eq!(run_folder("3f-a/../b"), Some("evenkeel-3f-ab".to_owned()));
-    assert_eq!(run_folder("../é"), None);
-    assert_eq!([job_folder(0, "a b/.."), job_folder(1, "ä")], ["0-ab", "1-"]);
+    assert_eq!(run_dir("3f-a/../b"), Some("evenkeel-3f-ab".to_owned()));
+    assert_eq!(run_dir("../é"), None);
+    assert_eq!([job_dir(0, "a b/.."), job_dir(1, "ä")], ["0-ab", "1-"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::uarch::{CpuIdentity, Pmu, Uarch, uarch_of};
 use crate::perf::{Attr, Flags, PmuGroups};
 use crate::source::{Source, text};
 
-/// Folder of the PMUs in sysfs.
+/// Directory of the PMUs in sysfs.
 pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
 
 /// The events that are counted of a task on a machine.
@@ -75,9 +75,9 @@ fn of_device(
     pmu: &Pmu,
     choice: &mut EventChoice,
 ) -> PmuGroups {
-    let folder = format!("{DEVICES}/{device}");
-    let kind = text(source, &format!("{folder}/type")).ok().and_then(|text| text.parse().ok());
-    let format = format_of(source, &folder);
+    let dir = format!("{DEVICES}/{device}");
+    let kind = text(source, &format!("{dir}/type")).ok().and_then(|text| text.parse().ok());
+    let format = format_of(source, &dir);
     let mut events = Vec::new();
     for (&counted, event) in &pmu.events {
         if choice.absent.contains_key(&counted) {
@@ -95,10 +95,10 @@ fn of_device(
 }
 
 /// The format of a PMU. Malformed terms are left out; an event that needs one has an error.
-pub(crate) fn format_of(source: &mut dyn Source, folder: &str) -> Format {
+pub(crate) fn format_of(source: &mut dyn Source, dir: &str) -> Format {
     let mut format = Format::default();
-    for term in source.list(&format!("{folder}/format")).unwrap_or_default() {
-        if let Ok(line) = text(source, &format!("{folder}/format/{term}")) {
+    for term in source.list(&format!("{dir}/format")).unwrap_or_default() {
+        if let Ok(line) = text(source, &format!("{dir}/format/{term}")) {
             let _ = format.add(&term, &line);
         }
     }

@@ -1,4 +1,4 @@
-//! Encoding of an event into the words of `perf_event_attr`, by the `format` folder of its PMU.
+//! Encoding of an event into the words of `perf_event_attr`, by the `format` directory of its PMU.
 //!
 //! ```text
 //!   format/event   config:0-7,32-35          event=0x1c4,umask=0x3

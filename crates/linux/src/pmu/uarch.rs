@@ -58,7 +58,7 @@ pub struct Pmu {
 /// An event of a PMU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UarchEvent {
-    /// Terms of the PMU's `format` folder.
+    /// Terms of the PMU's `format` directory.
     pub terms: String,
     /// Name in the vendor's documentation.
     pub name: String,
@@ -331,9 +331,9 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_folder_is_built_in() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/events");
-        let mut file_names: Vec<String> = (std::fs::read_dir(folder).expect("events/"))
+    fn every_file_of_the_directory_is_built_in() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/events");
+        let mut file_names: Vec<String> = (std::fs::read_dir(dir).expect("events/"))
             .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
             .collect();
         let mut built_in: Vec<String> =

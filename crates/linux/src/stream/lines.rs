@@ -42,9 +42,9 @@ pub enum StreamLine {
         /// Time since the start of the recording.
         at_ns: u64,
     },
-    /// A folder was listed.
+    /// A directory was listed.
     List {
-        /// The folder.
+        /// The directory.
         list: String,
         /// Names in it.
         #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //!   {"evenkeel_stream":1,"tool":…,"machine":TOML,"interval_ns":N,"jobs":[{"pid":P,"name":…}]}
-//!   {"list":FOLDER,"names":[…]}                        a folder; "errno" instead of names after an error
+//!   {"list":DIR,"names":[…]}                        a directory; "errno" instead of names after an error
 //!   {"file":PATH,"text":…}                             a file; "hex" if it is not UTF-8
 //!   {"open":NR,"task":TID | "cpu":N,"events":[{"name":…,"type":T,"config":[a,b,c],"number":I,…}]}
 //!   {"group":NR,"hex":…}                               one read() of a group

@@ -220,8 +220,8 @@ fn found<T: Clone>(now: Option<&ReadResult<T>>, setup: Option<&ReadResult<T>>) -
 }
 
 impl Source for Recorded {
-    fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
-        found(self.now.lists.get(folder), self.setup.lists.get(folder))
+    fn list(&mut self, dir: &str) -> io::Result<Vec<String>> {
+        found(self.now.lists.get(dir), self.setup.lists.get(dir))
     }
 
     fn file(&mut self, path: &str) -> io::Result<Vec<u8>> {

@@ -65,10 +65,10 @@ fn errno(error: &io::Error) -> Option<i32> {
 }
 
 impl Source for Tee<'_> {
-    fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
-        let listed = self.from.list(folder);
+    fn list(&mut self, dir: &str) -> io::Result<Vec<String>> {
+        let listed = self.from.list(dir);
         self.write(&StreamLine::List {
-            list: folder.to_owned(),
+            list: dir.to_owned(),
             names: listed.as_ref().ok().cloned(),
             errno: listed.as_ref().err().and_then(errno),
         });

@@ -138,7 +138,7 @@ impl KeptFile {
         crate::procfs::read_again(&self.file, buffer)
     }
 
-    /// Number of threads, for a `task` folder.
+    /// Number of threads, for a `task` directory.
     pub fn count_threads(&self) -> io::Result<u32> {
         crate::procfs::count_threads(&self.file)
     }

@@ -183,7 +183,7 @@ impl TrackedProcess {
             past: TaskTotals::default(),
             unseen: UnseenChildren::default(),
             sample_at: Nanos::ZERO,
-            folder: None,
+            dir: None,
         }
     }
 

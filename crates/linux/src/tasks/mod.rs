@@ -127,7 +127,7 @@ pub struct TrackedProcess {
     /// When one of its threads is due.
     sample_at: Nanos,
     /// `/proc/PID/task`, open since it first ran: its link count is the number of threads.
-    folder: Option<KeptFile>,
+    dir: Option<KeptFile>,
 }
 
 /// A thread of a job.

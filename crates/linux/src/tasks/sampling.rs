@@ -221,11 +221,11 @@ impl TrackedProcess {
 
     /// Whether the number of threads differs from the known ones.
     fn has_other_threads(&mut self, pid: u32, files: &mut TaskFiles<impl Source>) -> bool {
-        if self.folder.is_none() {
+        if self.dir.is_none() {
             let path = format!("/proc/{pid}/task");
-            self.folder = files.descriptors.keep(path.as_ref()).unwrap_or_default();
+            self.dir = files.descriptors.keep(path.as_ref()).unwrap_or_default();
         }
-        let counted = self.folder.as_ref().map(|folder| folder.count_threads());
+        let counted = self.dir.as_ref().map(|dir| dir.count_threads());
         !matches!(counted, Some(Ok(n_threads)) if n_threads as usize == self.threads.len())
     }
 

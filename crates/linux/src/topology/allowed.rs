@@ -6,7 +6,7 @@
 //!               <mount>/<cgroup>/cpus                      noprefix, and the old file system cpuset
 //! ```
 //!
-//! In a container the path of the cgroup may start above the mount point; then the nearest existing folder is
+//! In a container the path of the cgroup may start above the mount point; then the nearest existing directory is
 //! used. On this machine the affinity is read from the kernel, which restricts it to the cpuset; in a recording
 //! from `/proc/self/status`, if that was recorded.
 

@@ -106,7 +106,7 @@ fn llc(
     Llc {
         id: LlcId(idx as u32),
         node: node_of(&cpus, nodes),
-        size: first.and_then(|(cpu, cache)| size(tree, &folder(cpu, cache.index))),
+        size: first.and_then(|(cpu, cache)| size(tree, &dir(cpu, cache.index))),
         level: first.map_or(0, |(_, cache)| cache.level),
         cpus,
     }
@@ -116,15 +116,15 @@ fn node_of(cpus: &CpuSet, nodes: &[Node]) -> Option<NodeId> {
     nodes.iter().find(|node| cpus.is_subset(&node.cpus)).map(|node| node.id)
 }
 
-fn folder(cpu: CpuId, index: u32) -> String {
+fn dir(cpu: CpuId, index: u32) -> String {
     format!("sys/devices/system/cpu/cpu{}/cache/index{index}", cpu.0)
 }
 
 /// Level and index of a CPU's last level, if they are those of the previous CPU.
 fn at_same_level(tree: &Tree, cpu: CpuId, level_and_index: (u32, u32)) -> Option<(u32, u32)> {
     let (before, index) = level_and_index;
-    let follows = level(tree, &folder(cpu, index + 1)).is_some();
-    let here = folder(cpu, index);
+    let follows = level(tree, &dir(cpu, index + 1)).is_some();
+    let here = dir(cpu, index);
     let is_there = || level(tree, &here) == Some(before) && size(tree, &here) != NO_CACHE;
     (!follows && is_there()).then_some(level_and_index)
 }
@@ -132,32 +132,32 @@ fn at_same_level(tree: &Tree, cpu: CpuId, level_and_index: (u32, u32)) -> Option
 /// The highest level with data and a size; of several caches of one level the last.
 fn search(tree: &Tree, cpu: CpuId) -> Option<(u32, u32)> {
     let indexes = tree.numbered(&format!("sys/devices/system/cpu/cpu{}/cache", cpu.0), "index");
-    let holds_data = |folder: &str| {
-        let kind = tree.text(&format!("{folder}/type"));
-        !kind.is_some_and(|kind| kind.starts_with("Instruction")) && size(tree, folder) != NO_CACHE
+    let holds_data = |dir: &str| {
+        let kind = tree.text(&format!("{dir}/type"));
+        !kind.is_some_and(|kind| kind.starts_with("Instruction")) && size(tree, dir) != NO_CACHE
     };
     let levels = indexes.into_iter().filter_map(|index| {
-        let folder = folder(cpu, index);
-        Some((level(tree, &folder).filter(|_| holds_data(&folder))?, index))
+        let dir = dir(cpu, index);
+        Some((level(tree, &dir).filter(|_| holds_data(&dir))?, index))
     });
     levels.max()
 }
 
 const NO_CACHE: Option<Bytes> = Some(Bytes::ZERO);
 
-fn level(tree: &Tree, folder: &str) -> Option<u32> {
-    let level = tree.number(&format!("{folder}/level"))?;
+fn level(tree: &Tree, dir: &str) -> Option<u32> {
+    let level = tree.number(&format!("{dir}/level"))?;
     u32::try_from(level).ok().filter(|level| (1..=9).contains(level))
 }
 
-fn size(tree: &Tree, folder: &str) -> Option<Bytes> {
-    tree.size(&format!("{folder}/size"))
+fn size(tree: &Tree, dir: &str) -> Option<Bytes> {
+    tree.size(&format!("{dir}/size"))
 }
 
 fn sharers(tree: &Tree, cores: &CpuPartition, cpu: CpuId, index: u32) -> Option<CpuSet> {
-    let folder = folder(cpu, index);
-    let map = format!("{folder}/shared_cpu_map");
-    let cpus = tree.mask_or_list(&map, &format!("{folder}/shared_cpu_list"))?;
+    let dir = dir(cpu, index);
+    let map = format!("{dir}/shared_cpu_map");
+    let cpus = tree.mask_or_list(&map, &format!("{dir}/shared_cpu_list"))?;
     // Itanium has an empty map for its last level, which belongs to the core.
     let own_core = || cores.iter().find(|core| core.contains(cpu)).cloned().unwrap_or_default();
     Some(if cpus.is_empty() { own_core() } else { cpus })

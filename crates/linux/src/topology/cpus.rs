@@ -23,8 +23,8 @@ pub(super) struct Cpus {
 /// A CPU is online if `cpu/online` lists it; without that list, the file of each CPU is read, and a CPU without
 /// the file cannot go offline.
 pub(super) fn read(tree: &Tree, info: &CpuInfo, warnings: &mut Vec<String>) -> Cpus {
-    let folders = tree.numbered("sys/devices/system/cpu", "cpu");
-    let mut present: CpuSet = folders.into_iter().map(CpuId).collect();
+    let dirs = tree.numbered("sys/devices/system/cpu", "cpu");
+    let mut present: CpuSet = dirs.into_iter().map(CpuId).collect();
     if present.is_empty() {
         present = tree.list("sys/devices/system/cpu/present").unwrap_or_default();
     }

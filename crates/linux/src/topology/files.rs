@@ -52,7 +52,7 @@ const PATTERNS: [&str; 39] = [
 ];
 
 /// The files below a root that [`super::read`] reads, as relative paths, sorted. A CPU without files (it is offline)
-/// is represented by its folder.
+/// is represented by its directory.
 pub fn below(root: &Path) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for pattern in PATTERNS {
@@ -61,10 +61,9 @@ pub fn below(root: &Path) -> Vec<String> {
     }
     expand(root, "", &["sys", "devices", "system", "cpu", "cpu#"], &mut found);
     found.sort_unstable();
-    let is_inside = |next: &str, folder: &str| {
-        next.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
-    };
-    // `/` sorts before digits, so a folder is directly before its content, `cpu1` before `cpu1/online`.
+    let is_inside =
+        |next: &str, dir: &str| next.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'));
+    // `/` sorts before digits, so a directory is directly before its content, `cpu1` before `cpu1/online`.
     let kept = |idx: &usize| !found.get(idx + 1).is_some_and(|next| is_inside(next, &found[*idx]));
     (0..found.len()).filter(kept).map(|idx| found[idx].clone()).collect()
 }
@@ -77,13 +76,12 @@ pub fn is_read(path: &str) -> bool {
     })
 }
 
-fn expand(root: &Path, folder: &str, parts: &[&str], found: &mut Vec<String>) {
+fn expand(root: &Path, dir: &str, parts: &[&str], found: &mut Vec<String>) {
     let Some((part, rest)) = parts.split_first() else {
-        found.push(folder.to_owned());
+        found.push(dir.to_owned());
         return;
     };
-    let join =
-        |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+    let join = |name: &str| if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
     if !part.contains(['#', '*']) {
         let path = join(part);
         let whole = root.join(&path);
@@ -92,7 +90,7 @@ fn expand(root: &Path, folder: &str, parts: &[&str], found: &mut Vec<String>) {
         }
         return;
     }
-    let entries = fault::retry("getdents64", || fs::read_dir(root.join(folder)));
+    let entries = fault::retry("getdents64", || fs::read_dir(root.join(dir)));
     let entries = entries.into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     for name in names.filter(|name| fits(part, name)) {

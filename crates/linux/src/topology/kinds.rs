@@ -89,7 +89,7 @@ fn whole_mhz(khz: u64) -> u64 {
     khz / 1000 * 1000
 }
 
-/// CPUs of each Intel core type: each has a PMU with a folder, and some kernels list types.
+/// CPUs of each Intel core type: each has a PMU with a directory, and some kernels list types.
 fn core_types(tree: &Tree) -> Vec<(CoreType, CpuSet)> {
     let types = "sys/devices/system/cpu/types";
     let pmus = [

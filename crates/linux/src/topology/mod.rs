@@ -1,4 +1,4 @@
-//! The machine according to `/sys` and `/proc`, or to a folder with a recording of them.
+//! The machine according to `/sys` and `/proc`, or to a directory with a recording of them.
 //!
 //! ```text
 //!   cpu/online, cpu/cpuN         present and online CPUs                     cpus
@@ -37,13 +37,13 @@ use crate::fault;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum TopologyError {
-    #[error("{0} is not a folder; name one that contains sys and proc of a machine")]
-    NoFolder(PathBuf),
+    #[error("{0} is not a directory; name one that contains sys and proc of a machine")]
+    NoDir(PathBuf),
     #[error("cannot read the machine below {root}")]
     Unreadable { root: PathBuf, source: std::io::Error },
     #[error(
         "{0} has neither sys/devices/system/cpu nor proc/cpuinfo; \
-         name a folder that contains sys and proc of a machine"
+         name a directory that contains sys and proc of a machine"
     )]
     NoMachine(PathBuf),
     #[error("{root}")]
@@ -56,7 +56,7 @@ pub fn read(root: &Path) -> Result<Machine, TopologyError> {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
             return Err(TopologyError::Unreadable { root: root.to_owned(), source });
         }
-        _ => return Err(TopologyError::NoFolder(root.to_owned())),
+        _ => return Err(TopologyError::NoDir(root.to_owned())),
     }
     let tree = Tree::new(root)
         .map_err(|source| TopologyError::Unreadable { root: root.to_owned(), source })?;

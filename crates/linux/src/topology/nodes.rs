@@ -53,34 +53,34 @@ pub(super) fn read(tree: &Tree, online: &CpuSet, warnings: &mut Vec<String>) -> 
     Nodes { list, perf_attributes }
 }
 
-fn folder(id: NodeId) -> String {
+fn dir(id: NodeId) -> String {
     format!("sys/devices/system/node/node{}", id.0)
 }
 
-/// Online nodes with a folder.
+/// Online nodes with a directory.
 fn ids(tree: &Tree, warnings: &mut Vec<String>) -> NodeSet {
-    let folders = tree.numbered("sys/devices/system/node", "node");
-    let folders: NodeSet = folders.into_iter().map(NodeId).collect();
-    if folders.is_empty() {
-        return folders;
+    let dirs = tree.numbered("sys/devices/system/node", "node");
+    let dirs: NodeSet = dirs.into_iter().map(NodeId).collect();
+    if dirs.is_empty() {
+        return dirs;
     }
-    let instead = "every node with a folder is used";
+    let instead = "every node with a directory is used";
     let path = "sys/devices/system/node/online";
     let Some(online) = tree.list_or_warn::<NodeId>(path, instead, warnings) else {
-        return folders;
+        return dirs;
     };
-    let missing = online.minus(&folders);
+    let missing = online.minus(&dirs);
     if !missing.is_empty() {
         warnings.push(format!("nodes {missing} are listed as online but do not exist; ignored"));
     }
-    online.and(&folders)
+    online.and(&dirs)
 }
 
 /// `None` if the CPUs of the node are unknown: no task could be placed on it.
 fn node(tree: &Tree, id: NodeId, online: &CpuSet) -> Option<Node> {
-    let folder = folder(id);
-    let cpus = tree.mask_or_list(&format!("{folder}/cpumap"), &format!("{folder}/cpulist"))?;
-    let (memory, memory_free) = memory(tree, &format!("{folder}/meminfo"));
+    let dir = dir(id);
+    let cpus = tree.mask_or_list(&format!("{dir}/cpumap"), &format!("{dir}/cpulist"))?;
+    let (memory, memory_free) = memory(tree, &format!("{dir}/meminfo"));
     let distances = BTreeMap::new();
     Some(Node { id, cpus: online.and(&cpus), memory, memory_free, distances })
 }
@@ -114,7 +114,7 @@ fn distances(
 ) -> BTreeMap<NodeId, BTreeMap<NodeId, u32>> {
     let texts: BTreeMap<NodeId, String> = ids
         .iter()
-        .filter_map(|id| Some((id, tree.text(&format!("{}/distance", folder(id)))?)))
+        .filter_map(|id| Some((id, tree.text(&format!("{}/distance", dir(id)))?)))
         .collect();
     let rows: Option<BTreeMap<_, _>> =
         texts.iter().map(|(&id, text)| Some((id, row(id, text, ids)?))).collect();
@@ -144,11 +144,10 @@ fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<MemoryAccess> {
     let with_cpus: NodeSet = nodes.iter().filter(|n| !n.cpus.is_empty()).map(|n| n.id).collect();
     let mut accesses = Vec::new();
     for to in nodes.iter().map(|node| node.id) {
-        let classes =
-            ["access1", "access0"].map(|class| format!("{}/{class}/initiators", folder(to)));
-        let Some(folder) = classes.into_iter().find(|folder| tree.has(folder)) else { continue };
+        let classes = ["access1", "access0"].map(|class| format!("{}/{class}/initiators", dir(to)));
+        let Some(dir) = classes.into_iter().find(|dir| tree.has(dir)) else { continue };
         let firmware = |value| SourcedValue { value, source: AttributeSource::Firmware };
-        let positive = |name: &str| tree.number(&format!("{folder}/{name}")).filter(|&n| n != 0);
+        let positive = |name: &str| tree.number(&format!("{dir}/{name}")).filter(|&n| n != 0);
         let latency_ns = positive("read_latency").map(firmware);
         let bandwidth = positive("read_bandwidth").and_then(|n| n.checked_mul(1_000_000));
         let bandwidth = bandwidth.filter(|&rate| rate <= VALUE_MAX);
@@ -156,7 +155,7 @@ fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<MemoryAccess> {
         if latency_ns.is_none() && bandwidth_bytes_per_s.is_none() {
             continue;
         }
-        let from = tree.numbered(&folder, "node").into_iter().map(NodeId);
+        let from = tree.numbered(&dir, "node").into_iter().map(NodeId);
         accesses.extend(from.filter(|from| with_cpus.contains(*from)).map(|from| MemoryAccess {
             from,
             to,

@@ -9,7 +9,7 @@ use ::topology::file::{parse_toml, to_toml};
 use proptest::prelude::*;
 
 use super::*;
-use crate::test_support::folder_of;
+use crate::test_support::dir_of;
 
 const CPUS: &str = "sys/devices/system/cpu";
 
@@ -38,7 +38,7 @@ fn machine_of(files: &str) -> String {
             }
         }
     }
-    let root = folder_of(all);
+    let root = dir_of(all);
     describe(root.path())
 }
 
@@ -72,22 +72,22 @@ fn every_tree_gives_its_machine() {
 }
 
 #[test]
-fn a_missing_folder_is_an_error() {
+fn a_missing_directory_is_an_error() {
     let error = read(Path::new("/nowhere/at/all")).expect_err("not there").to_string();
     assert_eq!(
         error,
-        "/nowhere/at/all is not a folder; name one that contains sys and proc of a machine"
+        "/nowhere/at/all is not a directory; name one that contains sys and proc of a machine"
     );
 }
 
 #[test]
-fn a_folder_without_permission_is_an_error() {
+fn a_directory_without_permission_is_an_error() {
     use std::os::unix::fs::PermissionsExt;
     if rustix::process::geteuid().is_root() {
-        eprintln!("not run: root may read every folder");
+        eprintln!("not run: root may read every directory");
         return;
     }
-    let root = tempfile::tempdir().expect("a folder");
+    let root = tempfile::tempdir().expect("a directory");
     let set =
         |mode| fs::set_permissions(root.path(), fs::Permissions::from_mode(mode)).expect("set");
     set(0o000);
@@ -99,7 +99,7 @@ fn a_folder_without_permission_is_an_error() {
 #[test]
 fn a_named_pipe_in_place_of_a_file_does_not_block() {
     let files = [("online", "0-1"), ("cpu0/topology/core_id", "0"), ("cpu1/online", "1")];
-    let root = folder_of(files.map(|(path, text)| (format!("{CPUS}/{path}"), text)));
+    let root = dir_of(files.map(|(path, text)| (format!("{CPUS}/{path}"), text)));
     let pipe = root.path().join(CPUS).join("cpu0/topology/thread_siblings");
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -180,11 +180,11 @@ proptest! {
     fn any_tree_is_a_machine_that_can_be_written_and_drawn_or_an_error(
         files in proptest::collection::vec((path(), text()), 0..40),
     ) {
-        let root = tempfile::tempdir().expect("a folder");
+        let root = tempfile::tempdir().expect("a directory");
         for (path, text) in &files {
             let path = root.path().join(path);
-            // A path is skipped if its folder exists as a file.
-            let _ = fs::create_dir_all(path.parent().expect("a folder"));
+            // A path is skipped if its directory exists as a file.
+            let _ = fs::create_dir_all(path.parent().expect("a directory"));
             let _ = fs::write(path, text);
         }
         if let Ok(machine) = read(root.path()) {

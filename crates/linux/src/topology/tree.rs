@@ -21,12 +21,12 @@ const FILE_BYTES_USUAL: usize = 4096;
 /// An exbibyte; larger values are damaged and ignored.
 pub(super) const VALUE_MAX: u64 = 1 << 60;
 
-/// A root folder.
+/// A root directory.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: PathBuf,
     /// Descriptor of the root: relative paths are resolved faster.
-    folder: OwnedFd,
+    dir: OwnedFd,
 }
 
 impl Tree {
@@ -34,10 +34,10 @@ impl Tree {
     /// missing.
     pub(super) fn new(root: &Path) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = fault::retry("openat", || Ok(openat(CWD, root, flags, Mode::empty())?))?;
+        let dir = fault::retry("openat", || Ok(openat(CWD, root, flags, Mode::empty())?))?;
         let reading = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        drop(fault::retry("openat", || Ok(openat(&folder, ".", reading, Mode::empty())?))?);
-        Ok(Tree { root: root.to_owned(), folder })
+        drop(fault::retry("openat", || Ok(openat(&dir, ".", reading, Mode::empty())?))?);
+        Ok(Tree { root: root.to_owned(), dir })
     }
 
     /// Whether this is the live machine.
@@ -45,7 +45,7 @@ impl Tree {
         self.root == Path::new("/")
     }
 
-    /// Whether a file or folder exists.
+    /// Whether a file or directory exists.
     pub(super) fn has(&self, path: &str) -> bool {
         fault::retry("stat", || self.root.join(path).try_exists()).unwrap_or(false)
     }
@@ -80,7 +80,7 @@ impl Tree {
 
     fn open(&self, path: &str) -> Option<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        fault::retry("openat", || Ok(openat(&self.folder, path, flags, Mode::empty())?)).ok()
+        fault::retry("openat", || Ok(openat(&self.dir, path, flags, Mode::empty())?)).ok()
     }
 
     /// The number at the start of a file, without its suffix (`1024K`).
@@ -122,9 +122,9 @@ impl Tree {
         masked.or_else(|| self.list(list))
     }
 
-    /// The numbers N of the entries `<prefix>N` of a folder, ascending.
-    pub(super) fn numbered(&self, folder: &str, prefix: &str) -> BTreeSet<u32> {
-        let entries = fault::retry("getdents64", || fs::read_dir(self.root.join(folder)));
+    /// The numbers N of the entries `<prefix>N` of a directory, ascending.
+    pub(super) fn numbered(&self, dir: &str, prefix: &str) -> BTreeSet<u32> {
+        let entries = fault::retry("getdents64", || fs::read_dir(self.root.join(dir)));
         let entries = entries.into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let numbers = names.filter_map(|name| whole_number(name.strip_prefix(prefix)?));

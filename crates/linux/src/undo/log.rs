@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use super::UndoError;
-use super::folder::{Folder, folders};
+use super::dir::{Dir, dirs};
 use super::record::{RecordedTask, Records, UndoHeader, UndoLine};
 use crate::cgroup::DelegatedCgroup;
 use crate::{fault, procfs, system};
@@ -28,7 +28,7 @@ pub(super) const FRESH_SUFFIX: &str = ".undo.new";
 /// The undo record of this run, which is locked until drop.
 #[derive(Debug)]
 pub struct Log {
-    folder: Folder,
+    dir: Dir,
     file: OwnedFd,
     name: String,
     header: UndoHeader,
@@ -42,12 +42,12 @@ pub struct Log {
 }
 
 impl Log {
-    /// A new record in the preferred folder.
+    /// A new record in the preferred directory.
     pub fn create() -> Result<Self, UndoError> {
-        Log::create_in(&folders())
+        Log::create_in(&dirs())
     }
 
-    /// A new record in the first usable folder of these.
+    /// A new record in the first usable directory of these.
     pub fn create_in(directories: &[PathBuf]) -> Result<Self, UndoError> {
         let run = system::random_id(Path::new("/")).map_err(UndoError::System)?;
         Log::create_for(run, directories)
@@ -65,7 +65,7 @@ impl Log {
 
     fn create_with(run: String, directories: &[PathBuf], watches: bool) -> Result<Self, UndoError> {
         let root = Path::new("/");
-        let folder = Folder::for_writing(directories)?;
+        let dir = Dir::for_writing(directories)?;
         let uid = rustix::process::geteuid().as_raw();
         let boot = system::boot_id(root).map_err(UndoError::System)?;
         let namespace = system::pid_namespace(root).map_err(UndoError::System)?;
@@ -73,9 +73,9 @@ impl Log {
         let start_time_ticks = procfs::stat(root, pid).map_err(UndoError::System)?.start_time_ticks;
         let mut header = UndoHeader::new(boot, namespace, uid, run, pid);
         (header.start_time_ticks, header.watches) = (start_time_ticks, watches);
-        let (name, file) = create_locked(&folder, &header.run)?;
+        let (name, file) = create_locked(&dir, &header.run)?;
         let mut log = Log {
-            folder,
+            dir,
             file,
             name,
             header,
@@ -89,7 +89,7 @@ impl Log {
         let first = json(&log.header);
         if let Err(error) = log.append(&first) {
             // The file is empty. If it cannot be removed, `restore` removes it.
-            let _ = log.folder.unlink(&log.name);
+            let _ = log.dir.unlink(&log.name);
             return Err(error);
         }
         Ok(log)
@@ -102,7 +102,7 @@ impl Log {
 
     /// Path of the file.
     pub fn path(&self) -> PathBuf {
-        self.folder.path.join(&self.name)
+        self.dir.path.join(&self.name)
     }
 
     /// Before a fork: a child of this job sets its own affinity. Returns the number of the change.
@@ -156,8 +156,8 @@ impl Log {
 
     /// Before the cgroup of the run is created.
     pub fn announce_cgroup(&mut self, home: &DelegatedCgroup) -> Result<(), UndoError> {
-        let DelegatedCgroup { version, ref folder, enables, .. } = *home;
-        self.write(UndoLine::Cgroup { version, home: folder.clone(), enables })
+        let DelegatedCgroup { version, ref dir, enables, .. } = *home;
+        self.write(UndoLine::Cgroup { version, home: dir.clone(), enables })
     }
 
     /// The cgroup of the run is removed, or was not created.
@@ -187,7 +187,7 @@ impl Log {
             return Ok(());
         }
         fault::point();
-        self.folder.unlink(&self.name).map_err(|error| self.cannot_write(error))?;
+        self.dir.unlink(&self.name).map_err(|error| self.cannot_write(error))?;
         fault::point();
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Log {
             // The line is written in any case. Without space for another file, this one grows until it
             // has doubled again.
             if self.rewrite().is_err() {
-                let _ = self.folder.unlink(&self.fresh_name());
+                let _ = self.dir.unlink(&self.fresh_name());
                 self.n_bytes_rewritten = self.n_bytes;
             }
         }
@@ -248,8 +248,8 @@ impl Log {
         let text = json(&self.header) + &lines.concat();
         let fresh_name = self.fresh_name();
         // An earlier attempt may have left a file.
-        let _ = self.folder.unlink(&fresh_name);
-        let fresh = self.folder.create(&fresh_name, EXCLUSIVE)?;
+        let _ = self.dir.unlink(&fresh_name);
+        let fresh = self.dir.create(&fresh_name, EXCLUSIVE)?;
         if !lock(&fresh)? {
             return Err(io::ErrorKind::ResourceBusy.into()); // `restore` may treat the file as the record of a killed run.
         }
@@ -258,7 +258,7 @@ impl Log {
             return Err(io::ErrorKind::StorageFull.into());
         }
         fault::point();
-        self.folder.rename(&fresh_name, &self.name)?;
+        self.dir.rename(&fresh_name, &self.name)?;
         fault::point();
         self.file = fresh;
         self.n_bytes = n_written as u64;
@@ -273,23 +273,23 @@ impl Log {
 
 /// Creates and locks a file. Before the file is locked, `restore` may treat it as the record of a killed run and
 /// remove it; then another name is tried.
-fn create_locked(folder: &Folder, run: &str) -> Result<(String, OwnedFd), UndoError> {
+fn create_locked(dir: &Dir, run: &str) -> Result<(String, OwnedFd), UndoError> {
     for attempt in 0..100 {
         let name = format!("{run}-{attempt}{SUFFIX}");
-        let cannot_write = |source| UndoError::Write { path: folder.path.join(&name), source };
-        let file = folder.create(&name, EXCLUSIVE).map_err(cannot_write)?;
+        let cannot_write = |source| UndoError::Write { path: dir.path.join(&name), source };
+        let file = dir.create(&name, EXCLUSIVE).map_err(cannot_write)?;
         let is_owned = lock(&file).and_then(|is_locked| Ok(is_locked && is_linked(&file)?));
         match is_owned {
             Ok(true) => return Ok((name, file)),
             Ok(false) => {}
             Err(error) => {
-                let _ = folder.unlink(&name); // The file is empty, and `restore` removes it.
+                let _ = dir.unlink(&name); // The file is empty, and `restore` removes it.
                 return Err(cannot_write(error));
             }
         }
     }
     let source = io::Error::from(io::ErrorKind::ResourceBusy);
-    Err(UndoError::Write { path: folder.path.clone(), source })
+    Err(UndoError::Write { path: dir.path.clone(), source })
 }
 
 /// Locks a file. False if another process has locked it.
@@ -318,12 +318,12 @@ mod tests {
 
     #[test]
     fn a_record_that_cannot_be_rewritten_grows() {
-        let test_folder = tempfile::tempdir().expect("a folder");
-        let mut log = Log::create_in(&[test_folder.path().join("state")]).expect("a record");
+        let test_dir = tempfile::tempdir().expect("a directory");
+        let mut log = Log::create_in(&[test_dir.path().join("state")]).expect("a record");
         let set = |text: &str| text.parse::<CpuSet>().expect("a list");
         log.announce("kept", &set("0-3"), &set("1")).expect("a line");
-        // A folder has the name of the new file, and cannot be removed as a file.
-        let in_the_way = test_folder.path().join("state").join(log.fresh_name());
+        // A directory has the name of the new file, and cannot be removed as a file.
+        let in_the_way = test_dir.path().join("state").join(log.fresh_name());
         std::fs::create_dir(&in_the_way).expect("a resource of the test");
         log.n_bytes = REWRITE_BYTES + 1;
         log.announce("a", &set("0-3"), &set("1")).expect("a line");

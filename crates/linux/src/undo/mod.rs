@@ -17,7 +17,7 @@
 //! environment ([`RUN_VARIABLE`], [`JOB_VARIABLE`]). A child shares the lock until its exec, so no other
 //! process restores before that environment is visible.
 
-mod folder;
+mod dir;
 mod log;
 mod record;
 mod restore;
@@ -25,8 +25,8 @@ mod restore;
 use std::io;
 use std::path::PathBuf;
 
-pub(crate) use folder::Folder;
-pub use folder::{STATE_VARIABLE, check_variable, folders};
+pub(crate) use dir::Dir;
+pub use dir::{STATE_VARIABLE, check_variable, dirs};
 pub use log::Log;
 pub use record::{MaskOrigin, Records, ThreadChange, UndoHeader, UndoLine};
 pub use restore::{
@@ -46,7 +46,7 @@ pub enum UndoError {
     #[error(
         "cannot use {path} for undo records: set {STATE_VARIABLE} to a directory that this user owns"
     )]
-    Folder { path: PathBuf, source: io::Error },
+    Dir { path: PathBuf, source: io::Error },
     #[error("{STATE_VARIABLE} is {path}: set it to an absolute path")]
     Relative { path: PathBuf },
     #[error(

@@ -120,13 +120,13 @@ pub enum UndoLine {
     },
     /// A monitoring group of resctrl is about to be created under this name.
     MonGroup {
-        /// Name of its folder.
+        /// Name of its directory.
         name: String,
     },
     /// The monitoring group is removed, or was not created.
     #[serde(alias = "mon-gone")]
     MonGroupRemoved {
-        /// Name of its folder.
+        /// Name of its directory.
         name: String,
     },
     /// The cgroup of this run is about to be created.
@@ -271,9 +271,9 @@ impl Records {
 
     /// The parent of the cgroup that exists, or was about to be created.
     pub fn delegated_cgroup(&self) -> Option<DelegatedCgroup> {
-        let (version, folder, enables) = self.cgroup.clone()?;
-        // Where processes have to move follows from the existing folders.
-        Some(DelegatedCgroup { version, folder, enables, moves_in: false })
+        let (version, dir, enables) = self.cgroup.clone()?;
+        // Where processes have to move follows from the existing directories.
+        Some(DelegatedCgroup { version, dir, enables, moves_in: false })
     }
 
     /// Whether the record contains this job.

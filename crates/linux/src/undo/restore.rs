@@ -20,7 +20,7 @@ use rustix::fs::{Mode, OFlags};
 
 pub use cgroups_and_mon_groups::{KernelGroupEntry, KernelGroupKind, KernelGroupRestoreAction};
 
-use super::folder::Folder;
+use super::dir::Dir;
 use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock};
 use super::record::{MaskOrigin, Records, UndoHeader, UndoLine};
 use crate::proc_stat::ProcStat;
@@ -39,7 +39,7 @@ const WAIT_STEP: std::time::Duration = std::time::Duration::from_millis(10);
 pub struct Restored {
     /// One per file, sorted by name.
     pub files: Vec<FileReport>,
-    /// Folders, files and processes that could not be read, with reasons.
+    /// Directories, files and processes that could not be read, with reasons.
     pub problems: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ struct RestoreOptions<'a> {
     dry_run: bool,
 }
 
-/// Restores all records in these folders. With `dry_run` nothing is changed.
+/// Restores all records in these directories. With `dry_run` nothing is changed.
 pub fn restore(directories: &[PathBuf], dry_run: bool) -> Restored {
     restore_below(Path::new("/"), directories, dry_run)
 }
@@ -129,9 +129,9 @@ pub fn restore_below(groups_root: &Path, directories: &[PathBuf], dry_run: bool)
     let options = RestoreOptions { groups_root, dry_run };
     let mut restored = Restored::default();
     for directory in directories {
-        match Folder::open(directory) {
-            Ok(folder) => restore_folder(&folder, options, &mut restored),
-            Err(super::UndoError::Folder { source, .. })
+        match Dir::open(directory) {
+            Ok(dir) => restore_dir(&dir, options, &mut restored),
+            Err(super::UndoError::Dir { source, .. })
                 if source.kind() == io::ErrorKind::NotFound => {}
             Err(error) => restored.problems.push(error.to_string()),
         }
@@ -139,17 +139,17 @@ pub fn restore_below(groups_root: &Path, directories: &[PathBuf], dry_run: bool)
     restored
 }
 
-fn restore_folder(folder: &Folder, options: RestoreOptions<'_>, restored: &mut Restored) {
-    let names = folder.names().unwrap_or_else(|error| {
-        restored.problems.push(format!("{}: {error}", folder.path.display()));
+fn restore_dir(dir: &Dir, options: RestoreOptions<'_>, restored: &mut Restored) {
+    let names = dir.names().unwrap_or_else(|error| {
+        restored.problems.push(format!("{}: {error}", dir.path.display()));
         Vec::new()
     });
     for name in names {
         if name.ends_with(FRESH_SUFFIX) {
-            remove_unfinished(folder, &name, options.dry_run);
+            remove_unfinished(dir, &name, options.dry_run);
         } else if name.ends_with(SUFFIX) {
             let mut problems = Vec::new();
-            match restore_file(folder, &name, options, &mut problems) {
+            match restore_file(dir, &name, options, &mut problems) {
                 Ok(report) => restored.files.extend(report),
                 Err(error) => problems.push(error.to_string()),
             }
@@ -159,26 +159,26 @@ fn restore_folder(folder: &Folder, options: RestoreOptions<'_>, restored: &mut R
 }
 
 /// Removes a rewritten file that a killed evenkeel did not rename. Its record is complete.
-fn remove_unfinished(folder: &Folder, name: &str, dry_run: bool) {
-    let Ok(file) = open(folder, name) else { return };
+fn remove_unfinished(dir: &Dir, name: &str, dry_run: bool) {
+    let Ok(file) = open(dir, name) else { return };
     if lock(&file).unwrap_or(false) && !dry_run {
-        let _ = folder.unlink(name); // The next restore tries again.
+        let _ = dir.unlink(name); // The next restore tries again.
     }
     drop(file); // The lock is held until here, so that a new file of this name is not affected.
 }
 
 /// `None` if the file was removed meanwhile by its owner.
 fn restore_file(
-    folder: &Folder,
+    dir: &Dir,
     name: &str,
     options: RestoreOptions<'_>,
     problems: &mut Vec<String>,
 ) -> io::Result<Option<FileReport>> {
-    let file = match open(folder, name) {
+    let file = match open(dir, name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    let path = folder.path.join(name);
+    let path = dir.path.join(name);
     if let Some(verdict) = lock_with_timeout(&file)? {
         return Ok(Some(FileReport::new(path, verdict)));
     }
@@ -200,7 +200,7 @@ fn restore_file(
     }
     if matches!(report.verdict, RestoreVerdict::Complete | RestoreVerdict::OtherBoot)
         && !options.dry_run
-        && let Err(error) = folder.unlink(name)
+        && let Err(error) = dir.unlink(name)
     {
         problems.push(format!("it cannot be removed: {error}"));
         report.verdict = RestoreVerdict::Kept;
@@ -260,9 +260,9 @@ impl FileReport {
     }
 }
 
-fn open(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
+fn open(dir: &Dir, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let open = || Ok(rustix::fs::openat(&folder.file, name, flags, Mode::empty())?);
+    let open = || Ok(rustix::fs::openat(&dir.file, name, flags, Mode::empty())?);
     fault::retry("openat", open)
 }
 

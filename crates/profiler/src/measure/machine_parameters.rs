@@ -56,8 +56,8 @@ impl MachineParameters {
 
 /// Levels and sizes of the data and unified caches of CPU 0, sorted by level.
 fn caches(root: &Path) -> Vec<(u32, Bytes)> {
-    let folder = root.join("sys/devices/system/cpu/cpu0/cache");
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let dir = root.join("sys/devices/system/cpu/cpu0/cache");
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let read = |path: &Path, file: &str| fs::read_to_string(path.join(file)).ok();
     let cache = |path: &Path| {
         let kind = read(path, "type")?;

@@ -1,7 +1,7 @@
 //! The profile of a program.
 //!
 //! ```text
-//!   the program's folder, then each profile folder:
+//!   the program's directory, then each profile directory:
 //!     NAME.profile.toml                    for any build, unless the file has a build id
 //!     NAME-0123456789ab.profile.toml       for one build: the first digits of its build id
 //! ```

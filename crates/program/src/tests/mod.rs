@@ -53,7 +53,7 @@ fn printed(result: Result<Workload, WorkloadError>) -> String {
     match result {
         Err(error) => format!("{error}\n"),
         Ok(workload) => {
-            let mut text = format!("{} in {:?}\n", workload.name, workload.folder);
+            let mut text = format!("{} in {:?}\n", workload.name, workload.dir);
             for path in &workload.read_only {
                 writeln!(text, "  read only {}", path.display()).unwrap();
             }

@@ -131,7 +131,7 @@ fn workload() -> impl Strategy<Value = Workload> {
         if jobs.iter().all(|job| job.ending == Ending::RestartUntilOthersDone) {
             jobs[0].ending = Ending::Exit;
         }
-        Workload { name: "w".into(), folder: "lab".into(), jobs, read_only }
+        Workload { name: "w".into(), dir: "lab".into(), jobs, read_only }
     })
 }
 

@@ -49,7 +49,7 @@ impl Comparison {
             links,
             sections: sections.to_vec(),
             footer: format!(
-                "<span>evenkeel {}</span><span>compare.json in the same folder has all values with their units; \
+                "<span>evenkeel {}</span><span>compare.json in the same directory has all values with their units; \
                  runs.csv and summary.csv are for other programs</span>",
                 escape(&self.tool)
             ),

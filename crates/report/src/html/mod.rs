@@ -62,7 +62,7 @@ impl Report {
             ],
             footer: format!(
                 "<span>evenkeel {tool}</span><span>run {run}</span>\
-                 <span>report.json in the same folder has all values with their units</span>"
+                 <span>report.json in the same directory has all values with their units</span>"
             ),
             ..Document::default()
         };

@@ -25,16 +25,16 @@ impl Policy for Idle {
 /// The causes of the first `enough` turns of a run of one job, with overflows of the page faults of its
 /// threads. `None` if these cannot be counted.
 fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Cause>)>> {
-    let folder = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let text = format!("[[job]]\nname = \"a\"\nshell = '{shell}'\n");
-    let workload = program::parse(&text, &folder.path().join("a.toml")).expect("a workload");
+    let workload = program::parse(&text, &dir.path().join("a.toml")).expect("a workload");
     let machine = linux::topology::read("/".as_ref()).expect("this machine");
     let options = LaunchOptions {
         interval: Idle.interval(),
-        output_dir: folder.path().to_owned(),
+        output_dir: dir.path().to_owned(),
         takes_signals: false,
         is_sole_parent: false,
-        undo_folders: Some(vec![folder.path().join("state")]),
+        undo_dirs: Some(vec![dir.path().join("state")]),
         ..LaunchOptions::default()
     };
     let mut engine = Engine::new(machine.clone(), workload.jobs.clone(), Box::new(Idle));

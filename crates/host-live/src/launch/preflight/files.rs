@@ -31,7 +31,7 @@ enum FileId {
 
 /// The files of a workload that have been checked.
 pub(super) struct Files<'w> {
-    folder: PathBuf,
+    dir: PathBuf,
     search_path: OsString,
     /// Programs that were checked.
     programs: BTreeSet<PathBuf>,
@@ -45,7 +45,7 @@ pub(super) struct Files<'w> {
 impl<'w> Files<'w> {
     pub(super) fn new(workload: &Workload) -> Self {
         Files {
-            folder: absolute(&workload.folder),
+            dir: absolute(&workload.dir),
             search_path: std::env::var_os("PATH").unwrap_or_default(),
             programs: BTreeSet::new(),
             program_ids: BTreeSet::new(),
@@ -57,13 +57,13 @@ impl<'w> Files<'w> {
     pub(super) fn check(&mut self, job: &'w Job) -> Result<(), String> {
         self.check_program(job)?;
         if let Some(dir) = &job.dir {
-            check_dir(&self.folder.join(dir))?;
+            check_dir(&self.dir.join(dir))?;
         }
         if let Some(input) = &job.input {
-            check_input(&self.folder.join(input))?;
+            check_input(&self.dir.join(input))?;
         }
         if let Some(output) = &job.output {
-            let output = self.folder.join(output);
+            let output = self.dir.join(output);
             self.check_output(&output)?;
             self.assign_output(job, &output)?;
         }
@@ -78,7 +78,7 @@ impl<'w> Files<'w> {
     fn check_program(&mut self, job: &Job) -> Result<(), String> {
         let Command::Program { program, .. } = &job.command else { return Ok(()) };
         let own = job.env.get("PATH").map(OsStr::new);
-        let path = find_program(program, &self.folder, own.unwrap_or(&self.search_path))?;
+        let path = find_program(program, &self.dir, own.unwrap_or(&self.search_path))?;
         if !self.programs.contains(&path) {
             runnable::check(&path)?;
             self.program_ids.extend(file_id(&path));
@@ -99,19 +99,19 @@ impl<'w> Files<'w> {
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => problem(&error),
             Err(_) => {
-                let folder = output.parent().unwrap_or(&self.folder);
-                if !folder.is_dir() {
-                    let (output, folder) = (output.display(), folder.display());
+                let dir = output.parent().unwrap_or(&self.dir);
+                if !dir.is_dir() {
+                    let (output, dir) = (output.display(), dir.display());
                     return Err(format!(
-                        "output {output} cannot be written: its directory {folder} does not exist: create it"
+                        "output {output} cannot be written: its directory {dir} does not exist: create it"
                     ));
                 }
                 if output.file_name().is_some_and(|name| NAME_BYTES_MAX < name.len()) {
                     return problem(&rustix::io::Errno::NAMETOOLONG.into());
                 }
-                if !self.written.contains(folder) {
-                    try_to_create_file(folder).or_else(|error| problem(&error))?;
-                    self.written.insert(folder.to_owned());
+                if !self.written.contains(dir) {
+                    try_to_create_file(dir).or_else(|error| problem(&error))?;
+                    self.written.insert(dir.to_owned());
                 }
                 Ok(())
             }
@@ -123,7 +123,7 @@ impl<'w> Files<'w> {
         let Some(output_id) = truncated_id(output) else { return Ok(()) };
         let output = output.display();
         let is_output = |path: &Path| file_id(path).as_ref() == Some(&output_id);
-        if job.input.as_ref().is_some_and(|input| is_output(&self.folder.join(input))) {
+        if job.input.as_ref().is_some_and(|input| is_output(&self.dir.join(input))) {
             return Err(format!("output {output} is its input too, and would be truncated first"));
         }
         if is_output(&job.origin.file) {
@@ -142,7 +142,7 @@ impl<'w> Files<'w> {
     pub(super) fn overwritten_program(&self) -> Option<(&'w Job, String)> {
         let mut outputs = self.outputs.iter();
         let (_, job) = outputs.find(|(id, _)| self.program_ids.contains(id))?;
-        let output = self.folder.join(job.output.as_ref()?);
+        let output = self.dir.join(job.output.as_ref()?);
         let problem = format!(
             "output {} is a program that a job runs, and would be truncated",
             output.display()
@@ -155,8 +155,8 @@ fn file_id(path: &Path) -> Option<FileId> {
     if let Ok(meta) = fs::metadata(path) {
         return Some(FileId::Existing(meta.dev(), meta.ino()));
     }
-    let folder = fs::metadata(path.parent()?).ok()?;
-    Some(FileId::New(folder.dev(), folder.ino(), path.file_name()?.to_owned()))
+    let dir = fs::metadata(path.parent()?).ok()?;
+    Some(FileId::New(dir.dev(), dir.ino(), path.file_name()?.to_owned()))
 }
 
 /// Identity of a file that loses its content when a job opens it for writing; `None` for a device.
@@ -210,12 +210,12 @@ fn try_to_write(path: &Path, meta: &Metadata) -> io::Result<()> {
 
 /// Creates a file in a directory: one without a name (O_TMPFILE) or, if that is not supported, one with a
 /// unique name, which is removed at once.
-fn try_to_create_file(folder: &Path) -> io::Result<()> {
+fn try_to_create_file(dir: &Path) -> io::Result<()> {
     let nameless = (OFlags::TMPFILE | OFlags::CLOEXEC).bits() as i32;
-    if OpenOptions::new().write(true).mode(0o600).custom_flags(nameless).open(folder).is_ok() {
+    if OpenOptions::new().write(true).mode(0o600).custom_flags(nameless).open(dir).is_ok() {
         return Ok(());
     }
-    let path = folder.join(format!(".evenkeel-try-{}", std::process::id()));
+    let path = dir.join(format!(".evenkeel-try-{}", std::process::id()));
     OpenOptions::new().write(true).create_new(true).open(&path)?;
     fs::remove_file(&path)
 }

@@ -290,15 +290,11 @@ mod tests {
         for (file, text) in [("cpuset.cpus", "0-3\n"), ("cpuset.mems", "0-1\n")] {
             std::fs::write(root.join(file), text).expect("written");
         }
-        let folder = "/".into();
-        let home = DelegatedCgroup {
-            version: HierarchyVersion::V1,
-            folder,
-            enables: false,
-            moves_in: false,
-        };
+        let dir = "/".into();
+        let home =
+            DelegatedCgroup { version: HierarchyVersion::V1, dir, enables: false, moves_in: false };
         let run = RunCgroups::new(root, home, "3f").expect("a name");
-        run.prepare().expect("a folder");
+        run.prepare().expect("a directory");
         Arc::new(run.create(0, "job", &nodes.parse().expect("nodes")).expect("a cgroup"))
     }
 
@@ -320,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_cgroup_of_a_job_whose_processes_have_exited_does_not_change() {
-        let root = tempfile::tempdir().expect("a folder");
+        let root = tempfile::tempdir().expect("a directory");
         let cgroup = cgroup(root.path(), "0");
         // No process has this start time, so this PID belongs to another process.
         let exited = TaskId { tid: std::process::id(), start_time_ticks: 1 };
@@ -331,7 +327,7 @@ mod tests {
 
     #[test]
     fn if_no_page_moves_the_cpuset_mems_of_the_cgroup_is_restored() {
-        let root = tempfile::tempdir().expect("a folder");
+        let root = tempfile::tempdir().expect("a directory");
         let cgroup = cgroup(root.path(), "0");
         let exited = TaskId { tid: std::process::id(), start_time_ticks: 1 };
         let nodes = |cgroup: &Cgroup| cgroup.nodes().expect("nodes").to_string();

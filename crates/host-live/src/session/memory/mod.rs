@@ -24,7 +24,7 @@ use base::{Bytes, JobId, Nanos, NodeId, TaskId};
 use linux::cgroup::Cgroup;
 use linux::fault;
 use linux::numa_maps::{NodePages, PagesByNode};
-use linux::proc_folder::ProcFolder;
+use linux::proc_dir::ProcDir;
 use rustix::event::EventfdFlags;
 use sched::{
     CauseAndDetail, CompletedPageMove, NodeMemory, PageMoveEnd, ProcessMemory, RejectCause, Sample,
@@ -370,7 +370,7 @@ pub(crate) const OWN_POLICY: &str = "it has its own memory policy, so its memory
 /// Rejects a move to a node that a cpuset excludes, where the kernel would reject every page. If the
 /// cpuset of a process cannot be read, the kernel decides.
 fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), CauseAndDetail> {
-    let Ok(proc) = ProcFolder::open("/".as_ref()) else { return Ok(()) };
+    let Ok(proc) = ProcDir::open("/".as_ref()) else { return Ok(()) };
     for process in processes {
         let nodes = proc.status(process.tid).ok().and_then(|status| status.nodes);
         if let Some(nodes) = nodes.filter(|nodes| !nodes.contains(to)) {

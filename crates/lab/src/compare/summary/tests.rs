@@ -7,8 +7,8 @@ use report::comparison::ComparisonVerdict;
 use super::*;
 use crate::compare::{Column, Completion, JobTimes, MachineVariant};
 
-/// Makespans in seconds: a line for each policy, a word for each seed; `-` is not done yet, `x` failed. The first of two
-/// jobs takes half of the makespan; alone they take 1 s and 2 s.
+/// Makespans in seconds: a line for each policy, a word for each seed; `-` is not done yet, `x` failed. The first of
+/// two jobs takes half of the makespan; alone they take 1 s and 2 s.
 fn summary_of(lines: &str) -> Comparison {
     let lines: Vec<Vec<&str>> = lines
         .lines()
@@ -141,7 +141,7 @@ fn failed_and_unfinished_runs_are_excluded_and_only_pairs_are_compared() {
         expect![[r#"
             linux n=8 out=1 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
             test n=7 out=1 mean=9.000 median=9.000 ratio=0.900 (0.900-0.900) p=0.031 holm=0.031 better oracle=- slow=4.500 unfair=1.000
-            note: Interrupted: 17 of 18 runs are done; the same command with the same folder resumes.
+            note: Interrupted: 17 of 18 runs are done; the same command with the same directory resumes.
             note: 2 runs are excluded from all metrics; the first is test on w with seed 2: it failed.
             note: Some ratios include fewer runs than the means: only seeds that the baseline finished too are paired.
         "#]],

@@ -140,7 +140,8 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
 /// The splits on sockets with more or less cache and bandwidth, which shows the contended resource.
 fn other_sockets(mixes: &[Mix]) -> Result<FindingTable, ReproduceError> {
     let heads = ["socket", "isolated", "best", "worst", "slowdown at random"];
-    let title = "the same splits on sockets with other caches and bandwidths, mean over the mixes in %";
+    let title =
+        "the same splits on sockets with other caches and bandwidths, mean over the mixes in %";
     let mut table = FindingTable::new(title, &heads).units(&["%"]);
     let variations = [
         ("as it is", ""),

@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use super::super::record::{Records, UndoHeader};
-use crate::cgroup::{RunCgroups, run_folder};
-use crate::resctrl::MonGroupFolder;
+use crate::cgroup::{RunCgroups, run_dir};
+use crate::resctrl::MonGroupDir;
 
 /// Kind of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum KernelGroupKind {
 pub struct KernelGroupEntry {
     /// Kind of the group.
     pub kind: KernelGroupKind,
-    /// Name of its folder.
+    /// Name of its directory.
     pub name: String,
     /// The result.
     pub action: KernelGroupRestoreAction,
@@ -50,7 +50,7 @@ pub(super) fn remove_mon_groups(
     dry_run: bool,
 ) -> Vec<KernelGroupEntry> {
     let removed = |name: &str| {
-        let action = match MonGroupFolder::of_run(&header.run, name) {
+        let action = match MonGroupDir::of_run(&header.run, name) {
             None => KernelGroupRestoreAction::NotCreatedByEvenkeel,
             Some(group) => match group.exists(root) {
                 Ok(false) => KernelGroupRestoreAction::Absent,
@@ -74,8 +74,8 @@ pub(super) fn remove_cgroup(
     dry_run: bool,
 ) -> Option<KernelGroupEntry> {
     let delegated = records.delegated_cgroup()?;
-    let name = run_folder(&header.run).unwrap_or_default();
-    let name = delegated.folder.join(name).display().to_string();
+    let name = run_dir(&header.run).unwrap_or_default();
+    let name = delegated.dir.join(name).display().to_string();
     let entry = |action| {
         Some(KernelGroupEntry { kind: KernelGroupKind::Cgroup, name: name.clone(), action })
     };
@@ -93,7 +93,7 @@ pub(super) fn remove_cgroup(
             KernelGroupRestoreAction::Absent
         });
     }
-    // Even without the folder, the parent may still enable the controller for its children.
+    // Even without the directory, the parent may still enable the controller for its children.
     entry(match groups.remove_all() {
         Ok(()) if existed => KernelGroupRestoreAction::Removed,
         Ok(()) => KernelGroupRestoreAction::Absent,

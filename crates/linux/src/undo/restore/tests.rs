@@ -48,17 +48,17 @@ fn masks() -> Option<(CpuSet, CpuSet, CpuSet)> {
     Some((all, first, last))
 }
 
-struct TestFolder {
-    folder: tempfile::TempDir,
+struct TestDir {
+    dir: tempfile::TempDir,
 }
 
-impl TestFolder {
+impl TestDir {
     fn new() -> Self {
-        TestFolder { folder: tempfile::tempdir().expect("a folder") }
+        TestDir { dir: tempfile::tempdir().expect("a directory") }
     }
 
     fn directories(&self) -> Vec<PathBuf> {
-        vec![self.folder.path().join("state")]
+        vec![self.dir.path().join("state")]
     }
 
     fn log(&self) -> Log {
@@ -85,59 +85,59 @@ impl TestFolder {
     }
 
     fn n_files(&self) -> usize {
-        std::fs::read_dir(&self.directories()[0]).expect("the folder").count()
+        std::fs::read_dir(&self.directories()[0]).expect("the directory").count()
     }
 }
 
 #[test]
 fn an_unchanged_mask_that_evenkeel_set_is_restored_and_the_file_is_removed() {
     let Some((all, first, _)) = masks() else { return };
-    let (test_folder, sleeper) = (TestFolder::new(), Sleeper::plain());
-    let mut log = test_folder.log();
+    let (test_dir, sleeper) = (TestDir::new(), Sleeper::plain());
+    let mut log = test_dir.log();
     let nr = log.set("a", [&all, &all, &first], vec![sleeper.task()]).expect("a record");
     affinity::set(sleeper.0.id(), &first).expect("a resource of the test");
     log.confirm(nr).expect("a record");
     drop(log);
-    let report = test_folder.restore().expect("a record");
+    let report = test_dir.restore().expect("a record");
     assert_eq!(report.verdict, RestoreVerdict::Complete);
     assert_eq!(report.entries[0].action, RestoreAction::Restored { from: first, to: all.clone() });
     assert_eq!(sleeper.mask(), all);
-    assert_eq!(test_folder.n_files(), 0);
+    assert_eq!(test_dir.n_files(), 0);
 }
 
 #[test]
 fn a_mask_that_another_program_set_stays() {
     let Some((all, first, last)) = masks() else { return };
-    let (test_folder, sleeper) = (TestFolder::new(), Sleeper::plain());
-    let mut log = test_folder.log();
+    let (test_dir, sleeper) = (TestDir::new(), Sleeper::plain());
+    let mut log = test_dir.log();
     log.set("a", [&all, &all, &first], vec![sleeper.task()]).expect("a record");
     affinity::set(sleeper.0.id(), &last).expect("a resource of the test");
     drop(log);
-    let report = test_folder.restore().expect("a record");
+    let report = test_dir.restore().expect("a record");
     assert_eq!(report.entries[0].action, RestoreAction::ChangedByOther(last.clone()));
     assert_eq!(sleeper.mask(), last);
-    assert_eq!(test_folder.n_files(), 0);
+    assert_eq!(test_dir.n_files(), 0);
 }
 
 #[test]
 fn a_reused_tid_is_left_alone() {
     let Some((all, first, _)) = masks() else { return };
-    let (test_folder, sleeper) = (TestFolder::new(), Sleeper::plain());
+    let (test_dir, sleeper) = (TestDir::new(), Sleeper::plain());
     affinity::set(sleeper.0.id(), &first).expect("a resource of the test");
     let (tid, start_time_ticks, process) = sleeper.task();
-    let mut log = test_folder.log();
+    let mut log = test_dir.log();
     log.set("a", [&all, &all, &first], vec![(tid, start_time_ticks - 1, process)])
         .expect("a record");
     drop(log);
-    assert_eq!(test_folder.restore().expect("a record").entries, []);
+    assert_eq!(test_dir.restore().expect("a record").entries, []);
     assert_eq!(sleeper.mask(), first);
 }
 
 #[test]
 fn a_child_that_was_only_announced_is_found_by_its_environment() {
     let Some((all, first, _)) = masks() else { return };
-    let test_folder = TestFolder::new();
-    let mut log = test_folder.log();
+    let test_dir = TestDir::new();
+    let mut log = test_dir.log();
     log.announce("a", &all, &first).expect("a record");
     let mut command = Command::new("sleep");
     command.arg("600").env(RUN_VARIABLE, log.run()).env(JOB_VARIABLE, "a");
@@ -147,14 +147,14 @@ fn a_child_that_was_only_announced_is_found_by_its_environment() {
         affinity::set(pid.0.id(), &first).expect("a resource of the test");
     }
     drop(log);
-    assert_eq!(test_folder.restore().expect("a record").entries.len(), 1);
+    assert_eq!(test_dir.restore().expect("a record").entries.len(), 1);
     assert_eq!((sleeper.mask(), other_run.mask()), (all, first));
 }
 
 #[test]
 fn descendants_with_a_mask_that_evenkeel_set_are_restored_and_others_stay() {
     let Some((all, first, last)) = masks() else { return };
-    let test_folder = TestFolder::new();
+    let test_dir = TestDir::new();
     // A shell with two children, of which one binds itself elsewhere.
     let script = format!(
         "sleep 600 & echo $!; taskset -c {last} sleep 600 & echo $!; wait",
@@ -180,10 +180,10 @@ fn descendants_with_a_mask_that_evenkeel_set_are_restored_and_others_stay() {
     while affinity::get(bound).expect("alive") != last {
         std::thread::yield_now();
     }
-    let mut log = test_folder.log();
+    let mut log = test_dir.log();
     log.set("a", [&all, &all, &first], vec![shell.task()]).expect("a record");
     drop(log);
-    let report = test_folder.restore().expect("a record");
+    let report = test_dir.restore().expect("a record");
     assert_eq!(report.entries.len(), 3, "{report:?}");
     assert_eq!(affinity::get(plain).expect("alive"), all);
     assert_eq!(affinity::get(bound).expect("alive"), last);
@@ -195,37 +195,37 @@ fn descendants_with_a_mask_that_evenkeel_set_are_restored_and_others_stay() {
 
 #[test]
 fn the_record_of_a_running_run_is_not_changed() {
-    let test_folder = TestFolder::new();
-    let log = test_folder.log();
-    assert_eq!(test_folder.restore_once().expect("a record").verdict, RestoreVerdict::InUse);
-    assert_eq!(test_folder.n_files(), 1);
+    let test_dir = TestDir::new();
+    let log = test_dir.log();
+    assert_eq!(test_dir.restore_once().expect("a record").verdict, RestoreVerdict::InUse);
+    assert_eq!(test_dir.n_files(), 1);
     log.remove().expect("the owner may");
-    assert!(test_folder.restore().is_none());
+    assert!(test_dir.restore().is_none());
 }
 
 #[test]
 fn a_dry_run_changes_nothing() {
     let Some((all, first, _)) = masks() else { return };
-    let (test_folder, sleeper) = (TestFolder::new(), Sleeper::plain());
-    let mut log = test_folder.log();
+    let (test_dir, sleeper) = (TestDir::new(), Sleeper::plain());
+    let mut log = test_dir.log();
     log.set("a", [&all, &all, &first], vec![sleeper.task()]).expect("a record");
     affinity::set(sleeper.0.id(), &first).expect("a resource of the test");
     drop(log);
     let restored = loop {
-        let restored = restore(&test_folder.directories(), true);
+        let restored = restore(&test_dir.directories(), true);
         if restored.files[0].verdict != RestoreVerdict::InUse {
             break restored;
         }
     };
     assert!(matches!(restored.files[0].entries[0].action, RestoreAction::Restored { .. }));
-    assert_eq!((sleeper.mask(), test_folder.n_files()), (first, 1));
+    assert_eq!((sleeper.mask(), test_dir.n_files()), (first, 1));
 }
 
 fn check_file(text: &str, expected: &RestoreVerdict, n_damaged: usize) {
-    let test_folder = TestFolder::new();
-    let path = test_folder.log().path();
+    let test_dir = TestDir::new();
+    let path = test_dir.log().path();
     std::fs::write(&path, text).expect("a resource of the test");
-    let report = test_folder.restore().expect("a record");
+    let report = test_dir.restore().expect("a record");
     assert_eq!((&report.verdict, report.n_damaged), (expected, n_damaged), "{text}");
 }
 
@@ -272,8 +272,8 @@ proptest! {
 #[test]
 fn a_program_without_an_environment_causes_no_delay() {
     let Some((all, first, _)) = masks() else { return };
-    let test_folder = TestFolder::new();
-    let mut log = test_folder.log();
+    let test_dir = TestDir::new();
+    let mut log = test_dir.log();
     log.announce("a", &all, &first).expect("a record");
     let sleeper = Sleeper::new(Command::new("sleep").arg("600").env_clear());
     affinity::set(sleeper.0.id(), &first).expect("a resource of the test");
@@ -295,27 +295,24 @@ fn a_program_without_an_environment_causes_no_delay() {
 
 #[test]
 fn a_locked_record_of_another_namespace_is_not_waited_for() {
-    let test_folder = TestFolder::new();
-    let log = test_folder.log();
+    let test_dir = TestDir::new();
+    let log = test_dir.log();
     let boot = system::boot_id(Path::new("/")).expect("a name");
     let uid = rustix::process::geteuid().as_raw();
     // PID 0 of the owner exists nowhere, so the owner seems to have exited.
     std::fs::write(log.path(), header(&boot, uid, "pid:[1]").replace("\"pid\":1", "\"pid\":0"))
         .expect("a resource of the test");
-    assert_eq!(
-        test_folder.restore_once().expect("a record").verdict,
-        RestoreVerdict::OtherNamespace
-    );
+    assert_eq!(test_dir.restore_once().expect("a record").verdict, RestoreVerdict::OtherNamespace);
 }
 
 #[test]
 fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
-    let test_folder = TestFolder::new();
-    let root = tempfile::tempdir().expect("a folder");
+    let test_dir = TestDir::new();
+    let root = tempfile::tempdir().expect("a directory");
     let at = root.path().join("sys/fs/resctrl/mon_groups");
-    let mut log = test_folder.log();
+    let mut log = test_dir.log();
     let run = log.run().to_owned();
-    let named = ["0-a", "1-missing"].map(|job| crate::resctrl::MonGroupFolder::of(&run, job));
+    let named = ["0-a", "1-missing"].map(|job| crate::resctrl::MonGroupDir::of(&run, job));
     for name in [named[0].name(), named[1].name(), "other", "evenkeel-another-0-a"] {
         log.announce_mon_group(name).expect("a line");
     }
@@ -326,7 +323,7 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
     }
     drop(log); // As if killed.
     let actions = |dry_run| -> Vec<String> {
-        let restore = || restore_below(root.path(), &test_folder.directories(), dry_run);
+        let restore = || restore_below(root.path(), &test_dir.directories(), dry_run);
         // A child that another test forks holds the lock until its exec.
         let is_free = |restored: &Restored| {
             restored.files.iter().all(|file| file.verdict != RestoreVerdict::InUse)
@@ -353,13 +350,13 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
     for name in ["other", "evenkeel-another-0-a", &unnamed] {
         assert!(at.join(name).join("tasks").exists(), "{name} belongs to another program");
     }
-    assert_eq!(test_folder.n_files(), 0, "settled");
+    assert_eq!(test_dir.n_files(), 0, "settled");
 }
 
 /// A record of a killed run with a recorded task, its child, and an announced task. Another program has set the
 /// affinity of a fourth one.
 struct KilledRun {
-    test_folder: TestFolder,
+    test_dir: TestDir,
     from_evenkeel: [Sleeper; 2],
     child: u32,
     foreign: Sleeper,
@@ -374,8 +371,8 @@ impl Drop for KilledRun {
 }
 
 fn killed_run([all, first, last]: [&CpuSet; 3]) -> KilledRun {
-    let test_folder = TestFolder::new();
-    let mut log = test_folder.log();
+    let test_dir = TestDir::new();
+    let mut log = test_dir.log();
     let mut shell = Command::new("sh");
     shell.args(["-c", "sleep 600 & echo $!; wait"]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut parent = shell.spawn().expect("a shell");
@@ -394,7 +391,7 @@ fn killed_run([all, first, last]: [&CpuSet; 3]) -> KilledRun {
         affinity::set(tid, first).expect("a resource of the test");
     }
     affinity::set(foreign.0.id(), last).expect("a resource of the test");
-    KilledRun { test_folder, from_evenkeel: [parent, announced], child, foreign }
+    KilledRun { test_dir, from_evenkeel: [parent, announced], child, foreign }
 }
 
 #[test]
@@ -404,20 +401,20 @@ fn after_an_injected_error_a_record_is_kept_until_all_of_it_is_restored() {
     let (mut n_kept, mut n_settled) = (0, 0);
     for seed in 0..seeds {
         let killed = killed_run([&all, &first, &last]);
-        let KilledRun { test_folder, from_evenkeel, child, foreign } = &killed;
+        let KilledRun { test_dir, from_evenkeel, child, foreign } = &killed;
         let permille = [1, 5, 20, 100][seed as usize % 4];
         let mut nr = 0;
-        while test_folder.n_files() != 0 {
+        while test_dir.n_files() != 0 {
             // The last attempts have no injected errors.
             let permille = if nr < 3 { permille } else { 0 };
             let plan = fault::FaultPlan { seed: seed * 10 + nr, permille };
-            let restored = fault::with_errors(plan, || restore(&test_folder.directories(), false));
+            let restored = fault::with_errors(plan, || restore(&test_dir.directories(), false));
             assert!(restored.problems.iter().all(|problem| !problem.contains('\n')));
             let verdict = restored.files.first().map(|file| &file.verdict);
             if verdict == Some(&RestoreVerdict::InUse) {
                 continue; // A child of another test shares the lock until its exec.
             }
-            let stays = test_folder.n_files() != 0;
+            let stays = test_dir.n_files() != 0;
             let is_reported =
                 !restored.problems.is_empty() || verdict == Some(&RestoreVerdict::Kept);
             assert_eq!(stays, is_reported, "seed {seed}: {restored:?}");

@@ -1,8 +1,8 @@
-//! The folder of undo records, which only its owner can write to.
+//! The directory of undo records, which only its owner can write to.
 //!
 //! As root `/run/evenkeel`; otherwise `$XDG_RUNTIME_DIR/evenkeel`, or `/run/user/UID/evenkeel` if that
-//! variable is not set, or a private folder in `/tmp`. Owner and mode are checked, because another user
-//! could have created the folder. All of these folders are empty after a boot, like the records in them.
+//! variable is not set, or a private directory in `/tmp`. Owner and mode are checked, because another user
+//! could have created the directory. All of these directories are empty after a boot, like the records in them.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,22 +15,22 @@ use rustix::io::Errno;
 use super::UndoError;
 use crate::fault;
 
-/// Environment variable for another folder.
+/// Environment variable for another directory.
 pub const STATE_VARIABLE: &str = "EVENKEEL_STATE_DIR";
 
-/// An open folder whose owner and mode were checked.
+/// An open directory whose owner and mode were checked.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct Dir {
     pub(crate) path: PathBuf,
     pub(crate) file: OwnedFd,
 }
 
-/// The folders for records of this user, the preferred one first.
-pub fn folders() -> Vec<PathBuf> {
+/// The directories for records of this user, the preferred one first.
+pub fn dirs() -> Vec<PathBuf> {
     candidates(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
-/// Rejects a relative path in the variable: the next run might not find that folder.
+/// Rejects a relative path in the variable: the next run might not find that directory.
 pub fn check_variable() -> Result<(), UndoError> {
     let named = std::env::var_os(STATE_VARIABLE).map(PathBuf::from);
     match named.filter(|path| !path.as_os_str().is_empty() && !path.is_absolute()) {
@@ -41,23 +41,23 @@ pub fn check_variable() -> Result<(), UndoError> {
 
 fn candidates(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<PathBuf> {
     let named = |name| variable(name).filter(|value| Path::new(value).is_absolute());
-    if let Some(folder) = named(STATE_VARIABLE) {
-        return vec![folder.into()];
+    if let Some(dir) = named(STATE_VARIABLE) {
+        return vec![dir.into()];
     }
-    let mut folders = Vec::new();
+    let mut dirs = Vec::new();
     if uid == 0 {
-        folders.push(PathBuf::from("/run/evenkeel"));
+        dirs.push(PathBuf::from("/run/evenkeel"));
     } else {
         let usual = PathBuf::from(format!("/run/user/{uid}"));
         let runtime = named("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|own| *own != usual);
-        folders.extend(runtime.into_iter().chain([usual]).map(|path| path.join("evenkeel")));
+        dirs.extend(runtime.into_iter().chain([usual]).map(|path| path.join("evenkeel")));
     }
-    folders.push(PathBuf::from(format!("/tmp/evenkeel-{uid}")));
-    folders
+    dirs.push(PathBuf::from(format!("/tmp/evenkeel-{uid}")));
+    dirs
 }
 
-impl Folder {
-    /// The first usable folder, created if it does not exist.
+impl Dir {
+    /// The first usable directory, created if it does not exist.
     pub(crate) fn for_writing(directories: &[PathBuf]) -> Result<Self, UndoError> {
         let mut first_error = None;
         for path in directories {
@@ -67,9 +67,9 @@ impl Folder {
             };
             let made = fault::retry("mkdir", mkdir)
                 .map_err(|error| unusable(path, error))
-                .and_then(|()| Folder::open(path));
+                .and_then(|()| Dir::open(path));
             match made {
-                Ok(folder) => return Ok(folder),
+                Ok(dir) => return Ok(dir),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
         }
@@ -78,7 +78,7 @@ impl Folder {
         }))
     }
 
-    /// Opens an existing folder. A symbolic link is not followed, and no other user may have access.
+    /// Opens an existing directory. A symbolic link is not followed, and no other user may have access.
     pub(crate) fn open(path: &Path) -> Result<Self, UndoError> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let open = || Ok(rustix::fs::open(path, flags, Mode::empty())?);
@@ -94,13 +94,13 @@ impl Folder {
         };
         match problem {
             Some(problem) => Err(UndoError::Unsafe { path: path.to_owned(), problem }),
-            None => Ok(Folder { path: path.to_owned(), file }),
+            None => Ok(Dir { path: path.to_owned(), file }),
         }
     }
 }
 
-impl Folder {
-    /// Names in the folder, sorted.
+impl Dir {
+    /// Names in the directory, sorted.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let list = || std::fs::read_dir(&self.path)?.collect::<io::Result<Vec<_>>>();
         let entries = fault::retry("getdents64", list)?;
@@ -131,7 +131,7 @@ impl Folder {
 }
 
 fn unusable(path: &Path, source: io::Error) -> UndoError {
-    UndoError::Folder { path: path.to_owned(), source }
+    UndoError::Dir { path: path.to_owned(), source }
 }
 
 #[cfg(test)]
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn root_and_users_with_or_without_a_runtime_directory_have_a_folder() {
+    fn root_and_users_with_or_without_a_runtime_directory_have_a_directory() {
         check(0, &[("XDG_RUNTIME_DIR", "/run/user/0")], &["/run/evenkeel", "/tmp/evenkeel-0"]);
         let runtime = ("XDG_RUNTIME_DIR", "/run/user/7");
         let usual = ["/run/user/7/evenkeel", "/tmp/evenkeel-7"];
@@ -161,17 +161,16 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_with_access_for_others_and_a_symbolic_link_are_rejected() {
-        let test_folder = tempfile::tempdir().expect("a folder");
-        let directory = |name: &str| test_folder.path().join(name);
-        let open =
-            |name: &str| Folder::open(&directory(name)).map(|_| ()).map_err(|e| e.to_string());
-        Folder::for_writing(&[directory("new")]).expect("a fresh folder");
+    fn a_directory_with_access_for_others_and_a_symbolic_link_are_rejected() {
+        let test_dir = tempfile::tempdir().expect("a directory");
+        let directory = |name: &str| test_dir.path().join(name);
+        let open = |name: &str| Dir::open(&directory(name)).map(|_| ()).map_err(|e| e.to_string());
+        Dir::for_writing(&[directory("new")]).expect("a fresh directory");
         assert_eq!(
             fs::metadata(directory("new")).expect("made").permissions().mode() & 0o777,
             0o700
         );
-        fs::create_dir(directory("wide")).expect("a folder");
+        fs::create_dir(directory("wide")).expect("a directory");
         fs::set_permissions(directory("wide"), fs::Permissions::from_mode(0o755))
             .expect("a resource of the test");
         assert!(open("wide").expect_err("access for others").contains("0700"));
@@ -181,9 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn if_the_first_folder_cannot_be_created_the_next_one_is_used() {
-        let test_folder = tempfile::tempdir().expect("a folder");
-        let (no, yes) = (test_folder.path().join("no/such/parent"), test_folder.path().join("yes"));
-        assert_eq!(Folder::for_writing(&[no, yes.clone()]).expect("the second").path, yes);
+    fn if_the_first_directory_cannot_be_created_the_next_one_is_used() {
+        let test_dir = tempfile::tempdir().expect("a directory");
+        let (no, yes) = (test_dir.path().join("no/such/parent"), test_dir.path().join("yes"));
+        assert_eq!(Dir::for_writing(&[no, yes.clone()]).expect("the second").path, yes);
     }
 }

@@ -16,17 +16,17 @@ use crate::procfs::not_found_if_exited;
 
 /// An open descriptor of `/proc`.
 #[derive(Debug)]
-pub struct ProcFolder {
-    folder: OwnedFd,
+pub struct ProcDir {
+    dir: OwnedFd,
 }
 
-impl ProcFolder {
+impl ProcDir {
     /// Opens `proc` below a root.
     pub fn open(root: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let open = || Ok(rustix::fs::open(root.join("proc"), flags, Mode::empty())?);
-        let folder = fault::retry("openat", open)?;
-        Ok(ProcFolder { folder })
+        let dir = fault::retry("openat", open)?;
+        Ok(ProcDir { dir })
     }
 
     /// Current state of a process. The error has the kind `NotFound` if the process has exited.
@@ -65,7 +65,7 @@ impl ProcFolder {
 
     fn read<'a>(&self, path: &str, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let open = || Ok(rustix::fs::openat(&self.folder, path, flags, Mode::empty())?);
+        let open = || Ok(rustix::fs::openat(&self.dir, path, flags, Mode::empty())?);
         let file = fault::retry("openat", open).map_err(not_found_if_exited)?;
         let read = || Ok(rustix::io::read(&file, &mut *buffer)?);
         let n_bytes = fault::retry("read", read).map_err(not_found_if_exited)?;
@@ -75,9 +75,9 @@ impl ProcFolder {
     /// Lists all processes in the order of the kernel, by PID.
     pub fn list(&self, mut each: impl FnMut(u32)) -> io::Result<()> {
         fault::inject("getdents64")?;
-        rustix::fs::seek(&self.folder, SeekFrom::Start(0))?;
+        rustix::fs::seek(&self.dir, SeekFrom::Start(0))?;
         let mut buffer = Vec::with_capacity(32 << 10);
-        let mut entries = RawDir::new(&self.folder, buffer.spare_capacity_mut());
+        let mut entries = RawDir::new(&self.dir, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
             let entry = entry?;
             let name = entry.file_name().to_str().ok();
@@ -164,16 +164,16 @@ mod tests {
 
     #[test]
     fn this_process_is_listed_with_its_start_time_and_a_missing_one_is_not_found() {
-        let folder = ProcFolder::open("/".as_ref()).expect("proc");
+        let dir = ProcDir::open("/".as_ref()).expect("proc");
         let own = std::process::id();
         let mut found = false;
-        folder.list(|pid| found |= pid == own).expect("a list");
+        dir.list(|pid| found |= pid == own).expect("a list");
         assert!(found);
-        let stat = folder.stat(own).expect("own process");
+        let stat = dir.stat(own).expect("own process");
         let other = crate::procfs::stat("/".as_ref(), own).expect("own process");
         assert_eq!((stat.start_time_ticks, stat.parent), (other.start_time_ticks, other.parent));
-        assert_eq!(folder.status(own).expect("own process").process, own);
-        let missing = folder.stat(u32::MAX >> 1).expect_err("no such PID");
+        assert_eq!(dir.status(own).expect("own process").process, own);
+        let missing = dir.stat(u32::MAX >> 1).expect_err("no such PID");
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }
 

@@ -1,34 +1,34 @@
-//! A temporary folder with the files of a test.
+//! A temporary directory with the files of a test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::tool;
 
-pub struct Folder(tempfile::TempDir);
+pub struct Dir(tempfile::TempDir);
 
-impl Default for Folder {
+impl Default for Dir {
     fn default() -> Self {
-        Folder(tempfile::tempdir().expect("a temporary folder"))
+        Dir(tempfile::tempdir().expect("a temporary directory"))
     }
 }
 
-impl Folder {
+impl Dir {
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A folder with these files.
+    /// A directory with these files.
     pub fn with(files: &[(&str, &str)]) -> Self {
-        let folder = Folder::new();
-        files.iter().for_each(|(name, text)| folder.write(name, text));
-        folder
+        let dir = Dir::new();
+        files.iter().for_each(|(name, text)| dir.write(name, text));
+        dir
     }
 
-    /// A folder inside another one, which removes it.
+    /// A directory inside another one, which removes it.
     pub fn inside(parent: &Path) -> Self {
-        let folder = tempfile::Builder::new().disable_cleanup(true).tempdir_in(parent);
-        Folder(folder.expect("a temporary folder"))
+        let dir = tempfile::Builder::new().disable_cleanup(true).tempdir_in(parent);
+        Dir(dir.expect("a temporary directory"))
     }
 
     pub fn root(&self) -> &Path {
@@ -44,10 +44,10 @@ impl Folder {
         self.path(name).display().to_string()
     }
 
-    /// Writes a file and creates its folder.
+    /// Writes a file and creates its directory.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         let path = self.path(name);
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         std::fs::write(path, text).expect(name);
     }
 
@@ -60,14 +60,14 @@ impl Folder {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The folders of undo records and state files.
+    /// The directories of undo records and state files.
     pub fn state(&self) -> Vec<PathBuf> {
         vec![self.path("state")]
     }
 
-    /// Sorted names of the files in the folder.
+    /// Sorted names of the files in the directory.
     pub fn listing(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.root()).expect("the folder exists").flatten();
+        let entries = std::fs::read_dir(self.root()).expect("the directory exists").flatten();
         let mut names: Vec<String> =
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
@@ -81,7 +81,7 @@ impl Folder {
         command
     }
 
-    /// [`Folder::command`] with its undo records and state files in `state`.
+    /// [`Dir::command`] with its undo records and state files in `state`.
     pub fn command_with_state(&self, args: &[&str]) -> Command {
         let mut command = self.command(args);
         command.env(linux::undo::STATE_VARIABLE, self.path("state"));
@@ -100,11 +100,11 @@ impl Folder {
         tool::text(&output.stdout)
     }
 
-    /// The error line of a command line that must be rejected without a new file. FOLDER is the path of the folder.
+    /// The error line of a command line that must be rejected without a new file. DIR is the path of the directory.
     pub fn rejection(&self, args: &[&str]) -> String {
         let before = self.listing();
         let stderr = tool::rejection(&mut self.command(args));
         assert_eq!(self.listing(), before, "{args:?}: a job was started or a file created");
-        stderr.replace(&self.root().display().to_string(), "FOLDER")
+        stderr.replace(&self.root().display().to_string(), "DIR")
     }
 }

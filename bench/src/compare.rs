@@ -280,7 +280,7 @@ fn profile(
     let instructions = seconds as f64 * 2.4e9 / cycles;
     let class = (1.0 + misses[2]).log2() as u64 + 4 * u64::from(1.0 < misses[2]);
     let text = format!(
-        "version = 1\nname = \"{name}\"\nclass = {class}\nclass_cache_bytes = 33554432\n[[phase]]\n\
+        "version = 2\nname = \"{name}\"\nclass = {class}\nclass_cache_bytes = 33554432\n[[phase]]\n\
          instructions = {instructions}\ncycles_per_instruction = {cycles}\ncore_cycles_per_instruction = {core}\n\
          overlap = {overlap}\nfootprint_bytes = {}\nllc_accesses_per_1000 = {accesses}\n[phase.curve]\n\
          cache_bytes = [1048576, 8388608, 33554432]\nmisses_per_1000 = {misses:?}\n",

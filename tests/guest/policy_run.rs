@@ -49,7 +49,7 @@ pub fn dir_with_profiles() -> Dir {
     let dir = Dir::new();
     for (name, misses, accesses) in PROFILES {
         let text = format!(
-            "version = 1\nname = \"{name}\"\ncpu_time_ns = 10000000000\n[[phase]]\nshare = 1.0\n\
+            "version = 2\nname = \"{name}\"\ncpu_time_ns = 10000000000\n[[phase]]\nshare = 1.0\n\
              instructions = 1e10\ncycles_per_instruction = 2.0\nllc_accesses_per_1000 = {accesses:?}\n\
              [phase.curve]\ncache_bytes = [1048576, 1073741824]\n\
              misses_per_1000 = [{misses:?}, {misses:?}]\n"

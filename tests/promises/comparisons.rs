@@ -38,7 +38,7 @@ impl std::ops::Deref for Comparisons {
 fn prepare(dir: &Dir) {
     for (name, class, phase) in PROFILES {
         let text = format!(
-            "version = 1\nname = \"{name}\"\nclass = {class}\nclass_cache_bytes = 33554432\n[[phase]]\ninstructions = {phase}\n"
+            "version = 2\nname = \"{name}\"\nclass = {class}\nclass_cache_bytes = 33554432\n[[phase]]\ninstructions = {phase}\n"
         );
         dir.write(&format!("profiles/{name}.profile.toml"), text);
     }

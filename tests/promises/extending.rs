@@ -102,7 +102,7 @@ cpus = [{ id = 0 }, { id = 1 }, { id = 2 }, { id = 3 }]
 "#;
 
 const PROGRAM: &str = r#"
-version = 1
+version = 2
 name = "stencil"
 class = 7
 

@@ -131,7 +131,7 @@ fn missing_values_of_a_machine_file_are_assumed_and_reported() {
 #[test]
 fn a_profile_can_describe_a_program() {
     let dir = Dir::new();
-    let text = "version = 1\nname = \"mine\"\n[[phase]]\nshare = 1.0\ncycles_per_instruction = 1.2\n\
+    let text = "version = 2\nname = \"mine\"\n[[phase]]\nshare = 1.0\ncycles_per_instruction = 1.2\n\
                 llc_accesses_per_1000 = 20\n[phase.curve]\ncache_bytes = [131072, 1048576]\n\
                 misses_per_1000 = [12, 4]\nwrite_backs_per_1000 = [3, 1]\n";
     dir.write("mine.profile.toml", text);

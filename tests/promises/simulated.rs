@@ -196,7 +196,7 @@ cpus = [{ id = 0 }, { id = 1 }, { id = 2 }, { id = 3 }]
 "#;
 
 const PROFILE: &str = r#"
-version = 1
+version = 2
 name = "hog"
 class = 9
 [[phase]]

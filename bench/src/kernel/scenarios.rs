@@ -231,7 +231,7 @@ impl ScenarioProgram {
         let (cpu_ms, sleeps) = self.times();
         let instructions = |ms: f64| ms * 1e6 * per_ns;
         let mut text = format!(
-            "version = 1\nname = \"{}\"\n[[phase]]\ninstructions = {:?}\n\
+            "version = 2\nname = \"{}\"\n[[phase]]\ninstructions = {:?}\n\
              core_cycles_per_instruction = 1.0\noverlap = 1.0\nllc_accesses_per_1000 = 0.0\n",
             self.profile_name(),
             instructions(cpu_ms)

@@ -20,6 +20,9 @@ impl RunDir {
     /// earlier run.
     pub fn make(requested: Option<&Path>, workload: &str) -> anyhow::Result<Self> {
         let path = match requested {
+            Some(path) if path.exists() && !path.is_dir() => {
+                bail!("{} is a file; set an output directory with --out", path.display())
+            }
             Some(path) => {
                 fs::create_dir_all(path).with_context(|| cannot_write(path))?;
                 path.to_owned()

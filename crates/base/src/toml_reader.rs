@@ -51,18 +51,29 @@ pub enum TomlFault {
     Syntax(String),
     #[error("unknown key {key:?}{table}; {hint}")]
     UnknownKey { key: String, table: String, hint: String },
-    #[error("{key} is not allowed in {table}: it belongs to a single job or program")]
+    #[error("{key:?} is not allowed in {table}: it belongs to a single job or program")]
     Misplaced { key: String, table: &'static str },
     #[error("{table} has no {key:?}; add {example}")]
     Missing { key: &'static str, table: &'static str, example: &'static str },
-    #[error("{key} must be {expected}, not {found}")]
+    #[error("{key:?} must be {expected}, not {found}")]
     WrongType { key: String, expected: &'static str, found: &'static str },
-    #[error("{key} is {found}, which is out of range; write {range}")]
+    #[error("{key:?} is {found}, which is out of range; write {range}")]
     OutOfRange { key: &'static str, found: String, range: &'static str },
-    #[error("{key} is {found}; this evenkeel reads version {supported}")]
-    Version { key: &'static str, found: String, supported: u32 },
+    #[error("{key:?} is {found}; this evenkeel reads version {supported}{hint}")]
+    Version { key: &'static str, found: String, supported: u32, hint: String },
     #[error("{0}")]
     Other(String),
+}
+
+/// The version of a file format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TomlVersion {
+    /// The key with the version.
+    pub key: &'static str,
+    /// The supported version.
+    pub supported: u32,
+    /// How to convert a file of the previous version.
+    pub conversion: Option<&'static str>,
 }
 
 /// A text with its file name and the offsets of its lines.
@@ -103,29 +114,30 @@ impl<'t> SourceText<'t> {
 
     /// Parses the text and checks its version.
     ///
-    /// The version under `version_key`, if present, must be `supported`. It is checked before any other key,
-    /// because another version may have other keys.
+    /// The version, if present, must be the supported one. It is checked before any other key, because another
+    /// version may have other keys.
     pub fn parse<F: From<TomlFault>>(
         &self,
-        version_key: &'static str,
-        supported: u32,
+        version: TomlVersion,
     ) -> Result<Spanned<DeTable<'t>>, Located<F>> {
         let document = DeTable::parse(self.text).map_err(|error| {
             let span = error.span().unwrap_or_default();
             let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
             let fault = match self.text.get(span.clone()).filter(|_| message == "duplicate key") {
-                Some(key) => format!("key {key} is defined twice"),
-                None => message,
+                Some(key) => defined_twice(key),
+                None => TomlFault::Syntax(message),
             };
-            self.error_at(span.start, TomlFault::Syntax(fault).into())
+            self.error_at(span.start, fault.into())
         })?;
-        let supported_text = supported.to_string();
-        let is_known = |version: &Value<'_>| matches!(version, Value::Integer(number) if number.as_str() == supported_text);
-        match document.get_ref().get(version_key).filter(|found| !is_known(found.get_ref())) {
+        let TomlVersion { key, supported, conversion } = version;
+        let is = |found: &Value<'_>, number: u32| matches!(found, Value::Integer(text) if text.as_str() == number.to_string());
+        match document.get_ref().get(key).filter(|found| !is(found.get_ref(), supported)) {
             None => Ok(document),
             Some(other) => {
                 let found = describe(other.get_ref());
-                let fault = TomlFault::Version { key: version_key, found, supported };
+                let conversion = conversion.filter(|_| is(other.get_ref(), supported - 1));
+                let hint = conversion.map_or_else(String::new, |text| format!(": {text}"));
+                let fault = TomlFault::Version { key, found, supported, hint };
                 Err(self.error_at(other.span().start, fault.into()))
             }
         }
@@ -300,6 +312,11 @@ pub fn integer(
     fits.filter(|number| (low..=high).contains(number)).ok_or_else(reject)
 }
 
+/// `key` as written, with or without quotation marks.
+fn defined_twice(key: &str) -> TomlFault {
+    TomlFault::Syntax(format!("key {:?} is defined twice", key.trim_matches(['"', '\''])))
+}
+
 /// Fills a serde type from a whole document.
 pub fn deserialize<T: DeserializeOwned>(text: &SourceText<'_>) -> Result<T, Located<TomlFault>> {
     toml::from_str(text.text).map_err(|error| {
@@ -307,8 +324,7 @@ pub fn deserialize<T: DeserializeOwned>(text: &SourceText<'_>) -> Result<T, Loca
         let start = span.start.min(text.text.len());
         let fault = match serde_fault(&error.message().trim().replace('\n', ", ")) {
             TomlFault::Other(message) if message == "duplicate key" => {
-                let key = text.text.get(span).unwrap_or_default();
-                TomlFault::Syntax(format!("key {key} is defined twice"))
+                defined_twice(text.text.get(span).unwrap_or_default())
             }
             TomlFault::Other(message) => {
                 TomlFault::Other(key_before(&text.text[..start]) + &message)

@@ -99,14 +99,19 @@ impl Sum for Nanos {
 }
 
 impl fmt::Display for Nanos {
-    /// In a unit that fits: `1.250 s`, `250.0 ms`, `3.500 us`, `17 ns`.
+    /// In a suitable unit: `17 ns`, `3.5 us`, `1.5 ms`, `12.25 s`, `3 min 20 s`, `5 h 2 min`, `2 d 4 h`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SECOND: u64 = 1_000_000_000;
+        let seconds = self.0 / SECOND + u64::from(SECOND / 2 <= self.0 % SECOND);
         let text = match self.0 {
             0 => "0 s".to_owned(),
             n if n < 1_000 => format!("{n} ns"),
-            n if n < 1_000_000 => format!("{:.3} us", n as f64 / 1e3),
-            n if n < 1_000_000_000 => format!("{:.1} ms", n as f64 / 1e6),
-            n => format!("{:.3} s", n as f64 / 1e9),
+            n if n < 1_000_000 => format!("{:.1} us", n as f64 / 1e3),
+            n if n < SECOND => format!("{:.1} ms", n as f64 / 1e6),
+            n if n < 120 * SECOND => format!("{:.2} s", n as f64 / 1e9),
+            _ if seconds < 7200 => format!("{} min {} s", seconds / 60, seconds % 60),
+            _ if seconds < 172_800 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+            _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
         };
         f.pad(&text)
     }
@@ -304,8 +309,18 @@ mod tests {
 
     #[test]
     fn times_and_sizes_are_printed_with_a_unit() {
-        assert_eq!(Nanos(1_250_000_000).to_string(), "1.250 s");
-        assert_eq!(Nanos(250_000_000).to_string(), "250.0 ms");
+        for (time, text) in [
+            (Nanos::ZERO, "0 s"),
+            (Nanos(17), "17 ns"),
+            (Nanos(3500), "3.5 us"),
+            (Nanos(1_500_000), "1.5 ms"),
+            (Nanos(61_240_000_000), "61.24 s"),
+            (Nanos(200_000_000_000), "3 min 20 s"),
+            (Nanos(7_200_000_000_000), "2 h 0 min"),
+            (Nanos(187_200_000_000_000), "2 d 4 h"),
+        ] {
+            assert_eq!(time.to_string(), text);
+        }
         assert_eq!(Bytes::from_mib(32).to_string(), "32.0 MiB");
         assert_eq!(Bytes(17).to_string(), "17 B");
     }

@@ -499,10 +499,11 @@ Node 1 HugePages_Free:      3
             let process = test_dir.path().join("proc/7");
             for (idx, text) in threads.iter().enumerate() {
                 let thread = process.join(format!("task/{}", 7 + idx));
-                std::fs::create_dir_all(&thread).expect("a resource of the test");
-                std::fs::write(thread.join("numa_maps"), text).expect("a resource of the test");
+                std::fs::create_dir_all(&thread).expect("the directory is writable");
+                std::fs::write(thread.join("numa_maps"), text).expect("the directory is writable");
             }
-            std::fs::write(process.join("numa_maps"), threads[0]).expect("a resource of the test");
+            std::fs::write(process.join("numa_maps"), threads[0])
+                .expect("the directory is writable");
             for walk in [true, false] {
                 let found = has_own_policy(test_dir.path(), 7, walk).expect("it is there");
                 assert_eq!(found, expected, "{threads:?}");

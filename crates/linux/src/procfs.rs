@@ -230,10 +230,7 @@ mod tests {
         assert!(threads.contains(&pid));
         let dir = open(&root.join(format!("proc/{pid}/task"))).expect("own directory");
         assert!(1 <= count_threads(dir).expect("a count"));
-        assert_eq!(
-            owner(root, pid).expect("a resource of the test"),
-            rustix::process::geteuid().as_raw()
-        );
+        assert_eq!(owner(root, pid).expect("own process"), rustix::process::geteuid().as_raw());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
         let kept = open(Path::new(&format!("/proc/{}/schedstat", child.id()))).expect("its file");
         let mut buffer = [0; 128];
@@ -259,7 +256,7 @@ mod tests {
         });
         let (tid, child) = receiver.recv().expect("a child");
         let (root, pid) = (Path::new("/"), std::process::id());
-        assert!(all_children(root, pid).expect("a resource of the test").contains(&child));
+        assert!(all_children(root, pid).expect("own process").contains(&child));
         assert!(children(root, pid, tid).expect("its own").contains(&child));
         let child = rustix::process::Pid::from_raw(child.cast_signed()).expect("a number");
         rustix::process::kill_process(child, rustix::process::Signal::KILL)

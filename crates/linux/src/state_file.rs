@@ -137,7 +137,7 @@ mod tests {
         file.write("two").expect("a write");
         let found = read_all(&directories);
         assert_eq!(found.len(), 1, "no unfinished file is left");
-        assert_eq!(found[0].1.as_deref().expect("a resource of the test"), "two");
+        assert_eq!(found[0].1.as_deref().expect("the file is complete"), "two");
         drop(file);
         assert!(read_all(&directories).is_empty());
     }
@@ -151,16 +151,16 @@ mod tests {
             let plan = fault::FaultPlan { seed, permille: 300 };
             let _ = fault::with_errors(plan, || file.write("text"));
             for (_, text) in read_all(&directories) {
-                assert_eq!(text.expect("a resource of the test"), "text");
+                assert_eq!(text.expect("the file is complete"), "text");
             }
         }
         let n_files =
-            || std::fs::read_dir(&directories[0]).expect("a resource of the test").count();
+            || std::fs::read_dir(&directories[0]).expect("the directory is readable").count();
         file.write("text").expect("a write");
         assert_eq!((n_files(), read_all(&directories).len()), (1, 1));
         file.write("text").expect("a write");
         std::fs::write(directories[0].join(file.temporary_path()), "half")
-            .expect("a resource of the test"); // A failed removal.
+            .expect("the directory is writable"); // A failed removal.
         drop(file);
         assert_eq!(n_files(), 0);
     }

@@ -28,9 +28,9 @@ pub enum WorkloadFault {
     EmptyPath(&'static str),
     #[error("{:?} is not a time; write {}", .0, base::TIME_EXAMPLE)]
     Time(String),
-    #[error("{key} is {found}, and times cannot be negative; write 0 or more")]
+    #[error("{} is {found}, and times cannot be negative; write 0 or more", subject(.key))]
     NegativeTime { key: &'static str, found: String },
-    #[error("{key} is {found}, more than 366 days; write {}", base::TIME_EXAMPLE)]
+    #[error("{} is {found}, more than 366 days; write {}", subject(.key), base::TIME_EXAMPLE)]
     TimeTooLong { key: &'static str, found: String },
     #[error("{0:?} must be longer than 0")]
     ZeroTime(&'static str),
@@ -50,7 +50,7 @@ pub enum WorkloadFault {
     Duplicate { name: String, other_line: usize },
     #[error("the job has no command; add command = [\"program\", \"argument\"], shell or load")]
     NoCommand,
-    #[error("{first} and {second} in one job; keep one, or make two jobs")]
+    #[error("{first:?} and {second:?} in one job; keep one, or make two jobs")]
     TwoCommands { first: &'static str, second: &'static str },
     #[error("{0:?} is empty; write the program and its arguments")]
     EmptyCommand(&'static str),
@@ -72,7 +72,7 @@ pub enum WorkloadFault {
     OutputIsInput,
     #[error("\"output\" is this workload file itself, which would be truncated; name another file")]
     OutputIsWorkload,
-    #[error("{key}: {source}")]
+    #[error("{key:?}: {source}")]
     Set { key: &'static str, source: ParseSetError },
     #[error("{0:?} is empty; write a list such as 0-3,8, or remove the key")]
     EmptySet(&'static str),
@@ -80,9 +80,9 @@ pub enum WorkloadFault {
         "{0:?} is not a memory policy; write bind:NODES, preferred:NODES, interleave:NODES or weighted-interleave:NODES"
     )]
     Memory(String),
-    #[error("restart is {0}; write \"until-others-done\" or \"no\"")]
+    #[error("\"restart\" is {0}; write \"until-others-done\" or \"no\"")]
     Restart(String),
-    #[error("stop_after and restart in one job; keep one")]
+    #[error("\"stop_after\" and \"restart\" in one job; keep one")]
     TwoEndings,
     #[error(
         "every job is restarted until the others are done, so the run never ends; let one job end"
@@ -112,22 +112,29 @@ pub enum WorkloadFault {
     Directive(String),
     #[error("{0:?} follows the path; put a path with blanks into quotation marks")]
     ExtraField(String),
-    #[error("{key}: {found:?} is not a size; write {}", base::SIZE_EXAMPLE)]
+    #[error("{key:?}: {found:?} is not a size; write {}", base::SIZE_EXAMPLE)]
     Size { key: &'static str, found: String },
     #[error("the shares of all phases add up to {0}; they must add up to 1")]
     Shares(String),
-    #[error("{key} has {found} numbers for {sizes} sizes in cache_bytes; write one for each size")]
+    #[error(
+        "{key:?} has {found} numbers for {sizes} sizes in \"cache_bytes\"; write one for each size"
+    )]
     CurveLength { key: &'static str, found: usize, sizes: usize },
     #[error(
-        "cache_bytes must increase from a first size above 0; sort the sizes and write each once"
+        "\"cache_bytes\" must increase from a first size above 0; sort the sizes and write each once"
     )]
     CurveSizes,
-    #[error("unknown key {found:?} in {key}; known are value, source and error")]
+    #[error("unknown key {found:?} in {key:?}; known are value, source and error")]
     ProfileValueKey { key: &'static str, found: String },
     #[error("{:?} is not a source of a value; {}", .0, did_you_mean(.0, ["counters", "traced", "declared", "estimated"]))]
     ValueSource(String),
     #[error("{0:?} is not a build id; write its hexadecimal digits, as file(1) prints them")]
     BuildId(String),
+}
+
+/// A key in quotation marks. The value of an option has a phrase instead, such as "the time".
+fn subject(key: &str) -> String {
+    if key.contains(' ') { key.to_owned() } else { format!("{key:?}") }
 }
 
 fn class_hint(missing: &str) -> &'static str {

@@ -1,7 +1,7 @@
 //! Program lists: the input of the workload generator.
 //!
 //! ```toml
-//! version = 1
+//! version = 2
 //!
 //! [[program]]
 //! name = "cjpeg"
@@ -11,7 +11,7 @@
 //! weight = 2             # drawn twice as often as a program of weight 1 (the default)
 //! max = 4                # maximum number of running instances
 //! footprint = "64M"      # memory of one instance, for the generator's memory limit
-//! run_time = "5s"           # approximate run time alone; default 10 s
+//! run_time = "5s"        # approximate run time alone; default 10 s
 //! hog = true             # used only for memory-hungry jobs (--hog-fraction)
 //! ```
 //!
@@ -20,7 +20,7 @@
 
 use std::path::Path;
 
-use base::toml_reader::{SourceText, TomlFault, TomlTable, Value, integer};
+use base::toml_reader::{SourceText, TomlFault, TomlTable, TomlVersion, Value, integer};
 use base::{Bytes, Nanos};
 
 use crate::assemble::is_truncated;
@@ -53,6 +53,13 @@ pub struct Program {
     /// Whether the generator uses it only for memory-hungry jobs.
     pub hog: bool,
 }
+
+/// Version of the format.
+const VERSION: TomlVersion = TomlVersion {
+    key: "version",
+    supported: 2,
+    conversion: Some("rename the key \"lasts\" to \"run_time\" and write version = 2"),
+};
 
 const KNOWN: &[&str] = &["version", "program"];
 
@@ -89,7 +96,7 @@ impl ProgramList {
     /// Parses a list in TOML. `path` is only used in errors; no file is opened.
     pub fn parse(text: &str, path: &Path) -> Result<ProgramList, WorkloadError> {
         let text = SourceText::new(text, path);
-        let document = text.parse("version", 1)?;
+        let document = text.parse(VERSION)?;
         let top =
             TomlTable::new(&text, document.get_ref(), 0, "the program list", KNOWN, PROGRAM_KNOWN)?;
         let tables = top.tables("program", "a program", PROGRAM_KNOWN)?;

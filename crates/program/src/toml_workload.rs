@@ -22,7 +22,9 @@
 
 use std::path::{Path, PathBuf};
 
-use base::toml_reader::{SourceText, TomlTable, Value, decimal, describe, integer, wrong_type};
+use base::toml_reader::{
+    SourceText, TomlTable, TomlVersion, Value, decimal, describe, integer, wrong_type,
+};
 use base::{IdSet, JobId, Nanos, SetId};
 
 use crate::assemble::{self, FileHeader, WorkloadLine};
@@ -33,6 +35,9 @@ use crate::{
     WorkloadError, values,
 };
 
+/// Version of the format.
+const VERSION: TomlVersion = TomlVersion { key: "version", supported: 1, conversion: None };
+
 /// The keys of a workload.
 const KNOWN: &[&str] = &["version", "name", "defaults", "job", "read_only"];
 
@@ -42,7 +47,7 @@ const EXAMPLE: &str = "[[job]] command = [\"sort\", \"words.txt\"]";
 /// Reads a workload in TOML. `path` gives its name and directory; no file is opened.
 pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = SourceText::new(text, path);
-    let document = text.parse("version", 1)?;
+    let document = text.parse(VERSION)?;
     let top = TomlTable::new(&text, document.get_ref(), 0, "the workload", KNOWN, JOB_KEYS)?;
     let name = top.get("name", values::name)?;
     let read_only = top.get("read_only", paths)?.unwrap_or_default();
@@ -61,7 +66,7 @@ fn paths(key: &'static str, value: &Value<'_>) -> Result<Vec<PathBuf>, WorkloadF
     Ok(values::strings(key, value)?.into_iter().map(PathBuf::from).collect())
 }
 
-/// The keys of a job.
+/// The keys of a job: first those of one job, then those that several jobs may share.
 const JOB_KEYS: &[&str] = &[
     "name",
     "command",
@@ -85,21 +90,8 @@ const JOB_KEYS: &[&str] = &[
     "memory",
 ];
 
-/// The keys of the defaults: those that several jobs may share.
-const SHARED_KEYS: &[&str] = &[
-    "class",
-    "sensitivity",
-    "profile",
-    "dir",
-    "env",
-    "input",
-    "threads",
-    "stop_after",
-    "restart",
-    "cpus",
-    "nodes",
-    "memory",
-];
+/// The keys of the defaults: from `class` on.
+const SHARED_KEYS: &[&str] = JOB_KEYS.split_at(8).1;
 
 /// The job of a table without keys.
 pub(crate) fn without_defaults() -> Job {

@@ -46,7 +46,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let (dir, store) = open(args, &checked)?;
     let progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
     let signals = StopSignals::block()?;
-    let mut series = Series { args, checked: &checked, dir: &dir, store, progress, signals };
+    let mut series = LiveSeries { args, checked: &checked, dir: &dir, store, progress, signals };
     let result = series.run_all();
     series.progress.finish();
     let store = series.store;
@@ -98,7 +98,7 @@ fn options(args: &Args) -> BTreeMap<String, String> {
 }
 
 /// All runs, one after another.
-struct Series<'a> {
+struct LiveSeries<'a> {
     args: &'a Args,
     checked: &'a CheckedComparison,
     dir: &'a Path,
@@ -107,7 +107,7 @@ struct Series<'a> {
     signals: StopSignals,
 }
 
-impl Series<'_> {
+impl LiveSeries<'_> {
     /// Whether all runs finished.
     fn run_all(&mut self) -> Result<bool, CommandError> {
         if self.args.solo && !self.all_alone()? {

@@ -396,9 +396,9 @@ fn key(view: &TaskView) -> (JobId, TaskId) {
 }
 
 /// The index of the view with this key; `guess` is tried first.
-fn find(views: &[TaskView], guess: usize, wanted: (JobId, TaskId)) -> Option<usize> {
-    if views.get(guess).is_some_and(|view| key(view) == wanted) {
+fn find(views: &[TaskView], guess: usize, target: (JobId, TaskId)) -> Option<usize> {
+    if views.get(guess).is_some_and(|view| key(view) == target) {
         return Some(guess);
     }
-    views.binary_search_by_key(&wanted, key).ok()
+    views.binary_search_by_key(&target, key).ok()
 }

@@ -180,7 +180,7 @@ random! {
     Sensitivity: |rng| Sensitivity::new([(Class::random(rng), big(rng) as u32)], big(rng) as u32);
     Command: |rng| one_of(&jobs(), rng).command;
     Profile: |_| {
-        let text = "version = 1\nname = \"sort\"\n[[phase]]\nshare = 1.0\ncycles_per_instruction = 2\n\
+        let text = "version = 2\nname = \"sort\"\n[[phase]]\nshare = 1.0\ncycles_per_instruction = 2\n\
             llc_accesses_per_1000 = 10\ncurve = { cache_bytes = [1048576], misses_per_1000 = [8] }\n";
         program::profile::parse_profile(text, Path::new("p.toml")).expect("the text is a profile")
     };

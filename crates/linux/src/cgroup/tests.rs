@@ -141,7 +141,7 @@ fn a_run_creates_its_cgroups_and_removes_all_of_them() {
             groups.prepare().expect_err("no cgroup.subtree_control");
             assert_eq!(text(root, "cgroup.subtree_control"), "+cpuset");
             std::fs::write(dir.join("cgroup.subtree_control"), "cpuset\n")
-                .expect("a resource of the test");
+                .expect("the directory is writable");
         } else {
             groups.prepare().expect("made");
             assert_eq!(text(root, "evenkeel-3f-ab/cpuset.cpus"), "0-3");
@@ -165,8 +165,8 @@ fn a_home_that_became_threaded_is_not_changed() {
     let groups = RunCgroups::new(tree.path(), delegated, "3f").expect("a name");
     let dir = tree.path().join("sys/fs/cgroup/evenkeel-3f");
     // The kernel creates this file with the directory.
-    std::fs::create_dir(&dir).expect("a resource of the test");
-    std::fs::write(dir.join("cgroup.type"), "domain invalid\n").expect("a resource of the test");
+    std::fs::create_dir(&dir).expect("the directory is writable");
+    std::fs::write(dir.join("cgroup.type"), "domain invalid\n").expect("the directory is writable");
     let why = groups.prepare_made().expect_err("no process can be moved to it");
     assert!(why.contains("since it is threaded (domain invalid)"), "{why}");
     groups.remove_all().expect("removed");
@@ -180,7 +180,7 @@ fn a_process_of_another_pid_namespace_is_not_confused_with_this_one() {
     let groups = groups(tree.path(), HierarchyVersion::V1);
     groups.prepare().expect("made");
     let group = groups.create(0, "sort", &"1".parse().expect("a list")).expect("made");
-    std::fs::write(group.path().join("cgroup.procs"), "0\n").expect("a resource of the test");
+    std::fs::write(group.path().join("cgroup.procs"), "0\n").expect("the directory is writable");
     let why = groups.remove_all().expect_err("it has no PID here");
     assert!(why.contains("another PID namespace"), "{why}");
     assert_eq!(text(tree.path(), "cgroup.procs"), "");
@@ -192,8 +192,8 @@ fn the_controller_is_disabled_unless_another_cgroup_uses_it() {
         let tree = tree(HierarchyVersion::V2);
         let at = |path: &str| tree.path().join("sys/fs/cgroup").join(path);
         std::fs::write(at("cgroup.subtree_control"), "cpuset cpu\n")
-            .expect("a resource of the test");
-        std::fs::write(at("other").join(file), value).expect("a resource of the test");
+            .expect("the directory is writable");
+        std::fs::write(at("other").join(file), value).expect("the directory is writable");
         groups(tree.path(), HierarchyVersion::V2).remove_all().expect("removed");
         assert_eq!(text(tree.path(), "cgroup.subtree_control"), expected, "{file} {value}");
     };

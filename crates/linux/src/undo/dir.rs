@@ -172,7 +172,7 @@ mod tests {
         );
         fs::create_dir(directory("wide")).expect("a directory");
         fs::set_permissions(directory("wide"), fs::Permissions::from_mode(0o755))
-            .expect("a resource of the test");
+            .expect("the directory belongs to the test");
         assert!(open("wide").expect_err("access for others").contains("0700"));
         symlink(directory("new"), directory("link")).expect("a link");
         assert!(open("link").is_err());

@@ -324,18 +324,18 @@ mod tests {
         log.announce("kept", &set("0-3"), &set("1")).expect("a line");
         // A directory has the name of the new file, and cannot be removed as a file.
         let in_the_way = test_dir.path().join("state").join(log.fresh_name());
-        std::fs::create_dir(&in_the_way).expect("a resource of the test");
+        std::fs::create_dir(&in_the_way).expect("the directory is writable");
         log.n_bytes = REWRITE_BYTES + 1;
         log.announce("a", &set("0-3"), &set("1")).expect("a line");
         let bytes_before = log.n_bytes;
         assert!(REWRITE_BYTES < bytes_before, "it is the old file");
-        std::fs::remove_dir(&in_the_way).expect("a resource of the test");
+        std::fs::remove_dir(&in_the_way).expect("the directory is empty");
         // A file that a failed attempt left is replaced.
-        std::fs::write(&in_the_way, "half").expect("a resource of the test");
+        std::fs::write(&in_the_way, "half").expect("the directory is writable");
         log.n_bytes_rewritten = 0;
         log.announce("b", &set("0-3"), &set("1")).expect("a line");
         assert!(log.n_bytes < 1000 && !in_the_way.exists(), "it was rewritten");
-        let text = std::fs::read_to_string(log.path()).expect("a resource of the test");
+        let text = std::fs::read_to_string(log.path()).expect("the file is readable");
         assert_eq!(["kept", "\"a\"", "\"b\""].map(|job| text.matches(job).count()), [1, 1, 1]);
     }
 }

@@ -1,7 +1,7 @@
 //! Parsing of profiles.
 //!
 //! ```toml
-//! version = 1
+//! version = 2
 //! name = "sort"
 //! build_id = "5c0ffee…"            # optional; without it the profile is for any build
 //! class = { value = 7, source = "estimated" }
@@ -23,13 +23,22 @@
 use std::path::Path;
 
 use base::toml_reader::{
-    SourceText, TomlFault, TomlTable, Value, decimal, describe, integer, wrong_type,
+    SourceText, TomlFault, TomlTable, TomlVersion, Value, decimal, describe, integer, wrong_type,
 };
 use base::{Bytes, Nanos};
 
 use super::{CurvePoint, MissRatioCurve, Phase, Profile, ProfileValue, ValueSource};
 use crate::error::WorkloadFault;
 use crate::{Class, WorkloadError, values};
+
+/// Version of the format.
+pub(super) const VERSION: TomlVersion = TomlVersion {
+    key: "version",
+    supported: 2,
+    conversion: Some(
+        "run evenkeel profile again, or rename the key \"made_by\" to \"tool\" and write version = 2",
+    ),
+};
 
 const KNOWN: &[&str] = &[
     "version",
@@ -74,7 +83,7 @@ const CURVE_KNOWN: &[&str] = &[
 /// Parses a profile. `path` is only used in errors; no file is opened.
 pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> {
     let text = SourceText::new(text, path);
-    let document = text.parse("version", 1)?;
+    let document = text.parse(VERSION)?;
     let top = TomlTable::new(&text, document.get_ref(), 0, "the profile", KNOWN, PHASE_KNOWN)?;
     let phases = top.tables("phase", "a phase", PHASE_KNOWN)?;
     let phases: Vec<Phase> = phases.iter().map(phase).collect::<Result<_, _>>()?;

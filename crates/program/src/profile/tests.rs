@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 
 const PROFILE: &str = r#"
-version = 1
+version = 2
 name = "sort"
 build_id = "5c0ffe"
 tool = "evenkeel 0.1.0"

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use super::read::VERSION;
 use super::{MissRatioCurve, Phase, Profile, ProfileValue};
 use crate::values::quoted;
 
 impl Profile {
     /// The profile as TOML.
     pub fn to_toml(&self) -> String {
-        let mut text = format!("version = 1\nname = {}\n", quoted(&self.name));
+        let mut text = format!("version = {}\nname = {}\n", VERSION.supported, quoted(&self.name));
         let mut add = |key: &str, value: Option<String>| {
             if let Some(value) = value {
                 text.push_str(&format!("{key} = {value}\n"));

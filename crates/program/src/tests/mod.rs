@@ -72,7 +72,12 @@ fn line(job: &Job) -> String {
         Command::Shell(line) => format!("sh {line:?}"),
         Command::Load(args) => format!("load {args:?}"),
     };
-    let mut text = format!("{} at {}: {what}", job.name, job.start);
+    // With three digits, which distinguish the draws of a generated workload.
+    let start = match job.start.0 {
+        0..1_000_000_000 => job.start.to_string(),
+        nanos => format!("{:.3} s", nanos as f64 / 1e9),
+    };
+    let mut text = format!("{} at {start}: {what}", job.name);
     let env = (!job.env.is_empty()).then_some(&job.env);
     let threads = (job.threads != 1).then_some(job.threads);
     for (key, value) in [

@@ -21,7 +21,7 @@ const ID_MAX: u32 = 65_535;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum FileError {
-    #[error("format_version is {0}; this evenkeel reads version {FORMAT_VERSION}")]
+    #[error("\"format_version\" is {0}; this evenkeel reads version {FORMAT_VERSION}")]
     Version(u32),
     #[error("{field} of {part}")]
     List { part: String, field: &'static str, source: ParseSetError },

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use base::toml_reader::{Located, SourceText, TomlFault, Value, deserialize};
+use base::toml_reader::{Located, SourceText, TomlFault, TomlVersion, Value, deserialize};
 use serde::Serialize;
 
 use super::{FORMAT_VERSION, FileError, MachineFile};
@@ -45,13 +45,17 @@ pub fn parse_toml(text: &str, path: &str) -> Result<Machine, ParseFileError> {
     })
 }
 
+/// Version of the format.
+const VERSION: TomlVersion =
+    TomlVersion { key: "format_version", supported: FORMAT_VERSION, conversion: None };
+
 /// Parses the type of the file without checking that it is a machine.
 pub fn read_toml(text: &str, path: &str) -> Result<MachineFile, ParseFileError> {
     read(&SourceText::new(text, Path::new(path)))
 }
 
 fn read(text: &SourceText<'_>) -> Result<MachineFile, ParseFileError> {
-    text.parse("format_version", FORMAT_VERSION).map_err(ParseFileError::Toml)?;
+    text.parse(VERSION).map_err(ParseFileError::Toml)?;
     deserialize(text).map_err(ParseFileError::Toml)
 }
 
@@ -81,7 +85,7 @@ fn part_and_field(error: &FileError) -> (String, &'static str) {
 /// The offset of a field of a part, or of the part if it does not have the field. Of two parts with one
 /// id, the second.
 fn offset(text: &SourceText<'_>, part: &str, field: &str) -> Option<usize> {
-    let document = text.parse::<TomlFault>("format_version", FORMAT_VERSION).ok()?;
+    let document = text.parse::<TomlFault>(VERSION).ok()?;
     let table = document.get_ref();
     let Some((list, keys)) = list_and_keys(part) else {
         return table.get(field).map(|value| value.span().start);

@@ -95,7 +95,7 @@ fn an_unchanged_mask_that_evenkeel_set_is_restored_and_the_file_is_removed() {
     let (test_dir, sleeper) = (TestDir::new(), Sleeper::plain());
     let mut log = test_dir.log();
     let nr = log.set("a", [&all, &all, &first], vec![sleeper.task()]).expect("a record");
-    affinity::set(sleeper.0.id(), &first).expect("a resource of the test");
+    affinity::set(sleeper.0.id(), &first).expect("the task is alive");
     log.confirm(nr).expect("a record");
     drop(log);
     let report = test_dir.restore().expect("a record");
@@ -111,7 +111,7 @@ fn a_mask_that_another_program_set_stays() {
     let (test_dir, sleeper) = (TestDir::new(), Sleeper::plain());
     let mut log = test_dir.log();
     log.set("a", [&all, &all, &first], vec![sleeper.task()]).expect("a record");
-    affinity::set(sleeper.0.id(), &last).expect("a resource of the test");
+    affinity::set(sleeper.0.id(), &last).expect("the task is alive");
     drop(log);
     let report = test_dir.restore().expect("a record");
     assert_eq!(report.entries[0].action, RestoreAction::ChangedByOther(last.clone()));
@@ -123,7 +123,7 @@ fn a_mask_that_another_program_set_stays() {
 fn a_reused_tid_is_left_alone() {
     let Some((all, first, _)) = masks() else { return };
     let (test_dir, sleeper) = (TestDir::new(), Sleeper::plain());
-    affinity::set(sleeper.0.id(), &first).expect("a resource of the test");
+    affinity::set(sleeper.0.id(), &first).expect("the task is alive");
     let (tid, start_time_ticks, process) = sleeper.task();
     let mut log = test_dir.log();
     log.set("a", [&all, &all, &first], vec![(tid, start_time_ticks - 1, process)])
@@ -144,7 +144,7 @@ fn a_child_that_was_only_announced_is_found_by_its_environment() {
     let sleeper = Sleeper::new(&mut command);
     let other_run = Sleeper::new(command.env(RUN_VARIABLE, "another run"));
     for pid in [&sleeper, &other_run] {
-        affinity::set(pid.0.id(), &first).expect("a resource of the test");
+        affinity::set(pid.0.id(), &first).expect("the task is alive");
     }
     drop(log);
     assert_eq!(test_dir.restore().expect("a record").entries.len(), 1);
@@ -176,7 +176,7 @@ fn descendants_with_a_mask_that_evenkeel_set_are_restored_and_others_stay() {
     let (plain, bound) = (next(), next());
     let shell = Sleeper(child);
     // The first may have been forked before its parent was bound: bind it as if it were after.
-    affinity::set(plain, &first).expect("a resource of the test");
+    affinity::set(plain, &first).expect("the task is alive");
     while affinity::get(bound).expect("alive") != last {
         std::thread::yield_now();
     }
@@ -209,7 +209,7 @@ fn a_dry_run_changes_nothing() {
     let (test_dir, sleeper) = (TestDir::new(), Sleeper::plain());
     let mut log = test_dir.log();
     log.set("a", [&all, &all, &first], vec![sleeper.task()]).expect("a record");
-    affinity::set(sleeper.0.id(), &first).expect("a resource of the test");
+    affinity::set(sleeper.0.id(), &first).expect("the task is alive");
     drop(log);
     let restored = loop {
         let restored = restore(&test_dir.directories(), true);
@@ -224,7 +224,7 @@ fn a_dry_run_changes_nothing() {
 fn check_file(text: &str, expected: &RestoreVerdict, n_damaged: usize) {
     let test_dir = TestDir::new();
     let path = test_dir.log().path();
-    std::fs::write(&path, text).expect("a resource of the test");
+    std::fs::write(&path, text).expect("the directory is writable");
     let report = test_dir.restore().expect("a record");
     assert_eq!((&report.verdict, report.n_damaged), (expected, n_damaged), "{text}");
 }
@@ -276,7 +276,7 @@ fn a_program_without_an_environment_causes_no_delay() {
     let mut log = test_dir.log();
     log.announce("a", &all, &first).expect("a record");
     let sleeper = Sleeper::new(Command::new("sleep").arg("600").env_clear());
-    affinity::set(sleeper.0.id(), &first).expect("a resource of the test");
+    affinity::set(sleeper.0.id(), &first).expect("the task is alive");
     let root = Path::new("/");
     while environ(root, sleeper.0.id()).expect("alive") == Environ::InExec {
         std::thread::yield_now();
@@ -301,7 +301,7 @@ fn a_locked_record_of_another_namespace_is_not_waited_for() {
     let uid = rustix::process::geteuid().as_raw();
     // PID 0 of the owner exists nowhere, so the owner seems to have exited.
     std::fs::write(log.path(), header(&boot, uid, "pid:[1]").replace("\"pid\":1", "\"pid\":0"))
-        .expect("a resource of the test");
+        .expect("the directory is writable");
     assert_eq!(test_dir.restore_once().expect("a record").verdict, RestoreVerdict::OtherNamespace);
 }
 
@@ -318,8 +318,8 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
     }
     let unnamed = format!("evenkeel-{run}-7-z");
     for name in [named[0].name(), "other", "evenkeel-another-0-a", &unnamed] {
-        std::fs::create_dir_all(at.join(name)).expect("a resource of the test");
-        std::fs::write(at.join(name).join("tasks"), "1\n").expect("a resource of the test");
+        std::fs::create_dir_all(at.join(name)).expect("the directory is writable");
+        std::fs::write(at.join(name).join("tasks"), "1\n").expect("the directory is writable");
     }
     drop(log); // As if killed.
     let actions = |dry_run| -> Vec<String> {
@@ -388,9 +388,9 @@ fn killed_run([all, first, last]: [&CpuSet; 3]) -> KilledRun {
     log.announce("b", all, first).expect("a record");
     let announced = Sleeper::new(&mut announced);
     for tid in [parent.0.id(), child, announced.0.id()] {
-        affinity::set(tid, first).expect("a resource of the test");
+        affinity::set(tid, first).expect("the task is alive");
     }
-    affinity::set(foreign.0.id(), last).expect("a resource of the test");
+    affinity::set(foreign.0.id(), last).expect("the task is alive");
     KilledRun { test_dir, from_evenkeel: [parent, announced], child, foreign }
 }
 

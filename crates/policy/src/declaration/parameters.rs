@@ -135,12 +135,12 @@ impl<'a> Params<'a> {
             if let Some(condition) = param.no_effect_with.iter().find(holds) {
                 let key = param.name;
                 let value = |(key, ..): (&str, _, _)| format!("{key}={}", self.text(key));
-                let of_itself = terms(condition).find(|(term, ..)| *term == key);
+                let own_term = terms(condition).find(|(term, ..)| *term == key);
                 let others = terms(condition).filter(|(term, ..)| *term != key).map(value);
                 return Err(PolicyError::NoEffect {
                     policy: self.info.name,
                     key,
-                    given: of_itself.map_or(key.to_owned(), value),
+                    given: own_term.map_or(key.to_owned(), value),
                     others: others.collect::<Vec<_>>().join(" and "),
                 });
             }

@@ -9,7 +9,6 @@
 
 use std::fmt;
 
-use super::RunKey;
 use crate::oracle::{self, OracleError};
 
 /// Settings of the machine; `None`: the setting of all columns.
@@ -79,11 +78,6 @@ impl Column {
         }
         let text = if variants.is_empty() { spec.clone() } else { format!("{spec}@{variants}") };
         Ok(Column { text, spec, variant })
-    }
-
-    /// The run of this column on a workload with a seed.
-    pub fn key(&self, workload: &str, seed: u64) -> RunKey {
-        RunKey { policy: self.text.clone(), workload: workload.to_owned(), seed }
     }
 
     /// Whether the policy is the oracle.

@@ -30,6 +30,13 @@ pub struct RunKey {
     pub seed: u64,
 }
 
+impl Column {
+    /// The run of this column on a workload with a seed.
+    pub fn key(&self, workload: &str, seed: u64) -> RunKey {
+        RunKey { policy: self.text.clone(), workload: workload.to_owned(), seed }
+    }
+}
+
 /// An invalid plan. Each message states what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]

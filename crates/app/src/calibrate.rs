@@ -50,7 +50,7 @@ struct SoloRun {
 /// Reads the journals, computes the thresholds and prints them.
 pub fn main(args: &Args) -> CommandResult {
     let calibration = compute(&runs(&args.runs)?).or_usage_error()?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::print::stdout();
     if args.json {
         writeln!(out, "{}", calibration.to_json().context("cannot write JSON")?)?;
         return Ok(());
@@ -79,7 +79,7 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<SoloRun>, CommandError> {
     for path in paths {
         let run = read_solo_run(path)?;
         match all.iter().find(|(_, other)| *other == run) {
-            Some((first, _)) => crate::command_result::print_error(format_args!(
+            Some((first, _)) => crate::print::note(format_args!(
                 "{} is the same run as {}: it counts once",
                 path.display(),
                 first.display()

@@ -1,8 +1,8 @@
 //! Result of a command and its exit status: 0 success, 1 the work failed, 2 usage error. An error is one line.
 
-use std::fmt::Display;
-use std::io::Write;
 use std::process::ExitCode;
+
+use crate::print::note;
 
 /// Cause of a failed command.
 #[derive(Debug)]
@@ -43,11 +43,11 @@ pub fn from_result(result: CommandResult) -> ExitCode {
             if is_broken_pipe(&error) {
                 return ExitCode::SUCCESS; // The reader (head, less) closed the pipe.
             }
-            print_error(format_args!("{error:#}"));
+            note(format_args!("{error:#}"));
             ExitCode::from(1)
         }
         Err(CommandError::Usage(error)) => {
-            print_error(format_args!("{error:#}"));
+            note(format_args!("{error:#}"));
             ExitCode::from(2)
         }
     }
@@ -68,7 +68,7 @@ pub fn from_clap(error: &clap::Error) -> ExitCode {
             text.lines().skip(1).map(str::trim).filter(|l| is_detail(l)).collect();
         let details =
             if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) };
-        print_error(format_args!("{message}{details}; see evenkeel --help"));
+        note(format_args!("{message}{details}; see evenkeel --help"));
     }
     ExitCode::from(2)
 }
@@ -83,46 +83,4 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
         .any(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
-}
-
-/// Prints one line to standard error.
-pub fn print_error(text: impl Display) {
-    let _ = writeln!(std::io::stderr(), "evenkeel: {}", one_line(&text.to_string()));
-}
-
-/// Joins a text to one line and escapes characters that affect a terminal. File names and keys in the text
-/// are untrusted input.
-fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    for c in text.chars() {
-        match c {
-            '\n' => line.push(' '),
-            c if is_printable(c) => line.push(c),
-            c => line.extend(c.escape_unicode()),
-        }
-    }
-    line
-}
-
-/// Whether `c` is neither a control character nor a bidirectional, zero-width or other invisible format character.
-fn is_printable(c: char) -> bool {
-    let is_invisible = matches!(
-        c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-    );
-    !c.is_control() && !is_invisible
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_and_format_characters_of_an_error_are_escaped() {
-        assert_eq!(one_line("a\nb"), "a b");
-        assert_eq!(one_line("\u{1b}[31mred\r\t\u{9b}"), "\\u{1b}[31mred\\u{d}\\u{9}\\u{9b}");
-        assert_eq!(one_line("abc\u{202e}cba"), "abc\\u{202e}cba");
-        assert_eq!(one_line("Größe \"…\" 測"), "Größe \"…\" 測");
-    }
 }

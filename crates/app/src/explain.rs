@@ -30,7 +30,7 @@ pub fn main(args: &Args) -> CommandResult {
         None => None,
     };
     let explanation = report::explain::explain(recording, only).or_usage_error()?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::print::stdout();
     match args.json {
         true => writeln!(out, "{}", explanation.to_json()?)?,
         false => write!(out, "{}", explanation.to_text(80))?,

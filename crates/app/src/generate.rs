@@ -78,7 +78,7 @@ fn suite_weight(text: &str) -> Result<(String, u64), String> {
 pub fn main(args: &Args) -> CommandResult {
     let text = list_text(args.list.as_deref())?;
     if args.print_list {
-        return Ok(write!(std::io::stdout(), "{text}")?);
+        return Ok(write!(crate::print::stdout(), "{text}")?);
     }
     let form = form(args).or_usage_error()?;
     let path = args.list.as_deref().unwrap_or(Path::new("built-in.toml"));
@@ -95,7 +95,7 @@ pub fn main(args: &Args) -> CommandResult {
     }
     let text = format!("{}\n{}", first_line(args), written(form, workload).or_usage_error()?);
     match &args.out {
-        None => std::io::stdout().write_all(text.as_bytes())?,
+        None => crate::print::stdout().write_all(text.as_bytes())?,
         Some(out) => crate::output::write(out, text).or_usage_error()?,
     }
     Ok(())
@@ -111,10 +111,10 @@ fn warn_about_unlimited_programs(args: &Args, list: &ProgramList) {
     let drawn = || list.programs.iter().filter(|program| 0 < program.weight);
     let n_free = drawn().filter(|program| program.footprint == Bytes::ZERO).count();
     if args.memory.is_some() && 0 < n_free {
-        eprintln!(
-            "evenkeel: --memory does not limit {n_free} of {} programs: the list has no footprint for them",
+        crate::print::note(format_args!(
+            "--memory does not limit {n_free} of {} programs: the list has no footprint for them",
             drawn().count()
-        );
+        ));
     }
 }
 

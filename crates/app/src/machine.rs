@@ -52,7 +52,7 @@ pub fn main(args: &Args) -> CommandResult {
                 + &draw_cgroups(cgroups(args))
         }
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    crate::print::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 

@@ -12,6 +12,7 @@ mod machine;
 mod output;
 mod policies;
 mod predict;
+mod print;
 mod profile;
 mod profiles;
 mod record;

@@ -30,7 +30,7 @@ pub fn main(args: &Args) -> CommandResult {
         Some(name) => vec![policy::find(name).map_err(lab::oracle::with_oracle).or_usage_error()?],
     };
     let text = if args.json { as_json(&chosen)? } else { as_text(&chosen) };
-    std::io::stdout().write_all(text.as_bytes())?;
+    crate::print::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 

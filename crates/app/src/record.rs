@@ -6,7 +6,7 @@
 mod recorded_program;
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,8 @@ pub fn main(args: &Args) -> CommandResult {
     drop(child); // Ends the program and its descendants.
     let n_turns = recorded?;
     let turns = base::counted_noun(n_turns, "turn");
-    println!("{turns} in {}; evenkeel replay prints them", args.output.display());
+    let path = args.output.display();
+    writeln!(crate::print::stdout(), "{turns} in {path}; evenkeel replay prints them")?;
     Ok(())
 }
 

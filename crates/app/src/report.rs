@@ -31,7 +31,7 @@ pub fn main(args: &Args) -> CommandResult {
     if let Some(dir) = &args.out {
         write_files(&report, dir).or_usage_error()?;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::print::stdout();
     match args.json {
         true => writeln!(out, "{}", report.to_json()?)?,
         false => write!(out, "{}", report.to_text(80))?,

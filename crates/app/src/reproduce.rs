@@ -11,6 +11,7 @@ use lab::reproduce::{Experiment, RunPool, STUDIES, Study, list, text};
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 use crate::output::{check_writable, write};
+use crate::print::{note, terminal};
 use linux::stop_signals::StopSignals;
 
 /// Options of the command: study, experiments and number of runs.
@@ -51,7 +52,7 @@ pub fn main(args: &Args) -> CommandResult {
     let seeds = seeds(&args.seeds).or_usage_error()?;
     if args.list {
         check_list(args).or_usage_error()?;
-        std::io::stdout().write_all(list(study, &selected).as_bytes())?;
+        crate::print::stdout().write_all(list(study, &selected).as_bytes())?;
         return Ok(());
     }
     if let Some(file) = &args.html {
@@ -60,28 +61,29 @@ pub fn main(args: &Args) -> CommandResult {
     }
     let stop = StopFlag::default();
     let signals = std::cell::RefCell::new(StopSignals::block()?);
-    let is_terminal = !args.quiet && std::io::stderr().is_terminal();
+    let is_terminal = !args.quiet && terminal().is_terminal();
     let clear = if is_terminal { "\r\x1b[2K" } else { "" };
     let on_progress = |done: usize, all: usize| {
         if signals.borrow_mut().received() {
             stop.raise();
         }
         if is_terminal {
-            eprint!("{clear}{done} of {all} runs of this batch");
+            let _ = write!(terminal(), "{clear}{done} of {all} runs of this batch");
         }
     };
     let pool = RunPool::new(seeds, args.draws, input::n_threads(args.jobs), &stop, &on_progress);
     let run = study.run(&selected, &pool, |experiment| {
         if !args.quiet {
-            eprintln!("{clear}evenkeel: {}: {}", experiment.name(), experiment.title());
+            let _ = terminal().write_all(clear.as_bytes());
+            note(format_args!("{}: {}", experiment.name(), experiment.title()));
         }
     })?;
-    eprint!("{clear}");
+    let _ = terminal().write_all(clear.as_bytes());
     let out = match args.json {
         true => run.result.to_json().context("cannot write JSON")? + "\n",
         false => text(&run),
     };
-    std::io::stdout().write_all(out.as_bytes())?;
+    crate::print::stdout().write_all(out.as_bytes())?;
     if let Some(file) = &args.html {
         write(file, run.result.to_html(&run.charts))?;
     }

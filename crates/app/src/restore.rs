@@ -3,7 +3,7 @@
 //!
 //! Text and JSON have one entry per process and group of threads with the same settings.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use base::counted_noun;
 use linux::undo::{
@@ -28,7 +28,7 @@ pub struct Args {
 /// Restores all undo records of this user. Fails if a setting could not be restored.
 pub fn main(args: &Args) -> CommandResult {
     let restored = undo::restore(&undo::dirs(), args.dry_run);
-    let mut out = io::stdout().lock();
+    let mut out = crate::print::stdout();
     if args.json {
         let text = serde_json::to_string_pretty(&to_json(&restored, args.dry_run))?;
         writeln!(out, "{text}")?;
@@ -45,41 +45,33 @@ pub fn main(args: &Args) -> CommandResult {
     if failed || !restored.problems.is_empty() { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-/// Text of the restored settings. `run` prints it at its start.
+/// Text of the restored settings, a line each. `run` prints it at its start.
 pub fn to_text(restored: &Restored, dry_run: bool) -> String {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for file in &restored.files {
-        for entry in &file.entries {
-            text.push_str(&sentence(entry, dry_run));
-            text.push('\n');
-        }
-        for group in &file.kernel_groups {
-            text.push_str(&group_sentence(group, dry_run));
-            text.push('\n');
-        }
-        if let Some(note) = note(file) {
-            text.push_str(&format!("{}: {note}\n", file.path.display()));
-        }
+        lines.extend(file.entries.iter().map(|entry| sentence(entry, dry_run)));
+        lines.extend(file.kernel_groups.iter().map(|group| group_sentence(group, dry_run)));
+        let path = file.path.display();
+        lines.extend(note(file).map(|note| format!("{path}: {note}")));
         if file.n_damaged != 0 {
-            let (path, n_damaged, first) =
-                (file.path.display(), file.n_damaged, file.first_damaged);
+            let (n_damaged, first) = (file.n_damaged, file.first_damaged);
             let others = match n_damaged {
                 1 => String::new(),
                 n => format!(" and {} further lines", n - 1),
             };
-            text.push_str(&format!(
+            lines.push(format!(
                 "{path}:{first}: damaged{others}: settings recorded there may still be changed; check \
-                 them, then remove the file\n"
+                 them, then remove the file"
             ));
         }
     }
-    for problem in &restored.problems {
-        text.push_str(&format!("cannot read undo records: {problem}\n"));
+    let problems = restored.problems.iter();
+    lines.extend(problems.map(|problem| format!("cannot read undo records: {problem}")));
+    if lines.is_empty() {
+        lines.push("nothing to restore".to_owned());
     }
-    if text.is_empty() {
-        text.push_str("nothing to restore\n");
-    }
-    text
+    // A process sets its own name: a line end in it must not begin a line of this text.
+    lines.iter().map(|line| base::printable(line) + "\n").collect()
 }
 
 fn sentence(entry: &Entry, dry_run: bool) -> String {
@@ -209,7 +201,7 @@ fn entry_json(entry: &Entry) -> Value {
 /// Prints a warning if a setting could not be restored.
 pub(crate) fn warn_if_kept(is_kept: bool) {
     if is_kept {
-        eprintln!("evenkeel: some settings could not be restored; run evenkeel restore");
+        crate::print::note("some settings could not be restored; run evenkeel restore");
     }
 }
 
@@ -280,6 +272,21 @@ mod tests {
         "#]]
         .assert_eq(&to_text(&Restored::default(), false));
         assert!(to_text(&restored(), true).contains("would be restored"));
+    }
+
+    #[test]
+    fn names_of_processes_jobs_and_groups_are_escaped() {
+        let mut restored = restored();
+        let entry = &mut restored.files[0].entries[0];
+        entry.comm = "\u{1b}]0;P\u{7}\n\u{9b}".into();
+        entry.job = "\u{202e}j\nk".into();
+        restored.files[2].kernel_groups[0].name = "evenkeel-\u{7f}\n".into();
+        let text = to_text(&restored, false);
+        assert!(text.starts_with(
+            "\\u202ej\\u000ak: process 41 (\\u001b]0;P\\u0007\\u000a\\u009b), 2 threads: restored"
+        ));
+        assert!(text.contains("\nmonitoring group evenkeel-\\u007f\\u000a: removed\n"), "{text}");
+        assert_eq!(text.lines().count(), 10);
     }
 
     #[test]

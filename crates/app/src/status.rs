@@ -23,7 +23,7 @@ pub struct Args {
 /// Prints all states. Fails if a killed process left changed settings, so that scripts detect it.
 pub fn main(args: &Args) -> CommandResult {
     let (all, problems) = read();
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::print::stdout();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
     } else {
@@ -34,9 +34,7 @@ pub fn main(args: &Args) -> CommandResult {
             false => write!(out, "{}", pages.join("\n"))?,
         }
     }
-    for problem in &problems {
-        writeln!(std::io::stderr(), "evenkeel: {problem}")?;
-    }
+    problems.iter().for_each(crate::print::note);
     let is_killed = |status: &Status| status.writer == WriterState::Exited && status.state.acts;
     let failed = !problems.is_empty() || all.iter().any(is_killed);
     if failed { Err(CommandError::Reported) } else { Ok(()) }

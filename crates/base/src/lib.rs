@@ -6,6 +6,7 @@
 mod cpuset;
 mod ids;
 mod key_values;
+mod printable;
 mod rng;
 mod stop_flag;
 pub mod suggest;
@@ -16,6 +17,7 @@ mod units;
 pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
 pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
 pub use key_values::{KeyValue, KeyValueError, key_values};
+pub use printable::{is_printable, printable, printable_lines};
 pub use rng::Rng;
 pub use stop_flag::StopFlag;
 pub use suggest::{counted_noun, noun};

@@ -167,18 +167,18 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // Not allowed in HTML, escaped or not.
-            c if c.is_control() && !matches!(c, '\n' | '\t') => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
+            c if c == '\n' || c == '\t' || base::is_printable(c) => escaped.push(c),
+            // Control characters are not allowed in HTML, escaped or not.
+            c => escaped.push_str(&base::printable(c.encode_utf8(&mut [0; 4]))),
         }
     }
     escaped
 }
 
 /// Escapes JSON for a script element. Without `<` no string can end the element or begin a comment. U+2028 and
-/// U+2029 are line ends in JavaScript, but not in JSON.
+/// U+2029 are line ends in JavaScript, but not in JSON; they are not printable.
 fn escape_json(json: &str) -> String {
-    json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+    base::printable_lines(json).replace('<', "\\u003c")
 }
 
 #[cfg(test)]
@@ -188,8 +188,8 @@ mod tests {
     #[test]
     fn escaped_text_cannot_end_its_element() {
         assert_eq!(
-            escape("</td><script>alert('x')</script> \"&\u{0}\u{1b}"),
-            "&lt;/td&gt;&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &quot;&amp;\u{fffd}\u{fffd}"
+            escape("</td><script>alert('x')</script> \"&\u{0}\u{1b}\u{202e}"),
+            "&lt;/td&gt;&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &quot;&amp;\\u0000\\u001b\\u202e"
         );
         assert_eq!(escape_json("\"</script><!--\""), "\"\\u003c/script>\\u003c!--\"");
     }

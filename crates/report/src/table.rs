@@ -3,6 +3,8 @@
 //! A character counts as one column, so text tables with double-width scripts are misaligned. Control
 //! characters are printed as `?`, because the name of a job must not control the terminal.
 
+use base::printable;
+
 use crate::describe::{FieldDescription, FieldUnit};
 use crate::format::ABSENT;
 use crate::page::escape;
@@ -322,11 +324,6 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The text without control characters.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 /// Folds a sentence into lines of at most `width`: the first after `head`, the others after `indent` spaces.
 pub fn fold(text: &str, width: usize, head: &str, indent: usize) -> String {
     let text = printable(text);
@@ -372,7 +369,7 @@ mod tests {
         expect_test::expect![[r#"
             job             wall s
             a very long …  123.456
-            b?[31m           1.000
+            b\\u001b[31m      1.000
         "#]]
         .assert_eq(&table.to_text(22));
     }

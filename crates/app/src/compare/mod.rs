@@ -164,9 +164,9 @@ pub fn main(args: &Args) -> CommandResult {
 fn warn_interrupted(args: &Args, dir: &Path) {
     if !args.quiet {
         let dir = dir.display();
-        eprintln!(
-            "evenkeel: interrupted; finished runs are kept; the same command with --out {dir} resumes"
-        );
+        crate::print::note(format_args!(
+            "interrupted; finished runs are kept; the same command with --out {dir} resumes"
+        ));
     }
 }
 
@@ -200,7 +200,7 @@ fn open(args: &Args, checked: &CheckedComparison) -> Result<(PathBuf, RunStore),
     let identity = Identity::new(plan, machine, &checked.jobs(), options.clone());
     let store = RunStore::open(&dir, &identity, plan).or_usage_error()?;
     if !args.quiet {
-        checked.notes.iter().for_each(|text| eprintln!("evenkeel: {text}"));
+        checked.notes.iter().for_each(crate::print::note);
     }
     Ok((dir, store))
 }
@@ -233,7 +233,7 @@ fn publish(
 }
 
 fn show(args: &Args, comparison: &Comparison, dir: &Path, is_written: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::print::stdout();
     if args.json {
         writeln!(out, "{}", comparison.to_json().context("cannot write JSON")?)?;
     } else if !args.quiet {

@@ -8,7 +8,7 @@
 //! most every few seconds, and a last line at the end. The estimate uses only the runs since this start, and not those
 //! of a resumed comparison.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use report::format::{duration, fixed};
@@ -37,7 +37,7 @@ impl Progress {
     pub fn new(quiet: bool, n_runs: usize, n_done: usize) -> Self {
         let mode = Mode::fitting(quiet);
         if n_done != 0 && mode != Mode::Quiet {
-            eprintln!("evenkeel: resuming: {n_done} of {n_runs} runs are complete");
+            crate::print::note(format_args!("resuming: {n_done} of {n_runs} runs are complete"));
         }
         let started_at = Instant::now();
         let tenths = 10 * n_done / n_runs.max(1);
@@ -61,7 +61,7 @@ impl Progress {
         };
         (self.printed_at, self.tenths) = (Some(Instant::now()), tenths);
         // A closed standard error does not stop the comparison.
-        let _ = io::stderr().write_all(text.as_bytes());
+        let _ = crate::print::terminal().write_all(text.as_bytes());
     }
 
     /// Removes the line from the terminal; otherwise prints a last line.
@@ -71,7 +71,7 @@ impl Progress {
             (Mode::Live, _) => "\r\x1b[2K".to_owned(),
             (Mode::Lines, _) => format!("evenkeel: {}\n", self.words()),
         };
-        let _ = io::stderr().write_all(text.as_bytes());
+        let _ = crate::print::terminal().write_all(text.as_bytes());
     }
 
     fn line(&self) -> String {

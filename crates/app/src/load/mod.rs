@@ -128,7 +128,7 @@ impl LoadReport {
     fn print(&self, line: &str) -> std::io::Result<()> {
         match self.json {
             true => Ok(()),
-            false => writeln!(std::io::stdout(), "{}: {line}", self.kind),
+            false => writeln!(crate::print::stdout(), "{}: {line}", self.kind),
         }
     }
 
@@ -149,7 +149,7 @@ impl LoadReport {
         self.add("wall_s", wall_s);
         self.add("cpu_s", cpu_s);
         self.add("ops_per_cpu_s", rate);
-        writeln!(std::io::stdout(), "{}", Value::Object(self.fields))
+        writeln!(crate::print::stdout(), "{}", Value::Object(self.fields))
     }
 }
 

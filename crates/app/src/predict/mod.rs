@@ -23,7 +23,7 @@ use host_sim::predict::{
 use program::is_toml;
 use program::profile::parse_profile;
 
-use crate::command_result::{CommandResult, OrUsageError, print_error};
+use crate::command_result::{CommandResult, OrUsageError};
 use crate::{input, machine};
 
 /// Predict slowdowns of programs that share an LLC domain
@@ -64,9 +64,9 @@ struct PredictOutput<'a> {
 /// Predicts and prints.
 pub fn main(args: &Args) -> CommandResult {
     let output = predict(args).or_usage_error()?;
-    output.notes.iter().for_each(print_error);
+    output.notes.iter().for_each(crate::print::note);
     let text = if args.json { show::json(&output)? } else { show::text(&output) };
-    std::io::stdout().write_all(text.as_bytes())?;
+    crate::print::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 

@@ -117,7 +117,7 @@ pub fn main(args: &Args) -> CommandResult {
         use std::io::Write;
         let lines: String =
             lab::shipped::profiles().iter().map(|name| format!("{name}\n")).collect();
-        return Ok(std::io::stdout().write_all(lines.as_bytes())?);
+        return Ok(crate::print::stdout().write_all(lines.as_bytes())?);
     }
     let target = find::program(&args.command, args.input.as_deref(), args.name.as_deref())
         .or_usage_error()?;
@@ -278,7 +278,7 @@ fn measure_with_counters(
 /// Prints a progress line, except with `--json`.
 fn progress(args: &Args, text: &str) {
     if !args.json {
-        eprintln!("evenkeel: {text}");
+        crate::print::note(text);
     }
 }
 
@@ -331,7 +331,7 @@ fn publish(
     let result = ProfileOutput { profile, traced, notes, output, page: page.as_deref() };
     let text = if args.json { result.json()? } else { result.text() };
     use std::io::Write;
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
+    Ok(crate::print::stdout().write_all(text.as_bytes())?)
 }
 
 /// Parses a count: `5M` is five million.

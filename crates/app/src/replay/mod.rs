@@ -137,7 +137,7 @@ fn print(
     spec: &str,
     replayed: ReplaySummary,
 ) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::print::stdout();
     if args.json {
         let result = serde_json::json!({
             "open_loop": true,

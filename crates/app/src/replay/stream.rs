@@ -29,7 +29,7 @@ pub fn main(path: &Path, options: (&str, u64, TierOverride), json: bool) -> Comm
     let (spec, seed, signals) = options;
     let policy = policy::build(spec, seed).or_usage_error()?;
     let recorded = stream::read(path).or_usage_error()?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::print::stdout();
     let mut replay = StreamReplay::new(recorded, policy, signals);
     while let Some(turn) = replay.next_turn().or_usage_error()? {
         match json {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use base::printable;
 use report::format::{bytes, duration, seconds};
 use report::phrases::action_phrase;
 use sched::{
@@ -202,7 +203,8 @@ pub fn lines(turn: &ReplayTurn) -> String {
             task.wait_ns.map_or_else(String::new, |wait| format!(", wait {}", duration(wait)));
         let on = task.last_cpu.map_or_else(String::new, |cpu| format!(" on cpu {cpu}"));
         let cpu_time = duration(task.cpu_ns);
-        let _ = writeln!(text, "  {} task {}{on}: {cpu_time}{wait}", task.job, task.tid);
+        let job = printable(&task.job);
+        let _ = writeln!(text, "  {job} task {}{on}: {cpu_time}{wait}", task.tid);
         let pairs: Vec<String> =
             task.counters.iter().map(|(name, delta)| counter_text(name, *delta)).collect();
         for few in pairs.chunks(3) {
@@ -227,7 +229,7 @@ pub fn lines(turn: &ReplayTurn) -> String {
         }
     }
     for line in turn.requests.iter().chain(&turn.degraded) {
-        let _ = writeln!(text, "  {line}");
+        let _ = writeln!(text, "  {}", printable(line));
     }
     text
 }

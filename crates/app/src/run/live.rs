@@ -146,10 +146,10 @@ impl LiveRun {
         header.run_id = host.run_id().to_owned();
         header.options.insert("cgroups".to_owned(), host.cgroup_description());
         if host.needs_cgroups() && !args.quiet {
-            eprintln!(
-                "evenkeel: cgroups for jobs with bound memory: {}",
+            crate::print::note(format_args!(
+                "cgroups for jobs with bound memory: {}",
                 host.cgroup_description()
-            );
+            ));
         }
         let journal = create_journal(dir, &header, args.journal_part)?;
         let mode = Mode::fitting(args.quiet);

@@ -209,7 +209,7 @@ impl LiveInput {
         let signals = args.signals.overrides().or_usage_error()?;
         crate::tier_override::check_readable(&signals, &*policy, &machine).or_usage_error()?;
         if !args.quiet {
-            notes.iter().for_each(|text| eprintln!("evenkeel: {text}"));
+            notes.iter().for_each(crate::print::note);
         }
         Ok(LiveInput { workload, machine, policy, signals })
     }
@@ -238,7 +238,7 @@ pub(crate) fn check_loads(workload: &Workload) -> anyhow::Result<()> {
 }
 
 fn show(args: &Args, report: &Report, dir: &RunDir, is_written: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::print::stdout();
     if args.json {
         writeln!(out, "{}", report.to_json()?)?;
     } else if !args.quiet {

@@ -224,10 +224,12 @@ fn check(stop: &StopFlag, args: &Args) -> Result<SimInput, CommandError> {
     let host = SimHost::with_scripts(&machine, hardware, &workload.jobs, scripts, options);
     let host = host.or_usage_error()?;
     if !args.quiet {
-        notes.iter().for_each(|text| eprintln!("evenkeel: {text}"));
+        notes.iter().for_each(crate::print::note);
         let assumed = host.assumed().join("; ");
         if !assumed.is_empty() {
-            eprintln!("evenkeel: assumed values that the machine file does not have: {assumed}");
+            crate::print::note(format_args!(
+                "assumed values that the machine file does not have: {assumed}"
+            ));
         }
     }
     Ok(SimInput { workload, machine, policy, signals, host })

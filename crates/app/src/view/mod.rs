@@ -40,7 +40,7 @@ pub enum Mode {
 impl Mode {
     /// The mode for standard error: a live view needs a terminal that can redraw.
     pub fn fitting(quiet: bool) -> Self {
-        let can_redraw = io::stderr().is_terminal() && !is_dumb();
+        let can_redraw = crate::print::terminal().is_terminal() && !is_dumb();
         match (quiet, can_redraw) {
             (true, _) => Mode::Quiet,
             (false, true) => Mode::Live,
@@ -84,7 +84,7 @@ impl View {
         }
         let text: String = events.iter().map(|event| event.line() + "\n").collect();
         // A write error must not end the run.
-        let _ = io::stderr().write_all(text.as_bytes());
+        let _ = crate::print::stderr().write_all(text.as_bytes());
     }
 }
 

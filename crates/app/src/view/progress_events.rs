@@ -1,5 +1,6 @@
 //! Progress events: starts, moves, ends, rejected requests and notes, one line each.
 
+use base::printable;
 use base::{CpuSet, Nanos};
 use engine::TurnRecord;
 use journal::{Header, JobChange, JobHistory, JobRecord};
@@ -8,7 +9,6 @@ use report::format::seconds;
 use report::phrases::{
     action_phrase, completed_page_move_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
 };
-use report::table::printable;
 use sched::{Action, ExitStatus, JobEvent, JobExit, RejectCause, Rejection, Request, Target};
 use topology::{DomainChoice, Domains, Level, Machine};
 

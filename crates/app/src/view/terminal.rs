@@ -9,6 +9,8 @@ use std::io::{self, Write};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 
+use crate::print::terminal;
+
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
 /// Erases before the line is written: after a full line the cursor is still in its last column.
@@ -25,7 +27,7 @@ pub struct Painter {
 
 /// Columns and lines of the terminal at standard error; 80 × 24 if unknown.
 pub fn terminal_size() -> (u16, u16) {
-    let size = rustix::termios::tcgetwinsize(io::stderr());
+    let size = rustix::termios::tcgetwinsize(terminal());
     let known = size.ok().filter(|size| size.ws_col != 0 && size.ws_row != 0);
     known.map_or((80, 24), |size| (size.ws_col, size.ws_row))
 }
@@ -40,7 +42,7 @@ impl Painter {
     pub fn draw(&mut self, frame: &Buffer) -> io::Result<()> {
         let text = self.up() + NO_WRAP + &self.text(frame) + ERASE_BELOW + WRAP;
         self.n_lines = frame.area.height;
-        io::stderr().write_all(text.as_bytes())
+        terminal().write_all(text.as_bytes())
     }
 
     /// Erases the previous frame.
@@ -50,7 +52,7 @@ impl Painter {
         }
         let text = self.up() + ERASE_BELOW;
         self.n_lines = 0;
-        io::stderr().write_all(text.as_bytes())
+        terminal().write_all(text.as_bytes())
     }
 
     fn up(&self) -> String {
@@ -80,7 +82,8 @@ impl Painter {
                 text.push_str(&style_codes);
                 style = style_codes;
             }
-            text.push_str(cell.symbol());
+            // Names of processes are part of the frame. The width of a cell does not count invisible characters.
+            text.extend(cell.symbol().chars().filter(|&c| base::is_printable(c)));
         }
         if !style.is_empty() {
             text.push_str(PLAIN);

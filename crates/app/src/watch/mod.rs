@@ -11,6 +11,7 @@ mod select;
 mod state;
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, ensure};
@@ -118,7 +119,7 @@ pub fn main(args: &Args) -> CommandResult {
         .or_usage_error()?;
     let text = crate::restore::to_text(host.restored(), false);
     if !host.restored().files.is_empty() && !args.quiet {
-        eprint!("{text}");
+        let _ = crate::print::stderr().write_all(text.as_bytes());
     }
     let policy = policy::with_trials(policy, args.act);
     let header = Header {

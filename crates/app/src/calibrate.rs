@@ -196,6 +196,15 @@ fn read_solo_run(run: &Path) -> Result<SoloRun, CommandError> {
         for outcome in record.outcomes {
             let is_started = matches!(outcome.result, OutcomeResult::Done { .. });
             if let (Target::Job(job), None, true) = (outcome.target, &outcome.action, is_started) {
+                if names.len() <= job.index() {
+                    let jobs = base::counted_noun(names.len(), "job");
+                    return Err(anyhow!(
+                        "{}: turn {} names {job}, but the header has {jobs}: the journal is damaged or was edited",
+                        run.display(),
+                        record.turn.number
+                    ))
+                    .or_usage_error();
+                }
                 running.push(job);
             }
         }

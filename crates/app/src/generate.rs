@@ -86,8 +86,8 @@ pub fn main(args: &Args) -> CommandResult {
     if let Some(path) = &args.list {
         rebase(&mut list, path, args.out.as_deref(), form).or_usage_error()?;
     }
-    warn_about_unlimited_programs(args, &list);
     let mut workload = program::generate(&list, &generator_options(args)?).or_usage_error()?;
+    warn_about_unlimited_programs(args, &list);
     // The workload has the name of its file, as in all tables.
     let stem = args.out.as_deref().filter(|out| is_file_name(out)).and_then(Path::file_stem);
     if let Some(name) = stem.and_then(|stem| stem.to_str()).filter(|name| !name.is_empty()) {

@@ -140,6 +140,9 @@ fn note(file: &FileReport) -> Option<&'static str> {
         RestoreVerdict::OtherBoot => Some("removed: the machine has rebooted since"),
         RestoreVerdict::OtherNamespace => Some("skipped: the record is of another PID namespace"),
         RestoreVerdict::OtherUser => Some("skipped: the record belongs to another user"),
+        RestoreVerdict::Unknown if file.n_damaged == 0 => {
+            Some("skipped: its format is of another evenkeel version; restore it with that version")
+        }
         RestoreVerdict::Unknown => Some("skipped: this version cannot read the format"),
     }
 }

@@ -68,7 +68,10 @@ fn parse(path: &Path, text: &str) -> Result<InstanceState, String> {
         tool: Option<String>,
     }
     let path = path.display();
-    let foreign = |error| format!("{path} is not a state file ({error}); remove it");
+    let foreign = |error: serde_json::Error| {
+        let error = base::toml_reader::plain_json_message(&error.to_string());
+        format!("{path} is not a state file ({error}); remove it")
+    };
     let version: StateVersion = serde_json::from_str(text).map_err(foreign)?;
     if version.evenkeel_state != STATE_FORMAT {
         let tool = version.tool.unwrap_or_else(|| "of another version".to_owned());
@@ -86,7 +89,7 @@ fn is_of_another_boot(state: &InstanceState) -> bool {
 
 fn is_running(state: &InstanceState) -> bool {
     match procfs::stat("/".as_ref(), state.pid) {
-        Ok(stat) => stat.start_time_ticks == state.start_time_ticks && stat.state != 'Z',
+        Ok(stat) => stat.start_time_ticks == state.start_time_ticks && !stat.has_exited(),
         // A process that cannot be inspected may be running.
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }

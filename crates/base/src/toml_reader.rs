@@ -367,6 +367,32 @@ fn plain_message(message: &str) -> String {
     plain.unwrap_or_else(|| message.to_owned())
 }
 
+/// A message of serde about JSON without the names of Rust types: `invalid type: integer `0`, expected struct Line`
+/// becomes `invalid type: integer `0`, expected an object`.
+pub fn plain_json_message(message: &str) -> String {
+    if message.contains("untagged enum") {
+        return "the value has none of the known forms".to_owned();
+    }
+    let Some((found, expected)) = message.split_once(", expected ") else {
+        return message.to_owned();
+    };
+    let has_type = |kind: &&(&str, &str)| expected.starts_with(kind.0);
+    const KINDS: [(&str, &str); 5] = [
+        ("struct ", "an object"),
+        ("internally tagged enum ", "an object"),
+        ("adjacently tagged enum ", "an object"),
+        ("tuple ", "an array"),
+        ("enum ", "a known name"),
+    ];
+    // The column follows the type.
+    let place =
+        expected.find(" (").or_else(|| expected.find(" at line ")).unwrap_or(expected.len());
+    match KINDS.iter().find(has_type) {
+        Some((_, plain)) => format!("{found}, expected {plain}{}", &expected[place..]),
+        None => message.to_owned(),
+    }
+}
+
 /// `invalid type: FOUND, expected KIND` and `invalid value: FOUND, expected KIND`.
 fn type_or_value(message: &str) -> Option<String> {
     let (what, rest) = message.strip_prefix("invalid ")?.split_once(": ")?;
@@ -421,6 +447,24 @@ fn plain_type(message: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_about_json_have_no_rust_types() {
+        for (message, expected) in [
+            (
+                "invalid type: integer `0`, expected struct TaskLine at line 1 column 9",
+                "invalid type: integer `0`, expected an object at line 1 column 9",
+            ),
+            (
+                "data did not match any variant of untagged enum JobEventLine",
+                "the value has none of the known forms",
+            ),
+            ("invalid type: null, expected a string", "invalid type: null, expected a string"),
+            ("missing field `turn`", "missing field `turn`"),
+        ] {
+            assert_eq!(plain_json_message(message), expected);
+        }
+    }
 
     #[test]
     fn a_position_counts_lines_and_characters_from_1() {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use base::toml_reader::plain_json_message;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -71,7 +72,9 @@ fn first_line(lines: &mut JournalLines) -> Result<FirstLine, JournalError> {
     };
     check_version(&line).map_err(|error| lines.error(error))?;
     let first: Result<FirstLine, _> = serde_json::from_str(&line);
-    let mut first = first.map_err(|error| lines.error(LineError::NoHeader(error.to_string())))?;
+    let mut first = first.map_err(|error| {
+        lines.error(LineError::NoHeader(plain_json_message(&error.to_string())))
+    })?;
     match first.journal {
         Some(_) => {
             first.line = line;
@@ -259,7 +262,7 @@ impl JournalLines {
 
 /// The message without its "at line 1": the error names the line of the file.
 fn json_message(error: &serde_json::Error) -> String {
-    let text = error.to_string();
+    let text = plain_json_message(&error.to_string());
     match text.split_once(" at line ") {
         Some((message, _)) => format!("{message} (column {})", error.column()),
         None => text,

@@ -25,9 +25,9 @@ pub struct ProcStat {
     pub state: char,
     /// The parent process, or the subreaper that adopted the process.
     pub parent: u32,
-    /// Process group.
+    /// Process group; 0 for a task that is being reaped.
     pub group: u32,
-    /// Session.
+    /// Session; 0 for a task that is being reaped.
     pub session: u32,
     /// Kernel thread (`PF_KTHREAD`).
     pub is_kernel_thread: bool,
@@ -91,12 +91,14 @@ pub fn parse_stat(line: &[u8]) -> Option<ProcStat> {
     fields.iter_mut().zip(rest.split_ascii_whitespace()).for_each(|(field, word)| *field = word);
     let number = |nr: usize| fields[nr - FIRST].parse::<u64>().ok();
     let small = |nr: usize| fields[nr - FIRST].parse::<u32>().ok();
+    // A task that is being reaped has no process group and no session: the kernel prints -1.
+    let group = |nr: usize| if fields[nr - FIRST] == "-1" { Some(0) } else { small(nr) };
     Some(ProcStat {
         comm,
         state: fields[0].chars().next()?,
         parent: small(4)?,
-        group: small(5)?,
-        session: small(6)?,
+        group: group(5)?,
+        session: group(6)?,
         is_kernel_thread: number(9)? & PF_KTHREAD != 0,
         cpu_ticks: number(14)?.saturating_add(number(15)?),
         reaped_children_ticks: number(16)?.saturating_add(number(17)?),
@@ -125,6 +127,15 @@ mod tests {
         assert_eq!((stat.class, stat.is_kernel_thread, stat.env_end), (2, true, None));
         assert!(ProcStat::is_real_time(stat.class) && !stat.has_exited());
         assert_eq!(parse_stat(&line[..line.len() / 2]), None);
+    }
+
+    #[test]
+    fn a_task_that_is_being_reaped_has_exited() {
+        let line = b"1369 (true) X 0 -1 -1 0 -1 4228108 0 0 0 0 0 0 0 0 20 0 0 0 \
+            124425 0 0 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0";
+        let stat = parse_stat(line).expect("a line of the kernel");
+        assert!(stat.has_exited());
+        assert_eq!((stat.group, stat.session, stat.start_time_ticks), (0, 0, 124_425));
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub fn running_processes(
     let mut running = BTreeMap::new();
     for pid in pids {
         match stat(root, pid) {
-            Ok(stat) if stat.state == 'Z' => {}
+            Ok(stat) if stat.has_exited() => {}
             Ok(stat) => drop(running.insert(pid, stat)),
             Err(error) => unreadable(Some(pid), error),
         }
@@ -149,7 +149,7 @@ pub fn environ(root: &Path, pid: u32) -> io::Result<Vec<u8>> {
 /// `/proc/TID/stat` cannot be read, so that the state of the task is unknown.
 pub fn is_running(id: TaskId) -> io::Result<bool> {
     match stat(Path::new("/"), id.tid) {
-        Ok(stat) => Ok(stat.start_time_ticks == id.start_time_ticks && stat.state != 'Z'),
+        Ok(stat) => Ok(stat.start_time_ticks == id.start_time_ticks && !stat.has_exited()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

@@ -78,12 +78,10 @@ impl Drop for StateFile {
 /// The reasons why directories of `directories` cannot be searched: not a directory, or writable by other users. A
 /// missing directory is no problem.
 pub fn unusable(directories: &[PathBuf]) -> Vec<String> {
-    let problem = |directory: &PathBuf| match Dir::open(directory) {
-        Ok(_) => None,
-        Err(UndoError::Dir { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => Some(error.to_string()),
+    let problem = |(idx, directory): (usize, &PathBuf)| {
+        Dir::for_reading(directory, 0 < idx).err().map(|error| error.to_string())
     };
-    directories.iter().filter_map(problem).collect()
+    directories.iter().enumerate().filter_map(problem).collect()
 }
 
 /// All state files in these directories: path and text. A directory that cannot be listed is an entry with its
@@ -95,10 +93,8 @@ pub fn read_all(directories: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
         let Ok(dir) = Dir::open(directory) else { continue };
         match dir.names() {
             Ok(names) => {
-                let paths = names.iter().filter(|name| name.ends_with(SUFFIX));
-                let paths = paths.map(|name| dir.path.join(name));
-                found
-                    .extend(paths.map(|path| (read(&path), path)).map(|(text, path)| (path, text)));
+                let names = names.iter().filter(|name| name.ends_with(SUFFIX));
+                found.extend(names.map(|name| (dir.path.join(name), read(&dir, name))));
             }
             Err(error) => found.push((dir.path, Err(error))),
         }
@@ -115,10 +111,10 @@ pub fn remove(path: &Path) -> io::Result<()> {
     fault::retry("unlink", || std::fs::remove_file(path))
 }
 
-fn read(path: &Path) -> io::Result<String> {
+fn read(dir: &Dir, name: &str) -> io::Result<String> {
     use std::io::Read;
     let mut text = String::new();
-    let file = fault::retry("open", || std::fs::File::open(path))?;
+    let file = std::fs::File::from(dir.open_file(name)?);
     fault::retry("read", || Ok(()))?; // `read_to_string` repeats interrupted reads.
     file.take(BYTES_MAX).read_to_string(&mut text)?;
     Ok(text)

@@ -369,7 +369,7 @@ mod tests {
         expect_test::expect![[r#"
             job             wall s
             a very long …  123.456
-            b\\u001b[31m      1.000
+            b\u001b[31m      1.000
         "#]]
         .assert_eq(&table.to_text(22));
     }

@@ -229,6 +229,16 @@ fn publish(
     written?;
     let all_well =
         comparison.runs.iter().all(|run| run.status == report::comparison::RunCompletion::Finished);
+    if args.quiet && !args.json && !all_well {
+        let is_failed = |run: &&report::comparison::RunRow| {
+            run.status != report::comparison::RunCompletion::Finished
+        };
+        let (n, all) = (comparison.runs.iter().filter(is_failed).count(), comparison.runs.len());
+        let dir = dir.display();
+        crate::print::note(format_args!(
+            "{n} of {all} runs did not finish; {dir} has the reasons"
+        ));
+    }
     if outputs.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
 }
 

@@ -179,7 +179,7 @@ fn a_frame_has_jobs_loads_and_the_last_events() {
                 1.000 s  unmanaged  hog  no longer placed: another program bound it to cpu 0
                 1.000 s  note       no descriptors left: counters are off
                 1.250 s  end        hog  exited with status 0 after 1.500 s
-                1.250 s  start      ?[31mred?  on core 1  because core 0 was next in round-r
+                1.250 s  start      \u001b[31mred\u000a  on core 1  because core 0 was next
         "#]],
     );
 }
@@ -230,7 +230,7 @@ fn lines_are_complete_and_control_characters_in_names_are_replaced() {
         1.000 s  unmanaged  hog  no longer placed: another program bound it to cpu 0
         1.000 s  note       no descriptors left: counters are off
         1.250 s  end        hog  exited with status 0 after 1.500 s
-        1.250 s  start      ?[31mred?  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
+        1.250 s  start      \u001b[31mred\u000a  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
     "#]].assert_eq(&lines);
 }
 

@@ -100,9 +100,7 @@ impl AncestorMasks {
                 if !is_younger || session.tasks.job_of(child).is_some() {
                     continue;
                 }
-                let has_exited =
-                    || procfs::stat("/".as_ref(), child).is_err_and(|error| !is_not_exit(&error));
-                any_left |= !self.release_process(child) && !has_exited();
+                any_left |= !self.release_process(child);
                 parents.push(child);
             }
         }

@@ -306,7 +306,7 @@ impl Lifecycle {
             let Some(running) = running else { continue };
             let (pid, is_known) = (running.pid, running.exited.is_some());
             match procfs::stat("/".as_ref(), pid) {
-                Ok(stat) if stat.state != 'Z' => any_left = true,
+                Ok(stat) if !stat.has_exited() => any_left = true,
                 // The state is unknown: the process is polled again.
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => any_left = true,
                 _ if is_known => {}

@@ -126,7 +126,7 @@ impl RemainingProcesses {
         {
             match procfs::stat("/".as_ref(), pid) {
                 Ok(stat)
-                    if stat.start_time_ticks != process.start_time_ticks || stat.state == 'Z' => {}
+                    if stat.start_time_ticks != process.start_time_ticks || stat.has_exited() => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 // A process that cannot be read now gets the signal too.
                 Ok(_) | Err(_) => rest.push((pid, process.start_time_ticks)),
@@ -243,7 +243,10 @@ impl RemainingProcesses {
                 || self.processes.contains_key(&pid)
                 || self.abandoned.contains(&pid)
                 || supervisor == Some(pid);
-            if !is_known && let Ok(stat) = procfs::stat("/".as_ref(), pid) {
+            if !is_known
+                && let Ok(stat) = procfs::stat("/".as_ref(), pid)
+                && (stat.state == 'Z' || !stat.has_exited())
+            {
                 self.take_orphan(parts, pid, &stat);
             }
         }

@@ -278,7 +278,7 @@ impl Binder<'_> {
     fn was_never_read(&self, state: &AffinityState) -> bool {
         let is_known = self.tasks.processes_of(state.job).any(|(pid, _)| pid == state.pid);
         let is_running = || match procfs::stat("/".as_ref(), state.pid) {
-            Ok(stat) => stat.state != 'Z',
+            Ok(stat) => !stat.has_exited(),
             Err(error) => error.kind() != std::io::ErrorKind::NotFound,
         };
         !is_known && is_running()
@@ -294,6 +294,9 @@ impl Binder<'_> {
         let mut any_assigned = false;
         for id in recorded.filter(|id| !known.contains(id) && may_be_running(*id)) {
             let mask = affinity::get(id.tid);
+            if mask.is_err() && !may_be_running(id) {
+                continue; // It has exited since.
+            }
             let judge = |mask| records.classify_mask(id, &state.name, &mask, &self.cpus.compared);
             let seen = mask.map(judge);
             any_assigned |= !matches!(seen, Ok(MaskOrigin::Original | MaskOrigin::OtherProgram));

@@ -391,19 +391,26 @@ pub(crate) fn outcome(request: &Request, result: Result<OutcomeResult, CauseAndD
 }
 
 /// Restores threads of a process. `mask_before` returns the mask to restore, or `None` for a thread that is left
-/// as it is. Returns whether that succeeded.
+/// as it is. Returns whether that succeeded for every thread that has not exited.
 pub(crate) fn restore_threads(
     pid: u32,
     mask_before: impl Fn(u32) -> io::Result<Option<CpuSet>>,
 ) -> bool {
-    let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return false };
+    let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return has_exited(pid) };
     let restored = tids.into_iter().map(|tid| match mask_before(tid) {
-        Ok(Some(before)) => linux::affinity::set(tid, &before).is_ok(),
+        Ok(Some(before)) => linux::affinity::set(tid, &before).is_ok() || has_exited(tid),
         Ok(None) => true,
-        Err(_) => false,
+        Err(_) => has_exited(tid), // Its process can have other threads.
     });
     // After an error the remaining threads are restored too.
     restored.fold(true, |all, restored| all & restored)
+}
+
+fn has_exited(tid: u32) -> bool {
+    match procfs::stat("/".as_ref(), tid) {
+        Ok(stat) => stat.has_exited(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
 /// A process or thread by number and start time.

@@ -124,6 +124,8 @@ fn bytes_per_cycle(row: &MissPoint) -> f64 {
 const IPC_MAX: f64 = 20.0;
 /// Per 1000 instructions. An instruction that copies a page touches 128 lines.
 const PKI_MAX: f64 = 1e6;
+/// A cache line: a model of a smaller cache has no finite values.
+const KIB_MIN: f64 = 0.0625;
 /// A TiB.
 const KIB_MAX: f64 = 1073741824.0;
 /// GB/s: a hundred times the fastest memory.
@@ -205,6 +207,11 @@ fn check_plausible(row: CsvRow<'_>) -> Result<(), CsvError> {
             let what = format!("{column} is {value}: the largest plausible {limit}");
             return Err(row.error(column, what));
         }
+    }
+    if row.number("llc_kib")?.is_some_and(|kib| 0.0 < kib && kib < KIB_MIN) {
+        let kib = row.text("llc_kib")?;
+        let what = format!("llc_kib is {kib}: the smallest plausible size is 64 bytes");
+        return Err(row.error("llc_kib", what));
     }
     Ok(())
 }

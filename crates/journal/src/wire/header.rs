@@ -204,8 +204,9 @@ impl Encoded<String> for Profile {
     }
 
     fn decode(text: String, _: &[ReasonCode]) -> Result<Self, LineError> {
-        program::profile::parse_profile(&text, Path::new("profile_text"))
-            .map_err(|error| LineError::value("", error, "a profile"))
+        program::profile::parse_profile(&text, Path::new("profile_text")).map_err(|error| {
+            LineError::value("", format_args!("not a profile ({error})"), "the text of a profile")
+        })
     }
 }
 

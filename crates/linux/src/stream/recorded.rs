@@ -294,9 +294,10 @@ impl Lines {
 
     fn parse<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, StreamError> {
         serde_json::from_str(text).map_err(|error| {
-            let error = error.to_string();
+            let error = base::toml_reader::plain_json_message(&error.to_string());
             let what = error.split(" at line ").next().unwrap_or(&error);
-            let what = if what.contains("untagged") { "unknown line" } else { what };
+            let is_unknown = what.contains("none of the known forms");
+            let what = if is_unknown { "unknown line" } else { what };
             self.wrong(format!("{what}: the stream was damaged or edited"))
         })
     }

@@ -46,7 +46,7 @@ impl<S: Source> TaskReader<S> {
         if let Some(job) = self.job_of(pid).or_else(by_group) {
             return OrphanOwner::Job(job);
         }
-        if stat.state == 'Z' {
+        if stat.has_exited() {
             return OrphanOwner::Unknown; // A zombie has no environment.
         }
         match environ(Path::new("/"), pid) {

@@ -258,7 +258,7 @@ impl Thread {
     /// Whether the thread may be running: it has not exited, or its state cannot be read.
     fn may_be_running(&self, pid: u32, files: &mut TaskFiles<impl Source>) -> bool {
         match files.stat(pid, self.id.tid) {
-            Ok(stat) => stat.start_time_ticks == self.id.start_time_ticks && stat.state != 'Z',
+            Ok(stat) => stat.start_time_ticks == self.id.start_time_ticks && !stat.has_exited(),
             Err(error) => error.kind() != std::io::ErrorKind::NotFound,
         }
     }

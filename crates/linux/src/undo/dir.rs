@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::UndoError;
@@ -78,6 +78,24 @@ impl Dir {
         }))
     }
 
+    /// Opens a directory to read records. `None` if it does not exist. A fallback in `/tmp` can have been created by another
+    /// user: it contains no record of this user, because only a directory of this user is written to, and nothing in it is
+    /// trusted.
+    pub(crate) fn for_reading(path: &Path, is_fallback: bool) -> Result<Option<Self>, UndoError> {
+        let is_planted = || {
+            let owner = rustix::fs::lstat(path).map(|stat| stat.st_uid);
+            is_fallback && owner.is_ok_and(|uid| uid != rustix::process::geteuid().as_raw())
+        };
+        match Dir::open(path) {
+            Ok(dir) => Ok(Some(dir)),
+            Err(UndoError::Dir { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            Err(_) if is_planted() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Opens an existing directory. A symbolic link is not followed, and no other user may have access.
     pub(crate) fn open(path: &Path) -> Result<Self, UndoError> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -114,8 +132,21 @@ impl Dir {
     /// lock of the file.
     pub(crate) fn create(&self, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let flags = flags | OFlags::NONBLOCK; // The open of a FIFO fails instead of waiting for a reader.
         let mode = Mode::RUSR | Mode::WUSR;
         fault::retry("openat", || Ok(rustix::fs::openat(&self.file, name, flags, mode)?))
+    }
+
+    /// Opens a regular file. The open of a FIFO would wait for a writer, and a symbolic link is not followed.
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let open = || Ok(rustix::fs::openat(&self.file, name, flags, Mode::empty())?);
+        let file = fault::retry("openat", open)?;
+        let mode = fault::retry("fstat", || Ok(rustix::fs::fstat(&file)?))?.st_mode;
+        match FileType::from_raw_mode(mode) {
+            FileType::RegularFile => Ok(file),
+            _ => Err(io::Error::other("it is not a regular file; remove it")),
+        }
     }
 
     /// Renames a file, and replaces the file that has the new name.
@@ -180,7 +211,38 @@ mod tests {
     }
 
     #[test]
-    fn if_the_first_directory_cannot_be_created_the_next_one_is_used() {
+    fn a_fifo_is_neither_read_nor_waited_for() {
+        let test_dir = tempfile::tempdir().expect("a directory");
+        let dir = Dir::for_writing(&[test_dir.path().join("new")]).expect("a directory");
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mkfifoat(&dir.file, "fifo", mode).expect("a FIFO");
+        let error = dir.open_file("fifo").expect_err("a FIFO");
+        assert!(error.to_string().contains("not a regular file"), "{error}");
+        assert!(dir.create("fifo", OFlags::TRUNC).is_err());
+    }
+
+    #[test]
+    fn in_reading_a_fallback_dir_of_another_user_is_no_problem() {
+        if rustix::process::geteuid().as_raw() != 0 {
+            return println!("not run: only root can give a directory away");
+        }
+        let test_dir = tempfile::tempdir().expect("a directory");
+        let (own, planted) = (test_dir.path().join("own"), test_dir.path().join("planted"));
+        Dir::for_writing(&[own.clone()]).expect("a directory");
+        fs::create_dir(&planted).expect("a directory");
+        std::os::unix::fs::chown(&planted, Some(65534), None).expect("root may");
+        let link = test_dir.path().join("link");
+        symlink(&own, &link).expect("a link");
+        std::os::unix::fs::lchown(&link, Some(65534), None).expect("root may");
+        for path in [&planted, &link] {
+            assert!(Dir::for_reading(path, true).expect("nothing of this user").is_none());
+            assert!(Dir::for_reading(path, false).is_err(), "the user named this dir");
+        }
+        assert!(Dir::for_reading(&own, true).expect("a directory").is_some());
+    }
+
+    #[test]
+    fn if_the_first_dir_cannot_be_created_the_next_one_is_used() {
         let test_dir = tempfile::tempdir().expect("a directory");
         let (no, yes) = (test_dir.path().join("no/such/parent"), test_dir.path().join("yes"));
         assert_eq!(Dir::for_writing(&[no, yes.clone()]).expect("the second").path, yes);

@@ -58,7 +58,12 @@ impl UndoHeader {
 
     /// Whether this version is supported.
     pub fn is_known(&self) -> bool {
-        (1..=VERSION).contains(&self.evenkeel_undo)
+        Self::is_known_version(self.evenkeel_undo)
+    }
+
+    /// Whether a version of the format is supported.
+    pub(super) fn is_known_version(version: u32) -> bool {
+        (1..=VERSION).contains(&version)
     }
 }
 

@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use base::{CpuSet, TaskId};
-use rustix::fs::{Mode, OFlags};
 
 pub use cgroups_and_mon_groups::{KernelGroupEntry, KernelGroupKind, KernelGroupRestoreAction};
 
@@ -32,6 +31,8 @@ use members::{MemberSearch, UnreadableProcesses, may_exist};
 const LOCK_STEPS: u32 = 200;
 /// Attempts to read `/proc/PID/environ`, which is empty during `execve`.
 const EXEC_STEPS: u32 = 50;
+/// Upper bound of the size of a record. A run rewrites its record when most of its lines are obsolete.
+const BYTES_MAX: usize = 64 << 20;
 const WAIT_STEP: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// The results of all records.
@@ -128,11 +129,9 @@ pub fn restore(directories: &[PathBuf], dry_run: bool) -> Restored {
 pub fn restore_below(groups_root: &Path, directories: &[PathBuf], dry_run: bool) -> Restored {
     let options = RestoreOptions { groups_root, dry_run };
     let mut restored = Restored::default();
-    for directory in directories {
-        match Dir::open(directory) {
-            Ok(dir) => restore_dir(&dir, options, &mut restored),
-            Err(super::UndoError::Dir { source, .. })
-                if source.kind() == io::ErrorKind::NotFound => {}
+    for (idx, directory) in directories.iter().enumerate() {
+        match Dir::for_reading(directory, 0 < idx) {
+            Ok(dir) => dir.iter().for_each(|dir| restore_dir(dir, options, &mut restored)),
             Err(error) => restored.problems.push(error.to_string()),
         }
     }
@@ -160,7 +159,7 @@ fn restore_dir(dir: &Dir, options: RestoreOptions<'_>, restored: &mut Restored) 
 
 /// Removes a rewritten file that a killed evenkeel did not rename. Its record is complete.
 fn remove_unfinished(dir: &Dir, name: &str, dry_run: bool) {
-    let Ok(file) = open(dir, name) else { return };
+    let Ok(file) = dir.open_file(name) else { return };
     if lock(&file).unwrap_or(false) && !dry_run {
         let _ = dir.unlink(name); // The next restore tries again.
     }
@@ -174,7 +173,7 @@ fn restore_file(
     options: RestoreOptions<'_>,
     problems: &mut Vec<String>,
 ) -> io::Result<Option<FileReport>> {
-    let file = match open(dir, name) {
+    let file = match dir.open_file(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
@@ -185,11 +184,18 @@ fn restore_file(
     if !is_linked(&file)? {
         return Ok(None);
     }
-    let (header, records, damaged) = parse(&read_all(&file)?);
+    let bytes = read_all(&file)?;
+    let (header, records, damaged) = parse(&bytes);
+    // The other lines may have another meaning in that version: they are not damaged.
+    let (is_other_version, damaged) = match header.is_none() && is_of_other_version(&bytes) {
+        true => (true, Vec::new()),
+        false => (false, damaged),
+    };
     let mut report = FileReport::new(path, RestoreVerdict::Complete);
     (report.n_damaged, report.first_damaged) =
         (damaged.len(), damaged.first().copied().unwrap_or(0));
     report.verdict = match &header {
+        None if is_other_version => RestoreVerdict::Unknown,
         // A run that was killed before the first line was complete has changed nothing.
         None if damaged.is_empty() => RestoreVerdict::Complete,
         None => RestoreVerdict::Unknown,
@@ -260,12 +266,6 @@ impl FileReport {
     }
 }
 
-fn open(dir: &Dir, name: &str) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let open = || Ok(rustix::fs::openat(&dir.file, name, flags, Mode::empty())?);
-    fault::retry("openat", open)
-}
-
 /// Locks a file; otherwise returns why it is skipped. If the owner has exited, only a child before its
 /// exec can hold the lock, so the call waits for a short time.
 fn lock_with_timeout(file: &OwnedFd) -> io::Result<Option<RestoreVerdict>> {
@@ -290,7 +290,7 @@ fn owner_may_be_running(header: &UndoHeader) -> bool {
         header.start_time_ticks == 0 || stat.start_time_ticks == header.start_time_ticks
     };
     match procfs::stat(Path::new("/"), header.pid) {
-        Ok(stat) => stat.state != 'Z' && is_owner(&stat),
+        Ok(stat) => !stat.has_exited() && is_owner(&stat),
         // An owner that cannot be read may be running: its record is left alone.
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
@@ -304,6 +304,9 @@ fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
         match fault::retry("pread", || Ok(rustix::io::pread(file, &mut piece, offset)?))? {
             0 => return Ok(bytes),
             n_bytes => bytes.extend_from_slice(&piece[..n_bytes]),
+        }
+        if BYTES_MAX < bytes.len() {
+            return Err(io::Error::other(format!("it is larger than {BYTES_MAX} bytes")));
         }
     }
 }
@@ -325,6 +328,17 @@ fn parse(bytes: &[u8]) -> (Option<UndoHeader>, Records, Vec<usize>) {
         }
     }
     (header, records, damaged)
+}
+
+/// Whether the first line has a version that is not supported.
+fn is_of_other_version(bytes: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        evenkeel_undo: u32,
+    }
+    let first = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    serde_json::from_slice::<Version>(first)
+        .is_ok_and(|found| !UndoHeader::is_known_version(found.evenkeel_undo))
 }
 
 fn belongs(header: &UndoHeader) -> io::Result<RestoreVerdict> {

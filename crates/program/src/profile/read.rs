@@ -99,7 +99,7 @@ pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> 
         tool: top.get("tool", values::string)?.unwrap_or_default(),
         command: top.get("command", values::strings)?.unwrap_or_default(),
         class: top.get("class", class)?,
-        class_cache: top.get("class_cache_bytes", values::size)?,
+        class_cache: top.get("class_cache_bytes", cache_size)?,
         cpu_time: top.get("cpu_time_ns", nanos)?,
         covered: top.get("covered", share)?,
         phases,
@@ -230,6 +230,16 @@ fn class(key: &'static str, value: &Value<'_>) -> Result<(Class, ValueSource), W
     let class = whole.and_then(Class::new).ok_or_else(reject)?;
     Ok((class, profile_value.source))
 }
+
+/// A cache of at least one line: a model of a smaller one has no finite values.
+fn cache_size(key: &'static str, value: &Value<'_>) -> Result<Bytes, WorkloadFault> {
+    let size = values::size(key, value)?;
+    let fault = TomlFault::OutOfRange { key, found: size.to_string(), range: "64 bytes or more" };
+    if LINE_BYTES <= size.0 { Ok(size) } else { Err(fault.into()) }
+}
+
+/// A cache line.
+const LINE_BYTES: u64 = 64;
 
 fn nanos(key: &'static str, value: &Value<'_>) -> Result<Nanos, WorkloadFault> {
     Ok(Nanos(integer(key, value, (0, u64::MAX), "nanoseconds from 0")?))

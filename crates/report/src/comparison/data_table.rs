@@ -109,11 +109,12 @@ impl Comparison {
 }
 
 impl DataTable {
-    /// CSV (RFC 4180, with line feeds). The first line has the names of the columns.
+    /// CSV (RFC 4180, with line feeds). The first line has the names of the columns. A text that a spreadsheet
+    /// would evaluate as a formula begins with an apostrophe.
     pub fn to_csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let field = |value: &DataValue| match value {
-            DataValue::Text(text) => text.clone(),
+            DataValue::Text(text) => without_formula(text),
             DataValue::Whole(number) => number.to_string(),
             DataValue::Number(number) => number.to_string(),
             DataValue::Absent => String::new(),
@@ -129,12 +130,30 @@ impl DataTable {
     }
 }
 
+/// Names are untrusted. A spreadsheet evaluates a cell that begins with one of these characters (OWASP, CSV Injection);
+/// after an apostrophe it is text.
+fn without_formula(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if is_formula { format!("'{text}") } else { text.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn text(text: &str) -> DataValue {
         DataValue::Text(text.to_owned())
+    }
+
+    #[test]
+    fn names_that_begin_like_a_formula_are_text_and_numbers_stay() {
+        let names = ["=cmd()", "+1", "-x", "@a", "\tx", "a=b"].map(text);
+        let table = DataTable {
+            names: vec!["job".to_owned(), "n".to_owned()],
+            rows: names.map(|name| vec![name, DataValue::Number(-1.5)]).to_vec(),
+        };
+        let csv = table.to_csv();
+        assert_eq!(csv, "job,n\n'=cmd(),-1.5\n'+1,-1.5\n'-x,-1.5\n'@a,-1.5\n'\tx,-1.5\na=b,-1.5\n");
     }
 
     #[test]

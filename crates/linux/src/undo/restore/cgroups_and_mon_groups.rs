@@ -3,10 +3,12 @@
 //! A group is removed if it is on record under a name that this run uses. No other group is searched or
 //! removed. Processes in a cgroup are moved to the parent of the cgroup of the run first.
 
+use std::io;
 use std::path::Path;
 
 use super::super::record::{Records, UndoHeader};
 use crate::cgroup::{RunCgroups, run_dir};
+use crate::fault;
 use crate::resctrl::MonGroupDir;
 
 /// Kind of a group.
@@ -82,6 +84,12 @@ pub(super) fn remove_cgroup(
     let Some(groups) = RunCgroups::new(root, delegated, &header.run) else {
         return entry(KernelGroupRestoreAction::NotCreatedByEvenkeel);
     };
+    // The removal deletes empty directories: the path of a record is not trusted.
+    match is_cgroup_or_absent(root, &groups.delegated().dir) {
+        Ok(true) => {}
+        Ok(false) => return entry(KernelGroupRestoreAction::NotCreatedByEvenkeel),
+        Err(error) => return entry(KernelGroupRestoreAction::Failed(error.to_string())),
+    }
     let existed = match groups.is_present() {
         Ok(existed) => existed,
         Err(error) => return entry(KernelGroupRestoreAction::Failed(error.to_string())),
@@ -99,4 +107,33 @@ pub(super) fn remove_cgroup(
         Ok(()) => KernelGroupRestoreAction::Absent,
         Err(why) => KernelGroupRestoreAction::Failed(why),
     })
+}
+
+/// Whether a path is in a file system of cgroups, or does not exist. Below another root than `/` cgroups are ordinary
+/// directories.
+fn is_cgroup_or_absent(root: &Path, path: &Path) -> io::Result<bool> {
+    if root != Path::new("/") {
+        return Ok(true);
+    }
+    match fault::retry("statfs", || Ok(rustix::fs::statfs(path)?)) {
+        Ok(stat) => {
+            Ok([libc::CGROUP_SUPER_MAGIC, libc::CGROUP2_SUPER_MAGIC].contains(&stat.f_type))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_directories_of_a_cgroup_file_system_are_removed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let check = |root: &str, path: &Path| is_cgroup_or_absent(root.as_ref(), path).expect("it");
+        assert!(!check("/", dir.path()) && !check("/", "/proc".as_ref()));
+        assert!(check("/", &dir.path().join("absent")));
+        assert!(check("/root-of-a-test", dir.path()));
+    }
 }

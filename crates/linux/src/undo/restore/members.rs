@@ -213,5 +213,8 @@ impl MemberSearch<'_> {
 
 /// Whether a process or thread with this number may exist.
 pub(super) fn may_exist(root: &Path, tid: u32) -> bool {
-    !procfs::stat(root, tid).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    match procfs::stat(root, tid) {
+        Ok(stat) => !stat.has_exited(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }

@@ -260,6 +260,33 @@ fn an_incomplete_last_line_is_normal_and_a_malformed_line_keeps_the_record() {
     check_file(&format!("{good}{{\"bind\":{{\"nr\":1"), &RestoreVerdict::Complete, 0);
     check_file(&format!("{good}nonsense\n{{\"done\":{{\"nr\":1}}}}\n"), &RestoreVerdict::Kept, 1);
     check_file("nonsense\n", &RestoreVerdict::Unknown, 1);
+    check_file("{\"evenkeel_undo\":1}\n", &RestoreVerdict::Unknown, 1);
+}
+
+#[test]
+fn a_record_of_another_version_is_not_damaged() {
+    for version in ["0", "3"] {
+        let record = format!("{{\"evenkeel_undo\":{version},\"run\":[]}}\n{{\"new\":{{}}}}\n");
+        check_file(&record, &RestoreVerdict::Unknown, 0);
+    }
+}
+
+#[test]
+fn a_fifo_and_a_huge_file_are_kept_with_a_reason() {
+    let test_dir = TestDir::new();
+    let path = test_dir.log().path();
+    let _ = std::fs::remove_file(&path);
+    let check = |reason: &str| {
+        let problems = restore(&test_dir.directories(), false).problems;
+        assert!(problems.len() == 1 && problems[0].contains(reason), "{problems:?}");
+        std::fs::remove_file(&path).expect("it is kept");
+    };
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).expect("a FIFO");
+    check("not a regular file");
+    let file = std::fs::File::create(&path).expect("a file");
+    file.set_len(1 << 40).expect("a sparse file");
+    check("larger than");
 }
 
 proptest! {

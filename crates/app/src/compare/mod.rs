@@ -235,9 +235,7 @@ fn publish(
         };
         let (n, all) = (comparison.runs.iter().filter(is_failed).count(), comparison.runs.len());
         let dir = dir.display();
-        crate::print::note(format_args!(
-            "{n} of {all} runs did not finish; {dir} has the reasons"
-        ));
+        crate::print::note(format_args!("{n} of {all} runs did not finish; {dir} has the reasons"));
     }
     if outputs.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
 }

@@ -1,10 +1,13 @@
 //! The examples of `docs/extending.md`: a policy, an event file, a subcommand, a machine and a profile that are not
 //! part of evenkeel, written against its interfaces. The other examples of the page are parts of evenkeel.
 
-// The executable has no library; this module is the interface of its subcommands.
+// The executable has no library; these modules are the interface of its subcommands.
 #[path = "../../crates/app/src/command_result.rs"]
 #[allow(dead_code)]
 mod command_result;
+#[path = "../../crates/app/src/print.rs"]
+#[allow(dead_code)]
+mod print;
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::print::note;
+use super::print::note;
 
 /// Cause of a failed command.
 #[derive(Debug)]

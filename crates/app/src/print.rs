@@ -25,7 +25,7 @@ impl<W: Write> Write for Escaped<W> {
 }
 
 /// Locked standard output.
-#[expect(clippy::disallowed_methods, reason = "the only standard output")]
+#[allow(clippy::disallowed_methods, reason = "the only standard output")]
 pub fn stdout() -> Escaped<io::StdoutLock<'static>> {
     Escaped(io::stdout().lock())
 }
@@ -36,7 +36,7 @@ pub fn stderr() -> Escaped<io::StderrLock<'static>> {
 }
 
 /// Locked standard error for control sequences of evenkeel. Text of others must be escaped before.
-#[expect(clippy::disallowed_methods, reason = "the only standard error")]
+#[allow(clippy::disallowed_methods, reason = "the only standard error")]
 pub fn terminal() -> io::StderrLock<'static> {
     io::stderr().lock()
 }

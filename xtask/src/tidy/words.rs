@@ -188,6 +188,8 @@ fn phrase_regex(pattern: &str) -> anyhow::Result<Regex> {
 fn is_inside(phrase: &Regex, prose: &str, hit: &regex::Match<'_>) -> bool {
     let is_boundary = |idx: &usize| prose.is_char_boundary(*idx);
     let near = (0..hit.start().saturating_sub(80)).rev().find(is_boundary).unwrap_or(0);
+    // From the start of a line, so that the first quote of a phrase in quotes is an opening one.
+    let near = prose[..near].rfind('\n').map_or(0, |newline| newline + 1);
     let until = (hit.end() + 80..prose.len()).find(is_boundary).unwrap_or(prose.len());
     phrase
         .find_iter(&prose[near..until])

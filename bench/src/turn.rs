@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use base::{Bytes, CpuId, JobId, Nanos, NodeId, TaskId};
-use engine::{Engine, MoveLimits, Step};
+use engine::{Engine, PageMigrationLimits, Step};
 use program::{Class, Command, Job};
 use sched::{
     Action, Cause, CounterEvent, Counters, JobEvent, NodeMemory, NodeSample, NumaSettings, Outcome,
@@ -100,7 +100,7 @@ pub fn policies(args: &PolicyArgs) -> anyhow::Result<()> {
         |info: &&&policy::PolicyInfo| args.policy.as_ref().is_none_or(|name| info.name == name);
     for info in policy::registry().iter().filter(is_selected) {
         let (engine, interval) = engine(info.name, MACHINE, N_TASKS)?;
-        let mut engine = engine.with_move_limits(MoveLimits::default());
+        let mut engine = engine.with_page_migration_limits(PageMigrationLimits::default());
         let mut counters = vec![Counters::NONE; N_TASKS as usize];
         let result = measure(&mut engine, N_TASKS, N_TURNS, nodes(0, None), |number, cpus| {
             (interval, policy_sample(number, interval, N_CPUS, cpus, &mut counters))

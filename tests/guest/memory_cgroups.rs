@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use base::{Bytes, NodeId, NodeSet};
 use program::MemoryPolicy;
 use rustix::process::Signal;
-use sched::{Action, CompletedPageMove, PageMoveEnd};
+use sched::{Action, CompletedPageMigration, PageMigrationEnd};
 use tests::cgroup::{TestCgroup, UNIFIED as ROOT};
 use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
@@ -148,10 +148,10 @@ fn hog_on_0() -> (LiveRun, u32, PathBuf) {
 }
 
 /// Moves the memory of the hog after `n` earlier moves, and returns the completed move.
-fn moved(run: &mut LiveRun, n: usize, to: u32, limit: Bytes) -> CompletedPageMove {
+fn moved(run: &mut LiveRun, n: usize, to: u32, limit: Bytes) -> CompletedPageMigration {
     run.request("hog", Action::MovePages { from: None, to: NodeId(to), limit });
-    let all = |run: &LiveRun| -> Vec<CompletedPageMove> {
-        run.turns.iter().flat_map(|turn| turn.sample.page_moves_completed.clone()).collect()
+    let all = |run: &LiveRun| -> Vec<CompletedPageMigration> {
+        run.turns.iter().flat_map(|turn| turn.sample.page_migrations_completed.clone()).collect()
     };
     run.until("the end of the move", |run| n < all(run).len() || !run.rejections.is_empty());
     assert!(run.rejections.is_empty(), "{:?}", run.rejections);
@@ -166,14 +166,18 @@ fn moves() {
     let (mut run, pid, group) = hog_on_0();
     assert_eq!(read(group.join("cpuset.mems")), "0");
     let ended = moved(&mut run, 0, 2, Action::NO_LIMIT);
-    assert_eq!((ended.stopped_by, ended.detail.as_str()), (PageMoveEnd::Done, ""), "{ended:?}");
+    assert_eq!(
+        (ended.stopped_by, ended.detail.as_str()),
+        (PageMigrationEnd::Done, ""),
+        "{ended:?}"
+    );
     assert!(30 << 20 <= ended.moved.0, "{ended:?}");
     assert_eq!(read(group.join("cpuset.mems")), "2", "narrowed after the move");
     let memory = nodes::anonymous_kib(pid);
     assert_eq!(memory.keys().copied().collect::<Vec<_>>(), [2], "{memory:?}");
     // The end of the move samples the pages. The next move is partial, and the cgroup keeps both nodes.
     let ended = moved(&mut run, 1, 1, Bytes::from_mib(16));
-    assert_eq!(ended.stopped_by, PageMoveEnd::Limit, "{ended:?}");
+    assert_eq!(ended.stopped_by, PageMigrationEnd::Limit, "{ended:?}");
     assert!(ended.detail.contains("keeps nodes 1-2"), "{ended:?}");
     assert_eq!(read(group.join("cpuset.mems")), "1-2");
     let memory = nodes::anonymous_kib(pid);

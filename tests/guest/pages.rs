@@ -4,8 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use base::{Bytes, NodeId};
-use linux::pages::{MigratableMemory, MoveRequest, MoveStop, MoveTotals, Mover};
-use sched::{Action, CompletedPageMove, OutcomeResult, PageMoveEnd};
+use linux::pages::{
+    MigratableMemory, PageMigrationRequest, PageMigrationStop, ProcessMigrationTotals,
+    ProcessPageMigrator,
+};
+use sched::{Action, CompletedPageMigration, OutcomeResult, PageMigrationEnd};
 use tests::live_run::LiveRun;
 use tests::process::{signal, start_time_ticks, until};
 
@@ -52,9 +55,9 @@ fn to_2(limit: Bytes) -> Action {
     Action::MovePages { from: None, to: NodeId(2), limit }
 }
 
-fn ended(run: &mut LiveRun) -> CompletedPageMove {
+fn ended(run: &mut LiveRun) -> CompletedPageMigration {
     let completed = |run: &LiveRun| {
-        run.turns.iter().find_map(|turn| turn.sample.page_moves_completed.first().cloned())
+        run.turns.iter().find_map(|turn| turn.sample.page_migrations_completed.first().cloned())
     };
     run.until("the end of the move", |run| completed(run).is_some());
     let ended = completed(run).expect("a completed move");
@@ -69,7 +72,7 @@ fn all_of_it() {
     let (mut run, pid) = hog_on_0(64);
     run.request("hog", to_2(Action::NO_LIMIT));
     let ended = ended(&mut run);
-    assert_eq!(ended.stopped_by, PageMoveEnd::Done, "{ended:?}");
+    assert_eq!(ended.stopped_by, PageMigrationEnd::Done, "{ended:?}");
     assert!(HOG_KIB * 980 / 1000 <= ended.moved.0 / 1024, "{ended:?}");
     let memory = nodes::anonymous_kib(pid);
     nodes::check_share(&memory, 2, 980);
@@ -92,7 +95,7 @@ fn a_part() {
     let (mut run, pid) = hog_on_0(64);
     run.request("hog", to_2(Bytes::from_mib(20)));
     let ended = ended(&mut run);
-    assert_eq!((ended.stopped_by, ended.moved), (PageMoveEnd::Limit, Bytes::from_mib(20)));
+    assert_eq!((ended.stopped_by, ended.moved), (PageMigrationEnd::Limit, Bytes::from_mib(20)));
     let memory = nodes::anonymous_kib(pid);
     assert_eq!(memory.get(&2), Some(&(20 * 1024)), "{memory:?}");
     run.stop();
@@ -138,11 +141,12 @@ fn fill_3(free_mib: u64) -> (LiveRun, u32) {
     (run, pid)
 }
 
-fn moved_to_3(pid: u32, reserve_permille: u16) -> MoveTotals {
+fn moved_to_3(pid: u32, reserve_permille: u16) -> ProcessMigrationTotals {
     let process = MigratableMemory::open(pid, start_time_ticks(pid), reserve_permille)
         .expect("the process exists");
-    let request = MoveRequest { from: Some(NodeId(0)), to: NodeId(3), limit: u64::MAX };
-    let mut mover = Mover::new(process, request, &[]).expect("mappings of the process");
+    let request = PageMigrationRequest { from: Some(NodeId(0)), to: NodeId(3), limit: u64::MAX };
+    let mut mover =
+        ProcessPageMigrator::new(process, request, &[]).expect("mappings of the process");
     let totals = (0..100_000).find_map(|_| mover.step()).expect("an end");
     println!("{totals:?}");
     assert_eq!(totals.requested, totals.moved + totals.failed.total() + totals.not_attempted);
@@ -162,7 +166,7 @@ fn whole() {
         moved_to_3(pid, 0)
     });
     let totals = moved.join().expect("the thread ends");
-    assert_eq!((totals.n_calls, &totals.stop), (1, &MoveStop::Done), "{totals:?}");
+    assert_eq!((totals.n_calls, &totals.stop), (1, &PageMigrationStop::Done), "{totals:?}");
     assert_eq!(totals.failed.total(), 0, "{totals:?}");
     let memory = nodes::anonymous_kib(pid);
     nodes::check_share(&memory, 3, 980);
@@ -175,7 +179,7 @@ fn full() {
     let (mut filler, _) = fill_3(64);
     let (mut run, pid) = hog_on_0(200);
     let totals = moved_to_3(pid, 10);
-    assert_eq!(totals.stop, MoveStop::Full, "{totals:?}");
+    assert_eq!(totals.stop, PageMigrationStop::Full, "{totals:?}");
     assert!(totals.moved < 100 << 20 && 0 < totals.not_attempted, "{totals:?}");
     // numa_maps does not contain pages that the kernel is compacting on the full node.
     until("all moved pages on node 3", || {
@@ -212,7 +216,7 @@ fn ends_midway() {
     until("the first pages on node 2", || nodes::anonymous_kib(pid).contains_key(&2));
     signal(pid, rustix::process::Signal::KILL);
     let ended = ended(&mut run);
-    assert_eq!(ended.stopped_by, PageMoveEnd::Exited, "{ended:?}");
+    assert_eq!(ended.stopped_by, PageMigrationEnd::Exited, "{ended:?}");
     run.finish();
 }
 

@@ -92,7 +92,7 @@ fn memory_is_allocated_by_the_policy_of_the_plan_or_of_the_workload_line() {
 
 /// On a machine with one node there is nothing to move, and the end of the move reports this.
 #[test]
-fn a_page_move_starts_and_a_later_turn_reports_its_end() {
+fn a_page_migration_starts_and_a_later_turn_reports_its_end() {
     let Some(node) = machine().nodes_with_memory().first() else {
         println!("skipped: this kernel reports no memory nodes");
         return;
@@ -101,9 +101,9 @@ fn a_page_move_starts_and_a_later_turn_reports_its_end() {
     run.wait_until_started("a");
     let limit = base::Bytes::from_mib(1);
     run.request("a", Action::MovePages { from: None, to: node, limit });
-    run.until("the end of the move", |run| run.page_moves().next().is_some());
+    run.until("the end of the move", |run| run.page_migrations().next().is_some());
     let n_begun = run.outcomes().filter(|o| o.result == OutcomeResult::InProgress).count();
-    let ends: Vec<_> = run.page_moves().collect();
+    let ends: Vec<_> = run.page_migrations().collect();
     assert_eq!((n_begun, ends.len()), (1, 1));
     let ended = ends[0];
     let sum = ended.moved.0 + ended.failed.total().0 + ended.not_attempted.0;

@@ -341,7 +341,7 @@ impl Host for Scripted {
             numa_settings: first.then(NumaSettings::default),
             degraded: Vec::new(),
             memory: Vec::new(),
-            page_moves_completed: Vec::new(),
+            page_migrations_completed: Vec::new(),
         })
     }
 

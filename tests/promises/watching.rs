@@ -93,7 +93,7 @@ fn without_act_nothing_is_changed_and_no_request_counts_as_done() {
 }
 
 #[test]
-fn a_page_move_reports_its_end_and_is_a_dry_run_without_act() {
+fn a_page_migration_reports_its_end_and_is_a_dry_run_without_act() {
     for act in [true, false] {
         let busy = Process::busy();
         let mut run =
@@ -115,7 +115,7 @@ fn a_page_move_reports_its_end_and_is_a_dry_run_without_act() {
             continue;
         }
         assert_eq!(result, OutcomeResult::InProgress);
-        // The end of the page move is reported even if the watch ends immediately.
+        // The end of the page migration is reported even if the watch ends immediately.
         run.end();
         let [moved] = &run.moved[..] else { panic!("{:?}", run.moved) };
         let sum = moved.moved.0 + moved.failed.total().0 + moved.not_attempted.0;

@@ -173,9 +173,9 @@ impl LiveRun {
         self.turns.iter().flat_map(|turn| &turn.outcomes)
     }
 
-    /// The completed page moves of all turns.
-    pub fn page_moves(&self) -> impl Iterator<Item = &sched::CompletedPageMove> {
-        self.turns.iter().flat_map(|turn| &turn.sample.page_moves_completed)
+    /// The completed page migrations of all turns.
+    pub fn page_migrations(&self) -> impl Iterator<Item = &sched::CompletedPageMigration> {
+        self.turns.iter().flat_map(|turn| &turn.sample.page_migrations_completed)
     }
 
     /// The warnings of all turns.
@@ -218,7 +218,7 @@ impl LiveRun {
         panic!("timeout: the end of the run\n{}", self.describe());
     }
 
-    /// PID of the first process of a job, if it was started.
+    /// PID of the main process of a job, if it was started.
     pub fn pid(&self, name: &str) -> Option<u32> {
         let target = Target::Job(self.job(name));
         self.outcomes().rev().find_map(|outcome| match outcome.result {

@@ -10,8 +10,8 @@ use base::{CpuSet, Nanos};
 use engine::{Engine, Host};
 use host_live::{AttachHost, AttachOptions, ExclusionReason, Selection, WatchStatus};
 use sched::{
-    Action, CompletedPageMove, DetachCause, JobEvent, Outcome, Plan, Policy, ProcessMemory, Reason,
-    ReasonCode, Rejection, Snapshot,
+    Action, CompletedPageMigration, DetachCause, JobEvent, Outcome, Plan, Policy, ProcessMemory,
+    Reason, ReasonCode, Rejection, Snapshot,
 };
 
 use crate::dir::Dir;
@@ -64,7 +64,7 @@ pub struct WatchRun {
     pub outcomes: Vec<Outcome>,
     /// Requests that the guard rejected.
     pub rejections: Vec<Rejection>,
-    pub moved: Vec<CompletedPageMove>,
+    pub moved: Vec<CompletedPageMigration>,
     pub memory: Vec<ProcessMemory>,
     pub degraded: Vec<String>,
     _dir: Dir,
@@ -106,7 +106,7 @@ impl WatchRun {
         self.engine.record_outcomes(&outcomes);
         self.rejections.extend(step.rejected);
         self.events.extend(sample.jobs);
-        self.moved.extend(sample.page_moves_completed);
+        self.moved.extend(sample.page_migrations_completed);
         self.memory.extend(sample.memory);
         self.degraded.extend(sample.degraded);
         self.outcomes.extend(outcomes);

@@ -57,11 +57,11 @@ impl StateWriter {
             is_done && matches!(outcome.action, Some(Action::Place(_)))
         });
         self.state.n_moves += placed.count() as u64;
-        let moved = record.sample.page_moves_completed.iter().map(|moved| moved.moved.0);
+        let moved = record.sample.page_migrations_completed.iter().map(|moved| moved.moved.0);
         self.state.pages_moved_bytes =
             moved.fold(self.state.pages_moved_bytes, u64::saturating_add);
         self.is_changed |= !record.sample.jobs.is_empty()
-            || !record.sample.page_moves_completed.is_empty()
+            || !record.sample.page_migrations_completed.is_empty()
             || !record.outcomes.is_empty()
             || !record.plan.notes.is_empty();
     }

@@ -3,9 +3,9 @@
 use base::{CpuSet, JobId, Nanos};
 use program::Job;
 use sched::{
-    Action, ActivePageMove, Cause, JobEvent, JobMemory, NumaSettings, Outcome, OutcomeResult, Plan,
-    Policy, Reason, RejectCause, Rejection, Request, Sample, Snapshot, Target, TierOverride, Tiers,
-    Turn, UnmanagedCause,
+    Action, ActivePageMigration, Cause, JobEvent, JobMemory, NumaSettings, Outcome, OutcomeResult,
+    Plan, Policy, Reason, RejectCause, Rejection, Request, Sample, Snapshot, Target, TierOverride,
+    Tiers, Turn, UnmanagedCause,
 };
 use topology::{Domains, Machine};
 
@@ -15,7 +15,7 @@ use crate::derive::{
 use crate::guard::{Guard, GuardResult, MemoryView};
 use crate::jobs::Jobs;
 use crate::task_affinities::TaskAffinities;
-use crate::{Approved, LoadBasis, LoadSample, MoveLimits};
+use crate::{Approved, LoadBasis, LoadSample, PageMigrationLimits};
 
 /// State of a run: machine, policy, jobs, tasks, rates and affinities.
 ///
@@ -33,7 +33,7 @@ pub struct Engine {
     controllers: Controllers,
     system: SystemMetrics,
     memories: ProcessMemories,
-    limits: MoveLimits,
+    limits: PageMigrationLimits,
     meter: LoadMeter,
     signals: TierSelector,
     notes_sent: Vec<Reason>,
@@ -70,7 +70,7 @@ impl Engine {
             controllers: Controllers::new(&machine),
             system: SystemMetrics::default(),
             memories: ProcessMemories::default(),
-            limits: MoveLimits::default(),
+            limits: PageMigrationLimits::default(),
             meter: LoadMeter::new(
                 policy.interval(),
                 TierOverride::default().loads(policy.load_source()),
@@ -88,9 +88,9 @@ impl Engine {
         engine
     }
 
-    /// Replaces the limits of page moves.
+    /// Replaces the limits of page migrations.
     #[must_use]
-    pub fn with_move_limits(mut self, limits: MoveLimits) -> Engine {
+    pub fn with_page_migration_limits(mut self, limits: PageMigrationLimits) -> Engine {
         self.limits = limits;
         self
     }
@@ -184,9 +184,9 @@ impl Engine {
     }
 
     fn update_memory(&mut self, sample: &Sample) {
-        for completed in &sample.page_moves_completed {
+        for completed in &sample.page_migrations_completed {
             if let Some(idx) = self.jobs.live_idx(completed.job) {
-                self.jobs.entry_mut(idx).moves.complete(self.now, completed);
+                self.jobs.entry_mut(idx).page_migrations.complete(self.now, completed);
             }
         }
         for job in self.memories.update(&sample.memory, &sample.exited) {
@@ -312,8 +312,8 @@ impl Engine {
         let entry = self.jobs.entry_mut(idx);
         let home = entry.memory.as_ref().and_then(JobMemory::home);
         let amount = entry.amount(from, to, limit);
-        let started = ActivePageMove { target, from, to, limit, since: self.now };
-        entry.moves.start(started, amount, home);
+        let started = ActivePageMigration { target, from, to, limit, since: self.now };
+        entry.page_migrations.start(started, amount, home);
     }
 
     fn done(&mut self, target: Target, action: Option<&Action>) {

@@ -15,7 +15,7 @@ use topology::Machine;
 
 use crate::derive::Tasks;
 use crate::jobs::{JobEntry, Jobs};
-use crate::moves::ActiveMoves;
+use crate::page_migrations::ActivePageMigrations;
 use crate::task_affinities::TaskAffinities;
 
 mod pages;
@@ -48,7 +48,7 @@ impl Guard<'_> {
         let mut result =
             GuardResult { approved: Vec::with_capacity(requests.len()), ..GuardResult::default() };
         let mut approved_targets = ApprovedTargets::default();
-        let mut active = self.jobs.active_moves();
+        let mut active = self.jobs.active_page_migrations();
         for request in requests {
             let Request { target, action: requested, reason } = request;
             let checked = self.check_request(request, &active).and_then(|action| {
@@ -76,7 +76,7 @@ impl Guard<'_> {
     fn check_request(
         &self,
         request: &Request,
-        active: &ActiveMoves,
+        active: &ActivePageMigrations,
     ) -> Result<Action, CauseAndDetail> {
         let target = request.target;
         let job = self.job_of(target).ok_or_else(|| exited(target))?;
@@ -109,8 +109,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Adds an approved page move to the active ones, which limit later requests of this turn.
-    fn count_move(&self, target: Target, action: &Action, active: &mut ActiveMoves) {
+    /// Adds an approved page migration to the active ones, which limit later requests of this turn.
+    fn count_move(&self, target: Target, action: &Action, active: &mut ActivePageMigrations) {
         let Action::MovePages { from, to, limit } = action else { return };
         let entry = self.job_of(target).and_then(|job| self.jobs.live(job)).map(|(_, entry)| entry);
         active.add(*to, entry.map_or(*limit, |entry| entry.amount(*from, *to, *limit)));

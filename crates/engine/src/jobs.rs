@@ -15,7 +15,7 @@ use program::Job;
 use sched::{Action, CounterEvent, JobMemory, JobState, JobView};
 use topology::{Domains, Machine};
 
-use crate::moves::{ActiveMoves, JobMoves};
+use crate::page_migrations::{ActivePageMigrations, PageMigrationHistory};
 
 mod declared;
 
@@ -51,7 +51,7 @@ pub(crate) struct JobEntry {
     pub rates: JobRates,
     /// Memory by node; `None` until the first sample.
     pub memory: Option<JobMemory>,
-    pub moves: JobMoves,
+    pub page_migrations: PageMigrationHistory,
 }
 
 /// Deltas of a job in the last interval.
@@ -76,7 +76,7 @@ impl JobRates {
 }
 
 impl JobEntry {
-    /// Bytes that a page move is expected to move; zero if unknown and not limited.
+    /// Bytes that a page migration is expected to move; zero if unknown and not limited.
     pub fn amount(&self, from: Option<NodeId>, to: NodeId, limit: Bytes) -> Bytes {
         let known = self.memory.as_ref().map(|memory| memory.private_bytes_to_move(from, to));
         match known {
@@ -229,11 +229,11 @@ impl Jobs {
         }
     }
 
-    pub fn active_moves(&self) -> ActiveMoves {
-        let mut sum = ActiveMoves::default();
-        for moves in self.live.iter().map(|&idx| &self.entries[idx].moves) {
-            if let Some(active) = &moves.active {
-                sum.add(active.to, moves.amount);
+    pub fn active_page_migrations(&self) -> ActivePageMigrations {
+        let mut sum = ActivePageMigrations::default();
+        for history in self.live.iter().map(|&idx| &self.entries[idx].page_migrations) {
+            if let Some(active) = &history.active {
+                sum.add(active.to, history.amount);
             }
         }
         sum
@@ -259,8 +259,8 @@ fn view<'a>(job: &'a Job, entry: &'a JobEntry, usable: &'a CpuSet) -> JobView<'a
         wait: entry.rates.wait,
         n_tasks: entry.n_tasks,
         memory: entry.memory.as_ref(),
-        active_page_move: entry.moves.active.as_ref(),
-        last_page_move: entry.moves.last.as_ref().map(|(at, last)| (*at, last)),
+        active_page_migration: entry.page_migrations.active.as_ref(),
+        last_page_migration: entry.page_migrations.last.as_ref().map(|(at, last)| (*at, last)),
     }
 }
 

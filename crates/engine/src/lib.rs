@@ -12,7 +12,7 @@ mod derive;
 mod engine;
 mod guard;
 mod jobs;
-mod moves;
+mod page_migrations;
 mod run;
 mod task_affinities;
 #[cfg(test)]
@@ -22,7 +22,7 @@ mod tests;
 
 pub use derive::{deltas_between, deltas_since_opened, deltas_since_start};
 pub use engine::{Engine, Step};
-pub use moves::MoveLimits;
+pub use page_migrations::PageMigrationLimits;
 pub use run::{LoadBasisChanges, RunError, RunSummary, run};
 
 use base::{JobId, Nanos};
@@ -39,7 +39,8 @@ pub trait Host {
     /// Waits for the next turn; `None` at the end of the run.
     fn wait(&mut self) -> Result<Option<Turn>, Self::Error>;
 
-    /// Samples changes. In a turn without [`sched::Cause::Interval`], only those that its causes name.
+    /// Samples changes. In a turn without [`sched::Cause::Interval`], samples only the changes that the causes of the
+    /// turn name.
     fn sample(&mut self, turn: &Turn) -> Result<Sample, Self::Error>;
 
     /// Applies a plan and starts every job that the last sample reported as due. Affinity and memory policy
@@ -65,11 +66,11 @@ pub struct TurnRecord<'a> {
     pub sample: &'a Sample,
     /// Load of each domain; only in interval turns.
     pub loads: Option<&'a LoadSample>,
-    /// Level and tier of the loads: in the first turn, and in turns without loads if they changed.
+    /// Level and tier of the loads, in the first turn and in turns without loads if level or tier changed.
     pub load_basis: Option<LoadBasis>,
     /// Tiers of the values of tasks and loads, in turns in which one changed.
     pub signals: Option<Tiers>,
-    /// All requests of the policy, including rejected ones. Notes that an earlier turn has are removed.
+    /// All requests of the policy, including rejected ones. Notes of earlier turns are not repeated.
     pub plan: &'a Plan,
     /// Requests that the guard rejected.
     pub rejected: &'a [Rejection],

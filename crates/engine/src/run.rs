@@ -61,7 +61,7 @@ pub fn run<H: Host>(
     errors.first.map_or(Ok(summary), Err)
 }
 
-/// Detects changes of the source of loads and other values between turns.
+/// Detects changes of signal tiers between turns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadBasisChanges {
     reported: Option<LoadBasis>,
@@ -69,7 +69,7 @@ pub struct LoadBasisChanges {
 }
 
 impl LoadBasisChanges {
-    /// The level and source of loads, if they changed and the step has no loads that report them.
+    /// The level and source of loads, if they changed and the turn has no loads (loads contain both).
     pub fn after(&mut self, engine: &Engine, step: &Step) -> Option<LoadBasis> {
         let now = engine.load_basis();
         let is_new = self.reported.replace(now) != Some(now);

@@ -39,7 +39,7 @@ impl TaskAffinities {
         self.unmanaged.retain(|&task| tasks.job_of(task).is_some());
     }
 
-    /// Removes the affinities of all tasks of a job, whose own affinity replaces them.
+    /// Removes the affinities of all tasks of a job. Called when the affinity of the job is set.
     pub fn remove_job(&mut self, job: JobId, tasks: &Tasks) {
         self.placed.retain(|&task, _| tasks.job_of(task) != Some(job));
     }

@@ -6,7 +6,7 @@
 //!   domains llc                                  domains, interval and signal overrides of the policy
 //!   interval 250ms
 //!   signals loads=declared
-//!   limits mib_per_s=10 backlog=10s mib_per_minute=150     limits of page moves
+//!   limits mib_per_s=10 backlog=10s mib_per_minute=150     limits of page migrations
 //!   show jobs tasks loads                        parts of the snapshot to print; approvals and rejections always
 //!   0ms due a; request a on 0-1                  a request of the scripted policy
 //!   250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500     raw totals of a task: ms, ms, CPU, LLC misses; also
@@ -14,15 +14,15 @@
 //!   500ms poll; llc 1 640; group a 0 640         bytes counted by resctrl: of an LLC domain, of a job there
 //!   500ms poll; node 0 ops=70 bits=8; exited a/1
 //!   600ms attached b; detached b                 `attached c as b` reuses the id of b
-//!   810ms request a pages any 1 20               a page move: from, to, at most MiB
+//!   810ms request a pages any 1 20               a page migration: from, to, at most MiB
 //!   820ms note no-class; abort                   a note and the abort of the policy
 //!   deny a NotPermitted                          from here on the host rejects every action on a
 //!   allow a                                      from here on no longer
 //! ```
 //!
-//! After each turn the host carries out the approved requests and starts every job that was due. A line of the
-//! snapshot is printed when it differs from the one before; `absent` follows the name of a job or task that is not
-//! in the snapshot any more.
+//! After each turn the host carries out the approved requests and starts every job that was due. A line of the snapshot
+//! is printed when it differs from the previous snapshot. `absent` means that the job or task is no longer in the
+//! snapshot.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -39,9 +39,9 @@ use sched::{
 use testkit::{Event, Line, World, field, parse};
 use topology::DomainChoice;
 
-use crate::{Engine, MoveLimits, Step};
+use crate::{Engine, PageMigrationLimits, Step};
 
-/// Plays a run and returns its output. `setting` is empty, or one more line of the script.
+/// Runs a script and returns its output. `setting` is empty or an additional line of the script.
 pub(crate) fn play(machine: &str, setting: &str, script: &str) -> String {
     let script = format!("{setting}\n{script}");
     testkit::play(&mut EngineWorld::new(machine, &script), &script)
@@ -83,14 +83,14 @@ impl Policy for Scripted {
 }
 
 /// `mib_per_s=10 backlog=10s mib_per_minute=150`, the last per job.
-fn move_limits(words: &str) -> MoveLimits {
+fn page_migration_limits(words: &str) -> PageMigrationLimits {
     let value = |key| field(words, key).expect("three limits");
     let mib = |key| Bytes::from_mib(parse(value(key)));
-    MoveLimits {
+    PageMigrationLimits {
         per_second: mib("mib_per_s"),
         backlog: parse(value("backlog")),
         per_process_minute: mib("mib_per_minute"),
-        ..MoveLimits::default()
+        ..PageMigrationLimits::default()
     }
 }
 
@@ -169,7 +169,9 @@ impl EngineWorld {
         let signals = setting("signals").map(parse).unwrap_or_default();
         EngineWorld {
             engine: Engine::new(testkit::machine(machine), jobs, Box::new(policy))
-                .with_move_limits(setting("limits").map(move_limits).unwrap_or_default())
+                .with_page_migration_limits(
+                    setting("limits").map(page_migration_limits).unwrap_or_default(),
+                )
                 .with_signals(signals),
             sample: Sample::default(),
             script: shared,
@@ -233,8 +235,8 @@ impl EngineWorld {
             }
             Event::Moved { target, values } => {
                 let (id, job) = (self.target(target), self.job(target));
-                let completed = testkit::completed_page_move(id, job, values);
-                return sample.page_moves_completed.push(completed);
+                let completed = testkit::completed_page_migration(id, job, values);
+                return sample.page_migrations_completed.push(completed);
             }
             Event::Other(word, rest) => (word, rest),
         };
@@ -342,7 +344,7 @@ impl EngineWorld {
         lines
     }
 
-    /// The lines that differ from the last printed ones, and the jobs and tasks that are absent now.
+    /// The lines that differ from the last printed ones, and the names of absent jobs and tasks.
     fn changed_lines(&mut self, current: Vec<(String, String)>) -> Vec<String> {
         let is_item =
             |subject: &&String| ["job ", "task "].iter().any(|kind| subject.starts_with(kind));
@@ -417,7 +419,7 @@ fn raw(text: &str) -> Option<RawCounter> {
     Some(RawCounter { value, enabled_ns, running_ns })
 }
 
-/// The lines of a snapshot by subject, of the parts to show.
+/// The lines of the selected parts of a snapshot, by subject.
 fn snapshot_lines(snapshot: &Snapshot<'_>, show: &str, names: &[String]) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     if show.contains("jobs") {
@@ -464,10 +466,10 @@ fn memory_line(job: &JobView<'_>) -> String {
     if let Some(home) = job.memory.and_then(|memory| memory.home()) {
         line += &format!(", home {home}");
     }
-    if let Some(active) = job.active_page_move {
+    if let Some(active) = job.active_page_migration {
         line += &format!(", moving to {} since {}", active.to, active.since);
     }
-    if let Some((at, moved)) = job.last_page_move {
+    if let Some((at, moved)) = job.last_page_migration {
         let (end, to) = (moved.stopped_by.name(), moved.to);
         line += &format!(", {} of {} moved to {to} by {at} ({end})", moved.moved, moved.requested);
     }

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a live run cannot start or continue. An error of one job is an outcome of that job.
+/// A live run cannot start or continue. An error of a single job is an outcome instead.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum LiveError {
@@ -29,7 +29,7 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// The message of a system call error, without the number that the standard library appends.
+/// The message of a system call error, without the appended error number.
 pub(crate) fn kernel_message(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()

@@ -6,8 +6,8 @@
 //!   session   shared by both: wake-ups, tasks, undo record, affinity, memory, collectors
 //! ```
 //!
-//! [`LaunchHost`] and [`AttachHost`] implement [`engine::Host`]. Both restore everything that they changed,
-//! and the undo record makes that possible even after a kill.
+//! [`LaunchHost`] and [`AttachHost`] implement [`engine::Host`]. Both restore all settings that they changed. The undo
+//! record makes this possible even after a kill.
 
 mod attach;
 mod errors;

@@ -21,15 +21,15 @@ pub enum SignalResult {
     NotPermitted,
 }
 
-/// Sends a signal to a process with this PID and start time (clock ticks since boot). Another process
-/// that has the PID now gets no signal.
+/// Sends a signal to a process with this PID and start time (clock ticks since boot). If the PID was reused, no signal
+/// is sent.
 pub fn send(pid: u32, start_time_ticks: u64, signal: Signal) -> SignalResult {
     let Some(number) = Pid::from_raw(pid.cast_signed()) else { return SignalResult::Done };
     let open = || Ok(pidfd_open(number, PidfdFlags::empty())?);
     match fault::retry("pidfd_open", open) {
         Ok(file) if is_same(pid, start_time_ticks) => sent(pidfd_send_signal(file, signal)),
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => SignalResult::Done,
-        // No descriptor is left: kill(2) directly after the comparison of the start time.
+        // No descriptor is free: kill(2) is called directly after the comparison of the start time.
         Err(_) if is_same(pid, start_time_ticks) => sent(kill_process(number, signal)),
         _ => SignalResult::Done,
     }
@@ -39,7 +39,7 @@ pub(crate) fn send_by(pidfd: &KeptFile, signal: Signal) -> SignalResult {
     sent(pidfd_send_signal(pidfd, signal))
 }
 
-/// Sends a signal to a process group whose first process has not been reaped, so that the number is not reused.
+/// Sends a signal to a process group. Its leader must not have been reaped, because the number could be reused then.
 pub(crate) fn send_to_group(group: u32, signal: Signal) {
     if let Some(group) = Pid::from_raw(group.cast_signed()) {
         let _ = kill_process_group(group, signal);
@@ -70,7 +70,7 @@ mod tests {
         let start = procfs::stat("/".as_ref(), child.id()).expect("it is running").start_time_ticks;
         assert_eq!(send(child.id(), start - 1, Signal::KILL), SignalResult::Done);
         assert_eq!(send(child.id(), start, Signal::TERM), SignalResult::Done);
-        // SIGKILL would have terminated it first.
+        // If SIGKILL had been sent, it would have terminated the child first.
         assert_eq!(child.wait().expect("own child").signal(), Some(15));
         assert_eq!(send(child.id(), start, Signal::TERM), SignalResult::Done);
     }

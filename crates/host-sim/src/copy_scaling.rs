@@ -1,7 +1,7 @@
 //! The slowdown of a program that runs with copies of the same program, from the counters of the program alone.
 //!
-//! The published values of SPEC CPU2006 have no miss-ratio curves. So each program gets a curve with one free
-//! parameter `s`, which is fitted to the slowdown of 8 copies and validated on those of 2 and 4:
+//! The published values of SPEC CPU2006 contain no miss-ratio curves. Each program therefore gets a curve with one free
+//! parameter `s`. It is fitted to the slowdown of 8 copies and validated on the slowdowns of 2 and 4 copies:
 //!
 //! ```text
 //!   misses │╲                 mpki(c) = MPKI + (APKI − MPKI) × f(c)  for c below the cache size C
@@ -11,8 +11,8 @@
 //!        C/8  C/4  C/2  C     k copies have C / k each
 //! ```
 //!
-//! The model is separate from the physics of this crate, which needs more values than the table has. The
-//! constants are those of the machine that was measured, as far as they are known.
+//! The model is separate from the physics of this crate, which needs more values than the table has. Known constants
+//! are those of the measured machine.
 
 use std::collections::BTreeMap;
 
@@ -30,11 +30,11 @@ const HIT_CYCLES: f64 = 40.0;
 const BANDWIDTH: f64 = 80e9;
 /// Highest utilization for which the queueing formula is used.
 const USE_MAX: f64 = 0.98;
-/// Below this number of misses per 1000 instructions, the bytes per miss are not reliable ...
+/// Below this number of misses per 1000 instructions, the measured bytes per miss are not reliable.
 const MISSES_FEW: f64 = 0.3;
-/// ... and this value is used.
+/// Bytes per miss of a program with few misses.
 const BYTES_WHERE_FEW: f64 = 128.0;
-/// Largest memory-level parallelism that stalls can show.
+/// Upper bound of the memory-level parallelism that is derived from stalls.
 const OVERLAP_MAX: f64 = 16.0;
 /// Smallest number of core cycles per instruction.
 const CORE_CYCLES_MIN: f64 = 0.05;

@@ -85,7 +85,7 @@ impl<'a> CsvTable<'a> {
         self.header.iter().any(|cell| cell == column)
     }
 
-    /// Checks that the table has some columns, also if it has no rows.
+    /// Checks that the table has these columns, even if it has no rows.
     ///
     /// # Errors
     /// The first missing column.

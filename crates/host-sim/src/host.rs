@@ -17,7 +17,7 @@ use std::sync::Arc;
 use base::{JobId, Nanos, NodeId, StopFlag};
 use engine::{Approved, Host};
 use program::{Ending, Job};
-use sched::{Cause, JobEvent, Outcome, PageMoveEnd, Sample, Turn};
+use sched::{Cause, JobEvent, Outcome, PageMigrationEnd, Sample, Turn};
 use topology::Machine;
 
 use crate::faults::{FaultInjector, Faults};
@@ -33,7 +33,8 @@ pub use sampling::Capabilities;
 
 /// Bytes of a cache line.
 const LINE_BYTES: f64 = 64.0;
-/// Instants with events after which the host polls the stop flag, even without a turn: a few hundredths of a second.
+/// Number of instants with events after which the host polls the stop flag, even without a turn. Simulating them takes
+/// a few hundredths of a second.
 const N_INSTANTS: u64 = 1 << 14;
 
 /// Options of a simulated run.
@@ -47,7 +48,7 @@ pub struct SimOptions {
     pub variation: Variation,
     /// The modelled kernel; `None` for that of the machine file, else the newest.
     pub kernel: Option<KernelVersion>,
-    /// Whether it balances between nodes; `None` for the setting of the machine file, else no.
+    /// Whether automatic NUMA balancing is enabled; `None` for the setting of the machine file, else no.
     pub numa_balancing: Option<bool>,
     /// Whether programs contend for caches and memory bandwidth.
     pub contention: bool,
@@ -154,7 +155,7 @@ impl SimJob {
         SimJob { job, script, n_runs: 0, state: SimJobState::Waiting }
     }
 
-    /// Whether it ends on its own, so that restarted jobs wait for it.
+    /// Whether the job ends without a stop. Jobs that restart run until all such jobs have ended.
     fn ends(&self) -> bool {
         self.job.ending != Ending::RestartUntilOthersDone
     }
@@ -309,7 +310,7 @@ impl SimHost {
                 HostNotice::PagesMoved(done) => {
                     let checked = self.fluid.check_move(&done);
                     self.violation = self.violation.take().or(checked.err());
-                    self.move_ended(&done);
+                    self.page_migration_ended(&done);
                 }
             }
         }
@@ -323,7 +324,7 @@ impl SimHost {
         Turn { number, at: self.now(), causes }
     }
 
-    /// After a quiescent time, interval turns continue at their original rhythm.
+    /// After a quiescent period the interval turns continue at multiples of the interval.
     fn resume_intervals(&mut self) {
         if !std::mem::take(&mut self.is_quiescent) {
             return;
@@ -437,14 +438,14 @@ impl Host for SimHost {
 }
 
 /// The reason for the end of a page migration, from its result.
-fn stopped_by(done: &crate::fluid::JobPageMigration) -> PageMoveEnd {
+fn stopped_by(done: &crate::fluid::JobPageMigration) -> PageMigrationEnd {
     if done.job_ended {
-        PageMoveEnd::Exited
+        PageMigrationEnd::Exited
     } else if 0 < done.no_memory {
-        PageMoveEnd::Full
+        PageMigrationEnd::Full
     } else if done.limit <= done.requested {
-        PageMoveEnd::Limit
+        PageMigrationEnd::Limit
     } else {
-        PageMoveEnd::Done
+        PageMigrationEnd::Done
     }
 }

@@ -7,8 +7,9 @@
 //!   engine ◄── turns, samples ── host.rs ─┘  plans applied
 //! ```
 //!
-//! [`SimHost`] implements the same host interface as the live host, for the same engine and policies. Only `lab`
-//! and `app` use the physics and [`predict`]. A policy must not use them: it would confirm its own model.
+//! [`SimHost`] implements the same host interface as the live host, for the same engine and policies. Only `lab` and
+//! `app` use the physics and [`predict`]. A policy must not use them: its predictions would then be validated against
+//! the model that made them.
 
 pub mod calibrate;
 pub mod copy_scaling;

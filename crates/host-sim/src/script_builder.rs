@@ -1,8 +1,7 @@
 //! Conversion of jobs with profiles to scripts.
 //!
-//! A job without a profile cannot be simulated. If a profile lacks a value, the error names it. No value is
-//! invented, with one exception: without first-level misses, they are taken to be the accesses to the last-level
-//! cache.
+//! A job without a profile cannot be simulated. If a profile lacks a value, the error names it. Missing values are not
+//! assumed, with one exception: the accesses to the last-level cache replace missing first-level misses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ pub struct ScriptError {
     problem: ScriptProblem,
 }
 
-/// Completes the sentence that begins with the job.
+/// End of the message that begins with the job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum ScriptProblem {
     #[error(
@@ -37,7 +36,7 @@ enum ScriptProblem {
         " is restarted until the others are done, but there are no others, so the run never ends; let one job end"
     )]
     EndlessRun,
-    #[error(" names {node}, which this machine does not have: it has {has}")]
+    #[error(": {node} does not exist; the nodes of this machine are {has}")]
     UnknownNode { node: base::NodeId, has: String },
     #[error(": this machine has no CPUs {cpus}: it has {has}")]
     UnknownCpus { cpus: CpuSet, has: CpuSet },
@@ -87,8 +86,8 @@ const RUN_TIME_MAX_UNLIMITED: Nanos = Nanos::from_secs(100 * 86_400);
 /// Maximum simulated run time: 100 years.
 const RUN_TIME_MAX: Nanos = Nanos::from_secs(36_525 * 86_400);
 
-/// Checks that each job ends in an acceptable time. With a time limit, only run times that cannot be computed with
-/// are rejected.
+/// Checks that each job ends in an acceptable time. With a time limit, only run times above [`RUN_TIME_MAX`] are
+/// rejected.
 ///
 /// # Errors
 /// The first job that runs too long.

@@ -10,8 +10,8 @@
 //! | `counters` | the increments of counters, relative | 0.01 | V. M. Weaver, S. A. McKee, "Can Hardware Performance Counters Be Trusted?", IISWC 2008: runs differ by up to 1.07 % |
 //! | `pages` | the share of each node that is in use at the start, up to this share | off | measured: 2 to 26 % of the nodes of 1 GiB of a guest, `xtask bench kernel` |
 //!
-//! The values of a job depend on the seed, its number and its thread only, not on the policy. So runs of several
-//! policies can be compared seed by seed. A key with the value `off` (or 0) disables its variation.
+//! The values of a job depend only on the seed, its number and its thread, not on the policy. Runs of several policies
+//! can therefore be compared seed by seed. A key with the value `off` (or 0) disables its variation.
 
 use base::{KeyValue, KeyValueError, Nanos, Rng, key_values};
 

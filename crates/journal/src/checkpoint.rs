@@ -1,7 +1,7 @@
 //! State of a run at the end of a part of its journal, written as the second line of the next part.
 //!
-//! A part must be readable when the earlier ones have been removed. So it begins with the progress of
-//! every job and the last values of every task: later samples hold only what changed.
+//! A part must be readable after the earlier parts were removed. It therefore begins with the progress of every job and
+//! the last values of every task; later samples contain only changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub struct Checkpoint {
     pub load_basis: Option<LoadBasis>,
     /// Signal tier of each value.
     pub signals: Option<Tiers>,
-    /// Failures of the host, as printed.
+    /// Functions of the host that are no longer available, as printed.
     pub degraded: Vec<String>,
     tasks: BTreeMap<TaskId, TaskSample>,
     nodes: BTreeMap<NodeId, NodeSample>,
@@ -65,7 +65,7 @@ impl Checkpoint {
         self.jobs.apply_outcomes(record);
     }
 
-    /// The last values of everything but the jobs, as one complete sample.
+    /// The last values of all tasks and system metrics, as one complete sample.
     pub fn sample(&self) -> Sample {
         Sample {
             jobs: Vec::new(),
@@ -80,7 +80,7 @@ impl Checkpoint {
             numa_settings: self.numa_settings,
             degraded: self.degraded.clone(),
             memory: self.memory.values().cloned().collect(),
-            page_moves_completed: Vec::new(),
+            page_migrations_completed: Vec::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum JournalError {
-    #[error("cannot read the journal {path}: name the file journal.jsonl of a run", path = .path.display())]
+    #[error("cannot read the journal {path}", path = .path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{path}:{line}: {cause}", path = .path.display())]
     Line { path: PathBuf, line: u64, cause: LineError },
@@ -19,8 +19,8 @@ pub enum JournalError {
 pub enum LineError {
     #[error("the file is empty: this is not a journal")]
     Empty,
-    #[error("not an evenkeel journal: the first line has no journal version ({0})")]
-    NoHeader(String),
+    #[error("not an evenkeel journal: its first line has no field `journal`")]
+    NoHeader,
     #[error("{}", base::suggest::other_format("journal", *.found, *.supported))]
     OtherFormat { found: u32, supported: u32 },
     /// Invalid JSON, a missing field or a field of the wrong type; with the message of the parser.

@@ -8,7 +8,7 @@ use program::Job;
 use sched::{JobEvent, Policy, ReasonCode, Sample};
 use topology::Machine;
 
-/// Everything that is known about a run before its first turn.
+/// Properties of a run before its first turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Version of the evenkeel that wrote the journal.
@@ -29,7 +29,7 @@ pub struct Header {
     pub workload: String,
     /// Base directory of the workload's relative paths.
     pub dir: PathBuf,
-    /// The jobs by number. The file omits their environment, which may hold secrets.
+    /// The jobs by number. The file omits their environment, which may contain secrets.
     pub jobs: Vec<Job>,
     /// Options of the run, by flag name.
     pub options: BTreeMap<String, String>,
@@ -46,7 +46,7 @@ impl Header {
             match self.jobs.get_mut(job.id.index()) {
                 Some(slot) => slot.clone_from(job),
                 None if job.id.index() == n_jobs => self.jobs.push((**job).clone()),
-                None => {} // No host assigns such a number.
+                None => {} // Hosts assign consecutive numbers.
             }
         }
     }
@@ -64,7 +64,7 @@ pub struct PolicyUsed {
 }
 
 impl PolicyUsed {
-    /// A policy that was built from this text.
+    /// The policy that was built from this text.
     pub fn new(policy: &dyn Policy, spec: &str) -> Self {
         let (name, spec) = (policy.name().to_owned(), spec.to_owned());
         PolicyUsed { name, spec, reasons: policy.reasons() }
@@ -74,7 +74,7 @@ impl PolicyUsed {
 /// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// How the run ended.
+    /// Status of the run at its end.
     pub status: RunStatus,
     /// The error of a failed run.
     pub error: Option<String>,
@@ -86,7 +86,7 @@ pub struct RunEnd {
     pub own_max_resident: Option<Bytes>,
 }
 
-/// How a run ended.
+/// Status of a run at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunStatus {
     /// All jobs ended.

@@ -6,19 +6,18 @@
 //!                     └───────► JobProgress: the state of each job
 //! ```
 //!
-//! `explain`, the report, the progress view and the checkpoints of a journal all follow jobs through
-//! this module, so that they agree. A request belongs to the outcome of the same turn, target and
-//! kind, even where the guard narrowed it.
+//! `explain`, the report, the progress view and the checkpoints of a journal all use this module, so that they agree. A
+//! request belongs to the outcome of the same turn, target and kind, even if the guard reduced its limit.
 //!
-//! In a replay the outcomes are those of the recorded run, and the requests are those of the replayed
-//! policy. They were not carried out. A request without a matching outcome has a record of its own.
+//! In a replay the outcomes are those of the recorded run, and the requests are those of the replayed policy. These
+//! requests were not carried out. A request without a matching outcome has a separate record.
 
 use std::collections::BTreeMap;
 
 use base::{Bytes, CpuSet, JobId, Nanos};
 use engine::TurnRecord;
 use sched::{
-    Action, ActionKind, ActivePageMove, CompletedPageMove, JobEvent, JobExit, Outcome,
+    Action, ActionKind, ActivePageMigration, CompletedPageMigration, JobEvent, JobExit, Outcome,
     OutcomeResult, Reason, RejectCause, Request, Target, UnmanagedCause,
 };
 use serde::{Deserialize, Serialize};
@@ -45,32 +44,32 @@ pub struct JobProgress {
     pub ended: Option<(Nanos, JobExit)>,
     /// Number of starts.
     pub n_starts: u32,
-    /// Number of moves to other CPUs while the job ran.
+    /// Number of moves (task migrations by the policy) while the job ran.
     pub n_moves: u32,
     /// CPUs that evenkeel or another program bound the job to. Absent while it is not bound.
     pub placed: Option<CpuSet>,
     /// Reason of evenkeel's last placement.
     pub reason: Option<Reason>,
-    /// Why evenkeel no longer places the job.
+    /// Cause for which evenkeel no longer places the job.
     pub unmanaged: Option<UnmanagedCause>,
-    /// Why the job could not be started.
+    /// Cause for which the job could not be started.
     pub start_failure: Option<(RejectCause, String)>,
     /// The page migration in progress.
-    pub active_page_move: Option<ActivePageMove>,
+    pub active_page_migration: Option<ActivePageMigration>,
     /// Time and result of the last page migration.
-    pub last_page_move: Option<(Nanos, CompletedPageMove)>,
+    pub last_page_migration: Option<(Nanos, CompletedPageMigration)>,
     /// Sums over the completed page migrations of all starts.
-    pub page_moves: PageMoveTotals,
+    pub page_migrations: PageMigrationTotals,
 }
 
 /// Sums over the completed page migrations of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PageMoveTotals {
+pub struct PageMigrationTotals {
     /// Number of migrations.
     pub n: u32,
     /// Bytes that were found on the source nodes.
     pub requested: Bytes,
-    /// Bytes of these that were on the target node afterwards.
+    /// Bytes that were on the target node after the migration.
     pub moved: Bytes,
 }
 
@@ -127,30 +126,30 @@ impl JobHistory {
     /// Applies the events of a turn's sample, which precede its plan.
     pub fn apply_events<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<JobRecord<'a>> {
         let (at, sample) = (record.turn.at, record.sample);
-        let page_moves = sample.page_moves_completed.iter();
+        let page_migrations = sample.page_migrations_completed.iter();
         let mut records: Vec<_> =
-            page_moves.filter_map(|ended| self.page_move_ended(at, ended)).collect();
+            page_migrations.filter_map(|ended| self.page_migration_ended(at, ended)).collect();
         records.extend(sample.jobs.iter().filter_map(|event| self.apply_event(at, event)));
         records
     }
 
-    fn page_move_ended<'a>(
+    fn page_migration_ended<'a>(
         &mut self,
         at: Nanos,
-        ended: &'a CompletedPageMove,
+        ended: &'a CompletedPageMigration,
     ) -> Option<JobRecord<'a>> {
         let job = self.jobs.get_mut(ended.job.index())?;
-        job.active_page_move = None;
-        job.last_page_move = Some((at, ended.clone()));
-        let totals = &mut job.page_moves;
+        job.active_page_migration = None;
+        job.last_page_migration = Some((at, ended.clone()));
+        let totals = &mut job.page_migrations;
         totals.n = totals.n.saturating_add(1);
         totals.requested = totals.requested.saturating_add(ended.requested);
         totals.moved = totals.moved.saturating_add(ended.moved);
-        let (target, change) = (Target::Job(ended.job), JobChange::PageMoveEnded(ended));
+        let (target, change) = (Target::Job(ended.job), JobChange::PageMigrationEnded(ended));
         Some(JobRecord { target, change, request: None })
     }
 
-    /// Applies the outcomes of a turn. Starts come first: the CPUs of a started job are part of its start.
+    /// Applies the outcomes of a turn. Starts are applied first: the CPUs of a started job are part of its start.
     pub fn apply_outcomes<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<JobRecord<'a>> {
         let has_requests = self.is_replay && !record.plan.requests.is_empty();
         if record.outcomes.is_empty() && !has_requests {
@@ -188,7 +187,7 @@ impl JobHistory {
             JobEvent::Ended(_, exit) => {
                 self.n_running -= u64::from(job.phase == JobPhase::Running);
                 (job.phase, job.placed) = (JobPhase::Ended, None);
-                job.active_page_move = None;
+                job.active_page_migration = None;
                 job.ended = Some((at, JobExit::clone(exit)));
             }
             JobEvent::Unmanaged(_, cause) => {
@@ -299,10 +298,10 @@ impl JobHistory {
             (OutcomeResult::InProgress, Target::Job(id)) => {
                 let job = self.jobs.get_mut(id.index())?;
                 if let Action::MovePages { from, to, limit } = *action {
-                    job.active_page_move =
-                        Some(ActivePageMove { target, from, to, limit, since: at });
+                    job.active_page_migration =
+                        Some(ActivePageMigration { target, from, to, limit, since: at });
                 }
-                JobChange::PageMoveStarted(action)
+                JobChange::PageMigrationStarted(action)
             }
             (OutcomeResult::Done { .. } | OutcomeResult::InProgress, Target::Task(_)) => {
                 return None;
@@ -325,7 +324,7 @@ impl JobProgress {
     /// Applies a start. It resets the placement and the page migrations of an earlier start.
     fn start<'a>(&mut self, result: &'a OutcomeResult, at: Nanos) -> JobChange<'a> {
         (self.placed, self.reason, self.unmanaged) = (None, None, None);
-        (self.active_page_move, self.last_page_move) = (None, None);
+        (self.active_page_migration, self.last_page_migration) = (None, None);
         match result {
             OutcomeResult::Done { .. } => {
                 (self.phase, self.started) = (JobPhase::Running, Some(at));
@@ -337,7 +336,8 @@ impl JobProgress {
                 self.start_failure = Some((*cause, detail.clone()));
                 JobChange::StartFailed(*cause, detail)
             }
-            OutcomeResult::InProgress => JobChange::Started(None), // No host reports a start in progress.
+            // No host reports a start in progress.
+            OutcomeResult::InProgress => JobChange::Started(None),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base::CpuSet;
 use program::{Job, MemoryPolicy};
 use sched::{
-    Action, ActionKind, CompletedPageMove, Counters, DetachCause, JobExit, Plan, RejectCause,
+    Action, ActionKind, CompletedPageMigration, Counters, DetachCause, JobExit, Plan, RejectCause,
     Rejection, Request, Target, UnmanagedCause,
 };
 
@@ -30,7 +30,7 @@ pub enum JobChange<'a> {
     Unmanaged(&'a UnmanagedCause),
     /// The program was running already and is managed from now on.
     Attached(&'a Job),
-    /// The program is no longer managed; with the counters of the time between.
+    /// The program is no longer managed. Contains the counters of the time in which it was managed.
     Detached(DetachCause, &'a Counters),
     /// The program was started, bound to these CPUs.
     Started(Option<&'a CpuSet>),
@@ -57,13 +57,13 @@ pub enum JobChange<'a> {
         n_tasks: u32,
     },
     /// A page migration was started.
-    PageMoveStarted(&'a Action),
+    PageMigrationStarted(&'a Action),
     /// A page migration ended.
-    PageMoveEnded(&'a CompletedPageMove),
+    PageMigrationEnded(&'a CompletedPageMigration),
     /// The host rejected the action.
     Rejected(&'a Action, RejectCause, &'a str),
-    /// Only in a replay: a request without a counterpart in the recorded run; with the CPUs that the
-    /// job was bound to.
+    /// Only in a replay: a request without a counterpart in the recorded run. Contains the CPUs that the job was bound
+    /// to.
     NotCarriedOut(Option<CpuSet>),
 }
 
@@ -95,7 +95,7 @@ impl<'a> ApprovedRequests<'a> {
     }
 }
 
-/// Compares the codes of the reasons only: their values may be NaN, which is not equal to itself.
+/// Compares only the codes of the reasons: a value may be NaN, which is not equal to itself.
 fn is_same(one: &Request, other: &Request) -> bool {
     (one.target, &one.action, &one.reason.code) == (other.target, &other.action, &other.reason.code)
 }

@@ -7,15 +7,15 @@
 //!   last line     {"end":"finished","wall_ns":61500000000}
 //! ```
 //!
-//! The line of a turn holds the raw sample (only what changed), the causes of the turn, the requests of
-//! the policy with their reasons, the rejections of the guard, and the outcomes of the other requests.
-//! `explain`, the report and `replay` read nothing else. The wall-clock time is recorded once, in the
-//! header. All other times are nanoseconds since the start of the run.
+//! The line of a turn contains the raw sample (changes only), the causes of the turn, the requests of the policy with
+//! their reasons, the rejections of the guard, and the outcomes of the other requests. `explain`, the report and
+//! `replay` read nothing else. The wall-clock time is recorded once, in the header. All other times are nanoseconds
+//! since the start of the run.
 //!
-//! The writer flushes an eventful turn at once, in one write, so that a killed evenkeel leaves whole
-//! lines. The reader accepts a truncated last line and reports it. Quiet turns, in which no task ran and no
-//! decision was made, are buffered for two seconds at four turns per second. A journal that exceeds its
-//! size limit continues in a new part. Each part can be read alone: see [`JournalLimits`].
+//! The writer flushes a turn with an event immediately, in one write, so that the lines are complete if evenkeel is
+//! killed. The reader accepts a truncated last line and reports it. Turns without an event, in which no task ran and no
+//! decision was made, are buffered for two seconds (at four turns per second). A journal that exceeds its size limit
+//! continues in a new part. Each part can be read separately: see [`JournalLimits`].
 //!
 //! The line types are private (`wire`) and versioned. The public interface uses the types of `sched`.
 
@@ -36,7 +36,7 @@ mod write;
 pub use checkpoint::Checkpoint;
 pub use error::{JournalError, LineError};
 pub use header::{Header, PolicyUsed, RunEnd, RunStatus};
-pub use job_history::{JobHistory, JobPhase, JobProgress, PageMoveTotals};
+pub use job_history::{JobHistory, JobPhase, JobProgress, PageMigrationTotals};
 pub use job_record::{JobChange, JobRecord};
 pub use read::{Recording, read};
 pub use recorded_turn::RecordedTurn;

@@ -5,8 +5,8 @@
 //!   oldest            …                 the one being written
 //! ```
 //!
-//! The base name is always the newest part. A full part is renamed to its number, and the next part takes
-//! the base name in one step, so that the base name exists at every instant.
+//! The base name is always the newest part. A full part is renamed to its number, and the next part is renamed to the
+//! base name atomically, so that the base name exists at every instant.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -35,8 +35,8 @@ pub(crate) fn exchange(path: &Path, part: u32) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // A hard link first, so that the content always has a name. On file systems without hard links
-    // the base name is missing between the two renames.
+    // A hard link is created first, so that the content always has a name. On file systems without hard links the base
+    // name is missing between the two renames.
     if fs::hard_link(path, &full).is_err() {
         fs::rename(path, &full)?;
     }

@@ -1,4 +1,4 @@
-//! The journal reader: the header at once, the turns one by one.
+//! The journal reader. Opening reads the header; an iterator reads the turns.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -29,7 +29,7 @@ pub struct Recording {
     is_exhausted: bool,
 }
 
-/// Opens a journal with all existing parts. The path of a numbered part opens that part alone.
+/// Opens a journal with all existing parts. The path of a numbered part opens only this part.
 ///
 /// # Errors
 /// The file cannot be read, or its header is invalid or of another format version.
@@ -72,20 +72,18 @@ fn first_line(lines: &mut JournalLines) -> Result<FirstLine, JournalError> {
     };
     check_version(&line).map_err(|error| lines.error(error))?;
     let first: Result<FirstLine, _> = serde_json::from_str(&line);
-    let mut first = first.map_err(|error| {
-        lines.error(LineError::NoHeader(plain_json_message(&error.to_string())))
-    })?;
+    let mut first = first.map_err(|_| lines.error(LineError::NoHeader))?;
     match first.journal {
         Some(_) => {
             first.line = line;
             first.part = first.part.max(1);
             Ok(first)
         }
-        None => Err(lines.error(LineError::NoHeader("the field journal is missing".to_owned()))),
+        None => Err(lines.error(LineError::NoHeader)),
     }
 }
 
-/// Checked before all other fields, which differ between versions.
+/// Checks the format version first: the other fields differ between versions.
 fn check_version(line: &str) -> Result<(), LineError> {
     #[derive(Deserialize)]
     struct Version {
@@ -129,7 +127,7 @@ impl Recording {
         &self.header
     }
 
-    /// State of the run before the first turn, when earlier parts are missing.
+    /// State of the run before the first turn, if earlier parts are missing.
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.checkpoint.as_ref()
     }
@@ -162,7 +160,8 @@ impl Recording {
                 let Some(path) = self.next_parts.pop() else { return Ok(None) };
                 self.lines = JournalLines::open(&path)?;
                 first_line(&mut self.lines)?;
-                self.lines.next_line()?; // Its checkpoint: the turns before it have been read.
+                // The checkpoint of the part; the turns before it have been read.
+                self.lines.next_line()?;
                 continue;
             };
             if self.end.is_some() {
@@ -260,7 +259,7 @@ impl JournalLines {
     }
 }
 
-/// The message without its "at line 1": the error names the line of the file.
+/// The message without "at line 1": the error already contains the line of the file.
 fn json_message(error: &serde_json::Error) -> String {
     let text = plain_json_message(&error.to_string());
     match text.split_once(" at line ") {

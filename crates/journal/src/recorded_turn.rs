@@ -3,18 +3,18 @@
 use engine::{LoadBasis, LoadSample, TurnRecord};
 use sched::{Outcome, Plan, Rejection, Sample, Tiers, Turn};
 
-/// One turn of a journal. It owns what the [`TurnRecord`] of a running engine borrows.
+/// One turn of a journal. It owns the values that the [`TurnRecord`] of a running engine borrows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordedTurn {
     /// Number, time and causes.
     pub turn: Turn,
-    /// The raw sample: only what changed.
+    /// The raw sample: changes only.
     pub sample: Sample,
     /// Load of each domain, in turns that end an interval.
     pub loads: Option<LoadSample>,
-    /// Level and signal tier of the loads, where they changed in a turn without loads.
+    /// Level and signal tier of the loads, if they changed in a turn without loads.
     pub load_basis: Option<LoadBasis>,
-    /// Signal tier of each value, where one changed.
+    /// Signal tier of each value, if one changed.
     pub signals: Option<Tiers>,
     /// The plan of the policy.
     pub plan: Plan,
@@ -25,7 +25,7 @@ pub struct RecordedTurn {
 }
 
 impl RecordedTurn {
-    /// The turn as sinks receive it.
+    /// The turn in the form that sinks receive.
     pub fn record(&self) -> TurnRecord<'_> {
         TurnRecord {
             turn: &self.turn,

@@ -5,9 +5,9 @@
 //!              Outcomes      ─► Engine::record_outcomes
 //! ```
 //!
-//! A replay is open-loop. Samples and outcomes are those of the recorded run, whatever the policy
-//! decides: its plans are not carried out. So each turn answers "which plan does this policy make at
-//! this moment", not "how does the run end under this policy". The simulator answers the second question.
+//! A replay is open-loop. Samples and outcomes are those of the recorded run; the plans of the policy are not carried
+//! out. Each turn therefore shows which plan the policy makes for the recorded snapshot, not how the run would continue
+//! with this policy. The simulator shows the latter.
 //!
 //! An unchanged version of a policy makes the same plans, byte for byte.
 
@@ -29,7 +29,7 @@ pub struct ReplaySummary {
     pub n_other_reasons: u64,
     /// Number of the first turn with other requests or rejections.
     pub first_difference: Option<u64>,
-    /// The first parts of the recording are missing, so the policy started without its history.
+    /// Whether the first parts of the recording are missing. The policy then starts without its history.
     pub lacks_first_parts: bool,
 }
 
@@ -154,10 +154,10 @@ fn started(id: base::JobId, job: &JobProgress) -> Vec<Outcome> {
     let done =
         |action| Outcome { target: Target::Job(id), action, result: OutcomeResult::Done { n: 1 } };
     let place = job.placed.as_ref().map(|cpus| done(Some(Action::Place(cpus.clone()))));
-    let page_move = job.active_page_move.map(|active| Outcome {
+    let page_migration = job.active_page_migration.map(|active| Outcome {
         target: active.target,
         action: Some(Action::MovePages { from: active.from, to: active.to, limit: active.limit }),
         result: OutcomeResult::InProgress,
     });
-    std::iter::once(done(None)).chain(place).chain(page_move).collect()
+    std::iter::once(done(None)).chain(place).chain(page_migration).collect()
 }

@@ -1,4 +1,5 @@
-//! The journal writer: one line per turn. Eventful turns are flushed at once, quiet ones with the next.
+//! The journal writer: one line per turn. A turn with an event is flushed immediately. A turn without an event is
+//! flushed with the next turn.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,8 +16,8 @@ use crate::{Checkpoint, Header, RunEnd};
 
 /// Size limits of a journal.
 ///
-/// A thousand busy tasks write about 100 KB per turn. With the defaults the last hour of such a run
-/// stays on disk, and weeks of a run of sixteen jobs.
+/// A thousand busy tasks write about 100 KB per turn. With the defaults the journal contains the last hour of such a
+/// run, or weeks of a run of sixteen jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalLimits {
     /// Size at which the journal continues in a new part.
@@ -32,8 +33,8 @@ impl Default for JournalLimits {
     }
 }
 
-/// Number of quiet turns that are buffered. With sleeping jobs, one write per turn would be a fifth of
-/// evenkeel's cost.
+/// Maximum number of buffered turns without an event. With sleeping jobs, one write per turn would be a fifth of the
+/// CPU time of evenkeel.
 const BUFFERED_TURNS_MAX: u32 = 8;
 
 /// Writes the journal of a run, as one of its sinks.
@@ -48,7 +49,7 @@ pub struct JournalWriter {
     checkpoint: Checkpoint,
     part: PartNumber,
     part_bytes: u64,
-    /// The run has ended or a write has failed. Nothing is written after that.
+    /// Whether the run has ended or a write has failed. Nothing is written afterwards.
     is_closed: bool,
 }
 
@@ -98,7 +99,7 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Called with an empty buffer.
+    /// Writes the header. The buffer must be empty.
     fn write_header(&mut self) -> io::Result<()> {
         add_line(&mut self.buffer, &HeaderLine::new(&self.header, self.part))?;
         if 1 < self.part.part {
@@ -114,8 +115,8 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Writes the buffered lines in one call. A failed write closes the journal: a line after a truncated one
-    /// would be read as its rest.
+    /// Writes the buffered lines in one call. A failed write closes the journal: a line after a truncated line would be
+    /// read as its continuation.
     fn flush(&mut self) -> io::Result<()> {
         let written = self.file.write_all(&self.buffer);
         self.is_closed |= written.is_err();
@@ -148,7 +149,7 @@ impl Sink for JournalWriter {
         self.checkpoint.observe(record);
         self.header.add_attached_jobs(record.sample);
         self.add_line(&TurnLine::from(record))?;
-        if is_quiet(record) && self.n_buffered < BUFFERED_TURNS_MAX {
+        if has_no_event(record) && self.n_buffered < BUFFERED_TURNS_MAX {
             return Ok(());
         }
         self.flush()?;
@@ -161,13 +162,13 @@ impl Sink for JournalWriter {
 
 impl Drop for JournalWriter {
     fn drop(&mut self) {
-        // Lines of a run that was not finished. An earlier error has been returned already.
+        // Flushes the lines of an unfinished run. An earlier error has been returned already.
         let _ = self.flush();
     }
 }
 
 /// Whether no task ran and the plan is empty.
-fn is_quiet(record: &TurnRecord<'_>) -> bool {
+fn has_no_event(record: &TurnRecord<'_>) -> bool {
     let sample = record.sample;
     record.turn.causes == [Cause::Interval]
         && sample.jobs.is_empty()

@@ -5,10 +5,10 @@
 //!   ──► the ranges with the most samples, hottest first
 //! ```
 //!
-//! Processors with such samples: Intel, with the load latency event (`mem-loads`, on some processors only in a
-//! group with `mem-loads-aux` as leader), and AMD, with instruction-based sampling (`ibs_op`). They are found by
-//! the names in sysfs (Documentation/ABI/testing/sysfs-bus-event_source-devices-events, perf-amd-ibs(1)). On
-//! other processors no range is hot.
+//! Processors with such samples: Intel, with the load latency event (`mem-loads`, on some processors only in a group
+//! with `mem-loads-aux` as leader), and AMD, with instruction-based sampling (`ibs_op`). The events are identified by
+//! their names in sysfs (Documentation/ABI/testing/sysfs-bus-event_source-devices-events, perf-amd-ibs(1)). On other
+//! processors no range counts as hot.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ use crate::pmu::{DEVICES, encode, format_of};
 use crate::procfs;
 use crate::source::{Source, text};
 
-/// The sampling events of this machine, one for each core type.
+/// The sampling events of this machine, one for each core kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSampling(Vec<SamplingEvent>);
 
@@ -114,12 +114,12 @@ impl Sampler {
         })
     }
 
-    /// Stops the counter and takes its records. Intel processors write samples to a buffer of their own (PEBS).
-    /// If only addresses are sampled, the kernel reads it when it is full, at a context switch, or when the
-    /// event is disabled (arch/x86/events/intel/ds.c, `intel_pmu_pebs_disable`). Without the latter, samples
-    /// of a thread that runs alone would be missing.
+    /// Stops the counter and takes its records. Intel processors write samples to a separate buffer (PEBS). If only
+    /// addresses are sampled, the kernel reads this buffer when it is full, at a context switch, or when the event is
+    /// disabled (arch/x86/events/intel/ds.c, `intel_pmu_pebs_disable`). The event is therefore disabled here; otherwise
+    /// samples of a thread without context switches would be missing.
     fn finish(&self) -> Vec<u8> {
-        // If it cannot be stopped, the records so far are used.
+        // If the counter cannot be stopped, the records so far are used.
         let _ = perf::disable(self.event.as_fd());
         self.ring.take()
     }
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn the_range_with_the_most_samples_is_the_hottest() {
         let mut records = record(SAMPLE, &[0x7_0001_2345]);
-        records.extend(record(2, &[1, 2])); // Lost records.
+        records.extend(record(2, &[1, 2])); // A record of lost samples.
         records.extend(record(SAMPLE, &[0x7_0001_ffff]));
         records.extend(record(SAMPLE, &[0x3_0000_0000]));
         records.extend(record(SAMPLE, &[0]));
@@ -238,7 +238,7 @@ mod tests {
         assert!(find(&[("cpu/type", "4\n")]).is_unknown());
     }
 
-    /// The software event of page faults has addresses too, so this works on every machine.
+    /// The software event page-faults records addresses too, on every machine.
     #[test]
     fn page_faults_of_a_thread_are_sampled_with_their_addresses() {
         let own_code = Flags { user_only: true, ..Flags::default() };

@@ -15,7 +15,7 @@ pub struct ChildExit {
     pub user: Nanos,
     /// CPU time in kernel mode.
     pub system: Nanos,
-    /// Largest resident memory of one of its processes.
+    /// Largest resident memory of a process of this tree.
     pub max_resident: Bytes,
     /// Page faults, minor and major.
     pub n_faults: u64,
@@ -23,8 +23,8 @@ pub struct ChildExit {
     pub n_switches: u64,
 }
 
-/// Ensures that the kernel keeps the exit status of children until they are reaped. Without it, a SIGCHLD that
-/// was ignored at process start would make the kernel discard them. Restores the previous action on drop.
+/// Sets the default action of SIGCHLD, and restores the previous action on drop. If SIGCHLD is ignored, the kernel
+/// discards the exit status of children.
 #[derive(Debug)]
 pub struct SigchldGuard {
     was_ignored: bool,
@@ -88,7 +88,7 @@ pub enum ChildStatus {
     Killed(i32),
 }
 
-/// Reaps a child if it has exited; `None` while it runs. Its `/proc` files do not exist afterwards.
+/// Reaps a child if it has exited; returns `None` while it runs. A reaped child has no files in `/proc`.
 pub fn try_reap(pid: u32) -> io::Result<Option<ChildExit>> {
     wait4(pid, libc::WNOHANG)
 }
@@ -98,10 +98,9 @@ pub fn reap(pid: u32) -> io::Result<Option<ChildExit>> {
     wait4(pid, 0)
 }
 
-/// The next child that was stopped by a signal since the last call, with the signal. One call for all children;
-/// exited ones are left to [`try_reap`].
+/// Returns a child that was stopped by a signal since the last call, and the signal. Exited children are not reaped.
 pub fn next_stopped() -> Option<(u32, i32)> {
-    fault::inject("waitid").ok()?; // The next turn calls again.
+    fault::inject("waitid").ok()?; // Repeated in the next turn.
     // SAFETY: all bits zero is a valid siginfo_t, which consists of integers.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WSTOPPED | libc::WNOHANG;
@@ -115,7 +114,8 @@ pub fn next_stopped() -> Option<(u32, i32)> {
 fn wait4(pid: u32, flags: i32) -> io::Result<Option<ChildExit>> {
     let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
     if pid <= 0 {
-        return Err(io::Error::from_raw_os_error(libc::ESRCH)); // 0 would be the process group.
+        // PID 0 would select the process group.
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
     let mut status = 0;
     // SAFETY: all bits zero is a valid rusage, which consists of integers.

@@ -5,10 +5,10 @@
 //!     nlmsghdr 16 bytes │ cn_msg 20 bytes │ what u32, cpu u32, time u64 │ numbers, by event
 //! ```
 //!
-//! A socket of the family `NETLINK_CONNECTOR` that subscribes to the group of process events receives every
-//! fork, exec and exit on the machine. The kernel sends the events only to the initial PID and user namespaces,
-//! and only with `CAP_NET_ADMIN`. In other namespaces the subscription is silently not answered, so
-//! [`Connector::open`] requires the answer.
+//! A socket of the family `NETLINK_CONNECTOR` that subscribes to the group of process events receives every fork, exec
+//! and exit on the machine. The kernel sends the events only to the initial PID and user namespaces, and only with
+//! `CAP_NET_ADMIN`. In other namespaces the kernel ignores the subscription without an error, so [`Connector::open`]
+//! waits for the acknowledgement.
 //!
 //! If the receive buffer overflows, the kernel drops events and reports `ENOBUFS` once
 //! ([`ProcessEvent::Lost`]). All processes have to be scanned again then.
@@ -79,7 +79,7 @@ impl Connector {
         }
     }
 
-    /// Calls `each` for every event since the last call, oldest first.
+    /// Passes every event since the last call to `each`, oldest first.
     pub fn drain(&self, mut each: impl FnMut(ProcessEvent)) -> io::Result<()> {
         let mut buffer = [0; 16 << 10];
         loop {

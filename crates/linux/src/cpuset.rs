@@ -5,8 +5,8 @@
 //!                                    (all CPUs of the cpuset if the intersection is empty)
 //! ```
 //!
-//! The kernel keeps the requested mask (since Linux 6.2) and does not return it: a thread that is moved to
-//! another cpuset and back has its old affinity again. A mask equal to all CPUs of the cpuset may therefore
+//! Since Linux 6.2 the kernel stores the requested mask of a thread but does not return it: if the thread is moved to
+//! another cpuset and back, its mask is the requested one again. A mask equal to all CPUs of the cpuset may therefore
 //! hide an earlier request.
 
 use std::path::Path;
@@ -21,14 +21,14 @@ const DEPTH_MAX: usize = 64;
 
 /// CPUs of the cpuset of a thread; `None` if they are unknown.
 pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
-    // A controller belongs to one hierarchy at a time, its own one (v1) or the unified one (v2).
+    // A controller belongs to one hierarchy at a time: a hierarchy of its own (v1) or the unified hierarchy (v2).
     let kinds = [
         (HierarchyVersion::V1, "cpuset.effective_cpus"),
         (HierarchyVersion::V2, "cpuset.cpus.effective"),
     ];
     let find = |(version, file)| Some((of_thread(root, tid, version).ok()?, file));
     let (cgroup, file) = kinds.into_iter().find_map(find)?;
-    // Without the controller in a group, the values of the nearest ancestor apply.
+    // If the controller is not enabled in a cgroup, the values of the nearest ancestor with the controller apply.
     let is_visible = |dir: &&Path| dir.starts_with(&cgroup.mount);
     let above = cgroup.dir.ancestors().take_while(is_visible).take(DEPTH_MAX);
     fault::inject("open").ok()?;
@@ -39,8 +39,8 @@ pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
     above.filter_map(read).next()?.trim().parse().ok()
 }
 
-/// Whether `before` may still be the requested mask of a thread: `mask`, the current one, is all CPUs of its cpuset and
-/// a part of `before`.
+/// Whether `before` may still be the requested mask of a thread: the current mask `mask` contains all CPUs of the
+/// cpuset and is a subset of `before`.
 pub fn hides(root: &Path, tid: u32, mask: &CpuSet, before: &CpuSet) -> bool {
     mask.minus(before).is_empty() && effective_cpus(root, tid).is_some_and(|all| all == *mask)
 }

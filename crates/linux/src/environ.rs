@@ -1,8 +1,8 @@
 //! The initial environment of a process.
 //!
-//! For some microseconds of an exec the old environment is freed and the new one cannot be read. The file is
-//! empty then, as for a process without environment (`env -i`). The difference is in `/proc/PID/stat`: the
-//! addresses of the environment are 0 in the middle of an exec.
+//! During execve(2) the old environment is freed some microseconds before the new one can be read. `/proc/PID/environ`
+//! is then empty, as for a process without environment (`env -i`). `/proc/PID/stat` distinguishes both: during
+//! execve(2) the addresses of the environment are 0.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub enum Environ {
     Has(Vec<u8>),
     /// No variables, or a kernel thread.
     Empty,
-    /// The process is in the middle of an exec: read again.
+    /// The process is executing execve(2): read again.
     InExec,
 }
 
@@ -39,7 +39,7 @@ pub fn environ(root: &Path, pid: u32) -> io::Result<Environ> {
     if procfs::stat(root, pid)?.is_in_exec() {
         return Ok(Environ::InExec);
     }
-    // The exec may have finished between the two reads.
+    // execve(2) may have finished between the two reads.
     let second = procfs::environ(root, pid)?;
     Ok(if second.is_empty() { Environ::Empty } else { Environ::Has(second) })
 }

@@ -42,20 +42,20 @@ pub fn is_injected(name: &str) -> bool {
     cfg!(debug_assertions) && std::env::var(VARIABLE).is_ok_and(|value| value == name)
 }
 
-/// Share and selection of the calls that fail.
+/// Selects the system calls that fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// Selects the calls and their errors.
+    /// Seed of the random selection of calls and errors.
     pub seed: u64,
     /// Share of failing calls in permille; 0 for none.
     pub permille: u16,
 }
 
-/// The injected errors. The last one, for exited tasks, is not used for calls on files.
+/// The injected errors. The last one (ESRCH, an exited task) is not used for calls on files.
 pub const ERRORS: [i32; 6] =
     [libc::EPERM, libc::ENOMEM, libc::EBUSY, libc::EINTR, libc::ENOSYS, libc::ESRCH];
 
-/// Returns an injected error in place of the call that follows.
+/// Returns the error to inject in place of the next system call, if any.
 #[cfg(debug_assertions)]
 pub fn inject(call: &'static str) -> io::Result<()> {
     chance::inject(call)
@@ -115,7 +115,7 @@ mod chance {
 
     use super::{ERRORS, FaultPlan, VARIABLE};
 
-    /// Calls that never fail with ESRCH: the caller could not distinguish it from an exited task.
+    /// Calls on files. ESRCH is not injected into them: the caller would treat it as an exited task.
     const OF_FILES: [&str; 7] =
         ["read", "readlink", "getdents64", "stat", "lstat", "fstat", "pidfd_open"];
 

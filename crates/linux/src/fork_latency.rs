@@ -6,7 +6,7 @@
 //!                   └─ the affinity of its parent changes here
 //! ```
 //!
-//! Code that restores the affinity of a process therefore polls for new children for this time afterwards.
+//! After the affinity of a process was restored, its new children are therefore polled for this time.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,14 +16,14 @@ use crate::memory;
 
 /// Interval between two polls for children.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// For a small process, which may have to wait for a CPU in the middle of fork. Guessed.
+/// Latency of a small process, including wait time for a CPU during fork(2). Guessed.
 const LATENCY_MIN: Duration = Duration::from_millis(50);
-/// Per GiB of the parent: ten times the 10 ms of current kernels (guessed).
+/// Additional latency per GiB of the parent: ten times the 10 ms of current kernels (guessed).
 const LATENCY_PER_GIB: Duration = Duration::from_millis(100);
 const LATENCY_MAX: Duration = Duration::from_secs(5);
 
-/// The longest fork latency of these processes. An exited process has none; a process that cannot be
-/// read counts as small.
+/// The longest fork latency of these processes. Exited processes are ignored; a process that cannot be read counts as
+/// small.
 pub fn max_fork_latency(root: &Path, processes: impl IntoIterator<Item = u32>) -> Duration {
     let resident = processes.into_iter().filter_map(|pid| match memory::resident(root, pid) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,

@@ -1,8 +1,8 @@
 //! Child processes that existed before this process started any.
 //!
-//! A process keeps its children across `execve`, and a shell replaces itself by the last command of its
-//! line. The children of evenkeel may therefore be background jobs of the user. They are recorded at the
-//! start and never signalled.
+//! A process keeps its children across execve(2), and a shell may execute the last command of a line without a fork.
+//! Background jobs of the user may therefore be children of evenkeel. They are recorded at the start and never receive
+//! a signal from evenkeel.
 
 use std::collections::BTreeSet;
 

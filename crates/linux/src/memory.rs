@@ -1,8 +1,8 @@
 //! Memory of a process by node, read within a time limit, and free memory of nodes.
 //!
-//! For `numa_maps` the kernel walks every page of a process, and again for `smaps`: some 20 ns per page, with
-//! the mmap lock of the process held. A process that would take longer than the time limit is sampled: the
-//! nodes of some thousand of its pages are queried.
+//! For a read of `numa_maps` or `smaps` the kernel walks every page of the process: about 20 ns per page, with the mmap
+//! lock of the process held. If both walks would exceed the time limit, the process is sampled: the nodes of a few
+//! thousand of its pages are queried.
 //!
 //! ```text
 //!   resident × cost per page ≤ time   ─►  a walk: numa_maps and smaps            1000 ‰ of the memory
@@ -23,8 +23,8 @@ pub(crate) mod page_samples;
 
 /// Upper bound of bytes read from `smaps`: about 5,800 mappings of 715 bytes each.
 const SMAPS_MAX: u64 = 4 << 20;
-/// Larger processes are never walked: a million pages take tens of milliseconds, in which the process cannot
-/// map memory.
+/// Larger processes are never walked: a walk of a million pages takes tens of milliseconds, and the process cannot map
+/// memory during the walk.
 pub(crate) const WALK_MAX: u64 = 4 << 30;
 /// Upper bound of bytes read from files with a line per mapping: 100,000 to 300,000 mappings. The default of
 /// `vm.max_map_count` is 65,530.
@@ -108,15 +108,15 @@ impl WalkCost {
         Nanos(self.page_ps.saturating_mul(n_pages) / 1000)
     }
 
-    /// A process was sampled, so nothing was measured. The estimate decreases, so that a walk is tried again
-    /// after some samples: a single slow walk must not prevent all later walks. It stays above a quarter of the
-    /// measured cost, so that a tried walk takes at most about four times the limit.
+    /// Decreases the estimate after a process was sampled instead of walked. The next walk is then tried after some
+    /// samples: a single slow walk must not prevent all later walks. The estimate stays above a quarter of the measured
+    /// cost, so a walk takes at most about four times the limit.
     fn lower_estimate(&mut self) {
         self.measured_ps -= self.measured_ps / 256;
         self.page_ps = (self.page_ps - self.page_ps / 16).max(self.measured_ps / 4);
     }
 
-    /// Small processes are ignored: their cost is that of opening the files.
+    /// Small processes are ignored: most of their cost is the cost of opening the files.
     fn update(&mut self, n_pages: u64, duration: Nanos) {
         if 25_000 <= n_pages {
             let measured = duration.0.saturating_mul(1000) / n_pages;
@@ -129,9 +129,9 @@ impl WalkCost {
 /// Limits of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleEffort {
-    /// A process that takes longer to walk is sampled.
+    /// Time limit of a walk. A process that would take longer is sampled.
     pub time: Nanos,
-    /// Pages queried of a sampled process.
+    /// Number of pages queried if the process is sampled.
     pub n_samples: u64,
     /// The sample only detects changes: the memory policy of a sampled process is not read, and the cost of
     /// a page is not updated.
@@ -139,7 +139,7 @@ pub struct SampleEffort {
 }
 
 impl SampleEffort {
-    /// 2048 samples, which distinguish a sixteenth of the memory from noise.
+    /// Limits with 2048 samples: a change of one sixteenth of the memory exceeds the sampling error.
     pub const fn within(time: Nanos) -> Self {
         SampleEffort { time, n_samples: 2048, is_check: false }
     }
@@ -155,7 +155,7 @@ pub fn sample_process(
     effort: SampleEffort,
     cost: &mut WalkCost,
 ) -> io::Result<NumaSample> {
-    // CPU time: wait time for a CPU is not the cost of pages.
+    // CPU time, because wait time for a CPU does not depend on the number of pages.
     let began = system::thread_cpu_time();
     if procfs::stat(root, pid)?.start_time_ticks != start_time_ticks {
         return Err(io::ErrorKind::NotFound.into());
@@ -171,7 +171,7 @@ pub fn sample_process(
     sample.duration = system::thread_cpu_time().saturating_sub(began);
     match (is_walked, sample.permille) {
         (true, 1000) => cost.update(n_pages, sample.duration),
-        (true, _) => {} // A file was cut: the walk was incomplete.
+        (true, _) => {} // A file exceeded its bound: the walk was incomplete.
         (false, _) if effort.is_check || WALK_MAX < resident.all => {}
         (false, _) => cost.lower_estimate(),
     }
@@ -180,7 +180,7 @@ pub fn sample_process(
 
 fn walk(root: &Path, pid: u32) -> io::Result<NumaSample> {
     let numa = read_lines(&root.join(format!("proc/{pid}/numa_maps")))?;
-    // Without it shared memory is less exact, and transparent huge pages are unknown.
+    // Without `smaps`, the amount of shared memory is less exact and transparent huge pages are unknown.
     let smaps = read_smaps(root, pid).unwrap_or_default();
     let (nodes, permille) = add_up(&numa, &smaps, || resident(root, pid))?;
     let has_own_policy = numa_maps::has_policy(&numa.bytes) || has_thread_with_policy(root, pid);
@@ -239,24 +239,25 @@ fn scale_up(nodes: &mut PagesByNode, resident: u64) -> u16 {
 /// Threads of a process that are checked for a memory policy.
 const THREADS_MAX: usize = 64;
 
-/// Whether a thread has a memory policy according to its first mappings, which are those of the program and
-/// small. The kernel walks no more mappings than the read has bytes.
+/// Whether a thread has a memory policy according to its first mappings (the small mappings of the executable). The
+/// kernel walks only the mappings that fit into the buffer of the read.
 fn has_policy_in_first_mappings(file: &Path) -> io::Result<bool> {
     let mut file = fault::retry("open", || File::open(file))?;
     let mut buffer = [0; 256];
     let n_bytes = fault::retry("read", || file.read(&mut buffer))?;
     let text = &buffer[..n_bytes];
-    // The last line may be cut. If it is the only one, its first two words are complete.
+    // The last line may be truncated. If the buffer has no complete line, the policy is still complete: it is the
+    // second word of the line.
     let whole = text.iter().rposition(|&byte| byte == b'\n').unwrap_or(n_bytes);
     Ok(numa_maps::has_policy(&text[..whole]))
 }
 
-/// Whether a thread other than the first has a memory policy: each thread has its own `numa_maps`, which shows
-/// the policy of the thread for mappings without one.
+/// Whether a thread other than the main thread has a memory policy. `numa_maps` of a thread shows the policy of the
+/// thread for mappings without a policy of their own.
 fn has_thread_with_policy(root: &Path, pid: u32) -> bool {
     let others =
         procfs::threads(root, pid).unwrap_or_default().into_iter().filter(|&tid| tid != pid);
-    // A thread that exits meanwhile has none.
+    // An exited thread has no policy.
     others.take(THREADS_MAX).any(|tid| {
         let file = root.join(format!("proc/{pid}/task/{tid}/numa_maps"));
         has_policy_in_first_mappings(&file).unwrap_or(false)
@@ -274,13 +275,12 @@ pub(crate) fn has_own_policy(root: &Path, pid: u32, walk: bool) -> io::Result<bo
     Ok(of_first || has_thread_with_policy(root, pid))
 }
 
-/// Whether a line of `maps` has no permissions: reserved addresses.
+/// Whether a line of `maps` has no permissions: the addresses are reserved only.
 fn is_reserve(line: &str) -> bool {
     line.split_ascii_whitespace().nth(1).is_some_and(|rights| rights.starts_with("---"))
 }
 
-/// Mappings that are not of files, from the lines of `maps`: private and shared memory, without reserved
-/// addresses.
+/// Mappings of private and shared memory, from the lines of `maps`; without mappings of files and reserved addresses.
 fn memory_mappings(text: &[u8]) -> impl Iterator<Item = SmapsBlock> {
     text.split(|&byte| byte == b'\n').filter_map(|line| {
         let line = std::str::from_utf8(line).ok()?;
@@ -359,7 +359,7 @@ pub(crate) fn page_sizes(root: &Path) -> (u64, u64) {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileText {
     pub(crate) bytes: Vec<u8>,
-    /// Whether the file is longer. The text ends with a whole line then.
+    /// Whether the file is longer than the bound. The text then ends with a complete line.
     pub(crate) is_cut: bool,
 }
 
@@ -372,7 +372,7 @@ pub(crate) fn read_lines(path: &Path) -> io::Result<FileText> {
 pub(crate) fn read_smaps(root: &Path, pid: u32) -> io::Result<FileText> {
     let mut text = read_upto(&root.join(format!("proc/{pid}/smaps")), SMAPS_MAX)?;
     if text.is_cut {
-        // The last block may have lost lines.
+        // The last block may be incomplete.
         let is_head = |line: &[u8]| {
             std::str::from_utf8(line).is_ok_and(|line| numa_maps::parse_head(line).is_some())
         };
@@ -431,7 +431,7 @@ Node 1 HugePages_Free:      3
     #[test]
     fn one_slow_walk_does_not_prevent_further_walks() {
         let (mut cost, time) = (WalkCost::default(), Nanos::from_millis(10));
-        // Samples until the process is walked again.
+        // Number of samples until the process is walked again.
         let n_sampled = |cost: &mut WalkCost, n_pages: u64| {
             let is_sampled = |_: &u32| {
                 let is_sampled = time < cost.estimate(n_pages);
@@ -446,7 +446,7 @@ Node 1 HugePages_Free:      3
         assert_eq!(n_sampled(&mut cost, 90_000), 18);
         cost.update(90_000, Nanos::from_millis(2));
         assert!(cost.estimate(90_000) < time);
-        // The estimate does not fall to zero meanwhile.
+        // The estimate decreases to its lower bound, not to zero.
         let (mut cost, n_pages) = (WalkCost::default(), 1 << 20);
         (0..10).for_each(|_| cost.update(n_pages, Nanos::from_millis(80)));
         assert_eq!(n_sampled(&mut cost, n_pages), 178, "about 90 minutes");

@@ -27,7 +27,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Converts a policy. One preferred node uses the mode that every kernel supports.
+    /// Converts a policy. A single preferred node is converted to MPOL_PREFERRED, which every kernel supports.
     pub fn new(policy: &MemoryPolicy) -> Self {
         let (mode, nodes) = match policy {
             MemoryPolicy::Bind(nodes) => (MPOL_BIND, nodes),

@@ -7,9 +7,9 @@
 //!   declared    declarations of the workload file          always
 //! ```
 //!
-//! The first, second and last are the signal tiers of a decision, best first; the accounting of the kernel is used
-//! with every tier. On a live machine each metric is opened once. On a recording, availability is known only for
-//! metrics that are files.
+//! Counters, bandwidth and declared are the signal tiers of loads, best first. Kernel accounting is used with every
+//! tier. On a live machine each metric is opened once. On a recorded machine, availability is known only for metrics
+//! that are files.
 
 use std::fmt;
 use std::io;
@@ -40,7 +40,7 @@ pub enum Availability {
     Yes,
     /// A read failed, or a requirement is missing.
     No,
-    /// The tree is a recording; only known on the machine itself.
+    /// Unknown, because the tree is a recording.
     Unknown,
 }
 
@@ -53,7 +53,7 @@ pub struct MetricSource {
     pub name: &'static str,
     /// Whether it can be read.
     pub readable: Availability,
-    /// The interface, or why it cannot be read and the remedy.
+    /// The interface; if the metric is unreadable, cause and remedy.
     pub why: String,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for SourceTier {
 pub struct EventMapping {
     /// The counted event.
     pub counter_event: sched::CounterEvent,
-    /// The vendor's name and the terms of the PMU's format; or why there is none.
+    /// The vendor's name and the terms of the PMU's format; or the reason why the event is not counted.
     pub event: Result<(String, String), String>,
 }
 
@@ -92,7 +92,7 @@ pub fn events(root: &Path) -> (&'static Uarch, Vec<EventMapping>) {
     (uarch, sched::CounterEvent::ALL.iter().filter(is_hardware).map(mapping).collect())
 }
 
-/// Name and terms of an event; of a hybrid processor those of every core type.
+/// Name and terms of an event. A hybrid processor has one event for each core kind.
 fn names_and_terms(uarch: &Uarch, counter_event: sched::CounterEvent) -> (String, String) {
     let mut names: Vec<&str> = Vec::new();
     let mut terms: Vec<&str> = Vec::new();
@@ -160,7 +160,7 @@ fn unknown(why: impl Into<String>) -> AvailabilityReason {
     (Availability::Unknown, why.into())
 }
 
-/// A perf event that is tried.
+/// A perf event that is opened to test the permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TriedEvent {
     CacheMisses,
@@ -169,7 +169,7 @@ enum TriedEvent {
     CpuClock,
 }
 
-/// Opens a disabled counter and closes it; with `user_only` in user mode only, which needs the least permission.
+/// Opens a disabled counter and closes it. `user_only` restricts it to user mode, which requires the least permission.
 fn try_open(event: TriedEvent, target: CounterTarget, user_only: bool) -> io::Result<()> {
     let (kind, number) = match event {
         TriedEvent::CacheMisses => (0, 3),
@@ -181,7 +181,7 @@ fn try_open(event: TriedEvent, target: CounterTarget, user_only: bool) -> io::Re
     perf::open(&Attr { kind, config: [number, 0, 0], flags }, target, None).map(drop)
 }
 
-/// Availability of an event of tasks. `open` tries it in both modes or in user mode only.
+/// Availability of an event of tasks. `open` opens the event in both modes or in user mode only.
 fn task_answer(
     event: TriedEvent,
     paranoid: Option<i32>,
@@ -192,7 +192,7 @@ fn task_answer(
     }
     match open(true) {
         Ok(()) => {
-            // Migrations happen in kernel mode.
+            // Migrations occur in kernel mode and are not counted in user mode.
             let less = if event == TriedEvent::Faults { "page faults only, " } else { "" };
             let why = format!("perf_event_open, {less}{}", perf::user_mode_only(paranoid));
             yes(why)
@@ -221,7 +221,7 @@ impl Inspection<'_> {
         task_answer(event, paranoid, |user_only| try_open(event, CounterTarget::Task(0), user_only))
     }
 
-    /// Counters outside the cores belong to no task: they need the permission to count a CPU, which is tried
+    /// Counters outside the cores belong to no task and require the permission to count a CPU. The permission is tested
     /// with an event that every machine has.
     fn controllers(&mut self) -> AvailabilityReason {
         let units = uncore::describe_devices(self.source);
@@ -347,7 +347,7 @@ mod tests {
         );
         let faults = answer(TriedEvent::Faults, 2, false, true);
         assert!(faults.starts_with("Yes: perf_event_open, page faults only, in user mode only"));
-        // As in Debian's kernels.
+        // perf_event_paranoid as in Debian's kernels.
         assert_eq!(
             answer(TriedEvent::Faults, 3, false, false),
             "No: perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON"

@@ -1,8 +1,8 @@
 //! move_pages(2), migrate_pages(2) and capset(2) as plain system calls; no maintained library has them.
 //!
-//! move_pages(2) stops at some failures: it returns the number of pages that were not moved and does not write
-//! the status of the pages of that run. Each status is therefore initialised with [`UNWRITTEN`], and the
-//! caller queries the nodes again.
+//! After some failures move_pages(2) stops early, returns the number of pages that were not moved, and does not write
+//! the status of these pages. Each status is therefore initialized with [`UNWRITTEN`], and the caller queries the nodes
+//! again.
 
 use std::io;
 
@@ -36,8 +36,7 @@ pub fn query(pid: u32, pages: &[u64], status: &mut Vec<i32>) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Moves pages that no other process maps to a node. `status` receives the result of each page as far as the
-/// kernel wrote it.
+/// Moves pages that no other process maps to a node. `status` receives the result of each page, or [`UNWRITTEN`].
 pub fn request(pid: u32, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io::Result<()> {
     status.clear();
     status.resize(pages.len(), UNWRITTEN);

@@ -104,8 +104,8 @@ pub fn parse_line(line: &[u8]) -> Option<Mapping> {
     Some(mapping)
 }
 
-/// Whether any of these lines has a memory policy of the process or the mapping that binds, prefers or
-/// interleaves. A mapping without a policy shows the policy of the thread that the file belongs to.
+/// Whether any line shows a memory policy that binds, prefers or interleaves. A mapping without a policy shows the
+/// policy of the thread that the file belongs to.
 pub fn has_policy(text: &[u8]) -> bool {
     let policy = |line: &[u8]| {
         let word = line.split(|&byte| byte == b' ').nth(1)?;
@@ -176,7 +176,7 @@ pub fn add(by_node: &mut PagesByNode, mapping: &Mapping, block: Option<&SmapsBlo
     let parts = parts(mapping, block, all.saturating_mul(mapping.page_size));
     for &(node, pages) in &mapping.nodes {
         let sums = by_node.entry(node).or_default();
-        // The share of this node in `whole` bytes of the mapping.
+        // The part of `whole` bytes of the mapping that is attributed to this node.
         let share = |whole: u64| {
             u64::try_from(u128::from(whole) * u128::from(pages) / u128::from(all)).unwrap_or(whole)
         };
@@ -332,7 +332,7 @@ Anonymous:            16 kB
             let _ = (parse_line(&text), parse_smaps(&text), has_policy(&text));
         }
 
-        /// For every combination of kinds no byte is counted twice or lost.
+        /// For every combination of kinds, each byte is counted exactly once.
         #[test]
         fn the_kinds_of_a_mapping_sum_up_to_its_pages(
             pages in proptest::collection::vec((0u32..5, 0u64..100_000), 1..5),

@@ -9,13 +9,13 @@
 //!   occupied  │────│              │────╵────│        5 queries here, for holes of any length
 //! ```
 //!
-//! Ranges that are little longer than the resident memory are returned unchanged: most programs use what they
-//! map. The cell size is such that 512 cells hold the resident memory. If the queries of an attempt do not
-//! suffice (sparse pages), the cells grow and the scan starts again. The rest of the third attempt counts as
-//! occupied, and so does everything before Linux 6.7.
+//! A range that is only slightly longer than the resident memory is returned unchanged. The cell size is chosen so that
+//! 512 cells can contain the resident memory. If an attempt exhausts its queries (sparse pages), the scan is repeated
+//! with larger cells. After three attempts the rest counts as occupied. Before Linux 6.7 every range counts as
+//! occupied.
 //!
-//! Addresses are in bytes. A query over an empty range of 4 TiB takes some microseconds (`cargo test -p linux
-//! --lib terabytes -- --nocapture` prints it), more if page tables exist and are empty.
+//! Addresses are in bytes. A query of an empty range of 4 TiB takes some microseconds, longer if empty page tables
+//! exist (`cargo test -p linux --lib terabytes -- --nocapture` prints the time).
 
 use std::fs::File;
 use std::io;
@@ -28,7 +28,7 @@ use crate::fault;
 const CELL_MIN: u64 = 2 << 20;
 /// Queries of one attempt.
 const QUERIES: u32 = 1536;
-/// Attempts. Each has cells 8 times as large as the one before.
+/// Number of attempts. Each attempt uses cells 8 times as large as the previous one.
 const ATTEMPTS: u32 = 3;
 
 /// First address, and first address after the range.
@@ -112,8 +112,8 @@ impl Pagemap {
     }
 }
 
-/// The occupied parts of ranges, about `resident` bytes, each with the index of its range. All of the ranges
-/// if the kernel does not support the query.
+/// Returns the occupied parts of the ranges (about `resident` bytes in total), each with the index of its range.
+/// Returns all ranges if the kernel does not support the query.
 pub fn occupied(
     root: &Path,
     pid: u32,
@@ -132,7 +132,7 @@ fn occupied_by(
 ) -> io::Result<Vec<(usize, AddressRange)>> {
     let length = ranges.iter().fold(0u64, |sum, (start, end)| sum.saturating_add(end - start));
     if length <= resident.saturating_add(resident / 4) {
-        return Ok(ranges.iter().copied().enumerate().collect()); // Few holes.
+        return Ok(ranges.iter().copied().enumerate().collect()); // The ranges have few holes.
     }
     let mut cell = (resident / 512).max(CELL_MIN).next_power_of_two();
     let mut found = Vec::new();
@@ -186,7 +186,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// In MiB: ranges, resident pages, resident memory. Returns occupied ranges and the number of queries.
+    /// Scans ranges with resident pages and memory, all in MiB. Returns the occupied ranges and the number of queries.
     fn scan(
         ranges: &[AddressRange],
         pages: &[AddressRange],

@@ -5,8 +5,8 @@
 //!   full avg10=0.00 avg60=0.00 avg300=0.00 total=0
 //! ```
 //!
-//! Only the totals are used: averages have windows of the kernel, a difference of totals has the interval of
-//! this program. Kernels before 5.13 have no `full` line for CPUs, where it is always 0.
+//! Only the totals are used: the kernel's averages have fixed windows, a difference of totals covers exactly the
+//! interval between two samples. Kernels before 5.13 have no `full` line in `cpu`; its value is always 0.
 
 use std::io;
 
@@ -18,7 +18,7 @@ use crate::source::Source;
 /// Contains the files `cpu`, `memory` and `io`.
 const DIR: &str = "proc/pressure";
 
-/// Reads the pressure of the whole system. A missing value is `None`.
+/// Reads the pressure of the whole system. A value that the kernel does not report is `None`.
 ///
 /// # Errors
 /// None of the files can be read: the error of the first.

@@ -1,4 +1,4 @@
-//! `/proc` through one kept directory descriptor, for programs that inspect thousands of processes.
+//! `/proc` through one directory descriptor that stays open, for the inspection of thousands of processes.
 //!
 //! Most processes sleep and are inspected rarely. Each inspection is three system calls (open, read,
 //! close) relative to the descriptor; it does not allocate and leaves no descriptor open.
@@ -131,10 +131,10 @@ pub fn parse_status(text: &str) -> Option<ProcStatus> {
     })
 }
 
-/// Parses `/proc/PID/cgroup`. The first entry is the group that identifies the service or session: of the
-/// unified hierarchy (`/system.slice/cron.service`), or of systemd's own hierarchy if the unified one is
-/// not in use. The controllers with their own hierarchies follow, one entry each (`cpuset:/jobs`), also
-/// if they share a hierarchy.
+/// Parses `/proc/PID/cgroup`. The first entry is the cgroup that identifies the service or session
+/// (`/system.slice/cron.service`). It belongs to the unified hierarchy or, if that is not in use, to the named
+/// hierarchy of systemd. One entry for each v1 controller follows (`cpuset:/jobs`), even if controllers share a
+/// hierarchy.
 pub fn parse_cgroups(text: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -151,8 +151,7 @@ pub fn parse_cgroups(text: &str) -> Vec<String> {
     main.map(str::to_owned).into_iter().chain(with_controllers).collect()
 }
 
-/// The PID or TID that the kernel assigned last, from `/proc/loadavg`. No task was started while it is
-/// unchanged.
+/// The PID or TID that the kernel assigned last, from `/proc/loadavg`. If it is unchanged, no task was started.
 pub fn parse_last_pid(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
 }

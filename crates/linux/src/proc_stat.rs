@@ -7,10 +7,10 @@
 //!   5779 (a) b (x) S 5778 5770 5771 0 -1 …      field 1 the number, 2 the name, 3 the state, …
 //! ```
 //!
-//! The name may contain blanks and parentheses, so fields are counted from the last parenthesis. CPU
-//! times are in clock ticks (10 ms).
+//! The name may contain spaces and parentheses, so fields are counted from the last parenthesis. CPU times are in clock
+//! ticks (10 ms).
 
-/// Name of a program as the kernel keeps it: at most 15 bytes, then zeros.
+/// Name of a program as stored by the kernel: at most 15 bytes, then zeros.
 pub type Comm = [u8; 16];
 
 /// The flag `PF_KTHREAD` of kernel threads, in field 9.
@@ -31,8 +31,7 @@ pub struct ProcStat {
     pub session: u32,
     /// Kernel thread (`PF_KTHREAD`).
     pub is_kernel_thread: bool,
-    /// CPU time in user and kernel mode. In the line of a process it includes all threads, also those
-    /// that have exited.
+    /// CPU time in user and kernel mode. The value of a process includes all threads, even exited ones.
     pub cpu_ticks: u64,
     /// CPU time of children that have exited and were reaped, and of their reaped children.
     pub reaped_children_ticks: u64,
@@ -44,7 +43,7 @@ pub struct ProcStat {
     pub last_cpu: u32,
     /// Scheduling policy of the task, by its number in `sched.h`.
     pub class: u32,
-    /// End address of the environment; 0 in the middle of an exec. `None` before Linux 3.5.
+    /// End address of the environment; 0 during execve(2). `None` before Linux 3.5.
     pub env_end: Option<u64>,
 }
 
@@ -64,8 +63,7 @@ impl ProcStat {
         comm_text(&self.comm)
     }
 
-    /// Whether the process is in the middle of an exec: the old environment is freed, and the new one
-    /// cannot be read yet.
+    /// Whether the process is executing execve(2): the old environment is freed, and the new one cannot be read yet.
     pub(crate) fn is_in_exec(&self) -> bool {
         !self.has_exited() && !self.is_kernel_thread && self.env_end == Some(0)
     }
@@ -77,7 +75,7 @@ pub fn comm_text(comm: &Comm) -> String {
     String::from_utf8_lossy(&comm[..len]).into_owned()
 }
 
-/// Parses the line. `None` if it is cut or malformed.
+/// Parses the line. Returns `None` if it is truncated or malformed.
 pub fn parse_stat(line: &[u8]) -> Option<ProcStat> {
     const FIRST: usize = 3; // Number of the first field after the name.
     let open = line.iter().position(|&byte| byte == b'(')?;

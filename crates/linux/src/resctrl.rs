@@ -6,9 +6,9 @@
 //!   sys/fs/resctrl/mon_groups/evenkeel-RUN-JOB/mon_data/mon_L3_01/…
 //! ```
 //!
-//! A value may be `Unavailable` (no data at the moment) or `Error`; both are absent, not zero. The kernel extends
-//! the counters to 64 bits. Only monitoring groups with a name of this run are created and removed. Their
-//! number is limited by the RMIDs of the processor; without a free one the kernel returns ENOSPC.
+//! A value may be `Unavailable` (currently no data) or `Error`; both are absent, not zero. The kernel extends the
+//! counters to 64 bits. Only monitoring groups with a name of this run are created and removed. Their number is limited
+//! by the RMIDs of the processor; without a free one the kernel returns ENOSPC.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -38,7 +38,7 @@ pub enum GroupCreation {
     Created(MonGroupDir),
     /// No RMID is free.
     NoFreeRmid,
-    /// The kernel rejects it, with this error.
+    /// The kernel rejected the group with this error.
     Rejected(String),
 }
 
@@ -118,7 +118,7 @@ fn cache_numbers(source: &mut dyn Source, machine: &Machine) -> BTreeMap<u32, Ll
 }
 
 impl MonGroupDir {
-    /// The group of a job. Characters that are not permitted in names of groups are left out.
+    /// The group of a job. Characters that are not permitted in names of groups are omitted.
     pub fn of(run: &str, job: &str) -> Self {
         let plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
         let short = |text: &str, n: usize| text.chars().filter(plain).take(n).collect::<String>();
@@ -148,12 +148,12 @@ impl MonGroupDir {
         fault::retry("stat", || self.path(root).try_exists())
     }
 
-    /// Creates the group. The caller has written it to the undo record before.
+    /// Creates the group. The caller has to write the group to the undo record first.
     pub fn create(self, root: &Path) -> GroupCreation {
         let done = fault::inject("mkdir").and_then(|()| std::fs::create_dir(self.path(root)));
         match done {
             Ok(()) => GroupCreation::Created(self),
-            // EBUSY: freed RMIDs that still tag cache lines.
+            // EBUSY: all free RMIDs still tag cache lines.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EBUSY)) => {
                 GroupCreation::NoFreeRmid
             }
@@ -180,7 +180,7 @@ impl MonGroupDir {
 
     /// Removes the group; its tasks are no longer monitored. A missing group is no error.
     ///
-    /// The kernel removes the files of a group with its directory. With another root than `/` they are removed
+    /// The kernel removes the files of a group with its directory. If the root is not `/` (tests), they are removed
     /// here.
     pub fn remove(&self, root: &Path) -> io::Result<()> {
         fault::inject("rmdir")?;

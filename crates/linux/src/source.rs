@@ -9,8 +9,8 @@
 //!              └── stream::Tee, which records every read
 //! ```
 //!
-//! Paths are relative to the root, without a leading slash. Errors have the kernel's error number, also in
-//! recordings. The caller owns opened groups and closes them by dropping them.
+//! Paths are relative to the root, without a leading slash. Errors have the error number of the kernel, in recordings
+//! too. The caller owns opened groups and closes them by dropping them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -62,8 +62,8 @@ impl Live {
         Live { root: root.to_owned(), n_groups: 0, kept: BTreeMap::new(), buffer: vec![0; 4096] }
     }
 
-    /// Closes kept files below a directory that is about to be removed. A new directory with the same name has other
-    /// files.
+    /// Closes the files that stay open below a directory. Called before the directory is removed: a new directory with
+    /// the same name contains other files.
     pub fn close_below(&mut self, dir: &str) {
         self.kept.retain(|path, _| !Path::new(path).starts_with(dir));
     }
@@ -72,7 +72,7 @@ impl Live {
         self.root == Path::new("/")
     }
 
-    /// Reads a kept file from its start, with a larger buffer until it fits.
+    /// Reads an open file from its start. The buffer is enlarged until the file fits.
     fn read_kept(&mut self, path: &str) -> io::Result<Vec<u8>> {
         let file = self.kept.get(path).ok_or(io::ErrorKind::NotFound)?;
         loop {
@@ -107,7 +107,7 @@ impl Source for Live {
     }
 
     fn file(&mut self, path: &str) -> io::Result<Vec<u8>> {
-        // Files of tasks come and go; these are read in every turn.
+        // Only files that are read in every turn stay open. Files of tasks do not: tasks exit.
         let is_kept = ["proc/pressure", "proc/schedstat", "sys/fs/resctrl"];
         if is_kept.iter().any(|start| path.starts_with(start)) && self.kept.len() < KEPT_MAX {
             if !self.kept.contains_key(path) {
@@ -146,7 +146,7 @@ impl Source for Live {
 pub(crate) mod testing {
     use super::*;
 
-    /// Files in memory, and groups that always open and cannot be read.
+    /// Files in memory. Opening a counter group succeeds, reading it fails.
     #[derive(Debug, Default)]
     pub(crate) struct FakeSource {
         pub(crate) files: BTreeMap<String, String>,

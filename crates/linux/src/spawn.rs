@@ -5,12 +5,12 @@
 //!   child:       └─ process group, signals, files, CPUs, memory, exec ─(closes the pipe)
 //! ```
 //!
-//! A child sets its affinity and memory policy between fork and exec, so that its first touch of memory is on the
-//! right node. All children of a batch share one pipe that exec closes: waiting for each program in turn would take
-//! seconds if a thousand busy tasks run.
+//! A child sets its affinity and memory policy between fork and exec, so that its first touch of memory is on the right
+//! node. All children of a batch share one pipe that exec closes. With a thousand runnable tasks, waiting for each
+//! program separately would take seconds.
 //!
-//! Between fork and exec a child only makes system calls on values that were prepared before: another thread of
-//! the parent may have held a lock at the time of the fork.
+//! Between fork and exec a child makes only system calls, with arguments prepared before the fork. It must not allocate
+//! or lock: another thread of the parent may have held a lock at the time of the fork.
 
 use std::ffi::{CString, OsString};
 use std::io;
@@ -41,20 +41,21 @@ pub struct SpawnRequest {
     pub cpus: Option<CpuSet>,
     /// Memory policy; `None`: inherited.
     pub memory: Option<mempolicy::Prepared>,
-    /// `cgroup.procs` of a cgroup that binds its memory instead ([`crate::cgroup::Cgroup::open_procs`]). A
-    /// child that cannot join it uses the memory policy above and is in [`SpawnResult::not_in_cgroup`].
+    /// `cgroup.procs` of a cgroup that binds the memory of the child instead of the memory policy
+    /// ([`crate::cgroup::Cgroup::open_procs`]). A child that cannot join the cgroup uses the memory policy and is
+    /// listed in [`SpawnResult::not_in_cgroup`].
     pub group: Option<OwnedFd>,
     /// Limit of open descriptors.
     pub descriptors: Rlimit,
     /// Nice value; `None`: inherited from the calling thread.
     pub nice: Option<i32>,
-    /// The kernel kills it when the calling thread exits.
+    /// The kernel kills the program when the calling thread exits.
     pub dies_with_parent: bool,
 }
 
 impl SpawnRequest {
-    /// A program that inherits working directory, environment, affinity and limits of this process, and is
-    /// killed with it.
+    /// A program that inherits working directory, environment, affinity and limits of this process, and is killed when
+    /// this process exits.
     ///
     /// # Errors
     /// The working directory is unknown, or an argument contains a zero byte.
@@ -143,7 +144,7 @@ pub struct SpawnResult {
     pub failures: Vec<SpawnFailure>,
     /// Children that could not join their cgroup, with the error.
     pub not_in_cgroup: Vec<(u32, io::Error)>,
-    /// An error if not all reports could be read.
+    /// The error if the reports could not be read completely.
     pub reports: io::Result<()>,
 }
 
@@ -167,7 +168,7 @@ const STAGES: [SpawnStage; 9] = [
     SpawnStage::Exec,
 ];
 
-/// Value of the stage field: the child could not join its cgroup and continues without.
+/// Value of the stage field: the child could not join its cgroup and continues without it.
 const NOT_IN_CGROUP: u32 = u32::MAX;
 
 /// A report consists of PID, stage and error number, 32 bits each. A write of this size to a pipe is atomic.
@@ -181,8 +182,8 @@ impl SpawnBatch {
         Ok(SpawnBatch { reader, writer, n_forked: 0 })
     }
 
-    /// Forks a child that executes the program, and returns its PID at once. [`SpawnBatch::finish`] returns
-    /// whether exec succeeded.
+    /// Forks a child that executes the program, and returns its PID without waiting for exec. [`SpawnBatch::finish`]
+    /// returns whether exec succeeded.
     pub fn fork(&mut self, start: &SpawnRequest) -> io::Result<u32> {
         let args = pointers(&start.args);
         let env = pointers(&start.env);
@@ -200,9 +201,8 @@ impl SpawnBatch {
             },
             pid => {
                 self.n_forked += 1;
-                // The child calls setpgid too, so that the group exists in both processes. EACCES after its
-                // exec means that the child was first.
-                // SAFETY: no pointers.
+                // Parent and child both call setpgid, so that the process group exists before either continues. EACCES
+                // after exec means that the child was first. SAFETY: no pointers.
                 unsafe { libc::setpgid(pid, pid) };
                 Ok(pid.unsigned_abs())
             }
@@ -240,7 +240,7 @@ impl SpawnResult {
             return self.not_in_cgroup.push((pid, error));
         }
         let stage = STAGES.get(word(1) as usize).copied().unwrap_or(SpawnStage::Exec);
-        // An error means that it was reaped already.
+        // An error means that the child was reaped already.
         let _ = crate::child_exit::reap(pid);
         self.failures.push(SpawnFailure { pid, stage, error });
     }
@@ -315,8 +315,8 @@ unsafe fn send_report(report: RawFd, code: u32, error: i32) {
     unsafe { libc::write(report, words.as_ptr().cast(), REPORT_BYTES) };
 }
 
-/// Joins the cgroup of the child if there is one. Returns whether its memory is bound now. A failure is reported,
-/// and the child continues.
+/// Moves the child to its cgroup, if it has one. Returns whether the cgroup binds its memory. If the move fails, a
+/// report is sent and the child continues.
 ///
 /// # Safety
 /// As for [`become_program`].
@@ -354,8 +354,8 @@ unsafe fn prepare(start: &SpawnRequest, report: RawFd, parent: libc::pid_t) -> R
         let set = || libc::setrlimit(libc::RLIMIT_NOFILE, &raw const rlimit);
         check("setrlimit", SpawnStage::Limit, set)?;
     }
-    // Before the affinity: old kernels give a thread that changes its cpuset all CPUs of the new one.
-    // SAFETY: as for the caller.
+    // The cgroup is joined before the affinity is set: before Linux 6.2 a thread that changes its cpuset receives all
+    // CPUs of the new cpuset. SAFETY: as for the caller.
     let is_bound = unsafe { enter_group(start, report) };
     if let Some(cpus) = &start.cpus {
         affinity::set(0, cpus).map_err(|error| (SpawnStage::Cpus, number(&error)))?;
@@ -369,12 +369,12 @@ unsafe fn prepare(start: &SpawnRequest, report: RawFd, parent: libc::pid_t) -> R
             let request = || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             check("prctl", SpawnStage::DeathSignal, request)?;
             if libc::getppid() != parent {
-                libc::_exit(127); // The parent exited before the request.
+                libc::_exit(127); // The parent exited before prctl(2).
             }
         }
     }
     if let Some(nice) = start.nice {
-        // Last, so that the steps before run with the priority of evenkeel on a busy machine.
+        // The nice value is set last, so that the previous steps run with the priority of evenkeel on a busy machine.
         // SAFETY: no pointers.
         let set = || unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
         check("setpriority", SpawnStage::Nice, set)?;
@@ -382,8 +382,8 @@ unsafe fn prepare(start: &SpawnRequest, report: RawFd, parent: libc::pid_t) -> R
     Ok(())
 }
 
-/// Signals with the default action in a job. SIGHUP is inherited: jobs of an evenkeel under nohup(1) ignore it
-/// too.
+/// Signals with the default action in a job. The action of SIGHUP is inherited: if evenkeel runs under nohup(1), its
+/// jobs ignore SIGHUP too.
 const DEFAULT_SIGNALS: [libc::c_int; 8] = [
     libc::SIGINT,
     libc::SIGQUIT,
@@ -518,7 +518,7 @@ mod tests {
     fn a_child_that_cannot_join_its_cgroup_starts_and_is_reported() {
         let mut out = tempfile::tempfile().expect("a file");
         let mut start = shell("echo here", &out);
-        // Not a cgroup: a write fails.
+        // /dev/null opened read-only is no cgroup: the write fails.
         start.group = Some(File::open("/dev/null").expect("the null device").into());
         let mut batch = SpawnBatch::new().expect("a pipe");
         let pid = batch.fork(&start).expect("a child");

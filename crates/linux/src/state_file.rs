@@ -1,9 +1,8 @@
 //! State files: a running evenkeel writes its state to a file in the directory of its undo record, for `evenkeel
 //! status`.
 //!
-//! The directory is one that other users cannot write to ([`crate::undo::directories`]). A file is replaced in one
-//! step. It contains the PID and start time of its writer, by which a reader detects that the writer has
-//! exited.
+//! Other users cannot write to the directory ([`crate::undo::directories`]). A file is replaced atomically (rename). It
+//! contains the PID and start time of its writer, by which a reader detects that the writer has exited.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,7 +56,7 @@ impl StateFile {
         format!("{}{FRESH_SUFFIX}", self.name)
     }
 
-    /// A file that cannot be removed is stale: its writer has exited.
+    /// A file that cannot be removed becomes stale: readers detect that its writer has exited.
     fn remove(&self, name: &str) {
         let _ = self.dir.unlink(name);
     }
@@ -70,13 +69,13 @@ impl StateFile {
 
 impl Drop for StateFile {
     fn drop(&mut self) {
-        self.remove(&self.temporary_path()); // Exists if an earlier removal failed.
+        self.remove(&self.temporary_path()); // The file exists if an earlier removal failed.
         self.remove(&self.name);
     }
 }
 
 /// The reasons why directories of `directories` cannot be searched: not a directory, or writable by other users. A
-/// missing directory is no problem.
+/// missing directory is not reported.
 pub fn unusable(directories: &[PathBuf]) -> Vec<String> {
     let problem = |(idx, directory): (usize, &PathBuf)| {
         Dir::for_reading(directory, 0 < idx).err().map(|error| error.to_string())
@@ -106,7 +105,7 @@ pub fn read_all(directories: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
 pub fn remove(path: &Path) -> io::Result<()> {
     let mut temporary_path = path.as_os_str().to_owned();
     temporary_path.push(FRESH_SUFFIX);
-    // Exists if the process was killed while it wrote.
+    // This file exists if the process was killed while it wrote.
     let _ = fault::retry("unlink", || std::fs::remove_file(&temporary_path));
     fault::retry("unlink", || std::fs::remove_file(path))
 }
@@ -156,7 +155,7 @@ mod tests {
         assert_eq!((n_files(), read_all(&directories).len()), (1, 1));
         file.write("text").expect("a write");
         std::fs::write(directories[0].join(file.temporary_path()), "half")
-            .expect("the directory is writable"); // A failed removal.
+            .expect("the directory is writable"); // The removal fails.
         drop(file);
         assert_eq!(n_files(), 0);
     }

@@ -1,9 +1,8 @@
 //! Signals that are read through a signalfd instead of killing the process.
 //!
-//! A command that blocks SIGINT, SIGTERM and SIGHUP can stop at a point where its work is in a consistent state. The
-//! signals are blocked from construction to drop; drop restores the previous signal mask. A signal that
-//! was ignored at process start (`nohup`, a background job of a script) stays ignored: the kernel would
-//! queue it if it were blocked.
+//! SIGINT, SIGTERM and SIGHUP are blocked from construction to drop, so that a command stops only at a point where its
+//! work is consistent. Drop restores the previous signal mask. A signal that was ignored at process start (nohup(1), a
+//! background job of a script) is not blocked: the kernel would queue it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -36,8 +35,7 @@ impl StopSignals {
 
     /// Blocks these signals.
     ///
-    /// # Errors
-    /// As of [`StopSignals::block`].
+    /// # Errors Same as [`StopSignals::block`].
     pub fn block_all(signals: &[Signal]) -> io::Result<Self> {
         let context = |text: &'static str| {
             move |errno: nix::errno::Errno| {

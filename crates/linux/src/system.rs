@@ -58,8 +58,7 @@ pub fn open_node_meminfo(root: &Path, node: NodeId) -> io::Result<std::os::fd::O
 /// CPUs that the administrator reserves: isolated at boot, without the scheduling-clock tick, or in an isolated
 /// cpuset partition. A missing list is empty.
 ///
-/// # Errors
-/// An existing list cannot be read, so that the reserved CPUs are unknown.
+/// # Errors A list exists but cannot be read: the reserved CPUs are unknown.
 pub fn isolated_cpus(root: &Path) -> io::Result<CpuSet> {
     let files = [
         "sys/devices/system/cpu/isolated",
@@ -77,12 +76,12 @@ pub fn isolated_cpus(root: &Path) -> io::Result<CpuSet> {
     }
     Ok(all)
 }
-/// Limit of open descriptors before and after raising.
+/// Limit of open descriptors, before and after raising.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorLimit {
-    /// The limits before, which children inherit.
+    /// The limits before raising; children inherit them.
     pub inherited: Rlimit,
-    /// The soft limit after.
+    /// The soft limit after raising.
     pub now: u64,
 }
 
@@ -100,7 +99,7 @@ pub fn raise_descriptors(enough: u64) -> DescriptorLimit {
 
 /// Restores the inherited limits.
 pub fn lower_descriptors(limit: DescriptorLimit) {
-    // No fault injection: lowering a limit cannot fail, and a failure would have no effect.
+    // No fault injection: lowering a limit cannot fail.
     let _ = setrlimit(Resource::Nofile, limit.inherited);
 }
 
@@ -129,7 +128,7 @@ pub fn scheduling_class(tid: u32) -> io::Result<u32> {
     fault::inject("sched_getscheduler")?;
     // SAFETY: no pointers.
     let class = unsafe { libc::sched_getscheduler(tid.cast_signed()) };
-    // The flag SCHED_RESET_ON_FORK is in the same number.
+    // The number may include the flag SCHED_RESET_ON_FORK.
     let plain = class & !libc::SCHED_RESET_ON_FORK;
     u32::try_from(plain).ok().filter(|_| 0 <= class).ok_or_else(io::Error::last_os_error)
 }
@@ -144,7 +143,7 @@ pub fn is_ignored(signal: i32) -> bool {
     done == 0 && now.sa_sigaction == libc::SIG_IGN
 }
 
-/// CPU time of this thread: the cost of work without its wait time.
+/// CPU time of this thread, without wait time.
 pub fn thread_cpu_time() -> Nanos {
     // No fault injection: the clock always exists.
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

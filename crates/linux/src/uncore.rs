@@ -7,10 +7,10 @@
 //!                  └─ one CPU of each package: a counter is opened on it, and counts for its node
 //! ```
 //!
-//! A device represents the controllers of that number in every package. A counter is assigned to the node of
-//! the CPU on which it is opened. **Several nodes per package** (sub-NUMA clustering, NPS 2 or 4): all
-//! controllers of the package are read on one CPU, and their node is unknown. On such a machine no controllers
-//! are counted, because the values of the nodes would be wrong.
+//! Device N represents controller N of every package. A counter is assigned to the node of the CPU on which it is
+//! opened. If a package has several nodes (sub-NUMA clustering, NPS 2 or 4), all controllers of the package are read on
+//! one CPU, and the node of each controller is unknown. On such a machine no controllers are counted, because the
+//! values of the nodes would be wrong.
 //!
 //! The kernel extends the 48 bits of the hardware to 64, so the values wrap at 64 bits.
 
@@ -76,7 +76,7 @@ struct ControllerType {
     channels: &'static [&'static str],
 }
 
-/// The first type that a machine has is used: the others would count the same transfers again.
+/// The first type with a device on the machine is used: further types would count the same transfers again.
 ///
 /// Sources: Documentation/ABI and the `events` directories of the Intel drivers. The AMD drivers have no named
 /// events: tools/perf/pmu-events/arch/x86/amdzen4/memory-controller.json (`umc_cas_cmd`), and before Zen 4
@@ -123,8 +123,8 @@ const CONTROLLER_TYPES: &[ControllerType] = &[
     },
 ];
 
-/// Whether a data fabric is that of Zen 4 or later, whose channels have other events: its unit mask has more than
-/// eight bits.
+/// Whether the unit mask of the data fabric has more than eight bits (Zen 4 and later). Its channels then have other
+/// events.
 ///
 /// Source: arch/x86/events/amd/uncore.c of the kernel, `umask` as `config:8-15` and, from version 2 of the
 /// performance monitors on, `config:8-15,24-27`.
@@ -135,7 +135,7 @@ fn has_wide_mask(source: &mut dyn Source, dir: &str) -> bool {
 /// Devices of controllers without known events.
 const UNSUPPORTED: &[&str] = &["arm_dmc620", "arm_cmn", "hisi_sccl", "ampere_mcu", "nvidia_scf"];
 
-/// Why memory controllers are not counted.
+/// Memory controllers are not counted.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum UncoreError {
@@ -150,7 +150,7 @@ pub enum UncoreError {
          are not counted"
     )]
     SubNuma { cpu: CpuId },
-    #[error("cannot count {unit} on cpu {cpu}")]
+    #[error("cannot count {unit} on CPU {cpu}")]
     Open { unit: String, cpu: u32, source: io::Error },
     #[error("{unit}: {what}")]
     Format { unit: String, what: String },
@@ -159,8 +159,7 @@ pub enum UncoreError {
 impl Uncore {
     /// Opens the controllers of the machine.
     ///
-    /// # Errors
-    /// There are none, or they cannot be counted. Nothing stays open.
+    /// # Errors The machine has no known controllers, or they cannot be counted. No descriptor stays open.
     pub fn open(source: &mut dyn Source, machine: &Machine) -> Result<Self, UncoreError> {
         let devices = source.list(DEVICES).unwrap_or_default();
         for kind in CONTROLLER_TYPES {
@@ -195,7 +194,8 @@ impl Uncore {
             mask.parse().map_err(|_| format_error(device, "its cpumask is no list"))?;
         for cpu in cpus.iter() {
             let Some(node) = machine.cpu(cpu).and_then(|cpu| cpu.node) else { continue };
-            // The fabric has fewer counters than channels: each channel is a group, and they are multiplexed.
+            // The fabric has fewer counters than channels, so each channel is a separate group and the groups are
+            // multiplexed.
             let size = if kind.channels.is_empty() { events.len() } else { 1 };
             for group in events.chunks(size.max(1)) {
                 let attrs = group.iter().map(|(_, event)| event.clone()).collect();
@@ -325,8 +325,8 @@ fn plus(one: Option<RawCounter>, other: Option<RawCounter>) -> Option<RawCounter
     one.map_or(other, |one| Some(other.map_or(one, |other| one.plus(other))))
 }
 
-/// The devices of memory controllers, also those without known events: `6 units, uncore_imc_0 to uncore_imc_5`. Empty
-/// if there are none.
+/// The devices of memory controllers, including those without known events: `6 units, uncore_imc_0 to uncore_imc_5`.
+/// Empty if there are none.
 pub fn describe_devices(source: &mut dyn Source) -> String {
     let known = CONTROLLER_TYPES.iter().map(|kind| kind.device.trim_end_matches('_'));
     let prefixes: Vec<&str> = known.chain(UNSUPPORTED.iter().copied()).collect();

@@ -9,7 +9,7 @@
 //!   1s rates a=20 b=0.5/3 c=-@50; poll     LLC misses (/ references) of a job's task per 1000 instructions, `-`
 //!                                          if not counted, and its CPU utilization in %
 //!   250ms waits a=60ms/190ms; poll         wait time and CPU time of a job
-//!   250ms moving a to=1; poll              a page move is active until it is completed (`moved`)
+//!   250ms moving a to=1; poll              a page migration is active until it is completed (`moved`)
 //!   250ms overflow; poll                   a counter overflow woke the policy
 //!   free 0=512 1=1024                      free memory of nodes, in MiB
 //!   tier declared                          source of loads from here on; initially `bandwidth`
@@ -29,9 +29,9 @@ use std::fmt::Write;
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
 use sched::{
-    Action, ActivePageMove, Cause, CompletedPageMove, CounterDeltas, CounterEvent, DomainLoads,
-    JobMemory, JobState, JobView, NodeView, NumaSettings, Plan, Policy, Pressure, Request,
-    SignalTier, Snapshot, Target, TaskView, Tiers, Turn,
+    Action, ActivePageMigration, Cause, CompletedPageMigration, CounterDeltas, CounterEvent,
+    DomainLoads, JobMemory, JobState, JobView, NodeView, NumaSettings, Plan, Policy, Pressure,
+    Request, SignalTier, Snapshot, Target, TaskView, Tiers, Turn,
 };
 use testkit::{Event, World, fields, parse};
 use topology::{Domains, Level, Machine};
@@ -121,8 +121,8 @@ struct JobInWorld {
     counts: BTreeMap<u32, (CounterDeltas, Nanos)>,
     wait_and_cpu_time: Option<(Nanos, Nanos)>,
     memory: Option<JobMemory>,
-    completed_move: Option<(Nanos, CompletedPageMove)>,
-    active_move: Option<ActivePageMove>,
+    completed_migration: Option<(Nanos, CompletedPageMigration)>,
+    active_migration: Option<ActivePageMigration>,
 }
 
 /// Rates per thousand instructions, at one instruction per nanosecond; `None`: not counted.
@@ -177,8 +177,8 @@ impl World for PolicyWorld {
             Event::Moved { target, values } => {
                 let job = self.job(target);
                 let id = job.job.id;
-                let completed = testkit::completed_page_move(id.into(), id, values);
-                (job.completed_move, job.active_move) = (Some((at, completed)), None);
+                let completed = testkit::completed_page_migration(id.into(), id, values);
+                (job.completed_migration, job.active_migration) = (Some((at, completed)), None);
             }
             Event::Other("overflow", _) => return Some(Cause::Overflow),
             Event::Other("counts", rest) => self.counts(rest),
@@ -194,7 +194,8 @@ impl World for PolicyWorld {
                 let job = self.job(name);
                 let (target, to) = (job.job.id.into(), NodeId(parse(to)));
                 let limit = Action::NO_LIMIT;
-                job.active_move = Some(ActivePageMove { target, from: None, to, limit, since: at });
+                job.active_migration =
+                    Some(ActivePageMigration { target, from: None, to, limit, since: at });
             }
             Event::Other(word, _) => panic!("{word} is no event"),
         }
@@ -257,8 +258,8 @@ impl PolicyWorld {
             counts: BTreeMap::new(),
             wait_and_cpu_time: None,
             memory: None,
-            completed_move: None,
-            active_move: None,
+            completed_migration: None,
+            active_migration: None,
         }));
     }
 
@@ -464,8 +465,8 @@ impl JobInWorld {
             wait: self.wait_and_cpu_time.map(|(wait, _)| wait),
             n_tasks: 1,
             memory: self.memory.as_ref(),
-            active_page_move: self.active_move.as_ref(),
-            last_page_move: self.completed_move.as_ref().map(|(at, moved)| (*at, moved)),
+            active_page_migration: self.active_migration.as_ref(),
+            last_page_migration: self.completed_migration.as_ref().map(|(at, moved)| (*at, moved)),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Workloads in the classic form, with one job per line.
+//! Workloads in the classic format, with one job per line.
 //!
 //! ```text
 //! # start  class  program and arguments
@@ -23,7 +23,7 @@ use crate::{Class, Command, FilePosition, Job, Workload, WorkloadError, time};
 /// Printed when a workload has no job.
 const EXAMPLE: &str = "0 - /usr/bin/sort /tmp/words";
 
-/// Parses a workload in the classic form. `path` gives its name and directory; no file is opened.
+/// Parses a workload in the classic format. `path` gives its name and directory; no file is opened.
 pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = SourceText::new(text.strip_prefix('\u{feff}').unwrap_or(text), path);
     match toml_offset(&text) {
@@ -32,7 +32,7 @@ pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError>
     }
 }
 
-/// The offset of the first TOML table header, which no line of the classic form begins with.
+/// The offset of the first TOML table header, which no line of the classic format begins with.
 fn toml_offset(text: &SourceText<'_>) -> Option<usize> {
     let mut offset = 0;
     for line in text.text.split_inclusive('\n') {

@@ -104,13 +104,13 @@ pub enum WorkloadFault {
     NoPath,
     #[error("the file is TOML, but its name does not end in .toml; rename it")]
     TomlWithoutSuffix,
-    #[error("{0:?} does not begin with /; the classic form needs absolute paths")]
+    #[error("{0:?} does not begin with /; the classic format needs absolute paths")]
     RelativePath(String),
     #[error("the quotation mark that opens here is never closed; add \" at the end")]
     OpenQuote,
     #[error("unknown line {0:?}; the only line with @ is @ro PATH")]
     Directive(String),
-    #[error("{0:?} follows the path; put a path with blanks into quotation marks")]
+    #[error("{0:?} follows the path; quote a path that contains spaces")]
     ExtraField(String),
     #[error("{key:?}: {found:?} is not a size; write {}", base::SIZE_EXAMPLE)]
     Size { key: &'static str, found: String },

@@ -47,7 +47,7 @@ pub fn is_toml(path: &Path) -> bool {
     path.extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"))
 }
 
-/// Parses a workload: as TOML if [`is_toml`] returns true for `path`, else in the classic form.
+/// Parses a workload: as TOML if [`is_toml`] returns true for `path`, else in the classic format.
 ///
 /// `path` gives the name and the directory of the workload and is printed in errors. No file is opened.
 pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {

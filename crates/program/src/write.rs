@@ -116,7 +116,7 @@ fn text_of<'p>(job: &str, path: &'p Path) -> Result<&'p str, WriteError> {
     path.to_str().ok_or_else(not_text)
 }
 
-/// Writes a workload in the classic form, which holds start, class and absolute program only.
+/// Writes a workload in the classic format, which holds start, class and absolute program only.
 ///
 /// Names are not written. The reader derives them from the programs.
 pub fn to_classic(workload: &Workload) -> Result<String, WriteError> {

@@ -128,7 +128,7 @@ record! {
         mpki: Option<f64>, "LLC misses per 1000 instructions", Plain, "Last-level cache misses per thousand instructions, where both were counted.";
         traffic_bytes: Option<u64>, "Traffic", Bytes, "Bytes between the last-level caches and memory, where a resctrl monitoring group counted them.";
         n_moves: u64, "Moves", Count, "Number of times that evenkeel bound the running job to other CPUs.";
-        n_page_moves: u64, "Page migrations", Count, "Number of completed page migrations.";
+        n_page_migrations: u64, "Page migrations", Count, "Number of completed page migrations.";
         pages_requested_bytes: u64, "Memory to migrate", Bytes, "Bytes that these page migrations found on the source nodes.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Bytes of these that were on the target node afterwards.";
         memory: Vec<NodeMemoryRow>, "Memory by node", Plain, "Memory per node at the last sample, all processes together; empty if it was not sampled.";

@@ -3,7 +3,7 @@
 use base::{Bytes, CpuSet, NodeId, NodeSet, counted_noun};
 use program::{Command, MemoryPolicy};
 use sched::{
-    Action, CompletedPageMove, DetachCause, ExitStatus, JobExit, PageMoveEnd, SignalTier,
+    Action, CompletedPageMigration, DetachCause, ExitStatus, JobExit, PageMigrationEnd, SignalTier,
     UnmanagedCause,
 };
 
@@ -52,7 +52,7 @@ pub fn action_phrase(action: &Action, place: impl Fn(&CpuSet) -> String) -> Stri
         Action::MemoryPolicy(policy) => memory_policy_phrase(policy),
         Action::Release => "release".to_owned(),
         Action::MovePages { from, to, limit } => {
-            format!("migrate {}", page_move_phrase((*from, *to, *limit)))
+            format!("migrate {}", page_migration_phrase((*from, *to, *limit)))
         }
     }
 }
@@ -70,7 +70,7 @@ pub fn memory_policy_phrase(policy: &MemoryPolicy) -> String {
 }
 
 /// `its pages from node 0 to node 2, at most 64.0 MiB`.
-pub fn page_move_phrase((from, to, limit): (Option<NodeId>, NodeId, Bytes)) -> String {
+pub fn page_migration_phrase((from, to, limit): (Option<NodeId>, NodeId, Bytes)) -> String {
     let from = from.map_or(String::new(), |from| format!(" from node {}", from.0));
     let limit = match limit {
         Action::NO_LIMIT => String::new(),
@@ -80,7 +80,7 @@ pub fn page_move_phrase((from, to, limit): (Option<NodeId>, NodeId, Bytes)) -> S
 }
 
 /// `60.0 MiB of 64.0 MiB of its pages migrated to node 2 in 0.200 s`, and why the others were not.
-pub fn completed_page_move_phrase(moved: &CompletedPageMove) -> String {
+pub fn completed_page_migration_phrase(moved: &CompletedPageMigration) -> String {
     let from = moved.from.map_or(String::new(), |from| format!(" from node {}", from.0));
     let (to, duration) = (moved.to.0, seconds(moved.duration.0));
     let mut text = format!(
@@ -96,7 +96,7 @@ pub fn completed_page_move_phrase(moved: &CompletedPageMove) -> String {
     if !rest.is_empty() {
         text += &format!("; not migrated: {}", rest.join(", "));
     }
-    text += page_move_end_phrase(moved.stopped_by);
+    text += page_migration_end_phrase(moved.stopped_by);
     if !moved.detail.is_empty() {
         text += &format!(": {}", moved.detail);
     }
@@ -115,15 +115,15 @@ fn failed_pages_phrase(name: &str) -> &str {
     }
 }
 
-fn page_move_end_phrase(end: PageMoveEnd) -> &'static str {
+fn page_migration_end_phrase(end: PageMigrationEnd) -> &'static str {
     match end {
-        PageMoveEnd::Done => "",
-        PageMoveEnd::Limit => "; stopped at the requested limit",
-        PageMoveEnd::Budget => "; stopped at the time limit",
-        PageMoveEnd::Full => "; stopped because the target node is full",
-        PageMoveEnd::Exited => "; stopped because the job ended",
-        PageMoveEnd::Stopped => "; stopped with the run",
-        PageMoveEnd::Error => "; stopped by an error of the kernel",
+        PageMigrationEnd::Done => "",
+        PageMigrationEnd::Limit => "; stopped at the requested limit",
+        PageMigrationEnd::Budget => "; stopped at the time limit",
+        PageMigrationEnd::Full => "; stopped because the target node is full",
+        PageMigrationEnd::Exited => "; stopped because the job ended",
+        PageMigrationEnd::Stopped => "; stopped with the run",
+        PageMigrationEnd::Error => "; stopped by an error of the kernel",
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn the_result_of_a_page_migration_is_a_sentence() {
         let mib = Bytes::from_mib;
-        let mut moved = CompletedPageMove {
+        let mut moved = CompletedPageMigration {
             target: sched::Target::Job(base::JobId(0)),
             job: base::JobId(0),
             from: Some(NodeId(0)),
@@ -217,18 +217,18 @@ mod tests {
             not_attempted: Bytes::ZERO,
             duration: base::Nanos::from_millis(250),
             in_kernel: base::Nanos::from_millis(200),
-            stopped_by: PageMoveEnd::Done,
+            stopped_by: PageMigrationEnd::Done,
             detail: String::new(),
         };
         assert_eq!(
-            completed_page_move_phrase(&moved),
+            completed_page_migration_phrase(&moved),
             "64.0 MiB of 64.0 MiB of its pages migrated from node 0 to node 2 in 0.250 s"
         );
         moved.from = None;
         (moved.moved, moved.not_attempted, moved.failed.busy) = (mib(40), mib(20), mib(4));
-        (moved.stopped_by, moved.detail) = (PageMoveEnd::Error, "no: do this".to_owned());
+        (moved.stopped_by, moved.detail) = (PageMigrationEnd::Error, "no: do this".to_owned());
         assert_eq!(
-            completed_page_move_phrase(&moved),
+            completed_page_migration_phrase(&moved),
             "40.0 MiB of 64.0 MiB of its pages migrated to node 2 in 0.250 s; not migrated: \
              4.0 MiB busy, 20.0 MiB not attempted; stopped by an error of the kernel: no: do this"
         );

@@ -41,8 +41,8 @@ pub use counters::{
     CounterDeltas, CounterEvent, Counters, EventKind, EventSet, Measured, RawCounter,
 };
 pub use memory::{
-    ActivePageMove, CompletedPageMove, FailedPages, JobMemory, NodeMemory, PageMoveEnd,
-    ProcessMemory,
+    ActivePageMigration, CompletedPageMigration, FailedPages, JobMemory, NodeMemory,
+    PageMigrationEnd, ProcessMemory,
 };
 pub use outcome::{CauseAndDetail, Outcome, OutcomeResult, RejectCause, Rejection};
 pub use plan::{Action, ActionKind, Plan, Request, Target};

@@ -1,16 +1,16 @@
-//! Memory of processes and jobs by node, and page moves.
+//! Memory of processes and jobs by node, and page migrations.
 //!
-//! The host moves pages in batches, outside the loop of turns. A later sample reports the end of the move.
-//! After the move, the host queries the node of each page (move_pages(2) without a target), and only
-//! pages that are on the target count as moved.
+//! The host migrates pages in batches, outside the loop of turns. A later sample reports the end of the migration.
+//! After each batch the host queries the node of each page (move_pages(2) without a target). Only pages on the target
+//! count as moved.
 //!
 //! ```text
 //!   request ─► guard ─► started ─ ─ ─ batches ─ ─ ─ completed: requested = moved + failed + not_attempted
 //!                        │                            │
-//!              JobView::active_page_move     JobView::last_page_move
+//!              JobView::active_page_migration     JobView::last_page_migration
 //! ```
 //!
-//! Amounts are bytes, in whole pages. A huge page counts with its full size, because it moves as a whole.
+//! Amounts are bytes, in whole pages. A huge page counts with its full size, because it migrates as a whole.
 
 use base::{Bytes, JobId, Nanos, NodeId, TaskId};
 
@@ -21,9 +21,9 @@ use crate::Target;
 pub struct ProcessMemory {
     /// The job of the process.
     pub job: JobId,
-    /// The first task of the process.
+    /// The main thread of the process.
     pub process: TaskId,
-    /// Memory per node, in the order of node ids, without nodes that have none. Empty: the process has no memory any
+    /// Memory per node, in the order of node ids, without nodes that have none. Empty if the process has no memory any
     /// more.
     pub nodes: Vec<NodeMemory>,
     /// Sampled share of the memory, in permille. Below 1000, the values are scaled up from a sample of the
@@ -61,7 +61,7 @@ impl NodeMemory {
         self.shared = self.shared.saturating_add(other.shared);
     }
 
-    /// Private memory: the part that page moves apply to.
+    /// Private memory: the part that migrates.
     pub fn private_bytes(&self) -> Bytes {
         self.small.saturating_add(self.huge)
     }
@@ -120,7 +120,7 @@ impl JobMemory {
         sum(self.nodes.iter().map(NodeMemory::private_bytes))
     }
 
-    /// Private memory that a move to a node would include: that on `from`, or on all other nodes.
+    /// Private memory that a migration to a node would include: the memory on `from`, or on all other nodes.
     pub fn private_bytes_to_move(&self, from: Option<NodeId>, to: NodeId) -> Bytes {
         let is_source = |node: NodeId| node != to && from.is_none_or(|from| from == node);
         sum(self
@@ -130,7 +130,8 @@ impl JobMemory {
             .map(NodeMemory::private_bytes))
     }
 
-    /// The node with the most private memory; of several, the one with the lowest id. `None` without private memory.
+    /// The node with the most private memory; if several nodes have equally much, the node with the lowest id. `None`
+    /// without private memory.
     pub fn home(&self) -> Option<NodeId> {
         let with_memory = self.nodes.iter().filter(|memory| memory.private_bytes() != Bytes::ZERO);
         with_memory
@@ -139,9 +140,9 @@ impl JobMemory {
     }
 }
 
-/// A page move that has started and not completed. Written by the engine.
+/// A page migration that has started and not completed. Written by the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ActivePageMove {
+pub struct ActivePageMigration {
     /// The job, or a task of the process.
     pub target: Target,
     /// The source node; `None`: all nodes except `to`.
@@ -150,13 +151,13 @@ pub struct ActivePageMove {
     pub to: NodeId,
     /// Maximum number of bytes.
     pub limit: Bytes,
-    /// Start of the move.
+    /// Start of the migration.
     pub since: Nanos,
 }
 
-/// Result of a page move. `requested` = `moved` + `failed` + `not_attempted`. Written by the host.
+/// Result of a page migration. `requested` = `moved` + `failed` + `not_attempted`. Written by the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CompletedPageMove {
+pub struct CompletedPageMigration {
     /// The job, or a task of the process.
     pub target: Target,
     /// The job of the target.
@@ -169,18 +170,18 @@ pub struct CompletedPageMove {
     pub limit: Bytes,
     /// Bytes found on the source nodes, at most `limit`.
     pub requested: Bytes,
-    /// Bytes that were on the target node afterwards.
+    /// Bytes on the target node after the migration.
     pub moved: Bytes,
     /// Bytes that the kernel did not move.
     pub failed: FailedPages,
-    /// Bytes for which no system call was made, because the move stopped earlier.
+    /// Bytes for which no system call was made, because the migration stopped earlier.
     pub not_attempted: Bytes,
     /// Time from start to end, pauses included.
     pub duration: Nanos,
-    /// Time in the system calls that move pages.
+    /// Time in the system calls that migrate pages.
     pub in_kernel: Nanos,
     /// Cause of the end.
-    pub stopped_by: PageMoveEnd,
+    pub stopped_by: PageMigrationEnd,
     /// Error message; empty without an error.
     pub detail: String,
 }
@@ -188,15 +189,15 @@ pub struct CompletedPageMove {
 /// Bytes that were not moved, by the status that the kernel returned for each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailedPages {
-    /// The page was in use at that moment (EBUSY).
+    /// The page was in use (EBUSY).
     pub busy: Bytes,
     /// The target node had no free memory (ENOMEM).
     pub no_memory: Bytes,
     /// No page is mapped at the address any more (ENOENT, EFAULT): unmapped or swapped out.
     pub not_present: Bytes,
-    /// The page is mapped by several processes (EACCES), or the move is not permitted (EPERM).
+    /// The page is mapped by several processes (EACCES), or the migration is not permitted (EPERM).
     pub not_permitted: Bytes,
-    /// The kernel reported a move, and the page was on another node afterwards.
+    /// The kernel reported success, but the page was on another node after the call.
     pub elsewhere: Bytes,
     /// The process exited before the nodes of the pages could be queried.
     pub exited: Bytes,
@@ -225,16 +226,16 @@ impl FailedPages {
 }
 
 named_enum! {
-    /// Cause of the end of a page move.
+    /// Cause of the end of a page migration.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    PageMoveEnd {
+    PageMigrationEnd {
         /// All pages were attempted.
         Done "done",
         /// The limit was reached, and more pages were on the source nodes.
         Limit "limit",
-        /// The maximum duration of a move was reached.
+        /// The maximum duration of a migration was reached.
         Budget "budget",
-        /// The target node has no free memory left.
+        /// The target node has no free memory.
         Full "full",
         /// All processes of the target exited, or executed another program.
         Exited "exited",
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_move_includes_the_private_memory_of_its_source_nodes() {
+    fn a_page_migration_includes_the_private_memory_of_its_source_nodes() {
         let nodes = vec![memory_on(0, 1, 2), memory_on(1, 4, 0), memory_on(2, 8, 0)];
         let memory = JobMemory { nodes, ..JobMemory::default() };
         let mib = |from: Option<u32>, to| {

@@ -23,7 +23,7 @@ pub enum OutcomeResult {
         n: u32,
     },
     /// The action continues outside the loop of turns. A later sample reports its end
-    /// ([`crate::Sample::page_moves_completed`]).
+    /// ([`crate::Sample::page_migrations_completed`]).
     InProgress,
     /// The action has not been carried out.
     Rejected {
@@ -74,15 +74,15 @@ named_enum! {
         StartFailed "start-failed",
         /// The undo record could not be written, so that nothing was changed.
         UndoRecordFailed "undo-record-failed",
-        /// A limit on moving the same memory again was reached ([page moves](crate::CompletedPageMove)).
+        /// A limit on moving the same memory again was reached ([page migrations](crate::CompletedPageMigration)).
         PingPong "ping-pong",
-        /// A page move of the same job is active.
-        MoveInProgress "move-in-progress",
+        /// A page migration of the same job is active.
+        MigrationInProgress "migration-in-progress",
         /// The kernel or the machine does not support the action.
         Unsupported "unsupported",
         /// Dry run: the action is reported, but not carried out.
         DryRun "dry-run",
-        /// The budget for page moves is exhausted.
+        /// The budget for page migrations is exhausted.
         OverBudget "over-budget",
         /// The target node has too little free memory.
         TargetFull "target-full",

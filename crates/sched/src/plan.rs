@@ -89,7 +89,7 @@ impl Action {
         }
     }
 
-    /// Limit of a page move without a limit.
+    /// Limit of a page migration without a limit.
     pub const NO_LIMIT: Bytes = Bytes(u64::MAX);
 }
 

@@ -8,7 +8,7 @@ use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
 
 use crate::{
-    CompletedPageMove, Counters, CpuTimes, LlcSample, MonGroupSample, Pressure, ProcessMemory,
+    CompletedPageMigration, Counters, CpuTimes, LlcSample, MonGroupSample, Pressure, ProcessMemory,
     RawCounter,
 };
 
@@ -36,8 +36,8 @@ pub enum Cause {
     CpusChanged,
     /// The run is stopping, because of a signal, a failed job or its time limit.
     Stopping,
-    /// Page moves completed.
-    MemoryMoved,
+    /// Page migrations completed.
+    PageMigrationCompleted,
     /// A counter overflowed since the last interval turn. Always together with [`Cause::Interval`], and
     /// only for policies with [`crate::Wake::Overflow`].
     Overflow,
@@ -72,19 +72,19 @@ pub struct Sample {
     /// Memory by node of the processes that were sampled. Each process is sampled every few seconds; on
     /// machines with one node only on request.
     pub memory: Vec<ProcessMemory>,
-    /// Page moves that completed, oldest first.
-    pub page_moves_completed: Vec<CompletedPageMove>,
+    /// Page migrations that completed, oldest first.
+    pub page_migrations_completed: Vec<CompletedPageMigration>,
 }
 
 impl Sample {
-    /// Appends the events of another sample: job events, exits, memory samples, completed page moves and
+    /// Appends the events of another sample: job events, exits, memory samples, completed page migrations and
     /// messages. Values that were read (tasks, nodes, LLC domains) are left out.
     pub fn merge_events(&mut self, other: Sample) {
         self.jobs.extend(other.jobs);
         self.exited.extend(other.exited);
         self.degraded.extend(other.degraded);
         self.memory.extend(other.memory);
-        self.page_moves_completed.extend(other.page_moves_completed);
+        self.page_migrations_completed.extend(other.page_migrations_completed);
     }
 }
 
@@ -102,7 +102,7 @@ pub struct NumaSettings {
 pub enum JobEvent {
     /// The start time of the job is reached. The host starts the job with the plan of this turn.
     Due(JobId),
-    /// The first process of the job exited.
+    /// The main process of the job exited.
     Ended(JobId, Box<JobExit>),
     /// evenkeel no longer places the job.
     Unmanaged(JobId, UnmanagedCause),
@@ -142,7 +142,7 @@ pub enum UnmanagedCause {
 /// Exit of a job. Times and memory include waited-for children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobExit {
-    /// Exit status of the first process.
+    /// Exit status of the main process.
     pub status: ExitStatus,
     /// The host terminated the job, as the workload declares or because the run stops. Not a failure.
     pub stopped_by_host: bool,
@@ -225,7 +225,7 @@ pub struct TaskSample {
 }
 
 impl TaskSample {
-    /// A sample without values of the first thread of a process.
+    /// A sample without values of the main thread of a process.
     pub fn new(task: TaskId, job: JobId) -> Self {
         TaskSample {
             task,

@@ -8,8 +8,8 @@ use program::Job;
 use topology::{Domains, Machine};
 
 use crate::{
-    ActivePageMove, CompletedPageMove, CounterDeltas, CpuTimes, JobMemory, LlcView, MonGroupView,
-    NumaSettings, Pressure, SignalTier, Tiers, Turn,
+    ActivePageMigration, CompletedPageMigration, CounterDeltas, CpuTimes, JobMemory, LlcView,
+    MonGroupView, NumaSettings, Pressure, SignalTier, Tiers, Turn,
 };
 
 /// State of machine, jobs and tasks in one turn.
@@ -94,10 +94,10 @@ pub struct JobView<'a> {
     pub n_tasks: u32,
     /// Memory by node; `None` if it has not been sampled.
     pub memory: Option<&'a JobMemory>,
-    /// The active page move.
-    pub active_page_move: Option<&'a ActivePageMove>,
-    /// The last completed page move, and the time of the sample that reported it.
-    pub last_page_move: Option<(Nanos, &'a CompletedPageMove)>,
+    /// The active page migration.
+    pub active_page_migration: Option<&'a ActivePageMigration>,
+    /// The last completed page migration, and the time of the sample that reported it.
+    pub last_page_migration: Option<(Nanos, &'a CompletedPageMigration)>,
 }
 
 /// State of a job in a snapshot.

@@ -24,7 +24,7 @@
 //!   unmanaged a on 3          the host must not place the job any more; it now is on CPU 3 (optional)
 //!   poll                      the interval of the policy is over; policy: with the loads of the domains
 //!   memory a 0=64 1=8         pages of a job (policy) or of a process `a/1` (engine): node=MiB
-//!   moved a to=1 mib=64       a completed page move; also left=MIB by=limit in=32ms
+//!   moved a to=1 mib=64       a completed page migration; also left=MIB by=limit in=32ms
 //!   deny a                    setting: the host rejects every action on the job; engine: with the cause
 //!
 //!   engine   raw samples      task exited node llc group   and   attached detached request note abort
@@ -47,8 +47,8 @@ use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ValueSource};
 use program::{Class, Command, Job, MemoryPolicy, Profile, Sensitivity};
 use sched::{
-    Action, Cause, CompletedPageMove, CounterEvent, FailedPages, NodeMemory, PageMoveEnd, Target,
-    Turn,
+    Action, Cause, CompletedPageMigration, CounterEvent, FailedPages, NodeMemory, PageMigrationEnd,
+    Target, Turn,
 };
 use topology::Machine;
 
@@ -251,12 +251,12 @@ fn node_memory(words: &str) -> Vec<NodeMemory> {
 }
 
 /// `to=1 mib=20 left=0 by=limit in=32ms`.
-pub fn completed_page_move(target: Target, job: JobId, words: &str) -> CompletedPageMove {
+pub fn completed_page_migration(target: Target, job: JobId, words: &str) -> CompletedPageMigration {
     let mib = |key| Bytes::from_mib(field(words, key).map_or(0, parse));
     let (moved, not_attempted) = (mib("mib"), mib("left"));
     let in_kernel = field(words, "in").map_or(Nanos::ZERO, parse);
     let by = field(words, "by").unwrap_or("done");
-    CompletedPageMove {
+    CompletedPageMigration {
         target,
         job,
         from: None,
@@ -268,7 +268,7 @@ pub fn completed_page_move(target: Target, job: JobId, words: &str) -> Completed
         not_attempted,
         duration: in_kernel,
         in_kernel,
-        stopped_by: PageMoveEnd::ALL.into_iter().find(|end| end.name() == by).expect("an end"),
+        stopped_by: PageMigrationEnd::ALL.into_iter().find(|end| end.name() == by).expect("an end"),
         detail: String::new(),
     }
 }

@@ -124,9 +124,9 @@ fn if_the_cgroup_cannot_be_created_the_job_gets_a_memory_policy_and_a_warning() 
 }
 
 #[test]
-fn a_page_move_of_a_job_whose_cgroup_was_removed_reports_the_cause() {
+fn a_page_migration_of_a_job_whose_cgroup_was_removed_reports_the_cause() {
     let Some(cgroups) = creatable() else { return };
-    // The policy of the run binds the memory, so its page moves are permitted.
+    // The policy of the run binds the memory, so its page migrations are permitted.
     let text = "[[job]]\nname = \"bound\"\ncommand = [\"sleep\", \"600\"]\n";
     let mut run = LiveRun::with(text, |options| options.cgroups = cgroups);
     let node = base::NodeId(node());
@@ -140,8 +140,10 @@ fn a_page_move_of_a_job_whose_cgroup_was_removed_reports_the_cause() {
     std::fs::write(home, pid.to_string()).expect("permitted");
     std::fs::remove_dir(&group).expect("it is empty");
     run.request("bound", Action::MovePages { from: None, to: node, limit: Bytes::from_mib(1) });
-    run.until("a result", |run| !run.rejections.is_empty() || run.page_moves().next().is_some());
-    for moved in run.page_moves() {
+    run.until("a result", |run| {
+        !run.rejections.is_empty() || run.page_migrations().next().is_some()
+    });
+    for moved in run.page_migrations() {
         assert!(moved.detail.contains("its cgroup"), "{moved:?}");
     }
     run.stop();

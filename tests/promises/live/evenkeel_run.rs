@@ -155,7 +155,7 @@ fn a_process_without_group_and_environment_of_its_job_is_ended_with_the_run_and_
     assert!(!is_running(pid));
     // The job of the process is known only if the process was sampled before its parent exited.
     let journal = run.journal();
-    let is_reported = journal.contains("that no job could be assigned to");
+    let is_reported = journal.contains("without a known job");
     assert!(is_reported || journal.contains("\"n_remaining\":1"), "{journal}");
 }
 

@@ -60,7 +60,7 @@ pub fn main(args: &Args) -> CommandResult {
     let limits = crate::run::limits_of(&original.options);
     let signals = args.signals.or_recorded(&original.options).or_usage_error()?;
     let mut engine = Engine::new(original.machine.clone(), original.jobs.clone(), policy)
-        .with_move_limits(limits)
+        .with_page_migration_limits(limits)
         .with_signals(signals);
     let replayed = match &args.out {
         Some(path) => into_journal(&mut recording, &mut engine, &header, path)?,

@@ -161,7 +161,7 @@ impl LiveRun {
             view: View::new(mode, &header),
             state: RunState::new(&header, &dir.file(JOURNAL)),
             engine: Engine::new(header.machine, header.jobs, policy)
-                .with_move_limits(args.memory.limits())
+                .with_page_migration_limits(args.memory.limits())
                 .with_signals(signals),
         })
     }

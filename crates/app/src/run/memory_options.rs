@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::Bytes;
-use engine::MoveLimits;
+use engine::PageMigrationLimits;
 use host_live::{MemoryOptions, MemorySampling};
 
 use crate::input;
@@ -38,18 +38,18 @@ impl MemoryArgs {
         };
         MemoryOptions {
             sampling,
-            moves_per_second: self.page_migration_rate,
+            page_migration_rate: self.page_migration_rate,
             ..MemoryOptions::default()
         }
     }
 
-    pub fn limits(&self) -> MoveLimits {
+    pub fn limits(&self) -> PageMigrationLimits {
         limits(self.page_migration_rate, self.page_migration_budget)
     }
 
     /// Journal options that differ from the defaults, so that a replay uses the same limits.
     pub fn journal_options(&self) -> impl Iterator<Item = (String, String)> {
-        let default = MoveLimits::default();
+        let default = PageMigrationLimits::default();
         let rate = (self.page_migration_rate, default.per_second, RATE);
         let budget = (self.page_migration_budget, default.per_process_minute, BUDGET);
         let other = |(size, default, name): (Bytes, Bytes, &str)| {
@@ -63,8 +63,8 @@ const RATE: &str = "page-migration-rate-bytes";
 const BUDGET: &str = "page-migration-budget-bytes";
 
 /// The limits of a recorded run.
-pub fn limits_of(options: &BTreeMap<String, String>) -> MoveLimits {
-    let default = MoveLimits::default();
+pub fn limits_of(options: &BTreeMap<String, String>) -> PageMigrationLimits {
+    let default = PageMigrationLimits::default();
     let size = |name, default| {
         let recorded = options.get(name).and_then(|text| text.parse().ok());
         recorded.map_or(default, Bytes)
@@ -72,6 +72,6 @@ pub fn limits_of(options: &BTreeMap<String, String>) -> MoveLimits {
     limits(size(RATE, default.per_second), size(BUDGET, default.per_process_minute))
 }
 
-fn limits(per_second: Bytes, per_process_minute: Bytes) -> MoveLimits {
-    MoveLimits { per_second, per_process_minute, ..MoveLimits::default() }
+fn limits(per_second: Bytes, per_process_minute: Bytes) -> PageMigrationLimits {
+    PageMigrationLimits { per_second, per_process_minute, ..PageMigrationLimits::default() }
 }

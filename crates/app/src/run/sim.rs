@@ -178,7 +178,7 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunDir), Comman
     let mut report = ReportBuilder::new(&header);
     let mut view = View::new(if args.quiet { Mode::Quiet } else { Mode::Lines }, &header);
     let mut engine = Engine::new(header.machine, header.jobs, policy)
-        .with_move_limits(args.memory.limits())
+        .with_page_migration_limits(args.memory.limits())
         .with_signals(signals);
     let sinks: &mut [&mut dyn Sink] = &mut [&mut journal, &mut report, &mut view];
     let error = engine::run(&mut host, &mut engine, sinks).err().map(anyhow::Error::from);

@@ -7,7 +7,7 @@ use journal::{Header, JobChange, JobHistory, JobRecord};
 use report::DomainNames;
 use report::format::seconds;
 use report::phrases::{
-    action_phrase, completed_page_move_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
+    action_phrase, completed_page_migration_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
 };
 use sched::{Action, ExitStatus, JobEvent, JobExit, RejectCause, Rejection, Request, Target};
 use topology::{DomainChoice, Domains, Level, Machine};
@@ -135,10 +135,12 @@ impl ProgressReporter {
                 let cause = detail_or_cause(detail, cause.name());
                 ("rejected", format!("{}: failed, {cause}", self.action_text(action)))
             }
-            JobChange::PageMoveStarted(action) => {
+            JobChange::PageMigrationStarted(action) => {
                 ("pages", format!("{} started{because}", self.action_text(action)))
             }
-            JobChange::PageMoveEnded(moved) => ("pages", completed_page_move_phrase(moved)),
+            JobChange::PageMigrationEnded(moved) => {
+                ("pages", completed_page_migration_phrase(moved))
+            }
             JobChange::MemoryPolicySet(_) | JobChange::NotCarriedOut(_) => return None,
         };
         Some(progress_event(at, kind, job, text))

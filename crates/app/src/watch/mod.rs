@@ -137,7 +137,7 @@ pub fn main(args: &Args) -> CommandResult {
         replay_of: None,
     };
     let engine = Engine::new(header.machine.clone(), header.jobs.clone(), policy)
-        .with_move_limits(args.memory.limits())
+        .with_page_migration_limits(args.memory.limits())
         .with_signals(signals);
     watch(args, host, engine, header)
 }

@@ -1,4 +1,4 @@
-//! Checks of page moves: nodes, state, budgets, free memory.
+//! Checks of page migrations: nodes, state, budgets, free memory.
 
 use base::{Bytes, Nanos, NodeId};
 use program::Job;
@@ -6,38 +6,38 @@ use sched::{Action, CauseAndDetail, JobState, NodeView, RejectCause};
 
 use super::{Guard, memory_is_declared, unchanged};
 use crate::jobs::JobEntry;
-use crate::moves::{ActiveMoves, MoveLimits};
+use crate::page_migrations::{ActivePageMigrations, PageMigrationLimits};
 
 /// Minimum amount of a move: the base page size of most machines.
 const BYTES_MIN: Bytes = Bytes::from_kib(4);
 
-/// State of memory that page moves are checked against.
+/// State of memory that page migrations are checked against.
 #[derive(Clone, Copy)]
 pub(crate) struct MemoryView<'a> {
-    pub limits: &'a MoveLimits,
+    pub limits: &'a PageMigrationLimits,
     pub nodes: &'a [NodeView],
     pub now: Nanos,
 }
 
 impl Guard<'_> {
-    /// The page move as approved: with a limit that the budgets allow. `active` holds the active moves and
+    /// The page migration as approved: with a limit that the budgets allow. `active` contains the active migrations and
     /// those approved in this turn.
     pub(super) fn move_pages(
         &self,
         (job, entry): (&Job, &JobEntry),
         (from, to, limit): (Option<NodeId>, NodeId, Bytes),
-        active: &ActiveMoves,
+        active: &ActivePageMigrations,
     ) -> Result<Action, CauseAndDetail> {
         self.check_target(job, from, to)?;
         if entry.state != Some(JobState::Running) {
             let detail = format!("{} starts with this turn and has no memory yet", job.name);
             return Err((RejectCause::Unsupported, detail));
         }
-        if let Some(active) = &entry.moves.active {
-            let detail = format!("a page move of {} to {} is active", job.name, active.to);
-            return Err((RejectCause::MoveInProgress, detail));
+        if let Some(active) = &entry.page_migrations.active {
+            let detail = format!("a page migration of {} to {} is active", job.name, active.to);
+            return Err((RejectCause::MigrationInProgress, detail));
         }
-        entry.moves.check_repeats(to, self.memory.limits)?;
+        entry.page_migrations.check_repeats(to, self.memory.limits)?;
         let known = entry.memory.as_ref().map(|memory| memory.private_bytes_to_move(from, to));
         if known.is_some_and(|known| known < BYTES_MIN) {
             let from = from.map_or("on other nodes".to_owned(), |from| format!("on {from}"));
@@ -75,19 +75,20 @@ impl Guard<'_> {
         &self,
         (job, entry): (&Job, &JobEntry),
         (known, limit): (Option<Bytes>, Bytes),
-        active: &ActiveMoves,
+        active: &ActivePageMigrations,
     ) -> Result<Bytes, CauseAndDetail> {
         let limits = self.memory.limits;
-        let of_job = entry.moves.budget(self.memory.now, limits);
+        let of_job = entry.page_migrations.budget(self.memory.now, limits);
         let of_all = active.remaining_backlog(limits);
         if of_job < BYTES_MIN {
-            let MoveLimits { per_process_minute: max, .. } = limits;
+            let PageMigrationLimits { per_process_minute: max, .. } = limits;
             let detail = format!("{} has used its budget of {max} per minute", job.name);
             return Err((RejectCause::OverBudget, detail));
         }
         if of_all < BYTES_MIN {
-            let MoveLimits { backlog, per_second, .. } = limits;
-            let detail = format!("active page moves need {backlog} at {per_second} per second");
+            let PageMigrationLimits { backlog, per_second, .. } = limits;
+            let detail =
+                format!("active page migrations need {backlog} at {per_second} per second");
             return Err((RejectCause::OverBudget, detail));
         }
         let budget = of_job.min(of_all);
@@ -100,7 +101,7 @@ impl Guard<'_> {
     fn check_free_memory(
         &self,
         (known, to, limit): (Option<Bytes>, NodeId, Bytes),
-        active: &ActiveMoves,
+        active: &ActivePageMigrations,
     ) -> Result<(), CauseAndDetail> {
         let node = self.memory.nodes.iter().find(|node| node.node == to);
         let Some((node, free)) = node.and_then(|node| Some((node, node.memory_free?))) else {
@@ -114,7 +115,7 @@ impl Guard<'_> {
         if needed <= available {
             return Ok(());
         }
-        let detail = format!("{to} has {available} available, the page move needs {needed}");
+        let detail = format!("{to} has {available} available, the page migration needs {needed}");
         Err((RejectCause::TargetFull, detail))
     }
 }

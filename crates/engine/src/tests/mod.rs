@@ -5,5 +5,5 @@ use crate::testing::play;
 mod run;
 
 testkit::case_files! {
-    play: derive guard jobs moves tiers;
+    play: derive guard jobs page_migrations tiers;
 }

@@ -9,7 +9,7 @@ use topology::Machine;
 
 use crate::{Approved, Engine, Host, RunError, RunSummary, Sink, TurnRecord, run};
 
-/// A host with a number of turns, and two more after a stop.
+/// A host with a given number of turns, and two further turns after a stop.
 struct Turns {
     remaining: VecDeque<u64>,
     calls: Vec<String>,

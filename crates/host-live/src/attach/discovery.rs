@@ -1,4 +1,4 @@
-//! How new and exited processes are discovered, without a scan of /proc in each turn.
+//! Discovery of new and exited processes, without a scan of /proc in each turn.
 //!
 //! | source | condition | cost |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | cgroups | only cgroups are selected: `cgroup.procs`, every two seconds | one read per cgroup |
 //! | pids | otherwise: if the last PID of the kernel (`/proc/loadavg`) has changed, the PIDs since then are read | one read per turn, and two per new PID |
 //!
-//! Processes that all of these can miss are found by a scan of /proc: after lost events, after too many
-//! new PIDs, and every minute (every ten minutes with events).
+//! All of these sources can miss processes. /proc is therefore scanned after lost events, after too many new PIDs, and
+//! every minute (with events: every ten minutes).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ use linux::connector::{Connector, ProcessEvent};
 use linux::proc_dir::parse_last_pid;
 use linux::{fault, procfs};
 
-/// Limit of new PIDs that are read one by one: a scan is cheaper beyond that.
+/// Maximum number of new PIDs that are read individually. Above it a scan is cheaper.
 const NEW_PIDS_MAX: u32 = 2048;
 /// Time between two scans of /proc without events.
 const SCAN_EVERY: Nanos = Nanos::from_secs(60);
@@ -49,16 +49,16 @@ pub(super) struct Discovered {
     pub events: Vec<ProcessEvent>,
     /// New PIDs and TIDs. Some of them may have exited.
     pub new_pids: Vec<u32>,
-    /// A scan of /proc is due.
+    /// Whether a scan of /proc is due.
     pub needs_scan: bool,
     /// All processes of the selected cgroups.
     pub members: Option<Vec<u32>>,
-    /// Events are no longer available, and why.
+    /// The reason why events are no longer available.
     pub lost_events: Option<String>,
 }
 
 impl Discovery {
-    /// The cheapest source. `cgroups` are directories if only cgroups are selected, and empty otherwise.
+    /// Selects the cheapest source. `cgroups` is empty unless only cgroups are selected.
     pub(super) fn new(cgroups: Vec<PathBuf>, use_events: bool) -> Self {
         let source = match (cgroups.is_empty(), use_events.then(Connector::open)) {
             (false, _) => DiscoverySource::Cgroups(cgroups),
@@ -92,7 +92,7 @@ impl Discovery {
             DiscoverySource::Cgroups(dirs) => {
                 if self.cgroups_at <= now {
                     self.cgroups_at = now + CGROUPS_EVERY;
-                    // After an error they are read again the next time.
+                    // After an error the lists are read again in the next poll.
                     discovered.members = members(dirs).ok();
                 }
                 return discovered;
@@ -134,7 +134,8 @@ fn read_new_pids(loadavg: Option<&OwnedFd>, last: &mut Option<u32>, discovered: 
     }
 }
 
-/// The PIDs that may be new; `None` if a scan is needed. After the largest PID the kernel continues with small ones.
+/// The PIDs that may be new; `None` if a scan is needed. After the largest PID the kernel continues with the smallest
+/// free one.
 fn new_pids(before: Option<u32>, now: Option<u32>) -> Option<std::ops::RangeInclusive<u32>> {
     let (before, now) = before.zip(now)?;
     let is_few = before <= now && now - before <= NEW_PIDS_MAX;
@@ -170,7 +171,7 @@ fn add_members(dir: &Path, depth: u32, pids: &mut Vec<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// `None` for a cgroup that was removed meanwhile.
+/// Returns `None` if the cgroup was removed.
 fn unless_removed<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -216,7 +217,7 @@ mod tests {
             .expect("a temporary directory of the test");
         assert_eq!(members(&[dir.path().join("a")]).expect("lists"), [3, 7, 9]);
         assert!(members(&[dir.path().join("removed")]).expect("no process").is_empty());
-        // A list that cannot be read is not an empty list.
+        // An unreadable list is an error, not an empty list.
         let all = fault::FaultPlan { seed: 1, permille: 1000 };
         let failed = fault::with_errors(all, || members(&[dir.path().join("a")]));
         assert!(failed.is_err(), "{failed:?}");

@@ -7,12 +7,12 @@
 //!   released ─► children and descendants with an assigned mask are restored ─► again for one second or more
 //! ```
 //!
-//! A child is known here after it was discovered. Descendants that were not discovered yet are searched when their
-//! ancestor is released, and again in every turn of the next second: a fork that was under way is not visible at that
-//! time, and its child has the earlier mask. On a busy machine a fork can be interrupted for longer than an interval.
+//! Discovered children are recorded here. Other descendants are searched when their ancestor is released, and again in
+//! every turn of the next second: a fork in progress at the release is not visible yet, and its child has the earlier
+//! mask. On a busy machine a fork can take longer than an interval.
 //!
-//! A process that is older than the first placement of its ancestor has no assigned mask. A process with
-//! another mask has it from another program.
+//! A process that is older than the first placement of its ancestor has no assigned mask. Any other mask was set by
+//! another program.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,13 +33,13 @@ const DESCENDANTS_MAX: usize = 1 << 16;
 /// A process that inherited an assigned mask and is not a job.
 #[derive(Clone, Debug)]
 pub(super) struct InheritedAffinity {
-    /// The job whose process it descends from.
+    /// The job of its ancestor.
     pub job: JobId,
     pub start_time_ticks: u64,
     pub mask: Arc<CpuSet>,
 }
 
-/// The masks that descendants of a released process may have from evenkeel.
+/// The masks that evenkeel set and that descendants of a released process may have.
 #[derive(Clone, Debug)]
 struct AncestorMasks {
     process: TaskId,
@@ -80,11 +80,10 @@ impl AncestorMasks {
         })
     }
 
-    /// Restores descendants that were not discovered yet. Returns whether any could not be restored. Jobs
-    /// are left as they are.
+    /// Restores undiscovered descendants, except jobs. Returns whether any could not be restored.
     fn release_descendants(&self, session: &Session) -> bool {
         if !may_be_running(self.process) {
-            return false; // Its children have been reparented.
+            return false; // The process has exited; its children have been reparented.
         }
         let mut any_left = false;
         let mut parents = vec![self.process.tid];
@@ -137,12 +136,12 @@ impl InheritedMasks {
         jobs: &mut AttachedJobs,
         job: JobId,
     ) -> u32 {
-        // The job comes first, so that its next children inherit no assigned mask.
+        // The job is restored first, so that its next children inherit no assigned mask.
         let Some(state) = jobs.affinity_mut(job) else { return 0 };
         let (n_restored, any_left) = session.binder().release(state, false);
         let any_left = self.release_descendants(session, jobs, job) || any_left;
         if let (false, Some(state)) = (any_left, jobs.affinity(job)) {
-            // If this cannot be written, `restore` finds every mask as it was before.
+            // If the line cannot be written, `restore` finds that all masks are the original ones.
             session.undo.free(&state.name);
         }
         n_restored
@@ -204,7 +203,7 @@ impl InheritedMasks {
         }
     }
 
-    /// Puts a new process on record if it inherited an assigned mask.
+    /// Records a new process if it inherited an assigned mask.
     pub(super) fn check(
         &mut self,
         session: &mut Session,
@@ -219,7 +218,7 @@ impl InheritedMasks {
         let assigned = state.assigned_masks().find(|assigned| ***assigned == mask).cloned();
         let Some(mask) = assigned.filter(|mask| **mask != *state.base) else { return };
         let entry = (pid, stat.start_time_ticks, pid);
-        // If this cannot be written, the process is found as a descendant while its parent is running.
+        // If the line cannot be written, `restore` finds the process as a descendant, as long as its parent runs.
         let _ = session.undo.set(&state.name, [&state.base, &mask, &mask], vec![entry]);
         let inherited = InheritedAffinity { job, start_time_ticks: stat.start_time_ticks, mask };
         self.processes.insert(pid, inherited);

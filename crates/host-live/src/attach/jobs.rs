@@ -22,7 +22,7 @@ pub(super) struct AttachedJob {
     pub busy_at: Nanos,
     /// Time of the first placement, in clock ticks since boot. Older children have no assigned mask.
     pub placed_ticks: Option<u64>,
-    /// Wakes the loop when the process exits. `None` if no descriptor was left.
+    /// Wakes the loop when the process exits. `None` if no descriptor was free.
     pub pidfd: Option<KeptFile>,
 }
 
@@ -46,7 +46,7 @@ impl AttachedJobs {
         self.free.pop_front().unwrap_or(JobId(self.next))
     }
 
-    /// An id that was not used.
+    /// Returns an unused id.
     pub(super) fn return_id(&mut self, job: JobId) {
         self.free.push_back(job);
     }
@@ -61,7 +61,7 @@ impl AttachedJobs {
         Some(removed)
     }
 
-    /// The engine has been notified of all detached jobs: their ids can be used again.
+    /// Makes the ids of detached jobs available again. Called when the engine has been notified of them.
     pub(super) fn reuse_ids(&mut self) {
         self.free.extend(self.detached.drain(..));
     }
@@ -105,7 +105,7 @@ impl AttachedJob {
     }
 }
 
-/// The job of a process for the engine. `permille` is its share of a CPU.
+/// Describes a process as a job for the engine. `permille` is its CPU usage in permille of one CPU.
 pub(super) fn describe(
     state: &AffinityState,
     comm: &str,

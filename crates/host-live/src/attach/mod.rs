@@ -12,11 +12,11 @@
 //!   detached       its affinity is restored
 //! ```
 //!
-//! A job is one process with its threads. A child inherits the mask of its parent ([`inherited`]): it is
-//! put on record, left as it is, and restored with its parent. When it is busy it becomes a job.
+//! A job is one process with its threads. A child inherits the mask of its parent ([`inherited`]). It is recorded, and
+//! restored together with its parent. When the child is busy, it becomes a job.
 //!
-//! No process is started, signalled or ended, and without [`AttachOptions::act`] nothing is changed. The
-//! pages of a process that set a memory policy are not moved.
+//! No process is started, signalled or terminated. Without [`AttachOptions::act`] nothing is changed. The pages of a
+//! process that set a memory policy do not migrate.
 
 mod discovery;
 mod inherited;
@@ -65,13 +65,14 @@ use tracker::Tracker;
 
 /// The longest time between two samples of a sleeping thread of a job.
 const THREAD_SAMPLE_MAX: Nanos = Nanos::from_secs(10);
-/// The longest time between two turns, so that readers of the status see that evenkeel is running.
+/// The longest time between two turns. Bounds the age of the state file, so that `evenkeel status` shows that the watch
+/// is running.
 const HEARTBEAT: Nanos = Nanos::from_secs(10);
 /// The shortest time between two updates of the status while jobs stay the same.
 const STATUS_EVERY: Nanos = Nanos::from_secs(5);
-/// Upper limit of RLIMIT_NOFILE. More descriptors have no use.
+/// Upper limit of RLIMIT_NOFILE. A watch does not use more descriptors.
 const DESCRIPTORS_MAX: u64 = 4096;
-/// Reported when no selected process is left.
+/// Reported when all selected processes have exited.
 const ALL_EXITED: &str = "the selected processes and their children have exited: the watch ends";
 
 /// Manages processes that run on this machine.
@@ -96,7 +97,7 @@ pub struct AttachHost {
 enum Stop {
     No,
     Requested,
-    /// All jobs are detached, and that has been reported.
+    /// All jobs are detached, and a turn has reported it.
     Reported,
 }
 
@@ -194,7 +195,7 @@ impl AttachHost {
         self.session.now()
     }
 
-    /// Whether something could not be restored after the watch: its record stays, and `evenkeel restore` tries again.
+    /// Whether a setting could not be restored after the watch. The undo record then stays for `evenkeel restore`.
     pub fn is_record_kept(&self) -> bool {
         self.session.undo.is_kept()
     }
@@ -231,13 +232,13 @@ impl AttachHost {
                     self.request_stop();
                 }
                 Wakeup::Exited(pid) => {
-                    // Forks before the exit of this process may be those of its children.
+                    // Forks before the exit of this process may have created its children, so events are handled first.
                     let now = self.session.now();
                     self.tracker.discover(&mut self.session, now);
                     self.tracker.has_exited(&mut self.session, pid);
                 }
                 Wakeup::Helper => self.session.take_memory_results(),
-                Wakeup::Overflow => {} // A watch has a turn at every tick.
+                Wakeup::Overflow => {} // A watch has interval turns at every tick.
             }
         }
         self.session.recycle(woken);
@@ -349,7 +350,7 @@ impl AttachHost {
                 if let (Action::Place(_), Some(job)) = (action, self.session.job_of(target))
                     && let Some(attached) = jobs.jobs.get_mut(&job)
                 {
-                    // From now on its children may have an assigned mask.
+                    // Children that are forked from now on may have an assigned mask.
                     attached.placed_ticks.get_or_insert(now_ticks);
                 }
                 let n = self.session.place(jobs, target, action)?;
@@ -358,7 +359,7 @@ impl AttachHost {
         }
     }
 
-    /// Now, in the unit of process start times: clock ticks since boot.
+    /// Current time in the unit of process start times: clock ticks since boot.
     fn boot_ticks(&self) -> u64 {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let (secs, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
@@ -430,7 +431,7 @@ impl Host for AttachHost {
                 return Ok(Some(turn));
             }
             let until = match self.stop {
-                Stop::Reported => None, // The end of page moves, which wakes the loop.
+                Stop::Reported => None, // The end of page migrations, which wakes the loop.
                 _ => Some(self.next_deadline()),
             };
             let woken = self.session.wait(until)?;

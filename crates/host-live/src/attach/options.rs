@@ -20,9 +20,9 @@ pub struct AttachOptions {
     pub selection: Selection,
     /// Directories of the selected cgroups in the file system.
     pub cgroup_dirs: Vec<PathBuf>,
-    /// Classes of programs by name patterns. The first match counts.
+    /// Classes of programs by name patterns. The first matching pattern applies.
     pub classes: Vec<(String, Class)>,
-    /// Carry out plans. Otherwise each action is rejected as a dry run.
+    /// Whether plans are carried out. If not, each action is rejected as a dry run.
     pub act: bool,
     /// Period of interval turns.
     pub interval: Nanos,
@@ -32,18 +32,18 @@ pub struct AttachOptions {
     pub idle_after: Nanos,
     /// A process that uses this share of a CPU, in permille, becomes a job. With 0 every process does.
     pub busy_permille: u64,
-    /// Blocks the signals that terminate a process, and ends the watch instead.
+    /// Whether signals that terminate a process are blocked and end the watch.
     pub takes_signals: bool,
     /// Directories for undo records; `None`: the default ones ([`linux::undo::directories`]).
     pub undo_dirs: Option<Vec<PathBuf>>,
-    /// How memory is moved and sampled.
+    /// Options of page migration and of memory samples.
     pub memory: MemoryOptions,
     /// The counters of tasks.
     pub counters: CounterMode,
     /// The machine whose controllers, caches, pressure and CPUs are read; `None`: none of them is read, and
     /// tasks have no counters.
     pub machine: Option<Machine>,
-    /// Use the process events of the kernel (proc connector) if they are permitted.
+    /// Whether the process events of the kernel (proc connector) are used if they are permitted.
     pub use_events: bool,
 }
 
@@ -68,7 +68,7 @@ impl Default for AttachOptions {
     }
 }
 
-/// Why a watch cannot start or continue.
+/// A watch cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum AttachError {

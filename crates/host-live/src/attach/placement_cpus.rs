@@ -1,4 +1,4 @@
-//! The affinity of an ordinary process on this machine, and the CPUs that programs are placed on.
+//! The default affinity of processes on this machine, and the CPUs that programs are placed on.
 //!
 //! ```text
 //!   ordinary   CPUs and memory nodes of the init process. A process with other ones has them on purpose
@@ -7,9 +7,9 @@
 //!              to the programs too, which is reported
 //! ```
 //!
-//! All of it may change during a watch: CPUs go offline, cpuset partitions are isolated, the affinity of
-//! evenkeel changes. Masks are read in every turn (two system calls), the lists in /sys after a change of
-//! a mask and every ten seconds. A value that cannot be read stays as it was.
+//! All of these values may change during a watch: CPUs go offline, cpuset partitions are isolated, the affinity of
+//! evenkeel changes. Masks are read in every turn (two system calls), the lists in /sys after a change of a mask and
+//! every ten seconds. An unreadable value stays unchanged.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(super) struct PlacementCpus {
     pub own: CpuSet,
     /// The affinity of a process that has not set its affinity.
     pub ordinary: CpuSet,
-    /// The affinity of the init process is readable.
+    /// Whether the affinity of the init process is readable.
     can_read_init: bool,
     online: CpuSet,
     isolated: CpuSet,
@@ -56,7 +56,7 @@ impl PlacementCpus {
         cpus
     }
 
-    /// Reads again. `Some` with warnings if the targets or the isolated CPUs have changed.
+    /// Reads all values again. Returns warnings if the targets or the isolated CPUs have changed; otherwise `None`.
     pub fn update(&mut self, root: &Path, proc: &ProcDir, now: Nanos) -> Option<Vec<String>> {
         let before = self.clone();
         self.read_masks();
@@ -75,7 +75,7 @@ impl PlacementCpus {
         }
         match affinity::get(1) {
             Ok(ordinary) => (self.ordinary, self.can_read_init) = (ordinary, true),
-            // If it is never readable, evenkeel's affinity counts as ordinary.
+            // If the mask of the init process is never readable, the affinity of evenkeel counts as the default.
             Err(_) if !self.can_read_init => self.ordinary = self.own.clone(),
             Err(_) => {}
         }
@@ -86,7 +86,7 @@ impl PlacementCpus {
             self.isolated = isolated;
         }
         if let Ok(online) = system::online_cpus(root) {
-            // In a container this file may not contain all CPUs that are in use.
+            // In a container this file may lack CPUs that are in use.
             self.online = online.or(&self.compared());
         }
         let status = proc.status(1).or_else(|_| proc.status(std::process::id()));
@@ -95,8 +95,8 @@ impl PlacementCpus {
         }
     }
 
-    /// The CPUs among which masks of processes are compared. If none of a mask is usable any more, the
-    /// kernel has replaced it.
+    /// The CPUs among which masks of processes are compared. If no CPU of a mask is usable any more, the kernel
+    /// replaces the mask.
     pub fn compared(&self) -> CpuSet {
         self.own.or(&self.ordinary)
     }
@@ -234,7 +234,7 @@ mod tests {
         let warning = format!("the CPUs {last} are isolated: nothing is placed on them");
         assert_eq!(update(11), Some(vec![warning]));
         assert_eq!(update(30), None, "it is reported once");
-        // A value that cannot be read stays as it was.
+        // An unreadable value stays unchanged.
         std::fs::remove_file(cpu.join("isolated")).expect("a temporary directory of the test");
         std::fs::create_dir(cpu.join("isolated")).expect("a temporary directory of the test");
         assert_eq!(update(50), None);

@@ -1,7 +1,7 @@
 //! Decides whether a process is managed: selection, exclusions, permissions.
 //!
-//! The first inspection uses `stat` and the inputs of the selection. A process that is busy is inspected
-//! closely: the masks and the scheduling class of each thread, its cpuset and its environment.
+//! The first inspection reads `stat` and the inputs of the selection. The second one, of a busy process, reads the mask
+//! and the scheduling class of each thread, the cpuset and the environment.
 
 use std::io;
 
@@ -22,7 +22,7 @@ pub(super) struct ProcessInspector {
     /// Users and capabilities of evenkeel.
     own: ProcStatus,
     pub selection: Selection,
-    /// Plans are carried out.
+    /// Whether plans are carried out.
     acts: bool,
 }
 
@@ -81,7 +81,7 @@ impl ProcessInspector {
         let comm = stat.comm_text();
         let status = self.selection.needs_users().then(|| self.proc.status(pid));
         let cgroups = self.selection.needs_cgroups().then(|| self.proc.cgroups(pid));
-        // If an exclusion cannot be checked, the process is not selected for now.
+        // If an exclusion cannot be checked, the process is not selected until the next inspection.
         let is_unknown = !excluded.users.is_empty() && matches!(status, Some(Err(_)))
             || !excluded.cgroups.is_empty() && matches!(cgroups, Some(Err(_)));
         if is_unknown {
@@ -96,10 +96,9 @@ impl ProcessInspector {
         })
     }
 
-    /// The inspection of a busy process, which costs more. `inherited` is an assigned mask that it may have.
+    /// The inspection of a busy process. `inherited` is an assigned mask that the process may have.
     ///
-    /// # Errors
-    /// Something cannot be read now, so that the process must not be changed.
+    /// # Errors A value cannot be read; the process must not be changed.
     pub(super) fn inspect_closely(
         &self,
         pid: u32,
@@ -126,21 +125,21 @@ impl ProcessInspector {
         let is_managed = match environ("/".as_ref(), pid) {
             Ok(Environ::InExec) => return Err(io::ErrorKind::WouldBlock.into()),
             Ok(environ) => environ.variable(RUN_VARIABLE).is_some(),
-            // A process whose environment is not readable is treated like one without the variable.
+            // A process with an unreadable environment counts as a process without the variable.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => false,
             Err(error) => return Err(error),
         };
         Ok(is_managed.then_some(ExclusionReason::OtherEvenkeel))
     }
 
-    /// Whether a job has been moved to a cpuset that restricts its memory. A cpuset that restricts CPUs
-    /// changes the mask, which is verified more often.
+    /// Whether a job has been moved to a cpuset that restricts its memory. Cpusets that restrict CPUs are detected by
+    /// the verification of masks.
     pub(super) fn restricts_memory(&self, pid: u32, cpus: &PlacementCpus) -> bool {
         self.proc.status(pid).is_ok_and(|status| cpus.restricts_memory(status.nodes.as_ref()))
     }
 }
 
-/// Why a selected process is excluded.
+/// The reason for which a selected process is excluded.
 fn exclusion(pid: u32, stat: &ProcStat, selected: Selected) -> Option<ExclusionReason> {
     if pid == std::process::id() {
         Some(ExclusionReason::EvenkeelItself)
@@ -158,7 +157,7 @@ fn exclusion(pid: u32, stat: &ProcStat, selected: Selected) -> Option<ExclusionR
     }
 }
 
-/// `None` for a thread that has exited meanwhile.
+/// Returns `None` if the thread has exited.
 fn unless_exited<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! All known processes, and when each is sampled next.
+//! All known processes, with the time of the next sample of each.
 //!
 //! ```text
 //!   used CPU time      sampled again after one interval
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! N idle processes therefore cost N/30 samples per second, and a process that becomes busy is detected within 30
-//! seconds. Kernel threads are sampled every ten minutes. A reused PID is recognized by the start time. Samples are
-//! arguments: the table reads no file.
+//! seconds. Kernel threads are sampled every ten minutes. The start time identifies a reused PID. The caller reads the
+//! files; this module does not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,13 @@ use linux::proc_stat::{Comm, ProcStat};
 
 use super::status::ExclusionReason;
 
-/// The longest time between two samples of a process …
+/// The longest time between two samples of a process.
 pub(super) const SAMPLE_EVERY_MAX: Nanos = Nanos::from_secs(30);
-/// … and of a kernel thread, which only exits.
+/// Time between two samples of a kernel thread, which are only checked for exit.
 const KERNEL_EVERY: Nanos = Nanos::from_secs(600);
-/// A process is busy that uses more than this share of a CPU between two samples, in permille …
+/// A process is busy if it uses more than this share of a CPU between two samples, in permille.
 pub(super) const BUSY_PERMILLE: u64 = 10;
-/// … and more than this number of ticks: a single tick may be chance.
+/// A busy process also uses at least this number of ticks: one tick may be a rounding error of the accounting.
 const BUSY_TICKS: u64 = 2;
 /// Limit of the exponent of the time between two samples.
 const N_IDLE_MAX: u8 = 32;
@@ -70,7 +70,7 @@ pub(super) enum Activity {
     Idle,
     /// CPU usage in permille of a CPU.
     Busy(u64),
-    /// Another program after an exec, or another process with the same PID.
+    /// The process executed another program, or the PID was reused.
     Replaced,
 }
 
@@ -102,13 +102,13 @@ impl ProcessTable {
         }
     }
 
-    /// Sets the share of a CPU from which on a process is busy. With 0 every process is.
+    /// Sets the minimum share of a CPU of a busy process. With 0 every process is busy.
     pub(super) fn with_busy(mut self, permille: u64) -> Self {
         self.busy_permille = permille;
         self
     }
 
-    /// Sets the time within which an idle job has to be noticed.
+    /// Sets the time within which an idle job has to be detected.
     pub(super) fn with_job_period(mut self, period: Nanos) -> Self {
         self.job_every = period.clamp(self.interval.min(SAMPLE_EVERY_MAX), SAMPLE_EVERY_MAX);
         self
@@ -143,7 +143,7 @@ impl ProcessTable {
         self.processes.len()
     }
 
-    /// The number of processes that are selected by PID, or descend from one.
+    /// The number of processes that are selected by PID, including their descendants.
     pub(super) fn n_named(&self) -> usize {
         self.n_named
     }
@@ -159,7 +159,7 @@ impl ProcessTable {
         self.remove(pid);
         let sample_at = match state {
             ProcessState::Eligible => now + self.interval,
-            // Other processes are sampled for exit and exec only, spread over time.
+            // Other processes are sampled only to detect exit and exec; their samples are spread over time.
             _ => {
                 let every = self.every_max(state).0;
                 now + Nanos(every / 2 + every / 128 * u64::from(pid % 64))
@@ -220,7 +220,7 @@ impl ProcessTable {
         if is_busy { Activity::Busy(permille) } else { Activity::Idle }
     }
 
-    /// A process could not be read. It is sampled again after an increasing time.
+    /// Schedules a process that could not be read, after an increasing time.
     pub(super) fn could_not_sample(&mut self, pid: u32, now: Nanos) {
         let interval = self.interval;
         let Some(known) = self.processes.get_mut(&pid) else { return };

@@ -1,11 +1,11 @@
-//! Which processes a watch selects: several criteria are a union, and exclusions have priority.
+//! Selection of the processes of a watch. A process is selected if one criterion matches and no exclusion matches.
 //!
 //! Names are the first 15 bytes of a program's name, as in `/proc/PID/comm`. Patterns contain `*` (any bytes) and `?`
 //! (one byte). A cgroup includes its descendants. Children of a selected PID are selected too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The selected processes, and exceptions.
+/// The criteria of selected processes, and the exclusions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// All processes.
@@ -45,7 +45,7 @@ pub struct Candidate<'a> {
 /// Whether a process is selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selected {
-    /// A criterion matches, and no exclusion.
+    /// A criterion matches, and no exclusion matches.
     Yes,
     /// No criterion matches.
     No,
@@ -63,12 +63,12 @@ impl Selection {
         !self.all && self.pids.is_empty() && self.included == Criteria::default()
     }
 
-    /// Whether users have to be read.
+    /// Whether a criterion depends on the user of a process.
     pub fn needs_users(&self) -> bool {
         !self.included.users.is_empty() || !self.excluded.users.is_empty()
     }
 
-    /// Whether cgroups have to be read.
+    /// Whether a criterion depends on the cgroup of a process.
     pub fn needs_cgroups(&self) -> bool {
         !self.included.cgroups.is_empty() || !self.excluded.cgroups.is_empty()
     }

@@ -19,7 +19,7 @@ pub struct WatchStatus {
     pub n_known: u64,
     /// Selected processes that are neither excluded nor busy.
     pub n_idle: u64,
-    /// Processes that are busy, and therefore jobs.
+    /// Busy processes, which are jobs.
     pub managed: Vec<ManagedProcess>,
     /// Selected processes that are excluded.
     pub excluded: BTreeMap<ExclusionReason, ExcludedProcesses>,
@@ -48,7 +48,7 @@ pub struct ManagedProcess {
     pub before: CpuSet,
     /// Affinity that evenkeel set.
     pub placed: Option<CpuSet>,
-    /// Another program changed the affinity, or the kernel does not permit a change.
+    /// Whether another program changed the affinity, or the kernel rejected a change.
     pub is_unmanaged: bool,
 }
 
@@ -70,7 +70,7 @@ impl ExcludedProcesses {
     }
 }
 
-/// Why a selected process is not managed.
+/// The reason why a selected process is not managed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExclusionReason {
     /// A kernel thread.
@@ -91,7 +91,7 @@ pub enum ExclusionReason {
     RealTime,
     /// The affinity or cpuset of the process differs from that of the init process.
     OwnAffinity,
-    /// The process set a memory policy: its pages stay, and its threads are placed.
+    /// The process set a memory policy. Its pages do not migrate; its threads are placed.
     OwnMemoryPolicy,
     /// The kernel does not permit a change.
     NotPermitted,

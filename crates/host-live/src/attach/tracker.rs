@@ -1,5 +1,5 @@
-//! Tracks the processes of the machine: busy ones become jobs, and jobs that exit, become idle or must not
-//! be changed any more are detached.
+//! Tracks the processes of the machine. A busy process becomes a job. A job is detached when it exits, becomes idle or
+//! must not be changed any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use linux::connector::ProcessEvent;
 use linux::proc_stat::{ProcStat, comm_text};
 use linux::procfs::is_known_running;
 use program::Class;
-use sched::{Cause, DetachCause, JobEvent, PageMoveEnd};
+use sched::{Cause, DetachCause, JobEvent, PageMigrationEnd};
 
 use super::discovery::Discovery;
 use super::inherited::{InheritedAffinity, InheritedMasks};
@@ -54,7 +54,7 @@ impl Tracker {
                 "process events are no longer available ({why}): new PIDs are polled"
             ));
         }
-        // In the order of events: a child is known before the exit of its parent is handled.
+        // Events are handled in order, so that a child is known before its parent exits.
         for event in discovered.events {
             match event {
                 ProcessEvent::Forked { parent, child } => {
@@ -104,7 +104,7 @@ impl Tracker {
     fn scan(&mut self, session: &mut Session) {
         let mut pids = Vec::new();
         if self.inspector.proc.list(|pid| pids.push(pid)).is_err() {
-            return; // The next scan tries again.
+            return; // The next scan repeats the read.
         }
         let running: BTreeSet<u32> = pids.iter().copied().collect();
         for pid in self.table.pids() {
@@ -120,7 +120,7 @@ impl Tracker {
 
     fn inspect_if_new(&mut self, session: &mut Session, pid: u32) {
         let known = self.table.get(pid);
-        // The PID of a kernel thread may have been reused, because it is sampled so rarely.
+        // The PID of a kernel thread may have been reused, because kernel threads are sampled rarely.
         let kernel_thread = ProcessState::Excluded(ExclusionReason::KernelThread);
         if known.is_some_and(|known| known.state != kernel_thread) {
             return;
@@ -132,8 +132,8 @@ impl Tracker {
         }
     }
 
-    /// After a PID wrap, children may have smaller PIDs than their parents: descendants of selected
-    /// processes are searched until no more are found.
+    /// Searches descendants of selected processes repeatedly until no more are found: after a PID wrap, a child may
+    /// have a smaller PID than its parent.
     fn find_descendants(&mut self, session: &mut Session, pids: &[u32]) {
         if self.inspector.selection.pids.is_empty() {
             return;
@@ -241,14 +241,14 @@ impl Tracker {
         let inherited = self.inherited.get(pid);
         let inherited = inherited.filter(|it| it.start_time_ticks == start_time_ticks).cloned();
         let Some((base, placed)) = self.masks_before(inherited.as_ref(), status.cpus) else {
-            // The mask changed after the inspection, which is repeated later.
+            // The mask changed after the inspection; the inspection is repeated later.
             return self.table.could_not_sample(pid, self.now);
         };
         let job = self.jobs.new_id();
         let comm = stat.comm_text();
         session.tasks.adopt(job, pid, placed.as_ref().unwrap_or(&base));
         if session.tasks.job_of(pid) != Some(job) {
-            return self.jobs.return_id(job); // It has exited meanwhile.
+            return self.jobs.return_id(job); // The process exited after the inspection.
         }
         let affinity = AffinityState::new(job, format!("{comm}.{pid}"), pid, base, placed);
         let pidfd = session.watch_exit(pid);
@@ -266,8 +266,8 @@ impl Tracker {
         self.jobs.jobs.insert(job, attached);
     }
 
-    /// The mask of a process without evenkeel, and the one that it inherited from evenkeel. `None` if its mask is
-    /// neither ordinary nor assigned.
+    /// The mask that a process has without evenkeel, and the assigned mask that it inherited, if any. `None` if its
+    /// mask is neither ordinary nor assigned.
     fn masks_before(
         &self,
         inherited: Option<&InheritedAffinity>,
@@ -320,14 +320,14 @@ impl Tracker {
         let Some(known) = self.table.get(pid) else { return };
         if let Some(job) = known.job() {
             if is_known_running(task_id(pid, known.start_time_ticks)) {
-                return; // The PID was reused, or only the first thread has exited.
+                return; // The PID was reused, or only the main thread has exited.
             }
             self.detach(session, job, DetachCause::Ended);
         }
         self.table.remove(pid);
     }
 
-    /// A process is in none of the selected cgroups any more.
+    /// Whether a process left all selected cgroups.
     fn has_left_selection(&mut self, session: &mut Session, pid: u32) {
         let Some(known) = self.table.remove(pid) else { return };
         if let Some(job) = known.job() {
@@ -344,8 +344,8 @@ impl Tracker {
     /// Detaches a job and restores it.
     fn detach(&mut self, session: &mut Session, job: JobId, cause: DetachCause) {
         let end = match cause {
-            DetachCause::Ended => PageMoveEnd::Exited,
-            _ => PageMoveEnd::Stopped,
+            DetachCause::Ended => PageMigrationEnd::Exited,
+            _ => PageMigrationEnd::Stopped,
         };
         session.memory.stop_moves_of(job, end);
         self.inherited.release(session, &mut self.jobs, job);
@@ -391,8 +391,8 @@ impl Tracker {
     }
 }
 
-/// Records a process that inherited a mask and is a job now under its own name. If that fails, the record contains
-/// the process under the name of its ancestor.
+/// Records a job that inherited a mask, under the name of the job. If the write fails, the record keeps the process
+/// under the name of its ancestor.
 fn record_inherited(session: &mut Session, state: &AffinityState) {
     let Some(mask) = &state.placed else { return };
     let threads = session.tasks.threads_of(state.job);

@@ -22,15 +22,15 @@ use super::LaunchOptions;
 use super::programs::{absolute, check_kind, file_name, find_program};
 use crate::errors::kernel_message;
 
-/// Nice value of evenkeel where the kernel permits it: with a thousand busy jobs of the same nice value,
-/// a thousandth of a CPU would be left for scheduling decisions. Jobs keep the inherited value.
+/// Nice value of evenkeel, if the kernel permits it. With the nice value of a thousand busy jobs, evenkeel would get a
+/// thousandth of a CPU. Jobs keep the inherited value.
 const OWN_NICE: i32 = -10;
 const NICE_MIN: i32 = -20;
 
 /// Properties that all jobs of a run share.
 #[derive(Debug)]
 pub(super) struct LaunchContext {
-    /// Id of the run, which jobs have in their environment.
+    /// Id of the run; jobs have it in their environment.
     pub run: String,
     /// Directory that relative paths of the workload refer to; absolute.
     pub dir: PathBuf,
@@ -40,7 +40,7 @@ pub(super) struct LaunchContext {
     pub tool: PathBuf,
     /// RLIMIT_NOFILE of the jobs.
     pub descriptors: Rlimit,
-    /// Nice value of the jobs, if evenkeel has another one.
+    /// Nice value of the jobs, if it differs from that of evenkeel.
     pub nice: Option<i32>,
     /// Whether the kernel kills jobs when evenkeel exits.
     pub dies_with_parent: bool,
@@ -55,7 +55,7 @@ pub(super) struct LaunchContext {
 pub(super) struct Binding {
     pub cpus: Option<CpuSet>,
     pub memory: Option<MemoryPolicy>,
-    /// Open `cgroup.procs` of the cgroup that binds the memory instead.
+    /// Open `cgroup.procs` of the cgroup that binds the memory in place of the memory policy.
     pub cgroup: Option<OwnedFd>,
 }
 
@@ -82,7 +82,7 @@ impl LaunchContext {
         }
     }
 
-    /// A job as a program to start. With `appends`, it has run before and its output is appended.
+    /// Builds the request to start a job. `appends` is true for a restart: the output is appended.
     pub(super) fn spawn_request(
         &self,
         job: &Job,
@@ -180,21 +180,20 @@ impl LaunchContext {
     }
 }
 
-/// Opens a file of a job without blocking, as a pipe without a process at the other end would.
+/// Opens a file of a job. Opening does not block, even for a pipe without a process at the other end.
 fn open(options: &mut OpenOptions, path: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     options.custom_flags(flags.bits().cast_signed());
     let file = fault::retry("openat", || options.open(path)).map_err(|error| at(path, &error))?;
     let meta = file.metadata().map_err(|error| at(path, &error))?;
     check_kind(&meta).map_err(|why| format!("{}: {why}", path.display()))?;
-    // The job itself may block on its files.
+    // O_NONBLOCK is cleared: reads and writes of the job may block.
     let now = fcntl_getfl(&file).map_err(|error| at(path, &error.into()))?;
     fcntl_setfl(&file, now - OFlags::NONBLOCK).map_err(|error| at(path, &error.into()))?;
     Ok(file.into())
 }
 
-/// An id that no other run has, with or without an undo record. If the kernel provides no random id,
-/// PID and time are used.
+/// A unique id of the run. If the kernel provides no random id, PID and time are used.
 fn run_id() -> String {
     system::random_id("/".as_ref()).unwrap_or_else(|_| {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -202,7 +201,7 @@ fn run_id() -> String {
     })
 }
 
-/// The executable of this process. If the file was replaced, only the link of the kernel leads to it.
+/// The executable of this process: `/proc/self/exe`, because the file may have been replaced.
 fn own_executable() -> PathBuf {
     let named = std::env::current_exe().ok().filter(|path| path.is_file());
     named.unwrap_or_else(|| "/proc/self/exe".into())
@@ -217,7 +216,7 @@ fn raise_priority(options: &LaunchOptions) -> Option<i32> {
     (raises_priority && system::set_own_nice(own).is_ok()).then_some(inherited)
 }
 
-/// The nice value of evenkeel for jobs with this nice value.
+/// The nice value of evenkeel, given that of the jobs.
 fn own_nice(inherited: i32) -> i32 {
     OWN_NICE.min(inherited + OWN_NICE).max(NICE_MIN)
 }

@@ -1,4 +1,4 @@
-//! Interval turns only after a counter overflow, for policies that request that.
+//! Interval turns that wait for a counter overflow, for policies that request them.
 //!
 //! ```text
 //!   tick      |     |     |     |     |  …  |     the grid of the interval, two seconds of it
@@ -6,9 +6,9 @@
 //!   turn      |     |           |           |     the tick after an overflow, and one every two seconds
 //! ```
 //!
-//! If it is permitted, whole CPUs are counted, which includes other programs and evenkeel itself.
-//! Otherwise each known thread of the jobs is counted, and a new thread is known from the next turn on. If
-//! the kernel rejects a counter later, the loop falls back to a turn at every tick.
+//! If permitted, whole CPUs are counted, including other programs and evenkeel. Otherwise each known thread of the jobs
+//! is counted; a new thread is counted from the next turn on. If the kernel rejects a counter later, the loop falls
+//! back to a turn at every tick.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,7 +25,7 @@ use crate::session::{Session, Ticks, Wakeups};
 /// The longest time between two interval turns.
 pub(super) const TURN_EVERY_MAX: Nanos = Nanos::from_secs(2);
 
-/// Counters whose overflow leads to an interval turn.
+/// Counters; an overflow causes an interval turn.
 #[derive(Debug)]
 pub(super) struct Overflow {
     event: CounterEvent,
@@ -33,7 +33,7 @@ pub(super) struct Overflow {
     targets: CountedTargets,
     /// Whether the ring buffers have to be read before the loop waits.
     is_unread: bool,
-    /// The tick after an overflow.
+    /// The first tick after an overflow.
     due: Option<Nanos>,
     /// Time of the last interval turn.
     last_turn: Nanos,
@@ -49,10 +49,9 @@ enum CountedTargets {
 }
 
 impl Overflow {
-    /// Opens the counters that a policy requests; `None` if it requests a turn at every tick.
+    /// Opens the counters that a policy requests. Returns `None` if the policy requests a turn at every tick.
     ///
-    /// # Errors
-    /// Why there is a turn at every tick instead.
+    /// # Errors The reason for the fallback to a turn at every tick.
     pub(super) fn open(
         wake: Wake,
         cpus: &CpuSet,
@@ -89,7 +88,7 @@ impl Overflow {
         }
     }
 
-    /// Prepares to count threads, and tries that with the calling thread.
+    /// Prepares to count threads. Opens a counter of the calling thread as a test.
     fn of_threads(event: CounterEvent, every: u64) -> Result<Self, String> {
         let mut source = Live::new("/".as_ref());
         let flags = counting_rights(&mut source)?;
@@ -124,7 +123,7 @@ impl Overflow {
         self.due.is_some()
     }
 
-    /// When the next interval turn is, unless a counter overflows before.
+    /// Time of the next interval turn if no counter overflows before.
     pub(super) fn next_tick(&self, ticks: &Ticks) -> Nanos {
         self.due.unwrap_or_else(|| ticks.last_by(self.last_turn + TURN_EVERY_MAX))
     }
@@ -134,7 +133,7 @@ impl Overflow {
         if self.counters.any_overflowed() {
             return Ok(());
         }
-        // The cause of the event is the exit of a counted thread.
+        // Without an overflow, the exit of a counted thread caused the event.
         self.counters.rearm().and(wakeups.watch_overflows(&self.counters))
     }
 
@@ -149,12 +148,12 @@ impl Overflow {
     /// Arms the counters again, at the end of an interval turn.
     fn rearm(&mut self, at: Nanos, wakeups: &Wakeups) -> io::Result<()> {
         (self.due, self.last_turn) = (None, at);
-        // An overflow since the last wake-up causes no further one.
+        // The ring buffers are read once more: an overflow before the counters were armed causes no further wake-up.
         self.is_unread = true;
         self.counters.rearm().and(wakeups.watch_overflows(&self.counters))
     }
 
-    /// Counts the CPUs or threads that exist now.
+    /// Adds counters for new CPUs or threads, and removes those of exited threads.
     fn follow(&mut self, cpus: &CpuSet, tasks: &TaskReader) -> Result<(), String> {
         let scope = match self.targets {
             CountedTargets::Cpus(..) => CounterScope::Cpu,
@@ -167,7 +166,7 @@ impl Overflow {
         followed.map_err(|error| self.explain(&error, scope))
     }
 
-    /// An error with what to do. An error without a number describes itself.
+    /// The message of an error, with the remedy if the error has an error number.
     fn explain(&self, error: &io::Error, scope: CounterScope) -> String {
         match error.raw_os_error() {
             Some(_) => perf::explain_open_error(error, self.paranoid, scope),
@@ -203,7 +202,7 @@ impl Overflow {
             exited.extend((!is_running).then_some(id.tid));
             is_running
         });
-        // A TID may have been reused. The counter of the exited thread does not count the new one.
+        // The TID may have been reused, so the counter of the exited thread is removed.
         self.counters.retain(|it| !matches!(it, CounterTarget::Task(tid) if exited.contains(&tid)));
         for id in running {
             if known.contains_key(&id) {
@@ -223,15 +222,15 @@ impl Overflow {
     }
 }
 
-/// When interval turns are due: at every tick, or only after an overflow.
+/// Schedule of interval turns: at every tick, or at the first tick after an overflow.
 pub(super) struct IntervalTurns {
-    /// `None` if there are no interval turns at all.
+    /// `None` if the policy has no interval.
     ticks: Option<Ticks>,
     /// `None` if there is a turn at every tick.
     pub(super) overflow: Option<Overflow>,
-    /// No turn changed anything, and the policy does nothing until a job runs: ticks are skipped.
+    /// Whether ticks are skipped: the last turn changed nothing, and the policy requests nothing until a job runs.
     is_quiescent: bool,
-    /// When the next turn is due if ticks are skipped and no thread is due before.
+    /// Time of the next turn if ticks are skipped and no thread is due before.
     quiescent_until: Nanos,
 }
 
@@ -241,11 +240,11 @@ impl IntervalTurns {
         IntervalTurns { ticks, overflow, is_quiescent: false, quiescent_until }
     }
 
-    /// When the next interval turn is due, while jobs run.
+    /// Time of the next interval turn, while jobs run.
     ///
-    /// If nothing ran in the last turn and the policy has no action until something does, ticks are
-    /// skipped until a thread has to be sampled again. With overflows, ticks are skipped until a counter
-    /// overflows. In both cases [`TURN_EVERY_MAX`] is the limit.
+    /// If no thread ran since the last turn and the policy is quiescent, ticks are skipped until a thread has to be
+    /// sampled again. With overflows, ticks are skipped until a counter overflows. In both cases [`TURN_EVERY_MAX`] is
+    /// the limit.
     pub(super) fn next(&self, tasks: &TaskReader) -> Option<Nanos> {
         let ticks = self.ticks.as_ref()?;
         if let Some(overflow) = &self.overflow {
@@ -258,7 +257,7 @@ impl IntervalTurns {
         Some(ticks.around(sample_at.min(self.quiescent_until)))
     }
 
-    /// Whether an interval turn is due, and whether that is due to an overflow. Skips missed ticks.
+    /// Whether an interval turn is due, and whether an overflow is the cause. Skips missed ticks.
     pub(super) fn take_due(
         &mut self,
         now: Nanos,
@@ -276,7 +275,7 @@ impl IntervalTurns {
         is_due.then(|| self.overflow.as_ref().is_some_and(Overflow::is_due))
     }
 
-    /// Notes the time of a turn, after which ticks may be skipped.
+    /// Records the time of a turn. Ticks may be skipped afterwards.
     pub(super) fn had_turn(&mut self, at: Nanos) {
         self.quiescent_until = at + TURN_EVERY_MAX;
     }
@@ -292,7 +291,7 @@ impl IntervalTurns {
         }
     }
 
-    /// Counts the threads and CPUs that exist now.
+    /// Updates the counted threads and CPUs.
     pub(super) fn follow(&mut self, session: &mut Session) {
         let Some(overflow) = &mut self.overflow else { return };
         if let Err(why) = overflow.follow(&session.cpus.own, &session.tasks) {
@@ -300,7 +299,7 @@ impl IntervalTurns {
         }
     }
 
-    /// Waits for the next overflow, at the end of an interval turn.
+    /// Arms the counters again, at the end of an interval turn.
     pub(super) fn rearm(&mut self, session: &mut Session, at: Nanos) {
         self.follow(session);
         let Some(overflow) = &mut self.overflow else { return };

@@ -20,7 +20,7 @@ use crate::session::{AffinityState, JobAffinities, Session};
 
 pub(super) struct WorkloadJob {
     pub job: Job,
-    /// How often it was started.
+    /// Number of starts.
     pub n_runs: u32,
     pub state: JobRunState,
 }
@@ -33,17 +33,17 @@ pub(super) enum JobRunState {
 }
 
 pub(super) struct RunningJob {
-    /// First process of the job, which is also its process group.
+    /// Main process of the job, which is also its process group.
     pub pid: u32,
-    /// Wakes the loop at the exit of the first process. `None` if no descriptor was left.
+    /// Wakes the loop at the exit of the main process. `None` if no descriptor was free.
     pub pidfd: Option<KeptFile>,
     pub started: Nanos,
     pub affinity: AffinityState,
-    /// When it was requested to exit (SIGTERM).
+    /// Time of the exit request (SIGTERM).
     pub exit_requested: Option<Nanos>,
-    /// When its first process exited, if that has not been handled yet.
+    /// Exit time of the main process, until the exit is handled.
     pub exited: Option<Nanos>,
-    /// Resources that exited orphans of the job used.
+    /// Resource usage of the exited orphans of the job.
     pub orphans_used: ChildUsage,
     /// Whether a stop by the terminal has been reported.
     pub has_warned_stopped: bool,
@@ -66,11 +66,11 @@ impl RunningJob {
 
 pub(super) struct JobTable {
     pub all: Vec<WorkloadJob>,
-    /// Running jobs by the PID of their first process.
+    /// Running jobs by the PID of their main process.
     pub by_pid: BTreeMap<u32, JobId>,
     /// Jobs that the next plan starts.
     pub due: Vec<JobId>,
-    /// Jobs that have not finished, without those that restart until all others are done.
+    /// Number of unfinished jobs, without jobs that restart until all others are done.
     n_awaited: usize,
 }
 
@@ -110,7 +110,7 @@ impl JobTable {
         self.all.iter().all(|entry| matches!(entry.state, JobRunState::Finished))
     }
 
-    /// The only job that was ever started, if there is exactly one.
+    /// The started job, if exactly one job was ever started.
     pub(super) fn only_started(&self) -> Option<JobId> {
         let mut started = self.all.iter().filter(|entry| entry.n_runs != 0);
         match (started.next(), started.next()) {
@@ -119,7 +119,7 @@ impl JobTable {
         }
     }
 
-    /// Lets the next plan start this job.
+    /// Marks a job for a start by the next plan.
     pub(super) fn make_due(&mut self, job: JobId, session: &mut Session) {
         self.entry(job).state = JobRunState::Due;
         self.due.push(job);
@@ -145,7 +145,8 @@ impl JobTable {
         !is_awaited(&entry.job) && 0 < self.n_awaited && will_restart
     }
 
-    /// A job will not run again. Returns whether jobs that restart until all others are done end now.
+    /// Marks a job as finished. Returns whether it was the last one, so that jobs that restart until all others are
+    /// done end too.
     pub(super) fn set_finished(&mut self, job: JobId) -> bool {
         let entry = self.entry(job);
         entry.state = JobRunState::Finished;
@@ -173,14 +174,14 @@ impl JobTable {
         }
     }
 
-    /// Reports once for a job that it was stopped because it accessed the terminal, whose foreground
-    /// process group is that of evenkeel. Otherwise the run would wait for ever.
+    /// Reports once per job that the kernel stopped it because it accessed the terminal (the foreground process group
+    /// is that of evenkeel). Without this warning the user would not know why the run does not end.
     pub(super) fn report_stopped(&mut self, session: &mut Session) {
         while let Some((pid, signal)) = linux::child_exit::next_stopped() {
             let verb = match signal {
                 _ if signal == Signal::TTIN.as_raw() => "reads",
                 _ if signal == Signal::TTOU.as_raw() => "changes",
-                _ => continue, // Stopped on purpose.
+                _ => continue, // SIGSTOP was sent by a user or program.
             };
             let Some(&job) = self.by_pid.get(&pid) else { continue };
             let has_warned = self.running(job).map(|running| &mut running.has_warned_stopped);

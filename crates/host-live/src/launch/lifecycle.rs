@@ -1,8 +1,8 @@
-//! How jobs and the run end.
+//! The end of jobs and of the run.
 //!
 //! ```text
 //!   exit request ── SIGTERM to all processes ── grace period ── SIGKILL
-//!   first process exits ── final sample ── remaining processes terminated ── reaped ── JobEvent::Ended
+//!   main process exits ── final sample ── remaining processes terminated ── reaped ── JobEvent::Ended
 //! ```
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use linux::procfs;
 use linux::tasks::{SampledTasks, TaskTotals};
 use rustix::process::Signal;
 use sched::{
-    Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, PageMoveEnd, RawCounter,
+    Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, PageMigrationEnd, RawCounter,
 };
 
 use super::jobs::{JobRunState, JobTable, RunningJob};
@@ -33,11 +33,11 @@ const RESTART_MIN: Nanos = Nanos::from_millis(100);
 pub(super) enum Stopping {
     No,
     Requested,
-    /// The grace period is skipped.
+    /// All jobs are killed without a grace period.
     Killed,
 }
 
-/// All jobs of a run with everything that exists per job.
+/// All jobs of a run, with timers, groups and remaining processes.
 pub(super) struct Lifecycle {
     pub jobs: JobTable,
     pub timers: TimerQueue,
@@ -47,12 +47,12 @@ pub(super) struct Lifecycle {
     pub remaining: RemainingProcesses,
     pub stopping: Stopping,
     pub grace: Nanos,
-    /// A job that fails stops the run.
+    /// Whether a failed job stops the run.
     pub fail_fast: bool,
 }
 
 impl Lifecycle {
-    /// The remaining processes, and the parts of the run that change with them.
+    /// Splits the borrow: the remaining processes, and the parts of the run that change with them.
     pub(super) fn split<'a>(
         &'a mut self,
         session: &'a mut Session,
@@ -74,7 +74,8 @@ impl Lifecycle {
             TimedEvent::TakeExit(job, n_run) if self.jobs.n_runs(job) == n_run => {
                 self.take_exit(session, job);
             }
-            TimedEvent::StopAfter(..) | TimedEvent::TakeExit(..) => {} // Of an earlier run of the job.
+            // A timer of an earlier run of the job: ignored.
+            TimedEvent::StopAfter(..) | TimedEvent::TakeExit(..) => {}
             TimedEvent::Kill { requested_at } => self.kill(session, requested_at, now),
             TimedEvent::PollExits => self.poll_exits(session, now),
             TimedEvent::TakeOrphans => self.take_orphans(session),
@@ -108,7 +109,7 @@ impl Lifecycle {
         self.jobs.cancel_starts(session);
     }
 
-    /// Requests a job to exit, once, and schedules its kill.
+    /// Sends one exit request (SIGTERM) to a job, and schedules SIGKILL.
     fn request_exit(&mut self, session: &mut Session, job: JobId, now: Nanos) {
         let running = self.jobs.running(job).filter(|running| running.exit_requested.is_none());
         let Some(running) = running else { return };
@@ -140,14 +141,15 @@ impl Lifecycle {
         let (remaining, mut parts) = self.split(session);
         any |= remaining.kill(&mut parts, requested_at);
         if any {
-            // A process may be in uninterruptible sleep. Processes that it starts later are killed too.
+            // A process in uninterruptible sleep exits later. The kill is repeated, because it may fork before its
+            // exit.
             let again = now + self.grace.saturating_add(POLL_EVERY);
             self.timers.add(again, TimedEvent::Kill { requested_at });
         }
     }
 
-    /// Kills all processes of a job. If the first one belongs to another user, it is abandoned, because it
-    /// may never exit.
+    /// Kills all processes of a job. If the main process belongs to another user, evenkeel stops waiting for it,
+    /// because it may never exit.
     fn kill_job(&mut self, session: &mut Session, job: JobId) {
         let Some(pid) = self.refresh(session, job) else { return };
         self.jobs.signal(job, Signal::KILL, session);
@@ -159,7 +161,7 @@ impl Lifecycle {
         }
     }
 
-    /// Lists the processes of a running job again. Returns its first process.
+    /// Lists the processes of a running job again. Returns its main process.
     fn refresh(&mut self, session: &mut Session, job: JobId) -> Option<u32> {
         let state = self.jobs.affinity(job)?;
         let mask = Arc::clone(state.inherited_mask());
@@ -167,17 +169,17 @@ impl Lifecycle {
         Some(state.pid)
     }
 
-    /// A pidfd reports the exit of a process.
+    /// Handles the exit of a process, reported by its pidfd.
     pub(super) fn process_exited(&mut self, session: &mut Session, pid: u32, now: Nanos) {
         if self.remaining.contains(pid) {
             let (remaining, mut parts) = self.split(session);
             remaining.exited(&mut parts, pid);
         } else if let Some(&job) = self.jobs.by_pid.get(&pid) {
-            self.first_process_exited(session, job, now);
+            self.main_process_exited(session, job, now);
         }
     }
 
-    fn first_process_exited(&mut self, session: &mut Session, job: JobId, now: Nanos) {
+    fn main_process_exited(&mut self, session: &mut Session, job: JobId, now: Nanos) {
         let restarts = self.restarts(job);
         let Some(running) = self.jobs.running(job) else { return };
         running.exited = Some(now);
@@ -193,7 +195,7 @@ impl Lifecycle {
         self.stopping == Stopping::No && self.jobs.restarts(job)
     }
 
-    /// Handles the exit of a job's first process, which is readable in /proc until it is reaped.
+    /// Handles the exit of the main process of a job. The process is readable in /proc until it is reaped.
     fn take_exit(&mut self, session: &mut Session, job: JobId) {
         let restarts = self.restarts(job);
         if self.refresh(session, job).is_none() {
@@ -201,7 +203,7 @@ impl Lifecycle {
         }
         self.take_orphans(session);
         if self.remaining.any_in_exec() {
-            // An orphan may be in an exec, and its job is unknown until that is complete.
+            // The job of an orphan in execve(2) is unknown until execve(2) is complete.
             let now = session.now();
             self.timers.add(now + EXEC_WAIT, TimedEvent::TakeExit(job, self.jobs.n_runs(job)));
             return;
@@ -219,7 +221,7 @@ impl Lifecycle {
         let Some((pid, exit)) = self.final_report(session, job, n_abandoned, restarts) else {
             return;
         };
-        session.memory.stop_moves_of(job, PageMoveEnd::Exited);
+        session.memory.stop_moves_of(job, PageMigrationEnd::Exited);
         self.remove_job_groups(session, job);
         let pids: Vec<u32> = session.tasks.processes_of(job).map(|(pid, _)| pid).collect();
         pids.into_iter().for_each(|pid| session.remove_process(pid));
@@ -250,7 +252,7 @@ impl Lifecycle {
         remaining.free_if_done(&mut parts, job);
     }
 
-    /// The final sample of a job and its exit. Its remaining processes are terminated.
+    /// Takes the final sample of a job, reports its exit and terminates its remaining processes.
     fn final_report(
         &mut self,
         session: &mut Session,
@@ -280,7 +282,7 @@ impl Lifecycle {
         Some((pid, exit))
     }
 
-    /// A job will not run again. After the last job that the run waits for, jobs that restart end too.
+    /// Marks a job as finished. After the last job that the run waits for, jobs that restart end too.
     pub(super) fn set_finished(&mut self, session: &mut Session, job: JobId) {
         if self.jobs.set_finished(job) {
             let now = session.now();
@@ -307,10 +309,10 @@ impl Lifecycle {
             let (pid, is_known) = (running.pid, running.exited.is_some());
             match procfs::stat("/".as_ref(), pid) {
                 Ok(stat) if !stat.has_exited() => any_left = true,
-                // The state is unknown: the process is polled again.
+                // The state is unknown, so the process is polled again.
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => any_left = true,
                 _ if is_known => {}
-                _ => self.first_process_exited(session, job, now),
+                _ => self.main_process_exited(session, job, now),
             }
         }
         let (remaining, mut parts) = self.split(session);
@@ -327,7 +329,7 @@ impl Lifecycle {
 
     /// Restores the affinity that a job had before it was placed. Returns the number of threads that changed.
     pub(super) fn release(&mut self, session: &mut Session, job: JobId) -> u32 {
-        // Processes of an earlier run may have an assigned mask: then the record stays.
+        // The record stays if processes of an earlier run, which may have an assigned mask, are running.
         let removes_job = !self.remaining.has_processes_of(job);
         match self.jobs.affinity_mut(job) {
             Some(state) => session.binder().release(state, removes_job).0,
@@ -336,7 +338,7 @@ impl Lifecycle {
     }
 }
 
-/// Final values of a job, all its tasks together.
+/// Final values of a job: sums over all its tasks.
 struct FinalValues {
     totals: TaskTotals,
     counters: Counters,
@@ -365,7 +367,7 @@ fn job_exit(
         status: match child.map(|child| child.status) {
             Some(ChildStatus::Exited(status)) => ExitStatus::Exited(status),
             Some(ChildStatus::Killed(signal)) => ExitStatus::Signaled(signal),
-            // Another thread of this process reaped it, so that its status is unknown.
+            // Another thread of evenkeel reaped the process; its status is unknown.
             None => ExitStatus::Exited(-1),
         },
         stopped_by_host: running.exit_requested.is_some(),
@@ -375,7 +377,7 @@ fn job_exit(
         system,
         max_resident,
         wait: totals.wait(user + system),
-        // /proc has no value for tasks that exited between two samples. Inherited counters have.
+        // Inherited counters include tasks that exited between two samples; /proc does not.
         n_migrations: totals
             .n_migrations(user + system)
             .or_else(|| Some(counters.get(CounterEvent::CpuMigrations)?.value)),

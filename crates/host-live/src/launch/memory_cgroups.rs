@@ -1,13 +1,13 @@
-//! A cgroup for each job whose memory is bound, so that all pages of the job stay on its nodes.
+//! Cgroups of jobs with bound memory, so that all pages of a job stay on its nodes.
 //!
 //! ```text
 //!   undo record ─► cgroup of the run ─► cgroup of the job, cpuset.mems ─► fork ─► cgroup.procs ─► exec
 //!   exit of the job ─► rmdir      end of the run ─► move remaining processes out ─► rmdir ─► record
 //! ```
 //!
-//! A job without bound memory has no cgroup, and without such a job no cgroup is created. If a cgroup
-//! cannot be created, the job starts with a memory policy that its first process sets, and one warning is
-//! reported. An error here never prevents a job from starting.
+//! Jobs without bound memory have no cgroup. If no job has bound memory, no cgroup is created. If a cgroup cannot be
+//! created, the job starts with a memory policy that its main process sets, and one warning is reported. Errors of
+//! cgroups never prevent a job from starting.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -22,15 +22,15 @@ use topology::Machine;
 use crate::errors::Warnings;
 use crate::session::UndoRecord;
 
-/// State of the cgroup of the run, which contains the cgroups of its jobs.
+/// State of the cgroup of the run. It contains the cgroups of the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunCgroup {
     /// No job needed it yet.
     NotCreated,
     Created,
-    /// The cgroup cannot be created, and nothing of it is left.
+    /// The cgroup cannot be created. All partial changes were reverted.
     Unavailable,
-    /// The cgroup cannot be created or removed, and something of it may be left.
+    /// The cgroup cannot be created or removed. Some directories may remain.
     Broken,
 }
 
@@ -44,12 +44,12 @@ pub(super) struct MemoryCgroups {
     has_effect: bool,
     is_enabled: bool,
     by_job: BTreeMap<JobId, Arc<Cgroup>>,
-    /// Cgroups of jobs that exited, with processes in them.
+    /// Cgroups of exited jobs that still contain processes.
     not_removed: BTreeMap<JobId, Arc<Cgroup>>,
     pub warnings: Warnings,
 }
 
-/// Checks whether cgroups of this mode can be used here. Only a mode that names a version can fail.
+/// Checks whether cgroups of this mode can be used. Only a mode with an explicit version can fail.
 ///
 /// # Errors
 /// The reason, and what to do.
@@ -79,19 +79,19 @@ impl MemoryCgroups {
         }
     }
 
-    /// The kind of cgroups in use and why, in one line.
+    /// The version of cgroups in use and the reason, in one line.
     pub(super) fn description(&self) -> String {
         self.choice.to_string()
     }
 
-    /// Whether a job with this memory policy gets a cgroup here.
+    /// Whether a job with this memory policy gets a cgroup on this machine.
     pub(super) fn would_bind(&self, memory: Option<&MemoryPolicy>) -> bool {
         let is_bound = matches!(memory, Some(MemoryPolicy::Bind(_)));
         is_bound && self.has_effect && self.run.is_some()
     }
 
-    /// Creates the cgroup of a job that is about to start, if its memory is bound. Returns the open
-    /// `cgroup.procs`, to which its first process writes itself.
+    /// Creates the cgroup of a job that is about to start, if its memory is bound. Returns the open `cgroup.procs`; the
+    /// main process writes to it to join the cgroup.
     pub(super) fn begin(
         &mut self,
         job: JobId,
@@ -107,7 +107,7 @@ impl MemoryCgroups {
         let created = run.create(job.0, name, nodes).and_then(|group| {
             let procs =
                 group.open_procs().map_err(|error| format!("{}: {error}", group.path().display()));
-            self.not_removed.remove(&job); // Processes left by its last run are in the same cgroup.
+            self.not_removed.remove(&job); // Processes of the last run may be in it.
             self.by_job.insert(job, Arc::new(group));
             procs
         });
@@ -130,7 +130,7 @@ impl MemoryCgroups {
             }
             return;
         };
-        // Without a record nothing is changed.
+        // Without an undo record nothing is changed.
         let created = undo.announce_cgroups(run.delegated()).and_then(|()| {
             self.state = RunCgroup::Broken;
             run.prepare()
@@ -144,7 +144,7 @@ impl MemoryCgroups {
         }
     }
 
-    /// The first process of a job did not enter its cgroup.
+    /// The main process of a job did not enter its cgroup.
     pub(super) fn did_not_enter(&mut self, job: JobId, error: &std::io::Error) {
         self.warn(&error.to_string());
         self.end(job);
@@ -154,13 +154,13 @@ impl MemoryCgroups {
         self.by_job.get(&job).cloned()
     }
 
-    /// Removes the cgroup of a job. While a process is in it, it stays until the end of the run.
+    /// Removes the cgroup of a job. If it contains a process, it is kept until the end of the run.
     pub(super) fn end(&mut self, job: JobId) {
         self.not_removed.extend(self.by_job.remove(&job).map(|group| (job, group)));
         self.not_removed.retain(|_, group| group.remove().is_err());
     }
 
-    /// Removes everything. Returns whether nothing is left.
+    /// Removes all cgroups. Returns whether that succeeded.
     pub(super) fn end_all(&mut self, undo: &mut UndoRecord) -> bool {
         self.by_job.clear();
         self.not_removed.clear();
@@ -187,7 +187,7 @@ impl MemoryCgroups {
 
     fn warn(&mut self, why: &str) {
         self.warnings.add(format!(
-            "the memory of some jobs is bound by a policy of their first process, not by a cgroup: {why}"
+            "the memory of some jobs is bound by a policy of their main process, not by a cgroup: {why}"
         ));
     }
 }

@@ -64,10 +64,10 @@ use start::Starter;
 use supervisor::Supervisor;
 use timer_queue::{TimedEvent, TimerQueue};
 
-/// Upper limit of RLIMIT_NOFILE. More descriptors have no use and cost kernel memory.
+/// Upper limit of RLIMIT_NOFILE. evenkeel does not use more descriptors, and a larger table costs kernel memory.
 const DESCRIPTORS_MAX: u64 = 65_536;
-/// Limit of starts per turn. Other jobs that are due start in the next turn, which follows at once. Signals
-/// and exits are handled between two turns, no matter how many jobs start.
+/// Limit of starts per turn. Other due jobs start in the next turn, which follows immediately. Signals and exits are
+/// handled between the two turns.
 const STARTS_PER_TURN: usize = 64;
 /// The longest time without a check for orphans and stopped jobs, while no job runs.
 const ORPHANS_EVERY_MAX: Nanos = Nanos::from_secs(10);
@@ -75,8 +75,7 @@ const ORPHANS_EVERY_MAX: Nanos = Nanos::from_secs(10);
 /// Runs the jobs of a workload on this machine.
 ///
 /// The host starts each job at its start time, samples the processes of jobs, sets their affinity as approved plans
-/// request, and terminates remaining processes. On drop, everything that the host changed is restored for processes
-/// that still run.
+/// request, and terminates remaining processes. Drop restores all changed settings of running processes.
 pub struct LaunchHost {
     session: Session,
     run: Lifecycle,
@@ -84,9 +83,9 @@ pub struct LaunchHost {
     context: LaunchContext,
     machine: Machine,
     options: LaunchOptions,
-    /// The last sample contained no load.
+    /// Whether the last sample contained no load data.
     had_no_load_data: bool,
-    /// A job ran since the last check for orphans.
+    /// Whether a job ran since the last check for orphans.
     may_have_orphans: bool,
     orphans_at: Nanos,
     /// Restores the SIGCHLD disposition on drop.
@@ -190,11 +189,11 @@ impl LaunchHost {
         }
     }
 
-    /// Orphans of jobs are reparented to this process, not to the init process.
+    /// Makes this process the subreaper, so that orphans of jobs are reparented to it and not to the init process.
     fn become_subreaper(&mut self) {
         let own = rustix::process::getpid();
         if rustix::process::set_child_subreaper(Some(own)).is_err() {
-            let text = "orphans cannot be followed: the kernel rejected PR_SET_CHILD_SUBREAPER";
+            let text = "orphaned processes cannot be assigned to jobs: prctl(PR_SET_CHILD_SUBREAPER) failed";
             self.session.warn(text);
         }
         if let Some(error) = self.session.undo.missing_because() {
@@ -208,7 +207,7 @@ impl LaunchHost {
         &self.session.undo.restored
     }
 
-    /// Whether something could not be restored after the run: its record stays, and `evenkeel restore` tries again.
+    /// Whether a setting could not be restored after the run. The undo record then stays for `evenkeel restore`.
     pub fn is_record_kept(&self) -> bool {
         self.session.undo.is_kept()
     }
@@ -218,7 +217,7 @@ impl LaunchHost {
         &self.context.run
     }
 
-    /// The kind of cgroups for jobs whose memory is bound, and why.
+    /// The version of cgroups for jobs with bound memory, and the reason.
     pub fn cgroup_description(&self) -> String {
         self.run.cgroups.description()
     }
@@ -236,8 +235,8 @@ impl LaunchHost {
         self.session.now()
     }
 
-    /// Whether the run was stopped before its jobs were over: by a signal, the time limit, a failed job,
-    /// or [`engine::Host::stop`].
+    /// Whether the run was stopped before all jobs had ended: by a signal, the time limit, a failed job, or
+    /// [`engine::Host::stop`].
     pub fn was_stopped(&self) -> bool {
         self.run.stopping != Stopping::No
     }
@@ -298,7 +297,7 @@ impl LaunchHost {
         }
         self.session.check_affinity(&mut self.run.jobs, sampled);
         if self.session.is_slow_sample_due(at) {
-            // While no job runs, only processes that were never sampled can leave orphans.
+            // While no job runs, only processes that were never sampled can leave orphans, so the check is rare.
             if std::mem::take(&mut self.may_have_orphans) || self.orphans_at <= at {
                 self.orphans_at = at + ORPHANS_EVERY_MAX;
                 self.run.take_orphans(&mut self.session);
@@ -353,7 +352,7 @@ impl LaunchHost {
         }
     }
 
-    /// Restores everything for processes that still run, and removes the undo record.
+    /// Restores all settings of running processes, and removes the undo record.
     fn restore(&mut self) {
         let running = self.run.jobs.running_ids();
         for &job in &running {
@@ -364,7 +363,7 @@ impl LaunchHost {
         let undo = &mut self.session.undo;
         let no_mon_groups = self.run.mon_groups.end_all(undo);
         if !self.run.cgroups.end_all(undo) || !no_mon_groups {
-            undo.keep(); // `restore` tries again to remove them.
+            undo.keep(); // `evenkeel restore` removes them later.
         }
         undo.close();
     }
@@ -393,7 +392,7 @@ impl Host for LaunchHost {
         loop {
             self.take_due();
             if !self.session.turn.causes.is_empty() {
-                // Pending wake-ups belong to the same instant.
+                // Wake-ups that are already pending are handled in the same turn.
                 let woken = self.session.poll()?;
                 self.take_wakeups(woken);
                 return Ok(Some(self.session.new_turn()));
@@ -477,7 +476,7 @@ fn open_undo(run: &str, options: &LaunchOptions) -> UndoRecord {
     UndoRecord::new(log.map_err(|error| with_causes(&error)), restored)
 }
 
-/// Whether a sample contains nothing that loads are computed from. Free memory alone does not count.
+/// Whether a sample contains no data for loads. Free memory is no load data.
 fn has_no_load_data(sample: &Sample) -> bool {
     let is_counted = |node: &NodeSample| node.controller_ops.is_some();
     let no_events = sample.tasks.is_empty() && sample.exited.is_empty() && sample.jobs.is_empty();

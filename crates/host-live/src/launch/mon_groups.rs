@@ -1,4 +1,4 @@
-//! A resctrl monitoring group for each job, so that the memory traffic of its tasks is counted separately.
+//! Resctrl monitoring groups, one per job: they count the memory traffic of the tasks of the job.
 //!
 //! ```text
 //!   undo record ─► mkdir ─► fork ─► PID into `tasks` ─► children inherit the group
@@ -6,9 +6,8 @@
 //!   exit of the job ─► rmdir ─► undo record
 //! ```
 //!
-//! A processor has few RMIDs (monitoring ids). If all are in use, further jobs have no group until one of
-//! these groups is removed: their traffic is absent, and mkdir is not tried again meanwhile. An error here
-//! never prevents a job from starting.
+//! A processor has few RMIDs (monitoring ids). If all are in use, further jobs have no group and their traffic is
+//! absent. The next group is created after another one was removed. Errors of groups never prevent a job from starting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,7 +26,7 @@ use crate::session::UndoRecord;
 #[derive(Debug)]
 struct MonGroup {
     dir: MonGroupDir,
-    /// Value of its counters when it was created, in bytes.
+    /// Counted bytes at the creation of the group.
     base: u64,
 }
 
@@ -37,12 +36,12 @@ pub(super) struct MonGroups {
     root: PathBuf,
     run: String,
     source: Live,
-    /// The monitored LLC domains; `None` if there can be no groups.
+    /// The monitored LLC domains; `None` if groups cannot be created.
     domains: Option<MonitoredDomains>,
     by_job: BTreeMap<JobId, MonGroup>,
     /// Groups whose removal failed.
     not_removed: Vec<MonGroupDir>,
-    /// The processor has no RMID left.
+    /// Whether all RMIDs are in use.
     is_full: bool,
     /// Creates a group: [`MonGroupDir::create`], or a replacement in tests.
     create: fn(MonGroupDir, &Path) -> GroupCreation,
@@ -88,17 +87,17 @@ impl MonGroups {
         if self.not_removed.contains(&group) {
             self.remove_left(undo);
             if self.not_removed.contains(&group) {
-                return; // It stays on record until it is removed.
+                return; // The group stays in the undo record until it is removed.
             }
         }
-        // Without a record nothing is changed.
+        // Without an undo record nothing is changed.
         if !undo.announce_mon_group(group.name()) {
             return;
         }
         let name = group.name().to_owned();
         match (self.create)(group, &self.root) {
             GroupCreation::Created(dir) => {
-                // If the counters cannot be read yet, they have not counted yet.
+                // Counters that cannot be read yet have counted nothing.
                 let base = self.read_total(&dir).unwrap_or(0);
                 self.by_job.insert(job, MonGroup { dir, base });
                 return;
@@ -114,11 +113,11 @@ impl MonGroups {
                 "the memory traffic of some jobs is not counted: no monitoring group can be created: {why}"
             )),
         }
-        // If this cannot be written, `restore` finds no group of that name.
+        // If the line cannot be written, `restore` finds that the group does not exist.
         undo.mon_group_removed(&name);
     }
 
-    /// Adds the first process of a job to its group. Later children inherit it.
+    /// Adds the main process of a job to its group. Later children inherit it.
     pub(super) fn add(&mut self, job: JobId, pid: u32, undo: &mut UndoRecord) {
         let Some(group) = self.by_job.get(&job) else { return };
         let Err(error) = group.dir.add(&self.root, pid) else { return };
@@ -128,7 +127,7 @@ impl MonGroups {
                  they cannot be added to their monitoring groups: {error}"
             ));
         }
-        // A group without its job would report zero instead of absent.
+        // Without the process the group would report zero, although the traffic is unknown.
         self.end(job, undo);
     }
 
@@ -139,7 +138,7 @@ impl MonGroups {
         }
     }
 
-    /// Removes all groups. Returns whether none is left.
+    /// Removes all groups. Returns whether that succeeded.
     pub(super) fn end_all(&mut self, undo: &mut UndoRecord) -> bool {
         let all = std::mem::take(&mut self.by_job);
         self.not_removed.extend(all.into_values().map(|group| group.dir));
@@ -163,7 +162,7 @@ impl MonGroups {
         }
     }
 
-    /// Reads the groups of the jobs that ran according to a sample, into that sample.
+    /// Adds the groups of the jobs that ran since the last sample to the sample.
     pub(super) fn sample(&mut self, sample: &mut Sample) {
         let Some(domains) = &self.domains else { return };
         let ran: BTreeSet<JobId> = sample.tasks.iter().map(|task| task.job).collect();
@@ -174,15 +173,14 @@ impl MonGroups {
         }
     }
 
-    /// Bytes that the tasks of a job transferred since its start, in all domains. Read once more before
-    /// its group is removed.
+    /// Bytes that the tasks of a job transferred since its start, in all domains. Read before the group is removed.
     pub(super) fn traffic_of(&mut self, job: JobId) -> Option<Bytes> {
         let MonGroup { dir, base } = self.by_job.get(&job)?;
         let (dir, base) = (dir.clone(), *base);
         Some(Bytes(self.read_total(&dir)?.saturating_sub(base)))
     }
 
-    /// Bytes in all domains. Absent if the counter of one domain cannot be read.
+    /// Sum of the bytes in all domains. Absent if the counter of a domain cannot be read.
     fn read_total(&mut self, dir: &MonGroupDir) -> Option<u64> {
         let domains = self.domains.as_ref()?.read_group(&mut self.source, dir);
         let known = domains.iter().map(|(_, traffic)| Some(traffic.total_bytes?.value));
@@ -305,7 +303,7 @@ mod tests {
         test.begin(0);
         test.groups.create = |_, _| GroupCreation::NoFreeRmid;
         test.begin(1);
-        // No attempt while it is full.
+        // No attempt while all RMIDs are in use.
         test.groups.create = |_, _| panic!("tried again");
         test.begin(2);
         let warnings = test.groups.warnings.take();

@@ -10,15 +10,16 @@ use crate::session::memory::MemoryOptions;
 /// Options of a run. The defaults are those of the command line.
 #[derive(Clone, Debug)]
 pub struct LaunchOptions {
-    /// Period of interval turns; `None`: turns are only taken at events.
+    /// Period of interval turns; `None`: turns are caused by events only.
     pub interval: Option<Nanos>,
-    /// Whether interval turns wait for counter overflows. Falls back to polling, with a warning.
+    /// Whether interval turns wait for counter overflows. If that is not possible, the host polls and reports a
+    /// warning.
     pub wake: sched::Wake,
     /// Grace period between SIGTERM and SIGKILL.
     pub grace: Nanos,
-    /// Stops the run when a job fails.
+    /// Whether a failed job stops the run.
     pub fail_fast: bool,
-    /// Kills the jobs when evenkeel is killed. Otherwise they keep running.
+    /// Whether the jobs are killed when evenkeel is killed.
     pub kill_on_exit: bool,
     /// Directory for the output of jobs, `NAME.out` and `NAME.err`. Created if it does not exist.
     pub output_dir: PathBuf,
@@ -26,13 +27,13 @@ pub struct LaunchOptions {
     pub time_limit: Option<Nanos>,
     /// The evenkeel executable, for built-in loads and the supervisor; `None`: this executable.
     pub tool: Option<PathBuf>,
-    /// Blocks the signals that terminate a process, and stops the run instead. They are blocked in the
-    /// calling thread and in threads that it starts later, but not in earlier ones.
+    /// Whether signals that terminate a process are blocked and stop the run. They are blocked in the calling thread
+    /// and in threads that it starts later.
     pub takes_signals: bool,
-    /// Raises the priority of the calling thread above the jobs if the kernel permits it. Jobs keep the
-    /// inherited nice value, and the thread gets it back at the end.
+    /// Whether the priority of the calling thread is raised above the jobs, if the kernel permits it. Jobs keep the
+    /// inherited nice value. At the end the nice value of the thread is restored.
     pub takes_priority: bool,
-    /// This process has no other children than its jobs. Unknown children are orphans of jobs then, and are reaped.
+    /// Whether all children of this process are jobs. Unknown children are then orphans of jobs and are reaped.
     pub is_sole_parent: bool,
     /// The counters of tasks.
     pub counters: CounterMode,
@@ -42,7 +43,7 @@ pub struct LaunchOptions {
     pub cgroups: linux::cgroup::CgroupMode,
     /// Root of the resctrl and cgroup file systems: `/` outside of tests.
     pub resctrl_root: PathBuf,
-    /// How memory is moved and sampled.
+    /// Options of page migration and of memory samples.
     pub memory: MemoryOptions,
 }
 

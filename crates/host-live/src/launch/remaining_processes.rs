@@ -1,7 +1,7 @@
-//! The remaining processes of jobs, which outlive the first process, and orphans.
+//! The remaining processes of jobs, which run after the exit of the main process, and orphans.
 //!
 //! ```text
-//!   first process of a job exits ─► its remaining processes get SIGTERM ─ grace period ─► SIGKILL
+//!   main process of a job exits ─► its remaining processes get SIGTERM ─ grace period ─► SIGKILL
 //!
 //!   orphan ─► known, in the process group of a job, or with the id of the run in its environment ─► that job
 //!          ─► in the middle of an exec ─► read again after 1 ms
@@ -9,8 +9,8 @@
 //!             not sampled, and terminated when the last job has finished
 //! ```
 //!
-//! Orphans are reparented to evenkeel, which is their subreaper. An orphan belongs to its job while the job runs, and is
-//! one of its remaining processes afterwards.
+//! Orphans are reparented to evenkeel, which is their subreaper. While a job runs, its orphans belong to it. After its
+//! end they are remaining processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -31,13 +31,13 @@ use super::timer_queue::{TimedEvent, TimerQueue};
 use crate::process_signals::{self, SignalResult};
 use crate::session::{JobAffinities, Session, restore_threads, task_id};
 
-/// An exec takes microseconds of CPU time. After this number of attempts, a process in an exec counts as
-/// one without an environment.
+/// execve(2) takes microseconds of CPU time. After this number of attempts, a process in execve(2) counts as a process
+/// without an environment.
 const EXEC_ATTEMPTS: u32 = 50;
 /// Time between two attempts.
 pub(super) const EXEC_WAIT: Nanos = Nanos::from_millis(1);
 
-/// A process that outlived the first process of its job and got SIGTERM.
+/// A process that ran after the exit of the main process of its job and received SIGTERM.
 #[derive(Debug)]
 struct RemainingProcess {
     /// `None` if its job is unknown.
@@ -55,16 +55,16 @@ pub(super) struct RemainingProcesses {
     processes: BTreeMap<u32, RemainingProcess>,
     /// Orphans without a known job: PID and start time.
     unassigned: BTreeMap<u32, u64>,
-    /// Orphans that were in an exec when they were last read: start time and number of attempts.
+    /// Orphans in execve(2) at the last read: start time and number of attempts.
     in_exec: BTreeMap<u32, (u64, u32)>,
-    /// Orphans that changed their user; evenkeel has no permission to signal them.
+    /// Orphans of another user, which evenkeel has no permission to signal.
     abandoned: BTreeSet<u32>,
     /// Jobs whose orphans of another user have been reported.
     warned_not_permitted: BTreeSet<Option<JobId>>,
     grace: Nanos,
-    /// Remaining processes get no grace period.
+    /// Whether remaining processes are killed without a grace period.
     pub kill_at_once: bool,
-    /// All children of this process are jobs or their orphans.
+    /// Whether all children of this process are jobs or orphans of jobs.
     is_sole_parent: bool,
 }
 
@@ -103,17 +103,17 @@ impl RemainingProcesses {
         self.processes.values().any(|process| process.job == Some(job))
     }
 
-    /// Whether an orphan has to be read again before its job is known.
+    /// Whether the job of an orphan is unknown because the orphan is in execve(2).
     pub(super) fn any_in_exec(&self) -> bool {
         self.in_exec.values().any(|&(_, n_attempts)| n_attempts < EXEC_ATTEMPTS)
     }
 
-    /// Stops watching a process that cannot be terminated.
+    /// Stops waiting for a process that cannot be terminated.
     pub(super) fn abandon(&mut self, pid: u32) {
         self.abandoned.insert(pid);
     }
 
-    /// Terminates all processes of a job but the first. Returns their number.
+    /// Terminates all processes of a job except the main process. Returns their number.
     pub(super) fn terminate_rest_of(
         &mut self,
         parts: &mut RunParts<'_>,
@@ -128,7 +128,7 @@ impl RemainingProcesses {
                 Ok(stat)
                     if stat.start_time_ticks != process.start_time_ticks || stat.has_exited() => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // A process that cannot be read now gets the signal too.
+                // An unreadable process receives the signal too.
                 Ok(_) | Err(_) => rest.push((pid, process.start_time_ticks)),
             }
         }
@@ -159,8 +159,8 @@ impl RemainingProcesses {
         parts.timers.add(now + grace, TimedEvent::Kill { requested_at: now });
     }
 
-    /// Kills the processes with an exit request of this instant or earlier. A process of another user is
-    /// abandoned. Returns whether there were any.
+    /// Kills the processes whose exit was requested at this instant or earlier. Stops waiting for processes of other
+    /// users. Returns whether there were any.
     pub(super) fn kill(&mut self, parts: &mut RunParts<'_>, requested_at: Nanos) -> bool {
         let is_requested = |process: &RemainingProcess| process.exit_requested <= requested_at;
         let all = self.processes.iter().filter(|(_, process)| is_requested(process));
@@ -175,13 +175,14 @@ impl RemainingProcesses {
         !pids.is_empty()
     }
 
-    /// A remaining process has exited. Its children have been reparented to evenkeel.
+    /// Handles the exit of a remaining process. Its children have been reparented to evenkeel.
     pub(super) fn exited(&mut self, parts: &mut RunParts<'_>, pid: u32) {
         let Some(process) = self.processes.remove(&pid) else { return };
         if let Some(pidfd) = &process.pidfd {
             parts.session.wakeups.unwatch(pidfd);
         }
-        let _ = child_exit::try_reap(pid); // If it is not a child of evenkeel, its parent waits for it.
+        // A process that is not a child of evenkeel is reaped by its parent.
+        let _ = child_exit::try_reap(pid);
         self.take_orphans(parts);
         let group = process.group;
         let is_group_in_use = self.processes.values().any(|other| other.group == group);
@@ -191,18 +192,18 @@ impl RemainingProcesses {
         process.job.into_iter().for_each(|job| self.free_if_done(parts, job));
     }
 
-    /// Removes a job from the undo record if none of its processes is running. While the job runs again, the entries of
-    /// its last run stay.
+    /// Removes a job from the undo record if none of its processes is running. If the job was restarted, its entries
+    /// stay.
     pub(super) fn free_if_done(&self, parts: &mut RunParts<'_>, job: JobId) {
         let entry = parts.jobs.entry(job);
         let runs = matches!(entry.state, JobRunState::Running(_) | JobRunState::Due);
         if !runs && !self.has_processes_of(job) {
-            // If this cannot be written, `restore` finds that no process of the job is running.
+            // If the line cannot be written, `restore` finds that no process of the job is running.
             parts.session.undo.free(&entry.job.name);
         }
     }
 
-    /// Reports once for a job that one of its processes cannot be signalled.
+    /// Reports once per job that a process cannot be signalled.
     pub(super) fn warn_not_permitted(
         &mut self,
         parts: &mut RunParts<'_>,
@@ -265,7 +266,8 @@ impl RemainingProcesses {
             OrphanOwner::Job(job) if stat.state == 'Z' => self.reap(parts, Some(job), pid),
             OrphanOwner::Job(job) => self.adopt(parts, job, pid, stat),
             OrphanOwner::InExec if self.is_read_again(pid, stat.start_time_ticks) => {}
-            _ if !self.is_sole_parent => {} // It may be a child of the program that uses this library.
+            // The process may be a child of the program that uses this library.
+            _ if !self.is_sole_parent => {}
             _ if stat.state == 'Z' => self.reap(parts, None, pid),
             _ if is_unassigned => {}
             _ => {
@@ -293,7 +295,7 @@ impl RemainingProcesses {
         attempts.1 < EXEC_ATTEMPTS
     }
 
-    /// The resources that an orphan used count for its job while the job runs.
+    /// Reaps an orphan. Its resource usage is added to its job while the job runs.
     fn reap(&mut self, parts: &mut RunParts<'_>, job: Option<JobId>, pid: u32) {
         let exit = child_exit::try_reap(pid).ok().flatten();
         self.unassigned.remove(&pid);
@@ -311,10 +313,10 @@ impl RemainingProcesses {
                 parts.session.bind_new_threads(parts.jobs, job);
             }
         } else if matches!(parts.jobs.entry(job).state, JobRunState::Finished) {
-            // The process was forked while the remaining processes were listed, or by one of them.
+            // The process was forked during or after the listing of the remaining processes.
             let now = parts.session.now();
             self.terminate(parts, Some(job), stat.group, (pid, stat.start_time_ticks), now);
-        } // Otherwise its job is about to run again.
+        } // If not, the job is about to restart.
     }
 
     /// Reports all known processes to the supervisor.
@@ -326,7 +328,7 @@ impl RemainingProcesses {
         supervisor.set_processes(all.collect());
     }
 
-    /// After the last job: terminates unassigned orphans, and returns whether no process is left.
+    /// Terminates unassigned orphans after the end of the last job. Returns whether all processes have exited.
     pub(super) fn end(&mut self, parts: &mut RunParts<'_>) -> bool {
         self.take_orphans(parts);
         if self.any_in_exec() {
@@ -344,20 +346,20 @@ impl RemainingProcesses {
             return;
         }
         let text = match unassigned.len() {
-            1 => "a process that no job could be assigned to: it".to_owned(),
-            n => format!("{n} processes that no job could be assigned to: they"),
+            1 => "1 process without a known job: it".to_owned(),
+            n => format!("{n} processes without a known job: they"),
         };
         parts.session.warn(format!(
-            "terminated {text} left the process group of the job and cleared the environment"
+            "terminated {text} left the process group of its job and cleared the environment"
         ));
-        parts.session.turn.causes.insert(Cause::Ended); // One more turn, which reports it.
+        parts.session.turn.causes.insert(Cause::Ended); // One more turn reports it.
         let now = parts.session.now();
         for (pid, start_time_ticks) in unassigned {
             self.terminate(parts, None, pid, (pid, start_time_ticks), now);
         }
     }
 
-    /// Restores the affinity of remaining processes and unassigned orphans that are on record.
+    /// Restores the affinity of the recorded remaining processes and unassigned orphans.
     pub(super) fn release(&self, session: &mut Session, jobs: &JobTable) {
         let name = |job: Option<JobId>| job.map(|job| jobs.job(job).name.as_str());
         let remaining =
@@ -366,7 +368,7 @@ impl RemainingProcesses {
         let mut any_left = false;
         for (pid, start_time_ticks, job) in remaining.chain(unassigned) {
             let id = task_id(pid, start_time_ticks);
-            // A process of another user is left as it is, which has been reported.
+            // A process of another user cannot be restored; this has been reported.
             let restore = || restore_threads(pid, |tid| mask_before(session, tid, job));
             any_left |= may_be_running(id) && !restore() && may_be_running(id);
         }
@@ -389,7 +391,7 @@ impl RemainingProcess {
     }
 }
 
-/// The mask that a thread had before, if it has an assigned mask now.
+/// The mask of a thread before its placement, if it has an assigned mask now.
 fn mask_before(session: &Session, tid: u32, job: Option<&str>) -> io::Result<Option<CpuSet>> {
     let Some(records) = session.undo.records() else { return Ok(None) };
     let own = &session.cpus.own;

@@ -1,11 +1,11 @@
-//! Starts the jobs that are due. Each is bound before its first instruction.
+//! Starts the jobs that are due. Affinity and memory of a job are bound before its first instruction.
 //!
 //! ```text
 //!   undo record ─► fork ─► PID into the record ─► the child sets its own affinity ─► exec
 //! ```
 //!
-//! All jobs of one turn are forked first, and then waited for together until each has reached its exec.
-//! Without an undo record a job runs where it would without evenkeel.
+//! All jobs of a turn are forked first. Then evenkeel waits until each child has called execve(2). Without an undo
+//! record, jobs are started without a placement.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::timer_queue::TimedEvent;
 use crate::errors::kernel_message;
 use crate::session::{AffinityState, Session};
 
-/// A child before its exec.
+/// A child before execve(2).
 struct Forked {
     job: JobId,
     pid: u32,
@@ -56,7 +56,7 @@ impl StartPlacement {
     }
 }
 
-/// Everything that a start needs, borrowed from the host.
+/// State of the host that a start needs.
 pub(super) struct Starter<'a> {
     pub session: &'a mut Session,
     pub run: &'a mut Lifecycle,
@@ -65,7 +65,7 @@ pub(super) struct Starter<'a> {
 }
 
 impl Starter<'_> {
-    /// Starts all jobs that are due, each bound as the plan requests. Returns these jobs.
+    /// Starts all due jobs with the placement of the plan. Returns these jobs.
     pub(super) fn start_due(
         &mut self,
         plan: &Approved,
@@ -98,7 +98,7 @@ impl Starter<'_> {
         }
         let (remaining, mut parts) = self.run.split(self.session);
         remaining.update_supervisor(&mut parts);
-        // Last, because a failure may stop the run: jobs that have started get an exit request then.
+        // Failures are handled last: a failure may stop the run, and then the started jobs get an exit request.
         for (job, detail) in failed {
             self.has_failed(job, plan, &detail, outcomes);
         }
@@ -115,7 +115,7 @@ impl Starter<'_> {
         let name = self.run.jobs.job(job).name.clone();
         let mut placement = StartPlacement::of(plan, job);
         placement.memory = placement.memory.map(|policy| self.supported(policy));
-        // The record comes first. Without one, the job runs where it would without evenkeel.
+        // The undo record is written first. Without a record the job starts without a placement.
         let undo = &mut self.session.undo;
         let announced = placement.cpus.as_ref().map(|cpus| undo.announce(&name, &base, cpus));
         let change = announced.as_ref().and_then(|announced| announced.as_ref().ok()).copied();
@@ -141,7 +141,7 @@ impl Starter<'_> {
         Ok(Forked { job, pid, running, place, memory: placement.memory })
     }
 
-    /// A policy that this kernel supports: without weights, all nodes get equal shares.
+    /// Replaces a policy that the kernel does not support: weighted interleaving becomes interleaving.
     fn supported(&mut self, policy: MemoryPolicy) -> MemoryPolicy {
         match policy {
             MemoryPolicy::WeightedInterleave(nodes) if !mempolicy::has_weighted("/".as_ref()) => {
@@ -179,8 +179,8 @@ impl Starter<'_> {
         batch.fork(&request).map_err(|error| kernel_message(&error))
     }
 
-    /// Reports the child to the undo record and the supervisor. If its start time cannot be read, `restore`
-    /// finds it by its environment.
+    /// Reports the child to the undo record and the supervisor. If the start time cannot be read, `restore` identifies
+    /// the child by its environment.
     fn name_child(&mut self, change: Option<u64>, pid: u32) {
         let stat = procfs::stat("/".as_ref(), pid);
         let start_time_ticks = stat.as_ref().map_or(0, |stat| stat.start_time_ticks);
@@ -192,7 +192,7 @@ impl Starter<'_> {
         }
     }
 
-    /// The mask that a job has without a policy: evenkeel's own, restricted by the workload.
+    /// The mask of a job without a placement: the mask of evenkeel, restricted by the workload.
     fn base_cpus(&self, job: JobId) -> Result<Arc<CpuSet>, String> {
         let job = self.run.jobs.job(job);
         let own = &self.session.cpus.own;
@@ -212,7 +212,7 @@ impl Starter<'_> {
         }
     }
 
-    /// Waits until every child has reached its exec. Returns the failures.
+    /// Waits until every child has called execve(2) or failed. Returns the failures.
     fn finish(&mut self, batch: SpawnBatch, forked: &[Forked]) -> Vec<SpawnFailure> {
         let finished = batch.finish();
         for (pid, error) in &finished.not_in_cgroup {
@@ -227,7 +227,7 @@ impl Starter<'_> {
         finished.failures
     }
 
-    /// Forgets a child that did not reach its exec. Returns the reason.
+    /// Removes a child that failed before execve(2). Returns the reason.
     fn abort(&mut self, child: &Forked, failure: &SpawnFailure) -> String {
         let detail = self.describe(failure, child.job);
         self.run.remove_job_groups(self.session, child.job);

@@ -1,21 +1,20 @@
 //! Kills the jobs when evenkeel itself is killed, with the option `--kill-on-exit`.
 //!
-//! With evenkeel the kernel kills the first process of each job (`PR_SET_PDEATHSIG`), but not the children of that
-//! process. A second evenkeel process, the supervisor, therefore reads from a pipe whose only writer is the run. The
-//! pipe carries the running processes, one per line. If it closes without the last line, the run was killed.
+//! When evenkeel is killed, the kernel kills the main process of each job (`PR_SET_PDEATHSIG`), but not its children. A
+//! second evenkeel process, the supervisor, therefore reads from a pipe whose only writer is the run. The run writes
+//! the running processes to the pipe, one per line. If the pipe closes before the line `done`, the run was killed.
 //!
 //! ```text
-//!   +group PID START     process group of a job, with the start time of its first process
+//!   +group PID START     process group of a job, with the start time of its main process
 //!   -group PID           no process of the group is left
 //!   +process PID START   a process of a job, no matter what its group and environment are
 //!   -process PID START   it has exited
 //!   done                 the last line: nothing is to be killed
 //! ```
 //!
-//! The supervisor then sends SIGKILL until no such process is left: processes with the id of the run in
-//! their environment, processes on the list with the right start time, all members of a listed group
-//! that contains one of these, and the children of all of them. PIDs are reused: a group without a
-//! known process belongs to another program by now.
+//! The supervisor then sends SIGKILL until no such process is left: processes with the id of the run in their
+//! environment, processes on the list with the right start time, all members of a listed group that contains one of
+//! these, and the children of all of them. PIDs are reused: a group without a known process belongs to another program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
@@ -38,11 +37,11 @@ pub const SUPERVISOR_ARGUMENT: &str = "supervise-jobs";
 
 const DONE: &str = "done";
 
-/// Rounds of SIGKILL: two seconds in all, because a process may be in uninterruptible sleep for ever.
+/// Maximum number of rounds of SIGKILL, two seconds in total: a process may be in uninterruptible sleep forever.
 const ROUNDS_MAX: u32 = 200;
 const ROUND: Duration = Duration::from_millis(10);
 
-/// The supervisor as the run holds it.
+/// Handle of the supervisor process.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     child: Child,
@@ -60,7 +59,7 @@ impl Supervisor {
             .current_dir("/")
             .env_remove(linux::fault::VARIABLE)
             .env_remove(RUN_VARIABLE)
-            .process_group(0) // Ctrl-C must not reach it.
+            .process_group(0) // Ctrl-C must not reach the supervisor.
             .spawn()?;
         let pipe = child.stdin.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
         Ok(Supervisor { child, pipe, reported: BTreeSet::new() })
@@ -90,12 +89,12 @@ impl Supervisor {
         self.reported = processes;
     }
 
-    /// If the supervisor has exited, only the kernel kills the first processes.
+    /// If the supervisor has exited, only the kernel kills the main processes.
     fn write(&mut self, lines: &str) {
         let _ = self.pipe.write_all(lines.as_bytes());
     }
 
-    /// Ends the supervisor without a kill.
+    /// Ends the supervisor; it kills no process.
     pub(super) fn dismiss(mut self) {
         self.write(&format!("{DONE}\n"));
         drop(self.pipe);
@@ -131,7 +130,7 @@ pub fn supervise(run: &str, mut lines: impl BufRead) {
 fn running_processes(run: &str) -> (BTreeMap<u32, ProcStat>, BTreeSet<u32>) {
     let root = Path::new("/");
     let own = std::process::id();
-    // A process that cannot be read has exited or belongs to another user.
+    // An unreadable process has exited or belongs to another user.
     let mut all = procfs::running_processes(root, |_, _| ());
     all.retain(|&pid, stat| pid != own && !stat.is_kernel_thread);
     let is_marked =
@@ -148,7 +147,7 @@ struct ListedProcesses {
 }
 
 impl ListedProcesses {
-    /// Takes a line. A malformed line is ignored.
+    /// Applies a line. A malformed line is ignored.
     fn take(&mut self, line: &str) {
         let mut words = line.split(' ');
         let verb = words.next().unwrap_or_default();
@@ -164,7 +163,7 @@ impl ListedProcesses {
         }
     }
 
-    /// The processes to kill, of all that are running.
+    /// Selects the processes to kill among the running ones.
     fn members(
         &self,
         all: &BTreeMap<u32, ProcStat>,
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_whose_first_process_has_exited_is_killed_if_it_contains_a_known_process() {
+    fn a_group_whose_main_process_has_exited_is_killed_if_it_contains_a_known_process() {
         check("+group 10 100", "11 101 10 1 marked\n12 102 10 1", &[11, 12]);
         check("+group 10 100\n+process 11 101", "11 101 10 1\n12 102 10 1", &[11, 12]);
     }

@@ -15,11 +15,11 @@ pub(super) const POLL_EVERY: Nanos = Nanos::from_millis(100);
 pub(super) enum TimedEvent {
     /// A job starts.
     Start(JobId),
-    /// A run of a job (its number) has reached the time that the workload gives it.
+    /// A run of a job (with this number) has reached the time limit in the workload.
     StopAfter(JobId, u32),
     /// Every process with an exit request of `requested_at` or earlier is killed.
     Kill { requested_at: Nanos },
-    /// The exit of a run of a job (its number) is handled.
+    /// The exit of a run of a job (with this number) is handled.
     TakeExit(JobId, u32),
     /// Processes without a pidfd are polled for their exit.
     PollExits,
@@ -49,7 +49,7 @@ impl TimerQueue {
         self.events.first().map(|(at, _)| *at)
     }
 
-    /// Wakes the loop at the exit of a process. If no descriptor is left, the process is polled.
+    /// Wakes the loop at the exit of a process. If no descriptor is free, the process is polled.
     pub(super) fn watch_exit(&mut self, session: &mut Session, pid: u32) -> Option<KeptFile> {
         let pidfd = session.watch_exit(pid);
         if pidfd.is_none() {

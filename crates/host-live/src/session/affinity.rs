@@ -1,9 +1,9 @@
 //! CPU affinity of one job: the mask without evenkeel, the mask that a plan set, and every mask that a
 //! thread of the job may have inherited from an earlier plan.
 //!
-//! A mask is *assigned* if evenkeel set it. A mask that another program sets is never overwritten. A thread therefore
-//! has an assigned mask only if that is its last known mask. A new thread copies the mask of its parent at fork, so it may
-//! also have any earlier mask of its job until its mask has been read once.
+//! A mask is *assigned* if evenkeel set it. A mask that another program sets is never overwritten. A mask therefore
+//! counts as assigned only if it is the last recorded mask of the thread. A new thread copies the mask of its parent at
+//! fork, so it may also have any earlier mask of its job until its mask has been read once.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use sched::{CauseAndDetail, RejectCause};
 /// Maximum number of recorded masks per job. The oldest are dropped first.
 const MASKS_MAX: usize = 16;
 
-/// CPU affinity of a running job. The first thread of the first process decides for the whole job.
+/// CPU affinity of a running job. The affinity of the main thread determines whether the job is managed.
 #[derive(Debug)]
 pub(crate) struct AffinityState {
     pub job: JobId,
     /// Name of the job in the undo record.
     pub name: String,
-    /// First process of the job.
+    /// Main process of the job.
     pub pid: u32,
     /// The mask that the job has without evenkeel.
     pub base: Arc<CpuSet>,
     /// The mask that a plan set; `None` while the job is not placed.
     pub placed: Option<Arc<CpuSet>>,
-    /// All masks that threads of the job may have from evenkeel. The first is `base`.
+    /// All masks that evenkeel set and that threads of the job may have. The first is `base`.
     pub masks: Vec<Arc<CpuSet>>,
-    /// Another program changed the affinity, or the kernel does not permit a change.
+    /// Whether another program changed the affinity, or the kernel rejected a change.
     pub is_unmanaged: bool,
-    /// Single threads were placed apart from their job.
+    /// Whether single threads were placed separately from the job.
     pub has_placed_threads: bool,
 }
 
@@ -46,7 +46,7 @@ impl AffinityState {
         AffinityState { job, name, pid, base, placed, masks, is_unmanaged, has_placed_threads }
     }
 
-    /// Whether threads of the job ever had a mask from evenkeel.
+    /// Whether evenkeel ever set a mask of the job.
     pub(crate) fn was_ever_placed(&self) -> bool {
         1 < self.masks.len()
     }
@@ -56,12 +56,12 @@ impl AffinityState {
         self.placed.as_ref().unwrap_or(&self.base)
     }
 
-    /// The masks that a plan set, the current one and earlier ones.
+    /// The current and earlier masks that plans set.
     pub(crate) fn assigned_masks(&self) -> impl Iterator<Item = &Arc<CpuSet>> {
         self.masks.iter().skip(1)
     }
 
-    /// Adds a mask that threads of the job may have from evenkeel from now on.
+    /// Adds a mask that evenkeel is about to set.
     pub(crate) fn add_assigned_mask(&mut self, target: &Arc<CpuSet>) {
         self.masks.retain(|mask| mask != target);
         self.masks.push(Arc::clone(target));

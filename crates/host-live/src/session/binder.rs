@@ -1,11 +1,11 @@
-//! Sets the CPU affinity of running processes, no matter how they were started.
+//! Sets the CPU affinity of running processes, for both job sources.
 //!
 //! ```text
 //!   list threads ─► compare masks ─► undo record ─► sched_setaffinity ─► list again ─► confirm
 //! ```
 //!
-//! A thread with a mask that is neither assigned nor inherited was bound by another program and is left alone. If
-//! that is the first thread of a job, the whole job is left alone.
+//! If the mask of a thread is neither assigned nor inherited, another program set it, and the thread becomes unmanaged.
+//! If the thread is the main thread of a job, the job becomes unmanaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,15 +24,16 @@ use super::undo_record::{TaskEntry, UndoRecord};
 use super::{JobSource, UsableCpus};
 use crate::errors::kernel_message;
 
-/// How often the threads of a job are listed again, because new ones may have been forked meanwhile.
+/// Maximum number of listings of the threads of a job. The list is repeated because threads may be forked during a
+/// pass.
 const PASSES_MAX: u32 = 8;
 
-/// Everything that binding needs, borrowed from the session.
+/// State of the session that binding needs.
 pub(crate) struct Binder<'a> {
     pub tasks: &'a mut TaskReader,
     pub undo: &'a mut UndoRecord,
     pub cpus: UsableCpus,
-    /// Where events of jobs are reported.
+    /// Receives the events of jobs.
     pub events: &'a mut Vec<JobEvent>,
     pub source: JobSource,
 }
@@ -64,7 +65,7 @@ impl Binder<'_> {
         if is_running { Ok(n_bound) } else { Err(exited()) }
     }
 
-    /// Binds one thread, or with `None` restores the mask of its job.
+    /// Binds one thread; `None` restores the mask of its job.
     pub(crate) fn place_task(
         &mut self,
         state: &mut AffinityState,
@@ -93,13 +94,13 @@ impl Binder<'_> {
         }
         let entry = (task.tid, task.start_time_ticks, process);
         state.has_placed_threads = true;
-        state.add_assigned_mask(&target); // Threads that this thread starts inherit it.
+        state.add_assigned_mask(&target); // Threads started by this thread inherit the mask.
         self.undo.set(&state.name, [&state.base, &mask, &target], vec![entry])?;
         self.bind_each(state, &target, None, &[entry])
     }
 
-    /// Binds every thread of a job that does not have the mask yet. Returns their number. With
-    /// `first_decides`, an error of the first thread is an error of the job.
+    /// Binds every thread of a job that does not have the mask yet. Returns their number. If `first_decides` is set, an
+    /// error of the main thread is an error of the job.
     fn bind_threads(
         &mut self,
         state: &mut AffinityState,
@@ -196,19 +197,19 @@ impl Binder<'_> {
         rejected
     }
 
-    /// Binds new threads that inherited a mask which their job had before.
+    /// Binds new threads that inherited an earlier mask of their job.
     pub(crate) fn bind_new_threads(&mut self, state: &mut AffinityState) {
         if state.is_unmanaged {
             return;
         }
         if let Some(target) = state.placed.clone() {
-            // A rejection concerns one thread, and the next plan requests that thread again.
+            // A rejection concerns a single thread; the next plan may request it again.
             let _ = self.bind_threads(state, &target, false);
         }
     }
 
-    /// Compares the mask of a thread with its last known one. If another program changed it, the thread
-    /// is left alone from now on, and so is its job if this is the first thread of the job.
+    /// Compares the mask of a thread with the last recorded one. If another program changed the mask, the thread
+    /// becomes unmanaged. If the thread is the main thread of the job, the job becomes unmanaged.
     pub(crate) fn verify(&mut self, state: &mut AffinityState, id: TaskId) {
         if state.placed.is_none() || state.is_unmanaged {
             return;
@@ -230,9 +231,9 @@ impl Binder<'_> {
         }
     }
 
-    /// Restores the mask that a job had before it was placed. Returns the number of threads that changed, and whether
-    /// any could not be restored. In this case the undo record is kept. With `removes_job`, the job is removed from the
-    /// record once all of its threads are restored.
+    /// Restores the mask that a job had before it was placed. Returns the number of changed threads, and whether a
+    /// thread could not be restored; the undo record is then kept. With `removes_job`, the job is removed from the
+    /// record after all of its threads were restored.
     pub(crate) fn release(&mut self, state: &mut AffinityState, removes_job: bool) -> (u32, bool) {
         let was_placed = state.placed.take().is_some();
         let had_placed_threads = std::mem::take(&mut state.has_placed_threads);
@@ -241,7 +242,7 @@ impl Binder<'_> {
         }
         let (mut n_restored, mut any_left) = (0, false);
         for _ in 0..PASSES_MAX {
-            self.tasks.take_unreadable(); // A read that failed before may succeed now.
+            self.tasks.take_unreadable(); // A failed read may succeed now.
             self.tasks.refresh(state.job, &state.base);
             let n_now;
             (n_now, any_left) = self.release_threads(state);
@@ -260,8 +261,8 @@ impl Binder<'_> {
         (n_restored, any_left)
     }
 
-    /// Restores once more, after everything was restored: a child whose fork was under way when its
-    /// parent was restored has the earlier mask, and is visible only now.
+    /// Repeats the restoration. A child whose fork was in progress when its parent was restored has the earlier mask
+    /// and becomes visible only afterwards.
     pub(crate) fn release_late_children(&mut self, state: &AffinityState) {
         if state.was_ever_placed() {
             self.tasks.take_unreadable();
@@ -273,8 +274,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Whether the first process of a job is running but was never readable. In this case only the undo record
-    /// contains its binding, and the processes that it started are unknown.
+    /// Whether the main process of a job is running but was never readable. Then only the undo record contains its
+    /// mask, and its children are unknown.
     fn was_never_read(&self, state: &AffinityState) -> bool {
         let is_known = self.tasks.processes_of(state.job).any(|(pid, _)| pid == state.pid);
         let is_running = || match procfs::stat("/".as_ref(), state.pid) {
@@ -284,8 +285,8 @@ impl Binder<'_> {
         !is_known && is_running()
     }
 
-    /// Restores threads that are on record and that are no longer known here, because they could not be read. Returns
-    /// whether there are any: then the record is kept, so that `restore` finds their children.
+    /// Restores threads that are in the undo record but unknown to the task reader, because they could not be read.
+    /// Returns whether there are any. The record is then kept, so that `restore` finds their children.
     fn release_lost(&mut self, state: &AffinityState) -> bool {
         let threads = self.tasks.threads_of(state.job);
         let known: BTreeSet<TaskId> = threads.map(|(_, thread)| thread.id).collect();
@@ -301,15 +302,15 @@ impl Binder<'_> {
             let seen = mask.map(judge);
             any_assigned |= !matches!(seen, Ok(MaskOrigin::Original | MaskOrigin::OtherProgram));
             if let Ok(MaskOrigin::Evenkeel(before)) = seen {
-                // If it fails, the record is kept and contains it.
+                // If the call fails, the record is kept.
                 let _ = affinity::set(id.tid, &before);
             }
         }
         any_assigned
     }
 
-    /// Returns the number of restored threads, and whether any thread could not be restored although it is running and
-    /// may have an assigned mask.
+    /// Returns the number of restored threads, and whether a running thread that may have an assigned mask could not be
+    /// restored.
     fn release_threads(&mut self, state: &AffinityState) -> (u32, bool) {
         let (mut n_restored, mut any_left) = (0, false);
         for (_, thread) in self.tasks.threads_of(state.job) {
@@ -329,7 +330,7 @@ impl Binder<'_> {
             });
             match restored {
                 Ok(true) => {
-                    // A thread below a cpuset still has the mask of its cpuset, and counts as restored.
+                    // A thread whose mask results from its cpuset keeps this mask and counts as restored.
                     n_restored += u32::from(!thread.is_foreign);
                     fault::point();
                     thread.record_mask(&state.base);
@@ -344,21 +345,21 @@ impl Binder<'_> {
 
 const NOT_PERMITTED: &str = "another user's process: binding it needs CAP_SYS_NICE";
 
-/// Whether a thread has a real-time or deadline class. True if that cannot be read.
+/// Whether a thread has a real-time or deadline class. True if the class cannot be read.
 fn is_real_time(tid: u32) -> bool {
     system::scheduling_class(tid).map_or(true, ProcStat::is_real_time)
 }
 
-/// Whether the mask of a bound thread results from its cpuset. After a move to a cpuset the kernel keeps the requested
-/// mask, which applies again when the thread is moved back ([`linux::cpuset`]).
+/// Whether the mask of a bound thread results from its cpuset. The kernel stores the requested mask and applies it when
+/// the thread is moved back ([`linux::cpuset`]).
 fn is_hidden_by_cpuset(state: &AffinityState, thread: &Thread, mask: &CpuSet) -> bool {
     state.assigned_masks().any(|assigned| *assigned == thread.mask)
         && thread.mask != state.base
         && linux::cpuset::hides("/".as_ref(), thread.id.tid, mask, &state.base)
 }
 
-/// Whether the usable CPUs differ from the last known ones. When a CPU goes offline, the kernel replaces
-/// the mask of every thread that was bound to it, without a request by any program.
+/// Whether the usable CPUs have changed since the last read. When a CPU goes offline, the kernel replaces the mask of
+/// every thread that was bound to it only.
 fn are_cpus_changing(own_cpus: &CpuSet) -> bool {
     affinity::get(0).is_ok_and(|now| now != *own_cpus)
 }

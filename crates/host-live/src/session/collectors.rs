@@ -1,4 +1,4 @@
-//! Values of the machine other than those of tasks: free memory per node, memory controllers, caches, pressure.
+//! System-wide values: free memory per node, memory controllers, caches, pressure.
 //!
 //! Node memory is reported when it changes. The other sources and their periods are described in
 //! [`linux::collectors`].
@@ -14,10 +14,10 @@ use linux::tasks::{CounterMode, TaskCounters};
 use sched::{NodeSample, Sample};
 use topology::Machine;
 
-/// All sources of a session that are not tasks.
+/// The system-wide sources of a session.
 pub(crate) struct Collectors {
     nodes: Vec<NodeFile>,
-    /// Absent where a watch was started without a machine description.
+    /// Absent if a watch was started without a machine description.
     system: Option<LiveCollectors>,
 }
 
@@ -48,21 +48,21 @@ impl Collectors {
         }
     }
 
-    /// Reads the sources of the load model.
+    /// Reads the sources of loads.
     pub(crate) fn sample_loads(&mut self, sample: &mut Sample) {
         if let Some(system) = &mut self.system {
             system.sample(sample);
         }
     }
 
-    /// Reads the slow sources: once a second.
+    /// Reads the sources that are sampled once per second.
     pub(crate) fn sample_slow(&mut self, sample: &mut Sample) {
         if let Some(system) = &mut self.system {
             system.sample_pressure(sample);
         }
     }
 
-    /// The free memory of nodes where it changed.
+    /// The free memory of nodes, if it changed.
     pub(crate) fn sample_nodes(&mut self) -> Vec<NodeSample> {
         self.nodes.iter_mut().filter_map(NodeFile::sample).collect()
     }

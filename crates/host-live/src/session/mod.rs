@@ -1,4 +1,4 @@
-//! A session: everything that a live run needs, no matter how its jobs were started.
+//! A session: state and sources of a live run, shared by both job sources.
 //!
 //! ```text
 //!   launch   jobs that evenkeel starts ──────────┐
@@ -8,12 +8,12 @@
 //!           ├─ tasks        processes and threads of each job, and their counters
 //!           ├─ undo         the record of every change, written first
 //!           ├─ binder       sched_setaffinity for a whole job
-//!           ├─ memory       page moves and memory samples, in a helper thread
+//!           ├─ memory       page migrations and memory samples, in a helper thread
 //!           ├─ collectors   nodes, memory controllers, caches, pressure
 //!           └─ turn         causes and events of the next turn
 //! ```
 //!
-//! One thread does everything but the work of the memory helper, and it waits for the next event only.
+//! One thread does all work except that of the memory helper. It sleeps until the next event.
 
 mod affinity;
 mod binder;
@@ -37,8 +37,8 @@ use linux::tasks::{
 };
 use linux::{fork_latency, mempolicy, procfs, system};
 use sched::{
-    Action, Cause, CauseAndDetail, JobEvent, NumaSettings, Outcome, OutcomeResult, PageMoveEnd,
-    RejectCause, Request, Sample, Target, Turn,
+    Action, Cause, CauseAndDetail, JobEvent, NumaSettings, Outcome, OutcomeResult,
+    PageMigrationEnd, RejectCause, Request, Sample, Target, Turn,
 };
 use topology::Machine;
 
@@ -46,7 +46,7 @@ use crate::errors::Warnings;
 pub(crate) use affinity::{AffinityState, exited};
 pub(crate) use binder::Binder;
 pub(crate) use collectors::Collectors;
-pub(crate) use memory::{MemoryConfig, PageMove, SessionMemory};
+pub(crate) use memory::{MemoryConfig, PageMigrationParameters, SessionMemory};
 pub(crate) use ticks::Ticks;
 pub(crate) use undo_record::UndoRecord;
 pub(crate) use wakeups::{Wakeup, Wakeups};
@@ -54,12 +54,12 @@ pub(crate) use wakeups::{Wakeup, Wakeups};
 /// Period of the slow samples: node memory, pressure, memory maps.
 const SLOW_EVERY: Nanos = Nanos::from_secs(1);
 
-/// How the jobs of a session come into being.
+/// Source of the jobs of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobSource {
     /// evenkeel starts the jobs.
     Launched,
-    /// The processes were running before. Real-time threads and memory with its own policy are not changed.
+    /// The processes were running before the watch. Real-time threads and memory with its own policy are not changed.
     Attached,
 }
 
@@ -73,7 +73,7 @@ pub(crate) trait JobAffinities {
 #[derive(Clone, Debug)]
 pub(crate) struct UsableCpus {
     pub own: Arc<CpuSet>,
-    /// Masks are compared among these: evenkeel's CPUs and, in a watch, those of the init process.
+    /// CPUs among which masks are compared: the CPUs of evenkeel and, in a watch, the CPUs of the init process.
     pub compared: Arc<CpuSet>,
 }
 
@@ -100,13 +100,13 @@ pub(crate) struct SessionConfig<'a> {
     /// Name of the run, unique on the machine.
     pub run: String,
     pub machine: &'a Machine,
-    /// The machine whose controllers, caches and pressure are read, if any.
+    /// The machine with the controllers, caches and pressure files to read, if any.
     pub measured: Option<&'a Machine>,
     pub own_cpus: CpuSet,
     pub counters: CounterMode,
     pub memory: MemoryConfig,
     pub limit: DescriptorLimit,
-    /// Jobs whose exits need a descriptor.
+    /// Number of jobs; each needs a pidfd.
     pub n_jobs: u64,
 }
 
@@ -127,7 +127,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens all sources. Changes nothing.
+    /// Opens all sources. Changes no setting.
     pub(crate) fn open(config: SessionConfig<'_>, wakeups: Wakeups, undo: UndoRecord) -> Self {
         let SessionConfig { run, machine, measured, own_cpus, counters, memory, .. } = config;
         let source = memory.source;
@@ -177,7 +177,7 @@ impl Session {
         self.turn.pending.jobs.push(event);
     }
 
-    /// Waits until an instant, or without limit, for the next wake-ups.
+    /// Waits for the next wake-ups, at most until an instant.
     pub(crate) fn wait(&mut self, until: Option<Nanos>) -> Result<Vec<Wakeup>, crate::LiveError> {
         let mut woken = std::mem::take(&mut self.turn.woken);
         woken.clear();
@@ -185,7 +185,7 @@ impl Session {
         Ok(woken)
     }
 
-    /// The wake-ups that are pending now.
+    /// Returns the pending wake-ups.
     pub(crate) fn poll(&mut self) -> Result<Vec<Wakeup>, crate::LiveError> {
         let mut woken = std::mem::take(&mut self.turn.woken);
         woken.clear();
@@ -210,7 +210,7 @@ impl Session {
     pub(crate) fn take_memory_results(&mut self) {
         let now = self.now();
         if self.memory.take_results(&self.tasks, &mut self.turn.pending, now) {
-            self.turn.causes.insert(Cause::MemoryMoved);
+            self.turn.causes.insert(Cause::PageMigrationCompleted);
         }
     }
 
@@ -233,7 +233,7 @@ impl Session {
         self.turn.had_first_sample
     }
 
-    /// Reads the threads of all jobs that are due.
+    /// Samples the due threads of all jobs.
     pub(crate) fn sample_threads(
         &mut self,
         time: SampleTime,
@@ -261,7 +261,7 @@ impl Session {
         }
     }
 
-    /// Binds threads of a job that inherited an earlier mask: they were forked while it was placed.
+    /// Binds threads of a job that inherited an earlier mask, because they were forked during the placement.
     pub(crate) fn bind_new_threads(&mut self, jobs: &mut impl JobAffinities, job: JobId) {
         if let Some(state) = jobs.affinity_mut(job) {
             self.binder().bind_new_threads(state);
@@ -272,7 +272,7 @@ impl Session {
         self.slow_at <= at
     }
 
-    /// Takes the slow samples. All threads have been read before, so that changes can be confirmed.
+    /// Takes the slow samples. All threads must have been read before, so that changes can be confirmed.
     pub(crate) fn sample_slow(&mut self, at: Nanos, running: &[JobId], sample: &mut Sample) {
         self.slow_at = at + SLOW_EVERY;
         self.undo.confirm_all();
@@ -295,7 +295,7 @@ impl Session {
         sample.merge_events(std::mem::take(&mut self.turn.pending));
         for event in &sample.jobs {
             if let JobEvent::Unmanaged(job, _) = event {
-                self.memory.stop_moves_of(*job, PageMoveEnd::Stopped);
+                self.memory.stop_moves_of(*job, PageMigrationEnd::Stopped);
             }
         }
     }
@@ -346,15 +346,15 @@ impl Session {
         &mut self,
         jobs: &impl JobAffinities,
         target: Target,
-        page_move: PageMove,
+        page_migration: PageMigrationParameters,
         cgroup_of: impl FnOnce(JobId) -> Option<Arc<Cgroup>>,
     ) -> Result<(), CauseAndDetail> {
         let is_managed = |job| jobs.affinity(job).map(|state| !state.is_unmanaged);
-        let order = memory::order(&mut self.tasks, is_managed, target, page_move, cgroup_of)?;
+        let order = memory::order(&mut self.tasks, is_managed, target, page_migration, cgroup_of)?;
         self.memory.start_move(&self.wakeups, order)
     }
 
-    /// Wakes the loop at the exit of a process. `None` if no descriptor is left for that.
+    /// Wakes the loop at the exit of a process. `None` if no descriptor is free.
     pub(crate) fn watch_exit(&mut self, pid: u32) -> Option<KeptFile> {
         let pidfd = self.tasks.files.descriptors.keep_pidfd(pid).ok().flatten();
         pidfd.filter(|file| self.wakeups.watch(file, pid).is_ok())
@@ -372,8 +372,8 @@ impl Session {
     }
 }
 
-/// Calls `step` until every fork of these processes that was under way at the start is visible. It blocks
-/// the event loop, so it is only used after the last turn.
+/// Calls `step` until every fork that was in progress at the start of the call is visible. It blocks the event loop, so
+/// it is used only after the last turn.
 pub(crate) fn while_forks_are_hidden(
     parents: impl IntoIterator<Item = u32>,
     mut step: impl FnMut(),
@@ -390,8 +390,8 @@ pub(crate) fn outcome(request: &Request, result: Result<OutcomeResult, CauseAndD
     Outcome { target: request.target, action: Some(request.action.clone()), result }
 }
 
-/// Restores threads of a process. `mask_before` returns the mask to restore, or `None` for a thread that is left
-/// as it is. Returns whether that succeeded for every thread that has not exited.
+/// Restores threads of a process. `mask_before` returns the mask to restore, or `None` for a thread without a change.
+/// Returns whether all calls succeeded for every thread that has not exited.
 pub(crate) fn restore_threads(
     pid: u32,
     mask_before: impl Fn(u32) -> io::Result<Option<CpuSet>>,

@@ -1,5 +1,4 @@
-//! The grid of interval turns: whole multiples of the interval, so that turns do not drift. A tick that
-//! is missed is not made up for.
+//! The grid of interval turns: whole multiples of the interval, so that turns do not drift. A missed tick is skipped.
 
 use base::Nanos;
 

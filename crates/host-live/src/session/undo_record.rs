@@ -1,8 +1,7 @@
-//! The undo record of a session: every change of the machine is written down before it is made.
+//! The undo record of a session: every change of a setting is written to it before the change is made.
 //!
-//! Without a record nothing is changed that would have to be restored. A line that cannot be written
-//! rejects its change; a line that only *removes* something from the record may fail, because `restore`
-//! then finds that there is nothing left to restore.
+//! Without a record no setting is changed. If a line cannot be written, its change is rejected. A line that *removes*
+//! an entry may fail: `restore` then finds that the setting is restored already.
 
 use base::{CpuSet, TaskId};
 use linux::cgroup::DelegatedCgroup;
@@ -12,14 +11,14 @@ use sched::{CauseAndDetail, RejectCause};
 
 use crate::errors::with_causes;
 
-/// A thread as the undo record names it: TID, start time in clock ticks since boot, PID.
+/// Identity of a thread in the undo record: TID, start time in clock ticks since boot, PID.
 pub(crate) type TaskEntry = (u32, u64, u32);
 
 /// The undo record, or the reason why there is none.
 #[derive(Debug)]
 pub(crate) struct UndoRecord {
     log: Result<Log, String>,
-    /// Changes whose previous mask a thread may still have: it was forked while they were made.
+    /// Unconfirmed changes: a thread that was forked during the change may have the previous mask.
     unconfirmed: Vec<u64>,
     is_kept: bool,
     /// Changes of killed runs that the start restored.
@@ -39,7 +38,8 @@ impl UndoRecord {
         self.log.as_ref().ok().map(Log::records)
     }
 
-    /// Before a fork: a child of this job sets its own mask. Returns the number of the change.
+    /// Records the affinity that the next child of the job will set. Call it before fork(2). Returns the number of the
+    /// change.
     pub(crate) fn announce(
         &mut self,
         job: &str,
@@ -49,14 +49,16 @@ impl UndoRecord {
         self.log()?.announce(job, old, new).map_err(failed)
     }
 
-    /// After the fork. If this cannot be written, `restore` finds the child by its environment.
+    /// Records the PID of the child. Call it after fork(2). If the line cannot be written, `restore` identifies the
+    /// child by its environment.
     pub(crate) fn name_child(&mut self, change: u64, child: TaskEntry) {
         if let Ok(log) = &mut self.log {
             let _ = log.name_child(change, child);
         }
     }
 
-    /// Before masks of running threads change from `now` to `new`; `old` is what `restore` sets.
+    /// Records a change of the masks of running threads from `now` to `new`; `restore` sets `old`. Call it before
+    /// sched_setaffinity(2).
     pub(crate) fn set(
         &mut self,
         job: &str,
@@ -68,14 +70,14 @@ impl UndoRecord {
         Ok(())
     }
 
-    /// Confirms a change that was made or aborted. If this cannot be written, both masks count as ours.
+    /// Confirms that a change was made or aborted. If the line cannot be written, both masks count as set by evenkeel.
     pub(crate) fn confirm(&mut self, change: u64) {
         if let Ok(log) = &mut self.log {
             let _ = log.confirm(change);
         }
     }
 
-    /// Confirms all changes: every thread that was forked meanwhile has been read too.
+    /// Confirms all changes. Call it after every thread that was forked during the changes has been read.
     pub(crate) fn confirm_all(&mut self) {
         for change in std::mem::take(&mut self.unconfirmed) {
             self.confirm(change);
@@ -87,14 +89,14 @@ impl UndoRecord {
         !self.unconfirmed.is_empty()
     }
 
-    /// Nothing of this job has to be restored any more.
+    /// Removes a job from the record.
     pub(crate) fn free(&mut self, job: &str) {
         if let Ok(log) = &mut self.log {
             let _ = log.free(job);
         }
     }
 
-    /// Something cannot be restored now: the file stays after the run.
+    /// Keeps the file after the run, because a setting could not be restored.
     pub(crate) fn keep(&mut self) {
         if let Ok(log) = &mut self.log {
             log.keep();
@@ -125,24 +127,24 @@ impl UndoRecord {
         log.announce_cgroup(home).map_err(|error| with_causes(&error))
     }
 
-    /// The cgroups of the run are removed, or were not created.
+    /// Removes the cgroups of the run from the record.
     pub(crate) fn cgroups_removed(&mut self) {
         if let Ok(log) = &mut self.log {
             let _ = log.cgroup_removed();
         }
     }
 
-    /// Ends the record. The file is removed unless something is left to restore.
+    /// Ends the record. The file is removed unless a setting could not be restored.
     pub(crate) fn close(&mut self) {
         let closed = Err("the run is over".to_owned());
         if let Ok(log) = std::mem::replace(&mut self.log, closed) {
             self.is_kept = log.is_kept();
-            // If it cannot be removed, the next start finds it and that nothing is left to restore.
+            // If the file cannot be removed, the next start finds a record without anything to restore, and removes it.
             let _ = log.remove();
         }
     }
 
-    /// Whether the file stayed after [`UndoRecord::close`].
+    /// Whether the file was kept after [`UndoRecord::close`].
     pub(crate) fn is_kept(&self) -> bool {
         self.is_kept
     }

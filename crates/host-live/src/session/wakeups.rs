@@ -1,8 +1,8 @@
 //! Wake-ups of the event loop: one timer, process exits, POSIX signals, and counter overflows, all as
 //! descriptors of one epoll instance.
 //!
-//! The loop never spins, and no code runs in a signal handler. The timer is armed for an absolute
-//! time, so turns do not drift.
+//! The loop sleeps until an event occurs. There are no signal handlers. The timer is armed for an absolute time, so
+//! turns do not drift.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +19,7 @@ use rustix::time::{
 
 use crate::LiveError;
 
-/// Why the loop woke up.
+/// Cause of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wakeup {
     /// A signal requests the end of the run.
@@ -30,7 +30,7 @@ pub(crate) enum Wakeup {
     Exited(u32),
     /// The helper thread has sent a result.
     Helper,
-    /// A counter may have overflowed. Reported once, until [`Wakeups::watch_overflows`].
+    /// A counter may have overflowed. Reported once per call of [`Wakeups::watch_overflows`].
     Overflow,
 }
 
@@ -49,14 +49,14 @@ pub(crate) struct Wakeups {
     events: Vec<epoll::Event>,
 }
 
-/// Signals that are blocked and read.
+/// Signals that are blocked and read through a signalfd.
 #[derive(Debug)]
 struct SignalReader {
     signals: StopSignals,
     requests: StopRequests,
 }
 
-/// Whether a signal other than SIGHUP has been received.
+/// Whether a stop signal other than SIGHUP has been received.
 #[derive(Debug, Default)]
 struct StopRequests(bool);
 
@@ -89,7 +89,7 @@ impl Wakeups {
         now.saturating_sub(*self.start.get_or_insert(now))
     }
 
-    /// Wakes the loop once, when a process exits.
+    /// Wakes the loop once, at the exit of a process.
     pub(crate) fn watch(&self, process: impl AsFd, pid: u32) -> io::Result<()> {
         fault::inject("epoll_ctl")?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
@@ -119,7 +119,7 @@ impl Wakeups {
         let _ = epoll::delete(&self.epoll, process);
     }
 
-    /// Appends the next events, and waits for them until an instant; with `None` without a limit.
+    /// Waits for events, at most until an instant (`None`: without a limit), and appends them.
     pub(crate) fn wait(
         &mut self,
         until: Option<Nanos>,
@@ -198,8 +198,8 @@ impl SignalReader {
 }
 
 impl StopRequests {
-    /// The request of signals that were received together. A service manager sends TERM and HUP at
-    /// once, and a terminal that closes sends HUP: only a user sends INT, QUIT or TERM a second time.
+    /// The request that signals which were received together represent. A service manager sends TERM and HUP together,
+    /// and a closing terminal sends HUP. A second INT, QUIT or TERM therefore comes from a user.
     fn take(&mut self, numbers: &[u32]) -> Option<Wakeup> {
         let hang_up = (Signal::SIGHUP as i32).cast_unsigned();
         let is_request = numbers.iter().any(|&number| number != hang_up);
@@ -214,7 +214,7 @@ impl StopRequests {
 
 impl Drop for SignalReader {
     fn drop(&mut self) {
-        self.drain(); // The last signals were sent to the run, which is over.
+        self.drain(); // Drains pending signals: they were sent to the run, which has ended.
     }
 }
 

@@ -3,17 +3,17 @@
 
 use super::{BEGIN, Baseline, Calibration, CoRunData, MeasuredPair, Predictor, fit_from};
 
-/// The predictions of a model for pairs with a program that was left out of its fit.
+/// Leave-one-out predictions of a model: for pairs with a program that was excluded from the fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CrossValidation {
-    /// One row per program left out and slowdown of its pairs.
+    /// One row per excluded program and slowdown of its pairs.
     pub rows: Vec<PredictedSlowdown>,
 }
 
 /// One predicted slowdown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PredictedSlowdown {
-    /// The program that was left out.
+    /// The program that was excluded from the fit.
     pub left_out: usize,
     /// The program with this slowdown.
     pub program: usize,
@@ -103,7 +103,7 @@ impl CrossValidation {
         PredictionErrors::of(self.rows.iter())
     }
 
-    /// The errors for the pairs of a program that was left out.
+    /// The errors for the pairs of a program that was excluded from the fit.
     pub fn errors_of_left_out(&self, left_out: usize) -> PredictionErrors {
         PredictionErrors::of(self.rows.iter().filter(|row| row.left_out == left_out))
     }

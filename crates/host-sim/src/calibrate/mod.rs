@@ -7,8 +7,9 @@
 //!                                           └──────── Calibration ◄───────────────┘
 //! ```
 //!
-//! The error on the data of the fit shows the flexibility of a model only. So [`cross_validate`] leaves each program out in turn,
-//! fits on the pairs of the others, and predicts its pairs. The baseline predictors are fitted in the same way.
+//! The error on the data of the fit does not show how a model predicts other programs. [`cross_validate`] therefore
+//! excludes each program in turn, fits on the pairs of the others, and predicts the pairs of the excluded program. The
+//! baseline predictors are fitted in the same way.
 
 mod baselines;
 mod cross_validation;
@@ -53,17 +54,18 @@ impl CoRunMachine {
     }
 }
 
-/// The initial parameters, also the prior of the fit: plausible values for any machine. Ten outstanding misses are as many
-/// as the first-level cache of many cores tracks.
+/// The initial parameters, also the prior of the fit: plausible values for any machine. Ten outstanding misses: the
+/// number of misses that the first-level cache of many cores can track.
 pub const BEGIN: Calibration =
     Calibration { slope: 1.0, cap: 0.6, overlap: 1.5, overlap_max: 10.0, late: 0.1 };
 
-/// Iterations per start, and number of starts, each at the previous result. With more, no printed digit changes.
+/// Iterations per start, and number of starts; each start begins at the previous result. More iterations change no
+/// printed digit.
 const N_ROUNDS: usize = 200;
 const N_BEGINS: usize = 3;
 /// Edge of the initial simplex, in logarithms.
 const EDGE: f64 = 0.2;
-/// Weight of remote memory relative to pairs. Guessed: six values together with thirty.
+/// Weight of the values with remote memory (six) relative to those of pairs (thirty). Guessed.
 const REMOTE_WEIGHT: f64 = 0.2;
 /// Weight of the distance from the prior: with thirty slowdowns predicted to 4 %, each parameter is assumed to be known to a
 /// factor of 1.6. Guessed.
@@ -111,7 +113,7 @@ fn fitted(numbers: &[f64], cap: f64) -> Calibration {
     }
 }
 
-/// The mean of ln(predicted ÷ measured)² over slowdowns: errors by a factor count the same in both directions.
+/// The mean of ln(predicted ÷ measured)² over slowdowns: too large and too small by the same factor is the same error.
 fn mean_squared_log_error(measurements: &CoRunData, fitted: &Calibration) -> f64 {
     if 1.0 < fitted.late || fitted.overlap < 1.0 || fitted.overlap_max < fitted.overlap {
         return f64::INFINITY;

@@ -38,7 +38,7 @@ pub fn minimize(
     vertices.swap_remove(0)
 }
 
-/// A stable sort: of equal vertices the older one stays first.
+/// A stable sort: among equal vertices the older one stays first.
 fn sort(vertices: &mut [Vertex]) {
     vertices.sort_by(|one, other| one.1.total_cmp(&other.1));
 }

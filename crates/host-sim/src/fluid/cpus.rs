@@ -15,7 +15,7 @@ pub(super) struct CpuState {
     pub weight: f64,
     /// Number of weights that are not whole numbers.
     n_fractional: usize,
-    /// Without contention: tasks that wait for the end of their segment ([`super::virtual_time`]).
+    /// Queued tasks, only without contention ([`super::virtual_time`]).
     pub virtual_time: VirtualTimeQueue,
     /// The instant up to which its tasks are updated.
     pub updated: u64,
@@ -34,8 +34,8 @@ pub(super) struct BusyBalancing {
 
 /// Balancing attempts after a change: enough to move running tasks after the failed attempts.
 const BALANCE_TRIES: u32 = 6;
-/// Attempts of the busy CPUs of a domain after a change: until the load of a task (1024), halved with each attempt
-/// after the first, is zero.
+/// Balancing attempts of the busy CPUs of a domain after a change. The load of a task (1024) is halved with each
+/// attempt after the first, until it is zero.
 const ROUND_TRIES: u32 = 12;
 /// Nanoseconds between two attempts, per CPU of the machine, as in the kernel (`get_sd_balance_interval`: the weight in
 /// milliseconds).
@@ -187,7 +187,7 @@ impl Fluid {
         if from == to {
             return;
         }
-        // Both CPUs are updated first; a task that is OOM-killed by that has ended, possibly this one.
+        // Updates both CPUs first. The update may OOM-kill a task, possibly this one; then it has ended.
         self.update_cpu(from);
         self.update_cpu(to);
         if self.tasks[idx].state == TaskState::Ended {
@@ -220,7 +220,7 @@ impl Fluid {
         });
         let first =
             ends.fold(f64::INFINITY, f64::min).min(state.virtual_time.first_ns(state.weight));
-        // Rounded up, so that the segment has ended at that instant. A task without progress has no event.
+        // The end is rounded up, so that the segment has ended at that instant. A task without progress has no event.
         let at = (first < 1e18).then(|| self.now + (libm::ceil(first) as u64).max(1));
         self.events.set_cpu(cpu, at);
         self.cpus[cpu].is_stale = false;
@@ -301,7 +301,7 @@ impl Fluid {
         }
     }
 
-    /// Lets a CPU without tasks pull a task from another one.
+    /// Pulls a task from another CPU to an idle CPU.
     pub(super) fn balance_newly_idle(&mut self, cpu: usize) {
         if !self.cpus[cpu].tasks.is_empty() || !self.kernel.online[cpu] {
             return;
@@ -450,14 +450,14 @@ impl Fluid {
     }
 }
 
-/// The first arrived task of a shared CPU that may run on another CPU. The kernel takes from the tail of a list; its
-/// head is the task that ran last, so tasks migrate in rotation.
+/// The first arrived task of a shared CPU that may run on another CPU. The kernel takes the tail of a list whose head
+/// is the task that ran last, so tasks migrate in rotation.
 fn first_movable(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
     let is_allowed = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
     from.tasks.iter().find(is_allowed).copied().filter(|_| 1 < from.tasks.len())
 }
 
-/// The last arrived task of a run queue that may run on another CPU.
+/// The most recently arrived task of a run queue that may run on another CPU.
 fn last_movable_of(from: &CpuState, tasks: &[Task], to: usize, running_too: bool) -> Option<usize> {
     if from.tasks.len() < 2 && !running_too {
         return None;

@@ -1,6 +1,6 @@
 //! The event queue.
 //!
-//! The end of the first segment on a CPU is rescheduled often. So CPUs are the leaves of a tournament tree, in which a
+//! The end of the first segment on a CPU is rescheduled often. CPUs are therefore the leaves of a tournament tree: a
 //! change updates one path. All other events are in a heap. At one instant, CPUs precede wake-ups, then the kernel's
 //! events, then page migration.
 

@@ -87,7 +87,7 @@ impl Fluid {
                 }
                 if task.cpu != cpu || task.state != TaskState::Runnable {
                     return Err(format!(
-                        "thread {} is in the run queue of {id} by mistake",
+                        "thread {} is in the run queue of {id}, but is not runnable or is assigned to another CPU",
                         task.tid
                     ));
                 }

@@ -44,7 +44,7 @@ impl JobStart {
 }
 
 impl Fluid {
-    /// Starts a job; returns the id of its first thread.
+    /// Starts a job; returns the id of its main thread.
     ///
     /// The set of allowed CPUs must not be empty.
     pub fn start(&mut self, start: JobStart) -> u32 {
@@ -154,7 +154,7 @@ impl Fluid {
         state.n_running == 0
     }
 
-    /// Kills a job at once.
+    /// Kills a job immediately.
     pub fn kill(&mut self, job: usize) {
         let Some(state) = self.jobs.get_mut(job) else { return };
         state.n_running = 0;

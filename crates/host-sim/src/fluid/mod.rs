@@ -253,5 +253,5 @@ impl Fluid {
     }
 }
 
-/// The first thread id. Smaller ones belong to the system.
+/// Smallest thread id of a job. Smaller ids belong to the system.
 const FIRST_TID: u32 = 1000;

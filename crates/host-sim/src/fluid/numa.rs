@@ -1,4 +1,5 @@
-//! NUMA balancing: the kernel samples from where a job uses its memory, and migrates pages to tasks and tasks to pages.
+//! NUMA balancing: the kernel samples from which nodes a job accesses its memory, and migrates pages to tasks and tasks
+//! to pages.
 //!
 //! ```text
 //!   a scan of all memory        256 MiB at a time; the whole in one second, later less often
@@ -11,8 +12,8 @@
 //! The rules are those of `task_numa_work`, `should_numa_migrate_memory`, `task_numa_placement`, `task_numa_migrate` and
 //! `update_task_scan_period` in `kernel/sched/fair.c`:
 //!
-//! - A page without a recorded use migrates at once. Since Linux 4.20 this holds for every page in the first four scans
-//!   of a job. Later, a page must be used twice in a row from the same node.
+//! - A page without a recorded access migrates at its first NUMA hinting fault. Since Linux 4.20 this holds for every
+//!   page in the first four scans of a job. Later, a page must be accessed twice in a row from the same node.
 //! - Time is CPU time of the job. Every scan lengthens the period by three tenths, because the memory is private to one
 //!   task (in Linux 4.2: depending on the local share; it may also shorten). The period doubles if all memory was
 //!   remote. When a task leaves the node of its memory, the period is reset to the shortest (since Linux 4.20). Every
@@ -37,7 +38,7 @@ const SCAN_NS_MAX: u64 = 60_000_000_000;
 const SCAN_BYTES: u64 = 256 << 20;
 /// Shortest time between two chunks in nanoseconds (`MAX_SCAN_WINDOW`: 2,560 MiB per second).
 const CHUNK_NS_MIN: u64 = 100_000_000;
-/// Scans in which every page migrates at once.
+/// Number of scans in which every page migrates at its first NUMA hinting fault.
 const YOUNG_SCANS: u32 = 4;
 /// Tenths of private or local memory above which the period grows, by the difference (`NUMA_PERIOD_THRESHOLD`).
 const SLOWER_FROM_TENTHS: i64 = 7;
@@ -53,7 +54,7 @@ const PAGE: f64 = 4096.0;
 /// Two tasks are swapped if the sum of their gains in local memory is at least this share (`SMALLIMP`, in permille).
 const SWAP_GAIN_MIN: f64 = 0.03;
 
-/// The scan state of a job's memory.
+/// State of NUMA balancing for the memory of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct NumaScanState {
     /// CPU time between two chunks in nanoseconds.
@@ -206,7 +207,7 @@ impl Fluid {
         running.iter().map(|&idx| self.hardware.cpus[self.tasks[idx].cpu].node).collect()
     }
 
-    /// The node with most of a job's memory, the lowest among equals.
+    /// The node with most of a job's memory; among equals the lowest node.
     fn home(&self, job: usize) -> Option<usize> {
         let parts = self.pages.parts(job).iter();
         parts.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|&(node, _)| node)
@@ -238,7 +239,7 @@ impl Fluid {
             (Some(cpu), None) => self.migrate(idx, cpu),
             (Some(cpu), Some((_, both))) if both <= gain => self.migrate(idx, cpu),
             (_, Some((other, _))) => {
-                // Both at once, so that no CPU becomes idle and pulls another task in between.
+                // Moves both tasks in one step, so that no CPU becomes idle and pulls a third task.
                 let (cpu, other_cpu) = (self.tasks[idx].cpu, self.tasks[other].cpu);
                 [idx, other].into_iter().for_each(|one| self.dequeue(one));
                 for (one, to) in [(idx, other_cpu), (other, cpu)] {

@@ -25,8 +25,8 @@ pub enum MemoryPlacement {
 const PAGE: u64 = 4096;
 /// Lines per page: the controller traffic of moving or touching it.
 const LINES_PER_PAGE: f64 = 64.0;
-/// Page migration in bytes per nanosecond: about 1 GB/s, as `move_pages` reaches on servers of the last years with pages
-/// of 4 KiB. Guessed.
+/// Bandwidth of page migration in bytes per nanosecond: about 1 GB/s, which move_pages(2) reaches on recent servers
+/// with pages of 4 KiB. Guessed.
 pub(super) const MOVE_RATE: f64 = 1.0;
 /// Bytes per batch of page migration.
 const BATCH: u64 = 64 << 20;
@@ -245,9 +245,9 @@ impl Fluid {
         }
     }
 
-    /// OOM-kills a job after a failed allocation, if the allocation still fails. Kills one job at a time: its memory must
-    /// be free before the next job is checked. A kill cannot happen during first touch, which occurs in the middle of other
-    /// updates. Returns whether anything changed.
+    /// OOM-kills a job after a failed allocation, if the allocation still fails. Kills one job at a time: its memory
+    /// must be free before the next job is checked. A job is not killed during first touch, because first touch is part
+    /// of other updates. Returns whether anything changed.
     pub(super) fn oom_kill(&mut self) -> bool {
         let mut has_changed = false;
         while self.oom_killed.is_none() && !self.failed_allocations.is_empty() {
@@ -366,8 +366,8 @@ impl Fluid {
     }
 
     /// Queues a page migration.
-    pub fn move_pages(&mut self, page_move: JobPageMigration) {
-        self.pages.queue.push_back(JobPageMigration { started: self.now, ..page_move });
+    pub fn move_pages(&mut self, page_migration: JobPageMigration) {
+        self.pages.queue.push_back(JobPageMigration { started: self.now, ..page_migration });
         if self.pages.batch.is_none() {
             self.next_batch();
         }
@@ -376,22 +376,22 @@ impl Fluid {
     /// Handles the end of a batch.
     pub(super) fn batch_moved(&mut self) {
         let Some(batch) = self.pages.batch.take() else { return };
-        let Some(mut page_move) = self.pages.queue.pop_front() else { return };
-        page_move.in_kernel += self.now - batch.began;
-        page_move.requested += batch.bytes;
-        let has = self.pages.jobs.get(page_move.job).map_or(0, |pages| pages.on[batch.from]);
-        let busy = batch.bytes / PAGE * page_move.busy_permille / 1000 * PAGE;
+        let Some(mut page_migration) = self.pages.queue.pop_front() else { return };
+        page_migration.in_kernel += self.now - batch.began;
+        page_migration.requested += batch.bytes;
+        let has = self.pages.jobs.get(page_migration.job).map_or(0, |pages| pages.on[batch.from]);
+        let busy = batch.bytes / PAGE * page_migration.busy_permille / 1000 * PAGE;
         let bytes = (batch.bytes - busy).min(has);
         self.pages.reclaim(batch.to, bytes);
-        let moved = self.move_now(page_move.job, batch.from, batch.to, bytes);
-        page_move.moved += moved;
-        page_move.busy += busy;
-        page_move.no_memory += batch.bytes - busy - moved;
-        self.pages.queue.push_front(page_move);
+        let moved = self.move_now(page_migration.job, batch.from, batch.to, bytes);
+        page_migration.moved += moved;
+        page_migration.busy += busy;
+        page_migration.no_memory += batch.bytes - busy - moved;
+        self.pages.queue.push_front(page_migration);
         self.next_batch();
     }
 
-    /// Moves pages at once; returns the bytes that fitted.
+    /// Moves pages without delay; returns the bytes that fitted.
     pub(super) fn move_now(&mut self, job: usize, from: usize, to: usize, bytes: u64) -> u64 {
         let moved = bytes.min(self.pages.free[to]) / PAGE * PAGE;
         self.update_job(job);
@@ -411,24 +411,24 @@ impl Fluid {
 
     /// Starts the next batch of the first migration in the queue, or ends the migration.
     fn next_batch(&mut self) {
-        while let Some(page_move) = self.pages.queue.front() {
-            let bytes_by_node = self.pages.jobs.get(page_move.job).map(|pages| &pages.on);
+        while let Some(page_migration) = self.pages.queue.front() {
+            let bytes_by_node = self.pages.jobs.get(page_migration.job).map(|pages| &pages.on);
             // Pages that failed once are not attempted again.
-            let is_full = 0 < page_move.no_memory || 0 < page_move.busy;
+            let is_full = 0 < page_migration.no_memory || 0 < page_migration.busy;
             let found = bytes_by_node.and_then(|bytes_by_node| {
                 let leaves = |&node: &usize| {
-                    node != page_move.to
-                        && page_move.from.is_none_or(|from| from == node)
+                    node != page_migration.to
+                        && page_migration.from.is_none_or(|from| from == node)
                         && 0 < bytes_by_node[node]
                 };
                 (0..bytes_by_node.len()).find(leaves).map(|node| (node, bytes_by_node[node]))
             });
-            let left = page_move.limit.saturating_sub(page_move.requested) / PAGE * PAGE;
+            let left = page_migration.limit.saturating_sub(page_migration.requested) / PAGE * PAGE;
             match found.filter(|_| 0 < left && !is_full) {
                 Some((from, there)) => {
                     let bytes = there.min(left).min(BATCH);
                     let duration = libm::ceil(bytes as f64 / MOVE_RATE) as u64;
-                    let to = page_move.to;
+                    let to = page_migration.to;
                     self.pages.batch = Some(MigrationBatch { from, to, bytes, began: self.now });
                     self.events.add(self.now + duration, FluidEvent::PagesMoved);
                     self.update_moving();
@@ -436,10 +436,10 @@ impl Fluid {
                 }
                 None => {
                     let job_ended = bytes_by_node.is_none();
-                    if let Some(page_move) = self.pages.queue.pop_front() {
+                    if let Some(page_migration) = self.pages.queue.pop_front() {
                         self.notify(HostNotice::PagesMoved(JobPageMigration {
                             job_ended,
-                            ..page_move
+                            ..page_migration
                         }));
                         self.update_moving();
                     }

@@ -8,8 +8,8 @@
 //!   of changed speed       new latency, and new speeds of all their users
 //! ```
 //!
-//! Changes within [`CLOSE`] are ignored, so the cost of an event depends on what it changes. Errors do not accumulate,
-//! because the present demand is always compared with the demand for which the latency was solved.
+//! Changes within [`CLOSE`] are ignored, so the cost of an event depends on the number of affected rates. Errors do not
+//! accumulate: the present demand is always compared with the demand for which the latency was solved.
 
 use super::tasks::{TOUCH_RATE, TaskActivity, TaskCounts, queue_full};
 use super::virtual_time::SoloSpeed;
@@ -64,7 +64,7 @@ struct ChannelState {
     channel: Channel,
     /// Miss latency in nanoseconds.
     latency: f64,
-    /// Demand over capacity, at least 1. It also slows down programs that never wait for memory.
+    /// Demand divided by capacity, at least 1. It also slows down programs that never wait for memory.
     overload: f64,
     /// Bandwidth of page migration in bytes per nanosecond.
     migrating: f64,
@@ -163,7 +163,7 @@ impl Fluid {
                 self.reschedule(cpu);
             }
         }
-        // CPUs that become stale by that wait for the next call.
+        // CPUs that become stale here are solved in the next call.
         stale.clear();
         stale.append(&mut self.solver.stale_cpus);
         self.solver.stale_cpus = stale;
@@ -296,7 +296,7 @@ impl Fluid {
                 }
             }
         }
-        // Summed again, so that rounding errors do not accumulate.
+        // The sum is recomputed, so that rounding errors do not accumulate.
         let bandwidth_of = |idx: &usize| {
             let on_channel = self.tasks[*idx]
                 .demand
@@ -501,8 +501,8 @@ impl Fluid {
 
     /// Charges the cost of a cold cache to a task that moves to another one.
     ///
-    /// While it fills the cache up to its occupancy, each inserted line stands for 1 - misses(occupancy) /
-    /// misses(present) additional misses (the filling of [`crate::physics::occupancies`]).
+    /// While the task fills the cache up to its occupancy, each inserted line counts as 1 - misses(occupancy) /
+    /// misses(present) additional misses (see [`crate::physics::occupancies`]).
     pub(super) fn charge_cold_cache(&mut self, idx: usize, cache: usize) {
         let task = &self.tasks[idx];
         if task.warm_in.is_none() || task.warm_in == Some(cache) || !self.settings.contention {

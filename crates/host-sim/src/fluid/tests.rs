@@ -355,7 +355,7 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
                 fluid.start(JobStart { allowed, weight, ..JobStart::new(job, Arc::new(script)) });
             }
             if rng.below(3) == 0 {
-                fluid.update_all(); // An update changes nothing.
+                fluid.update_all(); // An update must change nothing.
             }
         }
         for (at, (end, expected)) in found.iter().zip(shared(&work)).enumerate() {
@@ -471,7 +471,7 @@ fn without_contention_additional_updates_change_nothing() {
         rarely.len() == often.len() && rarely.iter().zip(&often).all(is_close)
     };
     let n_same = (0..100).filter(is_same).count();
-    // Two events at one instant may still be swapped.
+    // Two events at one instant may be swapped.
     assert!(97 <= n_same, "{n_same} of 100");
 }
 

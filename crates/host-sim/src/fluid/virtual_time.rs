@@ -1,8 +1,8 @@
 //! Virtual time of run queues without contention: tasks need no update until their segment ends.
 //!
-//! Without contention, the progress of a task depends on weights only. So each CPU has a virtual clock: the nanoseconds
-//! that it has served per unit of weight. By that clock, the end of a task's segment does not change when other tasks
-//! arrive or leave:
+//! Without contention, the progress of a task depends only on weights. Each CPU therefore has a virtual clock: the
+//! nanoseconds that it has served per unit of weight. In virtual time the end of a task's segment does not change when
+//! other tasks arrive or leave:
 //!
 //! ```text
 //!   served ───────────────┬────────►        served += elapsed / sum of weights
@@ -11,9 +11,9 @@
 //!                    a    b         c   …   progress of a task = (served now - served then) × its weight
 //! ```
 //!
-//! An event updates and solves only the tasks that it affects, not all tasks of the CPU. Tasks that touch memory for the
-//! first time or lose CPU time (to a cold cache or page migration) are not queued; they are updated with their CPU, as
-//! all tasks are with contention. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A Generalized
+//! An event updates and solves only the tasks that it affects, not all tasks of the CPU. Tasks that touch memory for
+//! the first time or lose CPU time (to a cold cache or page migration) are not queued; they are updated with their CPU.
+//! With contention all tasks are. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A Generalized
 //! Processor Sharing Approach to Flow Control in Integrated Services Networks", IEEE/ACM Transactions on Networking,
 //! 1993.
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use base::{Bytes, CpuSet, JobId, Nanos, NodeSet};
 use engine::Approved;
 use program::{Ending, Job, MemoryPolicy};
-use sched::{Action, CompletedPageMove, FailedPages, Outcome, OutcomeResult, RejectCause, Target};
+use sched::{
+    Action, CompletedPageMigration, FailedPages, Outcome, OutcomeResult, RejectCause, Target,
+};
 
 use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, stopped_by};
 use crate::faults::FaultKind;
@@ -121,7 +123,7 @@ impl SimHost {
                 let from = from.and_then(index);
                 let busy_permille = (1000.0 * self.fault_injector.faults.pages_busy) as u64;
                 let limit = limit.0;
-                let page_move = JobPageMigration {
+                let page_migration = JobPageMigration {
                     job: idx,
                     from,
                     to,
@@ -129,7 +131,7 @@ impl SimHost {
                     busy_permille,
                     ..JobPageMigration::default()
                 };
-                self.fluid.move_pages(page_move);
+                self.fluid.move_pages(page_migration);
                 return OutcomeResult::InProgress;
             }
         };
@@ -158,7 +160,7 @@ impl SimHost {
     }
 
     /// Reports the end of a page migration.
-    pub(super) fn move_ended(&mut self, done: &JobPageMigration) {
+    pub(super) fn page_migration_ended(&mut self, done: &JobPageMigration) {
         let nodes = &self.fluid.hardware().nodes;
         let job = self.slots[done.job].job.id;
         let Some(to) = nodes[done.to].id else { return };
@@ -167,7 +169,7 @@ impl SimHost {
             busy: Bytes(done.busy),
             ..FailedPages::default()
         };
-        self.pending.page_moves_completed.push(CompletedPageMove {
+        self.pending.page_migrations_completed.push(CompletedPageMigration {
             target: Target::Job(job),
             job,
             from: done.from.and_then(|from| nodes[from].id),
@@ -182,6 +184,6 @@ impl SimHost {
             stopped_by: stopped_by(done),
             detail: String::new(),
         });
-        self.turn_causes.insert(sched::Cause::MemoryMoved);
+        self.turn_causes.insert(sched::Cause::PageMigrationCompleted);
     }
 }

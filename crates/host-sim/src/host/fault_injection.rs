@@ -105,7 +105,7 @@ impl SimHost {
         else {
             return;
         };
-        // Job numbers above those of the workload.
+        // Job numbers after those of the workload.
         let job = self.slots.len() + nth;
         if is_there {
             self.fluid.update_all();

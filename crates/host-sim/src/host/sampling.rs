@@ -32,7 +32,7 @@ impl Default for Capabilities {
 /// Width of the controllers' counters.
 const COUNTER_BITS: u8 = 64;
 
-/// The last reported values, to report changes only.
+/// The last reported values. Only changes are reported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastReported {
     tasks: BTreeMap<TaskId, ReportedCounts>,
@@ -97,7 +97,7 @@ impl SimHost {
         self.sample_nodes(sample);
     }
 
-    /// Samples everything for an interval turn.
+    /// Samples all sources for an interval turn.
     pub(super) fn sample_all(&mut self, sample: &mut Sample) {
         self.fluid.update_all();
         let is_lost = self

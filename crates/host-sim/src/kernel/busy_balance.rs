@@ -1,4 +1,5 @@
-//! Load balancing among busy CPUs: tasks that share CPUs migrate, so that not always the same tasks share.
+//! Load balancing among busy CPUs: tasks on shared CPUs migrate, so that each task has its own CPU for a part of the
+//! time.
 //!
 //! ```text
 //!   two CPUs, three tasks      cpu 0  a b    a b ─b has waited longest─►  a      ─►  c a  …
@@ -24,7 +25,7 @@ use crate::hardware::Hardware;
 pub(super) struct BusyDomain {
     /// CPUs of each group.
     groups: Vec<Vec<usize>>,
-    /// Failed attempts of each group in a row (`nr_balance_failed`).
+    /// Consecutive failed attempts of each group (`nr_balance_failed`).
     failed: Vec<u32>,
     /// Nanoseconds between two attempts of a busy CPU.
     period_ns: u64,
@@ -33,8 +34,8 @@ pub(super) struct BusyDomain {
 /// Milliseconds between two attempts of a busy CPU, per CPU of the domain: `get_sd_balance_interval` is the domain's
 /// weight in milliseconds times `busy_factor`.
 const BUSY_MS_PER_CPU: u64 = 16;
-/// A group is busier than an overloaded one only above this percentage of its load (`imbalance_pct`). Kernels before
-/// Linux 5.5 compared all groups, with 125.
+/// Between overloaded groups, another group counts as busier only if its load is above this percentage of the own load
+/// (`imbalance_pct`). Kernels before Linux 5.5 compared all groups, with 125.
 const MORE: u64 = 117;
 const MORE_BEFORE: u64 = 125;
 /// Load of a task (`NICE_0_LOAD`).

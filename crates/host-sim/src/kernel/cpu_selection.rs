@@ -37,7 +37,7 @@ impl KernelModel {
         idlest
     }
 
-    /// The node: that of the parent, unless another one is clearly less busy.
+    /// Selects the node: the node of the parent, unless another node is clearly less busy.
     fn fork_node(&mut self, parent: usize, allowed: Allowed<'_>) -> Option<usize> {
         let local = self.hardware.cpus[parent].node;
         let nodes = self.load.nodes.iter().copied();
@@ -101,7 +101,7 @@ impl KernelModel {
         let by_load = |idx: usize| permille(&sums[idx]);
         let has_spare = |idx: usize| 0 < sums[idx].idle;
         let best = match self.version {
-            // Most idle CPUs if there are any, else least self.load.
+            // The group with most idle CPUs; if no CPU is idle, the group with the lowest load.
             KernelVersion::V6_18 => least(&mut self.tie_breaker, others.clone(), |idx| {
                 (std::cmp::Reverse(sums[idx].idle), by_load(idx))
             }),
@@ -118,7 +118,7 @@ impl KernelModel {
         Some(if stays { local } else { best })
     }
 
-    /// The idlest of some CPUs; a CPU with idle siblings is preferred.
+    /// The least busy of some CPUs. A CPU with idle siblings is preferred.
     fn idlest_cpu(&mut self, open: &[usize]) -> Option<usize> {
         let busy_core = |cpu: usize| !self.load.is_core_idle(self.hardware.cpus[cpu].core);
         least(&mut self.tie_breaker, open.iter().copied(), |cpu| {
@@ -175,7 +175,7 @@ fn permille(sum: &GroupLoad) -> u32 {
     1000 * sum.running / sum.cpus.max(1)
 }
 
-/// The imbalance between nodes that counts if the receiving node would then run `running` tasks
+/// The imbalance between nodes beyond the tolerated one, if the target node would then run `running` tasks
 /// (`adjust_numa_imbalance`).
 pub(super) fn numa_imbalance(difference: u32, running: u32, limit: u32) -> u32 {
     let is_small = running <= limit && difference <= NUMA_TOLERATED;

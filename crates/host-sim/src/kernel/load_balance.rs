@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   machine: nodes ── node: caches ── cache: CPUs
-//!        every level at its own interval; a newly idle CPU balances at once, nearest level first
+//!        every level at its own interval; a newly idle CPU balances immediately, nearest level first
 //! ```
 
 use super::cpu_selection::{numa_imbalance, numa_imbalance_limit};
@@ -21,7 +21,7 @@ pub struct TaskPull {
     pub from: usize,
     /// The target CPU.
     pub to: usize,
-    /// Whether a running task may be moved if the queue has no waiting one.
+    /// Whether a running task may be moved if the queue has no waiting task.
     pub running_too: bool,
 }
 
@@ -91,7 +91,7 @@ impl KernelModel {
         let (busy, own) = (nodes[busiest], nodes[here]);
         let is_overloaded = busy.cpus < busy.running;
         let imbalance = match self.version {
-            // A CPU is never left idle while tasks wait on another node, whatever the loads.
+            // An idle CPU pulls a waiting task from another node even if the loads are balanced.
             _ if is_overloaded && 0 < own.idle => 1,
             KernelVersion::V6_18 if !is_overloaded => {
                 let more = own.idle.saturating_sub(busy.idle);
@@ -137,7 +137,7 @@ impl KernelModel {
         self.move_one(&hardware.caches[busiest].cpus, &hardware.caches[here].cpus, takes)
     }
 
-    /// Moves a waiting task if there is one, else a running one after several attempts.
+    /// Moves a waiting task. If no task waits, moves a running task after several failed attempts.
     fn move_one(
         &mut self,
         from: &[usize],
@@ -162,8 +162,8 @@ impl KernelModel {
         self.failed[key] = n_failed;
     }
 
-    /// Number of changes of the failure counters. If neither they nor the run queues have changed, an attempt that found
-    /// nothing finds nothing again.
+    /// Number of changes of the failure counters. If neither these counters nor the run queues have changed since an
+    /// attempt without a migration, the next attempt has the same result.
     pub fn n_failed_changes(&self) -> u64 {
         self.n_failed_changes
     }
@@ -176,11 +176,11 @@ impl KernelModel {
         takes: &dyn Fn(usize, usize, bool) -> bool,
         running_too: bool,
     ) -> Option<TaskPull> {
-        // A difference of two tasks, or one running task and an idle CPU.
+        // A pull needs a difference of two tasks, or a running task and an idle CPU.
         let more = if running_too { 1 } else { 2 };
         let n_tasks_max = from.iter().map(|&cpu| self.load.running[cpu]).max()?;
         if to.iter().all(|&cpu| n_tasks_max < self.load.running[cpu] + more) {
-            return None; // The common case.
+            return None; // The usual case.
         }
         let mut targets: Vec<usize> = to
             .iter()
@@ -190,7 +190,7 @@ impl KernelModel {
             })
             .collect();
         targets.sort_unstable_by_key(|&cpu| (self.load.running[cpu], cpu));
-        // The idlest CPU first; another one if no task may run on it.
+        // The least busy CPU first. If no task may run on it, the next one.
         targets.into_iter().find_map(|target| {
             let n_tasks_min = self.load.running[target] + more;
             let sources = from.iter().copied().filter(|&cpu| n_tasks_min <= self.load.running[cpu]);

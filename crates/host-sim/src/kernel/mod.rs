@@ -125,7 +125,7 @@ pub struct KernelModel {
     /// Draws one of several equally good CPUs. On a real machine the choice depends on which CPU became idle last. `None`
     /// for the lowest.
     tie_breaker: Option<Rng>,
-    /// Failed balancing attempts of each domain: only running tasks were found.
+    /// Failed balancing attempts of each domain: attempts that found only running tasks.
     failed: Vec<u32>,
     /// Number of changes of `failed`.
     n_failed_changes: u64,
@@ -175,7 +175,7 @@ impl KernelModel {
         }
     }
 
-    /// Counts a CPU without tasks as online, or as offline.
+    /// Sets whether a CPU without tasks counts as online.
     pub fn count_cpu(&mut self, cpu: usize, online: bool) {
         for sum in self.sums_of(cpu) {
             let change = |n: &mut u32| if online { *n += 1 } else { *n -= 1 };

@@ -29,7 +29,7 @@ fn nodes_of(cores: usize, n_tasks: usize) -> Vec<usize> {
 
 #[test]
 fn new_tasks_fill_an_eighth_of_the_node_before_they_leave_it() {
-    // One of eight CPUs may be busy; then the less busy node is selected, and among equals the local one.
+    // With more than one busy CPU of eight, the less busy node is selected; among equals the local node.
     assert_eq!(nodes_of(8, 6), [0, 1, 0, 1, 0, 1]);
     // Four of 32 CPUs may be busy, but with the fourth the imbalance is above the tolerance.
     assert_eq!(nodes_of(32, 6), [0, 0, 0, 1, 0, 1]);

@@ -1,8 +1,8 @@
 //! Occupancy of a shared cache by each program.
 //!
 //! A program inserts lines into the cache at the rate of its misses. Its miss rate falls as its occupancy grows. In an
-//! LRU cache, all lines have the same residence time `T`. So each program occupies what it can fill in that time, starting
-//! from nothing, and `T` is the time at which all programs together fill the cache:
+//! LRU cache, all lines have the same residence time `T`. The occupancy of a program is therefore the amount that it
+//! fills in the time `T`, starting with an empty cache. `T` is the time in which all programs together fill the cache:
 //!
 //! ```text
 //!   size │            ╭─── a        d size / d t = misses(size) per instruction ÷ time per instruction
@@ -15,8 +15,8 @@
 //! See X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL: A Higher Order Theory of Locality", ASPLOS 2013, sections 2 and 3.
 //! For independent references it is the same as Che's approximation.
 //!
-//! Per instruction, the filling does not depend on the speed of the program. So it is computed once, in a
-//! [`FillTable`], and the speed only scales the time.
+//! The filling per instruction does not depend on the speed of the program. It is computed once, in a [`FillTable`];
+//! the speed only scales the time.
 
 use super::MissCurve;
 use super::miss_curve::ALL_MISS;
@@ -83,7 +83,7 @@ impl FillTable {
                 ahead.extend(step.halves().into_iter().rev());
                 continue;
             }
-            // Measurements are noisy; more cache never causes more misses.
+            // Measurements are noisy, so misses are limited to those of the next smaller cache.
             misses = character.at(step.middle()).misses.clamp(MISSES_MIN, misses);
             so_far += step.width / LINE / misses;
             table.spent.push(so_far);
@@ -114,8 +114,8 @@ pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
 
 /// Writes the result of [`occupancies`] into a slice of the same length.
 pub fn compute_occupancies(programs: &[(&FillTable, f64)], bytes: f64, occupancies: &mut [f64]) {
-    // The total filling is concave in time. So Newton's method from the left never overshoots and reaches the step in
-    // which the cache is full.
+    // The total filling is concave in time. Newton's method from the left therefore never overshoots, and reaches the
+    // step in which the cache is full.
     let mut time = 0.0;
     let n_steps = programs.iter().map(|(table, _)| table.steps.len()).sum::<usize>();
     for _ in 0..n_steps.max(N_STEPS) {

@@ -9,9 +9,9 @@
 //!           └───────────────┴─► utilization: bandwidth ÷ capacity
 //! ```
 //!
-//! A higher latency reduces the demand. So latency and utilization are solved together, and the bandwidth never
-//! exceeds the capacity. At saturation, the latency is the one at which the demand equals the capacity. Programs with
-//! a high memory-level parallelism are slowed down least by it.
+//! A higher latency reduces the demand. Latency and utilization are therefore solved together, and the bandwidth never
+//! exceeds the capacity. At saturation, the latency is the value at which the demand equals the capacity. Programs with
+//! a high memory-level parallelism (MLP) are slowed down least.
 //!
 //! A queueing formula that diverges at full utilization was fitted in addition to the straight line, and its
 //! coefficient vanished. Cores have a limited number of outstanding misses, so queues stay short.

@@ -8,11 +8,11 @@
 //!          └──────────► exposed misses × latency, at several cache sizes
 //! ```
 //!
-//! A flat curve contains no slope, and noise would be taken for one. So each program's parallelism (the overlap) is
-//! regularized towards the default, the more the less information its points have. Points near saturation of the
-//! channel are excluded, because at saturation the latency follows the program. If a program saturates the channel at the
-//! given size, its parallelism cannot be estimated. It is taken to have the largest number of outstanding misses that
-//! a core can have, and to be stalled all the time except for the smallest number of core cycles.
+//! The slope of a flat curve is noise. The MLP of each program is therefore regularized towards the default, with a
+//! larger weight of the default if the points contain less information. Points near saturation of the channel are
+//! excluded, because at saturation the latency depends on the program. If a program saturates the channel at the given
+//! size, its MLP cannot be estimated. The model then assumes the largest number of outstanding misses of a core, and
+//! stalls at all times except for the smallest number of core cycles.
 
 use super::cache_sharing::LINE;
 use super::channel::{Channel, Demand};
@@ -31,7 +31,7 @@ pub struct CpiParameters {
     pub core_cycles_min: f64,
     /// Frequency in GHz.
     pub ghz: f64,
-    /// Hit latency of the last-level cache in nanoseconds. Only used if the core cycles of a program do not include
+    /// Hit latency of the last-level cache in nanoseconds. Used only if the core cycles of a program do not include
     /// hits; measured cycles include them.
     pub hit_ns: f64,
 }
@@ -40,9 +40,9 @@ pub struct CpiParameters {
 const SPREAD: f64 = 0.25;
 /// Relative error of measured cycles per instruction.
 const SCATTER: f64 = 0.01;
-/// Cache size in bytes of the point that the differences of the others are relative to (or the next one to it), as on
-/// the machine of the calibration. It is the same on every machine. With the size of the machine instead, the noise of
-/// that point would be in every difference, and the parallelism would depend on the size of the cache.
+/// Cache size in bytes of the base point: differences of other points are relative to the point of this size, or the
+/// nearest one. The size is that of the calibration machine, on every machine. With the cache size of the simulated
+/// machine as base, the MLP of a program would depend on the machine.
 const BASE_BYTES: f64 = 1048576.0;
 /// Points above this utilization contain no information about the latency.
 const INFORMATIVE_MAX: f64 = 0.8;
@@ -134,7 +134,7 @@ impl CpiModel {
             waits
         };
         let core_cycles = point.cycles - waits * point.wait;
-        // At saturation, the latency contains no information: it follows from all outstanding misses.
+        // At saturation the latency contains no information: it depends on the number of outstanding misses.
         let full = ((point.in_use - FILLS[0]) / (FILLS[1] - FILLS[0])).clamp(0.0, 1.0);
         let mix = |apart: f64, filling: f64| apart * (1.0 - full) + filling * full;
         CpiModel {
@@ -366,7 +366,7 @@ mod tests {
             2.0,
             CpiParameters { hit_ns: 10.0, ..parameters },
         );
-        // 10 accesses of 10 ns, two at a time.
+        // 10 accesses of 10 ns with an MLP of two.
         assert!((model.demand(MIB).core_ns - 125.0 - 50.0).abs() < 1e-9);
     }
 }

@@ -47,7 +47,7 @@ pub struct MissCurve {
     steps: Vec<f64>,
 }
 
-/// The error of points that are not a curve.
+/// Points that are no miss-ratio curve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum MissCurveError {
@@ -82,7 +82,7 @@ impl MissCurve {
             }
         }
         let first = rows.first().ok_or(MissCurveError::Empty)?;
-        // Without a cache there are never fewer misses than with one.
+        // Misses without a cache are at least the misses with a cache.
         let none = MissPoint {
             bytes: 0.0,
             cycles: None,

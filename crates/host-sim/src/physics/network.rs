@@ -58,7 +58,8 @@ impl MemoryClient {
         self.core_ns + self.exposed * self.miss_ns(latencies)
     }
 
-    /// The demand on one channel that has this share of the misses, if a miss takes `elsewhere_ns` on the others.
+    /// The demand on one channel with this share of the misses. `elsewhere_ns` is the latency of a miss on the other
+    /// channels.
     pub fn demand_on(&self, part: f64, elsewhere_ns: f64) -> ClientDemand {
         let MemoryClient { core_ns, exposed, bytes, duty, .. } = *self;
         ClientDemand { core_ns, exposed, bytes, duty, elsewhere_ns, part }
@@ -72,7 +73,7 @@ impl MemoryClient {
 }
 
 /// The latency of a channel that is consistent with its demand, and the demand over the capacity (at least 1). The
-/// latter is a slowdown that also applies to programs that never wait for memory. `before` is the initial value.
+/// ratio also slows down programs that never wait for memory. `before` is the initial value.
 pub fn update_latency(demands: &[ClientDemand], loaded: &LoadedChannel, before: f64) -> (f64, f64) {
     let latency = solve_latency(&client_loads(demands, before), loaded, before);
     let used = in_use(&client_loads(demands, latency), loaded, latency, latency);

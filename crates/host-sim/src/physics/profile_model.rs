@@ -8,7 +8,7 @@
 //! | cycles | from a fit | from the fit, near the default |
 //!
 //! The cycles per instruction of a profile are measured with one cache size: that of its class, else that of the
-//! simulated machine. They are taken as cycles of the simulated machine.
+//! simulated machine. They are used as cycles of the simulated machine.
 
 use base::Bytes;
 use program::Profile;

@@ -4,9 +4,9 @@
 //!   a b c d  ─►  {a b} {c d}   {a c} {b d}   {a d} {b c} …      every placement is predicted
 //! ```
 //!
-//! Domains of one node share its channel, so the traffic of one affects the others. Of equal empty domains, only the
-//! first is tried. If there are too many placements, the programs are placed greedily and then moved and swapped while
-//! that helps.
+//! Domains of one node share its channel, so the traffic of one affects the others. Among equal empty domains only the
+//! first is tried. If there are too many placements, the programs are placed greedily; then single programs are moved
+//! and pairs are swapped while the mean slowdown decreases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::physics::CpiModel;
 pub struct PlaceableProgram {
     /// Model of the program on each domain, in the order of the domains.
     on: Vec<Arc<CpiModel>>,
-    /// Nanoseconds per 1000 instructions alone on its fastest domain: one reference for all placements. With the domain of the
-    /// placement as the reference, a program on a slow domain would seem to lose nothing.
+    /// Nanoseconds per 1000 instructions alone on its fastest domain: one reference for all placements. Relative to the
+    /// domain of the placement, a program on a slow domain would have no slowdown.
     alone_ns: f64,
 }
 
@@ -183,8 +183,8 @@ impl<'a> ProgramPlacementSearch<'a> {
         true
     }
 
-    /// Domains with a free CPU; of equal empty ones only the first. Domains are equal on one channel, or on equal idle
-    /// channels.
+    /// Domains with a free CPU. Among equal empty domains, only the first. Domains are equal on one channel, or on
+    /// equal idle channels.
     fn choices(&self, begun: &[usize]) -> Vec<usize> {
         let mut n_in = vec![0; self.llc_domains.len()];
         let mut busy = vec![false; self.channels.len()];
@@ -315,7 +315,7 @@ fn first_like<T>(all: &[T], is_like: impl Fn(&T, &T) -> bool) -> Vec<usize> {
     (0..all.len()).map(&mut first_equal).collect()
 }
 
-/// Smaller differences are rounding errors; of equal placements the first is kept.
+/// Smaller differences are rounding errors. Among equal placements the first is kept.
 const GAIN_MIN: f64 = 1e-9;
 
 /// The slowdowns of any placement, for tests.

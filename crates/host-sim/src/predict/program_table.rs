@@ -204,7 +204,7 @@ fn check_plausible(row: CsvRow<'_>) -> Result<(), CsvError> {
     {
         if row.number(column)?.is_some_and(|value| max < value) {
             let value = row.text(column)?;
-            let what = format!("{column} is {value}: the largest plausible {limit}");
+            let what = format!("{column} is {value}; the maximum {limit}");
             return Err(row.error(column, what));
         }
     }
@@ -221,7 +221,7 @@ fn check_parts(row: CsvRow<'_>) -> Result<(), CsvError> {
     for (part, whole) in PARTS.into_iter().filter(|(part, whole)| has(part) && has(whole)) {
         let (Some(less), Some(more)) = (row.number(part)?, row.number(whole)?) else { continue };
         if more * 1.1 + 0.1 < less {
-            let what = format!("{part} is {less}, more than the {more} of {whole}");
+            let what = format!("{part} ({less}) exceeds {whole} ({more})");
             return Err(row.error(part, what));
         }
     }
@@ -230,7 +230,7 @@ fn check_parts(row: CsvRow<'_>) -> Result<(), CsvError> {
 
 fn notes(table: &CsvTable<'_>, file: &str) -> Vec<String> {
     let written = match table.has_column("dram_gbs") {
-        true => "the bandwidth dram_gbs beyond the lines read is written",
+        true => "the writes are dram_gbs minus the lines read",
         false => "nothing is written to memory",
     };
     let absent = [
@@ -253,7 +253,7 @@ fn frequency<'r, 't: 'r>(
     });
     let mut known: Vec<f64> = ghz.collect();
     known.sort_by(f64::total_cmp);
-    // Without writes, bandwidth over lines read is too high for all programs except those that write nothing.
+    // If the table has no writes, bandwidth over lines read is too high for all programs that write.
     let which = if table.has_column("dram_write_lines_pki") { known.len() / 2 } else { 0 };
     known.get(which).copied()
 }
@@ -368,7 +368,7 @@ mod tests {
         }
         expect![[r#"
             [
-                "s.csv has no column dram_write_lines_pki: assumed that the bandwidth dram_gbs beyond the lines read is written",
+                "s.csv has no column dram_write_lines_pki: assumed that the writes are dram_gbs minus the lines read",
             ]
         "#]]
         .assert_debug_eq(&less.notes);

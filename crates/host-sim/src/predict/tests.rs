@@ -116,7 +116,7 @@ fn a_heuristic_search_is_at_least_as_good_as_a_round_robin_placement() {
 
 #[test]
 fn many_equal_empty_domains_are_not_tried_one_by_one() {
-    // Without this rule, 1024 domains took minutes.
+    // Only the first of equal empty domains is tried; otherwise 1024 domains would take minutes.
     let all = shipped();
     let many: Vec<&CpiModel> = (0..16).map(|idx| &all[idx % all.len()].1).collect();
     let llc_domains: Vec<LlcDomain> = (0..1024).map(|idx| llc_domain(idx, idx, 8)).collect();
@@ -362,8 +362,8 @@ proptest! {
         }
     }
 
-    // A program that stalls on all its traffic runs faster with more cache, and then inserts lines at a higher rate. It can
-    // take more than the added cache. Only the programs that lose this cache are slower.
+    // A program that stalls on all its traffic runs faster with more cache, and then inserts lines at a higher rate.
+    // Its occupancy can grow by more than the added cache. Only the programs that lose this cache are slower.
     //
     // Excluded: programs with write-backs and prefetches, on which they do not stall. With fewer misses they run faster,
     // transfer more, and slow down the others.

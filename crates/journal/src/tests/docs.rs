@@ -14,7 +14,7 @@ fn the_example_in_the_docs_is_a_journal() {
     let read: Vec<bool> = recording.by_ref().map(|turn| turn.is_ok()).collect();
     assert_eq!(read, [true, true]);
     assert!(recording.end().is_some_and(|end| end.own_cpu.is_some()));
-    // No field is misspelt and so ignored: the rewritten journal is the same.
+    // The rewritten journal is equal, so no field was misspelt and ignored.
     let copy = dir.path().join("copy.jsonl");
     let limits = crate::JournalLimits::default();
     let mut again = crate::JournalWriter::create(&copy, recording.header(), limits).expect("made");

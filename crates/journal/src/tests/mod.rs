@@ -122,7 +122,7 @@ fn a_truncated_last_line_is_ignored_and_reported_at_every_length() {
         assert_eq!(read, [true, true], "cut after {length} bytes");
         assert!(recording.truncated().is_some_and(|place| place.ends_with("j.jsonl:4")));
     }
-    // A missing line feed alone loses nothing.
+    // If only the line feed is missing, the line is complete.
     fs::write(&path, &whole[..whole.len() - 1]).expect("can be written");
     assert_eq!(read_all(&path), written);
 }

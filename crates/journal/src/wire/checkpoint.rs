@@ -1,15 +1,17 @@
-//! The second line of a part that continues another: the state of the run at the end of the part before.
+//! The second line of a part that continues another part: the state of the run at the end of the previous part.
 
 use base::Nanos;
 use sched::{JobExit, ReasonCode, RejectCause};
 use serde::{Deserialize, Serialize};
 
 use super::fields::{Encoded, Name, is_default, line_types};
-use super::memory::{ActivePageMoveField, CompletedPageMoveLine};
+use super::memory::{ActivePageMigrationField, CompletedPageMigrationLine};
 use super::plan::ReasonField;
 use super::sample::{JobExitField, SampleLine, UnmanagedField};
 use super::turn::{LoadBasisField, SignalTiersField};
-use crate::{Checkpoint, Header, JobHistory, JobPhase, JobProgress, LineError, PageMoveTotals};
+use crate::{
+    Checkpoint, Header, JobHistory, JobPhase, JobProgress, LineError, PageMigrationTotals,
+};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CheckpointLine {
@@ -37,13 +39,13 @@ line_types! {
         reason?: Option<ReasonField> = reason,
         unmanaged?: Option<UnmanagedField> = unmanaged,
         start_failure?: Option<StartFailureField> = start_failure,
-        active_page_move?: Option<ActivePageMoveField> = active_page_move,
-        last_page_move?: Option<(u64, CompletedPageMoveLine)> = last_page_move,
-        flatten page_moves: PageMoveTotalsField = page_moves,
+        active_page_migration?: Option<ActivePageMigrationField> = active_page_migration,
+        last_page_migration?: Option<(u64, CompletedPageMigrationLine)> = last_page_migration,
+        flatten page_migrations: PageMigrationTotalsField = page_migrations,
     }
 
-    PageMoveTotalsField for PageMoveTotals {
-        n_page_moves?: u32 = n,
+    PageMigrationTotalsField for PageMigrationTotals {
+        n_page_migrations?: u32 = n,
         requested_bytes?: u64 = requested,
         moved_bytes?: u64 = moved,
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::{Bytes, CpuId, IdSet, JobId, LlcId, Nanos, NodeId, SetId, TaskId};
 use program::MemoryPolicy;
-use sched::{DetachCause, PageMoveEnd, RawCounter, ReasonCode, RejectCause, SignalTier, Target};
+use sched::{DetachCause, PageMigrationEnd, RawCounter, ReasonCode, RejectCause, SignalTier, Target};
 use serde::{Deserialize, Serialize};
 use topology::Level;
 
@@ -17,7 +17,7 @@ use crate::{JobPhase, LineError, RunStatus};
 pub(crate) trait Encoded<F>: Sized {
     fn encode(&self) -> F;
 
-    /// `codes` are the reason codes of the header. The error of a field is named by [`line_types`].
+    /// `codes` are the reason codes of the header. [`line_types`] adds the name of the field to an error.
     fn decode(field: F, codes: &[ReasonCode]) -> Result<Self, LineError>;
 }
 
@@ -98,7 +98,7 @@ encoded_by_name! {
     RunStatus: |status| status.name().into(), "the status of a run";
     RejectCause: |cause| cause.name().into(), "a known cause of rejection";
     DetachCause: |cause| cause.name().into(), "a known cause of detaching";
-    PageMoveEnd: |end| end.name().into(), "a known end of a page migration";
+    PageMigrationEnd: |end| end.name().into(), "a known end of a page migration";
 }
 
 impl<F, T: Encoded<F>> Encoded<Option<F>> for Option<T> {

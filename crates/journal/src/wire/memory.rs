@@ -2,7 +2,8 @@
 
 use base::Bytes;
 use sched::{
-    Action, ActivePageMove, CompletedPageMove, FailedPages, NodeMemory, ProcessMemory, ReasonCode,
+    Action, ActivePageMigration, CompletedPageMigration, FailedPages, NodeMemory, ProcessMemory,
+    ReasonCode,
 };
 
 use super::fields::{Encoded, Name, TargetField, TaskField, line_types};
@@ -29,7 +30,7 @@ line_types! {
 
     /// A page migration in progress, in a checkpoint. Without `from` the source is every other node; without
     /// `limit_bytes` there is no limit.
-    ActivePageMoveField for ActivePageMove {
+    ActivePageMigrationField for ActivePageMigration {
         flatten target: TargetField = target,
         from?: Option<u32> = from,
         to: u32 = to,
@@ -38,7 +39,7 @@ line_types! {
     }
 
     /// A completed page migration. The owner is the job that owns the memory.
-    CompletedPageMoveLine for CompletedPageMove {
+    CompletedPageMigrationLine for CompletedPageMigration {
         flatten target: TargetField = target,
         owner: u32 = job,
         from?: Option<u32> = from,

@@ -38,13 +38,13 @@ pub(crate) enum ActionField {
     Place(String),
     MemoryPolicy(MemoryPolicyField),
     Release {},
-    MovePages(PageMoveField),
+    MovePages(PageMigrationField),
 }
 
 /// Source, target and limit of a page migration: `{"from":0,"to":2,"limit_bytes":…}`. Without `from`
 /// the source is every other node; without `limit_bytes` there is no limit.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct PageMoveField {
+pub(crate) struct PageMigrationField {
     #[serde(skip_serializing_if = "is_default", default)]
     pub from: Option<u32>,
     pub to: u32,
@@ -171,11 +171,13 @@ impl Encoded<ActionField> for Option<Action> {
             Some(Action::Place(cpus)) => ActionField::Place(cpus.encode()),
             Some(Action::MemoryPolicy(policy)) => ActionField::MemoryPolicy(policy.encode()),
             Some(Action::Release) => ActionField::Release {},
-            Some(Action::MovePages { from, to, limit }) => ActionField::MovePages(PageMoveField {
-                from: from.encode(),
-                to: to.encode(),
-                limit_bytes: limit.encode(),
-            }),
+            Some(Action::MovePages { from, to, limit }) => {
+                ActionField::MovePages(PageMigrationField {
+                    from: from.encode(),
+                    to: to.encode(),
+                    limit_bytes: limit.encode(),
+                })
+            }
         }
     }
 
@@ -190,11 +192,13 @@ impl Encoded<ActionField> for Option<Action> {
                 Action::MemoryPolicy(Encoded::decode(policy, codes)?)
             }
             ActionField::Release {} => Action::Release,
-            ActionField::MovePages(PageMoveField { from, to, limit_bytes }) => Action::MovePages {
-                from: Encoded::decode(from, codes)?,
-                to: Encoded::decode(to, codes)?,
-                limit: Bytes::decode(limit_bytes, codes)?,
-            },
+            ActionField::MovePages(PageMigrationField { from, to, limit_bytes }) => {
+                Action::MovePages {
+                    from: Encoded::decode(from, codes)?,
+                    to: Encoded::decode(to, codes)?,
+                    limit: Bytes::decode(limit_bytes, codes)?,
+                }
+            }
         }))
     }
 }

@@ -16,7 +16,7 @@ use super::fields::{
     Encoded, Name, RawCounterField, TaskField, is_default, line_enums, line_types,
 };
 use super::header::JobField;
-use super::memory::{CompletedPageMoveLine, ProcessMemoryLine};
+use super::memory::{CompletedPageMigrationLine, ProcessMemoryLine};
 use crate::LineError;
 
 line_types! {
@@ -35,7 +35,7 @@ line_types! {
         numa_settings?: Option<NumaSettingsField> = numa_settings,
         degraded?: Vec<String> = degraded,
         memory?: Vec<ProcessMemoryLine> = memory,
-        page_moves_completed?: Vec<CompletedPageMoveLine> = page_moves_completed,
+        page_migrations_completed?: Vec<CompletedPageMigrationLine> = page_migrations_completed,
     }
 
     JobExitField for JobExit {

@@ -68,7 +68,7 @@ const CAUSES: [(Cause, &str); 7] = [
     (Cause::Ended, "ended"),
     (Cause::CpusChanged, "cpus-changed"),
     (Cause::Stopping, "stopping"),
-    (Cause::MemoryMoved, "page-move-completed"),
+    (Cause::PageMigrationCompleted, "page-migration-completed"),
     (Cause::Overflow, "counter-overflow"),
 ];
 
@@ -168,7 +168,7 @@ impl TurnLine {
                 requests: Encoded::decode(self.requests, codes)?,
                 notes: Encoded::decode(self.notes, codes)?,
                 abort: Encoded::decode(self.abort, codes)?,
-                quiescent: false, // Not recorded: it only concerns the host.
+                quiescent: false, // `quiescent` is not recorded: it concerns only the host.
             },
             rejected: Encoded::decode(self.rejected, codes)?,
             outcomes: Encoded::decode(self.outcomes, codes)?,

@@ -192,7 +192,7 @@ impl Sink for MetricsRecorder {
             }
         }
         record.sample.nodes.iter().for_each(|node| self.record_node(node));
-        let moved = record.sample.page_moves_completed.iter().map(|moved| moved.moved.0);
+        let moved = record.sample.page_migrations_completed.iter().map(|moved| moved.moved.0);
         self.metrics.pages_moved_bytes += moved.sum::<u64>();
         Ok(())
     }

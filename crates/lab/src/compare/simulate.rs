@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{JobId, Nanos, StopFlag};
-use engine::{Engine, MoveLimits, Sink};
+use engine::{Engine, PageMigrationLimits, Sink};
 use host_sim::fluid::MachineSettings;
 use host_sim::hardware::Hardware;
 use host_sim::script::Script;
@@ -30,7 +30,7 @@ pub struct SimSetting {
     /// Options of the simulator; interval and seed are set by each run.
     pub options: SimOptions,
     /// Limits on page migration.
-    pub limits: MoveLimits,
+    pub limits: PageMigrationLimits,
     /// Data sources of load and memory traffic.
     pub signals: TierOverride,
 }
@@ -163,7 +163,7 @@ impl SimBench {
         let options = SimOptions { stop: stop.clone(), ..options };
         let mut host = self.host(&ready.jobs, &ready.scripts, options)?;
         let mut engine = Engine::new(self.setting.machine.clone(), ready.jobs.clone(), policy)
-            .with_move_limits(self.setting.limits)
+            .with_page_migration_limits(self.setting.limits)
             .with_signals(self.setting.signals);
         let mut recorder = MetricsRecorder::new(ready.jobs.len());
         let ended = match listener {

@@ -244,7 +244,7 @@ impl RunObserver {
                 _ => {}
             }
         }
-        let completed = record.sample.page_moves_completed.iter();
+        let completed = record.sample.page_migrations_completed.iter();
         counts.bytes = completed.map(|migration| migration.moved.0).sum();
         counts
     }

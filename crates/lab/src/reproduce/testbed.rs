@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId, NodeSet};
-use engine::MoveLimits;
+use engine::PageMigrationLimits;
 use host_sim::SimOptions;
 use host_sim::hardware::Hardware;
 use host_sim::variation::Variation;
@@ -55,7 +55,7 @@ pub struct Testbed {
     /// Position of program values in their ranges.
     pub draw: ProfileDraw,
     /// Limits on page migration.
-    pub limits: MoveLimits,
+    pub limits: PageMigrationLimits,
     /// Workloads that were added, by name; their jobs have profiles.
     pub workloads: BTreeMap<String, Vec<Job>>,
     /// CPU time of the scheduler for each poll, if it is charged to a core.
@@ -116,7 +116,7 @@ impl ProgramPart {
 const PHASE_S: (f64, f64) = (5.0, 30.0);
 
 /// The only limit is the rate at which pages are copied.
-const UNLIMITED_PAGE_MIGRATION: MoveLimits = MoveLimits {
+const UNLIMITED_PAGE_MIGRATION: PageMigrationLimits = PageMigrationLimits {
     per_second: Bytes::from_mib(1024),
     backlog: Nanos(u64::MAX),
     per_process_minute: Bytes(u64::MAX),
@@ -141,7 +141,7 @@ impl Testbed {
             machine,
             options,
             draw: ProfileDraw::Middle,
-            limits: MoveLimits::default(),
+            limits: PageMigrationLimits::default(),
             workloads: BTreeMap::new(),
             overhead: None,
             equal_length: None,

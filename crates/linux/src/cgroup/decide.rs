@@ -7,9 +7,9 @@
 //! 2. it is the topmost visible cgroup, the user is root, and systemd does not manage it (containers, guests), or
 //! 3. it belongs to the user, the user is not root, and it is no systemd unit.
 //!
-//! In v2 a cgroup other than the root either has processes or enables controllers for its children. All of its
-//! processes would have to be moved. Processes that evenkeel did not start are not moved; then there are no
-//! cgroups. A v1 cgroup may contain both processes and child cgroups.
+//! In v2 a cgroup other than the root either has processes or enables controllers for its children. To enable a
+//! controller, evenkeel would have to move all processes of the cgroup. If one of them was not started by evenkeel, no
+//! cgroups are created. A v1 cgroup may contain both processes and child cgroups.
 
 use std::path::{Path, PathBuf};
 
@@ -43,8 +43,8 @@ pub struct CgroupState {
     pub controllers: String,
     /// Controllers enabled for its children (v2).
     pub enabled: String,
-    /// PID and name of processes that are not descendants of this one. Only read if they would have to be
-    /// moved.
+    /// PID and name of each process in the cgroup that is not a descendant of this process. Read only if processes have
+    /// to be moved.
     pub foreign: Vec<(u32, String)>,
 }
 
@@ -54,7 +54,7 @@ impl CgroupState {
         let dir = files::below(root, &own.dir);
         let text = |name: &str| files::read(&dir.join(name)).unwrap_or_default();
         let is_root = !files::exists(&dir.join("cgroup.type")).unwrap_or(true);
-        // Not read if no process has to be moved: there may be thousands.
+        // The list is not read if no process has to be moved: a cgroup may have thousands of processes.
         let moves = own.version == HierarchyVersion::V2 && !is_root;
         let meta = fault::retry("stat", || Ok(rustix::fs::stat(&dir)?)).ok();
         CgroupState {
@@ -62,7 +62,7 @@ impl CgroupState {
             owner: meta.map(|meta| meta.st_uid),
             unwritable: unwritable(&dir, own.version),
             is_delegated: is_delegated(&dir),
-            // If unknown, systemd is assumed.
+            // An error other than a missing file counts as "systemd is present".
             has_systemd: files::exists(&root.join("run/systemd/system")).unwrap_or(true),
             is_root,
             kind: text("cgroup.type"),
@@ -74,7 +74,7 @@ impl CgroupState {
     }
 }
 
-/// The delegated cgroup, or why there is none, with the remedy.
+/// Returns the delegated cgroup, or the cause of its absence with the remedy.
 pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
     let dir = &state.own.dir;
     let has = |list: &str| list.split_whitespace().any(|name| name == "cpuset");
@@ -125,7 +125,7 @@ fn check_kind(state: &CgroupState) -> Result<(), String> {
         other => format!("has the unknown cgroup.type {other}"),
     };
     Err(format!(
-        "{} {why}, so its children cannot have processes: start evenkeel in a separate cgroup, {}",
+        "{} {why}, so its children cannot have processes; remedy: start evenkeel in a separate cgroup, {}",
         state.own.dir.display(),
         remedy(state.uid)
     ))
@@ -162,7 +162,7 @@ fn remedy(uid: u32) -> &'static str {
     }
 }
 
-/// Whether the name of a directory is that of a systemd unit.
+/// Whether the directory is named like a systemd unit.
 fn is_unit(dir: &Path) -> bool {
     let kind = dir.extension().unwrap_or_default();
     ["service", "scope", "slice", "mount", "socket", "swap"].iter().any(|unit| kind == *unit)
@@ -199,9 +199,9 @@ fn foreign(root: &Path, dir: &Path) -> Vec<(u32, String)> {
     all.into_iter().filter(|&pid| !is_descendant(root, pid, own)).map(named).collect()
 }
 
-/// Whether a process is `ancestor` or its descendant. True for a process that has exited meanwhile.
+/// Whether a process is `ancestor` or its descendant. True if the process has exited since the list was read.
 pub(super) fn is_descendant(root: &Path, mut pid: u32, ancestor: u32) -> bool {
-    // Bounded, because reused PIDs could form a cycle.
+    // The depth is bounded, because reused PIDs could form a cycle.
     for depth in 0..1000 {
         if pid == ancestor {
             return true;

@@ -1,6 +1,6 @@
 //! File operations on cgroups.
 //!
-//! Below another root than `/` the files of a cgroup are ordinary files, which are removed with their directory.
+//! If the root is not `/` (tests), the files of a cgroup are ordinary files and are removed with their directory.
 
 use std::fs;
 use std::io;

@@ -26,12 +26,12 @@ pub struct CgroupPath {
     pub is_top: bool,
 }
 
-/// The cgroup of this process, or why there is none.
+/// Returns the cgroup of this process, or the cause of its absence.
 pub fn own_cgroup(root: &Path, version: HierarchyVersion) -> Result<CgroupPath, String> {
     cgroup_of(root, "self", version)
 }
 
-/// The cgroup of a thread, or why there is none.
+/// Returns the cgroup of a thread, or the cause of its absence.
 pub fn of_thread(root: &Path, tid: u32, version: HierarchyVersion) -> Result<CgroupPath, String> {
     cgroup_of(root, &tid.to_string(), version)
 }
@@ -74,7 +74,7 @@ fn absent(version: HierarchyVersion) -> String {
     }
 }
 
-/// `7:cpu,cpuset:/path`, in v2 `0::/path`.
+/// Path of the cgroup in a line of `/proc/PID/cgroup`: `7:cpu,cpuset:/path`, in v2 `0::/path`.
 fn group_of(version: HierarchyVersion, line: &str) -> Option<PathBuf> {
     let mut parts = line.splitn(3, ':');
     let (nr, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);

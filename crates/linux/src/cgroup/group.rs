@@ -29,8 +29,8 @@ impl Cgroup {
         parse(&files::read(&self.path.join("cpuset.mems"))?)
     }
 
-    /// Binds new memory to these nodes. The kernel migrates existing memory before this returns, which may
-    /// take long. v2 always migrates, v1 with `moves`.
+    /// Binds new memory to these nodes. The kernel migrates existing memory before the call returns, which may take
+    /// seconds: in v2 always, in v1 if `moves` is set.
     ///
     /// # Errors
     /// The kernel rejects the nodes, or the effective nodes differ (a node may be offline).
@@ -49,7 +49,8 @@ impl Cgroup {
                 let what = format!("the effective nodes are {text}, not {nodes}");
                 Err(io::Error::other(what))
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // An old kernel, or a test.
+            // The file is missing on old kernels and in tests.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
             Ok(_) => Ok(()),
         }

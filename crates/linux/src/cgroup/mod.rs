@@ -1,8 +1,8 @@
 //! Cgroups for jobs whose memory is bound to nodes.
 //!
-//! A memory policy binds the thread that sets it, and a program may set another one. `cpuset.mems` of a cgroup
-//! binds all of its processes, their children and the pages of files that they read, and can be changed while they
-//! run.
+//! A memory policy binds only the thread that sets it, and a program may replace it. `cpuset.mems` of a cgroup binds
+//! all processes of the cgroup, their children and the page cache that they allocate. It can be changed while the
+//! processes run.
 //!
 //! ```text
 //!   DELEGATED/               the cgroup that evenkeel was started in; may be used according to `decide`
@@ -11,9 +11,9 @@
 //!       0-sort/              cpuset.mems = 1
 //! ```
 //!
-//! There are two versions of the hierarchy, `v2` (unified) and `v1` (the hierarchy with the controller cpuset).
-//! All changes are below `evenkeel-RUN`, with one exception: in v2 DELEGATED has to enable the controller for its
-//! children (`cgroup.subtree_control`). One function reverts all of it, at the end of a run and in `restore`.
+//! There are two versions of the hierarchy, `v2` (unified) and `v1` (the hierarchy with the controller cpuset). All
+//! changes are below `evenkeel-RUN`, with one exception: in v2 DELEGATED has to enable the controller for its children
+//! (`cgroup.subtree_control`). One function reverts all changes, at the end of a run and in `restore`.
 //!
 //! Out of scope: CPU weights and CPUs. Affinity is set for each thread ([`crate::affinity`]).
 
@@ -64,7 +64,8 @@ pub struct DelegatedCgroup {
     pub dir: PathBuf,
     /// Whether the controller has to be enabled for the children (v2).
     pub enables: bool,
-    /// Whether the processes have to be moved to a child first (v2, except in the root cgroup).
+    /// Whether the processes of the cgroup have to be moved to a child before the controller is enabled (v2, except in
+    /// the root cgroup).
     pub moves_in: bool,
 }
 
@@ -73,7 +74,7 @@ pub struct DelegatedCgroup {
 pub struct CgroupChoice {
     /// The cgroup; `None` for no cgroups.
     pub delegated: Option<DelegatedCgroup>,
-    /// Why another version, or none, was chosen, with the remedy; empty without a reason.
+    /// Cause and remedy if the preferred version was not chosen; otherwise empty.
     pub why: String,
 }
 
@@ -102,7 +103,7 @@ impl fmt::Display for CgroupChoice {
     }
 }
 
-/// Chooses by the state below a root (`/` except in tests). Changes nothing.
+/// Chooses the version by the state below a root (`/` except in tests). Changes nothing.
 pub fn choose(root: &Path, mode: CgroupMode) -> CgroupChoice {
     let find =
         |version| own_cgroup(root, version).and_then(|own| decide(&CgroupState::read(root, own)));

@@ -24,7 +24,7 @@ use crate::{affinity, fault, procfs};
 const OWN: &str = "own";
 /// Interval between attempts to remove a cgroup with exiting processes.
 const EXIT_POLL: Duration = Duration::from_millis(5);
-/// Attempts to move all processes, which may fork meanwhile, or to remove a cgroup.
+/// Maximum number of attempts to move all processes (new ones may be forked between attempts) or to remove a cgroup.
 const ROUNDS_MAX: u32 = 100;
 
 /// The cgroups of a run.
@@ -52,8 +52,8 @@ fn plain(text: &str, n_max: usize) -> String {
 }
 
 impl RunCgroups {
-    /// The cgroups of a run in this delegated cgroup below a root (`/` except in tests). Creates nothing. `None` if no
-    /// character of the run's name is permitted.
+    /// Describes the cgroups of a run in a delegated cgroup below a root (`/` except in tests). Creates nothing.
+    /// Returns `None` if no character of the run's name is permitted.
     pub fn new(root: &Path, delegated: DelegatedCgroup, run: &str) -> Option<Self> {
         let dir = files::below(root, &delegated.dir).join(run_dir(run)?);
         Some(RunCgroups { root: root.to_owned(), delegated, dir })
@@ -73,8 +73,8 @@ impl RunCgroups {
         files::below(&self.root, &self.delegated.dir).join(file)
     }
 
-    /// Creates the cgroup of the run and moves this process into it if necessary. The caller has written it to
-    /// the undo record before, and calls [`RunCgroups::remove_all`] after an error.
+    /// Creates the cgroup of the run and moves this process into it if necessary. The caller has to write the cgroup to
+    /// the undo record first, and to call [`RunCgroups::remove_all`] after an error.
     ///
     /// # Errors
     /// The rejected operation and its error.
@@ -117,7 +117,7 @@ impl RunCgroups {
             .map_err(|error| cannot("enable the controller cpuset in", &self.dir, &error))
     }
 
-    /// Rejects a cgroup that can have threads only: the delegated cgroup became threaded after `decide`. No process was
+    /// Rejects a threaded cgroup: the delegated cgroup may have become threaded after `decide`. No process has been
     /// moved yet.
     fn check_kind(&self) -> Result<(), String> {
         match files::read(&self.dir.join("cgroup.type")) {
@@ -126,7 +126,8 @@ impl RunCgroups {
                 "cgroups in {} cannot have processes, since it is threaded ({kind})",
                 self.delegated.dir.display()
             )),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // An old kernel, or a test.
+            // The file is missing on old kernels and in tests.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(cannot("read cgroup.type of", &self.dir, &error)),
         }
     }
@@ -174,8 +175,7 @@ impl RunCgroups {
 
     /// Moves all processes to the delegated cgroup and removes all cgroups of the run. Missing cgroups are no error.
     ///
-    /// # Errors
-    /// A cgroup is left, with the error; the call can be repeated.
+    /// # Errors A cgroup could not be removed; the call can be repeated.
     pub fn remove_all(&self) -> Result<(), String> {
         let mut problem = None;
         if self.delegated.version == HierarchyVersion::V2 {
@@ -206,7 +206,7 @@ impl RunCgroups {
         Ok(())
     }
 
-    /// Whether other children of the delegated cgroup use the controller by now.
+    /// Whether the delegated cgroup has other children, which may use the controller.
     fn is_used_by_others(&self) -> bool {
         let delegated = self.in_delegated("");
         let uses = |name: &String| {
@@ -242,7 +242,7 @@ impl RunCgroups {
         Ok(())
     }
 
-    /// Removes an empty cgroup. An exiting process is in no list and keeps the cgroup busy for a moment.
+    /// Removes an empty cgroup. An exiting process is not listed but keeps the cgroup busy (EBUSY) until it has exited.
     fn remove(&self, path: &Path) -> io::Result<()> {
         for _ in 0..ROUNDS_MAX {
             match files::rmdir(&self.root, path) {
@@ -281,23 +281,24 @@ impl RunCgroups {
                 })?;
             }
         }
-        Ok(()) // The removal that follows fails if a process is left.
+        Ok(()) // If a process remains, the removal of the cgroup fails.
     }
 }
 
-/// Moves a process and keeps the affinity of its threads: kernels before 6.2 give a thread that changes its cpuset
-/// all CPUs of the new one.
+/// Moves a process and restores the affinity of its threads: before Linux 6.2, a thread that changes its cpuset
+/// receives all CPUs of the new cpuset.
 fn move_to(root: &Path, group: &Path, pid: u32) -> io::Result<()> {
     let threads = procfs::threads(root, pid).unwrap_or_default();
     let masks: BTreeMap<u32, CpuSet> =
         threads.into_iter().filter_map(|tid| Some((tid, affinity::get(tid).ok()?))).collect();
     match files::write(&group.join("cgroup.procs"), &pid.to_string()) {
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()), // The process has exited.
+        // The process exited before it was moved.
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
         done => done?,
     }
     for (tid, mask) in masks {
         if affinity::get(tid).is_ok_and(|now| now != mask) {
-            let _ = affinity::set(tid, &mask); // The new cpuset may not have these CPUs.
+            let _ = affinity::set(tid, &mask); // Fails if the new cpuset has none of these CPUs.
         }
     }
     Ok(())
@@ -318,10 +319,10 @@ fn enable(group: &Path, target: bool) -> io::Result<()> {
     }
 }
 
-/// Copies the limits of a v1 cgroup: a new one has no CPUs and nodes.
+/// Copies `cpuset.cpus` and `cpuset.mems` of a v1 cgroup: both are empty in a new cgroup.
 fn copy_limits(from: &Path, to: &Path) -> io::Result<()> {
     for name in ["cpus", "mems"] {
-        // The effective sets, if they exist, are without offline CPUs and nodes.
+        // The effective sets, if available, contain no offline CPUs and nodes.
         let text = files::read(&from.join(format!("cpuset.effective_{name}")))
             .or_else(|_| files::read(&from.join(format!("cpuset.{name}"))))?;
         files::write(&to.join(format!("cpuset.{name}")), &text)?;

@@ -137,7 +137,7 @@ fn a_run_creates_its_cgroups_and_removes_all_of_them() {
         let dir = root.join("sys/fs/cgroup/evenkeel-3f-ab");
         assert!(!groups.is_present().expect("readable"));
         if version == HierarchyVersion::V2 {
-            // No kernel creates its files here: the missing one is an error, after which all is removed.
+            // In a plain directory `cgroup.subtree_control` is missing. This error removes all cgroups.
             groups.prepare().expect_err("no cgroup.subtree_control");
             assert_eq!(text(root, "cgroup.subtree_control"), "+cpuset");
             std::fs::write(dir.join("cgroup.subtree_control"), "cpuset\n")
@@ -234,7 +234,7 @@ fn after_every_injected_error_all_cgroups_can_be_removed() {
 }
 
 #[test]
-fn without_cgroups_nothing_is_read() {
+fn mode_none_reads_nothing_and_auto_reports_an_unreadable_cgroup_file() {
     let nowhere = PathBuf::from("/proc/nonexistent");
     assert_eq!(choose(&nowhere, CgroupMode::None).to_string(), "none");
     let choice = choose(&nowhere, CgroupMode::Auto).to_string();

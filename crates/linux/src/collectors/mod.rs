@@ -5,8 +5,8 @@
 //!   TaskReader         CPU time, wait time and counters of tasks     ─┴─► sched::Sample
 //! ```
 //!
-//! Sources that the machine does not have are detected once, reported once, and cost nothing afterwards. The same
-//! code reads the live kernel and recordings.
+//! A missing source is detected and reported once, and is not read again. The same code reads the live kernel and
+//! recordings.
 
 mod stream;
 
@@ -39,7 +39,7 @@ pub struct SystemCollectors {
 }
 
 impl SystemCollectors {
-    /// Detects what the machine has. Returns a note for each source that exists and cannot be read.
+    /// Detects the available sources. Returns a note for each source that exists but cannot be read.
     pub fn open(source: &mut dyn Source, machine: &Machine) -> (Self, Vec<String>) {
         let mut notes = Vec::new();
         let uncore = match Uncore::open(source, machine) {
@@ -112,8 +112,7 @@ pub struct LiveCollectors {
 }
 
 impl LiveCollectors {
-    /// Opens the available sources. Returns also the events to count of each task, and notes about sources
-    /// that cannot be read.
+    /// Opens the available sources. Also returns the events to count for each task, and notes about unreadable sources.
     pub fn open(machine: &Machine, mode: CounterMode) -> (Self, Vec<PmuGroups>, Vec<String>) {
         let mut source = Live::default();
         let (system, mut notes) = SystemCollectors::open(&mut source, machine);
@@ -148,7 +147,7 @@ struct CounterNotes {
     has_reported_occupied: bool,
 }
 
-/// The note for a group that was enabled and never running.
+/// The note for a group that was enabled and never ran.
 const OCCUPIED: &str = "another profiler occupies the hardware counters: the metrics that need them are absent; \
     stop the profiler, or free one counter with sysctl kernel.nmi_watchdog=0";
 
@@ -193,5 +192,5 @@ fn not_counted(source: &mut dyn Source, error: &UncoreError) -> String {
         return format!("memory controllers are not counted: {error}");
     };
     let why = perf::explain_open_error(rejected, paranoid(source), perf::CounterScope::Cpu);
-    format!("memory controllers are not counted ({unit} on cpu {cpu}): {why}")
+    format!("memory controllers are not counted ({unit} on CPU {cpu}): {why}")
 }

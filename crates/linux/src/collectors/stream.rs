@@ -24,7 +24,7 @@ pub struct StreamCollectors<S> {
 }
 
 impl<S: Source> StreamCollectors<S> {
-    /// Opens the available sources. The first sample contains the notes about others.
+    /// Opens the available sources. The first sample contains the notes about unreadable sources.
     pub fn open(mut source: S, machine: &Machine, processes: Vec<(u32, JobId)>) -> Self {
         let (system, mut notes) = SystemCollectors::open(&mut source, machine);
         let events = task_events(&mut source, &mut notes);
@@ -41,7 +41,7 @@ impl<S: Source> StreamCollectors<S> {
         &mut self.tasks.files.source
     }
 
-    /// Samples everything; `None` if no process is left.
+    /// Takes one sample; returns `None` if all processes have exited.
     pub fn sample(&mut self) -> Option<Sample> {
         let mut sample = Sample { degraded: std::mem::take(&mut self.notes), ..Sample::default() };
         let source = &mut self.tasks.files.source;
@@ -63,7 +63,7 @@ impl<S: Source> StreamCollectors<S> {
             self.tasks.adopt(job, pid, &std::sync::Arc::default());
         }
         let mut sampled = SampledTasks::default();
-        // One interval per sample: every thread is due.
+        // The number of the sample is used as time, so every thread is due in each sample.
         self.tasks.sample_all(Nanos(self.n_samples), &mut sampled);
         self.n_samples += 1;
         (sample.tasks, sample.exited) = (sampled.tasks, sampled.exited);
@@ -73,7 +73,7 @@ impl<S: Source> StreamCollectors<S> {
     }
 }
 
-/// The events to count of each task. Adds a note if tasks cannot be counted.
+/// The events to count for each task. Adds a note if tasks cannot be counted.
 pub(super) fn task_events(source: &mut dyn Source, notes: &mut Vec<String>) -> Vec<PmuGroups> {
     match counting_rights(source) {
         Ok(flags) => {
@@ -101,11 +101,10 @@ pub fn identity_of(source: &mut dyn Source) -> CpuIdentity {
     identity(&String::from_utf8_lossy(&cpuinfo), midr.as_deref())
 }
 
-/// How tasks may be counted: in kernel and user mode, or in user mode only. Tried with software events, which
-/// every machine has.
+/// Whether tasks may be counted in kernel and user mode, or in user mode only. Determined by opening software events,
+/// which every machine has.
 ///
-/// # Errors
-/// Neither is permitted: the cause and the remedy.
+/// # Errors Neither mode is permitted: cause and remedy.
 pub fn counting_rights(source: &mut dyn Source) -> Result<Flags, String> {
     let mut rejected = None;
     for flags in [Flags::default(), Flags { user_only: true, ..Flags::default() }] {

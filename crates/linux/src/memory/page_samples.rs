@@ -1,8 +1,8 @@
 //! Memory of a large process by node, estimated from samples of its pages.
 //!
-//! Most addresses may be reserved and unused, so the occupied ranges are found first ([`pagemap`]), and the
-//! samples are spread evenly over them. Before Linux 6.7 occupied ranges are unknown; then a mapping has at most
-//! the weight of the resident memory, and a sample in a longer mapping represents more bytes:
+//! Most addresses may be reserved and unused, so the occupied ranges are found first ([`pagemap`]), and the samples are
+//! spread evenly over them. Before Linux 6.7 occupied ranges are unknown. The weight of a mapping is then limited to
+//! the resident memory, and a sample in a longer mapping represents more bytes:
 //!
 //! ```text
 //!   resident 4                          weight   samples   each represents
@@ -10,9 +10,9 @@
 //!   mapping │▓▓                ▓    │   4        ▪ ▪ ▪ ▪   length / 4
 //! ```
 //!
-//! The total is exact (`statm`); the samples determine its distribution over the nodes. They contain private and
-//! shared memory but no pages of files, and huge pages count as small ones. Address ranges without permissions
-//! are skipped, with pages that may have been left in them.
+//! The total is exact (`statm`); the samples determine its distribution over the nodes. Private and shared memory are
+//! sampled, pages of files are not. Huge pages count as base pages. Address ranges without permissions are skipped,
+//! even if they contain pages.
 
 use std::io;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn occupied_ranges(
     found.into_iter().map(|(idx, range)| (range, mappings[idx].is_private)).collect()
 }
 
-/// Samples at even distances of weight.
+/// Distributes the samples evenly over the sum of the weights.
 fn spread(
     ranges: &[(AddressRange, bool)],
     n_samples: u64,
@@ -83,7 +83,7 @@ fn spread(
     let all = ranges.iter().map(|(range, _)| u128::from(weight(*range))).sum::<u128>();
     let step = u64::try_from(all / u128::from(n_samples.max(1))).unwrap_or(u64::MAX).max(page);
     let mut samples = Vec::new();
-    let mut ahead = step / 2; // The first sample is in the middle of its step.
+    let mut ahead = step / 2; // The first sample is half a step from the start.
     for &((start, end), is_private) in ranges {
         let weight = weight((start, end));
         let scaled = |part: u64| {
@@ -219,7 +219,7 @@ pub(crate) mod tests {
             return println!("not run: this kernel reports no memory by node ({first:?})");
         };
         let small: u64 = first.nodes.values().map(|pages| pages.small).sum();
-        // Other tests of this process allocate and free memory meanwhile.
+        // Other tests of this process allocate and free memory concurrently.
         let own = resident.private_bytes();
         assert!(80 * MIB <= small && small <= 2 * own, "{first:?}, {own}");
         match next_page {

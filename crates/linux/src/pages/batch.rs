@@ -1,26 +1,26 @@
 //! Number of pages of one move_pages(2) call: as many as fit into a call of about 20 ms.
 //!
-//! While pages migrate, accesses to them wait, and so do mmap(2) and munmap(2) of the process. The duration is
-//! the CPU time of the call. Wait time for a CPU is not counted: on a busy machine it is most of the
-//! elapsed time, does not depend on the number of pages, and would shrink the batches to their lower bound.
+//! While pages migrate, accesses to them wait. mmap(2) and munmap(2) of the process wait too. The duration of a call is
+//! its CPU time. Wait time for a CPU is excluded: on a busy machine it is most of the elapsed time and does not depend
+//! on the number of pages; it would reduce the batches to their lower bound.
 //!
 //! ```text
 //!   256 pages ── 2 ms ──► 512 ── 5 ms ──► 1024 ── 21 ms ──► 975 ──► …       grows at most by a factor of 2,
 //!                                                                           shrinks at most to a quarter
 //! ```
 //!
-//! A whole process may migrate in one call (migrate_pages(2)) if that takes no longer: up to 16 MiB resident
-//! before the first call (4.9 µs per page of 4 KiB, about three times the cost on current machines; guessed),
-//! then the size that fits 20 ms at the measured cost per page, at most 64 MiB: the cost of huge pages does not
+//! A whole process may migrate in one migrate_pages(2) call of the same duration. Before the first call the limit is 16
+//! MiB resident (4.9 µs per page of 4 KiB, about three times the cost on current machines; guessed). Then the limit is
+//! the size that fits into 20 ms at the measured cost per page, at most 64 MiB, because the cost of huge pages does not
 //! predict the cost of base pages.
 
 use base::Nanos;
 
 /// Target duration of a call.
 pub const CALL: Nanos = Nanos::from_millis(20);
-/// First call: 1 MiB of base pages.
+/// Size of the first call: 1 MiB of base pages.
 const PAGES_FIRST: usize = 256;
-/// Lower bound, for example one huge page.
+/// Smallest batch; each entry may be a huge page.
 const PAGES_MIN: usize = 16;
 /// Upper bound: 256 MiB of base pages.
 const PAGES_MAX: usize = 1 << 16;
@@ -55,7 +55,7 @@ impl BatchSize {
         self.fits.unwrap_or(SINGLE_CALL_PAGES_FIRST).min(SINGLE_CALL_PAGES_MAX)
     }
 
-    /// Initial value for the next process: the cost of a page is known, the sizes of its pages are not.
+    /// Initial value for the next process: keeps the cost per page; the page sizes of the next process are unknown.
     pub fn for_next(self) -> Self {
         BatchSize { n_pages: PAGES_FIRST, ..self }
     }

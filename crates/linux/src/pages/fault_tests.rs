@@ -1,11 +1,11 @@
 //! Fault injection on this process: samples and migrations end without a panic and close their descriptors.
-//! Migrations between several nodes are tested in `mover` with a simulated process.
+//! Migrations between several nodes are tested in `page_migrator` with a simulated process.
 
 use std::path::Path;
 
 use base::{Nanos, NodeId};
 
-use super::{MigratableMemory, MoveRequest, Mover};
+use super::{MigratableMemory, PageMigrationRequest, ProcessPageMigrator};
 use crate::fault::{self, FaultPlan};
 use crate::test_support::{n_open, run_isolated};
 use crate::{memory, procfs};
@@ -52,9 +52,11 @@ fn sample_and_move(seed: u64, counts: &mut Counts) {
             }
         }
         let limit = if seed % 4 < 2 { 1 << 20 } else { u64::MAX };
-        let request = MoveRequest { from: Some(NodeId(1)), to: NodeId(0), limit };
+        let request = PageMigrationRequest { from: Some(NodeId(1)), to: NodeId(0), limit };
         let memory = MigratableMemory::open(pid, start, 0);
-        let Ok(mut mover) = memory.and_then(|memory| Mover::new(memory, request, &[])) else {
+        let Ok(mut mover) =
+            memory.and_then(|memory| ProcessPageMigrator::new(memory, request, &[]))
+        else {
             counts.n_errors += 1;
             return;
         };

@@ -1,12 +1,12 @@
 //! Order of address ranges for a migration.
 //!
-//! If a migration has a limit or is stopped, the most used memory should be on the target. The address samples
-//! of the processor show which memory that is; each is a range around a sampled address. Without samples the
-//! order is by address.
+//! If a migration has a limit or is stopped, the most frequently accessed memory should already be on the target.
+//! Address samples of the processor identify this memory: a hot range surrounds each sampled address. Without samples
+//! the order is by address.
 
 /// An address range of private memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MoveRange {
+pub struct MigrationRange {
     /// First address, page-aligned.
     pub start: u64,
     /// First address after the range.
@@ -19,7 +19,7 @@ pub struct MoveRange {
     pub to_move: u64,
 }
 
-impl MoveRange {
+impl MigrationRange {
     /// Length in bytes.
     pub fn len(&self) -> u64 {
         self.end - self.start
@@ -31,16 +31,21 @@ impl MoveRange {
     }
 
     /// A part of the range with its share of the bytes to be moved.
-    fn part(&self, start: u64, end: u64) -> MoveRange {
+    fn part(&self, start: u64, end: u64) -> MigrationRange {
         let share = u128::from(self.to_move) * u128::from(end - start) / u128::from(self.len());
-        MoveRange { start, end, to_move: u64::try_from(share).unwrap_or(self.to_move), ..*self }
+        MigrationRange {
+            start,
+            end,
+            to_move: u64::try_from(share).unwrap_or(self.to_move),
+            ..*self
+        }
     }
 }
 
-/// The ranges with the hot addresses first, in the order of `hot`. Hot ranges are extended to whole pages,
-/// and to blocks of `block` bytes if the range may contain huge pages, so that these are not split.
-pub fn hot_first(ranges: &[MoveRange], hot: &[(u64, u64)], block: u64) -> Vec<MoveRange> {
-    let mut rest: Vec<MoveRange> =
+/// Returns the ranges with the hot addresses first, in the order of `hot`. Hot ranges are extended to whole pages. In
+/// ranges with possible huge pages they are extended to blocks of `block` bytes, so that no huge page is split.
+pub fn hot_first(ranges: &[MigrationRange], hot: &[(u64, u64)], block: u64) -> Vec<MigrationRange> {
+    let mut rest: Vec<MigrationRange> =
         ranges.iter().copied().filter(|range| !range.is_empty()).collect();
     let mut first = Vec::new();
     for &(from, to) in hot.iter().filter(|(from, to)| from < to) {
@@ -73,12 +78,12 @@ mod tests {
     const PAGE: u64 = 4096;
     const BLOCK: u64 = 2 << 20;
 
-    fn range(start: u64, n_pages: u64, may_be_huge: bool) -> MoveRange {
+    fn range(start: u64, n_pages: u64, may_be_huge: bool) -> MigrationRange {
         let (start, end) = (start * PAGE, (start + n_pages) * PAGE);
-        MoveRange { start, end, page_size: PAGE, may_be_huge, to_move: end - start }
+        MigrationRange { start, end, page_size: PAGE, may_be_huge, to_move: end - start }
     }
 
-    fn pages(ranges: &[MoveRange]) -> Vec<(u64, u64)> {
+    fn pages(ranges: &[MigrationRange]) -> Vec<(u64, u64)> {
         ranges.iter().map(|range| (range.start / PAGE, range.end / PAGE)).collect()
     }
 
@@ -109,7 +114,7 @@ mod tests {
             hot in proptest::collection::vec((0u64..20_000_000, 0u64..20_000_000), 0..8),
         ) {
             let mut at = 0;
-            let ranges: Vec<MoveRange> = ranges.into_iter().map(|(gap, n_pages, huge)| {
+            let ranges: Vec<MigrationRange> = ranges.into_iter().map(|(gap, n_pages, huge)| {
                 let range = range(at + gap, n_pages, huge);
                 at += gap + n_pages;
                 range

@@ -7,8 +7,8 @@
 //!   process      a process, identified by PID, start time and a descriptor of its memory
 //! ```
 //!
-//! A page counts as moved if it is on the target node afterwards; the status that the kernel returns is used
-//! for the cause of a failure only. For every migration `requested` = `moved` + failed + `not_attempted`.
+//! A page counts as moved if a query after the call finds it on the target node. The status returned by the kernel is
+//! used only for the cause of a failure. For every migration `requested` = `moved` + failed + `not_attempted`.
 //!
 //! Only private anonymous memory migrates. Shared memory and pages of files stay, because other processes may
 //! use them from other nodes. A huge page is requested by its first address and migrates as a whole.
@@ -17,10 +17,13 @@ mod batch;
 #[cfg(all(test, debug_assertions))]
 mod fault_tests;
 mod hot_ranges;
-mod mover;
+mod page_migrator;
 mod process;
 
 pub use batch::BatchSize;
-pub use hot_ranges::{MoveRange, hot_first};
-pub use mover::{FailedPageCounts, MovableMemory, MoveRequest, MoveStop, MoveTotals, Mover};
+pub use hot_ranges::{MigrationRange, hot_first};
+pub use page_migrator::{
+    FailedPageCounts, MovableMemory, PageMigrationRequest, PageMigrationStop,
+    ProcessMigrationTotals, ProcessPageMigrator,
+};
 pub use process::MigratableMemory;

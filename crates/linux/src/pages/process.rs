@@ -1,9 +1,9 @@
 //! The memory of a process, for a migration.
 //!
-//! A process is identified by PID, start time, and a descriptor of its `maps`. The descriptor belongs to the
-//! address space: after exit or exec it reads as empty, also if the PID is in use again. Between this check
-//! and a call the PID could be reused; then pages of the other process at the same addresses would migrate.
-//! This is benign: only their node changes, for at most one batch.
+//! A process is identified by PID, start time, and a descriptor of its `maps`. The descriptor belongs to the address
+//! space: after exit or execve(2) it reads as empty, even if the PID was reused. The PID could be reused between this
+//! check and a call. Then pages of the other process at the same addresses would migrate. This race is benign: only the
+//! node of these pages changes, for at most one batch.
 //!
 //! ```text
 //!   up to 4 GiB    numa_maps: pages by node of each mapping
@@ -11,8 +11,8 @@
 //!                  pages of a large process would hold its mmap lock for too long
 //! ```
 //!
-//! The files are read up to a bound ([`memory`]). Mappings after the cut of `numa_maps` are sampled as those
-//! of a large process. Mappings after the cut of `maps` are not moved and are counted as unlisted.
+//! The files are read up to a bound ([`memory`]). If `numa_maps` is truncated, the remaining mappings are sampled, as
+//! for a large process. If `maps` is truncated, the remaining mappings are not moved and count as unlisted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,8 +22,8 @@ use std::time::Instant;
 
 use base::{Nanos, NodeId};
 
-use super::hot_ranges::MoveRange;
-use super::mover::{MovableMemory, MoveRequest, is_source};
+use super::hot_ranges::MigrationRange;
+use super::page_migrator::{MovableMemory, PageMigrationRequest, is_source};
 use crate::memory::FileText;
 use crate::move_pages;
 use crate::numa_maps::{self, Mapping, MappingKind, SmapsBlock};
@@ -74,11 +74,10 @@ impl MigratableMemory {
         })
     }
 
-    /// Whether the process, a thread or a mapping has a memory policy. Of a large process only the first
-    /// mappings are read, which show the policies of threads.
+    /// Whether the process, a thread or a mapping has a memory policy. Only the first mappings of a large process are
+    /// read; they show the memory policies of its threads.
     ///
-    /// # Errors
-    /// As of [`MigratableMemory::open`].
+    /// # Errors Same as [`MigratableMemory::open`].
     pub fn has_own_policy(&self) -> io::Result<bool> {
         let root = Path::new("/");
         let walk = memory::resident(root, self.pid)? <= memory::WALK_MAX;
@@ -86,7 +85,7 @@ impl MigratableMemory {
     }
 
     /// Ranges of a process that is small enough for a walk.
-    fn walked(&mut self, request: &MoveRequest) -> io::Result<Vec<MoveRange>> {
+    fn walked(&mut self, request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>> {
         let file = |name: &str| Path::new("/proc").join(self.pid.to_string()).join(name);
         let smaps = memory::read_smaps(Path::new("/"), self.pid)?;
         let maps = memory::read_lines(&file("maps"))?;
@@ -101,7 +100,7 @@ impl MigratableMemory {
     }
 
     /// Ranges of a large process, from samples.
-    fn sampled(&mut self, request: &MoveRequest) -> io::Result<Vec<MoveRange>> {
+    fn sampled(&mut self, request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>> {
         let path = format!("/proc/{}/maps", self.pid);
         let maps = memory::read_lines(Path::new(&path))?;
         let mappings: Vec<AddressRange> =
@@ -112,7 +111,7 @@ impl MigratableMemory {
         Ok(sampled.ranges)
     }
 
-    /// Memory after the cut of `maps`: the resident private memory that is in no listed mapping.
+    /// Counts the memory after the truncation of `maps`: the resident private memory in no listed mapping.
     fn note_cut(&mut self, maps: &FileText, listed: u64) -> io::Result<()> {
         if maps.is_cut {
             let own = memory::resident_parts(Path::new("/"), self.pid)?.private_bytes();
@@ -121,7 +120,11 @@ impl MigratableMemory {
         Ok(())
     }
 
-    fn sample_all(&self, mappings: &[AddressRange], request: &MoveRequest) -> io::Result<Sampled> {
+    fn sample_all(
+        &self,
+        mappings: &[AddressRange],
+        request: &PageMigrationRequest,
+    ) -> io::Result<Sampled> {
         let mut all = Sampled::default();
         if mappings.is_empty() {
             return Ok(all);
@@ -139,13 +142,13 @@ impl MigratableMemory {
         Ok(all)
     }
 
-    /// A range of `length` bytes in all, and its resident bytes.
+    /// Samples a range, and returns its resident bytes.
     fn sample(
         &self,
         (start, end): AddressRange,
         length: u64,
-        request: &MoveRequest,
-    ) -> io::Result<(MoveRange, u64)> {
+        request: &PageMigrationRequest,
+    ) -> io::Result<(MigrationRange, u64)> {
         let (page, huge) = self.sizes;
         let share =
             u128::from(SAMPLES_OF_ALL) * u128::from(end - start) / u128::from(length.max(1));
@@ -158,16 +161,19 @@ impl MigratableMemory {
         let n_resident = nodes().count() as u64;
         let n_to_move = nodes().filter(|node| is_source(*node, request)).count();
         let may_be_huge = huge <= end - start;
-        // A range without a sampled page to move may still contain some: it is queried completely.
+        // A range without a sampled page to move may still contain such pages, so it is queried completely.
         let to_move = (n_to_move as u64 * stride).min(end - start);
-        Ok((MoveRange { start, end, page_size: page, may_be_huge, to_move }, n_resident * stride))
+        Ok((
+            MigrationRange { start, end, page_size: page, may_be_huge, to_move },
+            n_resident * stride,
+        ))
     }
 }
 
 /// Result of sampling.
 #[derive(Debug, Default)]
 struct Sampled {
-    ranges: Vec<MoveRange>,
+    ranges: Vec<MigrationRange>,
     /// Resident bytes on any node.
     resident: u64,
 }
@@ -175,12 +181,12 @@ struct Sampled {
 /// Private memory of a process according to its files.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ProcessRanges {
-    ranges: Vec<MoveRange>,
+    ranges: Vec<MigrationRange>,
     /// Resident bytes on any node.
     resident: u64,
     /// Bytes to be moved at unknown addresses.
     unlisted: u64,
-    /// Mappings after the cut of `numa_maps`.
+    /// Mappings after the truncation of `numa_maps`.
     after_cut: Vec<AddressRange>,
 }
 
@@ -189,7 +195,7 @@ impl ProcessRanges {
         maps: &FileText,
         smaps: &FileText,
         numa: &FileText,
-        request: &MoveRequest,
+        request: &PageMigrationRequest,
         sizes: (u64, u64),
     ) -> Self {
         let lines = maps.bytes.split(|&byte| byte == b'\n');
@@ -216,7 +222,7 @@ impl ProcessRanges {
         mapping: &Mapping,
         head: Option<&SmapsBlock>,
         block: Option<&SmapsBlock>,
-        request: &MoveRequest,
+        request: &PageMigrationRequest,
         (page, huge): (u64, u64),
     ) {
         let is_own = mapping.kind == MappingKind::Anonymous || page < mapping.page_size;
@@ -229,7 +235,7 @@ impl ProcessRanges {
         let to_move = mapping.nodes.iter().filter(|(node, _)| is_source(*node, request));
         let to_move = bytes(to_move.fold(0u64, |sum, (_, n)| sum.saturating_add(*n)));
         let Some(head) = head else {
-            // A new or merged mapping since `maps` was read, or one after its cut.
+            // The mapping is new or merged since `maps` was read, or `maps` was truncated before it.
             self.unlisted = self.unlisted.saturating_add(to_move);
             return;
         };
@@ -237,13 +243,13 @@ impl ProcessRanges {
         let may_be_huge = block.map_or(huge <= end - start, |block| block.huge != 0);
         let page_size = mapping.page_size.max(page);
         if to_move != 0 {
-            self.ranges.push(MoveRange { start, end, page_size, may_be_huge, to_move });
+            self.ranges.push(MigrationRange { start, end, page_size, may_be_huge, to_move });
         }
     }
 }
 
 impl MovableMemory for MigratableMemory {
-    fn ranges(&mut self, request: &MoveRequest) -> io::Result<Vec<MoveRange>> {
+    fn ranges(&mut self, request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>> {
         match memory::resident(Path::new("/"), self.pid)? {
             bytes if bytes <= memory::WALK_MAX => self.walked(request),
             _ => self.sampled(request),
@@ -329,7 +335,7 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
     fn check(maps: (&str, bool), numa: (&str, bool), expected: Expect) {
         let text =
             |(text, is_cut): (&str, bool)| FileText { bytes: text.as_bytes().to_vec(), is_cut };
-        let request = MoveRequest { from: None, to: NodeId(1), limit: u64::MAX };
+        let request = PageMigrationRequest { from: None, to: NodeId(1), limit: u64::MAX };
         let (sizes, smaps) = ((4096, 2 << 20), text((SMAPS, true)));
         let walked = ProcessRanges::of(&text(maps), &smaps, &text(numa), &request, sizes);
         let mut lines = String::new();
@@ -388,16 +394,17 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
         let process = MigratableMemory::open(pid, start_time, 0).expect("this one");
         let start = mapping(8 * tib, libc::PROT_READ | libc::PROT_WRITE, 32);
         // No node has this number, so all pages are to be moved.
-        let request = MoveRequest { from: None, to: NodeId(1000), limit: u64::MAX };
+        let request = PageMigrationRequest { from: None, to: NodeId(1000), limit: u64::MAX };
         let sampled = process.sample_all(&[(start, start + 8 * tib)], &request);
         let pagemap = pagemap::Pagemap::open(Path::new("/"), pid);
         let next_page = pagemap.and_then(|pagemap| pagemap.next((start, start + 8 * tib)));
         unmap(start, 8 * tib);
         match (sampled, next_page) {
             (Ok(sampled), Ok(_)) => {
-                let sum =
-                    |of: fn(&MoveRange) -> u64| sampled.ranges.iter().map(of).sum::<u64>() >> 20;
-                let (length, to_move) = (sum(MoveRange::len), sum(|range| range.to_move));
+                let sum = |of: fn(&MigrationRange) -> u64| {
+                    sampled.ranges.iter().map(of).sum::<u64>() >> 20
+                };
+                let (length, to_move) = (sum(MigrationRange::len), sum(|range| range.to_move));
                 assert!((32..=40).contains(&length), "{length} MiB in ranges");
                 assert!((24..=40).contains(&to_move), "{to_move} MiB expected");
             }

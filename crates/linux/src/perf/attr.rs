@@ -1,7 +1,7 @@
 //! `perf_event_attr` and the call that opens a counter.
 //!
-//! The attribute is the second version of the structure (72 bytes), which every kernel since Linux 2.6.33
-//! accepts. Later fields concern the content of samples, which are used only as a signal of an overflow
+//! The attribute is the second version of the structure (72 bytes), which every kernel since Linux 2.6.33 accepts.
+//! Later fields concern the content of samples. Samples are used only to signal an overflow
 //! ([`super::OverflowCounters`]) and for their address ([`crate::address_sampling`]).
 
 use std::io;
@@ -25,7 +25,7 @@ pub struct Attr {
 pub struct Flags {
     /// Counts future children too.
     pub inherit: bool,
-    /// Counts in user mode only, which needs the least permission.
+    /// Counts in user mode only, which requires the least permission.
     pub user_only: bool,
     /// The counter does not count until it is enabled.
     pub disabled: bool,
@@ -71,7 +71,7 @@ const SAMPLE_ADDRESS: u64 = 1 << 3;
 /// Type and number of the software event task-clock.
 const TASK_CLOCK: (u32, u64) = (1, 1);
 
-/// A read of a group returns its times, and value and id of each counter.
+/// A read of a group returns time enabled, time running, and value and id of each counter.
 pub const READ_FORMAT: u64 = 0b1111;
 
 impl Flags {
@@ -118,8 +118,8 @@ pub(super) fn open_sampling(attr: &Attr, target: CounterTarget, every: u64) -> i
     call(&Raw { flags, sample_period: every, wakeup_events: 1, ..raw }, target, None)
 }
 
-/// Opens a counter that records the data address of each `every`-th event. With `precise` 2 the address is that
-/// of the sampled instruction, with 0 it has arbitrary skid.
+/// Opens a counter that records the data address of each `every`-th event. With `precise` = 2 the sample has no skid;
+/// with 0 it has arbitrary skid.
 pub(crate) fn open_addresses(
     attr: &Attr,
     target: CounterTarget,

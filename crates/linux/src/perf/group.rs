@@ -6,13 +6,13 @@
 //!   CounterGroup   an open group of a source; a read returns bytes           live or recorded
 //! ```
 //!
-//! **Hybrid processors.** A PMU counts on its own core type only; time of the task on the other type is enabled
-//! and not running. The counts and the times running of both are therefore added: a task that spends half of
-//! its time on each type is counted exactly.
+//! **Hybrid processors.** A PMU counts on one core kind only. While the task runs on the other core kind, the counter
+//! is enabled and not running. Values and times running of both PMUs are therefore added: a task that spends half of
+//! its time on each core kind is counted exactly.
 //!
-//! **Children.** The first thread of a job has inherited groups, which include its descendants; every other
-//! thread has groups of its own. The engine subtracts these from the inherited ones, so that no event is counted
-//! twice. (Inherited groups can be read as a whole since Linux 4.13; sampling of such groups needs 6.12.)
+//! **Children.** The main thread of a job has inherited groups, which include its descendants. Every other thread has
+//! its own groups. The engine subtracts the values of the other threads from the inherited values, so that no event is
+//! counted twice. (Inherited groups can be read as a whole since Linux 4.13; sampling of such groups needs 6.12.)
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -64,7 +64,7 @@ pub fn software_event(event: CounterEvent, flags: Flags) -> Option<Attr> {
     Some(Attr { kind: 1, config: [number, 0, 0], flags })
 }
 
-/// The group of software events. In user mode only, the kernel counts just time and page faults.
+/// The group of software events. Restricted to user mode, the kernel counts only time and page faults.
 pub fn software(flags: Flags) -> PmuGroups {
     let user_mode = [CounterEvent::TaskClock, CounterEvent::PageFaults];
     let is_counted = |event: &CounterEvent| !flags.user_only || user_mode.contains(event);
@@ -125,8 +125,8 @@ impl CounterGroup {
     }
 }
 
-/// Adds a read of one group to the counters of a task. `events` are its events with the ids of their
-/// counters, in the order in which they were opened. An event that is counted on two PMUs is added up.
+/// Adds a read of one group to the counters of a task. `events` are its events with the ids of their counters, in the
+/// order in which they were opened. The values of an event that is counted on two PMUs are added.
 ///
 /// # Errors
 /// The bytes have another format.
@@ -145,8 +145,8 @@ pub fn add_group(
     Ok(())
 }
 
-/// One event on the PMUs of two kinds of cores. The PMUs are read one after the other: the time enabled
-/// of the first read holds for both, and the times running are added up to at most that time.
+/// Adds the readings of one event on the PMUs of two core kinds. The PMUs are read one after the other: the time
+/// enabled of the first read is used for both, and the sum of the times running is limited to it.
 fn on_both_pmus(one: RawCounter, other: RawCounter) -> RawCounter {
     let enabled_ns = one.enabled_ns.min(other.enabled_ns);
     let running_ns = one.running_ns.saturating_add(other.running_ns).min(enabled_ns);
@@ -175,14 +175,14 @@ mod tests {
 
     #[test]
     fn a_task_on_both_kinds_of_core_is_counted_exactly() {
-        // 40 of 100 ns on one kind, 60 on the other.
+        // 40 of 100 ns on one core kind, 60 on the other.
         assert_eq!(cycles(&[[1, 100, 40, 500, 9], [1, 100, 60, 70, 9]]), (570, 100, 100));
-        // Never on the second kind.
+        // Never on the second core kind.
         assert_eq!(cycles(&[[1, 100, 100, 500, 9], [1, 100, 0, 0, 9]]), (500, 100, 100));
         // Multiplexed for half of the time.
         assert_eq!(cycles(&[[1, 100, 20, 500, 9], [1, 100, 30, 70, 9]]), (570, 100, 50));
         assert_eq!(cycles(&[[1, 100, 0, 0, 9], [1, 100, 0, 0, 9]]), (0, 100, 0));
-        // The second PMU is read a moment later.
+        // The second PMU is read 1 ns later.
         assert_eq!(cycles(&[[1, 200, 100, 500, 9], [1, 201, 101, 70, 9]]), (570, 200, 200));
     }
 }

@@ -28,10 +28,10 @@ pub struct RawGroup<'a> {
 
 /// A value and the id of its counter.
 const PAIR_BYTES: usize = 16;
-/// The fields before them.
+/// Size of the fields before the pairs.
 const HEAD_BYTES: usize = 24;
 
-/// Why bytes are no read of a group.
+/// Format error in a read of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ValuesError {

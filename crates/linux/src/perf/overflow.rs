@@ -40,7 +40,7 @@ struct Counter {
 }
 
 impl OverflowCounters {
-    /// An empty set. Each counter overflows after `every` events.
+    /// Creates an empty set. Each counter overflows after `every` events.
     ///
     /// # Errors
     /// No descriptor is free.
@@ -50,8 +50,8 @@ impl OverflowCounters {
         Ok(OverflowCounters { every, set, counters: BTreeMap::new() })
     }
 
-    /// Counts an event of a target. A target that is counted already is not changed. `attrs` has an attribute
-    /// for each core type: a task needs all of them, a CPU only that of its core type.
+    /// Counts an event of a target. A target that is counted already is not changed. `attrs` has one attribute per core
+    /// kind: a task needs all of them, a CPU only the attribute of its core kind.
     ///
     /// # Errors
     /// The kernel rejects a counter; the target is not added.
@@ -82,7 +82,7 @@ impl OverflowCounters {
         let file = attr::open_sampling(attr, target, self.every)?;
         let counter = Counter { ring: RingBuffer::map(file.as_fd(), 1)?, file };
         fault::inject("epoll_ctl")?;
-        // Edge-triggered: the counter of an exited task stays in the state "hung up".
+        // Edge-triggered, because the counter of an exited task reports EPOLLHUP permanently.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&self.set, &counter.file, epoll::EventData::new_u64(0), flags)?;
         counter.arm()?;
@@ -124,7 +124,7 @@ impl OverflowCounters {
         result
     }
 
-    /// Consumes the pending events of the epoll set: that of an exited task would stay pending.
+    /// Consumes the pending events of the epoll set: the event of an exited task would stay pending.
     fn drain_events(&self) {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -149,7 +149,7 @@ impl AsFd for OverflowCounters {
 }
 
 impl Counter {
-    /// Counts until the next overflow.
+    /// Enables the counter until the next overflow.
     fn arm(&self) -> io::Result<()> {
         fault::inject("ioctl")?;
         /// `_IO('$', 2)`: the number of overflows until it stops.
@@ -262,7 +262,7 @@ mod tests {
         go.send(()).expect("it waits");
         other.join().expect("it ends");
         assert!(is_readable(&overflows) && overflows.any_overflowed());
-        // The counter may hang up a moment after the thread was joined.
+        // The counter may report EPOLLHUP with a delay after the thread was joined.
         let quiet = (0..1000).any(|_| {
             overflows.rearm().expect("armed, or exited");
             std::thread::sleep(std::time::Duration::from_millis(1));

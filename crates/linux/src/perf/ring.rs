@@ -56,7 +56,7 @@ impl RingBuffer {
         unsafe { AtomicU64::from_ptr(self.pages.as_ptr().add(offset).cast()) }
     }
 
-    /// Bytes that the kernel has written in all.
+    /// Total number of bytes written by the kernel.
     pub fn written(&self) -> u64 {
         self.word(DATA_HEAD).load(Ordering::Acquire)
     }

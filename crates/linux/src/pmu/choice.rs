@@ -94,7 +94,7 @@ fn of_device(
     PmuGroups { pmu: device.to_owned(), groups: in_groups(events, pmu) }
 }
 
-/// The format of a PMU. Malformed terms are left out; an event that needs one has an error.
+/// The format of a PMU. Malformed terms are omitted; an event that needs such a term is an error.
 pub(crate) fn format_of(source: &mut dyn Source, dir: &str) -> Format {
     let mut format = Format::default();
     for term in source.list(&format!("{dir}/format")).unwrap_or_default() {

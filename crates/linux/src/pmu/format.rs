@@ -5,9 +5,9 @@
 //!   format/umask   config:8-15        ──►    config = 0x1_0000_03c4
 //! ```
 //!
-//! The value of a term fills its bit ranges in their order, from the lowest bit on. A term without a value is 1.
-//! A value that does not fit, or a term that the PMU does not have, is an error: with truncated bits
-//! another event would be counted.
+//! The value of a term fills its bit ranges in their order, from the lowest bit on. A term without a value is 1. A
+//! value that does not fit into its bits is an error, because truncated bits would select another event. A term that
+//! the PMU does not have is an error too.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ struct BitRanges {
     ranges: Vec<(u8, u8)>,
 }
 
-/// Why an event cannot be encoded.
+/// An event cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum FormatError {

@@ -8,15 +8,14 @@
 //!   fixed counters               ▓ ▓            in addition
 //! ```
 //!
-//! The kernel schedules a group as a whole. A group that needs every counter of a core is never scheduled while
-//! another user has a counter. On most machines the kernel's hard lockup detector has one for cycles on every CPU
-//! (`kernel.nmi_watchdog`; kernel/watchdog_perf.c). One general-purpose counter is therefore always left free:
-//! the watchdog may be enabled at any time, and if it uses the fixed counter of cycles, this program needs a
-//! general-purpose one.
+//! The kernel schedules a group as a whole. A group that needs every counter of a core is never scheduled while another
+//! user has a counter. On most machines the hard lockup detector of the kernel uses a counter for cycles on every CPU
+//! (`kernel.nmi_watchdog`; kernel/watchdog_perf.c). One general-purpose counter is therefore always left free. The
+//! detector may be enabled at any time. If it uses the fixed counter for cycles, cycles of a task need a
+//! general-purpose counter.
 //!
-//! Values that are compared are counted at the same times only if they are in one group: cycles with
-//! instructions, misses with references. Such a parcel is split only if it has more events than a core has
-//! counters.
+//! Two events are counted at the same times only if they are in one group. Cycles and instructions, and misses and
+//! references, are therefore in one group. These events are separated only if a core has fewer counters than events.
 
 use sched::CounterEvent;
 
@@ -51,7 +50,7 @@ fn parcels(events: Events) -> Vec<Events> {
     let kind = |event| match event {
         CounterEvent::Cycles | CounterEvent::Instructions => 0,
         CounterEvent::LlcReferences | CounterEvent::LlcMisses => 1,
-        // Without an event for all misses these are the misses.
+        // Load misses replace misses if the PMU has no event for all misses.
         CounterEvent::LlcLoadMisses
         | CounterEvent::LlcStoreMisses
         | CounterEvent::LlcPrefetchMisses => {

@@ -1,7 +1,7 @@
 //! Events of each microarchitecture, from the files in `events/`.
 //!
 //! A file contains the processors that it applies to (vendor, family and models from CPUID, or implementer and part
-//! from MIDR), its PMUs (hybrid processors have one for each core type), and for each [`CounterEvent`] the
+//! from MIDR), its PMUs (hybrid processors have one for each core kind), and for each [`CounterEvent`] the
 //! event of the PMU with its source, or the reason why there is none. The first matching file is used; the
 //! last one, `generic`, matches every processor.
 
@@ -35,14 +35,14 @@ pub struct Uarch {
     pub name: String,
     /// Source of its events.
     pub source: String,
-    /// PMUs, one for each core type.
+    /// PMUs, one for each core kind.
     pub pmus: Vec<Pmu>,
     /// Events that are not counted, with the reason.
     pub absent: BTreeMap<CounterEvent, String>,
     matches: Matches,
 }
 
-/// The PMU of one core type.
+/// The PMU of one core kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pmu {
     /// Name in `/sys/bus/event_source/devices`; a `*` at the end matches any suffix.
@@ -66,7 +66,7 @@ pub struct UarchEvent {
     pub source: String,
 }
 
-/// Why an event file is invalid.
+/// An event file is invalid.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum UarchError {
@@ -189,8 +189,8 @@ impl Uarch {
             || self.pmus.iter().any(|pmu| pmu.events.contains_key(&event))
     }
 
-    /// Why an event is not counted on this microarchitecture. An event of only one core type is not counted:
-    /// the time of a task on the other type would be missing.
+    /// The reason why an event is not counted on this microarchitecture. An event that only one core kind has is not
+    /// counted: the events of a task on the other core kind would be missing.
     pub fn why_absent(&self, event: CounterEvent) -> Option<String> {
         if event.source() == EventKind::Software {
             return None;
@@ -283,7 +283,7 @@ fn hex(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// The register has 64 bits, of which the upper half is reserved.
+/// Parses a 64-bit register; the upper 32 bits are reserved.
 fn hex64(text: &str) -> Option<u32> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok().map(|midr| midr as u32)
 }
@@ -298,7 +298,7 @@ mod tests {
     fn format_of(pmu: &str) -> Format {
         let mut format = Format::default();
         let terms: &[(&str, &str)] = match pmu {
-            // As in the kernel's drivers of these PMUs.
+            // Formats as in the kernel drivers of these PMUs.
             "armv8_*" => &[("event", "config:0-15")],
             "*" => &[("generic", "config:0-7")],
             _ => &[

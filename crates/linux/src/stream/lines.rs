@@ -10,7 +10,7 @@ pub const VERSION: u32 = 1;
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamHeader {
-    /// Version of the format, whose key identifies a stream.
+    /// Version of the format. The key `evenkeel_stream` identifies a stream.
     pub evenkeel_stream: u32,
     /// Name and version of the program that wrote it.
     pub tool: String,
@@ -71,10 +71,10 @@ pub enum StreamLine {
     Open {
         /// Number of the group.
         open: u32,
-        /// The task that is counted,
+        /// The counted task; absent if a CPU is counted.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         task: Option<u32>,
-        /// or the CPU.
+        /// The counted CPU; absent if a task is counted.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         cpu: Option<u32>,
         /// The events, the leader first.

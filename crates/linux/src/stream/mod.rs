@@ -17,8 +17,8 @@
 //!   {"turn":N,"at_ns":T}                               the following lines were read at T
 //! ```
 //!
-//! Lines before the first turn are the setup; they apply in every turn without a line of its own. The order within
-//! a turn has no meaning: reads are found by name.
+//! Lines before the first turn are the setup. A read of the setup is valid in every turn that does not contain the same
+//! read. The order of lines within a turn has no meaning: reads are found by name.
 
 mod lines;
 mod recorded;

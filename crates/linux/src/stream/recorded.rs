@@ -15,7 +15,7 @@ use crate::source::Source;
 /// Upper bound of the length of a line: ten times `/proc/schedstat` with a thousand CPUs.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
-/// Why a stream cannot be read.
+/// A stream cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum StreamError {
@@ -50,7 +50,7 @@ pub struct Recorded {
     now: Reads,
     /// Groups in the order in which they were opened.
     opened: Vec<(GroupSpec, ReadResult<OpenedGroup>)>,
-    /// Number and time of the next turn, whose line has been read.
+    /// Number and time of the next turn; its first line has been read.
     next: Option<(u64, u64)>,
     lines: Lines,
 }
@@ -203,7 +203,7 @@ fn counts(spec: &GroupSpec) -> Vec<(u32, [u64; 3])> {
     spec.events.iter().map(|(_, attr)| (attr.kind, attr.config)).collect()
 }
 
-/// The events as a part of a larger group that was opened.
+/// Finds the events among those of a larger recorded group.
 fn among(
     known: &GroupSpec,
     answer: &ReadResult<OpenedGroup>,
@@ -228,11 +228,11 @@ impl Source for Recorded {
         found(self.now.files.get(path), self.setup.files.get(path))
     }
 
-    /// Finds the group by target and events; of several the last one, because TIDs are reused. The mode of counting
-    /// is ignored: the recorder used the permitted one.
+    /// Finds the group by target and events. If several groups match, the last one is used, because TIDs are reused.
+    /// The mode of counting is ignored: the recorder used the permitted mode.
     ///
-    /// Events of a task may be a part of a larger group. If they are in several groups the result is EINVAL,
-    /// as for a group that is too large: the caller splits it, which leads to the recorded groups.
+    /// The events of a task may be part of a larger recorded group. If they are in several recorded groups, the result
+    /// is EINVAL, as for a group that is too large: the caller then splits the group into the recorded ones.
     fn open(&mut self, spec: &GroupSpec) -> io::Result<CounterGroup> {
         let requested = counts(spec);
         let known: Vec<_> =

@@ -27,11 +27,11 @@ impl<'a> Tee<'a> {
     ) -> io::Result<Self> {
         serde_json::to_writer(&mut *to, header)?;
         to.write_all(b"\n")?;
-        // Numbers of groups that failed to open, apart from those of open groups.
+        // Groups that failed to open are numbered from here, so that their numbers differ from those of open groups.
         Ok(Tee { from, to, failed: None, next_failed: 1 << 30 })
     }
 
-    /// Begins a turn. The lines before it are flushed.
+    /// Flushes the previous turn and begins the next one.
     ///
     /// # Errors
     /// A line could not be written.

@@ -1,12 +1,11 @@
 //! Counters of the threads of jobs: opened when a thread is found, read when it has run.
 //!
-//! The first thread of a job has groups that its descendants inherit, so that children that start and exit
-//! between two samples are counted. Every other thread has its own groups. The values are passed on
-//! unchanged; the engine subtracts the counters of the other threads from the inherited ones
-//! (`engine::derive`).
+//! The main thread of a job has groups that its descendants inherit, so that children that start and exit between two
+//! samples are counted. Every other thread has its own groups. The values are returned unchanged; the engine subtracts
+//! the values of the other threads from the inherited values (`engine::derive`).
 //!
-//! Kept files have priority over counters: a thread gets counters only while a quarter of the descriptor
-//! budget is free. A descendant without counters is counted by the inherited ones.
+//! Files that stay open have priority over counters: counters of a thread are opened only while a quarter of the
+//! descriptor budget is free. A descendant without its own counters is included in the inherited values.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,10 +21,10 @@ use crate::source::Source;
 /// Which counters of tasks are opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CounterMode {
-    /// The hardware events of each task, together with the software events. Without hardware
-    /// events only totals: one group of software events per job of a run, or per thread of a watched
-    /// program, read when the job or the thread ends. CPU time, wait time and migrations are known
-    /// from `/proc` anyway, and each read has a cost.
+    /// The hardware events of each task, together with the software events. Without hardware events, only totals: one
+    /// group of software events per job of a run, or per thread of a watched program, read when the job or the thread
+    /// ends. Samples contain CPU time, wait time and migrations from `/proc`, so reading software events in every
+    /// sample is not worth its cost.
     #[default]
     Auto,
     /// The software events of each task even without hardware events.
@@ -34,29 +33,29 @@ pub enum CounterMode {
     Off,
 }
 
-/// Counters of all threads: which events, and whether they are inherited.
+/// Counters of the threads of all jobs.
 #[derive(Debug, Default)]
 pub struct TaskCounters {
     events: Vec<PmuGroups>,
-    /// The counters of the first thread of a job include its descendants.
+    /// Whether the counters of the main thread of a job include its descendants.
     pub inherits: bool,
-    /// Groups are read once, when their thread or its job has ended. Of a job with inherited counters
-    /// only the first thread has a group.
+    /// Whether groups are read only once, at the end of their thread or job. If counters are inherited, only the main
+    /// thread of the job has a group.
     only_totals: bool,
-    first_threads: BTreeMap<JobId, FirstThread>,
-    /// Sums over the threads that exited, of jobs without inherited counters.
+    main_threads: BTreeMap<JobId, MainThread>,
+    /// Sums over exited threads, for jobs without inherited counters.
     past: BTreeMap<JobId, Counters>,
     /// The first error of perf_event_open(2) that was not reported yet.
     pub rejected: Option<io::Error>,
-    /// A group was enabled and never running: another program occupies its counters.
+    /// Whether a group was enabled and never ran: another program occupies its counters.
     pub is_occupied: bool,
 }
 
-/// The thread of a job whose counters are inherited.
+/// The thread of a job with inherited counters.
 #[derive(Debug)]
-struct FirstThread {
+struct MainThread {
     task: TaskId,
-    /// The counters of the thread after its exit. These continue to count its descendants.
+    /// The counters of the thread after its exit; they continue to count its descendants.
     exited: Option<Box<ThreadCounters>>,
 }
 
@@ -71,28 +70,28 @@ pub struct ThreadCounters {
 }
 
 impl TaskCounters {
-    /// Inherited counters of the jobs of a run. Without hardware events no decision depends on the
-    /// counters: one group per job, read at its end, is enough. Reading it in every sample would make a
-    /// sample of 100 busy jobs a third more expensive.
+    /// Inherited counters of the jobs of a run. Without hardware events no decision depends on the counters, so one
+    /// group per job is read at its end. Reading it in every sample would increase the cost of a sample of 100 busy
+    /// jobs by a third.
     pub fn of_run(events: Vec<PmuGroups>, mode: CounterMode) -> Self {
         TaskCounters { inherits: true, ..TaskCounters::of_watch(events, mode) }
     }
 
-    /// Counters of programs that evenkeel did not start, for each thread alone: the processes that they
-    /// start do not belong to the job. Software events alone are read when the thread or its job ends.
+    /// Counters of programs that evenkeel did not start. They are not inherited, because the children of such a program
+    /// do not belong to its job. Without hardware events they are read when the thread or its job ends.
     pub fn of_watch(events: Vec<PmuGroups>, mode: CounterMode) -> Self {
         let only_totals = events.iter().all(PmuGroups::is_software) && mode == CounterMode::Auto;
         TaskCounters { events, only_totals, ..TaskCounters::default() }
     }
 
-    /// Opens the groups of a thread that was found.
+    /// Opens the groups of a newly discovered thread.
     pub(super) fn open(
         &mut self,
         job: JobId,
         id: TaskId,
         files: &mut TaskFiles<impl Source>,
     ) -> Option<Box<ThreadCounters>> {
-        let is_first = self.inherits && !self.first_threads.contains_key(&job);
+        let is_first = self.inherits && !self.main_threads.contains_key(&job);
         if self.events.is_empty() || self.only_totals && self.inherits && !is_first {
             return None;
         }
@@ -110,7 +109,7 @@ impl TaskCounters {
             return None;
         }
         if is_first {
-            self.first_threads.insert(job, FirstThread { task: id, exited: None });
+            self.main_threads.insert(job, MainThread { task: id, exited: None });
         }
         Some(Box::new(ThreadCounters {
             groups,
@@ -131,20 +130,20 @@ impl TaskCounters {
         if !self.inherits {
             let past = self.past.entry(job).or_default();
             *past = past.plus(&counters.total(source));
-        } else if let Some(first) = self.first_threads.get_mut(&job).filter(|t| t.task == id) {
+        } else if let Some(first) = self.main_threads.get_mut(&job).filter(|t| t.task == id) {
             first.exited = Some(counters);
         }
     }
 
     /// Removes a job that has ended.
     pub(super) fn remove_job(&mut self, job: JobId) {
-        self.first_threads.remove(&job);
+        self.main_threads.remove(&job);
         self.past.remove(&job);
     }
 }
 
 impl ThreadCounters {
-    /// Reads the groups, unless only totals are needed. Returns whether one of them never ran.
+    /// Reads the groups, unless only totals are needed. Returns whether a group never ran.
     pub(super) fn sample(&mut self, source: &mut impl Source) -> bool {
         if self.only_totals {
             return false;
@@ -158,7 +157,8 @@ impl ThreadCounters {
         if self.only_totals { Counters::NONE } else { self.last }
     }
 
-    /// The counters at the end of the thread. The groups can be read as long as they are open.
+    /// Reads the final counter values of an exited or released thread. Its groups are readable until their descriptors
+    /// are closed.
     fn total(&mut self, source: &mut impl Source) -> Counters {
         if self.only_totals {
             self.read(source);
@@ -173,14 +173,15 @@ impl ThreadCounters {
 }
 
 impl<S: Source> TaskReader<S> {
-    /// Reads the first thread of a job once more: it may have slept while its descendants ran.
-    pub(super) fn sample_first_thread(&mut self, job: JobId, sampled: &mut SampledTasks) {
-        let Some(first) = self.counters.first_threads.get(&job).map(|first| first.task) else {
+    /// Adds the counters of the main thread of a job to the sample, even if the thread did not run: its descendants may
+    /// have run.
+    pub(super) fn sample_main_thread(&mut self, job: JobId, sampled: &mut SampledTasks) {
+        let Some(first) = self.counters.main_threads.get(&job).map(|first| first.task) else {
             return;
         };
         let only_totals = self.counters.only_totals;
         if !only_totals && sampled.tasks.iter().any(|sample| sample.task == first) {
-            return; // The first thread was just read.
+            return; // The main thread was sampled in this turn.
         }
         for (&(_, pid), process) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
             let unseen = process.unseen.credited();
@@ -197,7 +198,7 @@ impl<S: Source> TaskReader<S> {
 
     /// The inherited counters of a job that has ended.
     pub(super) fn inherited_counters_of(&mut self, job: JobId) -> Counters {
-        let Some(first) = self.counters.first_threads.get_mut(&job) else { return Counters::NONE };
+        let Some(first) = self.counters.main_threads.get_mut(&job) else { return Counters::NONE };
         if let Some(counters) = &mut first.exited {
             counters.read(&mut self.files.source);
             return counters.last;
@@ -208,7 +209,7 @@ impl<S: Source> TaskReader<S> {
         firsts.find_map(|thread| Some(thread.counters.as_ref()?.last)).unwrap_or_default()
     }
 
-    /// The counters of a job that is no longer watched: the sum over its threads.
+    /// Returns the counters of a detached job: the sum over its threads.
     pub fn take_counters_of(&mut self, job: JobId) -> Counters {
         let past = self.counters.past.get(&job).copied().unwrap_or_default();
         self.counters.remove_job(job);

@@ -1,8 +1,7 @@
 //! Budget of file descriptors that stay open between samples.
 //!
-//! A part of the limit is reserved for other files, for example those of jobs, also with thousands of threads. Of
-//! the rest, pidfds of jobs have priority. A task without a kept descriptor is sampled by opening its files
-//! each time, or polled for its exit.
+//! A part of the limit is reserved for other files, for example those of jobs. In the rest, pidfds of jobs have
+//! priority. Without a free descriptor the files of a task are opened for each sample, and its exit is polled.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,8 +14,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Descriptors for a journal, a report, a terminal, pipes, and files that are open for a short time.
 const RESERVE: u64 = 64;
-/// Descriptors for processes that outlive their jobs.
-const STRAGGLERS: u64 = 16;
+/// Descriptors for remaining processes, which run after the main process of their job has ended.
+const REMAINING_PROCESSES: u64 = 16;
 
 /// Number of descriptors that may stay open.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub struct DescriptorBudget {
     pub ran_out: bool,
     /// Initial number.
     pub n_all: u64,
-    /// Whether files stay open. Otherwise the descriptors are for counters only.
+    /// Whether files stay open. If not, descriptors are used for counters only.
     keeps_files: bool,
 }
 
@@ -42,7 +41,7 @@ impl DescriptorBudget {
     /// The budget below a limit of open descriptors, with one pidfd for each job reserved.
     pub fn new(limit: u64, n_jobs: u64) -> Self {
         let without_reserve = limit.saturating_sub(RESERVE);
-        let for_ends = (n_jobs + STRAGGLERS).min(without_reserve / 2);
+        let for_ends = (n_jobs + REMAINING_PROCESSES).min(without_reserve / 2);
         let n_all = match crate::fault::is_injected("no-descriptors") {
             true => 0,
             false => without_reserve - for_ends,
@@ -53,14 +52,14 @@ impl DescriptorBudget {
         DescriptorBudget { free, free_for_ends, ran_out: false, n_all, keeps_files: true }
     }
 
-    /// No limit for counters. No file stays open, because a recording contains each read by its path.
+    /// A budget without a limit for counters. No file stays open, because a recording contains each read with its path.
     pub fn for_recording() -> Self {
         let free = Arc::new(AtomicU64::new(u64::MAX));
         let free_for_ends = Arc::default();
         DescriptorBudget { free, free_for_ends, ran_out: false, n_all: 0, keeps_files: false }
     }
 
-    /// A pidfd, which becomes readable when the process exits. `Ok(None)` if no descriptor is free.
+    /// Opens a pidfd, which becomes readable when the process exits. Returns `Ok(None)` if no descriptor is free.
     pub fn keep_pidfd(&self, pid: u32) -> io::Result<Option<KeptFile>> {
         if self.free_for_ends.load(Ordering::Relaxed) == 0 {
             return Ok(None);
@@ -74,7 +73,7 @@ impl DescriptorBudget {
         }
     }
 
-    /// Opens a file that stays open. `Ok(None)` if no descriptor is free.
+    /// Opens a file that stays open. Returns `Ok(None)` if no descriptor is free.
     pub fn keep(&mut self, path: &Path) -> io::Result<Option<KeptFile>> {
         if !self.keeps_files {
             return Ok(None);
@@ -93,7 +92,7 @@ impl DescriptorBudget {
         }
     }
 
-    /// Reserves descriptors for counters; `None` if too few would be left for files.
+    /// Reserves descriptors for counters. Returns `None` if too few would remain for files.
     pub fn reserve(&self, n: usize) -> Option<DescriptorReservation> {
         let n = n as u64;
         let left = self.free.load(Ordering::Relaxed).checked_sub(n)?;
@@ -104,7 +103,7 @@ impl DescriptorBudget {
         Some(DescriptorReservation { n, free: Arc::clone(&self.free) })
     }
 
-    /// Records a shortage if the error is one.
+    /// Records a shortage of descriptors if the error is EMFILE or ENFILE.
     pub(super) fn note_shortage(&mut self, error: &io::Error) {
         self.ran_out |= is_shortage(error);
     }

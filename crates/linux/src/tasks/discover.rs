@@ -22,7 +22,7 @@ const CHILDREN_BYTES: usize = 4096;
 pub enum OrphanOwner {
     /// This job.
     Job(JobId),
-    /// The process is in an exec, so its environment cannot be read now.
+    /// The process is executing execve(2); its environment cannot be read now.
     InExec,
     /// No job of this run can be identified.
     Unknown,
@@ -34,8 +34,8 @@ impl<S: Source> TaskReader<S> {
         self.processes.iter().map(|(&(_, pid), process)| (pid, process.start_time_ticks))
     }
 
-    /// The job of an orphan: by an earlier sample, its process group (that of the first process of a job), or
-    /// its environment.
+    /// Finds the job of an orphan: from an earlier sample, from its process group (the process group of the main
+    /// process of a job), or from its environment.
     pub fn orphan_owner(
         &self,
         pid: u32,
@@ -116,7 +116,8 @@ impl<S: Source> TaskReader<S> {
                 fresh.extend(stat.map(|stat| (tid, stat)));
             }
         }
-        // A PID is not reused while its process is running: if it is the same process now, it was before.
+        // A PID is not reused while its process runs. If the start time is unchanged after the read, the read was of
+        // this process.
         if fresh.is_empty() || !process.is_still(pid, &mut self.files, &mut self.has_unreadable) {
             return Vec::new();
         }
@@ -166,7 +167,7 @@ impl<S: Source> TaskReader<S> {
             });
             ok_or_note(children, &mut self.has_unreadable);
         }
-        // The PID may have been reused, so that the children are of another process.
+        // If the PID was reused, the children belong to another process.
         if unknown.is_empty() || !process.is_still(pid, &mut self.files, &mut self.has_unreadable) {
             return false;
         }
@@ -187,7 +188,7 @@ impl TrackedProcess {
         }
     }
 
-    /// Whether the process with this PID is still the same one.
+    /// Whether the PID still belongs to this process.
     fn is_still(
         &self,
         pid: u32,
@@ -217,7 +218,7 @@ impl Thread {
         files.descriptors.keep(path.as_ref()).unwrap_or_default()
     }
 
-    /// Calls `child` for each child that this thread has started and that has not been reaped.
+    /// Passes each child that this thread started and that was not reaped to `child`.
     fn children(
         &mut self,
         pid: u32,
@@ -239,7 +240,7 @@ impl Thread {
     }
 }
 
-/// The result of a read. `None` if the task has exited, or if the read failed, which is noted.
+/// The result of a read. `None` if the task has exited or the read failed; a failure sets `has_unreadable`.
 fn ok_or_note<T>(result: io::Result<T>, has_unreadable: &mut bool) -> Option<T> {
     let failed = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
     *has_unreadable |= result.as_ref().is_err_and(failed);

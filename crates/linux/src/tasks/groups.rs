@@ -16,8 +16,8 @@ pub struct TaskGroups {
 }
 
 impl TaskGroups {
-    /// Opens groups for a task. A group that is too large for the PMU is split in two. Groups that the kernel
-    /// rejects are left out; the first error is returned with the open groups.
+    /// Opens groups for a task. A group that is too large for the PMU is split in two. Groups that the kernel rejects
+    /// are omitted; the first error is returned with the open groups.
     pub fn open<'a>(
         source: &mut (impl Source + ?Sized),
         tid: u32,
@@ -49,7 +49,7 @@ impl TaskGroups {
                 let events = events.zip(opened.ids.iter().copied()).collect();
                 self.groups.push((opened, events));
             }
-            // More events than the PMU can count at once.
+            // The group has more events than the PMU has counters.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && 1 < group.len() => {
                 let (first, second) = group.split_at(group.len() / 2);
                 self.open_group(source, (tid, inherit), first, rejected);
@@ -94,7 +94,7 @@ mod tests {
             return;
         }
         let before = groups.read(source);
-        // Large enough that it is a new mapping.
+        // The allocation is large enough for a new mapping.
         let mut memory = vec![0u8; 64 << 20];
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
         std::hint::black_box(&memory);

@@ -1,16 +1,15 @@
 //! Processes and threads of jobs: discovery, identification and sampling.
 //!
-//! A job is its first process and all descendants. Children are read from `/proc/TID/children`, only for threads
-//! that have run since the last read, because other threads cannot have started a process. Orphans are
-//! reparented to evenkeel, their nearest subreaper; their process group or environment identifies the job.
+//! A job consists of its main process and all descendants. Children are read from `/proc/TID/children`, only for
+//! threads that have run since the last read: other threads cannot have started a process. Orphans are reparented to
+//! evenkeel, their nearest subreaper; their process group or environment identifies the job.
 //!
-//! Sampling runs all the time and must be cheap: files stay open as long as there are descriptors, only
-//! threads that have run are read in detail, and sleeping threads are sampled at increasing intervals, at
-//! least every two seconds.
+//! Sampling must be cheap: files stay open while descriptors are available, only threads that have run are read in
+//! detail, and sleeping threads are sampled at increasing intervals of at most two seconds.
 //!
-//! One reader serves live runs, `evenkeel record` and `evenkeel replay`: files and counters come from a
-//! [`Source`]. A recording contains every thread in every turn ([`TaskReader::sample_all`]); no file stays open,
-//! because its reads are found by path.
+//! One reader serves live runs, `evenkeel record` and `evenkeel replay`: files and counters come from a [`Source`]. A
+//! recording contains every thread in every turn ([`TaskReader::sample_all`]); no file stays open, because the
+//! recording identifies each read by its path.
 
 mod counters;
 mod descriptors;
@@ -55,7 +54,7 @@ pub struct TaskReader<S = Live> {
     names: BTreeMap<String, JobId>,
     /// Totals of processes that exited.
     past: BTreeMap<JobId, TaskTotals>,
-    /// A read failed, so that there may be unknown processes or threads.
+    /// Whether a read failed, so that processes or threads may be unknown.
     has_unreadable: bool,
 }
 
@@ -78,8 +77,7 @@ impl<S: Source> TaskFiles<S> {
         parse_stat(&self.read(pid, tid, "stat")?).ok_or_else(malformed)
     }
 
-    /// TIDs of a process, ascending. The first thread comes first, because the counters of a job are inherited
-    /// from it.
+    /// TIDs of a process, ascending. The main thread is first, because its counters are inherited by the descendants.
     fn threads(&mut self, pid: u32) -> std::io::Result<Vec<u32>> {
         let names = self.source.list(&format!("proc/{pid}/task")).map_err(not_found_if_exited)?;
         let mut tids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
@@ -105,7 +103,7 @@ pub struct SampledTasks {
     pub masks_to_verify: Vec<(JobId, TaskId)>,
     /// Counters of threads that exited.
     retired: Vec<(JobId, TaskId, Box<counters::ThreadCounters>)>,
-    /// A group was enabled and never running.
+    /// Whether a group was enabled and never ran.
     is_occupied: bool,
     /// Processes that have run or lost a thread.
     active: Vec<(JobId, u32)>,
@@ -116,8 +114,7 @@ pub struct SampledTasks {
 pub struct TrackedProcess {
     /// Start time, in clock ticks since boot.
     pub start_time_ticks: u64,
-    /// The process of its job that started it, until its CPU time is included in the reaped children of
-    /// that process.
+    /// The parent in the same job, until the CPU time of this process is included in the reaped children of the parent.
     parent: Option<u32>,
     /// Threads that have not exited, in the order of their discovery.
     pub threads: Vec<Thread>,
@@ -126,7 +123,7 @@ pub struct TrackedProcess {
     unseen: unseen_children::UnseenChildren,
     /// When one of its threads is due.
     sample_at: Nanos,
-    /// `/proc/PID/task`, open since it first ran: its link count is the number of threads.
+    /// `/proc/PID/task`, opened when the process first ran. The link count gives the number of threads.
     dir: Option<KeptFile>,
 }
 
@@ -135,13 +132,13 @@ pub struct TrackedProcess {
 pub struct Thread {
     /// Tid and start time.
     pub id: TaskId,
-    /// The expected affinity mask: set or read by this process, or inherited at the start of the thread.
+    /// The expected affinity mask: set or read by evenkeel, or inherited at the start of the thread.
     pub mask: Arc<CpuSet>,
-    /// Another process set its mask, so it is not managed.
+    /// Whether another program set the mask; the thread is then unmanaged.
     pub is_foreign: bool,
-    /// The kernel rejected a new mask: no further attempts, except to restore the original mask.
+    /// Whether the kernel rejected a new mask. Then only the original mask is set again.
     pub is_rejected: bool,
-    /// `mask` has been confirmed. A new thread may still have an earlier mask of its job.
+    /// Whether `mask` has been confirmed. A new thread may still have an earlier mask of its job.
     pub is_confirmed: bool,
     schedstat: Option<KeptFile>,
     children: Option<KeptFile>,
@@ -150,17 +147,17 @@ pub struct Thread {
     last_cpu: Option<CpuId>,
     /// Migrations between CPUs, and the CPU time at that sample.
     migrations: Option<(u64, u64)>,
-    /// Samples in which the thread had run since the one before.
+    /// Number of samples that found that the thread had run.
     n_samples_ran: u32,
-    /// Samples since it last ran.
+    /// Number of samples since the last one that found that the thread had run.
     n_samples_idle: u32,
     sampled_at: Option<Nanos>,
     sample_at: Nanos,
-    /// Boxed: most threads sleep, and a scan over them is faster without the counters among them.
+    /// Boxed, because most threads sleep and iterating over small entries is faster.
     counters: Option<Box<counters::ThreadCounters>>,
 }
 
-/// Totals of the threads of a job. Threads that exited before their job count as of their last sample.
+/// Totals of the threads of a job. A thread that exited before its job contributes its last sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskTotals {
     /// CPU time, including children that were never sampled.
@@ -173,7 +170,7 @@ pub struct TaskTotals {
     migrations_of_ns: u64,
 }
 
-/// A total is reported if it is known for nine tenths of the CPU time of a job, or for all except this.
+/// A total is reported if it is known for 90 % of the CPU time of a job, or for all CPU time except this amount.
 const UNKNOWN_MAX: Nanos = Nanos::from_millis(2);
 
 impl TaskTotals {
@@ -185,8 +182,7 @@ impl TaskTotals {
         self.migrations_of_ns = self.migrations_of_ns.saturating_add(more.migrations_of_ns);
     }
 
-    /// Wait time of a job that used this CPU time. `None` if too much of it was used by tasks that were never
-    /// sampled.
+    /// Wait time of a job with this CPU time. `None` if tasks that were never sampled used too much of the CPU time.
     pub fn wait(&self, used: Nanos) -> Option<Nanos> {
         known(self.wait_ns, self.wait_of_ns, used).map(Nanos)
     }
@@ -265,7 +261,7 @@ impl<S: Source> TaskReader<S> {
         let of_process = |(&(job, _), process): (&(JobId, u32), &TrackedProcess)| {
             process.threads.iter().any(|thread| thread.id == id).then_some(job)
         };
-        // The first thread of a process has its PID, which is the usual case.
+        // The TID of a main thread is the PID of its process; this is the usual case.
         let direct = self.job_of(id.tid);
         direct.or_else(|| self.processes.iter().find_map(of_process))
     }
@@ -306,16 +302,15 @@ impl Thread {
         self.is_confirmed = true;
     }
 
-    /// Whether this process may have set `mask`: it is the recorded mask or, before the first
-    /// confirmation, any mask that the job has had. A new thread inherits the mask of its parent,
-    /// which may not have been bound to the current mask yet.
+    /// Whether evenkeel may have set `mask`. True for the recorded mask and, before the first confirmation, for any
+    /// earlier mask of the job: a new thread inherits the mask of its parent, which may not have the current mask yet.
     pub fn may_have(&self, mask: &CpuSet, of_job: &[Arc<CpuSet>], usable: &CpuSet) -> bool {
         let older = of_job.iter().filter(|_| !self.is_confirmed);
         std::iter::once(&self.mask).chain(older).any(|known| is_same(known, mask, usable))
     }
 
-    /// Whether the thread has not exited. An open descriptor refers to one thread; without one the start
-    /// time identifies the thread. An unreadable thread is not treated as exited.
+    /// Whether the thread is running. An open descriptor refers to one thread; without a descriptor the start time
+    /// identifies the thread. An unreadable thread counts as running.
     fn is_running(&self, pid: u32, files: &mut TaskFiles<impl Source>) -> bool {
         let mut buffer = [0; 8];
         let is_read = self.schedstat.as_ref().is_some_and(|file| file.read(&mut buffer).is_ok());

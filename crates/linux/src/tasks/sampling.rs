@@ -1,4 +1,4 @@
-//! Samples of threads, as rarely as their activity permits.
+//! Samples of threads. The interval of a thread depends on its activity.
 
 use std::sync::Arc;
 
@@ -12,35 +12,35 @@ use super::{SampledTasks, TaskFiles, TaskReader, TaskTotals, Thread, TrackedProc
 
 /// Idle samples after which a thread is sampled at longer intervals.
 const IDLE_SAMPLES: u32 = 3;
-/// Interval of reading migrations, in samples in which the thread ran: the kernel needs some 20 µs for that
+/// Interval between reads of migrations, in samples in which the thread ran. The kernel needs about 20 µs for this
 /// file.
 const MIGRATIONS_EVERY: u32 = 8;
-/// Interval of verifying the affinity, in samples in which the thread ran.
+/// Interval between verifications of the affinity, in samples in which the thread ran.
 const MASKS_EVERY: u32 = 4;
-/// After this number of samples a process without children and further threads is checked for new ones in every
-/// second sample only, after four times as many in every fourth.
+/// After this number of samples, a process with one thread and no children is checked for new ones in every second
+/// sample; after four times this number, in every fourth sample.
 const ALONE_SAMPLES: u32 = 4;
 
 /// Time of a sample.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleTime {
-    /// Since the start of the run.
+    /// Time since the start of the run.
     pub at: Nanos,
-    /// Between two samples.
+    /// Interval between two samples.
     pub interval: Nanos,
     /// Longest time between two samples of a sleeping thread.
     pub rest_max: Nanos,
 }
 
 impl SampleTime {
-    /// Whether a task is due: a tick may be early by half an interval.
+    /// Whether a task is due. A timer may expire early by half an interval.
     fn is_due(&self, sample_at: Nanos) -> bool {
         sample_at <= self.at + Nanos(self.interval.0 / 2)
     }
 
-    /// When a thread is sampled next: after an interval, or after 2, 4, 8, … intervals up to `rest_max` if it
-    /// was idle. At multiples of that time, so that sleeping threads are sampled in the same turns and other
-    /// turns can be skipped.
+    /// Time of the next sample of a thread: after one interval, or after 2, 4, 8, … intervals up to `rest_max` if it
+    /// was idle. The time is a multiple of this period, so that sleeping threads are sampled in the same turns and
+    /// other turns can be skipped.
     fn next(&self, n_samples_idle: u32) -> Nanos {
         let n_intervals = match n_samples_idle.checked_sub(IDLE_SAMPLES) {
             None => return self.at + self.interval,
@@ -51,7 +51,7 @@ impl SampleTime {
         Nanos((self.at.0 / rest + 1).saturating_mul(rest))
     }
 
-    /// The time of the previous sample, if that is more than one interval ago.
+    /// The time of the previous sample, if it is more than one interval ago.
     fn previous(&self, sampled_at: Option<Nanos>) -> Option<Nanos> {
         let usual = Nanos(self.interval.0 + self.interval.0 / 2);
         sampled_at.filter(|&before| usual < self.at.saturating_sub(before))
@@ -75,7 +75,7 @@ impl<S: Source> TaskReader<S> {
         }
     }
 
-    /// Samples every thread of every process, also idle ones and new ones, for a recording. `at` is larger than in
+    /// Samples every thread of every process for a recording, including idle and new threads. `at` is larger than in
     /// the previous call.
     pub fn sample_all(&mut self, at: Nanos, sampled: &mut SampledTasks) {
         let when = SampleTime { at, interval: Nanos(1), rest_max: Nanos::ZERO };
@@ -136,7 +136,7 @@ impl<S: Source> TaskReader<S> {
         }
     }
 
-    /// Samples all threads of a job once more before they exit. Returns the totals of the job.
+    /// Takes the last sample of all threads of a job before they exit. Returns the totals of the job.
     pub fn final_sample(
         &mut self,
         job: JobId,
@@ -153,7 +153,7 @@ impl<S: Source> TaskReader<S> {
             threads.for_each(|thread| thread.read_migrations(pid, &mut self.files));
             totals.add(process.totals());
         }
-        self.sample_first_thread(job, sampled);
+        self.sample_main_thread(job, sampled);
         self.retire_counters(sampled);
         let counters = self.inherited_counters_of(job);
         self.counters.remove_job(job);
@@ -188,7 +188,7 @@ impl TrackedProcess {
             };
             let previous_sample_at = when.previous(thread.sampled_at);
             if thread.record(times, when) || with_idle {
-                // Recordings contain no totals, which need the migrations.
+                // Migrations are needed for totals only, and recordings contain no totals.
                 thread.read_cpu(pid, !with_idle, files);
                 sampled.is_occupied |= thread.read_counters(&mut files.source);
                 let sample = thread.sample(job, pid, unseen);
@@ -206,8 +206,8 @@ impl TrackedProcess {
         }
     }
 
-    /// Whether this sample checks for new threads and children. They inherit the right affinity, and their
-    /// CPU time until their discovery is counted.
+    /// Whether this sample checks for new threads and children. A later check is harmless: they inherit the right
+    /// affinity, and their CPU time before their discovery is counted.
     fn is_checked_for_new(&self) -> bool {
         let is_alone = self.threads.len() == 1 && !self.unseen.has_had_children();
         let n_samples = self.threads.first().map_or(0, |thread| thread.n_samples_ran);
@@ -219,7 +219,7 @@ impl TrackedProcess {
         !is_alone || n_samples.is_multiple_of(every)
     }
 
-    /// Whether the number of threads differs from the known ones.
+    /// Whether the number of threads differs from the number of known threads.
     fn has_other_threads(&mut self, pid: u32, files: &mut TaskFiles<impl Source>) -> bool {
         if self.dir.is_none() {
             let path = format!("/proc/{pid}/task");
@@ -239,14 +239,14 @@ impl TrackedProcess {
 }
 
 impl Thread {
-    /// CPU times now; `None` if the thread has exited.
+    /// Reads the CPU times; `None` if the thread has exited.
     fn read_times(&mut self, pid: u32, files: &mut TaskFiles<impl Source>) -> Option<Schedstat> {
         self.keep_schedstat(pid, files);
         let mut buffer = [0; 96];
         if let Some(file) = &self.schedstat {
             return procfs::parse_schedstat(file.read(&mut buffer).ok()?);
         }
-        // A path does not identify the thread: its TID may be reused.
+        // A path does not identify the thread: the TID may have been reused.
         let stat = files.stat(pid, self.id.tid).ok()?;
         if stat.start_time_ticks != self.id.start_time_ticks {
             return None;
@@ -274,8 +274,8 @@ impl Thread {
         ran
     }
 
-    /// Reads the CPU of a thread with several CPUs, and sometimes its migrations. A thread with one CPU is
-    /// there, unless another process changed its mask, which the verification of masks detects.
+    /// Reads the last CPU of a thread and, in some samples, its migrations. The last CPU of a thread with one allowed
+    /// CPU is not read. If another program changed the mask, the verification of masks detects it.
     fn read_cpu(&mut self, pid: u32, with_migrations: bool, files: &mut TaskFiles<impl Source>) {
         if self.mask.len() == 1 && !self.is_foreign {
             self.last_cpu = self.mask.first();
@@ -284,13 +284,13 @@ impl Thread {
         if self.schedstat.is_some() {
             let stat = self.read_stat(pid, 1 < self.n_samples_ran, files);
             self.last_cpu = stat.map(|stat| CpuId(stat.last_cpu));
-        } // Otherwise the CPU was read with the times.
+        } // Without `schedstat` the CPU was read together with the times.
         if with_migrations && self.n_samples_ran.is_multiple_of(MIGRATIONS_EVERY) {
             self.read_migrations(pid, files);
         }
     }
 
-    /// Reads the thread's `stat`. The file stays open with `keep`.
+    /// Reads the thread's `stat`. With `keep` the file stays open.
     pub(super) fn read_stat(
         &mut self,
         pid: u32,
@@ -307,7 +307,7 @@ impl Thread {
         }
     }
 
-    /// Reads the counters. Returns whether one of them never ran.
+    /// Reads the counters. Returns whether a group never ran.
     fn read_counters(&mut self, source: &mut impl Source) -> bool {
         self.counters.as_mut().is_some_and(|counters| counters.sample(source))
     }
@@ -334,7 +334,7 @@ impl Thread {
         }
     }
 
-    /// The sample of a thread. `unseen`, CPU time of children that were never sampled, is added to the first
+    /// The sample of a thread. `unseen` is the CPU time of children that were never sampled; it is added to the main
     /// thread of the process.
     pub(super) fn sample(&self, job: JobId, process: u32, unseen: Nanos) -> TaskSample {
         let times = self.times.unwrap_or_default();
@@ -398,7 +398,7 @@ mod tests {
         };
         assert_eq!(sample(&mut reader, &[(7, 70), (8, 80)]), (2, vec![], 2));
         assert_eq!(sample(&mut reader, &[(7, 70), (8, 81)]), (2, vec![task(8, 80)], 2));
-        // The PID is reused: no thread of the other process is sampled.
+        // The PID was reused: no thread of the new process is sampled.
         let both = vec![task(7, 70), task(8, 81)];
         assert_eq!(sample(&mut reader, &[(7, 71), (8, 82)]), (0, both, 0));
         assert_eq!(reader.all_processes().count(), 0);

@@ -1,15 +1,15 @@
 //! CPU time of children that start and exit between two samples.
 //!
 //! A shell that runs many short programs uses little CPU time itself, and its children may exit before they are
-//! sampled. The kernel accounts for each process the CPU time of its reaped children. The part of it that was
-//! not sampled is credited to the first thread of the process, so that the load of a job is complete.
+//! sampled. The kernel accounts for each process the CPU time of its reaped children. The part of this time that was
+//! not sampled is credited to the main thread of the process, so that the load of a job is complete.
 
 use base::{JobId, Nanos};
 
 use super::{SampledTasks, TaskReader, TaskTotals};
 use crate::source::Source;
 
-/// Interval of polling a process without children for reaped ones, in samples.
+/// Interval between polls for reaped children of a process without known children, in samples.
 const POLL_EVERY: u32 = 8;
 
 /// Accounting of the children of a process.
@@ -30,7 +30,7 @@ impl UnseenChildren {
         Nanos(self.credited_ns)
     }
 
-    /// Records that the process has a child, and may start others.
+    /// Records that the process has a child. It may start others.
     pub(super) fn has_child(&mut self) {
         self.has_children = true;
     }
@@ -84,7 +84,7 @@ impl<S: Source> TaskReader<S> {
             return None;
         }
         process.unseen.has_children = true;
-        // A child that was reaped before the poll has exited, so no child is counted twice.
+        // Children that exited since their last sample are accounted first, so that no child is counted twice.
         self.account_exited_children(job, pid);
         Some(self.processes.get_mut(&(job, pid))?.unseen.credit(reaped_ns))
     }
@@ -96,7 +96,7 @@ impl<S: Source> TaskReader<S> {
             let is_child = child.parent == Some(parent);
             let mut threads = child.threads.iter();
             if is_child && !threads.any(|thread| thread.is_running(pid, &mut self.files)) {
-                child.parent = None; // The child is accounted for.
+                child.parent = None; // Each child is accounted once.
                 exited_ns = exited_ns.saturating_add(child.totals().used_ns);
             }
         }
@@ -117,8 +117,7 @@ impl<S: Source> TaskReader<S> {
         self.remove_process(pid);
     }
 
-    /// Credits CPU time of the first process of a job that has exited: the value that the kernel returned
-    /// when it was reaped, without the sampled part.
+    /// Credits CPU time of an exited main process of a job: the CPU time that wait4(2) returned minus the sampled part.
     pub fn credit_rest(
         &mut self,
         (job, pid): (JobId, u32),
@@ -134,7 +133,7 @@ impl<S: Source> TaskReader<S> {
         self.credit(job, pid, Nanos(rest), sampled);
     }
 
-    /// Adds credited CPU time to the sample of the first thread of a process, which is created if necessary.
+    /// Adds credited CPU time to the sample of the main thread of a process. The sample is created if necessary.
     fn credit(&self, job: JobId, pid: u32, unaccounted: Nanos, sampled: &mut SampledTasks) {
         let is_first = |thread: &&super::Thread| thread.id.tid == pid;
         let Some(process) = self.processes.get(&(job, pid)) else { return };

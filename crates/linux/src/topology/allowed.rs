@@ -6,9 +6,9 @@
 //!               <mount>/<cgroup>/cpus                      noprefix, and the old file system cpuset
 //! ```
 //!
-//! In a container the path of the cgroup may start above the mount point; then the nearest existing directory is
-//! used. On this machine the affinity is read from the kernel, which restricts it to the cpuset; in a recording
-//! from `/proc/self/status`, if that was recorded.
+//! In a container the path of the cgroup may start above the mount point; then the nearest existing directory is used.
+//! On this machine sched_getaffinity(2) returns the affinity, restricted to the cpuset. In a recording the affinity is
+//! read from `/proc/self/status`, if that file was recorded.
 
 use ::topology::Node;
 use base::{CpuSet, IdSet, NodeSet, SetId};
@@ -31,7 +31,7 @@ pub(super) fn read(tree: &Tree, online: &CpuSet, nodes: &[Node]) -> (CpuSet, Nod
     (cpus, mems)
 }
 
-/// Restricts a set. An empty cpuset is not initialised: it cannot have processes.
+/// Restricts a set. An empty set means that the cpuset is not initialized; it is ignored.
 fn within<T: SetId>(set: IdSet<T>, limit: Option<IdSet<T>>) -> IdSet<T> {
     match limit {
         Some(limit) if !limit.is_empty() => set.and(&limit),
@@ -84,7 +84,7 @@ impl Cpuset {
     }
 }
 
-/// Hierarchies that may have the cpuset controller; those without it lack its files.
+/// Hierarchies that may have the cpuset controller. A hierarchy without the controller lacks its files.
 fn cpusets(tree: &Tree) -> Vec<Cpuset> {
     let groups = tree.text("proc/self/cgroup").unwrap_or_default();
     let old = tree.text("proc/self/cpuset").map(|path| relative(&path));
@@ -135,7 +135,7 @@ fn group_of(groups: &str, is_match: impl Fn(&str) -> bool) -> Option<String> {
     })
 }
 
-/// A path without leading slash, `.` and `..`, so that a recording cannot lead out of its root.
+/// A path without leading slash, `.` and `..`, so that a path in a recording stays below the root.
 fn relative(path: &str) -> String {
     let kept = path.split('/').filter(|part| !part.is_empty() && *part != "." && *part != "..");
     kept.collect::<Vec<_>>().join("/")

@@ -1,8 +1,8 @@
 //! Last-level caches.
 //!
-//! The last level of a CPU is the highest data or unified cache that covers it. A processor may have a third level
-//! for its performance cores only, so the level can differ between CPUs. A cache of size `0K` is ignored: some
-//! many-core processors list one.
+//! The last level of a CPU is its data or unified cache with the highest level. The level can differ between CPUs: some
+//! processors have a third level for performance cores only. A cache of size `0K`, which some many-core processors
+//! list, is ignored.
 
 use std::collections::BTreeMap;
 
@@ -43,8 +43,8 @@ pub(super) fn read(
     numbered.map(|(idx, cpus)| llc(tree, idx, cpus, &caches, nodes)).collect()
 }
 
-/// Assigns the SMT siblings of a core to the cache of the lowest one: they share every cache. Virtual machines often
-/// list separate caches for each CPU.
+/// Assigns all SMT siblings of a core to the cache of the lowest sibling, because siblings share every cache. Virtual
+/// machines often list separate caches for each CPU.
 fn whole_cores(
     mut groups: CpuPartition,
     cores: &CpuPartition,
@@ -72,8 +72,8 @@ fn whole_cores(
     groups
 }
 
-/// Reads the last level of every CPU. On most machines it has the same index for each CPU, so the index of the
-/// previous CPU is tried first, which saves most of the reads.
+/// Reads the last level of every CPU. On most machines it has the same index for each CPU. The index of the previous
+/// CPU is therefore tried first, which avoids most of the reads.
 fn cpu_caches(tree: &Tree, cores: &CpuPartition, online: &CpuSet) -> BTreeMap<CpuId, CpuCache> {
     let mut caches = BTreeMap::new();
     let mut level_and_index = None;
@@ -88,7 +88,7 @@ fn cpu_caches(tree: &Tree, cores: &CpuPartition, online: &CpuSet) -> BTreeMap<Cp
     caches
 }
 
-/// The CPUs that share a CPU's last level and have the same last level.
+/// The CPUs that share the cache of a CPU and have the same last level.
 fn same_level(caches: &BTreeMap<CpuId, CpuCache>, cpu: CpuId) -> CpuSet {
     let own = &caches[&cpu];
     let is_peer = |other: &CpuId| caches.get(other).is_some_and(|cache| cache.level == own.level);
@@ -120,7 +120,7 @@ fn dir(cpu: CpuId, index: u32) -> String {
     format!("sys/devices/system/cpu/cpu{}/cache/index{index}", cpu.0)
 }
 
-/// Level and index of a CPU's last level, if they are those of the previous CPU.
+/// Level and index of the last level, if they are the same as for the previous CPU.
 fn at_same_level(tree: &Tree, cpu: CpuId, level_and_index: (u32, u32)) -> Option<(u32, u32)> {
     let (before, index) = level_and_index;
     let follows = level(tree, &dir(cpu, index + 1)).is_some();
@@ -129,7 +129,7 @@ fn at_same_level(tree: &Tree, cpu: CpuId, level_and_index: (u32, u32)) -> Option
     (!follows && is_there()).then_some(level_and_index)
 }
 
-/// The highest level with data and a size; of several caches of one level the last.
+/// The highest level with a data or unified cache and a size. If a level has several caches, the last one is used.
 fn search(tree: &Tree, cpu: CpuId) -> Option<(u32, u32)> {
     let indexes = tree.numbered(&format!("sys/devices/system/cpu/cpu{}/cache", cpu.0), "index");
     let holds_data = |dir: &str| {
@@ -158,7 +158,7 @@ fn sharers(tree: &Tree, cores: &CpuPartition, cpu: CpuId, index: u32) -> Option<
     let dir = dir(cpu, index);
     let map = format!("{dir}/shared_cpu_map");
     let cpus = tree.mask_or_list(&map, &format!("{dir}/shared_cpu_list"))?;
-    // Itanium has an empty map for its last level, which belongs to the core.
+    // On Itanium the map of the last level is empty; the cache belongs to the core.
     let own_core = || cores.iter().find(|core| core.contains(cpu)).cloned().unwrap_or_default();
     Some(if cpus.is_empty() { own_core() } else { cpus })
 }

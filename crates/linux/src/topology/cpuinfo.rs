@@ -1,7 +1,7 @@
 //! `/proc/cpuinfo`: name of the processor, and a fallback for missing files in sysfs.
 //!
-//! The format depends on the architecture. Most have a block per CPU that begins with `processor : N`; s390 has
-//! one line per CPU, `processor N: …`.
+//! The format depends on the architecture. Most architectures have a block per CPU that begins with `processor : N`.
+//! s390 has one line per CPU: `processor N: …`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(super) struct CpuInfo {
     pub(super) model: Option<String>,
     /// Vendor.
     vendor: Option<String>,
-    /// An AMD processor of family 21 or 22, whose modules list two cores as siblings.
+    /// Whether this is an AMD processor of family 21 or 22: its modules list two cores as siblings.
     pub(super) has_amd_modules: bool,
 }
 
@@ -28,7 +28,7 @@ impl CpuInfo {
     pub(super) fn read(tree: &Tree) -> Self {
         let mut info = CpuInfo::parse(&tree.text("proc/cpuinfo").unwrap_or_default());
         if info.model.is_none() {
-            // Arm kernels have only numbers; the name of the board is more useful.
+            // Arm kernels list only numbers, so the product name of the board is used.
             info.model = tree.text("sys/devices/virtual/dmi/id/product_name");
         }
         info.model = info.model.or(info.vendor.take()).filter(|name| !name.is_empty());
@@ -68,7 +68,7 @@ impl CpuInfo {
     }
 }
 
-/// The block of a CPU as far as it was read.
+/// The lines read so far of the block of one CPU.
 #[derive(Default)]
 struct Block {
     cpu: Option<CpuId>,

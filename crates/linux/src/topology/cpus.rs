@@ -1,6 +1,6 @@
 //! Present and online CPUs, and SMT siblings: the CPUs of each core.
 //!
-//! Each CPU lists its siblings, so a core is described once per CPU. If the descriptions differ, two CPUs are
+//! Each CPU lists its siblings, so a core is described once per CPU. If the descriptions differ, two CPUs count as
 //! siblings if each lists the other.
 
 use std::collections::BTreeMap;
@@ -19,9 +19,9 @@ pub(super) struct Cpus {
     pub(super) online: CpuSet,
 }
 
-/// A CPU is present if sysfs has its directory; without directories, if `cpu/present` or `/proc/cpuinfo` lists it.
-/// A CPU is online if `cpu/online` lists it; without that list, the file of each CPU is read, and a CPU without
-/// the file cannot go offline.
+/// A CPU is present if sysfs has its directory; if sysfs has no directories of CPUs, `cpu/present` or `/proc/cpuinfo`
+/// is used. A CPU is online if `cpu/online` lists it. If that list is missing, the file `online` of each CPU is read; a
+/// CPU without this file cannot go offline.
 pub(super) fn read(tree: &Tree, info: &CpuInfo, warnings: &mut Vec<String>) -> Cpus {
     let dirs = tree.numbered("sys/devices/system/cpu", "cpu");
     let mut present: CpuSet = dirs.into_iter().map(CpuId).collect();
@@ -44,7 +44,9 @@ const ONLINE: &str = "sys/devices/system/cpu/online";
 fn known(listed: &CpuSet, present: &CpuSet, warnings: &mut Vec<String>) -> CpuSet {
     let missing = listed.minus(present);
     if !missing.is_empty() {
-        warnings.push(format!("CPUs {missing} are listed as online but do not exist; ignored"));
+        warnings.push(format!(
+            "CPUs {missing} are listed in /sys/devices/system/cpu/online but do not exist; ignored"
+        ));
     }
     listed.and(present)
 }
@@ -79,8 +81,8 @@ pub(super) fn siblings(
     cores
 }
 
-/// Splits cores that are on several nodes: as in the kernel (`topology_sane`), CPUs on different nodes are not
-/// siblings.
+/// Splits cores that span several nodes: CPUs on different nodes are not siblings (as in `topology_sane` of the
+/// kernel).
 pub(super) fn within_nodes(
     siblings: CpuPartition,
     nodes: &[Node],
@@ -115,8 +117,7 @@ pub(super) fn number(siblings: &CpuPartition, kinds: &Kinds) -> Vec<Core> {
     numbered.collect()
 }
 
-/// Partitions CPUs: two are in one group if each lists the other. Also returns the CPUs whose list was not
-/// followed.
+/// Partitions CPUs: two CPUs are in one group if each lists the other. Also returns the CPUs with an inconsistent list.
 pub(super) fn group(
     online: &CpuSet,
     listed_by: impl Fn(CpuId) -> CpuSet,
@@ -129,7 +130,7 @@ pub(super) fn group(
         let lists_first = |cpu: &CpuId| listed[cpu].contains(first);
         let mut cpus: CpuSet = listed[&first].and(&left).iter().filter(lists_first).collect();
         cpus.insert(first);
-        // An empty list, or one without the CPU itself, is ignored.
+        // An empty list, or a list without the CPU itself, is ignored.
         doubted.extend(cpus.iter().filter(|cpu| !listed[cpu].is_subset(&cpus)));
         left = left.minus(&cpus);
         groups.push(cpus);
@@ -137,7 +138,7 @@ pub(super) fn group(
     (groups, doubted)
 }
 
-/// The current name of the file since Linux 5.4, and the old one.
+/// Names of the file since Linux 5.4 and before.
 const NAMES: [&str; 2] = ["core_cpus", "thread_siblings"];
 
 fn listed_siblings(tree: &Tree, info: &CpuInfo, online: &CpuSet) -> BTreeMap<CpuId, CpuSet> {
@@ -151,7 +152,7 @@ fn listed_siblings(tree: &Tree, info: &CpuInfo, online: &CpuSet) -> BTreeMap<Cpu
         let found = names.iter().enumerate().find_map(|(idx, name)| Some((idx, read(name)?)));
         let Some((idx, cpus)) = found else { continue };
         listed.insert(cpu, cpus);
-        names.swap(0, idx); // The next CPU has the same file.
+        names.swap(0, idx); // The next CPU has a file of the same name.
     }
     if info.has_amd_modules {
         listed.iter_mut().for_each(|(&cpu, cpus)| *cpus = same_core_id(tree, cpu, cpus));
@@ -160,7 +161,7 @@ fn listed_siblings(tree: &Tree, info: &CpuInfo, online: &CpuSet) -> BTreeMap<Cpu
 }
 
 /// The two cores of an AMD module share a front end and list each other as siblings, but have separate core ids and
-/// integer units: they are cores.
+/// integer units. They count as two cores.
 fn same_core_id(tree: &Tree, cpu: CpuId, siblings: &CpuSet) -> CpuSet {
     let core_id =
         |cpu: CpuId| tree.number(&format!("sys/devices/system/cpu/cpu{}/topology/core_id", cpu.0));

@@ -51,7 +51,7 @@ const PATTERNS: [&str; 39] = [
     "sys/devices/virtual/dmi/id/product_name",
 ];
 
-/// The files below a root that [`super::read`] reads, as relative paths, sorted. A CPU without files (it is offline)
+/// The files below a root that [`super::read`] reads, as relative paths, sorted. An offline CPU has no such files and
 /// is represented by its directory.
 pub fn below(root: &Path) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
@@ -63,12 +63,12 @@ pub fn below(root: &Path) -> Vec<String> {
     found.sort_unstable();
     let is_inside =
         |next: &str, dir: &str| next.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'));
-    // `/` sorts before digits, so a directory is directly before its content, `cpu1` before `cpu1/online`.
+    // `/` sorts before digits, so a directory (`cpu1`) directly precedes its content (`cpu1/online`).
     let kept = |idx: &usize| !found.get(idx + 1).is_some_and(|next| is_inside(next, &found[*idx]));
     (0..found.len()).filter(kept).map(|idx| found[idx].clone()).collect()
 }
 
-/// Whether a relative path is one of them.
+/// Whether a relative path matches a pattern.
 pub fn is_read(path: &str) -> bool {
     PATTERNS.iter().any(|pattern| {
         pattern.split('/').count() == path.split('/').count()

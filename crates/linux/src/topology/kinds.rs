@@ -9,9 +9,9 @@
 //!   acpi_cppc/highest_perf        performance scale of the firmware
 //! ```
 //!
-//! Cores are of one kind if all of these agree. Processors with favoured cores, which turbo a little higher, are not
-//! hybrid: maximum frequencies of cores with the same base frequency are equal if they differ by less than
-//! [`TURBO_SPREAD_PERCENT`].
+//! Cores are of one kind if all of these values are equal. Processors with favoured cores, which have slightly higher
+//! turbo frequencies, are not hybrid: if cores have the same base frequency, maximum frequencies that differ by less
+//! than [`TURBO_SPREAD_PERCENT`] count as equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,17 +19,17 @@ use base::{CpuId, CpuSet};
 
 use super::tree::Tree;
 
-/// Source: hwloc (`topology-linux.c`, adjustment of maximum frequencies). The frequencies of favoured cores
-/// differ by less, those of core types by more.
+/// Source: hwloc (`topology-linux.c`, adjustment of maximum frequencies). The maximum frequencies of favoured cores
+/// differ by less, those of core kinds by more.
 const TURBO_SPREAD_PERCENT: u64 = 10;
-/// With three kinds and more, those above this capacity are performance cores. Guessed: the slow cores of known
-/// hybrids are between 250 and 750 of 1024, the fast ones above 850.
+/// If there are three kinds or more, kinds above this capacity are performance cores. Guessed: on known hybrid
+/// processors efficiency cores have a capacity of 250 to 750 (of 1024) and performance cores above 850.
 const PERFORMANCE_CAPACITY: u64 = 768;
 
 /// A terahertz in kHz; larger values are damaged and ignored.
 const VALUE_MAX: u64 = 1_000_000_000;
 
-/// Properties of one CPU; equal values are one kind. Ordered so that faster is greater.
+/// Properties of one CPU. CPUs with equal properties are of one kind. Faster CPUs sort as greater.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Properties {
     capacity: Option<u64>,
@@ -38,7 +38,7 @@ struct Properties {
     base_khz: Option<u64>,
 }
 
-/// Intel's core types, slowest first.
+/// Core types as named by Intel, slowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CoreType {
     LowPower,
@@ -66,7 +66,7 @@ pub(super) fn read(tree: &Tree, online: &CpuSet) -> Kinds {
 }
 
 impl Kinds {
-    /// Kind of a core, by its CPUs. They are of one kind except with firmware errors: then the fastest.
+    /// Kind of the core with these CPUs. If they differ because of firmware errors, the fastest kind is returned.
     pub(super) fn kind_of_core(&self, cpus: &CpuSet) -> (String, u32) {
         let known = cpus.iter().filter_map(|cpu| self.of_cpu.get(&cpu));
         let fastest = known.max_by_key(|(_, capacity)| *capacity).cloned();
@@ -89,7 +89,7 @@ fn whole_mhz(khz: u64) -> u64 {
     khz / 1000 * 1000
 }
 
-/// CPUs of each Intel core type: each has a PMU with a directory, and some kernels list types.
+/// CPUs of each core type of Intel: each type has a PMU with a directory in sysfs, and some kernels list the types.
 fn core_types(tree: &Tree) -> Vec<(CoreType, CpuSet)> {
     let types = "sys/devices/system/cpu/types";
     let pmus = [
@@ -104,8 +104,8 @@ fn core_types(tree: &Tree) -> Vec<(CoreType, CpuSet)> {
     pmus.into_iter().filter_map(read).collect()
 }
 
-/// Equalizes maximum frequencies of CPUs with the same core type and base frequency if they differ by a little, and
-/// also capacities if the base frequency shows that the difference is turbo.
+/// Equalizes slightly different maximum frequencies of CPUs with the same core type and base frequency. Also equalizes
+/// their capacities if the equal base frequency shows that the difference is turbo.
 fn equalize_favoured(properties: &mut BTreeMap<CpuId, Properties>) {
     let groups: BTreeSet<(Option<CoreType>, Option<u64>)> =
         properties.values().map(|properties| (properties.core_type, properties.base_khz)).collect();
@@ -167,7 +167,7 @@ fn speeds(tree: &Tree, properties: &BTreeMap<CpuId, Properties>) -> BTreeMap<Pro
             }
             Some(speeds)
         };
-    // Read only if needed: on some machines the firmware takes long.
+    // Read only if needed: on some machines the firmware needs a long time for this file.
     let highest_perf = |cpu: CpuId, _: &Properties| {
         let path = format!("sys/devices/system/cpu/cpu{}/acpi_cppc/highest_perf", cpu.0);
         tree.number(&path).filter(|&number| number <= VALUE_MAX)

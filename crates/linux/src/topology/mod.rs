@@ -9,10 +9,10 @@
 //!   cgroup or cpuset, affinity   CPUs and nodes that this process may use    allowed
 //! ```
 //!
-//! Firmware has errors and recordings have gaps. [`Machine::new`] would reject contradictory data. Here it is
-//! corrected by fixed rules (data of the lower number takes precedence), and each correction is a warning. Missing
-//! data stays missing, with two exceptions: a CPU without known siblings is a core of its own, and a kernel without
-//! NUMA has one node, 0, with all memory and all CPUs.
+//! Firmware may report contradictory data, and recordings may be incomplete. [`Machine::new`] would reject
+//! contradictory data. This module corrects them by fixed rules (data of the lower number take precedence), with one
+//! warning for each correction. Missing data stay missing, with two exceptions: a CPU without known siblings is a
+//! separate core, and a kernel without NUMA has one node, 0, with all memory and all CPUs.
 
 mod allowed;
 mod caches;
@@ -33,7 +33,7 @@ use self::cpuinfo::CpuInfo;
 use self::tree::Tree;
 use crate::fault;
 
-/// Why a machine cannot be read.
+/// A machine cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum TopologyError {

@@ -1,6 +1,6 @@
 //! NUMA nodes: memory, CPUs and distances.
 //!
-//! The kernel has the distances of a node as a row of numbers, one for each online node in ascending order. Node
+//! The file `distance` of a node contains one number for each online node, in ascending order of the nodes. Node
 //! numbers may have gaps.
 
 use std::collections::BTreeMap;
@@ -71,12 +71,12 @@ fn ids(tree: &Tree, warnings: &mut Vec<String>) -> NodeSet {
     };
     let missing = online.minus(&dirs);
     if !missing.is_empty() {
-        warnings.push(format!("nodes {missing} are listed as online but do not exist; ignored"));
+        warnings.push(format!("nodes {missing} are listed in /sys/devices/system/node/online but do not exist; ignored"));
     }
     online.and(&dirs)
 }
 
-/// `None` if the CPUs of the node are unknown: no task could be placed on it.
+/// Reads a node. Returns `None` if its CPUs are unknown: no task could be placed on it.
 fn node(tree: &Tree, id: NodeId, online: &CpuSet) -> Option<Node> {
     let dir = dir(id);
     let cpus = tree.mask_or_list(&format!("{dir}/cpumap"), &format!("{dir}/cpulist"))?;
@@ -95,7 +95,7 @@ fn whole_memory(tree: &Tree, online: &CpuSet) -> Node {
 fn memory(tree: &Tree, path: &str) -> (Option<Bytes>, Option<Bytes>) {
     let text = tree.text(path).unwrap_or_default();
     let (total, free) = (kib(&text, "MemTotal:"), kib(&text, "MemFree:"));
-    // A recording with more free memory than the total is damaged: the free memory is ignored.
+    // If a damaged recording contains more free than total memory, the free memory is ignored.
     (total, free.filter(|free| total.is_some_and(|total| *free <= total)))
 }
 
@@ -106,7 +106,7 @@ fn kib(text: &str, key: &str) -> Option<Bytes> {
     (bytes <= VALUE_MAX).then_some(Bytes(bytes))
 }
 
-/// All rows, or none if the length of one differs from the number of nodes: policies would use wrong distances.
+/// All rows. None if the length of a row differs from the number of nodes: policies would use wrong distances.
 fn distances(
     tree: &Tree,
     ids: &NodeSet,
@@ -127,7 +127,7 @@ fn distances(
     }
 }
 
-/// A row. `None` also for numbers that the kernel would reject: 10 is local and the minimum.
+/// Parses a row. Returns `None` if it is malformed or contains a distance below 10, the distance of a node to itself.
 fn row(own: NodeId, text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> {
     let numbers: Vec<u32> =
         text.split_whitespace().map(|n| n.parse().ok()).collect::<Option<_>>()?;
@@ -139,7 +139,8 @@ fn row(own: NodeId, text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> 
 }
 
 /// Reads from the nearest CPUs to each memory according to the firmware (class 1; before Linux 5.7 only class 0, which
-/// includes devices). The units are nanoseconds and megabytes per second. Writes and other CPUs are left out.
+/// includes devices). The units are nanoseconds and megabytes per second. Writes and accesses from other CPUs are
+/// omitted.
 fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<MemoryAccess> {
     let with_cpus: NodeSet = nodes.iter().filter(|n| !n.cpus.is_empty()).map(|n| n.id).collect();
     let mut accesses = Vec::new();

@@ -112,7 +112,7 @@ fn a_named_pipe_in_place_of_a_file_does_not_block() {
     assert_eq!(read(root.path()).expect("a machine").cores().len(), 2);
 }
 
-/// Paths that are read, of two nodes and four CPUs.
+/// Paths that `read` uses on a machine with two nodes and four CPUs.
 fn path() -> impl Strategy<Value = String> {
     let cpu = "sys/devices/system/cpu";
     let of_cpu = prop_oneof![

@@ -1,7 +1,7 @@
 //! Small files below a root, which is `/` or contains recorded `/sys` and `/proc` of another machine.
 //!
-//! Recorded trees are untrusted input. A file is read up to a bound and without blocking (a named pipe would block for
-//! ever), a missing or unreadable file is `None`, and content is parsed only here.
+//! Recorded trees are untrusted input. A file is read up to a bound and without blocking (a named pipe would block
+//! forever). A missing or unreadable file is `None`. Content is parsed only in this file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Opens a root. Fails if it cannot be read or no descriptor is free, because every file would seem to be
+    /// Opens a root. Fails if the root cannot be read or no descriptor is free: otherwise every file would count as
     /// missing.
     pub(super) fn new(root: &Path) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -98,8 +98,8 @@ impl Tree {
         self.text(path)?.parse().ok()
     }
 
-    /// A set that is not empty, from list text. An existing file with other content is a warning, which ends with
-    /// the fallback.
+    /// A non-empty set, from list text. If the file exists and has other content, a warning is added; `fallback` is the
+    /// end of its text.
     pub(super) fn list_or_warn<T: SetId>(
         &self,
         path: &str,
@@ -132,7 +132,7 @@ impl Tree {
     }
 }
 
-/// The limit of [`base::IdSet`]; larger numbers are errors and would need much memory.
+/// The limit of [`base::IdSet`], which bounds its memory. Larger numbers are errors.
 const NUMBER_MAX: u32 = 65_535;
 
 /// A text that consists of digits only.

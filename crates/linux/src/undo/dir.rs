@@ -1,8 +1,8 @@
 //! The directory of undo records, which only its owner can write to.
 //!
-//! As root `/run/evenkeel`; otherwise `$XDG_RUNTIME_DIR/evenkeel`, or `/run/user/UID/evenkeel` if that
-//! variable is not set, or a private directory in `/tmp`. Owner and mode are checked, because another user
-//! could have created the directory. All of these directories are empty after a boot, like the records in them.
+//! As root `/run/evenkeel`; otherwise `$XDG_RUNTIME_DIR/evenkeel`, or `/run/user/UID/evenkeel` if that variable is not
+//! set, or a private directory in `/tmp`. Owner and mode are checked, because another user could have created the
+//! directory. All of these directories are empty after a boot.
 
 use std::ffi::OsString;
 use std::io;
@@ -30,7 +30,7 @@ pub fn dirs() -> Vec<PathBuf> {
     candidates(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
-/// Rejects a relative path in the variable: the next run might not find that directory.
+/// Rejects a relative path in the variable: a run in another directory would not find the directory.
 pub fn check_variable() -> Result<(), UndoError> {
     let named = std::env::var_os(STATE_VARIABLE).map(PathBuf::from);
     match named.filter(|path| !path.as_os_str().is_empty() && !path.is_absolute()) {

@@ -14,7 +14,7 @@ use super::record::{RecordedTask, Records, UndoHeader, UndoLine};
 use crate::cgroup::DelegatedCgroup;
 use crate::{fault, procfs, system};
 
-/// A file is rewritten when it is larger than this and than twice its size after the last rewrite.
+/// A file is rewritten when it is larger than this value and larger than twice its size after the last rewrite.
 const REWRITE_BYTES: u64 = 4 << 20;
 
 /// A record is a new file, to which lines are appended.
@@ -25,7 +25,7 @@ pub(super) const SUFFIX: &str = ".undo";
 /// Suffix of a rewritten file before it replaces the record.
 pub(super) const FRESH_SUFFIX: &str = ".undo.new";
 
-/// The undo record of this run, which is locked until drop.
+/// The undo record of this run. The file is locked until drop.
 #[derive(Debug)]
 pub struct Log {
     dir: Dir,
@@ -42,23 +42,23 @@ pub struct Log {
 }
 
 impl Log {
-    /// A new record in the preferred directory.
+    /// Creates a record in the preferred directory.
     pub fn create() -> Result<Self, UndoError> {
         Log::create_in(&dirs())
     }
 
-    /// A new record in the first usable directory of these.
+    /// Creates a record in the first usable one of these directories.
     pub fn create_in(directories: &[PathBuf]) -> Result<Self, UndoError> {
         let run = system::random_id(Path::new("/")).map_err(UndoError::System)?;
         Log::create_for(run, directories)
     }
 
-    /// A new record of the run with this unique id.
+    /// Creates a record for the run with this unique id.
     pub fn create_for(run: String, directories: &[PathBuf]) -> Result<Self, UndoError> {
         Log::create_with(run, directories, false)
     }
 
-    /// A new record for processes that evenkeel did not start.
+    /// Creates a record for processes that evenkeel did not start.
     pub fn create_watching(run: String, directories: &[PathBuf]) -> Result<Self, UndoError> {
         Log::create_with(run, directories, true)
     }
@@ -105,20 +105,21 @@ impl Log {
         self.dir.path.join(&self.name)
     }
 
-    /// Before a fork: a child of this job sets its own affinity. Returns the number of the change.
+    /// Records the affinity that the next child of the job will set. Call it before fork(2). Returns the number of the
+    /// change.
     pub fn announce(&mut self, job: &str, old: &CpuSet, new: &CpuSet) -> Result<u64, UndoError> {
         let nr = self.next_nr();
         self.write(UndoLine::Bind { nr, job: job.to_owned(), old: old.clone(), new: new.clone() })?;
         Ok(nr)
     }
 
-    /// After the fork: the child.
+    /// Records PID and start time of the child. Call it after fork(2).
     pub fn name_child(&mut self, nr: u64, child: RecordedTask) -> Result<(), UndoError> {
         self.write(UndoLine::Forked { nr, task: child })
     }
 
-    /// Before masks of running threads are changed from `now` to `new`; `restore` sets `old`.
-    /// Returns the number of the change.
+    /// Records a change of the masks of running threads from `now` to `new`; `restore` sets `old`. Call it before
+    /// sched_setaffinity(2). Returns the number of the change.
     pub fn set(
         &mut self,
         job: &str,
@@ -131,12 +132,12 @@ impl Log {
         Ok(nr)
     }
 
-    /// Confirms a change that was made or aborted.
+    /// Confirms that a change was made or aborted.
     pub fn confirm(&mut self, nr: u64) -> Result<(), UndoError> {
         self.write(UndoLine::Done { nr })
     }
 
-    /// Nothing of this job has to be restored any more. No line is written for an unknown job.
+    /// Removes a job from the record. Writes no line for an unknown job.
     pub fn free(&mut self, job: &str) -> Result<(), UndoError> {
         match self.records.contains_job(job) {
             true => self.write(UndoLine::Free { job: job.to_owned() }),
@@ -144,34 +145,34 @@ impl Log {
         }
     }
 
-    /// Before a monitoring group of resctrl is created.
+    /// Records the name of a monitoring group. Call it before mkdir(2).
     pub fn announce_mon_group(&mut self, name: &str) -> Result<(), UndoError> {
         self.write(UndoLine::MonGroup { name: name.to_owned() })
     }
 
-    /// A monitoring group is removed, or was not created.
+    /// Removes a monitoring group from the record.
     pub fn mon_group_removed(&mut self, name: &str) -> Result<(), UndoError> {
         self.write(UndoLine::MonGroupRemoved { name: name.to_owned() })
     }
 
-    /// Before the cgroup of the run is created.
+    /// Records the cgroup of the run. Call it before mkdir(2).
     pub fn announce_cgroup(&mut self, home: &DelegatedCgroup) -> Result<(), UndoError> {
         let DelegatedCgroup { version, ref dir, enables, .. } = *home;
         self.write(UndoLine::Cgroup { version, home: dir.clone(), enables })
     }
 
-    /// The cgroup of the run is removed, or was not created.
+    /// Removes the cgroup of the run from the record.
     pub fn cgroup_removed(&mut self) -> Result<(), UndoError> {
         self.write(UndoLine::CgroupRemoved)
     }
 
-    /// Everything that has to be restored now.
+    /// Everything that has to be restored.
     pub fn records(&self) -> &Records {
         &self.records
     }
 
-    /// Something could not be restored: the file stays after the run, so that the next start or
-    /// `evenkeel restore` tries again.
+    /// Keeps the file after the run, because a setting could not be restored: the next start or `evenkeel restore`
+    /// tries again.
     pub fn keep(&mut self) {
         self.is_kept = true;
     }
@@ -201,8 +202,8 @@ impl Log {
         self.append(&json(&line))?;
         self.records.apply(&line);
         if REWRITE_BYTES.max(2 * self.n_bytes_rewritten) < self.n_bytes {
-            // The line is written in any case. Without space for another file, this one grows until it
-            // has doubled again.
+            // A failed rewrite (ENOSPC) does not prevent the line from being written. The next rewrite is tried when
+            // the file has doubled.
             if self.rewrite().is_err() {
                 let _ = self.dir.unlink(&self.fresh_name());
                 self.n_bytes_rewritten = self.n_bytes;
@@ -215,7 +216,7 @@ impl Log {
         self.name.replace(SUFFIX, FRESH_SUFFIX)
     }
 
-    /// Appends a line with one system call, so that a kill leaves at most an incomplete last line.
+    /// Appends a line with one system call, so that only the last line can be incomplete after a kill.
     fn append(&mut self, line: &str) -> Result<(), UndoError> {
         fault::point();
         if self.is_truncated {
@@ -226,7 +227,7 @@ impl Log {
                 .map_err(|error| self.cannot_write(error))?;
         if n_written != line.len() {
             self.is_truncated = true;
-            let _ = self.cut(); // If it fails, it is repeated before the next line.
+            let _ = self.cut(); // If the truncation fails, it is repeated before the next line.
             return Err(self.cannot_write(io::ErrorKind::StorageFull.into()));
         }
         self.n_bytes += n_written as u64;
@@ -241,17 +242,18 @@ impl Log {
         Ok(())
     }
 
-    /// Replaces the file by one that contains only what still has to be restored. The new file is locked
+    /// Replaces the file by a file that contains only settings that still have to be restored. The new file is locked
     /// before the rename, so the name never refers to an unlocked file.
     fn rewrite(&mut self) -> io::Result<()> {
         let lines: Vec<String> = self.records.lines().iter().map(json).collect();
         let text = json(&self.header) + &lines.concat();
         let fresh_name = self.fresh_name();
-        // An earlier attempt may have left a file.
+        // The file exists if an earlier attempt failed.
         let _ = self.dir.unlink(&fresh_name);
         let fresh = self.dir.create(&fresh_name, EXCLUSIVE)?;
         if !lock(&fresh)? {
-            return Err(io::ErrorKind::ResourceBusy.into()); // `restore` may treat the file as the record of a killed run.
+            // `restore` may treat the file as the record of a killed run.
+            return Err(io::ErrorKind::ResourceBusy.into());
         }
         let n_written = fault::retry("write", || Ok(rustix::io::write(&fresh, text.as_bytes())?))?;
         if n_written != text.len() {
@@ -271,8 +273,8 @@ impl Log {
     }
 }
 
-/// Creates and locks a file. Before the file is locked, `restore` may treat it as the record of a killed run and
-/// remove it; then another name is tried.
+/// Creates and locks a file. `restore` may remove the file before it is locked, because it treats it as the record of a
+/// killed run. Then another name is tried.
 fn create_locked(dir: &Dir, run: &str) -> Result<(String, OwnedFd), UndoError> {
     for attempt in 0..100 {
         let name = format!("{run}-{attempt}{SUFFIX}");
@@ -322,7 +324,7 @@ mod tests {
         let mut log = Log::create_in(&[test_dir.path().join("state")]).expect("a record");
         let set = |text: &str| text.parse::<CpuSet>().expect("a list");
         log.announce("kept", &set("0-3"), &set("1")).expect("a line");
-        // A directory has the name of the new file, and cannot be removed as a file.
+        // A directory with the name of the new file cannot be removed as a file.
         let in_the_way = test_dir.path().join("state").join(log.fresh_name());
         std::fs::create_dir(&in_the_way).expect("the directory is writable");
         log.n_bytes = REWRITE_BYTES + 1;

@@ -6,16 +6,17 @@
 //!      └── killed at any point ──►         the next evenkeel: restore, remove the file
 //! ```
 //!
-//! Each run has one file, which is locked (flock) while the run may_exist; the kernel drops the lock with the
-//! process. A line contains the mask that a thread had, the mask that evenkeel set, and the job. The first
-//! line contains the boot, the PID namespace and the user: elsewhere the same PIDs are other processes.
+//! Each run has one file. It is locked (flock) while the run is active; the kernel releases the lock when the process
+//! exits. A line contains the previous mask of a thread, the mask that evenkeel set, and the job. The first line
+//! contains the boot id, the PID namespace and the user: after a reboot or in another namespace the same PIDs are other
+//! processes.
 //!
-//! Only a setting that is unchanged since evenkeel set it is restored. A mask that another program set stays,
-//! and so does everything of a run whose file is locked.
+//! Only a setting that is unchanged since evenkeel set it is restored. A mask that another program set is not changed.
+//! Settings of a run with a locked file are not changed either.
 //!
-//! A child is announced before the fork and named after it. In between it can only be found by its
-//! environment ([`RUN_VARIABLE`], [`JOB_VARIABLE`]). A child shares the lock until its exec, so no other
-//! process restores before that environment is visible.
+//! A child is recorded before the fork, and its PID after the fork. In between only its environment identifies the
+//! child ([`RUN_VARIABLE`], [`JOB_VARIABLE`]). The child holds the lock until exec, so no other process restores masks
+//! before this environment is visible.
 
 mod dir;
 mod log;
@@ -39,7 +40,7 @@ pub const RUN_VARIABLE: &str = "EVENKEEL_RUN";
 /// The variable that names the job in the environment of every job.
 pub const JOB_VARIABLE: &str = "EVENKEEL_JOB";
 
-/// Why there is no undo record.
+/// The undo record cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum UndoError {

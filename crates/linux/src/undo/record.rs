@@ -1,8 +1,8 @@
 //! The lines of an undo record, and the state that results from them.
 //!
-//! The writer applies each line to its own [`Records`]. `restore` applies the lines of a file to an empty
-//! one. Both therefore agree on what has to be restored. `restore` also reads version 1,
-//! whose keys are aliases here, so that an upgrade strands no changed mask.
+//! The writer applies each line to its own [`Records`]. `restore` applies the lines of a file to empty [`Records`].
+//! Both therefore have the same state. `restore` also reads version 1 (its keys are aliases), so that masks changed by
+//! the previous version can be restored after an upgrade.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{DelegatedCgroup, HierarchyVersion};
 
-/// Version of the format. Version 1 has other keys and the same content. A record of a later version is left to the
-/// evenkeel that wrote it.
+/// Version of the format. Version 1 has other keys and the same content. A record of a later version can only be
+/// restored by a later evenkeel.
 const VERSION: u32 = 2;
 
 /// The first line: boot, namespace, user and run of the record.
@@ -35,8 +35,8 @@ pub struct UndoHeader {
     /// Start time of that process in clock ticks since boot; 0 if unknown.
     #[serde(default, alias = "born_ticks")]
     pub start_time_ticks: u64,
-    /// The processes were not started by evenkeel: only named processes and their later children are
-    /// restored. Process group and environment do not count.
+    /// Whether the processes were not started by evenkeel. Then only recorded processes and their later children are
+    /// restored; process group and environment are not used.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub watches: bool,
 }
@@ -87,7 +87,7 @@ pub enum UndoLine {
         #[serde(with = "list_text")]
         new: CpuSet,
     },
-    /// That child was forked.
+    /// The child was forked.
     #[serde(alias = "born")]
     Forked {
         /// Number of its [`UndoLine::Bind`].
@@ -141,7 +141,7 @@ pub enum UndoLine {
         version: HierarchyVersion,
         /// The parent cgroup.
         home: PathBuf,
-        /// The parent has to enable the controller for its children, and does not do so yet.
+        /// Whether evenkeel enables the controller for the children of the parent cgroup.
         enables: bool,
     },
     /// The cgroup of this run is removed with its children, or was not created.
@@ -165,7 +165,7 @@ pub struct ThreadChange {
     nr: u64,
 }
 
-/// A child that was announced and not named yet.
+/// A child that was announced and has no recorded PID yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct AnnouncedChild {
     nr: u64,
@@ -246,7 +246,7 @@ impl Records {
     ) {
         let (tid, start_time_ticks, process) = task;
         let id = TaskId { tid, start_time_ticks };
-        // The mask before the first change is restored, no matter what later lines contain.
+        // The mask before the first change is restored; later lines do not replace it.
         let old = self.tasks.get(&id).map_or_else(|| old.clone(), |change| change.old.clone());
         let change =
             ThreadChange { job: job.to_owned(), process, old, new: new.clone(), before, nr };
@@ -277,7 +277,7 @@ impl Records {
     /// The parent of the cgroup that exists, or was about to be created.
     pub fn delegated_cgroup(&self) -> Option<DelegatedCgroup> {
         let (version, dir, enables) = self.cgroup.clone()?;
-        // Where processes have to move follows from the existing directories.
+        // `moves_in` is derived from the existing directories at the removal.
         Some(DelegatedCgroup { version, dir, enables, moves_in: false })
     }
 
@@ -287,8 +287,8 @@ impl Records {
             || self.tasks.values().any(|change| change.job == job)
     }
 
-    /// Compares the current mask of a thread with the record. Masks are compared among the online CPUs,
-    /// because the kernel does not report the others.
+    /// Compares the current mask of a thread with the record. Only online CPUs are compared, because the kernel does
+    /// not report offline CPUs.
     pub fn classify_mask(
         &self,
         id: TaskId,
@@ -306,7 +306,7 @@ impl Records {
                 MaskOrigin::OtherProgram
             };
         }
-        // The thread was forked later, and has inherited one of the masks of the job's tasks.
+        // The thread was forked later and inherited a mask from a task of the job.
         let mut origin = MaskOrigin::OtherProgram;
         for (old, new, before) in self.masks_of(job) {
             if matches(old) {

@@ -67,7 +67,7 @@ impl Dfs {
     /// Adds the page migrations that ended since the last poll.
     pub(super) fn measure_page_time(&mut self, snapshot: &Snapshot<'_>) {
         for job in snapshot.jobs {
-            let Some((at, moved)) = job.last_page_move else { continue };
+            let Some((at, moved)) = job.last_page_migration else { continue };
             if self.measured_move_at.get_or_default(job.job.id).replace(at) != Some(at) {
                 self.page_time.pages += u128::from(moved.moved.0 / PAGE_BYTES);
                 self.page_time.nanos += u128::from(moved.in_kernel.0);
@@ -88,7 +88,7 @@ impl Dfs {
         let slope = u128::from(self.config.slope.permille());
         let gain = (left * share * slope / 1000).checked_div(u128::from(load)).unwrap_or(0);
         let pages = u128::from(self.following_bytes(snapshot, job, to).0 / PAGE_BYTES);
-        let page_time = self.page_time.measured().unwrap_or(self.config.page_move);
+        let page_time = self.page_time.measured().unwrap_or(self.config.page_migration);
         let cost = pages * u128::from(page_time.0) + u128::from(self.config.refill.0);
         let nanos = |time: u128| Nanos(u64::try_from(time).unwrap_or(u64::MAX));
         GainAndCost { gain: nanos(gain), cost: nanos(cost) }

@@ -73,10 +73,10 @@ params! {
             .no_effect_with(&["memory=follow and domains=llc", "memory=follow and domains=core"]);
         /// Minimum ratio of gain to cost; `None`: not required.
         gain: Option<Millionths> [Values::Or("off", &Values::decimal("", 1000))] = "off", "extension: minimum ratio of \
-            gain to cost for a migration; gain: time left × share of the load × slope, cost: pages × page_move + refill";
+            gain to cost for a migration; gain: time left × share of the load × slope, cost: pages × page_migration + refill";
         slope: Millionths [Values::decimal("", 1)] = "0.2", "share of its time that a job with all the load of an \
             overloaded domain loses (guessed)".no_effect_with(&["gain=off"]);
-        page_move: Nanos [UP_TO_A_MINUTE] = "2us", "cost of migrating a page, until 256 pages have been measured \
+        page_migration: Nanos [UP_TO_A_MINUTE] = "2us", "cost of migrating a page, until 256 pages have been measured \
             (guessed)".no_effect_with(&["gain=off", "memory=stay", "domains=llc", "domains=core"]);
         refill: Nanos [UP_TO_A_MINUTE] = "5ms", "cost of refilling the caches after a migration (guessed)"
             .no_effect_with(&["gain=off"]);

@@ -64,7 +64,7 @@ impl Dfs {
         self.n_failures = 0;
         self.expected.reset(snapshot.domains.len());
         self.class_loads.update(snapshot, &self.classes);
-        if self.has_pending_page_moves(snapshot) {
+        if self.has_pending_page_migrations(snapshot) {
             return;
         }
         let mut loads = snapshot.loads.loads.clone();

@@ -57,9 +57,9 @@ impl Dfs {
         for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Running) {
             let Some(follow) = self.following.get(job.job.id).copied().flatten() else { continue };
             if self.is_due(snapshot, job, follow)
-                && let Some(page_move) = page_move(snapshot, job, follow.to)
+                && let Some(page_migration) = page_migration(snapshot, job, follow.to)
             {
-                plan.request(job.job.id, page_move.action(), page_move.reason());
+                plan.request(job.job.id, page_migration.action(), page_migration.reason());
                 let requested_at = Some(self.n_polls);
                 *self.following.get_or_default(job.job.id) =
                     Some(FollowTarget { requested_at, ..follow });
@@ -69,12 +69,12 @@ impl Dfs {
 
     /// Whether a migration of following pages is active, or not requested yet. Until it is complete, the loads are those of
     /// the old node, and another migration would correct the same imbalance twice.
-    pub(super) fn has_pending_page_moves(&self, snapshot: &Snapshot<'_>) -> bool {
+    pub(super) fn has_pending_page_migrations(&self, snapshot: &Snapshot<'_>) -> bool {
         let mut running = snapshot.jobs.iter().filter(|job| job.state == JobState::Running);
         running.any(|job| {
             let followed = self.following.get(job.job.id).copied().flatten();
             followed.is_some_and(|follow| {
-                job.active_page_move.is_some() || self.is_unrequested(snapshot, job, follow)
+                job.active_page_migration.is_some() || self.is_unrequested(snapshot, job, follow)
             })
         })
     }
@@ -89,7 +89,7 @@ impl Dfs {
         job.movable
             && follow.requested_at.is_none()
             && self.is_on_target(snapshot, job, follow)
-            && page_move(snapshot, job, follow.to).is_some()
+            && page_migration(snapshot, job, follow.to).is_some()
     }
 
     /// Whether a job is on the node to which its pages follow: the job may have been released.
@@ -108,7 +108,7 @@ impl Dfs {
         let is_cooling_down =
             follow.requested_at.is_some_and(|poll| self.n_polls - poll < self.config.cooldown);
         job.movable
-            && job.active_page_move.is_none()
+            && job.active_page_migration.is_none()
             && !is_cooling_down
             && self.is_on_target(snapshot, job, follow)
     }
@@ -125,7 +125,11 @@ struct FollowingPages {
 
 /// The page migration for a job on a node. `None`: enough pages are on the node, the node is full, or one of these values
 /// is unknown.
-fn page_move(snapshot: &Snapshot<'_>, job: &JobView<'_>, to: NodeId) -> Option<FollowingPages> {
+fn page_migration(
+    snapshot: &Snapshot<'_>,
+    job: &JobView<'_>,
+    to: NodeId,
+) -> Option<FollowingPages> {
     let memory = job.memory?;
     let node = snapshot.nodes.iter().find(|node| node.node == to)?;
     let free = node.memory_free?;

@@ -32,7 +32,7 @@ use crate::memory_intensity::cache_slots::{CacheSlots, SlotsByJob};
 use crate::memory_intensity::parameters::Common;
 use crate::memory_intensity::rates::{Rate, misses_of};
 use crate::memory_intensity::{
-    Utilization, page_moves, release, remove_old_state, utilizations, with_slots,
+    Utilization, page_migrations, release, remove_old_state, utilizations, with_slots,
 };
 use crate::notes::{MachineNotes, RateFailures};
 use crate::placement;
@@ -256,9 +256,9 @@ impl Di {
 
 /// Requests the migration of the pages of a job that changes its node.
 fn move_pages(snapshot: &Snapshot<'_>, job: &JobView<'_>, cpus: &base::CpuSet, plan: &mut Plan) {
-    let Some(change) = page_moves::node_change(snapshot, job, cpus) else { return };
-    if let Some(action) = page_moves::action(snapshot, job, change) {
-        plan.request(job.job.id, action, page_moves::reason(change, job));
+    let Some(change) = page_migrations::node_change(snapshot, job, cpus) else { return };
+    if let Some(action) = page_migrations::action(snapshot, job, change) {
+        plan.request(job.job.id, action, page_migrations::reason(change, job));
     }
 }
 

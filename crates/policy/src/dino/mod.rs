@@ -6,7 +6,7 @@
 //! ```text
 //!   class     turtle, devil, super-devil; 7 of 10 intervals must agree              [`classes`]
 //!   slots     classes over the caches, in alternating direction; threads stay if possible  [`class_map`]
-//!   pages     migrate to the node of the thread                                     [`page_moves`]
+//!   pages     migrate to the node of the thread                                     [`page_migrations`]
 //! ```
 //!
 //! If all jobs are turtles, or there is only one thread, the plan is empty, because there is no contention to reduce.
@@ -18,7 +18,7 @@
 mod class_map;
 mod classes;
 mod declaration;
-mod page_moves;
+mod page_migrations;
 
 use base::CpuSet;
 use sched::{Action, Cause, CounterEvent, JobState, JobView, PerJob, Plan, Reason, Snapshot};
@@ -34,7 +34,7 @@ use class_map::ClassMap;
 use classes::{ClassHistory, MissClass};
 pub(crate) use declaration::INFO;
 use declaration::{ASSIGNED_BY_CLASS, Config, KeepSlot};
-use page_moves::MovedPages;
+use page_migrations::MovedPages;
 
 /// State of the policy.
 #[derive(Debug)]

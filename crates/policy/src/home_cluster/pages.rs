@@ -79,7 +79,7 @@ impl HomeCluster {
             let to = NodeId(snapshot.domains.get(home).number);
             let state = self.homes.get_or_default(job.job.id);
             let Some(pending) = &mut state.pending else { continue };
-            let Some(memory) = job.memory.filter(|_| job.active_page_move.is_none()) else {
+            let Some(memory) = job.memory.filter(|_| job.active_page_migration.is_none()) else {
                 continue;
             };
             let rest = memory.private_bytes_to_move(None, to);

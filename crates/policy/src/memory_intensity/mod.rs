@@ -5,7 +5,7 @@
 //!   rates          misses per instruction of a job in each interval, the last ten of them
 //!   utilization    selects the jobs that are placed: those whose threads use a CPU nearly all the time
 //!   cache_slots    CPUs by cache, with the number of threads on each
-//!   page_moves     migration of a job's pages when the job changes its node
+//!   page_migrations     migration of a job's pages when the job changes its node
 //! ```
 //!
 //! These policies are published for threads. evenkeel places jobs instead of threads, so that a placement also applies
@@ -23,7 +23,7 @@
 
 pub(crate) mod cache_slots;
 mod orders;
-pub(crate) mod page_moves;
+pub(crate) mod page_migrations;
 pub(crate) mod parameters;
 pub(crate) mod rates;
 

@@ -170,8 +170,9 @@ impl Trials {
             self.intervals.clear();
             return Some((TrialResult::Unknown, n_moves));
         }
-        if snapshot.jobs.iter().any(|job| job.active_page_move.is_some()) {
-            self.restart_measurement(); // Page migrations slow jobs down, and last longer than an interval.
+        if snapshot.jobs.iter().any(|job| job.active_page_migration.is_some()) {
+            // Page migrations slow jobs down, and last longer than an interval.
+            self.restart_measurement();
             return None;
         }
         self.intervals.push_back(MeasuredInterval::of(snapshot));

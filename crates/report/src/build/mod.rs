@@ -264,8 +264,8 @@ impl ReportBuilder {
             }
             JobChange::NotCarriedOut(from) => self.would_move(id, from.as_ref(), request),
             JobChange::MemoryPolicySet(_)
-            | JobChange::PageMoveStarted(_)
-            | JobChange::PageMoveEnded(_)
+            | JobChange::PageMigrationStarted(_)
+            | JobChange::PageMigrationEnded(_)
             | JobChange::Rejected(..) => {}
         }
     }

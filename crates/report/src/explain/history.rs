@@ -12,7 +12,7 @@ use super::sentence::{DoneAction, ExplainedEvent, Sentence, checkpoint_text};
 use super::{EventRow, Explanation, FORMAT, JobEventKind, JobEvents};
 use crate::domain_names::{EpochNames, Epochs};
 use crate::phrases::{
-    command_line, completed_page_move_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
+    command_line, completed_page_migration_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
     usage_phrase,
 };
 
@@ -134,8 +134,12 @@ impl Explainer {
                 let reason = reason.map(|request| &*request.reason);
                 self.rejected(id, (action, "the kernel"), (*cause, detail), reason);
             }
-            JobChange::PageMoveEnded(moved) => {
-                self.add_text(id, JobEventKind::PageMoveEnded, completed_page_move_phrase(moved));
+            JobChange::PageMigrationEnded(moved) => {
+                self.add_text(
+                    id,
+                    JobEventKind::PageMigrationEnded,
+                    completed_page_migration_phrase(moved),
+                );
             }
             JobChange::NotCarriedOut(from) => self.not_carried_out(id, from.clone(), request),
             change => {
@@ -239,8 +243,8 @@ fn done_action(change: &JobChange<'_>) -> Option<(JobEventKind, DoneAction)> {
             (JobEventKind::MemoryPolicy, DoneAction::MemoryPolicy((*policy).clone()))
         }
         JobChange::Released { .. } => (JobEventKind::Release, DoneAction::Release),
-        JobChange::PageMoveStarted(Action::MovePages { from, to, limit }) => {
-            (JobEventKind::PageMoveStarted, DoneAction::PageMove(*from, *to, *limit))
+        JobChange::PageMigrationStarted(Action::MovePages { from, to, limit }) => {
+            (JobEventKind::PageMigrationStarted, DoneAction::PageMigration(*from, *to, *limit))
         }
         _ => return None,
     })

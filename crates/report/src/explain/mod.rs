@@ -61,8 +61,8 @@ names! {
         Unchanged "unchanged" "The job was bound to the requested CPUs already.";
         MemoryPolicy "memory-policy" "The memory policy of the job was set.";
         Release "release" "The affinity from before evenkeel's placement was restored.";
-        PageMoveStarted "page-move-started" "A page migration was started.";
-        PageMoveEnded "page-move-ended" "A page migration ended.";
+        PageMigrationStarted "page-migration-started" "A page migration was started.";
+        PageMigrationEnded "page-migration-ended" "A page migration ended.";
         NotCarriedOut "not-carried-out" "A request that was not carried out: in a watch without --act, or in a replay.";
         Attached "attached" "The job was running already and is managed from here on.";
         Detached "detached" "The job is no longer managed.";

@@ -12,7 +12,7 @@ use super::JobEventKind;
 use crate::domain_names::{DomainNames, Epoch};
 use crate::format::seconds;
 use crate::phrases::{
-    action_phrase, exit_phrase, memory_policy_phrase, page_move_phrase, usage_phrase,
+    action_phrase, exit_phrase, memory_policy_phrase, page_migration_phrase, usage_phrase,
 };
 
 /// An event. The sentence is created at the end, when the domains of all turns are known.
@@ -66,7 +66,7 @@ pub(super) enum DoneAction {
     MemoryPolicy(MemoryPolicy),
     Release,
     /// The start of a page migration: source, target, limit.
-    PageMove(Option<NodeId>, NodeId, base::Bytes),
+    PageMigration(Option<NodeId>, NodeId, base::Bytes),
 }
 
 impl ExplainedEvent {
@@ -138,8 +138,8 @@ impl DoneAction {
                 format!("memory policy set: {},", memory_policy_phrase(policy))
             }
             DoneAction::Release => "released: its earlier affinity was restored".to_owned(),
-            DoneAction::PageMove(from, to, limit) => {
-                format!("migration of {} started", page_move_phrase((*from, *to, *limit)))
+            DoneAction::PageMigration(from, to, limit) => {
+                format!("migration of {} started", page_migration_phrase((*from, *to, *limit)))
             }
         }
     }
@@ -159,8 +159,8 @@ impl DoneAction {
                 format!("set its memory policy: {}", memory_policy_phrase(policy))
             }
             DoneAction::Release => "released it".to_owned(),
-            DoneAction::PageMove(from, to, limit) => {
-                format!("started to migrate {}", page_move_phrase((*from, *to, *limit)))
+            DoneAction::PageMigration(from, to, limit) => {
+                format!("started to migrate {}", page_migration_phrase((*from, *to, *limit)))
             }
         }
     }
@@ -176,7 +176,7 @@ impl DoneAction {
             DoneAction::Start(_)
             | DoneAction::MemoryPolicy(_)
             | DoneAction::Release
-            | DoneAction::PageMove(..) => None,
+            | DoneAction::PageMigration(..) => None,
         }
     }
 
@@ -186,7 +186,9 @@ impl DoneAction {
             DoneAction::Start(cpus) => cpus.as_ref(),
             DoneAction::Move { to, .. } => Some(to),
             DoneAction::Unchanged(cpus) => Some(cpus),
-            DoneAction::MemoryPolicy(_) | DoneAction::Release | DoneAction::PageMove(..) => None,
+            DoneAction::MemoryPolicy(_) | DoneAction::Release | DoneAction::PageMigration(..) => {
+                None
+            }
         }
     }
 
@@ -195,7 +197,7 @@ impl DoneAction {
         match (self, requested) {
             (DoneAction::Release, Action::Release) => true,
             (DoneAction::MemoryPolicy(done), Action::MemoryPolicy(policy)) => done == policy,
-            (DoneAction::PageMove(a, b, c), Action::MovePages { from, to, limit }) => {
+            (DoneAction::PageMigration(a, b, c), Action::MovePages { from, to, limit }) => {
                 (a, b, c) == (from, to, limit)
             }
             (_, Action::Place(cpus)) => self.cpus() == Some(cpus),
@@ -210,7 +212,10 @@ impl DoneAction {
             (DoneAction::MemoryPolicy(_), Some(Action::MemoryPolicy(policy))) => {
                 format!("; narrowed from the request to {}", memory_policy_phrase(policy))
             }
-            (DoneAction::PageMove(_, _, limit), Some(Action::MovePages { limit: all, .. })) => {
+            (
+                DoneAction::PageMigration(_, _, limit),
+                Some(Action::MovePages { limit: all, .. }),
+            ) => {
                 let all = match *all {
                     Action::NO_LIMIT => "all its pages".to_owned(),
                     limit => limit.to_string(),
@@ -243,7 +248,7 @@ fn would_have_been(
         }
         (Action::Release, _) => "released".to_owned(),
         (Action::MovePages { from, to, limit }, _) => {
-            format!("subject to a migration of {}", page_move_phrase((*from, *to, *limit)))
+            format!("subject to a migration of {}", page_migration_phrase((*from, *to, *limit)))
         }
     };
     format!("would have been {change}")

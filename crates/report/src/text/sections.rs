@@ -109,7 +109,7 @@ fn counter(job: &JobRow, event: &str) -> Option<String> {
 
 /// Memory by node, one line per job with memory on several nodes or with page migrations.
 pub(super) fn memory(jobs: &[JobRow], width: usize) -> String {
-    let is_listed = |job: &&JobRow| job.n_page_moves != 0 || 1 < job.memory.len();
+    let is_listed = |job: &&JobRow| job.n_page_migrations != 0 || 1 < job.memory.len();
     let listed: Vec<&JobRow> = jobs.iter().filter(is_listed).collect();
     if listed.is_empty() {
         return String::new();
@@ -137,8 +137,8 @@ fn memory_line(job: &JobRow) -> String {
     if let Some(permille) = job.memory_sampled_permille.filter(|permille| *permille < 1000) {
         text += &format!(" (scaled up from {}.{} % of it)", permille / 10, permille % 10);
     }
-    if job.n_page_moves != 0 {
-        let n_moves = base::counted_noun(job.n_page_moves, "page migration");
+    if job.n_page_migrations != 0 {
+        let n_moves = base::counted_noun(job.n_page_migrations, "page migration");
         let (moved, requested) = (bytes(job.pages_moved_bytes), bytes(job.pages_requested_bytes));
         text += &format!("; {moved} of {requested} migrated in {n_moves}");
     }
@@ -194,7 +194,7 @@ mod tests {
         job.memory = vec![on_node(0, 60 << 20), on_node(2, 4 << 20)];
         assert_eq!(memory_line(&job), "a: 60.0 MiB on node 0, 4.0 MiB on node 2");
         job.memory_sampled_permille = Some(15);
-        job.n_page_moves = 1;
+        job.n_page_migrations = 1;
         (job.pages_moved_bytes, job.pages_requested_bytes) = (1 << 20, 2 << 20);
         assert_eq!(
             memory_line(&job),

@@ -20,7 +20,7 @@ pub enum MachineError {
     UnknownCpu { part: String, cpu: CpuId },
     #[error("{cpu} belongs to {first} and to {second}")]
     SharedCpu { cpu: CpuId, first: String, second: String },
-    #[error("{cpu} names {part}, but {part} does not list it")]
+    #[error("{cpu} refers to {part}, but {part} does not contain {cpu}")]
     NotListed { cpu: CpuId, part: String },
     #[error("{node} has a distance to {to}, which is not a node of this machine")]
     UnknownDistance { node: NodeId, to: NodeId },
@@ -179,7 +179,11 @@ fn check_values(parts: &MachineParts) -> Result<(), MachineError> {
     for llc in &parts.llcs {
         let node = llc.node.and_then(|id| parts.nodes.iter().find(|node| node.id == id));
         if llc.node.is_some() && !node.is_some_and(|node| llc.cpus.is_subset(&node.cpus)) {
-            return Err(invalid(llc.id, "node", "names a node that does not have all its CPUs"));
+            return Err(invalid(
+                llc.id,
+                "node",
+                "is assigned to a node that does not contain all of its CPUs",
+            ));
         }
         if llc.size == Some(Bytes::ZERO) {
             let problem = "has size 0: remove the key if the size is unknown";

@@ -1,4 +1,4 @@
-//! Overflows of single threads, and failed system calls. Whole CPUs: `tests/promises/live/wake_ups.rs`.
+//! Overflows of single threads, and failed system calls. Whole CPUs are tested in `tests/promises/live/wake_ups.rs`.
 
 use engine::{Engine, Host};
 use linux::fault;
@@ -73,7 +73,7 @@ const OVERFLOW: [Cause; 2] = [Cause::Interval, Cause::Overflow];
 fn page_faults_lead_to_turns_and_without_them_there_is_one_turn_in_two_seconds() {
     // After each fork, the shell has page faults on the pages that it writes.
     let Some(busy) = turns_of("while :; do (:); done", 50, 6) else { return };
-    // Not in all turns: on a busy machine the shell may not run for two seconds.
+    // Some turns may have no overflow: on a busy machine the shell may not run for two seconds.
     let n_overflows = busy.iter().filter(|(_, causes)| *causes == OVERFLOW).count();
     assert!(3 <= n_overflows, "{busy:?}");
     let ticks: Vec<u64> = busy[1..].iter().map(|(at, _)| at.0 / 20_000_000).collect();

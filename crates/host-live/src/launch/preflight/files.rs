@@ -1,7 +1,7 @@
 //! The files of jobs: programs, working directories, inputs and outputs.
 //!
-//! A job truncates its output when it starts. An output must therefore not be an input, a program or an
-//! output of any other job. Different names of one file are recognized by device and inode number.
+//! A job truncates its output when it starts. An output must therefore not be an input, a program or an output of any
+//! other job. Device and inode number identify a file with several names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -118,7 +118,7 @@ impl<'w> Files<'w> {
         }
     }
 
-    /// Assigns an output to a job. An output of several jobs, or one that a job reads, is an error.
+    /// Assigns an output to a job. Two jobs must not write the same output, and no job may read the output of another.
     fn assign_output(&mut self, job: &'w Job, output: &Path) -> Result<(), String> {
         let Some(output_id) = truncated_id(output) else { return Ok(()) };
         let output = output.display();
@@ -138,7 +138,7 @@ impl<'w> Files<'w> {
         }
     }
 
-    /// An output that is a program of any job. Called after all jobs were checked.
+    /// Finds an output that is the program of a job. Called after all jobs were checked.
     pub(super) fn overwritten_program(&self) -> Option<(&'w Job, String)> {
         let mut outputs = self.outputs.iter();
         let (_, job) = outputs.find(|(id, _)| self.program_ids.contains(id))?;
@@ -159,7 +159,7 @@ fn file_id(path: &Path) -> Option<FileId> {
     Some(FileId::New(dir.dev(), dir.ino(), path.file_name()?.to_owned()))
 }
 
-/// Identity of a file that loses its content when a job opens it for writing; `None` for a device.
+/// Identity of a file that is truncated when a job opens it for writing; `None` for a device.
 fn truncated_id(path: &Path) -> Option<FileId> {
     match fs::metadata(path) {
         Ok(meta) if !meta.is_file() => None,
@@ -185,7 +185,7 @@ fn check_input(input: &Path) -> Result<(), String> {
     let readable = match fs::metadata(input) {
         Ok(meta) if meta.is_dir() => return problem("this is a directory; give a file"),
         Ok(meta) if meta.is_file() => File::open(input).map(drop),
-        // Opening another kind of file may block, or change it.
+        // Other kinds of files are not opened: that may block or have side effects.
         Ok(meta) => {
             check_kind(&meta).or_else(problem)?;
             return may(input, Access::READ_OK).or_else(|error| problem(&error));
@@ -200,7 +200,7 @@ fn may(path: &Path, access: Access) -> Result<(), String> {
     accessat(CWD, path, access, AtFlags::EACCESS).map_err(|error| kernel_message(&error.into()))
 }
 
-/// Opens a file for writing without a change. Of another kind of file only the permission is checked.
+/// Opens a regular file for writing without changing it. For other kinds of files only the permission is checked.
 fn try_to_write(path: &Path, meta: &Metadata) -> io::Result<()> {
     if !meta.is_file() {
         return Ok(accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)?);
@@ -208,8 +208,8 @@ fn try_to_write(path: &Path, meta: &Metadata) -> io::Result<()> {
     OpenOptions::new().write(true).open(path).map(drop)
 }
 
-/// Creates a file in a directory: one without a name (O_TMPFILE) or, if that is not supported, one with a
-/// unique name, which is removed at once.
+/// Creates a temporary file without a name (O_TMPFILE). If the file system does not support O_TMPFILE, creates a file
+/// with a unique name and removes it.
 fn try_to_create_file(dir: &Path) -> io::Result<()> {
     let nameless = (OFlags::TMPFILE | OFlags::CLOEXEC).bits() as i32;
     if OpenOptions::new().write(true).mode(0o600).custom_flags(nameless).open(dir).is_ok() {

@@ -6,8 +6,8 @@
 //!   anything else   only with further binary formats (binfmt_misc)
 //! ```
 //!
-//! Only execve(2) decides for certain. In case of doubt the file passes, and an error of the kernel is an
-//! outcome of the job.
+//! The check rejects only files that execve(2) certainly rejects. Any other error of execve(2) is an outcome of the
+//! job.
 
 use std::fs::{self, File};
 use std::io;
@@ -62,9 +62,9 @@ fn check_script(line: &[u8]) -> Result<(), String> {
     };
     let interpreter = Path::new(std::ffi::OsStr::from_bytes(interpreter));
     if interpreter.is_relative() {
-        return Ok(()); // Relative to the working directory of the job: the kernel decides.
+        return Ok(()); // Relative to the working directory of the job: not checked.
     }
-    // If the interpreter does not exist, the kernel reports that the script does not exist.
+    // For a missing interpreter the kernel would report that the script does not exist.
     check_program(interpreter).map_err(|error| format!("cannot be run: its interpreter, {error}"))
 }
 
@@ -170,8 +170,8 @@ fn has_own_formats() -> bool {
     names.any(|name| name != "register" && name != "status")
 }
 
-/// Whether further binary formats may be registered; also true if the list cannot be read: in a container, programs of other processors may run
-/// although binfmt_misc is not mounted.
+/// Whether further binary formats may be registered. True if the list cannot be read: in a container, programs of other
+/// processors may run although binfmt_misc is not mounted.
 fn may_have_own_formats() -> bool {
     let is_readable = !Path::new(FORMATS).exists() || Path::new(FORMATS).join("status").exists();
     has_own_formats() || !is_readable

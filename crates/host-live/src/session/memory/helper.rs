@@ -1,12 +1,13 @@
-//! The helper thread: batches of page moves in round-robin order at a limited rate, and samples in the pauses.
+//! The helper thread: batches of page migrations in round-robin order at a limited rate, and memory samples in the
+//! pauses.
 //!
 //! ```text
 //!   move a ─ batch ─┐ pause: bytes ÷ rate    ┌─ batch of move b ─┐ …
 //!   samples         └─ sample ─ pause: 99 × its CPU time ─ sample ─┘
 //! ```
 //!
-//! The thread waits for requests only, and until its next work is due. When the request channel closes,
-//! it stops all moves and returns.
+//! The thread sleeps until a request arrives or its next work is due. When the request channel closes, it stops all
+//! page migrations and returns.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,19 +21,19 @@ use base::{Bytes, JobId, Nanos};
 use linux::address_sampling::AddressSampling;
 use linux::memory::{self, NumaSample, SampleEffort, WalkCost};
 use linux::move_pages;
-use sched::{CompletedPageMove, PageMoveEnd};
+use sched::{CompletedPageMigration, PageMigrationEnd};
 
-use super::job_move::{JobMove, access_error};
+use super::job_page_migrator::{JobPageMigrator, access_error};
 use super::schedule::SampleDepth;
 use super::{HelperRequest, HelperResult, JobProcess, MemoryConfig, ProcessPages};
 
-/// The longest pause after a sample. If pages cost more than estimated, one sample takes long and the
-/// next ones are smaller, so that they need not wait for the excess of the first.
+/// The longest pause after a sample. If a sample takes longer than estimated, the next samples are smaller; the pause
+/// is not extended further.
 const PAUSE_MAX: Nanos = Nanos::from_secs(2);
-/// Time limit of one full sample. Of a larger process only part of the pages is sampled.
+/// Time limit of one full sample. A larger process is sampled in part.
 const FULL: SampleEffort = SampleEffort::within(Nanos::from_millis(10));
-/// A sample that only detects changes. It queries mostly the same pages as the previous sample, so a smaller number
-/// suffices. The memory policy is not read, because it is read before pages are moved.
+/// A sample that only detects changes. It queries mostly the same pages as the previous sample, so fewer pages suffice.
+/// The memory policy is not read: it is read before pages migrate.
 const CHECK: SampleEffort =
     SampleEffort { time: Nanos::from_millis(1), n_samples: 512, is_check: true };
 
@@ -52,7 +53,7 @@ impl ResultSender {
         let _ = self.results.send(result);
         if is_urgent {
             self.wake();
-        } // Other results are taken with the next turn.
+        } // Other results are read in the next turn.
     }
 
     fn wake(&self) {
@@ -62,7 +63,7 @@ impl ResultSender {
 }
 
 impl Drop for ResultSender {
-    /// The event loop must notice that the thread ends, even after a panic.
+    /// Wakes the event loop at the end of the thread, even after a panic.
     fn drop(&mut self) {
         self.wake();
     }
@@ -72,22 +73,22 @@ struct Work {
     results: ResultSender,
     config: MemoryConfig,
     started: Instant,
-    moves: VecDeque<JobMove>,
+    moves: VecDeque<JobPageMigrator>,
     samples: VecDeque<(JobProcess, SampleDepth)>,
     is_sampling: bool,
     pace: WalkCost,
     /// Source of the most accessed pages.
     heat: AddressSampling,
-    /// When the next batch of a move is due.
+    /// Time of the next batch of a page migration.
     move_at: Nanos,
-    /// When the next sample is due.
+    /// Time of the next sample.
     sample_at: Nanos,
 }
 
 /// Runs until the request channel closes.
 pub(super) fn run(requests: &Receiver<HelperRequest>, results: ResultSender, config: MemoryConfig) {
-    // `migrate_pages` would use the capability to move pages that other processes map too. If it cannot
-    // be dropped, the thread did not have it.
+    // With CAP_SYS_NICE, migrate_pages(2) would also move pages that other processes map. If the capability cannot be
+    // dropped, the thread did not have it.
     let _ = move_pages::drop_cap_sys_nice();
     let mut work = Work {
         results,
@@ -104,13 +105,13 @@ pub(super) fn run(requests: &Receiver<HelperRequest>, results: ResultSender, con
     while let Some(request) = work.next_request(requests) {
         if let Some(request) = request {
             work.take(request);
-            continue; // Pending requests come first: one of them may stop the next batch.
+            continue; // Pending requests are handled first: a request may stop the next batch.
         }
         work.continue_work();
     }
     let at = work.now();
     for mut one in std::mem::take(&mut work.moves) {
-        work.results.send(HelperResult::Moved(one.stop(PageMoveEnd::Stopped, at)));
+        work.results.send(HelperResult::Moved(one.stop(PageMigrationEnd::Stopped, at)));
     }
 }
 
@@ -119,7 +120,7 @@ impl Work {
         Nanos::from(self.started.elapsed())
     }
 
-    /// The next request, `Some(None)` when work is due, or `None` when the channel is closed.
+    /// Returns the next request, `Some(None)` if work is due, or `None` if the channel is closed.
     fn next_request(&self, requests: &Receiver<HelperRequest>) -> Option<Option<HelperRequest>> {
         let due = [
             (!self.moves.is_empty()).then_some(self.move_at),
@@ -140,7 +141,7 @@ impl Work {
         let at = self.now();
         match request {
             HelperRequest::Move(order) => {
-                self.moves.push_back(JobMove::new(order, at, self.config));
+                self.moves.push_back(JobPageMigrator::new(order, at, self.config));
             }
             HelperRequest::Stop(job, cause) => self.stop(job, cause, at),
             HelperRequest::Sample(processes) => {
@@ -150,10 +151,10 @@ impl Work {
         }
     }
 
-    fn stop(&mut self, job: JobId, cause: PageMoveEnd, at: Nanos) {
+    fn stop(&mut self, job: JobId, cause: PageMigrationEnd, at: Nanos) {
         let (stopped, others) =
             std::mem::take(&mut self.moves).into_iter().partition(|one| one.order.job == job);
-        let stopped: VecDeque<JobMove> = stopped;
+        let stopped: VecDeque<JobPageMigrator> = stopped;
         self.moves = others;
         for mut one in stopped {
             self.results.send(HelperResult::Moved(one.stop(cause, at)));
@@ -170,25 +171,27 @@ impl Work {
         }
     }
 
-    /// One batch of the first move in the queue.
+    /// Runs one batch of the first page migration in the queue.
     fn move_batch(&mut self, at: Nanos) {
         let Some(mut one) = self.moves.pop_front() else { return };
         let (requested, ended) = one.step(at, &self.heat);
-        let is_too_long = self.config.options.move_time_max < at.saturating_sub(one.started());
+        let is_too_long =
+            self.config.options.page_migration_time_max < at.saturating_sub(one.started());
         let after = self.now();
         let ended = match ended {
-            None if is_too_long => Some(one.stop(PageMoveEnd::Budget, after)),
-            Some(ended) => {
-                Some(CompletedPageMove { duration: after.saturating_sub(one.started()), ..ended })
-            }
+            None if is_too_long => Some(one.stop(PageMigrationEnd::Budget, after)),
+            Some(ended) => Some(CompletedPageMigration {
+                duration: after.saturating_sub(one.started()),
+                ..ended
+            }),
             None => None,
         };
-        let pause = move_pause(requested, self.config.options.moves_per_second);
+        let pause = page_migration_pause(requested, self.config.options.page_migration_rate);
         self.move_at = at.saturating_add(pause);
         match ended {
             None => self.moves.push_back(one),
             Some(ended) => {
-                // The nodes of its pages are reported before the end of the move.
+                // The nodes of the pages are sampled before the end of the migration is reported.
                 let job = one.order.job;
                 for &process in &one.order.processes {
                     self.sample((job, process), SampleDepth::Full);
@@ -237,7 +240,7 @@ fn effort(depth: SampleDepth) -> SampleEffort {
 }
 
 /// The pause after a batch of this size at this rate.
-fn move_pause(bytes: u64, per_second: Bytes) -> Nanos {
+fn page_migration_pause(bytes: u64, per_second: Bytes) -> Nanos {
     let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(per_second.0.max(1));
     Nanos(u64::try_from(nanos).unwrap_or(u64::MAX).min(Nanos::from_secs(10).0))
 }
@@ -255,9 +258,9 @@ mod tests {
     #[test]
     fn the_pause_after_a_batch_is_its_size_divided_by_the_rate() {
         let mib = |n: u64| Bytes::from_mib(n);
-        assert_eq!(move_pause(64 << 20, mib(1024)), Nanos(62_500_000));
-        assert_eq!(move_pause(0, mib(1024)), Nanos::ZERO);
-        assert_eq!(move_pause(u64::MAX, Bytes::ZERO), Nanos::from_secs(10));
+        assert_eq!(page_migration_pause(64 << 20, mib(1024)), Nanos(62_500_000));
+        assert_eq!(page_migration_pause(0, mib(1024)), Nanos::ZERO);
+        assert_eq!(page_migration_pause(u64::MAX, Bytes::ZERO), Nanos::from_secs(10));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Memory of the jobs: a helper thread migrates pages and samples on which nodes pages are, because both
-//! take longer than a turn may.
+//! Memory of the jobs. A helper thread migrates pages and samples the nodes of pages, because both take longer than a
+//! turn may.
 //!
 //! ```text
 //!   event loop                            helper thread
@@ -7,12 +7,12 @@
 //!     │ ◄── HelperResult, eventfd ──────   │
 //! ```
 //!
-//! The two threads exchange values only. The helper starts with the first request; a machine with one
-//! node has none. It never starts, binds or ends a process. Memory policies that a process set itself are
+//! The two threads exchange only messages. The helper is started by the first request; on a machine with one node it is
+//! never started. It does not start, bind or terminate processes. Memory policies that a process set itself are
 //! respected if the process was not started by evenkeel.
 
 mod helper;
-mod job_move;
+mod job_page_migrator;
 mod schedule;
 
 use std::collections::BTreeSet;
@@ -27,8 +27,8 @@ use linux::numa_maps::{NodePages, PagesByNode};
 use linux::proc_dir::ProcDir;
 use rustix::event::EventfdFlags;
 use sched::{
-    CauseAndDetail, CompletedPageMove, NodeMemory, PageMoveEnd, ProcessMemory, RejectCause, Sample,
-    Target,
+    CauseAndDetail, CompletedPageMigration, NodeMemory, PageMigrationEnd, ProcessMemory,
+    RejectCause, Sample, Target,
 };
 use topology::Machine;
 
@@ -38,28 +38,28 @@ use super::wakeups::Wakeups;
 use linux::tasks::TaskReader;
 use schedule::{SAMPLE_EVERY, SampleDepth, SampleSchedule};
 
-/// When the memory of processes is sampled by node.
+/// Whether the memory of processes is sampled by node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemorySampling {
-    /// If several nodes have memory.
+    /// Sampled if several nodes have memory.
     #[default]
     Auto,
     /// Always.
     On,
-    /// Never. Page moves then only use what the kernel reports while they run.
+    /// Never. Page migrations then use only the status of pages that the kernel returns.
     Off,
 }
 
-/// How memory is moved and sampled.
+/// Options of page migration and of memory samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
-    /// When memory by node is sampled.
+    /// Whether memory by node is sampled.
     pub sampling: MemorySampling,
-    /// Rate limit of all page moves together, in bytes per second.
-    pub moves_per_second: Bytes,
-    /// Time limit of one page move.
-    pub move_time_max: Nanos,
-    /// Share of a node's memory that page moves leave free, in permille.
+    /// Rate limit of all page migrations together, in bytes per second.
+    pub page_migration_rate: Bytes,
+    /// Time limit of one page migration.
+    pub page_migration_time_max: Nanos,
+    /// Share of a node's memory that page migrations leave free, in permille.
     pub reserve_permille: u16,
     /// Share of one CPU that sampling may use, in permille.
     pub sampling_cpu_permille: u16,
@@ -67,11 +67,11 @@ pub struct MemoryOptions {
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        let limits = engine::MoveLimits::default();
+        let limits = engine::PageMigrationLimits::default();
         MemoryOptions {
             sampling: MemorySampling::Auto,
-            moves_per_second: limits.per_second,
-            move_time_max: Nanos::from_secs(60),
+            page_migration_rate: limits.per_second,
+            page_migration_time_max: Nanos::from_secs(60),
             reserve_permille: limits.reserve_permille,
             sampling_cpu_permille: 10,
         }
@@ -84,24 +84,24 @@ pub(crate) type JobProcess = (JobId, TaskId);
 /// A request to the helper thread.
 #[derive(Debug)]
 pub(crate) enum HelperRequest {
-    Move(MoveOrder),
-    /// Ends the moves of a job with this cause.
-    Stop(JobId, PageMoveEnd),
+    Move(PageMigrationOrder),
+    /// Ends the page migrations of a job with this cause.
+    Stop(JobId, PageMigrationEnd),
     /// Samples the memory of these processes.
     Sample(Vec<(JobProcess, SampleDepth)>),
 }
 
-/// A move of the memory of a job or of one process.
+/// A migration of the memory of a job or of one process.
 #[derive(Clone, Debug)]
-pub(crate) struct MoveOrder {
+pub(crate) struct PageMigrationOrder {
     pub target: Target,
     pub job: JobId,
     pub processes: Vec<TaskId>,
     pub from: Option<NodeId>,
     pub to: NodeId,
-    /// Bytes to move at most.
+    /// Maximum number of bytes to move.
     pub limit: Bytes,
-    /// The cgroup that binds the job's memory, if there is one.
+    /// The cgroup that binds the job's memory, if any.
     pub cgroup: Option<Arc<Cgroup>>,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct ProcessPages {
     /// Resident memory in bytes.
     pub resident: u64,
     pub is_sampled: bool,
-    /// The process set a memory policy itself.
+    /// Whether the process set a memory policy.
     pub has_own_policy: bool,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct MemoryConfig {
     pub options: MemoryOptions,
     /// Time between two samples of jobs; `None` if they are not sampled periodically.
     pub interval: Option<Nanos>,
-    /// Nice value of the helper, which must not precede the jobs as the event loop does.
+    /// Nice value of the helper: that of the jobs, not the higher priority of the event loop.
     pub nice: Option<i32>,
     pub source: JobSource,
 }
@@ -132,15 +132,15 @@ pub(crate) struct MemoryConfig {
 /// A result of the helper thread.
 #[derive(Debug)]
 pub(crate) enum HelperResult {
-    Moved(CompletedPageMove),
+    Moved(CompletedPageMigration),
     Sampled(JobProcess, SampleDepth, ProcessPages),
     /// All processes of a request have been sampled.
     SampledAll,
-    /// The memory of a process cannot be read here.
+    /// The memory of processes cannot be read on this machine.
     Unreadable(String),
 }
 
-/// The helper thread, as the event loop holds it.
+/// Handle of the helper thread.
 struct Helper {
     requests: Option<Sender<HelperRequest>>,
     results: Receiver<HelperResult>,
@@ -149,7 +149,7 @@ struct Helper {
     is_sampling: bool,
 }
 
-/// Page moves and memory samples of a session.
+/// Page migrations and memory samples of a session.
 pub(crate) struct SessionMemory {
     config: MemoryConfig,
     /// Whether memory is sampled on this machine.
@@ -158,7 +158,7 @@ pub(crate) struct SessionMemory {
     sample_at: Nanos,
     schedule: SampleSchedule,
     has_warned: bool,
-    /// Processes with a memory policy of their own, which is respected.
+    /// Processes that set a memory policy; their memory does not migrate.
     own_policy: BTreeSet<TaskId>,
 }
 
@@ -192,7 +192,7 @@ impl Helper {
 }
 
 impl Drop for Helper {
-    /// With the channel closed, the helper returns after its current batch.
+    /// After the channel is closed, the helper returns at the end of its current batch.
     fn drop(&mut self) {
         drop(self.requests.take());
         if let Some(thread) = self.thread.take() {
@@ -219,18 +219,19 @@ impl SessionMemory {
         }
     }
 
-    /// Starts a page move. Rejects it if the target node is outside of a cpuset, or the process has a
+    /// Starts a page migration. Rejects it if the target node is outside of a cpuset, or the process has a
     /// memory policy.
     pub(crate) fn start_move(
         &mut self,
         wakeups: &Wakeups,
-        order: MoveOrder,
+        order: PageMigrationOrder,
     ) -> Result<(), CauseAndDetail> {
         if order.processes.iter().any(|process| self.own_policy.contains(process)) {
             return Err((RejectCause::Unmanaged, OWN_POLICY.to_owned()));
         }
         if order.cgroup.is_none() {
-            check_cpusets(&order.processes, order.to)?; // The cgroup of the job gets the target node first.
+            // Before the migration, the helper adds the target node to the cgroup of the job.
+            check_cpusets(&order.processes, order.to)?;
         }
         self.schedule.restart(order.job);
         let helper = self.helper(wakeups)?;
@@ -248,24 +249,24 @@ impl SessionMemory {
         Ok(self.helper.as_mut().expect("it is running"))
     }
 
-    /// Ends the page moves of a job: the rest of its memory stays.
-    pub(crate) fn stop_moves_of(&mut self, job: JobId, cause: PageMoveEnd) {
+    /// Ends the page migrations of a job. The remaining pages stay.
+    pub(crate) fn stop_moves_of(&mut self, job: JobId, cause: PageMigrationEnd) {
         if let Some(helper) = self.helper.as_ref().filter(|helper| helper.n_moving != 0) {
             let _ = helper.send(HelperRequest::Stop(job, cause));
         }
     }
 
-    /// Whether the end of a page move has not been reported yet.
+    /// Whether the end of a page migration has not been reported yet.
     pub(crate) fn is_moving(&self) -> bool {
         self.helper.as_ref().is_some_and(|helper| helper.n_moving != 0)
     }
 
-    /// Ends the helper thread with its moves. Their results are dropped.
+    /// Ends the helper thread and its page migrations. Their results are dropped.
     pub(crate) fn end(&mut self) {
         self.helper = None;
     }
 
-    /// Whether a process is known to have set a memory policy, which is respected.
+    /// Whether a process is known to have set a memory policy.
     pub(crate) fn has_own_policy(&self, process: TaskId) -> bool {
         self.own_policy.contains(&process)
     }
@@ -275,12 +276,12 @@ impl SessionMemory {
         self.is_enabled && !is_sampling && self.sample_at <= at
     }
 
-    /// A job was placed: its next pages may come from another node.
+    /// Restarts the sampling of a job. Called after a placement: new pages may be on another node.
     pub(crate) fn resample(&mut self, job: JobId) {
         self.schedule.restart(job);
     }
 
-    /// Requests samples of the processes of these jobs that are due. Returns a warning, once.
+    /// Requests samples of the due processes of these jobs. Returns a warning once.
     pub(crate) fn sample(
         &mut self,
         (wakeups, tasks): (&Wakeups, &TaskReader),
@@ -304,7 +305,7 @@ impl SessionMemory {
         sent.err().and_then(|(_, detail)| self.warn(&detail))
     }
 
-    /// Takes the results of the helper into a sample. Returns whether a move ended.
+    /// Adds the results of the helper to a sample. Returns whether a page migration ended.
     pub(crate) fn take_results(
         &mut self,
         tasks: &TaskReader,
@@ -318,7 +319,7 @@ impl SessionMemory {
                 Ok(HelperResult::Moved(moved)) => {
                     helper.n_moving = helper.n_moving.saturating_sub(1);
                     self.schedule.restart(moved.job);
-                    pending.page_moves_completed.push(moved);
+                    pending.page_migrations_completed.push(moved);
                     any_ended = true;
                 }
                 Ok(HelperResult::Sampled(process, depth, pages)) => {
@@ -328,14 +329,14 @@ impl SessionMemory {
                 Ok(HelperResult::Unreadable(detail)) => pending.degraded.extend(self.warn(&detail)),
                 Err(TryRecvError::Empty) => return any_ended,
                 Err(TryRecvError::Disconnected) => {
-                    helper.n_moving = 0; // No result of them will come.
+                    helper.n_moving = 0; // The requested samples have no result.
                     return any_ended;
                 }
             }
         }
     }
 
-    /// Reports a sample, unless its process has exited meanwhile.
+    /// Reports a sample, unless its process has exited.
     fn take_sample(
         &mut self,
         tasks: &TaskReader,
@@ -364,11 +365,11 @@ impl SessionMemory {
     }
 }
 
-/// Why the memory of a process with its own memory policy is not moved.
+/// Detail of the rejection if a process set a memory policy.
 pub(crate) const OWN_POLICY: &str = "it has its own memory policy, so its memory stays where it is";
 
-/// Rejects a move to a node that a cpuset excludes, where the kernel would reject every page. If the
-/// cpuset of a process cannot be read, the kernel decides.
+/// Rejects a migration to a node outside of the cpuset of a process: the kernel would reject every page. If the cpuset
+/// cannot be read, the request is passed to the kernel.
 fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), CauseAndDetail> {
     let Ok(proc) = ProcDir::open("/".as_ref()) else { return Ok(()) };
     for process in processes {
@@ -403,23 +404,23 @@ pub(crate) fn processes_of_target(
     }
 }
 
-/// A page move that a plan requests: source node, target node, limit in bytes.
-pub(crate) type PageMove = (Option<NodeId>, NodeId, Bytes);
+/// A page migration that a plan requests: source node, target node, limit in bytes.
+pub(crate) type PageMigrationParameters = (Option<NodeId>, NodeId, Bytes);
 
-/// Builds the order of a page move. `is_managed` is `None` for a job that does not run.
+/// Builds the order of a page migration. `is_managed` is `None` for a job that does not run.
 pub(crate) fn order(
     tasks: &mut TaskReader,
     is_managed: impl FnOnce(JobId) -> Option<bool>,
     target: Target,
-    (from, to, limit): PageMove,
+    (from, to, limit): PageMigrationParameters,
     cgroup_of: impl FnOnce(JobId) -> Option<Arc<Cgroup>>,
-) -> Result<MoveOrder, CauseAndDetail> {
+) -> Result<PageMigrationOrder, CauseAndDetail> {
     let (job, processes) = processes_of_target(tasks, target).ok_or_else(exited)?;
     if !is_managed(job).ok_or_else(exited)? {
         let text = "its memory is no longer managed by evenkeel".to_owned();
         return Err((RejectCause::Unmanaged, text));
     }
-    Ok(MoveOrder { target, job, processes, from, to, limit, cgroup: cgroup_of(job) })
+    Ok(PageMigrationOrder { target, job, processes, from, to, limit, cgroup: cgroup_of(job) })
 }
 
 fn node_memory(node: NodeId, pages: &NodePages) -> NodeMemory {

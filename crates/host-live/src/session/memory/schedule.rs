@@ -1,4 +1,4 @@
-//! When the memory of each process is sampled: memory that does not move is sampled less often and in less detail.
+//! Schedule of memory samples. Memory whose nodes do not change is sampled less often and in less detail.
 //!
 //! ```text
 //!   full sample ── changed? ── yes ─► full sample after 2 s
@@ -9,11 +9,11 @@
 //!        └── yes ── changed? ── no ─► not reported: the last full sample still holds
 //! ```
 //!
-//! The cost of a full sample grows with the number of pages, and most programs rarely move their memory. A check of a
-//! large process reads some of its pages, and decides whether a full sample is worth its cost. For a small process
-//! both are the same. A full sample follows after some checks in any case, because a check does not read the memory
-//! policy. After a placement or a page move the schedule starts again. Memory has changed if at least a sixteenth of
-//! it was added or removed, because the error of a sample is as large.
+//! The cost of a full sample grows with the number of pages, and the nodes of most pages rarely change. A check
+//! therefore reads only some pages of a large process. If it shows a change, a full sample follows. For a small process
+//! both are the same. After some checks a full sample is taken in any case, because a check does not read the memory
+//! policy. After a placement or a page migration the schedule starts again. Changes of less than a sixteenth of the
+//! memory are smaller than the error of a sample and are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,16 +22,16 @@ use linux::numa_maps::NodePages;
 
 use super::{JobProcess, ProcessPages};
 
-/// Time until memory that changed is sampled again, if the CPU share of sampling allows that.
+/// Time until changed memory is sampled again, if the CPU share of sampling permits it.
 pub(super) const SAMPLE_EVERY: Nanos = Nanos::from_secs(2);
 /// The longest time between two samples.
 const SAMPLE_EVERY_MAX: Nanos = Nanos::from_secs(30);
-/// Memory has changed if more than resident size ÷ this was added or removed.
+/// Memory counts as changed if more than the resident size divided by this number was added or removed.
 const CHANGED_PART: u64 = 16;
-/// Checks between two full samples: about four minutes at the longest time between two samples.
+/// Maximum number of checks between two full samples. At the longest interval this is about four minutes.
 const N_CHECKS_MAX: u32 = 8;
 
-/// How much of a process's memory is sampled.
+/// Amount of memory that is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SampleDepth {
     /// As many pages as the time limit of a sample allows.
@@ -40,10 +40,10 @@ pub(crate) enum SampleDepth {
     Check,
 }
 
-/// When each process is sampled next.
+/// Time and depth of the next sample of each process.
 #[derive(Debug)]
 pub(super) struct SampleSchedule {
-    /// Time until memory that changed is sampled again.
+    /// Time until changed memory is sampled again.
     every: Nanos,
     processes: BTreeMap<TaskId, ProcessSchedule>,
 }
@@ -55,20 +55,21 @@ struct ProcessSchedule {
     last: Footprint,
     /// The last check, if checks and full samples of this process differ.
     checked: Option<ChangedCheck>,
-    /// A check showed a change.
+    /// Whether the last check showed a change.
     is_suspect: bool,
     n_checks: u32,
-    /// Two samples showed no change.
+    /// Whether two samples in a row showed no change.
     is_stable: bool,
     every: Nanos,
     sample_at: Nanos,
 }
 
-/// A check that differed from the full sample before it.
+/// The last check that differed from the previous full sample.
 #[derive(Debug)]
 struct ChangedCheck {
     footprint: Footprint,
-    /// The full sample after it did not change, and the check after that equals this one.
+    /// Whether the next full sample showed no change and the next check had the same result: then the check is biased,
+    /// and the process did not change.
     is_confirmed: bool,
 }
 
@@ -88,7 +89,7 @@ impl SampleSchedule {
         SampleSchedule { every: SAMPLE_EVERY.max(interval), processes: BTreeMap::new() }
     }
 
-    /// The processes that are due, of those that run. All others are forgotten.
+    /// Returns the due processes among the running ones. Removes processes that do not run.
     pub(super) fn take_due(
         &mut self,
         running: Vec<JobProcess>,
@@ -107,7 +108,7 @@ impl SampleSchedule {
         due
     }
 
-    /// Takes a sample. Returns whether it is reported: a check only decides about the next sample.
+    /// Records a sample. Returns whether it is reported: full samples are, checks are not.
     pub(super) fn take(
         &mut self,
         (job, process): JobProcess,
@@ -120,7 +121,7 @@ impl SampleSchedule {
         let is_check = depth == SampleDepth::Check && pages.is_sampled;
         let schedule = match (is_check, schedule) {
             (true, Some(schedule)) => schedule.after_check(now, at),
-            // The job was placed during the sample, which may be outdated.
+            // The job was placed during the sample, so the sample may be outdated.
             (true, None) => return false,
             (false, Some(schedule)) if !has_changed(&schedule.last, &now) => {
                 schedule.after_full(&now, at)
@@ -131,7 +132,7 @@ impl SampleSchedule {
         !is_check
     }
 
-    /// A job was placed or its pages move: its last samples are outdated.
+    /// Discards the last samples of a job. Called when the job was placed or its pages migrate.
     pub(super) fn restart(&mut self, job: JobId) {
         self.processes.retain(|_, schedule| schedule.job != job);
     }
@@ -156,10 +157,10 @@ impl ProcessSchedule {
         if is_check { SampleDepth::Check } else { SampleDepth::Full }
     }
 
-    /// A full sample equals the one before.
+    /// Handles a full sample that equals the previous one.
     fn after_full(mut self, now: &Footprint, at: Nanos) -> Self {
         (self.n_checks, self.is_suspect) = (0, false);
-        // Every sample contains the exact size: if that differed, the process had changed meanwhile.
+        // Every sample contains the exact size. If the sizes differ, the process changed between the samples.
         self.checked.take_if(|checked| has_resized(&checked.footprint, now));
         match &self.checked {
             Some(ChangedCheck { is_confirmed: false, .. }) => {
@@ -182,7 +183,7 @@ impl ProcessSchedule {
             self.checked = None;
             return self.unchanged(at);
         }
-        // A full sample decides whether the process changed or checks differ from full samples.
+        // The next full sample shows whether the process changed or the check is biased.
         let checked = Some(ChangedCheck { footprint: now, is_confirmed: false });
         ProcessSchedule { checked, is_suspect: true, sample_at: at, ..self }
     }
@@ -247,8 +248,8 @@ mod tests {
         }
     }
 
-    /// The seconds in which a process is sampled, with `~` for a partial check, which is not reported.
-    /// `pages` is its memory by time. Of a large process a check reads only part of the pages.
+    /// The seconds in which a process is sampled, with `~` for a partial check, which is not reported. `pages` is its
+    /// memory by time. A check of a large process reads a part of its pages.
     fn samples(n: u64, is_large: bool, pages: impl Fn(u64) -> ProcessPages) -> String {
         samples_every(Nanos(1), n, is_large, pages)
     }
@@ -304,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_temporary_change_does_not_hide_a_permanent_one() {
-        // Memory changes before the check at 6 s, and is as before by the full sample at 7 s.
+        // Memory changes before the check at 6 s and changes back before the full sample at 7 s.
         let grows =
             |second| if second == 6 || 10 <= second { mib(1280, 640) } else { mib(640, 640) };
         assert_eq!(samples(40, true, grows), "0 2 ~6 7 ~15 16 18 ~22 ~30");

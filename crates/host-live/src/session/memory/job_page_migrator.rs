@@ -1,10 +1,10 @@
-//! The page move of a job: one process after another.
+//! The page migration of a job: one process after another.
 //!
-//! If a cgroup binds the job's memory, the kernel moves no page out of its `cpuset.mems`. The target node is
-//! therefore added first. When all pages have arrived, the source nodes are removed, and the kernel migrates the
-//! pages that were missed. A move that ends early keeps both nodes, because part of the memory is still on the
-//! source, and reports that. The cgroup is changed only after a process of the job has been opened: a job whose
-//! processes have all exited may have restarted, and then the cgroup of that name belongs to its next run.
+//! If a cgroup binds the job's memory, the kernel moves no page out of its `cpuset.mems`. The target node is therefore
+//! added first. When all pages are on the target, the source nodes are removed, and the kernel migrates pages that were
+//! missed. If the migration ends early, a part of the memory is still on the source: the cgroup keeps both nodes, and
+//! the result reports this. The cgroup is changed only after a process of the job has been opened: if all processes
+//! have exited, the job may have restarted, and the cgroup of that name belongs to its next run.
 
 use std::io;
 use std::time::Duration;
@@ -13,27 +13,30 @@ use base::{Bytes, Nanos, NodeId, NodeSet, TaskId};
 use linux::address_sampling::AddressSampling;
 use linux::cgroup::Cgroup;
 use linux::memory;
-use linux::pages::{BatchSize, MigratableMemory, MoveRequest, MoveStop, MoveTotals, Mover};
-use sched::{CompletedPageMove, FailedPages, PageMoveEnd, Target};
+use linux::pages::{
+    BatchSize, MigratableMemory, PageMigrationRequest, PageMigrationStop, ProcessMigrationTotals,
+    ProcessPageMigrator,
+};
+use sched::{CompletedPageMigration, FailedPages, PageMigrationEnd, Target};
 
-use super::{JobSource, MemoryConfig, MoveOrder, OWN_POLICY};
+use super::{JobSource, MemoryConfig, OWN_POLICY, PageMigrationOrder};
 
-/// How long the memory accesses of a process are sampled before its pages move …
+/// Duration of the sampling of memory accesses before the pages of a process migrate.
 const HEAT_TIME: Duration = Duration::from_millis(100);
-/// … if it has at least this many bytes resident.
+/// Resident bytes from which on memory accesses are sampled.
 const HEAT_MIN: u64 = 64 << 20;
 
-pub(super) struct JobMove {
-    pub order: MoveOrder,
-    /// Processes that are not started yet, the next one last.
+pub(super) struct JobPageMigrator {
+    pub order: PageMigrationOrder,
+    /// Processes whose migration has not started, the next one last.
     waiting: Vec<TaskId>,
-    now: Option<Mover<MigratableMemory>>,
+    now: Option<ProcessPageMigrator<MigratableMemory>>,
     started: Nanos,
     config: MemoryConfig,
     sums: MoveSums,
-    /// The batch size that the first processes of the job led to.
+    /// The batch size after the last batch.
     batch: BatchSize,
-    /// The nodes of the cgroup before and after the target was added.
+    /// Nodes of the cgroup before and after the target was added.
     widened: Option<(NodeSet, NodeSet)>,
 }
 
@@ -49,20 +52,24 @@ struct MoveSums {
     error: Option<String>,
 }
 
-impl JobMove {
-    pub fn new(order: MoveOrder, started: Nanos, config: MemoryConfig) -> Self {
+impl JobPageMigrator {
+    pub fn new(order: PageMigrationOrder, started: Nanos, config: MemoryConfig) -> Self {
         let mut waiting = order.processes.clone();
         waiting.reverse();
         let (sums, batch) = (MoveSums::default(), BatchSize::default());
-        JobMove { order, waiting, now: None, started, config, sums, batch, widened: None }
+        JobPageMigrator { order, waiting, now: None, started, config, sums, batch, widened: None }
     }
 
     pub fn started(&self) -> Nanos {
         self.started
     }
 
-    /// Moves one batch. Returns the bytes requested from the kernel, and the result if this was the end.
-    pub fn step(&mut self, at: Nanos, heat: &AddressSampling) -> (u64, Option<CompletedPageMove>) {
+    /// Runs one batch. Returns the bytes requested from the kernel, and the result if the migration has ended.
+    pub fn step(
+        &mut self,
+        at: Nanos,
+        heat: &AddressSampling,
+    ) -> (u64, Option<CompletedPageMigration>) {
         let Some(mover) = &mut self.now else { return (0, self.start_next(at, heat)) };
         let before = mover.attempted();
         let totals = mover.step();
@@ -71,25 +78,28 @@ impl JobMove {
         self.batch = mover.batch();
         self.now = None;
         let stop = self.take(totals);
-        let ends = !matches!(stop, MoveStop::Done | MoveStop::Exited | MoveStop::Error(_));
+        let ends = !matches!(
+            stop,
+            PageMigrationStop::Done | PageMigrationStop::Exited | PageMigrationStop::Error(_)
+        );
         (requested, ends.then(|| self.completed(end_of(&stop), at)))
     }
 
-    /// Starts the next process, or returns the result if there is none.
-    fn start_next(&mut self, at: Nanos, heat: &AddressSampling) -> Option<CompletedPageMove> {
+    /// Starts the next process, or returns the result if all processes are done.
+    fn start_next(&mut self, at: Nanos, heat: &AddressSampling) -> Option<CompletedPageMigration> {
         let Some(process) = self.waiting.pop() else {
             let sums = &self.sums;
             let cause = match (&sums.error, sums.any_done) {
-                (Some(_), _) => PageMoveEnd::Error,
-                (None, true) => PageMoveEnd::Done,
-                (None, false) => PageMoveEnd::Exited,
+                (Some(_), _) => PageMigrationEnd::Error,
+                (None, true) => PageMigrationEnd::Done,
+                (None, false) => PageMigrationEnd::Exited,
             };
             return Some(self.completed(cause, at));
         };
         let limit = self.order.limit.0;
         if limit != u64::MAX && limit <= self.sums.moved + self.sums.failed.total().0 {
             self.waiting.push(process);
-            return Some(self.completed(PageMoveEnd::Limit, at));
+            return Some(self.completed(PageMigrationEnd::Limit, at));
         }
         match self.open(process, heat) {
             Ok(Some(mover)) => {
@@ -98,7 +108,7 @@ impl JobMove {
                     self.note_error(&format!(
                         "node {to} cannot be added to its cgroup's cpuset.mems: {error}"
                     ));
-                    return Some(self.completed(PageMoveEnd::Error, at));
+                    return Some(self.completed(PageMigrationEnd::Error, at));
                 }
                 self.now = Some(mover);
             }
@@ -110,12 +120,12 @@ impl JobMove {
         None
     }
 
-    /// Opens the memory of a process; `None` if it has a memory policy that is respected.
+    /// Opens the memory of a process; `None` if the process set a memory policy that must be kept.
     fn open(
         &self,
         process: TaskId,
         heat: &AddressSampling,
-    ) -> io::Result<Option<Mover<MigratableMemory>>> {
+    ) -> io::Result<Option<ProcessPageMigrator<MigratableMemory>>> {
         let reserve_permille = self.config.options.reserve_permille;
         let memory =
             MigratableMemory::open(process.tid, process.start_time_ticks, reserve_permille)?;
@@ -126,8 +136,8 @@ impl JobMove {
             u64::MAX => u64::MAX,
             limit => limit - (self.sums.moved + self.sums.failed.total().0),
         };
-        let request = MoveRequest { from: self.order.from, to: self.order.to, limit };
-        let mover = Mover::new(memory, request, &hot_pages(heat, process.tid))?;
+        let request = PageMigrationRequest { from: self.order.from, to: self.order.to, limit };
+        let mover = ProcessPageMigrator::new(memory, request, &hot_pages(heat, process.tid))?;
         Ok(Some(mover.with_batch(self.batch)))
     }
 
@@ -135,13 +145,13 @@ impl JobMove {
         self.sums.error.get_or_insert_with(|| detail.to_owned());
     }
 
-    fn take(&mut self, totals: MoveTotals) -> MoveStop {
+    fn take(&mut self, totals: ProcessMigrationTotals) -> PageMigrationStop {
         let sums = &mut self.sums;
         sums.requested = sums.requested.saturating_add(totals.requested);
         sums.moved = sums.moved.saturating_add(totals.moved);
         sums.not_attempted = sums.not_attempted.saturating_add(totals.not_attempted);
         sums.in_kernel = sums.in_kernel.saturating_add(totals.in_kernel);
-        sums.any_done |= totals.stop == MoveStop::Done;
+        sums.any_done |= totals.stop == PageMigrationStop::Done;
         let failed = totals.failed;
         let sums = [
             (&mut sums.failed.busy, failed.busy),
@@ -153,17 +163,17 @@ impl JobMove {
             (&mut sums.failed.other, failed.other),
         ];
         sums.into_iter().for_each(|(sum, bytes)| *sum = sum.saturating_add(Bytes(bytes)));
-        if let MoveStop::Error(detail) = &totals.stop {
+        if let PageMigrationStop::Error(detail) = &totals.stop {
             let detail = detail.clone();
             self.note_error(&detail);
         }
         totals.stop
     }
 
-    /// Ends the move before all pages were moved.
-    pub fn stop(&mut self, cause: PageMoveEnd, at: Nanos) -> CompletedPageMove {
+    /// Ends the migration early.
+    pub fn stop(&mut self, cause: PageMigrationEnd, at: Nanos) -> CompletedPageMigration {
         if let Some(mut mover) = self.now.take() {
-            let totals = mover.end(MoveStop::Stopped);
+            let totals = mover.end(PageMigrationStop::Stopped);
             self.take(totals);
         }
         self.completed(cause, at)
@@ -177,7 +187,7 @@ impl JobMove {
         let wider = nodes.or(&[self.order.to].into_iter().collect());
         if nodes != wider {
             cgroup.set_nodes(&wider, false).inspect_err(|_| {
-                // The kernel may have applied part of it.
+                // The kernel may have applied a part of the change.
                 let _ = cgroup.set_nodes(&nodes, false);
             })?;
         }
@@ -185,21 +195,21 @@ impl JobMove {
         Ok(())
     }
 
-    /// Removes the source nodes from the cgroup if all pages have arrived; otherwise reports the nodes
-    /// that it keeps. If all processes exited and no page was moved, the nodes are restored, unless
-    /// another program has changed them.
-    fn narrow_cgroup(&mut self, stopped_by: PageMoveEnd) {
+    /// Removes the source nodes from the cgroup if all pages are on the target; otherwise reports that the nodes are
+    /// kept. If all processes exited and no page was moved, the nodes are restored, unless another program changed
+    /// them.
+    fn narrow_cgroup(&mut self, stopped_by: PageMigrationEnd) {
         let Some((before, wider)) = self.widened.take() else { return };
         let Some(cgroup) = self.order.cgroup.clone() else { return };
-        if stopped_by == PageMoveEnd::Exited {
+        if stopped_by == PageMigrationEnd::Exited {
             if self.sums.moved == 0 && cgroup.nodes().is_ok_and(|nodes| nodes == wider) {
-                let _ = cgroup.set_nodes(&before, false); // The cgroup may be removed at this moment.
+                let _ = cgroup.set_nodes(&before, false); // Fails if the cgroup is being removed.
             }
             return;
         }
-        // After a move of one process, other processes of the job may use the source nodes.
+        // After a migration of one process, other processes of the job may use the source nodes.
         let is_whole =
-            stopped_by == PageMoveEnd::Done && matches!(self.order.target, Target::Job(_));
+            stopped_by == PageMigrationEnd::Done && matches!(self.order.target, Target::Job(_));
         let (from, to) = (self.order.from, self.order.to);
         let narrowed = if is_whole { narrow(&cgroup, from, to) } else { Ok(()) };
         let wide = cgroup.nodes().ok().filter(|nodes| 1 < nodes.len() && !is_whole);
@@ -212,10 +222,10 @@ impl JobMove {
         }
     }
 
-    fn completed(&mut self, stopped_by: PageMoveEnd, at: Nanos) -> CompletedPageMove {
+    fn completed(&mut self, stopped_by: PageMigrationEnd, at: Nanos) -> CompletedPageMigration {
         self.narrow_cgroup(stopped_by);
         let (order, sums) = (&self.order, &self.sums);
-        CompletedPageMove {
+        CompletedPageMigration {
             target: order.target,
             job: order.job,
             from: order.from,
@@ -233,14 +243,14 @@ impl JobMove {
     }
 }
 
-/// Address ranges that a process accesses most, which move first. Empty if addresses cannot be sampled,
-/// and for a small process, which moves in a few batches anyway.
+/// The most frequently accessed address ranges of a process; they migrate first. Empty if addresses cannot be sampled,
+/// and for a small process, which needs only a few batches.
 fn hot_pages(heat: &AddressSampling, pid: u32) -> Vec<(u64, u64)> {
     let is_large = || memory::resident("/".as_ref(), pid).is_ok_and(|size| HEAT_MIN <= size);
     if heat.is_unknown() || !is_large() {
         return Vec::new();
     }
-    // If the kernel rejects sampling, pages move in the order of their addresses.
+    // If the kernel rejects sampling, pages migrate in the order of their addresses.
     heat.hottest_ranges(pid, HEAT_TIME).unwrap_or_default()
 }
 
@@ -264,14 +274,14 @@ pub(super) fn access_error(process: TaskId, error: &io::Error, operation: &str) 
     format!("process {}: {error}{hint}", process.tid)
 }
 
-fn end_of(stop: &MoveStop) -> PageMoveEnd {
+fn end_of(stop: &PageMigrationStop) -> PageMigrationEnd {
     match stop {
-        MoveStop::Done => PageMoveEnd::Done,
-        MoveStop::Limit => PageMoveEnd::Limit,
-        MoveStop::Full => PageMoveEnd::Full,
-        MoveStop::Exited => PageMoveEnd::Exited,
-        MoveStop::Stopped => PageMoveEnd::Stopped,
-        MoveStop::Error(_) => PageMoveEnd::Error,
+        PageMigrationStop::Done => PageMigrationEnd::Done,
+        PageMigrationStop::Limit => PageMigrationEnd::Limit,
+        PageMigrationStop::Full => PageMigrationEnd::Full,
+        PageMigrationStop::Exited => PageMigrationEnd::Exited,
+        PageMigrationStop::Stopped => PageMigrationEnd::Stopped,
+        PageMigrationStop::Error(_) => PageMigrationEnd::Error,
     }
 }
 
@@ -298,19 +308,21 @@ mod tests {
         Arc::new(run.create(0, "job", &nodes.parse().expect("nodes")).expect("a cgroup"))
     }
 
-    fn a_move(cgroup: Option<Arc<Cgroup>>, process: TaskId) -> JobMove {
+    fn a_move(cgroup: Option<Arc<Cgroup>>, process: TaskId) -> JobPageMigrator {
         let (target, to, limit) = (Target::Job(JobId(0)), NodeId(1), Bytes(u64::MAX));
         let processes = vec![process];
-        let order = MoveOrder { target, job: JobId(0), processes, from: None, to, limit, cgroup };
+        let order =
+            PageMigrationOrder { target, job: JobId(0), processes, from: None, to, limit, cgroup };
         let options = MemoryOptions::default();
         let config =
             MemoryConfig { options, interval: None, nice: None, source: JobSource::Launched };
-        JobMove::new(order, Nanos::ZERO, config)
+        JobPageMigrator::new(order, Nanos::ZERO, config)
     }
 
-    fn run_to_end(mut job_move: JobMove) -> CompletedPageMove {
+    fn run_to_end(mut job_page_migrator: JobPageMigrator) -> CompletedPageMigration {
         let mut steps = 0..100_000;
-        let ended = steps.find_map(|_| job_move.step(Nanos::ZERO, &AddressSampling::default()).1);
+        let ended =
+            steps.find_map(|_| job_page_migrator.step(Nanos::ZERO, &AddressSampling::default()).1);
         ended.expect("every move ends")
     }
 
@@ -318,29 +330,29 @@ mod tests {
     fn the_cgroup_of_a_job_whose_processes_have_exited_does_not_change() {
         let root = tempfile::tempdir().expect("a directory");
         let cgroup = cgroup(root.path(), "0");
-        // No process has this start time, so this PID belongs to another process.
+        // The start time differs, so the PID counts as reused.
         let exited = TaskId { tid: std::process::id(), start_time_ticks: 1 };
         let ended = run_to_end(a_move(Some(Arc::clone(&cgroup)), exited));
-        assert_eq!(ended.stopped_by, PageMoveEnd::Exited);
+        assert_eq!(ended.stopped_by, PageMigrationEnd::Exited);
         assert_eq!(cgroup.nodes().expect("nodes").to_string(), "0");
     }
 
     #[test]
-    fn if_no_page_moves_the_cpuset_mems_of_the_cgroup_is_restored() {
+    fn if_no_page_migrations_the_cpuset_mems_of_the_cgroup_is_restored() {
         let root = tempfile::tempdir().expect("a directory");
         let cgroup = cgroup(root.path(), "0");
         let exited = TaskId { tid: std::process::id(), start_time_ticks: 1 };
         let nodes = |cgroup: &Cgroup| cgroup.nodes().expect("nodes").to_string();
-        let mut job_move = a_move(Some(Arc::clone(&cgroup)), exited);
-        job_move.widen_cgroup().expect("widened");
+        let mut job_page_migrator = a_move(Some(Arc::clone(&cgroup)), exited);
+        job_page_migrator.widen_cgroup().expect("widened");
         assert_eq!(nodes(&cgroup), "0-1");
-        job_move.stop(PageMoveEnd::Exited, Nanos::ZERO);
+        job_page_migrator.stop(PageMigrationEnd::Exited, Nanos::ZERO);
         assert_eq!(nodes(&cgroup), "0");
         // The next run of the job has a cgroup of the same name with its own nodes.
-        let mut job_move = a_move(Some(Arc::clone(&cgroup)), exited);
-        job_move.widen_cgroup().expect("widened");
+        let mut job_page_migrator = a_move(Some(Arc::clone(&cgroup)), exited);
+        job_page_migrator.widen_cgroup().expect("widened");
         cgroup.set_nodes(&"1".parse().expect("nodes"), false).expect("set");
-        job_move.stop(PageMoveEnd::Exited, Nanos::ZERO);
+        job_page_migrator.stop(PageMigrationEnd::Exited, Nanos::ZERO);
         assert_eq!(nodes(&cgroup), "1");
     }
 }

@@ -16,7 +16,7 @@ use sched::{Action, JobState, JobView, Plan, Reason, Snapshot};
 use super::Dino;
 use super::classes::MissClass;
 use super::declaration::{PAGE_MIGRATION_REPEATED, PageMigration};
-use crate::memory_intensity::page_moves::{self, NodeChange, PAGE};
+use crate::memory_intensity::page_migrations::{self, NodeChange, PAGE};
 
 /// Maximum number of attempts after a migration: `BOUNCING_LIMIT` of Clavis 6.5.5.
 const ATTEMPTS_MAX: u64 = 5;
@@ -43,12 +43,12 @@ impl Dino {
         if self.config.memory == PageMigration::Stay {
             return;
         }
-        let Some(change) = page_moves::node_change(snapshot, job, cpus) else { return };
+        let Some(change) = page_migrations::node_change(snapshot, job, cpus) else { return };
         let requested_at = snapshot.turn.at;
         *self.moved.get_or_default(job.job.id) =
             Some(MovedPages { to: change.to, n_attempts: 0, requested_at });
-        if let Some(action) = page_moves::action(snapshot, job, change) {
-            plan.request(job.job.id, action, page_moves::reason(change, job));
+        if let Some(action) = page_migrations::action(snapshot, job, change) {
+            plan.request(job.job.id, action, page_migrations::reason(change, job));
         }
     }
 
@@ -86,9 +86,9 @@ fn remaining(
     moved: MovedPages,
 ) -> Option<(Action, Reason)> {
     let is_there =
-        job.placed.and_then(|cpus| page_moves::node_of(snapshot, cpus)) == Some(moved.to);
-    let known = job.memory.filter(|_| is_there && job.active_page_move.is_none())?;
-    let moved_at = job.last_page_move.map_or(Nanos::ZERO, |(at, _)| at);
+        job.placed.and_then(|cpus| page_migrations::node_of(snapshot, cpus)) == Some(moved.to);
+    let known = job.memory.filter(|_| is_there && job.active_page_migration.is_none())?;
+    let moved_at = job.last_page_migration.map_or(Nanos::ZERO, |(at, _)| at);
     if known.at <= moved.requested_at || known.at < moved_at {
         return None;
     }
@@ -100,7 +100,7 @@ fn remaining(
         return None;
     }
     let action =
-        page_moves::action(snapshot, job, NodeChange { from: Some(most.node), to: moved.to })?;
+        page_migrations::action(snapshot, job, NodeChange { from: Some(most.node), to: moved.to })?;
     let reason = Reason::new(PAGE_MIGRATION_REPEATED)
         .with("from", format!("node {}", most.node.0))
         .with("to", format!("node {}", moved.to.0))

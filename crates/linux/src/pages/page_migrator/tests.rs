@@ -17,7 +17,7 @@ struct Fake {
     node_of: BTreeMap<u64, i32>,
     /// First addresses of huge pages.
     huge: Vec<u64>,
-    ranges: Vec<MoveRange>,
+    ranges: Vec<MigrationRange>,
     /// Status of pages that do not move.
     stuck: BTreeMap<u64, i32>,
     available: Option<u64>,
@@ -47,7 +47,7 @@ impl Fake {
             self.huge.extend(heads);
         }
         let may_be_huge = is_huge;
-        self.ranges.push(MoveRange {
+        self.ranges.push(MigrationRange {
             start,
             end,
             page_size: PAGE,
@@ -100,7 +100,7 @@ impl Fake {
 }
 
 impl MovableMemory for Fake {
-    fn ranges(&mut self, _request: &MoveRequest) -> io::Result<Vec<MoveRange>> {
+    fn ranges(&mut self, _request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>> {
         self.inject()?;
         Ok(self.ranges.clone())
     }
@@ -121,7 +121,7 @@ impl MovableMemory for Fake {
         Ok(())
     }
 
-    /// As the kernel: if one page does not move, the status of all pages stays unwritten.
+    /// As in the kernel, if one page does not move, the status of all pages stays unwritten.
     fn request(&mut self, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io::Result<()> {
         self.n_requests += 1;
         self.cpu_time += pages.len() as u64 * 1000;
@@ -168,17 +168,17 @@ impl MovableMemory for Fake {
     }
 }
 
-fn request(limit: u64) -> MoveRequest {
-    MoveRequest { from: Some(NodeId(0)), to: NodeId(2), limit }
+fn request(limit: u64) -> PageMigrationRequest {
+    PageMigrationRequest { from: Some(NodeId(0)), to: NodeId(2), limit }
 }
 
-fn run(fake: Fake, request: MoveRequest) -> (MoveTotals, Fake) {
-    let mut mover = Mover::new(fake, request, &[]).expect("ranges");
+fn run(fake: Fake, request: PageMigrationRequest) -> (ProcessMigrationTotals, Fake) {
+    let mut mover = ProcessPageMigrator::new(fake, request, &[]).expect("ranges");
     let totals = (0..100_000).find_map(|_| mover.step()).expect("it ends");
     (totals, mover.memory)
 }
 
-fn check(fake: Fake, request: MoveRequest, expected: Expect) -> Fake {
+fn check(fake: Fake, request: PageMigrationRequest, expected: Expect) -> Fake {
     let (totals, fake) = run(fake, request);
     let kib = |bytes: u64| bytes / 1024;
     let failed = format!("{:?}", totals.failed).replace("FailedPageCounts ", "");
@@ -219,12 +219,12 @@ fn a_small_process_migrates_in_one_call() {
 fn a_small_process_without_limit_migrates_in_one_call_per_node() {
     let fake = || Fake::default().range(1, 3000, 0, false).range(100, 900, 1, true);
     let expected = || expect!["requested 15600 moved 15600 failed not attempted 0: Done"];
-    let from_all = MoveRequest { from: None, ..request(u64::MAX) };
+    let from_all = PageMigrationRequest { from: None, ..request(u64::MAX) };
     let whole = check(fake(), from_all, expected());
     assert_eq!((whole.n_whole, whole.requested.len()), (2, 0));
     let with_files = check(fake().with_files(), from_all, expected());
     assert_eq!(with_files.n_whole, 0, "too large");
-    let limited = check(fake(), MoveRequest { limit: 1 << 30, ..from_all }, expected());
+    let limited = check(fake(), PageMigrationRequest { limit: 1 << 30, ..from_all }, expected());
     assert_eq!(limited.n_whole, 0, "the call has no limit");
 }
 
@@ -245,7 +245,8 @@ fn the_measured_cost_of_a_page_applies_to_the_next_process() {
     let mut slow = BatchSize::default();
     slow.update(256, base::Nanos::from_millis(20));
     let fake = Fake::default().range(1, 1000, 0, false);
-    let mut mover = Mover::new(fake, request(u64::MAX), &[]).expect("ranges").with_batch(slow);
+    let mut mover =
+        ProcessPageMigrator::new(fake, request(u64::MAX), &[]).expect("ranges").with_batch(slow);
     let totals = (0..100).find_map(|_| mover.step()).expect("it ends");
     assert_eq!((totals.moved, mover.memory.n_whole), (1000 * PAGE, 0));
     assert!(
@@ -352,11 +353,14 @@ fn unlisted_pages_are_not_attempted() {
 
 #[test]
 fn the_caller_may_stop_a_migration() {
-    let mut mover =
-        Mover::new(Fake::default().range(1, 3000, 0, false).with_files(), request(u64::MAX), &[])
-            .expect("ranges");
+    let mut mover = ProcessPageMigrator::new(
+        Fake::default().range(1, 3000, 0, false).with_files(),
+        request(u64::MAX),
+        &[],
+    )
+    .expect("ranges");
     assert_eq!(mover.step(), None);
-    let totals = mover.end(MoveStop::Stopped);
+    let totals = mover.end(PageMigrationStop::Stopped);
     assert_eq!(totals.requested, 3000 * PAGE);
     assert_eq!(totals.requested, totals.moved + totals.not_attempted);
     assert!(0 < totals.moved && 0 < totals.not_attempted);
@@ -389,13 +393,16 @@ fn with_injected_errors_no_byte_is_counted_twice_or_lost() {
         let from = [None, Some(0), Some(1), Some(3)][rng.below(4) as usize].map(NodeId);
         let limit = if rng.below(2) == 0 { u64::MAX } else { rng.below(16 << 20) };
         let before = fake.node_of.values().filter(|&&node| node == 2).count() as u64 * PAGE;
-        let Ok(mut mover) = Mover::new(fake, MoveRequest { from, to: NodeId(2), limit }, &[])
-        else {
+        let Ok(mut mover) = ProcessPageMigrator::new(
+            fake,
+            PageMigrationRequest { from, to: NodeId(2), limit },
+            &[],
+        ) else {
             continue;
         };
         let stops_at = rng.below(40);
         let totals = (0..stops_at).find_map(|_| mover.step());
-        let totals = totals.unwrap_or_else(|| mover.end(MoveStop::Stopped));
+        let totals = totals.unwrap_or_else(|| mover.end(PageMigrationStop::Stopped));
         let sum = totals.moved + totals.failed.total() + totals.not_attempted;
         assert_eq!(totals.requested, sum, "seed {seed}: {totals:?}");
         assert!(totals.moved + totals.failed.total() <= limit, "seed {seed}: {totals:?}");
@@ -408,7 +415,7 @@ fn with_injected_errors_no_byte_is_counted_twice_or_lost() {
 fn wait_time_for_a_cpu_does_not_shrink_batches() {
     let n_calls = |wait: u64| {
         let fake = Fake { wait, ..Fake::default() }.range(1, 60_000, 0, false);
-        let mut mover = Mover::new(fake, request(u64::MAX), &[]).expect("ranges");
+        let mut mover = ProcessPageMigrator::new(fake, request(u64::MAX), &[]).expect("ranges");
         let totals = std::iter::from_fn(|| Some(mover.step())).flatten().next().expect("it ends");
         assert_eq!(totals.moved, 60_000 * PAGE);
         totals.n_calls

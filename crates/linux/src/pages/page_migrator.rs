@@ -1,19 +1,20 @@
 //! Migration of the memory of one process, in batches.
 //!
-//! The caller of a [`Mover`] decides when the next batch runs, and may stop the migration between two batches.
+//! The caller of a [`ProcessPageMigrator`] decides when the next batch runs, and may stop the migration between two batches.
 //!
 //! ```text
 //!   step: same process? ─► find pages to move ─► apply the limit ─► free memory on the target?
 //!         ─► request ─► request unprocessed pages once more ─► query the nodes of all pages
 //! ```
 //!
-//! A block that may be a huge page is requested by its first address. If only that page moved, the block
-//! consists of base pages, and the rest of it is requested too. If the first address failed, the whole block
-//! counts as failed: a part of a huge page is never requested.
+//! A block that may be a huge page is requested by its first address. If only the first base page moved, the block
+//! consists of base pages, and its other pages are requested next. If the first page failed, the whole block counts as
+//! failed: a part of a huge page is never requested.
 //!
-//! A small process ([`BatchSize::n_pages_single_call`]) without a limit migrates as a whole: one migrate_pages(2) call for
-//! each source node. The call also moves unshared pages of files, so these count for the size. Pages that are
-//! not on the target afterwards are requested individually, which returns the cause of the failure.
+//! If the migration has no limit and the process is small ([`BatchSize::n_pages_single_call`]), the process migrates as
+//! a whole: one migrate_pages(2) call for each source node. The call also moves unshared pages of files, so the size
+//! includes them. Pages that are not on the target afterwards are requested individually, which returns the cause of
+//! the failure.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,19 +22,19 @@ use std::io;
 use base::{Nanos, NodeId};
 
 use super::batch::BatchSize;
-use super::hot_ranges::MoveRange;
+use super::hot_ranges::MigrationRange;
 use crate::move_pages::UNWRITTEN;
 
 /// Pages queried in one call: 16 MiB of base pages.
 const WINDOW: u64 = 4096;
-/// Windows queried in one step, so that the caller regains control soon.
+/// Maximum number of windows queried in one step; bounds the duration of a step.
 const WINDOWS_PER_STEP: usize = 64;
-/// Attempts in a row after an error that may be temporary.
+/// Maximum number of consecutive attempts after a temporary error.
 const TRIES: u32 = 8;
 
 /// A request for a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MoveRequest {
+pub struct PageMigrationRequest {
     /// Source node; `None`: every node except the target.
     pub from: Option<NodeId>,
     /// Target node.
@@ -45,10 +46,10 @@ pub struct MoveRequest {
 /// A process whose memory migrates.
 pub trait MovableMemory {
     /// Private memory of the process, with an estimate of the bytes to move of each range.
-    fn ranges(&mut self, request: &MoveRequest) -> io::Result<Vec<MoveRange>>;
-    /// Estimate of the bytes to move that are in none of the ranges, because the list of mappings was cut.
+    fn ranges(&mut self, request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>>;
+    /// Estimate of the bytes to move outside of the ranges, because the list of mappings was truncated.
     fn unlisted(&self) -> u64;
-    /// Whether it is the same process with the same program.
+    /// Whether the process has neither exited nor called execve(2).
     fn is_same(&mut self) -> io::Result<bool>;
     /// Node of each page, or a negative error number.
     fn query(&mut self, pages: &[u64], status: &mut Vec<i32>) -> io::Result<()>;
@@ -64,8 +65,8 @@ pub trait MovableMemory {
     fn page_sizes(&self) -> (u64, u64);
     /// Monotonic time.
     fn now(&mut self) -> Nanos;
-    /// CPU time of the calling thread. It excludes the wait time of a call: for a CPU, and for other CPUs
-    /// to drain their per-CPU page lists.
+    /// CPU time of the calling thread. It excludes the time in which a call waits for a CPU, or for other CPUs to drain
+    /// their per-CPU page lists.
     fn cpu_time(&mut self) -> Nanos;
 }
 
@@ -90,12 +91,12 @@ impl FailedPageCounts {
     }
 }
 
-/// Why a migration ended.
+/// Cause of the end of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MoveStop {
+pub enum PageMigrationStop {
     /// Every page was requested.
     Done,
-    /// The limit was reached, and there were more pages.
+    /// The limit was reached before all pages were requested.
     Limit,
     /// The target node is full.
     Full,
@@ -109,7 +110,7 @@ pub enum MoveStop {
 
 /// Result in bytes: `requested` = `moved` + `failed` + `not_attempted`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MoveTotals {
+pub struct ProcessMigrationTotals {
     /// Bytes to be moved, within the limit.
     pub requested: u64,
     /// Bytes on the target afterwards.
@@ -124,8 +125,8 @@ pub struct MoveTotals {
     pub n_calls: u64,
     /// Duration of the longest call.
     pub longest_call: Nanos,
-    /// Why it ended.
-    pub stop: MoveStop,
+    /// Cause of the end.
+    pub stop: PageMigrationStop,
 }
 
 /// A page, or a block that may be a huge page.
@@ -139,16 +140,16 @@ struct PageBlock {
 
 /// A migration in progress.
 #[derive(Debug)]
-pub struct Mover<M> {
+pub struct ProcessPageMigrator<M> {
     memory: M,
-    request: MoveRequest,
-    ranges: Vec<MoveRange>,
+    request: PageMigrationRequest,
+    ranges: Vec<MigrationRange>,
     range_idx: usize,
     cursor: u64,
-    /// Found and not requested yet.
+    /// Pages found but not requested yet.
     found: Vec<PageBlock>,
     batch: BatchSize,
-    /// Whether one migrate_pages(2) call may move all of it; `None` before the first step.
+    /// Whether migrate_pages(2) moves the whole process; `None` before the first step.
     may_use_migrate_pages: Option<bool>,
     /// Nodes of the found pages.
     sources: BTreeSet<NodeId>,
@@ -161,16 +162,20 @@ pub struct Mover<M> {
     status: Vec<i32>,
 }
 
-impl<M: MovableMemory> Mover<M> {
+impl<M: MovableMemory> ProcessPageMigrator<M> {
     /// Prepares a migration; `hot` ranges come first.
     ///
     /// # Errors
     /// The mappings cannot be read; the kind is `NotFound` if the process has exited.
-    pub fn new(mut memory: M, request: MoveRequest, hot: &[(u64, u64)]) -> io::Result<Self> {
+    pub fn new(
+        mut memory: M,
+        request: PageMigrationRequest,
+        hot: &[(u64, u64)],
+    ) -> io::Result<Self> {
         let ranges = memory.ranges(&request)?;
         let ranges = super::hot_first(&ranges, hot, memory.page_sizes().1);
         let cursor = ranges.first().map_or(0, |range| range.start);
-        Ok(Mover {
+        Ok(ProcessPageMigrator {
             memory,
             request,
             ranges,
@@ -190,10 +195,10 @@ impl<M: MovableMemory> Mover<M> {
         })
     }
 
-    /// Takes the cost of a page from the migration of another process.
+    /// Starts with the cost per page measured in the migration of another process.
     #[must_use]
     pub fn with_batch(self, batch_size: BatchSize) -> Self {
-        Mover { batch: batch_size.for_next(), ..self }
+        ProcessPageMigrator { batch: batch_size.for_next(), ..self }
     }
 
     /// The batch size after the last call.
@@ -220,7 +225,7 @@ impl<M: MovableMemory> Mover<M> {
     }
 
     /// Runs one batch. Returns the totals if the migration has ended.
-    pub fn step(&mut self) -> Option<MoveTotals> {
+    pub fn step(&mut self) -> Option<ProcessMigrationTotals> {
         match self.run_batch() {
             Ok(None) => {
                 self.n_errors = 0;
@@ -232,14 +237,14 @@ impl<M: MovableMemory> Mover<M> {
     }
 
     /// Ends the migration.
-    pub fn end(&mut self, stop: MoveStop) -> MoveTotals {
+    pub fn end(&mut self, stop: PageMigrationStop) -> ProcessMigrationTotals {
         let rest = match stop {
-            MoveStop::Limit => 0,
-            MoveStop::Done => self.memory.unlisted(),
+            PageMigrationStop::Limit => 0,
+            PageMigrationStop::Done => self.memory.unlisted(),
             _ => self.remaining().saturating_add(self.memory.unlisted()),
         };
         let not_attempted = rest.min(self.request.limit.saturating_sub(self.attempted()));
-        MoveTotals {
+        ProcessMigrationTotals {
             requested: self.attempted() + not_attempted,
             moved: self.moved,
             failed: self.failed,
@@ -251,36 +256,36 @@ impl<M: MovableMemory> Mover<M> {
         }
     }
 
-    fn run_batch(&mut self) -> io::Result<Option<MoveStop>> {
+    fn run_batch(&mut self) -> io::Result<Option<PageMigrationStop>> {
         if !self.memory.is_same()? {
-            return Ok(Some(MoveStop::Exited));
+            return Ok(Some(PageMigrationStop::Exited));
         }
         let is_whole = self.may_use_migrate_pages();
         self.find()?;
         let is_over = self.ranges.len() <= self.range_idx;
         if self.found.is_empty() {
-            return Ok(is_over.then_some(MoveStop::Done));
+            return Ok(is_over.then_some(PageMigrationStop::Done));
         }
         if is_whole && !is_over {
-            // Decided once all pages are found; in batches if there are more than `resident` reported.
+            // All pages have been found. If they are more than `resident` reported, they are moved in batches.
             self.may_use_migrate_pages = Some(self.n_found() < self.single_call_max());
             return Ok(None);
         }
         let blocks = self.take_batch();
         if blocks.is_empty() {
-            return Ok(Some(MoveStop::Limit));
+            return Ok(Some(PageMigrationStop::Limit));
         }
         let bytes: u64 = blocks.iter().map(|block| block.bytes).sum();
         if self.memory.available(self.request.to).is_some_and(|available| available < bytes) {
             self.unshift(&blocks);
-            // A batch may fit where the whole process does not.
+            // The target may have enough memory for a batch, although it has too little for the whole process.
             let was_whole = self.may_use_migrate_pages.replace(false) == Some(true);
-            return Ok((!was_whole).then_some(MoveStop::Full));
+            return Ok((!was_whole).then_some(PageMigrationStop::Full));
         }
         let no_memory_before = self.failed.no_memory;
         self.move_blocks(blocks)?;
         let is_full = no_memory_before != self.failed.no_memory;
-        Ok(is_full.then_some(MoveStop::Full))
+        Ok(is_full.then_some(PageMigrationStop::Full))
     }
 
     fn n_found(&self) -> u64 {
@@ -292,7 +297,7 @@ impl<M: MovableMemory> Mover<M> {
         self.batch.n_pages_single_call() as u64 * self.memory.page_sizes().0
     }
 
-    /// Decided before the first call, and final after it.
+    /// Whether migrate_pages(2) is used. Set before the first call.
     fn may_use_migrate_pages(&mut self) -> bool {
         if let Some(known) = self.may_use_migrate_pages {
             return known;
@@ -333,7 +338,7 @@ impl<M: MovableMemory> Mover<M> {
     }
 
     /// End of a window: a boundary of huge pages.
-    fn window_end(&self, range: &MoveRange) -> u64 {
+    fn window_end(&self, range: &MigrationRange) -> u64 {
         let (page, huge) = self.memory.page_sizes();
         let bytes = (WINDOW * page).max(2 * huge).max(range.page_size);
         let end = self.cursor.saturating_add(bytes);
@@ -343,7 +348,7 @@ impl<M: MovableMemory> Mover<M> {
     }
 
     /// Adds the pages of a window that are to be moved.
-    fn pick(&mut self, range: &MoveRange, pages: &[u64]) {
+    fn pick(&mut self, range: &MigrationRange, pages: &[u64]) {
         let (_, huge) = self.memory.page_sizes();
         let to_move = |status: i32| {
             let node = u32::try_from(status).ok().map(NodeId);
@@ -405,7 +410,7 @@ impl<M: MovableMemory> Mover<M> {
         let duration = self.memory.cpu_time().saturating_sub(start);
         let (page, _) = self.memory.page_sizes();
         self.batch.update((n_bytes / page) as usize, duration);
-        // Blocks that turned out to be base pages come next.
+        // Blocks that consist of base pages are processed next.
         let split = self.count(&blocks, &answers);
         self.unshift(&split);
         Ok(())
@@ -428,7 +433,7 @@ impl<M: MovableMemory> Mover<M> {
         let mut answers = vec![target; blocks.len()];
         match self.request(&rest) {
             Ok(of_rest) => open.iter().zip(of_rest).for_each(|(&idx, one)| answers[idx] = one),
-            // Some pages have moved and are counted.
+            // The call failed after some pages had moved; they are counted.
             Err(_) if rest.len() < blocks.len() => {
                 open.iter().for_each(|&idx| answers[idx] = UNWRITTEN);
             }
@@ -444,7 +449,8 @@ impl<M: MovableMemory> Mover<M> {
         self.n_calls += 1;
     }
 
-    /// The status of each block, from a second call for blocks that the first did not process.
+    /// Requests the blocks and returns the status of each. A second call requests the blocks that the first one did not
+    /// process.
     fn request(&mut self, blocks: &[PageBlock]) -> io::Result<Vec<i32>> {
         let mut answers = vec![UNWRITTEN; blocks.len()];
         for _ in 0..2 {
@@ -459,7 +465,7 @@ impl<M: MovableMemory> Mover<M> {
             self.count_call(start);
             match result {
                 Ok(()) => open.iter().zip(&self.status).for_each(|(&i, &s)| answers[i] = s),
-                // The first call may have moved pages, which are counted.
+                // The first call may have moved pages; they are counted.
                 Err(_) if open.len() < blocks.len() => break,
                 Err(error) => return Err(error),
             }
@@ -467,8 +473,8 @@ impl<M: MovableMemory> Mover<M> {
         Ok(answers)
     }
 
-    /// Queries the nodes of the blocks and counts moved and failed bytes. Returns the rest of the blocks that
-    /// turned out to be base pages, without their first page.
+    /// Queries the nodes of the blocks and counts moved and failed bytes. Returns the remaining pages of blocks that
+    /// consist of base pages.
     fn count(&mut self, blocks: &[PageBlock], answers: &[i32]) -> Vec<PageBlock> {
         let (page, _) = self.memory.page_sizes();
         let target = Some(self.request.to.0 as i32);
@@ -497,8 +503,7 @@ impl<M: MovableMemory> Mover<M> {
         split
     }
 
-    /// Whether the target has too little memory for the unprocessed blocks: then that is the cause, which the kernel
-    /// does not return.
+    /// Whether the target has too little memory for the unprocessed blocks. The kernel does not report this cause.
     fn is_tight(&mut self, blocks: &[PageBlock], answers: &[i32]) -> bool {
         let unprocessed = blocks.iter().zip(answers).filter(|(_, answer)| **answer == UNWRITTEN);
         let bytes: u64 = unprocessed.map(|(block, _)| block.bytes).sum();
@@ -518,22 +523,22 @@ impl<M: MovableMemory> Mover<M> {
         Vec::new()
     }
 
-    /// How an error of a whole call ends the migration; `None` if the call is repeated.
-    fn stop_after(&mut self, error: &io::Error) -> Option<MoveStop> {
+    /// The end of the migration after an error of a whole call; `None` if the call is repeated.
+    fn stop_after(&mut self, error: &io::Error) -> Option<PageMigrationStop> {
         self.n_errors += 1;
         match error.raw_os_error() {
             // An exiting process releases its memory before its PID; the kernel then returns EINVAL
             // (`find_mm_struct` in `mm/migrate.c`).
-            Some(libc::ESRCH | libc::EINVAL) => Some(MoveStop::Exited),
-            None if error.kind() == io::ErrorKind::NotFound => Some(MoveStop::Exited),
+            Some(libc::ESRCH | libc::EINVAL) => Some(PageMigrationStop::Exited),
+            None if error.kind() == io::ErrorKind::NotFound => Some(PageMigrationStop::Exited),
             _ if is_temporary(error) && self.n_errors < TRIES => None,
-            _ => Some(MoveStop::Error(with_remedy(error))),
+            _ => Some(PageMigrationStop::Error(with_remedy(error))),
         }
     }
 }
 
 /// Whether a node is a source of the migration.
-pub(super) fn is_source(node: NodeId, request: &MoveRequest) -> bool {
+pub(super) fn is_source(node: NodeId, request: &PageMigrationRequest) -> bool {
     request.from.map_or(node != request.to, |from| node == from)
 }
 
@@ -550,7 +555,7 @@ fn cause(failed: &mut FailedPageCounts, node: Option<i32>, answer: i32, to: Node
         (_, libc::EACCES | libc::EPERM) => &mut failed.not_permitted,
         (_, libc::ENOENT | libc::EFAULT) => &mut failed.not_present,
         _ if answer == to.0 as i32 => &mut failed.elsewhere,
-        // Not processed twice: the page is pinned or locked.
+        // Two calls did not process the page: it is pinned or locked.
         _ if answer == UNWRITTEN => &mut failed.busy,
         _ => &mut failed.other,
     }

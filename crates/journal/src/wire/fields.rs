@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use base::{Bytes, CpuId, IdSet, JobId, LlcId, Nanos, NodeId, SetId, TaskId};
 use program::MemoryPolicy;
-use sched::{DetachCause, PageMigrationEnd, RawCounter, ReasonCode, RejectCause, SignalTier, Target};
+use sched::{
+    DetachCause, PageMigrationEnd, RawCounter, ReasonCode, RejectCause, SignalTier, Target,
+};
 use serde::{Deserialize, Serialize};
 use topology::Level;
 

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The result is the median of the paired ratios with its 95 % bootstrap interval (BCa, [`lab::stats::interval`]). The
-//! interval requires that rounds are independent; the distribution of the noise is arbitrary. With `--limit`, the command
-//! fails if an interval is entirely above the limit.
+//! interval requires independent rounds; it makes no assumption on the distribution of the noise. With `--limit`, the
+//! command fails if an interval is entirely above the limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

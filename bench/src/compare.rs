@@ -1,7 +1,7 @@
 //! Duration of a comparison in the simulator, and its parts.
 //!
 //! 12 policies × 10 workloads of ten simulated minutes × 20 seeds on a machine with two sockets of 14 cores, without
-//! journals. About twenty programs run at a time, in six kinds from cache-resident to streaming.
+//! journals. On average about twenty programs run concurrently, of six kinds from cache-resident to streaming.
 //!
 //! The target of one minute is checked in release builds with two threads, against CPU time divided by the number of
 //! threads, because wall time depends on other load.
@@ -27,7 +27,7 @@ use crate::stats::{process_cpu_time, thread_cpu_time};
 
 /// The machine of the target.
 const MACHINE: &str = "nodes=2 llcs=1 cores=14 llc=35M mem=64G";
-/// Twelve columns.
+/// The twelve policies with variants.
 const POLICIES: &str = "linux,linux@interleave,linux@numa-balancing,linux@interleave+numa-balancing,\
      spread,spread[memory=bind],spread[domains=core],\
      dfs,dfs[reading=paper],dfs[cooldown=0],dfs[trigger=ratio],dfs[domains=core]";
@@ -238,7 +238,7 @@ impl Host for TimedHost {
 /// instructions.
 type ProgramKind = (&'static str, f64, f64, u64, f64, [f64; 3]);
 
-/// Invented to span the range of real programs.
+/// Synthetic values that cover the range of real programs.
 const PROGRAM_KINDS: [ProgramKind; 6] = [
     ("compute", 0.5, 1.5, 8, 1.0, [0.2, 0.1, 0.0]),
     ("small", 0.7, 2.0, 64, 5.0, [2.0, 0.8, 0.2]),

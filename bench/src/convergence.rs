@@ -1,5 +1,5 @@
-//! Time until memory and tasks are on the same node, and pages moved for it: watch, the kernel's NUMA balancing
-//! and numad, in a guest with two nodes.
+//! Time until memory and tasks are on the same node, and pages moved until then, with watch, with the kernel's NUMA
+//! balancing and with numad, in a guest with two nodes.
 //!
 //! ```text
 //!   before      node 0: all memory, half of the programs        node 1: the other half
@@ -7,10 +7,10 @@
 //!               and stays so for some seconds
 //! ```
 //!
-//! There are as many programs as CPUs, so that the kernel has no reason to migrate tasks for load balancing. No program is
-//! bound. The kernel counts page migrations (`pgmigrate_success` in /proc/vmstat), whatever requested them.
-//! After convergence the measurement continues; pages moved in this time are wasted, and the maximum over the
-//! rounds is printed. The guest is emulated: its times are only comparable with each other.
+//! The number of programs equals the number of CPUs, so that load balancing migrates no task. No program is bound. The
+//! kernel counts all page migrations (`pgmigrate_success` in /proc/vmstat). The measurement continues after
+//! convergence; pages moved in this time are unnecessary, and the maximum over the rounds is printed. The guest is
+//! emulated, so its times are comparable only with each other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ struct Convergence {
     moved_mib: f64,
     /// MiB moved after convergence.
     after_mib: f64,
-    /// Number of times a program was sampled on another node than before.
+    /// Number of samples in which a program was on another node than in the previous sample.
     n_node_changes: u32,
     /// Share of all memory on the node of its program at the end.
     local_share: f64,
@@ -160,7 +160,7 @@ fn outcome(mechanism: Mechanism, tool: &Path, args: &Args) -> anyhow::Result<Con
     outcome
 }
 
-/// Samples four times per second until placement has converged and stayed so, or until the timeout.
+/// Samples four times per second until placement has stayed converged for the given time, or until the timeout.
 fn observe(
     programs: &Programs,
     nodes: &NodeCpus,

@@ -1,4 +1,4 @@
-//! The evenkeel executable under measurement: a release build, started as a user does.
+//! The measured evenkeel executable: a release build, started through its command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub fn given_or_built(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 }
 
 /// Option value that declares a class for this executable in watch, by its name. Programs without a class have no load,
-/// so a policy has nothing to decide.
+/// so policies would not place them.
 pub fn class_of(tool: &Path) -> String {
     let name = tool.file_name().unwrap_or_default().to_string_lossy();
     format!("{}=12", name.chars().take(NAME_MAX).collect::<String>())
@@ -107,7 +107,7 @@ impl EvenkeelRun {
     /// Sends SIGTERM and waits for the exit.
     pub fn stop(mut self) -> anyhow::Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
-        // Not SIGINT: a background process of a script ignores it.
+        // SIGTERM, because a background process of a script ignores SIGINT.
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
         self.child.wait()?;
         Ok(())
@@ -128,8 +128,8 @@ fn dir_of_runs() -> PathBuf {
     std::env::temp_dir().join(format!("evenkeel-bench-{}", std::process::id()))
 }
 
-/// Removes the directories of all runs. Only called at the end: after the removal of thousands of files a file system
-/// creates new files slowly, which would distort the next round.
+/// Removes the directories of all runs. Called only at the end: after the removal of thousands of files, file systems
+/// create new files slowly, which would distort the next round.
 pub fn remove_runs() -> anyhow::Result<()> {
     let dir = dir_of_runs();
     fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))

@@ -1,7 +1,7 @@
 //! Runs this program in a guest with several NUMA nodes, and counts system calls there.
 //!
-//! The guest sees the files of the host, so this executable runs there again with the option `--inside`. One boot
-//! runs a whole benchmark.
+//! The guest has access to the files of the host, so this executable runs in the guest with the option `--inside`. A
+//! benchmark needs one boot.
 
 use std::ffi::OsString;
 use std::fs;
@@ -28,8 +28,8 @@ pub struct NumaGuest {
 
 impl NumaGuest {
     /// Boots the guest and runs this program in it with the same arguments, `--inside` and this evenkeel executable.
-    /// The guest can write to `shared`, which is the value of `--keep` there. Retries if the guest fails: an
-    /// emulated guest with one host thread per CPU sometimes crashes in code that its kernel patched.
+    /// The guest can write to `shared`, which is the value of `--keep` there. Retries if the guest fails: an emulated
+    /// guest with one host thread per CPU sometimes crashes in self-modified kernel code.
     pub fn run(&self, evenkeel: &Path, shared: Option<&Path>) -> anyhow::Result<()> {
         // Later options override earlier ones (args_override_self).
         let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();

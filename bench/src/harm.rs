@@ -7,9 +7,9 @@
 //!      └──── ratio ──────────┘└──── ratio ─────┘                noise
 //! ```
 //!
-//! Two values per program count: operations per second of its own CPU time, which drop with cold caches and
-//! interruptions, and wall time for a given CPU time, which grows with bad placement. Other load
-//! affects wall time and drifts, so each round is a pair ([`PairedRuns`]).
+//! Two values are measured per program: operations per second of its CPU time (lower with cold caches and
+//! interruptions) and wall time for a given CPU time (higher with bad placement). Other load affects wall time and
+//! changes over time, so each round is a pair ([`PairedRuns`]).
 //!
 //! The journal provides the number of moves; none are expected. Moves are possible after a few seconds
 //! ([`FIRST_MOVE_S`]), so shorter programs are rejected.

@@ -1,9 +1,9 @@
 //! Benchmarks of evenkeel on the machine at hand: `cargo xtask bench …`, or `cargo run --release -p bench -- …`.
 //!
-//! Machines are shared and noisy, so absolute times do not compare. The benchmarks print shares of a CPU from
-//! the kernel's accounting, and ratios of two things that run alternately (A B A B, [`ab`]), as median and range over
-//! several windows or rounds. Everything runs at nice 0; if the kernel does not permit that, the nice value
-//! is printed first.
+//! Machines are shared and noisy, so absolute times are not comparable. The benchmarks print shares of a CPU from the
+//! kernel's accounting, and ratios of two alternating measurements (A B A B, [`ab`]), as median and range over several
+//! windows or rounds. All processes run at nice 0; if the kernel does not permit nice 0, the nice value is printed
+//! first.
 
 mod ab;
 mod compare;
@@ -59,7 +59,7 @@ enum Benchmark {
     Numad(numad::Args),
     /// Measure CPU time and memory of evenkeel while 1 to 1000 jobs sleep or compute
     Overhead(overhead::Args),
-    /// Validate the physics of the simulator on measured slowdowns that were left out of the fit
+    /// Validate the physics of the simulator on measured slowdowns that were excluded from the fit
     Physics,
     /// Measure the CPU time of one turn of every policy, for 10,000 tasks on 1,024 CPUs
     Policies(turn::PolicyArgs),

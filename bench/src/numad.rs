@@ -1,5 +1,5 @@
-//! CPU time, system calls and memory of watch and of Debian's `numad`, in a guest with two nodes, because numad scans
-//! only on machines with more than one.
+//! CPU time, system calls and memory of watch and of Debian's `numad`, in a guest with two nodes: numad scans only on
+//! machines with several nodes.
 //!
 //! ```text
 //!   for each point (n sleeping, n large and busy), alternately:
@@ -7,9 +7,9 @@
 //!     each: start ── warm-up ── window: CPU time ── window: system calls ── end
 //! ```
 //!
-//! CPU time is the kernel's accounting, in milliseconds per scan. A window has six scans at 5 s, so that watch samples
-//! each sleeping process once in it (at least every 30 s). numad comes last, because it leaves processes
-//! bound. The guest is emulated: only ratios are meaningful, not milliseconds.
+//! CPU time is the kernel's accounting, in milliseconds per sample (numad: per scan). A window has six samples at
+//! intervals of 5 s, so that watch samples each sleeping process once per window (at least every 30 s). numad runs
+//! last, because it leaves processes bound. The guest is emulated, so only ratios are meaningful.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     guest::need("numad", "numad")?;
     let tool = evenkeel::given_or_built(args.tool.as_deref())?;
     let n_runs = 3 * points(&args).len() as u64 * u64::from(args.rounds.max(1));
-    // Twice the time, for a host with other load.
+    // Twice the expected time, for other load on the host.
     let each_s = 2 * (2 * args.scans * args.interval + warm_up_s(Mechanism::Watch, &args));
     let limit = Duration::from_secs(n_runs * each_s + 300);
     NumaGuest { n_nodes: 2, n_cpus: 4, memory: "6G", limit, kernel: "" }.run(&tool, None)
@@ -196,7 +196,7 @@ fn print_growth(points: &[ScanPoint], idx: usize, mechanism: Mechanism) {
     );
 }
 
-/// Cost of a scan after the warm-up.
+/// Cost of a sample after the warm-up.
 fn cost(mechanism: Mechanism, tool: &Path, args: &Args) -> anyhow::Result<ScanCost> {
     let policy = format!("dfs[interval={}s]", args.interval);
     let command = mechanism.command(tool, args.interval, &["--policy", &policy]);

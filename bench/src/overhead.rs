@@ -77,7 +77,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     evenkeel::remove_runs()
 }
 
-/// A thread that wakes four times per second and does nothing: the cost of waking up alone.
+/// A thread that wakes four times per second and does nothing: the cost of the wake-ups.
 fn empty_loop(args: &Args) -> anyhow::Result<MedianRange> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -123,7 +123,7 @@ fn shell_loop(kind: &JobKind, n: usize, args: &Args) -> anyhow::Result<MedianRan
     Ok(share)
 }
 
-/// Percent of one CPU per window, after one window that does not count.
+/// Percent of one CPU per window. The first window is discarded.
 fn shares(pid: u32, args: &Args) -> anyhow::Result<MedianRange> {
     std::thread::sleep(Duration::from_secs(args.seconds));
     cpu_shares(args, || evenkeel::cpu_ns(pid))

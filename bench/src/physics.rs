@@ -1,7 +1,7 @@
-//! Accuracy of the simulator's physics on measured slowdowns: fitted here, validated on data left out of the
-//! fit, and compared with simple predictors that were fitted in the same way.
+//! Accuracy of the simulator's physics on measured slowdowns: fitted here, validated on data excluded from the fit, and
+//! compared with simple predictors that were fitted in the same way.
 //!
-//! Nothing is measured on this machine; the same files give the same results everywhere.
+//! The results depend only on files in the repository, not on the machine.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! Processes of the benchmarks: watched ones (sleeping or busy), and the mechanisms that migrate their tasks or pages.
+//! Processes of the benchmarks: watched processes (sleeping or busy), and the mechanisms that migrate their tasks or
+//! pages.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -5,9 +5,9 @@
 //!   lane 1 ── job 1 ─► job n+1 ─► …               1 lane or 100 lanes per core, which share it equally
 //! ```
 //!
-//! SimGrid's CPU model has neither caches nor memory, so contention is off here. Both simulators get the CPU time
-//! of each job and return its end time; the end times must agree. SimGrid runs in two variants, with one actor per lane
-//! and with dependent activities; the faster one counts. The programs run alternately.
+//! SimGrid's CPU model has neither caches nor memory, so contention is off here. Both simulators get the CPU time of
+//! each job and return its end time; the end times must agree. SimGrid runs in two variants, with one actor per lane
+//! and with dependent activities; the faster one counts. The simulators run alternately.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -180,13 +180,13 @@ fn difference(own: &[f64], other: &[f64]) -> anyhow::Result<f64> {
     Ok(own.iter().zip(other).map(relative).max_by(f64::total_cmp).unwrap_or(0.0))
 }
 
-/// A job: its script, and the CPU time of that alone.
+/// A job: its script, and the CPU time of the script alone.
 struct Length {
     script: Arc<Script>,
     ns: f64,
 }
 
-/// Between 0.1 and 0.2 s each, in a pseudo-random order.
+/// Jobs of 0.1 to 0.2 s each, in a pseudo-random order.
 fn lengths(n_jobs: usize) -> anyhow::Result<Vec<Length>> {
     let hardware = hardware(8)?;
     let scripts = crate::simulator::scripts(&hardware)?;

@@ -1,5 +1,5 @@
-//! Start latency and start rate, alternating with a shell that starts the same programs (A B A B): time until the
-//! first job runs, whole run of one job, and of a thousand jobs at once.
+//! Start latency and start rate, alternating with a shell that starts the same programs (A B A B): time until the first
+//! job runs, makespan with one job, and makespan with a thousand concurrent jobs.
 
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ pub struct Args {
     /// Set the number of rounds, each with evenkeel and a shell
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Set the number of jobs that start at once
+    /// Set the number of jobs that are started concurrently
     #[arg(long, default_value_t = 1000)]
     jobs: usize,
 }
@@ -47,7 +47,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     println!("the same with a shell, ms                       {:.1}", first.a());
     println!("whole run of one empty job, ms                  {:.1}", one.b());
     println!("the same with a shell, ms                       {:.1}", one.a());
-    println!("jobs started and finished per second, {} at once {rate:.0}", args.jobs);
+    println!("jobs started and finished per second, {} concurrently {rate:.0}", args.jobs);
     println!("whole run of these, evenkeel / shell loop       {ratio:.2}");
     Ok(())
 }

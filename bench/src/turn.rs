@@ -5,10 +5,10 @@
 //!   outcomes of the plan ─► record                                                            timed
 //! ```
 //!
-//! `bench turn` measures dfs for 10,000 tasks on 512 CPUs in two shapes: many single-threaded programs, and fewer
-//! with ten threads. `bench policies` measures every policy for 10,000 tasks with counters on 1,024 CPUs. The load
-//! changes during the run, so that there is something to decide. The turn in which all jobs are due is
-//! printed too, although a real machine starts at most 64 jobs per turn.
+//! `bench turn` measures dfs for 10,000 tasks on 512 CPUs in two shapes: many single-threaded programs, and fewer with
+//! ten threads. `bench policies` measures every policy for 10,000 tasks with counters on 1,024 CPUs. The load changes
+//! during the run, so that the policies have decisions to make. The turn in which all jobs are due is printed too,
+//! although a live host starts at most 64 jobs per turn.
 //!
 //! The unit is CPU time of this thread, because wall time depends on other load. No data is read from this
 //! machine. The targets are checked in release builds only.
@@ -160,7 +160,7 @@ fn millis_since(before: Duration) -> f64 {
     thread_cpu_time().saturating_sub(before).as_secs_f64() * 1e3
 }
 
-/// All jobs are due at once and start.
+/// Starts all jobs in one turn.
 fn start(engine: &mut Engine, n_jobs: u32, nodes: Vec<NodeSample>, cpus: &mut [CpuId]) {
     let sample = Sample {
         jobs: (0..n_jobs).map(|id| JobEvent::Due(JobId(id))).collect(),

@@ -5,8 +5,8 @@
 //!   sleep      duration of the same sleep           of a timer, and of a wait for the disk
 //! ```
 //!
-//! Other load on the machine is part of these values. The interquartile range, converted to the standard deviation of a
-//! normal distribution, excludes the largest disturbances.
+//! Other load on the machine affects these values. The standard deviation is derived from the interquartile range of a
+//! normal distribution, so the largest disturbances are excluded.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -104,7 +104,7 @@ struct TimeSpread {
 /// Interquartile range of a normal distribution in standard deviations.
 const MIDDLE_HALF: f64 = 1.349;
 
-/// Needs at least four values.
+/// Requires at least four values.
 fn variation(mut values: Vec<f64>) -> TimeSpread {
     values.sort_by(f64::total_cmp);
     let n = values.len();

@@ -43,7 +43,7 @@ impl Default for Args {
     }
 }
 
-/// Jobs with few events, and jobs with many: a shell that forks takes a page fault on each page again.
+/// Jobs with few events, and jobs with many: after a fork, a shell has a page fault on each page that it writes.
 const ROWS: [(&str, &str); 2] = [
     ("few events", r#"["sh", "-c", "while :; do :; done"]"#),
     ("many events", r#"["sh", "-c", "while :; do (:); done"]"#),
@@ -96,7 +96,7 @@ fn one(label: &str, command: &str, policy: &str, args: &Args) -> anyhow::Result<
     let journal = run.report().with_file_name("journal.jsonl");
     run.stop()?;
     let text = fs::read_to_string(&journal).context("evenkeel wrote no journal")?;
-    // The next run uses the same directory.
+    // The directory is removed, because the next run uses the same one.
     fs::remove_dir_all(journal.parent().context("a journal is in a directory")?)?;
     Ok(WakeCost { share, turns_per_s: turns_per_s(&text) })
 }

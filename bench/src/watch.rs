@@ -1,5 +1,4 @@
-//! CPU time and system calls per interval, and memory, of `evenkeel watch --all` with many sleeping and busy
-//! processes.
+//! CPU time and system calls per sample, and memory, of `evenkeel watch --all` with many sleeping and busy processes.
 //!
 //! CPU time is the kernel's accounting over windows after the warm-up. System calls are counted in a separate run,
 //! because counting them costs time.

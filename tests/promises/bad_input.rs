@@ -256,8 +256,8 @@ fn has_foreign_formats() -> bool {
 fn executable_scripts_and_programs_are_accepted() {
     for text in ["#!/bin/sh\n", "#! /bin/sh -e\n", "#!/bin/sh", "#!/usr/bin/env sh\nexit 0\n"] {
         let dir = Dir::with(&[("text", text), ("w.toml", "[[job]]\ncommand = [\"./program\"]\n")]);
-        // Not written by this process: a child that another test forks meanwhile could hold the file open for writing,
-        // and the kernel does not execute such a file (ETXTBSY).
+        // install(1) writes the file. If this process wrote it, a child forked by another test could hold it open for
+        // writing, and the kernel does not execute such a file (ETXTBSY).
         let mut install = Command::new("install");
         install.args(["-m", "755", "text", "program"]).current_dir(dir.root());
         assert!(install.status().expect("it is part of coreutils").success());

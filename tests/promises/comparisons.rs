@@ -68,7 +68,7 @@ impl Comparisons {
         Comparisons(dir)
     }
 
-    /// `evenkeel` in this directory, with arguments separated by blanks.
+    /// `evenkeel` in this directory, with arguments separated by spaces.
     fn evenkeel(&self, words: &str) -> std::process::Command {
         self.command(&words.split(' ').collect::<Vec<_>>())
     }

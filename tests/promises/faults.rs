@@ -1,4 +1,4 @@
-//! Any system call may fail at any time: evenkeel does not panic, leaks nothing and leaves nothing changed.
+//! Any system call may fail: evenkeel does not panic, leaks no resource and restores all settings.
 //!
 //! A run of three jobs is repeated with many seeds. A share of all system calls fails with EPERM, ENOMEM,
 //! EBUSY, EINTR, ENOSYS or ESRCH; jobs are placed, released and their memory is moved; the test changes the

@@ -90,7 +90,7 @@ fn memory_is_allocated_by_the_policy_of_the_plan_or_of_the_workload_line() {
     assert!(run.dir.read("line.out").contains(&format!("interleave:{node0}")));
 }
 
-/// On a machine with one node there is nothing to move, and the end of the move reports this.
+/// On a machine with one node no page can migrate, and the result of the migration reports this.
 #[test]
 fn a_page_migration_starts_and_a_later_turn_reports_its_end() {
     let Some(node) = machine().nodes_with_memory().first() else {

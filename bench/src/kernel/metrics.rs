@@ -5,11 +5,11 @@
 //!   over all tasks:                 Σ ran, Σ waited;  CPUs − Σ ran = idle
 //! ```
 //!
-//! Metrics of an interval are weighted by its length. The location of a task that runs only between two samples is not
-//! sampled, and a task that moves away and back between two samples counts as not moved.
+//! Metrics of an interval are weighted by its length. A task that runs only between two samples has no sampled
+//! location. A task that migrates away and back between two samples counts as not migrated.
 //!
-//! The location of memory is that of the last sample: of the journal, or of the denser samples in [`super::node_pages`]
-//! if there are any.
+//! The location of memory is that of the last sample: in the journal or, if present, in the more frequent samples of
+//! [`super::node_pages`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -44,7 +44,7 @@ pub struct KernelRun {
     pub machine: Machine,
 }
 
-/// Reads the run in a directory. Of endless jobs only the time counts in which all of them run.
+/// Reads the run in a directory. With endless jobs, only the time in which all of them run counts.
 pub fn read(scenario: &KernelScenario, dir: &Path) -> anyhow::Result<KernelRun> {
     let journal = dir.join("journal.jsonl");
     let mut recording =
@@ -86,7 +86,7 @@ struct RunTotals {
     from_s: f64,
     /// Middle of the counted time.
     half_s: f64,
-    /// An endless job has ended: later samples do not count.
+    /// Whether an endless job has ended; later samples then do not count.
     is_over: bool,
     sampled_at: Nanos,
     tasks: BTreeMap<TaskId, LastSample>,
@@ -396,11 +396,11 @@ mod tests {
     #[test]
     fn idle_cpus_and_node_imbalance_follow_from_run_and_wait_times() {
         let mut totals = totals();
-        // Two tasks share CPU 0 for a second, then one migrates to the other node.
+        // Two tasks share CPU 0 for one second; then one task migrates to the other node.
         totals.sample(Nanos::from_secs(1), &[task(1, 500, 500, 0), task(2, 500, 500, 0)]);
         totals.sample(Nanos::from_secs(2), &[task(1, 1500, 500, 0), task(2, 1500, 500, 2)]);
         let names = [
-            "idle CPUs while tasks wait", // One of two seconds.
+            "idle CPUs while tasks wait", // One second of two.
             "tasks per node, max - min",
             "wait time / runnable time",
             "migrations/s within a node",

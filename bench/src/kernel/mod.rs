@@ -6,12 +6,13 @@
 //!   simulator    evenkeel run SCENARIO --policy linux --host sim ─► … ──┘   with and without random variation
 //! ```
 //!
-//! Programs start slowly in the guest, so the simulated jobs start at the times of the guest's jobs. Each guest
-//! run is simulated with several seeds; the comparison covers the decisions of both kernels for the same arrivals.
+//! Programs start slowly in the guest, so the simulated jobs start at the times of the guest's jobs. Each guest run is
+//! simulated with several seeds. The comparison covers the decisions of both kernels for the same start times.
 //!
-//! The guest has one host thread per CPU, and these share the CPUs of the host. CPU time and clock of the guest advance
-//! while a thread waits, so its tasks and load balancing see CPUs that stall. For endless jobs only the time when all
-//! jobs run counts. evenkeel itself runs in the guest four times per second, but not in the simulation.
+//! The guest has one host thread per CPU, and these threads share the CPUs of the host. While a host thread waits, CPU
+//! time and clock of the guest advance: a guest CPU then appears stalled to tasks and load balancing. For endless jobs,
+//! only the time in which all jobs run counts. evenkeel itself runs in the guest four times per second, but not in the
+//! simulation.
 
 mod metrics;
 pub mod node_pages;
@@ -61,9 +62,9 @@ pub struct Args {
 
 /// Machine file of the guest, in the directory of its runs.
 const MACHINE: &str = "machine.toml";
-/// Accounts interrupt time, which is long on an emulated CPU, to the interrupted task instead of to no task.
+/// Accounts interrupt time (long on an emulated CPU) to the interrupted task.
 const KERNEL: &str = "tsc=noirqtime";
-/// In the guest's memory, so that program starts do not read files of the host.
+/// Copy of the executable in memory of the guest, so that program starts do not read files of the host.
 const PROGRAM: &str = "/dev/shm/evenkeel";
 /// Pages migrated by NUMA balancing in a run; next to the journal.
 const MIGRATED: &str = "migrated";
@@ -81,7 +82,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     if !dir.join(MACHINE).is_file() {
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let dir = fs::canonicalize(&dir)?;
-        // A scenario takes some seconds longer on a host with other load.
+        // Includes some seconds of reserve for other load on the host.
         let each_s =
             chosen(args)?.iter().map(|scenario| u64::from(scenario.ends_s) + 20).sum::<u64>();
         let limit = Duration::from_secs(120 + u64::from(args.rounds.max(1)) * each_s);
@@ -140,7 +141,7 @@ fn run_scenarios(args: &Args) -> anyhow::Result<()> {
         }
     }
     fs::write(NUMA_BALANCING, balanced_before)?;
-    // Written last: marks the runs as complete.
+    // This file is written last and marks the runs as complete.
     fs::write(dir.join(MACHINE), text)?;
     Ok(())
 }

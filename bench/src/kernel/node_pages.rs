@@ -1,8 +1,8 @@
 //! Memory of programs per node in the guest, sampled during a run.
 //!
-//! evenkeel samples memory every two seconds or less often, within a budget of 1 % of a CPU, which in an emulated
-//! guest suffices for one program per two seconds. This program therefore samples all programs twice per second, and
-//! writes a file next to the journal with one line per process.
+//! evenkeel samples memory at most every two seconds, within a budget of 1 % of a CPU. In an emulated guest this budget
+//! suffices for one program in two seconds. This program therefore samples all programs twice per second, and writes a
+//! file next to the journal with one line per process and sample.
 //!
 //! ```text
 //!   12.480 1301 0:67108864 3:4096         seconds since boot, PID, bytes of private memory per node

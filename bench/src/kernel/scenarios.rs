@@ -6,8 +6,8 @@
 //!                                          time at the speed of its CPUs
 //! ```
 //!
-//! Programs compute in registers or walk through private memory: an emulated CPU has no shared caches, and the
-//! simulation runs without contention, so that only decisions of the kernels are compared. The scenarios are data:
+//! Programs compute in registers or access private memory. An emulated CPU has no shared caches and the simulation runs
+//! without contention, so only decisions of the kernels are compared. The scenarios are data:
 //! `bench/kernel-scenarios.toml`.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub struct KernelScenario {
     pub ends_s: u32,
 }
 
-/// Identical jobs.
+/// A group of identical jobs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JobGroup {
@@ -178,7 +178,7 @@ pub const WARM_UP_S: f64 = 6.0;
 
 /// A throttled program computes this long between two sleeps.
 const BURST_MS: f64 = 5.0;
-/// Longer than any run.
+/// Duration of an endless phase: longer than any run.
 const NEVER_MS: f64 = 300_000.0;
 
 impl ScenarioProgram {

@@ -25,10 +25,11 @@ pub type NodeSet = IdSet<NodeId>;
 ///                             └─ not stored ─┘ └ stored
 /// ```
 ///
-/// Zero words before the first member and after the last member are not stored, and a single word is stored
-/// inline. So the set of a core, an LLC domain or a node takes the same memory on every machine.
+/// Zero words before the first member and after the last member are not stored, and a single word is stored inline. The
+/// set of a core, an LLC domain or a node therefore takes the same memory on every machine.
 ///
-/// The set iterates in increasing order. Equal sets compare equal, whatever was inserted and removed before.
+/// The set iterates in increasing order. Sets with the same members are equal, independent of earlier insertions and
+/// removals.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct IdSet<T> {
     /// Index of the first stored word; 0 for the empty set.
@@ -45,7 +46,7 @@ enum Words {
     Many(Vec<u64>),
 }
 
-/// The error of a text that is not a set.
+/// The text is not a set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ParseSetError {

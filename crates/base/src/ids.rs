@@ -46,7 +46,7 @@ id! {
     CoreId, "core"
 }
 id! {
-    /// One run of one line of a workload; each copy is a job of its own. Numbered by evenkeel in start order.
+    /// One run of one line of a workload; each copy is a separate job. Numbered by evenkeel in start order.
     JobId, "job"
 }
 

@@ -28,7 +28,7 @@ pub fn question<S: AsRef<str>>(near: &[S]) -> Option<String> {
     (!near.is_empty()).then(|| format!("did you mean {}?", quoted.join(" or ")))
 }
 
-/// The question about the closest known name, or `known are A, B, C` where no known name is similar.
+/// `did you mean "NAME"?` with the closest known name, or `known are A, B, C` if no known name is similar.
 pub fn did_you_mean<'a>(
     found: &str,
     known: impl IntoIterator<Item = &'a str, IntoIter: Clone>,

@@ -6,9 +6,8 @@
 //!   jobs.toml:7:1: unknown key "comand" in a job; did you mean "command"?
 //! ```
 //!
-//! There are two ways to read a document. [`TomlTable`] gives typed access by key, for formats whose values
-//! are checked one by one. [`deserialize`] fills a serde type, for formats that also exist as JSON.
-//! Opening files is the caller's work.
+//! There are two ways to read a document. [`TomlTable`] gives typed access by key, for formats whose values are checked
+//! one by one. [`deserialize`] fills a serde type, for formats that also exist as JSON. The caller opens the files.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -114,8 +113,8 @@ impl<'t> SourceText<'t> {
 
     /// Parses the text and checks its version.
     ///
-    /// The version, if present, must be the supported one. It is checked before any other key, because another
-    /// version may have other keys.
+    /// The version, if present, must be the supported one. It is checked first, because another version may have other
+    /// keys.
     pub fn parse<F: From<TomlFault>>(
         &self,
         version: TomlVersion,

@@ -7,8 +7,8 @@
 //!   class 16 is out of range              its result, up to the next input
 //! ```
 //!
-//! A test compares a whole file with its transcript. Every case runs, and the names of the cases that differ are
-//! printed to standard error. With `expect_test`, `UPDATE_EXPECT=1` writes the present results into the file.
+//! A test compares a whole file with its transcript. All cases run. The names of the cases with differences are printed
+//! to standard error. With `expect_test`, `UPDATE_EXPECT=1` writes the present results into the file.
 
 /// The transcript with the present result of each input.
 pub fn transcript(recorded: &str, result: impl Fn(&str) -> String) -> String {

@@ -19,8 +19,8 @@ use crate::{Approved, LoadBasis, LoadSample, PageMigrationLimits};
 
 /// State of a run: machine, policy, jobs, tasks, rates and affinities.
 ///
-/// In each turn, the caller calls [`Engine::step`], lets the host apply the approved plan, and passes the
-/// outcomes to [`Engine::record_outcomes`]. The same turns, samples and outcomes give the same steps.
+/// In each turn, the caller calls [`Engine::step`], passes the approved plan to the host, and passes the outcomes to
+/// [`Engine::record_outcomes`]. The same turns, samples and outcomes give the same steps.
 pub struct Engine {
     machine: Machine,
     policy: Box<dyn Policy>,
@@ -118,7 +118,7 @@ impl Engine {
         &*self.policy
     }
 
-    /// The domains whose loads the policy gets.
+    /// The domains of the loads in the snapshot.
     pub fn domains(&self) -> &Domains {
         &self.domains.domains
     }
@@ -215,8 +215,8 @@ impl Engine {
             JobEvent::Unmanaged(job, UnmanagedCause::AffinityChanged(cpus)) => {
                 self.set_unmanaged(*job, Some(cpus.clone()));
             }
-            JobEvent::Attached(_) => {} // In `attach_jobs`.
-            // For a job that restarts, the same sample has a `Due` event after it.
+            JobEvent::Attached(_) => {} // Handled in `attach_jobs`.
+            // If the job restarts, a `Due` event follows in the same sample.
             JobEvent::Detached(job, ..) | JobEvent::Ended(job, _) => self.remove_job(*job),
         }
     }
@@ -230,7 +230,7 @@ impl Engine {
         self.jobs.ended(job);
     }
 
-    /// Another program set the affinity of a job; `None`: the new affinity is not known yet.
+    /// Records that another program set the affinity of a job. `cpus` is `None` if the new affinity is not known yet.
     fn set_unmanaged(&mut self, job: JobId, cpus: Option<CpuSet>) {
         self.jobs.set_unmanaged(job);
         self.jobs.placed(job, cpus, &self.domains.domains, &self.usable);
@@ -337,8 +337,9 @@ impl Engine {
         }
     }
 
-    /// A job that could not be started has ended. A target that must not be changed becomes unmanaged. Other
-    /// requests may be repeated: the next sample reports a CPU that went offline.
+    /// Records a rejection by the host. A job that could not be started has ended. A target that must not be changed
+    /// becomes unmanaged. Other rejections change no state: the policy may repeat the request, and the next sample
+    /// reports offline CPUs.
     fn rejected(&mut self, target: Target, action: Option<&Action>, cause: RejectCause) {
         if matches!(action, Some(Action::MovePages { .. } | Action::MemoryPolicy(_))) {
             return; // Affinity and memory have separate permissions.

@@ -7,8 +7,8 @@
 //!   (unknown) ── Attached ─────────────► running ── Detached ──► (ended), its id is free again
 //! ```
 //!
-//! The affinity of a job follows from outcomes that the host reports, not from requests. If another program
-//! changes it, it is the affinity that the host reports.
+//! The affinity of a job is derived from the outcomes of the host, not from requests. If another program changes the
+//! affinity, the host reports the new one.
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
 use program::Job;
@@ -43,7 +43,7 @@ pub(crate) struct JobEntry {
     pub placed: Option<CpuSet>,
     /// The domain that contains the usable CPUs of `placed`.
     pub home: Option<usize>,
-    /// `home`, else the domain that most of its tasks ran in last.
+    /// `home`; if absent, the domain in which most tasks of the job ran last.
     pub domain: Option<usize>,
     pub is_unmanaged: bool,
     pub started: Option<Nanos>,
@@ -58,7 +58,7 @@ pub(crate) struct JobEntry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobRates {
     pub cpu_time: Nanos,
-    /// Wait time of all tasks; absent if that of one task is absent, or without tasks.
+    /// Wait time of all tasks. Absent if the wait time of a task is absent, or if the job has no tasks.
     pub wait: Option<Nanos>,
     pub load: u64,
     has_tasks: bool,
@@ -141,7 +141,7 @@ impl Jobs {
         self.idx(id).map(|idx| &self.declared[idx])
     }
 
-    /// The job is due, for the first time or again. State of an earlier run is removed.
+    /// Makes a job due, for the first time or again. Removes the state of an earlier run.
     pub fn set_due(&mut self, id: JobId) {
         let Some(idx) = self.idx(id) else { return };
         let allowed = self.entries[idx].allowed.take();
@@ -164,8 +164,7 @@ impl Jobs {
         }
     }
 
-    /// Adds a running job. Its id is the next one or that of an ended job; any other id is invalid and
-    /// ignored.
+    /// Adds a running job. The id is the next free id, or the id of an ended job. Other ids are ignored.
     pub fn attached(&mut self, job: &Job, now: Nanos, machine: &Machine, usable: &CpuSet) {
         let entry = JobEntry {
             state: Some(JobState::Running),
@@ -200,7 +199,7 @@ impl Jobs {
         }
     }
 
-    /// evenkeel no longer manages the job; its affinity is unchanged.
+    /// Makes a job unmanaged. Its affinity is unchanged.
     pub fn set_unmanaged(&mut self, id: JobId) {
         if let Some(idx) = self.idx(id) {
             self.entries[idx].is_unmanaged = true;
@@ -211,7 +210,7 @@ impl Jobs {
         self.idx(id).is_some_and(|idx| self.entries[idx].is_unmanaged)
     }
 
-    /// The affinity of a job was set or restored, by the host or by another program.
+    /// Records an affinity that the host or another program set or restored.
     pub fn placed(&mut self, id: JobId, cpus: Option<CpuSet>, domains: &Domains, usable: &CpuSet) {
         let Some(idx) = self.live_idx(id) else { return };
         let entry = &mut self.entries[idx];
@@ -220,7 +219,7 @@ impl Jobs {
         entry.domain = entry.home;
     }
 
-    /// The usable CPUs changed, and with them the domains.
+    /// Updates all jobs after a change of the usable CPUs and the domains.
     pub fn usable_changed(&mut self, machine: &Machine, domains: &Domains, usable: &CpuSet) {
         for (job, entry) in self.jobs.iter().zip(&mut self.entries) {
             entry.allowed = allowed(job, machine, usable);

@@ -11,7 +11,7 @@ use crate::time::{TIME_MAX, seconds};
 use crate::values::NAME_BYTES_MAX;
 use crate::{Command, Ending, Job, Workload, WorkloadError};
 
-/// A line of a file. It stands for as many jobs as it has copies.
+/// A line of a file. It defines one job per copy.
 pub(crate) struct WorkloadLine {
     /// As written. If absent, the name is derived from the program.
     pub(crate) name: Option<String>,

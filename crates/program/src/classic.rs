@@ -7,9 +7,9 @@
 //! @ro /tmp/words                      # this file may be replicated per node
 //! ```
 //!
-//! Fields are separated by blanks. Inside quotation marks, a blank is an ordinary character, `\"` is a quotation
-//! mark and `\\` a backslash; any other backslash is itself. A `#` starts a comment only at the start of a line
-//! or after `@ro PATH`, because arguments may contain it.
+//! Fields are separated by spaces. Inside quotation marks, a space is an ordinary character, `\"` is a quotation mark
+//! and `\\` a backslash; any other backslash is kept. A `#` starts a comment only at the start of a line or after `@ro
+//! PATH`, because arguments may contain it.
 
 use std::path::{Path, PathBuf};
 
@@ -101,7 +101,7 @@ const BLANKS: [char; 2] = [' ', '\t'];
 
 type Chars<'l> = std::iter::Peekable<std::str::CharIndices<'l>>;
 
-/// One field, up to a blank outside quotation marks.
+/// One field, up to a space outside quotation marks.
 fn field(rest: &mut Chars<'_>) -> Result<String, (usize, WorkloadFault)> {
     let mut text = String::new();
     while let Some((at, c)) = rest.next_if(|(_, c)| !BLANKS.contains(c)) {

@@ -63,7 +63,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job without declared values, which starts at once and ends when its program exits.
+    /// A job without declared values. It starts immediately and ends when its program exits.
     pub fn new(id: JobId, name: impl Into<String>, command: Command) -> Self {
         Job {
             id,

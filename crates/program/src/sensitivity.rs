@@ -22,7 +22,7 @@ pub struct Sensitivity {
 }
 
 impl Sensitivity {
-    /// From slowdowns by class, in any order, and with remote memory. Of two values for a class, the last counts.
+    /// From slowdowns by class, in any order, and with remote memory. If a class has two values, the last one applies.
     pub fn new(by_class: impl IntoIterator<Item = (Class, u32)>, remote: u32) -> Self {
         let sorted: std::collections::BTreeMap<Class, u32> = by_class.into_iter().collect();
         Sensitivity { by_class: sorted.into_iter().collect(), remote }

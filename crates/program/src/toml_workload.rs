@@ -181,7 +181,7 @@ fn shell(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFault>
     }
 }
 
-/// An array of arguments, or a string that is split at blanks.
+/// An array of arguments, or a string that is split at spaces.
 fn load(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFault> {
     let args: Vec<String> = match value {
         Value::String(text) => {

@@ -72,9 +72,10 @@ named_enum! {
         AlreadyStarted "already-started",
         /// The program could not be started.
         StartFailed "start-failed",
-        /// The undo record could not be written, so that nothing was changed.
+        /// The undo record could not be written, so nothing was changed.
         UndoRecordFailed "undo-record-failed",
-        /// A limit on moving the same memory again was reached ([page migrations](crate::CompletedPageMigration)).
+        /// The limit of repeated migrations of the same memory was reached ([page
+        /// migrations](crate::CompletedPageMigration)).
         PingPong "ping-pong",
         /// A page migration of the same job is active.
         MigrationInProgress "migration-in-progress",

@@ -50,9 +50,9 @@ pub enum Action {
     MemoryPolicy(MemoryPolicy),
     /// Restores the affinity from before the first placement.
     Release,
-    /// Moves private memory (not shared memory, not file pages) to another node: of all processes of a
-    /// job, or of the process of a task. The move runs outside the loop of turns and cannot be undone. It
-    /// does not apply to processes that start later.
+    /// Migrates private memory (not shared memory, not file pages) of all processes of a job, or of the process of a
+    /// task, to another node. The migration runs outside the loop of turns and cannot be undone. It does not apply to
+    /// processes that start later.
     MovePages {
         /// Only pages on this node; `None`: pages on all nodes except `to`.
         from: Option<NodeId>,
@@ -89,7 +89,7 @@ impl Action {
         }
     }
 
-    /// Limit of a page migration without a limit.
+    /// The value of `limit` that means "no limit".
     pub const NO_LIMIT: Bytes = Bytes(u64::MAX);
 }
 

@@ -1,8 +1,8 @@
 //! Turns and raw samples: what a host reports to the engine.
 //!
-//! A [`Sample`] has cumulative counters and events with a time, so that live runs and replays derive the same
-//! rates. Times are nanoseconds since the start of the run. A sample holds changes only: a value that is
-//! not in the sample is unchanged.
+//! A [`Sample`] contains cumulative counters and events with a time, so that live runs and replays derive the same
+//! rates. Times are nanoseconds since the start of the run. A sample contains changes only: a value that is not in the
+//! sample is unchanged.
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
@@ -77,8 +77,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Appends the events of another sample: job events, exits, memory samples, completed page migrations and
-    /// messages. Values that were read (tasks, nodes, LLC domains) are left out.
+    /// Appends the events of another sample: job events, exits, memory samples, completed page migrations and messages.
+    /// Sampled values (tasks, nodes, LLC domains) are omitted.
     pub fn merge_events(&mut self, other: Sample) {
         self.jobs.extend(other.jobs);
         self.exited.extend(other.exited);
@@ -106,17 +106,17 @@ pub enum JobEvent {
     Ended(JobId, Box<JobExit>),
     /// evenkeel no longer places the job.
     Unmanaged(JobId, UnmanagedCause),
-    /// evenkeel manages a process that it did not start, from now on. The affinity is unchanged. Its tasks
-    /// are in the same sample, and their counters count from this sample on. The job id is the
-    /// next free one, or that of a detached job.
+    /// From now on evenkeel manages a process that it did not start. The affinity is unchanged. Its tasks are in the
+    /// same sample, and their counters count from this sample on. The job id is the next free one, or that of a
+    /// detached job.
     Attached(Box<Job>),
     /// An attached process is no longer managed. The counters are sums since it was attached.
     Detached(JobId, DetachCause, Box<Counters>),
 }
 
 named_enum! {
-    /// Why an attached process is no longer managed. Unless it ended, its affinity is restored where
-    /// evenkeel had set it.
+    /// Cause for which an attached process is detached. If the process is running and evenkeel set its affinity, the
+    /// affinity is restored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     DetachCause {
         /// The process exited. Only its parent gets the exit status.
@@ -146,7 +146,7 @@ pub struct JobExit {
     pub status: ExitStatus,
     /// The host terminated the job, as the workload declares or because the run stops. Not a failure.
     pub stopped_by_host: bool,
-    /// The job is due again at once: it restarts until all other jobs have ended.
+    /// Whether the job is due again immediately, because it restarts until all other jobs have ended.
     pub restarts: bool,
     /// Time from start to exit.
     pub wall: Nanos,

@@ -29,9 +29,8 @@ pub struct Snapshot<'a> {
     pub tiers: &'a Tiers,
     /// Length of the last interval; zero before the end of the first one.
     pub interval: Nanos,
-    /// Number of intervals since the last interval turn. More than 1 after the host skipped turns because
-    /// no job was running, or after a late turn. `loads` are those of the last one; no load is known for
-    /// the others.
+    /// Number of intervals since the last interval turn. More than 1 after the host skipped turns because no job was
+    /// running, or after a late turn. `loads` are those of the last interval; the loads of the others are unknown.
     pub n_intervals: u64,
     /// Memory placement by the kernel.
     pub numa_settings: &'a NumaSettings,
@@ -59,8 +58,7 @@ pub struct DomainLoads {
     /// By index of the domain: memory controller operations in the interval (in tier `counters`, misses of
     /// the last-level cache).
     pub loads: Vec<u64>,
-    /// False if a counter that was readable before is not readable now. The loads are then those of the previous
-    /// interval.
+    /// False if a counter that was readable before cannot be read. The loads are then those of the previous interval.
     pub readable: bool,
 }
 
@@ -77,12 +75,12 @@ pub struct JobView<'a> {
     /// The affinity that evenkeel set, or that another program set since then. `None` if the job was never
     /// placed or was released, or if its affinity is unknown.
     pub placed: Option<&'a CpuSet>,
-    /// The domain of the job: that of `placed`, else the one that most of its tasks ran in last. `None` if
-    /// that is unknown or there are several.
+    /// The domain of the job: the domain of `placed`, else the domain in which most of its tasks ran last. `None` if it
+    /// is unknown or if there are several.
     pub domain: Option<usize>,
     /// Whether evenkeel manages the job. Requests for other jobs are rejected.
     pub movable: bool,
-    /// Time of the start; of the last one for a job that restarts.
+    /// Time of the last start.
     pub started: Option<Nanos>,
     /// CPU time of all tasks in the last interval.
     pub cpu_time: Nanos,

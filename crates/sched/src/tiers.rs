@@ -1,4 +1,4 @@
-//! The data source (signal tier) of each value, and the user's choice of it.
+//! The data source (signal tier) of each value, and its override by `--signal`.
 //!
 //! ```text
 //!   value            of         possible tiers, best first
@@ -101,8 +101,8 @@ pub enum TierOverrideError {
 }
 
 impl TierOverride {
-    /// The tier of the loads of domains, for a policy with this load source. The user's choice has
-    /// precedence over the policy's.
+    /// The tier of the loads of domains, for a policy with this load source. An override has precedence over the
+    /// policy.
     pub fn loads(&self, source: LoadSource) -> LoadPreference {
         match (self.loads, source) {
             (Some(tier), _) => LoadPreference::Only(tier),

@@ -20,7 +20,7 @@
 //! With `after NAME` that start precedes the script, and only the output of the script itself is in the file. A
 //! machine, `after` or a comment ends an output; the first two begin another script of the same claim.
 //!
-//! Each script is run twice: equal inputs must give equal outputs. Every case is run, also after a failure.
+//! Each script is run twice: equal inputs must give equal outputs. All cases are run, even after a failure.
 //! `UPDATE_EXPECT=1` rewrites the outputs.
 
 use std::collections::BTreeMap;

@@ -100,7 +100,7 @@ pub enum Event<'a> {
     Other(&'a str, &'a str),
 }
 
-/// The state that a script changes: jobs on a machine, and what decides for them.
+/// The state that a script changes: jobs on a machine, and the policy.
 pub trait World {
     /// Applies a setting.
     fn set(&mut self, word: &str, rest: &str);

@@ -7,8 +7,8 @@
 //!         cpu 0 cpu 4      …        two SMT siblings
 //! ```
 //!
-//! The drawing is the common case. A node may have no CPUs or no memory, a CPU may have no node and no known
-//! cache, a cache may span nodes (sub-NUMA clustering), and ids may have gaps. So a machine is four flat lists
+//! The drawing is the common case. A node may have no CPUs or no memory, a CPU may have no node and no known cache, a
+//! cache may span nodes (sub-NUMA clustering), and ids may have gaps. A machine therefore consists of four flat lists
 //! that refer to each other. Their consistency is checked once, in [`Machine::new`].
 
 pub(crate) mod check;

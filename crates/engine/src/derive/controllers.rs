@@ -26,9 +26,9 @@ struct NodeCounters {
 /// Deltas of the counters of some nodes in an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ControllerDelta {
-    /// Not all of these nodes have a counter.
+    /// Some of the nodes have no counter.
     Never,
-    /// One of the counters is not readable now.
+    /// A counter that was readable before cannot be read.
     Lost,
     /// Operations per node in the interval.
     Ops(Vec<u64>),
@@ -84,8 +84,8 @@ impl Controllers {
 
     /// Ends an interval. `elapsed` is the time since all counters were read.
     ///
-    /// If one counter of `nodes` is not readable, no counter advances, so that all loads cover the same period
-    /// when it is readable again. Operations are then scaled to one interval of that period.
+    /// If a counter of `nodes` is not readable, no counter advances, so that all loads cover the same period when it is
+    /// readable again. The operations of this period are then scaled to one interval.
     pub fn end_interval(
         &mut self,
         nodes: &[NodeId],

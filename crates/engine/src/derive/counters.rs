@@ -1,9 +1,8 @@
 //! From raw counters to deltas: scaling of multiplexed counters, subtraction of children.
 //!
-//! **Scaling.** Value, time enabled and time running of a sample are cumulative since the counter was opened. The
-//! delta of an interval is scaled by the deltas of the two times in the same interval. Scaling the totals would be
-//! wrong: a counter that was running for 60 s and then for half of one second missed half of the events of that
-//! second.
+//! **Scaling.** Value, time enabled and time running of a sample are cumulative since the counter was opened. The delta
+//! of an interval is scaled by the deltas of the two times in the same interval. If the totals were scaled instead, a
+//! counter that was multiplexed only in the last second of a minute would be scaled with the ratio of the whole minute.
 //!
 //! ```text
 //!   sample       value   enabled   running      delta
@@ -13,17 +12,17 @@
 //!   fourth         140        40        25      10 × 10 ÷ 10 = 10
 //! ```
 //!
-//! Events that were missed in the third interval are not added in the fourth. Times are in nanoseconds.
+//! Events missed in the third interval are not added in the fourth. Times are in nanoseconds.
 //!
-//! **Children.** The counters of the first task of a job are inherited: they include its descendants, also processes
-//! that start and exit between two samples. Every other sampled task has its own counters. The delta of the first
-//! task is that of its inherited counters minus that of all others ([`InheritedCounters`]), so that no event counts
-//! twice.
+//! **Children.** The counters of the main task of a job are inherited: they include its descendants, even processes
+//! that start and exit between two samples. Every other sampled task has its own counters. The delta of the main task
+//! without its descendants is the inherited delta minus the deltas of all other tasks of the job
+//! ([`InheritedCounters`]), so no event counts twice.
 
 use sched::{CounterDeltas, CounterEvent, Counters, Measured, RawCounter};
 
-/// Delta of a counter since an earlier sample, scaled if it was multiplexed. Absent if it was enabled and never
-/// running in between. A 64-bit value may wrap; the delta of a value that decreases otherwise is zero.
+/// Delta of a counter since an earlier sample, scaled if it was multiplexed. Absent if the counter was enabled and
+/// never ran between the two readings. A 64-bit value may wrap; the delta of a value that decreases otherwise is zero.
 pub(crate) fn raw_delta(now: RawCounter, before: Option<RawCounter>) -> Measured {
     let base = before.unwrap_or_default();
     let delta = now.value.wrapping_sub(base.value);
@@ -85,11 +84,11 @@ pub(super) fn interpolate(
     }
 }
 
-/// The inherited counters of the first task of a job, as scaled totals since it was first sampled.
+/// The inherited counters of the main task of a job, as scaled totals since its first sample.
 ///
-/// The counters of descendants are read after the inherited ones, so that their delta can exceed the inherited
-/// delta. The excess is subtracted in the next interval: totals are compared, not deltas, and the delta of the first
-/// task is never negative.
+/// The counters of descendants are read after the inherited counters, so their delta can exceed the inherited delta.
+/// Totals are compared, not deltas: the excess is subtracted in the next interval, and the delta of the main task is
+/// never negative.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InheritedCounters {
     all: [u64; CounterEvent::N],
@@ -98,7 +97,7 @@ pub(super) struct InheritedCounters {
 }
 
 impl InheritedCounters {
-    /// Adds the delta of a task with counters of its own.
+    /// Adds the delta of a task with its own counters.
     pub fn add_other(&mut self, deltas: &CounterDeltas) {
         for (event, delta) in deltas.iter() {
             let sum = &mut self.others[event as usize];
@@ -106,7 +105,7 @@ impl InheritedCounters {
         }
     }
 
-    /// The delta of the first task itself, from that of its inherited counters.
+    /// Returns the delta of the main task without its descendants.
     pub fn subtract_others(&mut self, inherited: &CounterDeltas) -> CounterDeltas {
         let mut own = *inherited;
         for (event, delta) in inherited.iter() {
@@ -161,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_delta_of_an_interval_is_scaled_by_the_times_of_that_interval() {
-        // Running for a minute, then for half of a second: 5 of 10 events are counted.
+        // The counter runs for a minute, then for half of a second: it counts 5 of 10 events.
         let delta = deltas(&[[600, 60_000, 60_000], [605, 61_000, 60_500], [615, 62_000, 61_500]]);
         assert_eq!(delta, [Measured::Exact(600), scaled(10, 500), Measured::Exact(10)]);
     }
@@ -178,7 +177,7 @@ mod tests {
         let exact = Measured::Exact;
         assert_eq!(deltas(&[[100, 10, 10], [40, 20, 20], [50, 30, 30]]), [100, 0, 10].map(exact));
         assert_eq!(deltas(&[[u64::MAX - 4, 10, 10], [5, 20, 20]])[1], exact(10));
-        // Times that decrease: the counter was opened again, or the recording is damaged.
+        // Decreasing times: the counter was opened again, or the recording is damaged.
         assert_eq!(deltas(&[[100, 10, 10], [100, 5, 2]]), [100, 0].map(exact));
     }
 

@@ -7,13 +7,13 @@
 //! | `declared` | class times CPU time of its tasks | a job of the workload has a class |
 //! | `none` | zero | otherwise |
 //!
-//! The load of a job has the same unit. Memory controllers do not report which task caused an operation.
-//! Therefore, in tier `bandwidth`, the load of a domain is distributed over the managed tasks in it, by their
-//! misses, else by their declared traffic, else by their CPU time. That is an upper bound, because it includes the
-//! traffic of unmanaged tasks.
+//! The load of a job has the same unit. Memory controllers do not report which task caused an operation. Therefore, in
+//! tier `bandwidth`, the load of a domain is distributed over the managed tasks in it, by their misses, else by their
+//! declared traffic, else by their CPU time. The result is an upper bound, because the load includes the traffic of
+//! unmanaged tasks.
 //!
-//! If the domains are nodes and the memory of a job has been sampled, traffic of its tasks is charged to the
-//! nodes in proportion to its private memory there; otherwise to the domain that the task ran in.
+//! If the domains are nodes and the memory of a job has been sampled, the traffic of its tasks is charged to the nodes
+//! in proportion to its private memory on them. Otherwise it is charged to the domain that the task ran in.
 //!
 //! A policy or the user can restrict the sources ([`LoadPreference`]).
 
@@ -32,7 +32,7 @@ const NANOS_PER_MILLI: u128 = 1_000_000;
 /// Bytes per memory operation: a cache line.
 const LINE_BYTES: u64 = 64;
 
-/// Computes loads from the delta of counters in an interval.
+/// Computes loads from the deltas of counters in an interval.
 #[derive(Debug, Default)]
 pub(crate) struct LoadMeter {
     loads: DomainLoads,
@@ -43,11 +43,11 @@ pub(crate) struct LoadMeter {
     /// Interval of the policy.
     nominal: Option<Nanos>,
     preference: LoadPreference,
-    /// The traffic of all LLC domains was counted in an earlier interval.
+    /// Whether the traffic of all LLC domains was counted in an earlier interval.
     llcs_known: bool,
     n_intervals: u64,
     controllers_at: Nanos,
-    /// Buffers: fields only to reuse their allocations.
+    /// Buffer; a field only to reuse its allocation.
     tasks: Vec<TaskInDomain>,
     sums: Vec<DomainSums>,
 }
@@ -110,8 +110,8 @@ impl LoadMeter {
         self.preference = preference;
     }
 
-    /// Start of the current interval. After skipped turns, it is one interval of the policy before `at`:
-    /// loads of intervals with different lengths are not comparable.
+    /// Start of the current interval. After skipped turns the interval starts one interval of the policy before `at`,
+    /// because loads of intervals with different lengths are not comparable.
     pub fn begin(&self, at: Nanos) -> Nanos {
         match self.nominal {
             Some(nominal) if 1 < self.n_elapsed(at) => at.saturating_sub(nominal),
@@ -148,7 +148,7 @@ impl LoadMeter {
         }
     }
 
-    /// The domains changed. A domain with the same level and number keeps its load.
+    /// Replaces the domains. A domain with the same level and number keeps its load.
     pub fn domains_changed(&mut self, old: &Domains, new: &Domains) {
         let old_domain = |number: u32| {
             let same = old.level() == new.level();
@@ -379,7 +379,7 @@ impl TaskInDomain {
         let job_idx = cached_idx(jobs, last, job);
         let ran_on = || domains.of_cpu(cpu?);
         let domain = match job_idx.map(|idx| jobs.entry(idx)) {
-            // Another program may have set the affinity of some of its threads only.
+            // Another program may have set the affinity of a part of its threads.
             Some(entry) if entry.is_unmanaged => ran_on().or(entry.home),
             Some(entry) => entry.home.or_else(ran_on),
             None => ran_on(),
@@ -389,8 +389,8 @@ impl TaskInDomain {
         TaskInDomain { job_idx, domain, cpu_time, wait, declared, misses, has_run }
     }
 
-    /// Calls `visit` with each domain that the traffic of the task is charged to, and its part of the whole:
-    /// the nodes of the job's private memory if known, else the domain that the task ran in.
+    /// Passes each domain that the traffic of the task is charged to, and its share of the traffic, to `visit`: the
+    /// nodes of the job's private memory if known, else the domain that the task ran in.
     fn each_domain(
         &self,
         domains: &LoadDomains,
@@ -398,7 +398,7 @@ impl TaskInDomain {
         mut visit: impl FnMut(usize, u64, u64),
     ) {
         let memory = self.job_idx.and_then(|idx| jobs.entry(idx).memory.as_ref());
-        // Without file pages and shared pages, which are mostly program code.
+        // Private memory only: file pages and shared pages are mostly program code.
         let whole = memory.map_or(0, |memory| memory.private_bytes().0);
         let Some(memory) = memory.filter(|_| !domains.nodes.is_empty() && whole != 0) else {
             if let Some(idx) = self.domain {
@@ -414,8 +414,8 @@ impl TaskInDomain {
     }
 }
 
-/// Remainder of the division of declared load, added for the next task of the same job, so that the loads of
-/// many small tasks are not rounded to zero.
+/// Remainder of the division of declared load. It is added for the next task of the same job, so that the loads of many
+/// small tasks are not rounded to zero.
 #[derive(Debug, Default)]
 struct Fraction {
     job_idx: usize,
@@ -452,18 +452,17 @@ impl Misses {
     }
 }
 
-/// Which of the tasks that have run have counters.
+/// Whether all, some or none of the tasks that have run have counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coverage {
     All,
     NotAll,
-    /// All had counters, and one of these cannot be read now.
+    /// All tasks had counters, and a counter cannot be read now.
     Lost,
 }
 
-/// Whether all tasks that have run since their start have counters. If no task has run, the coverage is as
-/// before. A sleeping task without a counter counts too: otherwise the unit of the loads would change when it
-/// wakes up.
+/// Whether all tasks that have run since their start have counters. If no task has run, the coverage is as before.
+/// Sleeping tasks are included: otherwise the unit of the loads could change when a task wakes up.
 fn counted(tasks: &[TaskInDomain], before: bool) -> Coverage {
     let that_ran = || tasks.iter().filter(|task| task.has_run);
     if before && that_ran().any(|task| task.misses == Misses::Lost) {

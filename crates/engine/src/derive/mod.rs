@@ -1,8 +1,8 @@
 //! Derives rates and loads from cumulative counters.
 //!
-//! A host samples cumulative values: CPU time since the start of a task, controller operations since boot. A
-//! policy needs their deltas in the last interval, between two interval turns. A turn in between (a job is due,
-//! a job ended) may have new samples and does not change the rates.
+//! A host samples cumulative values: CPU time since the start of a task, controller operations since boot. A policy
+//! needs their deltas in the last interval, between two interval turns. Other turns (a job is due, a job ended) may
+//! have new samples but do not change the rates.
 //!
 //! ```text
 //!   interval turn        other turn        interval turn
@@ -10,10 +10,10 @@
 //!        └──────────────────┴───────────────────┘ base = now
 //! ```
 //!
-//! A task that starts within the interval counts from zero. A task that exits within it counts for the domain
-//! that it ran in. A value that is absent at the start or the end has no rate.
+//! The counters of a task that starts in the interval begin at zero. A task that exits in the interval counts for the
+//! domain of its last CPU. A value that is absent at the start or the end of the interval has no rate.
 //!
-//! `counters` scales multiplexed counters and subtracts the counters of children, and no other code does.
+//! Only `counters` scales multiplexed counters and subtracts the counters of children.
 
 mod controllers;
 mod counters;

@@ -24,15 +24,15 @@ pub(crate) struct SystemMetrics {
     cpu_totals: BTreeMap<CpuId, CpuTotal>,
     pressure: Option<Total<Pressure, Pressure>>,
     at: Nanos,
-    /// Deltas in the last interval, like the fields below.
+    /// Deltas of LLC domains in the last interval; the other fields contain those of other metrics.
     pub llcs: Vec<LlcView>,
     pub groups: Vec<MonGroupView>,
     pub cpus: Vec<CpuTimes>,
     pub stall_times: Pressure,
 }
 
-/// A cumulative metric: the last sample, the one at the end of the last interval, and the delta per interval
-/// between them. A metric without a sample in the interval keeps its last delta.
+/// A cumulative metric: its last sample, its sample at the end of the last interval, and the delta per interval. A
+/// metric without a sample in the interval keeps its last delta.
 #[derive(Clone, Copy, Debug)]
 struct Total<T, D> {
     now: T,

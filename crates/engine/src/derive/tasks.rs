@@ -16,11 +16,11 @@ pub(crate) struct Tasks {
     views: Vec<TaskView>,
     /// The totals of each view, in the same order.
     rows: Vec<TaskRow>,
-    /// A task was added or removed or ran on another CPU, since the jobs were updated.
+    /// Whether a task was added or removed or ran on another CPU since the jobs were updated.
     jobs_are_stale: bool,
     job_of: BTreeMap<TaskId, JobId>,
     ended: Vec<TaskDelta>,
-    /// Jobs whose first task has inherited counters.
+    /// Jobs whose main task has inherited counters.
     inherited: BTreeMap<JobId, InheritedCounters>,
 }
 
@@ -30,9 +30,9 @@ struct TaskRow {
     now: Totals,
     /// Totals at the start of the interval. A counter that was not read then has its last sample.
     base: Totals,
-    /// Misses were not counted in the previous interval.
+    /// Whether misses were not counted in the previous interval.
     misses_were_lost: bool,
-    /// The counters include the descendants of the task.
+    /// Whether the counters include the descendants of the task.
     includes_children: bool,
     /// Part of the delta of inherited counters that belongs to earlier intervals, as a fraction.
     earlier: Option<(u64, u64)>,
@@ -44,7 +44,7 @@ struct Totals {
     cpu_time: Nanos,
     wait: Option<Nanos>,
     counters: Counters,
-    /// The task started in this interval.
+    /// Whether the task started in this interval.
     is_start: bool,
 }
 
@@ -114,7 +114,7 @@ impl TaskRow {
         };
     }
 
-    /// Subtracts the delta of the other tasks of the job from that of inherited counters.
+    /// Subtracts the deltas of the other tasks of the job from the delta of the inherited counters.
     fn subtract_others(&mut self, view: &mut TaskView, inherited: &mut InheritedCounters) {
         let mut own = inherited.subtract_others(&view.counters);
         if let Some((part, whole)) = self.earlier.take() {
@@ -135,8 +135,8 @@ impl TaskRow {
         TaskDelta { job, cpu, cpu_time, wait, misses, has_run: self.now.cpu_time != Nanos::ZERO }
     }
 
-    /// Removes the part of the delta that belongs to earlier intervals. A task that was sampled last at
-    /// `before` is assumed to have run at a constant rate since then.
+    /// Removes the part of the delta that belongs to earlier intervals. If the previous sample of the task (at
+    /// `before`) is older than the interval, its rate between both samples is assumed to be constant.
     fn set_aside(&mut self, before: Nanos, begin: Nanos, now: Nanos) {
         if begin <= before || now <= begin {
             return;
@@ -200,7 +200,7 @@ impl Tasks {
                     view.last_cpu = sample.last_cpu.or(view.last_cpu);
                 }
                 None if is_running(sample.job) => self.add(sample, (last, begin, now)),
-                None => {} // The job has ended between two samples of this task.
+                None => {} // The job ended between two samples of this task.
             }
         }
         if n_known < self.views.len() {
@@ -213,7 +213,7 @@ impl Tasks {
     fn add(&mut self, sample: &TaskSample, (last, begin, now): (Nanos, Nanos, Nanos)) {
         if self.job_of.insert(sample.task, sample.job).is_none() {
             let mut row = TaskRow::new(sample);
-            row.set_aside(last, begin, now); // No effect unless the turn is late.
+            row.set_aside(last, begin, now); // The share is 1 unless the turn is late.
             if sample.includes_children {
                 self.inherited.entry(sample.job).or_default();
             }
@@ -246,8 +246,8 @@ impl Tasks {
         }
     }
 
-    /// Removes tasks that exited. Their delta in this interval still counts for a domain: that of the CPU that
-    /// `cpu_of` returns for their job, or if it returns `None`, that of the CPU that they ran on last.
+    /// Removes tasks that exited. Their deltas in this interval count for the domain of the CPU that `cpu_of` returns
+    /// for their job. If `cpu_of` returns `None`, they count for the domain of the last CPU of the task.
     pub fn remove(&mut self, exited: &[TaskId], cpu_of: impl Fn(JobId) -> Option<CpuId>) {
         let mut removed: Vec<usize> = exited.iter().filter_map(|&task| self.row_of(task)).collect();
         removed.sort_unstable();
@@ -319,8 +319,8 @@ impl Tasks {
         self.job_of.get(&task).copied()
     }
 
-    /// Ends the interval and starts the next one. Calls `visit` with the delta of every task, then with the
-    /// deltas of the tasks that exited, for which its second argument is true.
+    /// Ends the interval and starts the next one. Passes the delta of every task to `visit`, then the deltas of exited
+    /// tasks (second argument: true).
     pub fn end_interval(&mut self, mut visit: impl FnMut(&TaskDelta, bool)) {
         let mut begin = 0;
         while let Some(job) = self.views.get(begin).map(|view| view.job) {
@@ -357,7 +357,7 @@ impl Tasks {
         &self.views
     }
 
-    /// Updates the number and domain of the tasks of each job.
+    /// Updates the number of tasks and the domain of each job.
     pub fn update_jobs(&mut self, jobs: &mut Jobs, domains: &Domains) {
         if !std::mem::take(&mut self.jobs_are_stale) {
             return;

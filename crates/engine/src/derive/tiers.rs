@@ -1,4 +1,4 @@
-//! Source of the values of tasks, per event.
+//! Signal tier of each event of tasks.
 //!
 //! | tier | value of a task | available if |
 //! |---|---|---|
@@ -105,7 +105,7 @@ impl TierSelector {
         match self.overrides.get(event) {
             Some(only) if is_available(&only) => only,
             Some(_) => SignalTier::None,
-            // Values of some tasks are better than no values.
+            // Values of a part of the tasks are used if no tier has values of all tasks.
             None if is_counted_of_some => {
                 let whole = SignalTier::ALL.into_iter().find(is_available);
                 whole.filter(|tier| *tier != SignalTier::None).unwrap_or(SignalTier::Counters)

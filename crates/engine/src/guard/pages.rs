@@ -8,7 +8,7 @@ use super::{Guard, memory_is_declared, unchanged};
 use crate::jobs::JobEntry;
 use crate::page_migrations::{ActivePageMigrations, PageMigrationLimits};
 
-/// Minimum amount of a move: the base page size of most machines.
+/// Minimum amount of a migration: the base page size of most machines.
 const BYTES_MIN: Bytes = Bytes::from_kib(4);
 
 /// State of memory that page migrations are checked against.
@@ -96,8 +96,8 @@ impl Guard<'_> {
         Ok(if budget < amount { budget } else { limit })
     }
 
-    /// A target node with too little free memory is rejected, not narrowed: a policy that prefers a part
-    /// requests a part.
+    /// A request for a target node with too little free memory is rejected, not narrowed. A policy can request a part
+    /// of the memory instead.
     fn check_free_memory(
         &self,
         (known, to, limit): (Option<Bytes>, NodeId, Bytes),
@@ -105,7 +105,7 @@ impl Guard<'_> {
     ) -> Result<(), CauseAndDetail> {
         let node = self.memory.nodes.iter().find(|node| node.node == to);
         let Some((node, free)) = node.and_then(|node| Some((node, node.memory_free?))) else {
-            return Ok(()); // The free memory is not known: the host checks it before the move.
+            return Ok(()); // The free memory is unknown; the host checks it before the migration.
         };
         let usable = self.memory.limits.usable(free, node.memory_reclaimable, node.memory_total);
         let available = usable.saturating_sub(active.bytes_to(to));

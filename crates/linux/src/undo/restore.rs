@@ -279,7 +279,8 @@ fn lock_with_timeout(file: &OwnedFd) -> io::Result<Option<RestoreVerdict>> {
                 std::thread::sleep(WAIT_STEP)
             }
             RestoreVerdict::Complete => break,
-            other => return Ok(Some(other)), // The PIDs of the record are of another namespace or boot.
+            // The PIDs of the record are of another namespace or boot.
+            other => return Ok(Some(other)),
         }
     }
     Ok(Some(RestoreVerdict::InUse))

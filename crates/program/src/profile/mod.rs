@@ -1,7 +1,7 @@
 //! Program profiles: how a program uses caches and memory, independent of the machine.
 //!
-//! Where hardware counters are not available, the counters of a program are its profile × its CPU time. So a
-//! profile must be valid for every cache size. It has misses as a miss-ratio curve:
+//! If hardware counters are not available, the counters of a program are computed from its profile and its CPU time. A
+//! profile must therefore be valid for every cache size: it contains a miss-ratio curve:
 //!
 //! ```text
 //!   misses per 1000 instructions
@@ -66,7 +66,7 @@ pub struct Phase {
     pub overlap: Option<ProfileValue>,
     /// Bytes touched in total.
     pub footprint_bytes: Option<ProfileValue>,
-    /// Cache size in bytes above which the misses hardly fall.
+    /// Smallest cache size in bytes above which a larger cache removes few misses.
     pub working_set_bytes: Option<ProfileValue>,
     /// Number of busy threads.
     pub threads: Option<ProfileValue>,

@@ -213,7 +213,7 @@ fn cut(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).take(WIDTH).collect()
 }
 
-/// Breaks a line at blanks and commas. Every line starts with `indent` blanks.
+/// Breaks a line at spaces and commas. Every line starts with `indent` spaces.
 fn wrap(line: &str, indent: usize) -> String {
     let mut text = " ".repeat(indent);
     let mut column = indent;

@@ -82,8 +82,8 @@ fn part_and_field(error: &FileError) -> (String, &'static str) {
     }
 }
 
-/// The offset of a field of a part, or of the part if it does not have the field. Of two parts with one
-/// id, the second.
+/// The offset of a field of a part, or of the part if it does not have the field. If two parts have the same id, the
+/// offset is that of the second part.
 fn offset(text: &SourceText<'_>, part: &str, field: &str) -> Option<usize> {
     let document = text.parse::<TomlFault>(VERSION).ok()?;
     let table = document.get_ref();

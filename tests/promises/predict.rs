@@ -42,7 +42,7 @@ fn slowdowns_are_in_the_order_of_the_arguments() {
         (0..4).filter_map(|idx| all["slowdowns"][idx]["program"].as_str()).collect();
     assert_eq!(order, names);
     assert_eq!(slowdown(&all, 1), slowdown(&all, 3), "the same program twice");
-    assert!(all.get("split").is_none());
+    assert!(all.get("assignment").is_none());
 }
 
 #[test]
@@ -62,11 +62,11 @@ fn the_examples_of_the_page_are_the_current_output() {
 }
 
 #[test]
-fn the_best_split_has_every_program_once() {
+fn the_best_assignment_has_every_program_once() {
     let names = ["hmmsim", "stream", "bzip2", "xz"];
     let all =
         json(&[&["--machine", PAIR, "--programs", SOLO, "--domains", "2"], &names[..]].concat());
-    let split = all["split"].as_array().expect("a list of domains");
+    let split = all["assignment"].as_array().expect("a list of domains");
     let mut programs: Vec<&str> = split
         .iter()
         .flat_map(|domain| domain.as_array().unwrap())
@@ -75,9 +75,9 @@ fn the_best_split_has_every_program_once() {
     programs.sort_unstable();
     assert_eq!(programs, ["bzip2", "hmmsim", "stream", "xz"]);
     assert_eq!(split.len(), 2);
-    assert_eq!(all["split_found_by"], "exhaustive");
+    assert_eq!(all["assignment_found_by"], "exhaustive");
     assert_eq!(all["slowdowns"], serde_json::json!([]), "four do not fit on two CPUs");
-    let each = all["split_slowdowns"].as_array().expect("each program");
+    let each = all["assignment_slowdowns"].as_array().expect("each program");
     let sum: f64 = each.iter().filter_map(|row| row["slowdown"].as_f64()).sum();
     assert!((all["mean_slowdown"].as_f64().unwrap() - sum / 4.0).abs() < 1e-9);
 }
@@ -179,7 +179,7 @@ fn a_smaller_domain_slows_a_program_that_is_alone_on_it() {
         let args =
             ["--machine", &machine, "--programs", SOLO, "--domains", "2", "hmmsim", "hmmsim"];
         let all = json(&args);
-        let rows = &all["split_slowdowns"];
+        let rows = &all["assignment_slowdowns"];
         let slow = |row: &Value| row["slowdown"].as_f64().expect("a number");
         let (well, badly) =
             if rows[0]["domain"] == roomy { (&rows[0], &rows[1]) } else { (&rows[1], &rows[0]) };

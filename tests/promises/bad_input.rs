@@ -125,6 +125,7 @@ fn cpus_outside_the_affinity_of_this_process_are_rejected() {
     let mut confined = Command::new("taskset");
     confined.args(["--cpu-list", &first.to_string()]).arg(tool::path());
     confined.args(["run", "w.toml"]).current_dir(dir.root());
+    confined.env("XDG_DATA_HOME", "/proc/nonexistent");
     let stderr = tool::rejection(&mut confined);
     assert!(stderr.contains("w.toml:4: "), "{stderr}");
     assert!(!dir.path("started").exists());

@@ -55,7 +55,7 @@ mod tests {
     fn control_and_format_characters_of_text_and_json_are_escaped() {
         let mut printed = Escaped(Vec::new());
         let json = serde_json::json!({ "program": "\u{7f}\u{9b}31m\u{202e}\u{e0041}\n" });
-        write!(printed, "{}\n{json}\n", "\u{1b}]0;title\u{7}").expect("memory");
+        write!(printed, "\u{1b}]0;title\u{7}\n{json}\n").expect("memory");
         let text = String::from_utf8(printed.0).expect("text");
         let (line, escaped) = text.trim_end().split_once('\n').expect("two lines");
         assert_eq!(line, "\\u001b]0;title\\u0007");

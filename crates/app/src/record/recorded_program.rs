@@ -102,6 +102,7 @@ fn reap_and_check_empty(inherited: &InheritedChildren) -> bool {
     inherited.new_children().is_empty()
 }
 
+#[expect(clippy::disallowed_methods, reason = "the program inherits the streams")]
 fn files() -> anyhow::Result<[std::os::fd::OwnedFd; 3]> {
     use std::os::fd::AsFd;
     let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());

@@ -146,7 +146,7 @@ fn a_profile_that_a_job_names_must_exist_and_be_valid() {
     home.write("broken.profile.toml", "name = 'x'\n[[phase]]\nshare = 'all'\n");
     home.write("w.toml", "[[job]]\ncommand = ['true']\nprofile = 'broken'\n");
     let stderr = tool::rejection(&mut home.command(&["run", "w.toml"]));
-    assert!(stderr.contains("broken.profile.toml:3:9: share must be a number"), "{stderr}");
+    assert!(stderr.contains("broken.profile.toml:3:9: \"share\" must be a number"), "{stderr}");
     home.write("good.profile.toml", "name = 'x'\nclass = 9\n[[phase]]\n");
     home.write("w.toml", "[[job]]\ncommand = ['true']\nprofile = 'good'\n");
     let output = home.command(&["run", "w.toml", "--out", "out"]).output().expect("it starts");

@@ -226,7 +226,7 @@ fn files_without_permission_are_rejected() {
         let stderr = tool::rejection(&mut command);
         assert!(!dir.path("started").exists(), "{line}: a job was started");
         let stderr = stderr.replace(&dir.root().display().to_string(), "DIR");
-        let expected = format!("evenkeel: w.toml:4: job true: {expected}: Permission denied\n");
+        let expected = format!("evenkeel: w.toml:4: job \"true\": {expected}: Permission denied\n");
         assert_eq!(stderr, expected);
         set_mode(&dir, "locked", 0o700);
     }

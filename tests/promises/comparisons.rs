@@ -102,6 +102,15 @@ fn schema_errors(document: &Value) -> Vec<String> {
 }
 
 #[test]
+fn a_comparison_counts_online_cpus() {
+    let dir = Comparisons::new();
+    // 60 of the 64 CPUs are online.
+    let output = dir.compare("small.toml --machine tilepro64 --seeds 1 --json");
+    let comparison: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(comparison["setting"]["n_cpus"], 60);
+}
+
+#[test]
 fn no_policy_has_a_shorter_makespan_than_the_oracle_which_reports_its_search() {
     let dir = Comparisons::new();
     let comparison =

@@ -140,6 +140,7 @@ impl ToyMachine {
     fn nodes(&self) -> Vec<NodeSample> {
         let sample = |(idx, ops): (usize, &u64)| NodeSample {
             controller_ops: Some(RawCounter::unmultiplexed(*ops)),
+            counter_bits: 64,
             ..NodeSample::new(NodeId(idx as u32))
         };
         self.ops.iter().enumerate().map(sample).collect()

@@ -239,3 +239,42 @@ fn a_run_shorter_than_an_interval_has_the_expected_source_of_its_loads() {
     let run = report_of(short(), "linux").run;
     assert_eq!((run.domain_level, run.signal_tier), (None, None), "nothing was placed");
 }
+
+/// The fields of a list of the report in `report.schema.json`: `jobs` or `moves`.
+fn fields_of_list(list: &str) -> Vec<String> {
+    let schema = std::fs::read_to_string(tool::root().join("docs/report.schema.json"));
+    let schema: serde_json::Value =
+        serde_json::from_str(&schema.expect("it is shipped")).expect("JSON");
+    let row = match list {
+        "jobs" => "JobRow",
+        "moves" => "MoveRow",
+        other => panic!("add the row type of {other}"),
+    };
+    let fields = schema["$defs"][row]["properties"].as_object().expect(row);
+    fields.keys().cloned().collect()
+}
+
+#[test]
+fn the_jq_examples_of_the_page_of_reports_use_fields_that_exist() {
+    let page = std::fs::read_to_string(tool::root().join("docs/reports.md")).expect("a page");
+    let mut n_examples = 0;
+    for filter in page.lines().filter_map(|line| Some(line.split_once("| jq")?.1)) {
+        let (list, rest) = filter.split_once("[] | ").expect("a list of the report");
+        let list = list.rsplit('.').next().expect("a name");
+        let known = fields_of_list(list);
+        // `.name` of a list of values, and the bare names of `{at: .at_ns, name, from}`.
+        let values = rest.split('.').skip(1);
+        let bare = rest.trim_start_matches('{').split([',', '}']).map(str::trim);
+        let bare =
+            bare.filter(|_| rest.starts_with('{')).filter(|name| !name.contains([':', '\'']));
+        for text in values.chain(bare) {
+            let end =
+                text.find(|c: char| !c.is_ascii_lowercase() && c != '_' && !c.is_ascii_digit());
+            let name = &text[..end.unwrap_or(text.len())];
+            // `if . then . / 1e9`: the value itself.
+            assert!(name.is_empty() || known.iter().any(|field| field == name), "{name}: {filter}");
+        }
+        n_examples += 1;
+    }
+    assert!(1 < n_examples, "the page has no example");
+}

@@ -194,6 +194,26 @@ fn replay_file(path: &Path) -> Result<usize, stream::StreamError> {
 }
 
 #[test]
+fn the_turn_in_which_the_last_task_exits_has_its_own_values_of_the_machine() {
+    let dir = Dir::new();
+    let stream = std::fs::read_to_string(streams().join("recorded-software.stream"));
+    let stream = stream.expect("a stream");
+    let (before, last) = stream.split_at(stream.find("{\"turn\":4").expect("turn 4"));
+    // The task has exited: its reads fail with ENOENT.
+    let is_of_machine = |line: &&str| !line.contains("proc/27759") && !line.contains("\"group\"");
+    let mut lines: Vec<&str> = last.lines().filter(is_of_machine).collect();
+    lines.extend(["{\"file\":\"proc/27759/task/27759/stat\",\"errno\":2}"; 2]);
+    dir.write("exit.stream", format!("{before}{}\n", lines.join("\n")));
+    let turns = dir.success(&["replay", "--json", "exit.stream"]);
+    let last = turns.lines().last().expect("a turn");
+    let last: Value = serde_json::from_str(last).expect(last);
+    let stalled = |resource: &str| last["pressure"][resource]["some_ns"].as_u64();
+    // Differences of the totals in turns 3 and 4.
+    assert_eq!((stalled("cpu"), stalled("io")), (Some(112_717_000), Some(1_223_000)));
+    assert_eq!(last["nodes"][0]["free_bytes"], 18_423_672_u64 << 10);
+}
+
+#[test]
 fn a_damaged_stream_is_one_error_line_with_its_position_and_no_panic() {
     let dir = Dir::new();
     let (mut n_wrong, mut rng) = (0, Rng::new(5));

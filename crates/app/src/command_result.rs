@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use base::suggest::did_you_mean;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
 use super::print::note;
 
 /// Cause of a failed command.
@@ -54,28 +57,57 @@ pub fn from_result(result: CommandResult) -> ExitCode {
 }
 
 /// Prints help and version to standard output (status 0), and usage errors as one line (status 2).
-pub fn from_clap(error: &clap::Error) -> ExitCode {
+pub fn from_clap(error: &clap::Error, cli: &clap::Command) -> ExitCode {
     if !error.use_stderr() {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let text = error.render().to_string();
-    let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
     } else {
-        let details: Vec<&str> =
-            text.lines().skip(1).map(str::trim).filter(|l| is_detail(l)).collect();
-        let details =
-            if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) };
-        note(format_args!("{message}{details}; see evenkeel --help"));
+        note(format_args!("{}; see evenkeel --help", usage_line(error, cli)));
     }
     ExitCode::from(2)
 }
 
-/// Whether a line of a clap error carries information that the one-line error keeps.
-fn is_detail(line: &str) -> bool {
-    ["tip:", "[possible values", "<", "--"].iter().any(|start| line.starts_with(start))
+/// The message of a usage error on one line, with the closest known name or other details.
+fn usage_line(error: &clap::Error, cli: &clap::Command) -> String {
+    let text = error.render().to_string();
+    let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let message = message.trim_end_matches(':');
+    let found = |kind| match error.get(kind) {
+        Some(ContextValue::String(found)) => Some(found.as_str()),
+        _ => None,
+    };
+    if let Some(ContextValue::Strings(known)) = error.get(ContextKind::ValidValue) {
+        let known = known.iter().map(String::as_str);
+        return match found(ContextKind::InvalidValue).filter(|found| !found.is_empty()) {
+            Some(found) => format!("{message}: {}", did_you_mean(found, known)),
+            None => format!("{message}: known are {}", known.collect::<Vec<_>>().join(", ")),
+        };
+    }
+    if let Some(found) = found(ContextKind::InvalidSubcommand) {
+        let known = subcommands(cli, std::env::args().skip(1));
+        return format!("{message}: {}", did_you_mean(found, known.iter().map(String::as_str)));
+    }
+    let is_detail = |line: &&str| ["tip:", "<", "--"].iter().any(|start| line.starts_with(start));
+    let details = text.lines().skip(1).map(str::trim).filter(is_detail);
+    let details: Vec<&str> = details.map(|line| line.trim_start_matches("tip: ")).collect();
+    match details.is_empty() {
+        true => message.to_owned(),
+        false => format!("{message}: {}", details.join("; ")),
+    }
+}
+
+/// The names that are valid in place of the first argument that is not a subcommand.
+fn subcommands(cli: &clap::Command, args: impl Iterator<Item = String>) -> Vec<String> {
+    let mut command = cli;
+    for arg in args.filter(|arg| arg != "help") {
+        let Some(found) = command.find_subcommand(&arg) else { break };
+        command = found;
+    }
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    shown.map(|command| command.get_name().to_owned()).collect()
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

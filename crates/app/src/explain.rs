@@ -38,12 +38,26 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
+/// The copies of the named program, or the number of jobs if there are none.
+fn hint(name: &str, jobs: &[Job]) -> String {
+    let program = name.rsplit_once('.').map_or(name, |(program, _)| program);
+    let is_copy = |job: &&Job| {
+        let rest = job.name.strip_prefix(program);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let mut copies = jobs.iter().filter(is_copy).map(|job| job.name.as_str());
+    match (copies.next(), copies.next_back()) {
+        (Some(first), Some(last)) => format!("jobs of that program are {first} to {last}"),
+        (Some(only), None) => format!("did you mean {only:?}?"),
+        (None, _) => format!("it has {}", base::counted_noun(jobs.len(), "job")),
+    }
+}
+
 fn job_named(name: &str, jobs: &[Job]) -> Result<JobId, CommandError> {
     if let Some(job) = jobs.iter().find(|job| job.name == name) {
         return Ok(job.id);
     }
     let near = suggest::nearest(name, jobs.iter().map(|job| job.name.as_str()));
-    let hint = suggest::question(near.as_slice())
-        .unwrap_or_else(|| format!("it has {}", base::counted_noun(jobs.len(), "job")));
+    let hint = suggest::question(near.as_slice()).unwrap_or_else(|| hint(name, jobs));
     Err(CommandError::Usage(anyhow::anyhow!("the journal has no job {name:?}: {hint}")))
 }

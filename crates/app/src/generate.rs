@@ -21,7 +21,7 @@ const BUILT_IN: &str = include_str!("../../../workloads/programs/built-in.toml")
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Set the number of jobs
-    #[arg(long, allow_hyphen_values = true, value_name = "N", default_value_t = 20, value_parser = input::integer::<usize>(0..=usize::MAX))]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", default_value_t = 20, value_parser = input::integer::<usize>(1..=program::N_JOBS_MAX))]
     n: usize,
     /// Set the random seed; the same seed, list and options give the same workload
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", default_value_t = 1, value_parser = input::seed)]

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use base::{Bytes, Nanos};
-use journal::Recording;
+use journal::{JournalError, LineError, Recording};
 
 use crate::command_result::{CommandError, OrUsageError};
 
@@ -45,6 +45,19 @@ pub fn text(kind: &str, path: &Path) -> anyhow::Result<String> {
 /// Opens a journal file, or the journal in the directory of a run.
 pub fn journal(path: &Path) -> Result<Recording, CommandError> {
     journal::read(&journal_path(path)).or_usage_error()
+}
+
+/// As [`journal`], for a command that also reads streams.
+pub fn journal_or_stream(path: &Path) -> Result<Recording, CommandError> {
+    let path = journal_path(path);
+    let recording = journal::read(&path).map_err(|error| match error {
+        JournalError::Line { cause: LineError::NoHeader, .. } => anyhow::anyhow!(
+            "{}:1: neither a journal nor a stream: name the file journal.jsonl of a run, or a stream of evenkeel record",
+            path.display()
+        ),
+        error => error.into(),
+    });
+    recording.or_usage_error()
 }
 
 /// A journal file, or the journal in a directory.

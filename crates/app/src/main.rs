@@ -29,7 +29,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use command_result::OrUsageError;
 
 /// Place programs and their memory on machines whose cores share caches, memory controllers and links
@@ -87,7 +87,7 @@ enum CliCommand {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return command_result::from_clap(&error),
+        Err(error) => return command_result::from_clap(&error, &Cli::command()),
     };
     let result = match cli.command {
         CliCommand::Machine(args) => machine::main(&args),

@@ -11,6 +11,9 @@ use anyhow::{Context, bail};
 
 use crate::command_result::{CommandError, OrUsageError};
 
+/// Name of the journal in the directory of a run.
+pub const JOURNAL: &str = "journal.jsonl";
+
 /// A writable directory without an earlier run.
 #[derive(Debug)]
 pub struct RunDir(PathBuf);
@@ -29,8 +32,11 @@ impl RunDir {
             }
             None => create_numbered(Path::new("evenkeel-runs"), workload)?,
         };
+        if path.join(lab::compare::RUNS_FILE).exists() {
+            bail!("{} contains a comparison; choose another directory with --out", path.display());
+        }
         // Tests by creating the file: permissions do not show a read-only file system.
-        match File::create_new(path.join("journal.jsonl")) {
+        match File::create_new(path.join(JOURNAL)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 bail!(
                     "{} already contains a run; choose another directory with --out",
@@ -45,7 +51,7 @@ impl RunDir {
 
     /// Removes the directory if it has no other files, because the run did not start.
     pub fn remove_unused(&self) {
-        let _ = fs::remove_file(self.file("journal.jsonl"));
+        let _ = fs::remove_file(self.file(JOURNAL));
         let _ = fs::remove_dir(self.file("jobs"));
         let _ = fs::remove_dir(&self.0);
     }

@@ -114,12 +114,15 @@ fn record(
     loop {
         let at = start.elapsed();
         collectors.source().turn(n_turns, u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))?;
-        let has_processes = collectors.sample().is_some();
+        collectors.sample();
         n_turns += 1;
         let next = start + Duration::from_nanos(args.interval.0).saturating_mul(n_turns as u32);
         let next = length.map_or(next, |length| next.min(start + length));
         let is_over = length.is_some_and(|length| length <= at);
-        if !has_processes || is_over || !wait(next, child.as_deref_mut(), length, signals) {
+        if !collectors.has_processes()
+            || is_over
+            || !wait(next, child.as_deref_mut(), length, signals)
+        {
             break;
         }
     }

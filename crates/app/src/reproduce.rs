@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use base::StopFlag;
+use base::suggest::did_you_mean;
 use lab::compare::seeds;
 use lab::reproduce::{Experiment, RunPool, STUDIES, Study, list, text};
 
@@ -100,7 +101,7 @@ pub fn main(args: &Args) -> CommandResult {
 fn study(name: &str) -> anyhow::Result<&'static Study> {
     Study::find(name).ok_or_else(|| {
         let known: Vec<&str> = STUDIES.iter().map(Study::name).collect();
-        anyhow!("there is no study {name:?}: write one of {}", known.join(", "))
+        anyhow!("there is no study {name:?}: {}", did_you_mean(name, known))
     })
 }
 
@@ -109,9 +110,9 @@ fn selected<'a>(study: &'a Study, only: &[String]) -> anyhow::Result<Vec<&'a Exp
     if let Some(wrong) = only.iter().find(|name| all.iter().all(|one| one.name() != **name)) {
         let known: Vec<&str> = all.iter().map(Experiment::name).collect();
         return Err(anyhow!(
-            "{} has no experiment {wrong:?}: write some of {}",
+            "{} has no experiment {wrong:?}: {}",
             study.name(),
-            known.join(", ")
+            did_you_mean(wrong, known)
         ));
     }
     let is_selected =

@@ -56,7 +56,7 @@ impl StateWriter {
             let is_done = matches!(outcome.result, OutcomeResult::Done { n } if n != 0);
             is_done && matches!(outcome.action, Some(Action::Place(_)))
         });
-        self.state.n_moves += placed.count() as u64;
+        self.state.n_placements += placed.count() as u64;
         let moved = record.sample.page_migrations_completed.iter().map(|moved| moved.moved.0);
         self.state.pages_moved_bytes =
             moved.fold(self.state.pages_moved_bytes, u64::saturating_add);
@@ -115,7 +115,7 @@ fn state(header: &Header, kind: CommandKind, acts: bool, journal: Option<&Path>)
         n_known: 0,
         n_idle: 0,
         n_inherited: 0,
-        n_moves: 0,
+        n_placements: 0,
         pages_moved_bytes: 0,
         benefit: if acts { MeasuredBenefit::Unknown } else { MeasuredBenefit::DryRun },
         benefit_text: None,

@@ -68,10 +68,7 @@ fn parse(path: &Path, text: &str) -> Result<InstanceState, String> {
         tool: Option<String>,
     }
     let path = path.display();
-    let foreign = |error: serde_json::Error| {
-        let error = base::toml_reader::plain_json_message(&error.to_string());
-        format!("{path} is not a state file ({error}); remove it")
-    };
+    let foreign = |_| format!("{path} is damaged or not a state file of evenkeel: remove it");
     let version: StateVersion = serde_json::from_str(text).map_err(foreign)?;
     if version.evenkeel_state != STATE_FORMAT {
         let tool = version.tool.unwrap_or_else(|| "of another version".to_owned());

@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use crate::suggest;
+
 /// A part of a list. Without an equals sign, the key is the whole text and the value is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyValue<'a> {
@@ -18,8 +20,8 @@ pub struct KeyValue<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum KeyValueError {
-    #[error("{found:?} is not {list}: write {alternative}KEY=VALUE with one of {keys}")]
-    Key { found: String, list: &'static str, alternative: &'static str, keys: String },
+    #[error("{found:?} is not {list}: {remedy}")]
+    Key { found: String, list: &'static str, remedy: String },
     #[error("{key} cannot be {found:?}: write {accepted}")]
     Value { key: String, found: String, accepted: String },
 }
@@ -55,6 +57,10 @@ impl KeyValue<'_> {
         alternative: &'static str,
         keys: &[&str],
     ) -> KeyValueError {
-        KeyValueError::Key { found: self.text.to_owned(), list, alternative, keys: keys.join(", ") }
+        let near = suggest::nearest(self.key, keys.iter().copied());
+        let remedy = suggest::question(near.as_slice()).unwrap_or_else(|| {
+            format!("write {alternative}KEY=VALUE with one of {}", keys.join(", "))
+        });
+        KeyValueError::Key { found: self.text.to_owned(), list, remedy }
     }
 }

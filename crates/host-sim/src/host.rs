@@ -97,7 +97,9 @@ pub enum SimError {
     Script(#[from] ScriptError),
     #[error("there is no model of the kernel {found:?}: write {known}")]
     Kernel { found: String, known: String },
-    #[error("{0} cannot balance between nodes (kernels since 3.13 can): remove numa_balancing")]
+    #[error(
+        "{0} has no NUMA balancing (kernels since 3.13 have it): do not enable it, or simulate another kernel with --kernel linux-6.18"
+    )]
     NoNumaBalancing(&'static str),
 }
 

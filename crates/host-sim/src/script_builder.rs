@@ -38,7 +38,7 @@ enum ScriptProblem {
     EndlessRun,
     #[error(": {node} does not exist; the nodes of this machine are {has}")]
     UnknownNode { node: base::NodeId, has: String },
-    #[error(": this machine has no CPUs {cpus}: it has {has}")]
+    #[error(": this machine has no {} {cpus}: it has {has}", base::noun(cpus.len() == 1, "CPU"))]
     UnknownCpus { cpus: CpuSet, has: CpuSet },
     #[error(" needs {needs} of memory, {place} has {has}")]
     TooLarge { needs: Bytes, place: String, has: Bytes },

@@ -19,8 +19,12 @@ pub enum JournalError {
 pub enum LineError {
     #[error("the file is empty: this is not a journal")]
     Empty,
-    #[error("not an evenkeel journal: its first line has no field `journal`")]
+    #[error(
+        "not a journal: the first line has no journal version; name the file journal.jsonl of a run"
+    )]
     NoHeader,
+    #[error("this is a stream of evenkeel record, not a journal: evenkeel replay reads it")]
+    Stream,
     #[error("{}", base::suggest::other_format("journal", *.found, *.supported))]
     OtherFormat { found: u32, supported: u32 },
     /// Invalid JSON, a missing field or a field of the wrong type; with the message of the parser.

@@ -56,6 +56,8 @@ pub fn read(path: &Path) -> Result<Recording, JournalError> {
 #[derive(Deserialize)]
 struct FirstLine {
     journal: Option<u32>,
+    /// Of the first line of a stream.
+    evenkeel_stream: Option<u32>,
     #[serde(default)]
     run: String,
     #[serde(default)]
@@ -71,15 +73,12 @@ fn first_line(lines: &mut JournalLines) -> Result<FirstLine, JournalError> {
         None => return Err(lines.error(LineError::Empty)),
     };
     check_version(&line).map_err(|error| lines.error(error))?;
-    let first: Result<FirstLine, _> = serde_json::from_str(&line);
-    let mut first = first.map_err(|_| lines.error(LineError::NoHeader))?;
-    match first.journal {
-        Some(_) => {
-            first.line = line;
-            first.part = first.part.max(1);
-            Ok(first)
+    match serde_json::from_str::<FirstLine>(&line) {
+        Ok(first) if first.journal.is_some() => {
+            Ok(FirstLine { line, part: first.part.max(1), ..first })
         }
-        None => Err(lines.error(LineError::NoHeader)),
+        Ok(first) if first.evenkeel_stream.is_some() => Err(lines.error(LineError::Stream)),
+        _ => Err(lines.error(LineError::NoHeader)),
     }
 }
 

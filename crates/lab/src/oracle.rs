@@ -51,6 +51,10 @@ pub enum OracleError {
         "the oracle is only available for simulated runs: write --host sim, or name another policy"
     )]
     Live,
+    #[error(
+        "the oracle is only available for simulated runs, not for a replay: name another policy with --policy"
+    )]
+    Replay,
 }
 
 /// Whether a text names the oracle.

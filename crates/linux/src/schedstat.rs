@@ -38,8 +38,8 @@ fn of_line(line: &str) -> Option<CpuTimes> {
     let mut words = line.strip_prefix("cpu")?.split_whitespace();
     let cpu = CpuId(words.next()?.parse().ok().filter(|&nr: &u32| nr <= 65_535)?);
     let mut times = words.skip(6).map(|word| word.parse::<u64>().ok());
-    let (ran, waited) = (times.next()??, times.next()??);
-    Some(CpuTimes { cpu, ran: Nanos(ran), waited: Nanos(waited) })
+    let (run, wait) = (times.next()??, times.next()??);
+    Some(CpuTimes { cpu, run: Nanos(run), wait: Nanos(wait) })
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
         let text = b"version 15\ntimestamp 4\ncpu1 0 0 0 0 0 0 70 8 9\ndomain0 3 1 2\n\
                      cpu0 1 2 3 4 5 6 40 5 6\ncpu2 0 0\ncpux 0 0 0 0 0 0 1 1 1\n";
         let read: Vec<_> =
-            parse(text).iter().map(|times| (times.cpu.0, times.ran.0, times.waited.0)).collect();
+            parse(text).iter().map(|times| (times.cpu.0, times.run.0, times.wait.0)).collect();
         assert_eq!(read, [(0, 40, 5), (1, 70, 8)]);
     }
 

@@ -14,7 +14,7 @@ pub(crate) const SAMPLES_ONLY: &str = "time between two samples; the policy make
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "linux",
     summary: "Changes nothing: the kernel places every task.",
-    source: "the empty plan, a baseline for the other policies",
+    source: "evenkeel; the baseline for the other policies",
     signals: &[],
     params: &[&[INTERVAL.help(SAMPLES_ONLY)]],
     reasons: &[],

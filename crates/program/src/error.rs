@@ -34,7 +34,7 @@ pub enum WorkloadFault {
     TimeTooLong { key: &'static str, found: String },
     #[error("{0:?} must be longer than 0")]
     ZeroTime(&'static str),
-    #[error("class {0} is out of range; classes are integers from 0 to 15")]
+    #[error("class {0} is not an integer from 0 to 15")]
     Class(String),
     #[error(
         "{0:?} is not a sensitivity: write a class from 0 to 15, or remote, and a slowdown from 0 to 100 in steps of 0.001"

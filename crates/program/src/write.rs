@@ -12,9 +12,9 @@ use crate::{Class, Command, Ending, Job, MemoryPolicy, Sensitivity, Workload};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum WriteError {
-    #[error("job {job}: the path {path:?} is not UTF-8 text; rename the file")]
+    #[error("job {job:?}: the path {path:?} is not UTF-8 text; rename the file")]
     NotText { job: String, path: String },
-    #[error("job {job}: the classic format has no {what}; write TOML")]
+    #[error("job {job:?}: the classic format has no {what}; write TOML")]
     NoPlace { job: String, what: &'static str },
 }
 

@@ -49,7 +49,7 @@ pub fn fields_page() -> String {
         ),
         (
             "evenkeel calibrate --json",
-            "The result of [`evenkeel calibrate`](policies.md#divided); the JSON schema is `docs/calibrate.schema.json`.",
+            "The result of [`evenkeel calibrate`](commands/calibrate.md); the JSON schema is `docs/calibrate.schema.json`.",
             Calibration::shape(),
         ),
     ];

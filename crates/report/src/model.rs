@@ -71,7 +71,7 @@ record! {
         n_unmanaged: u64, "Unmanaged", Count, "Jobs that evenkeel stopped placing.";
         user_ns: u64, "User", Nanos, "CPU time in user mode of all jobs that ended.";
         system_ns: u64, "System", Nanos, "CPU time in kernel mode of all jobs that ended.";
-        wait_ns: Option<u64>, "Waited", Nanos, "Wait time (runnable but not running) of the sampled tasks of jobs that ended; absent if no job has it.";
+        wait_ns: Option<u64>, "Wait time", Nanos, "Wait time (runnable but not running) of the sampled tasks of jobs that ended; absent if no job has it.";
         n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of the sampled tasks, by the kernel or by evenkeel; absent if no job has it.";
     }
 }
@@ -117,10 +117,10 @@ record! {
         due_ns: u64, "Due", Nanos, "Start time that the workload declares.";
         started_ns: Option<u64>, "Start", Nanos, "Time of the first start.";
         ended_ns: Option<u64>, "End", Nanos, "Time of the last end.";
-        wall_ns: Option<u64>, "Wall", Nanos, "From start to end.";
+        wall_ns: Option<u64>, "Wall", Nanos, "From the exec of the program to its exit. `started_ns` and `ended_ns` are times of turns: the wall time of a short job is shorter than their difference.";
         user_ns: Option<u64>, "User", Nanos, "CPU time in user mode.";
         system_ns: Option<u64>, "System", Nanos, "CPU time in kernel mode.";
-        wait_ns: Option<u64>, "Waited", Nanos, "Wait time (runnable but not running) of its sampled tasks.";
+        wait_ns: Option<u64>, "Wait time", Nanos, "Wait time (runnable but not running) of its sampled tasks, from their fork on.";
         max_resident_bytes: Option<u64>, "Memory", Bytes, "Maximum resident set of one of its processes.";
         n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of its sampled tasks, by the kernel or by evenkeel.";
         counters: Vec<CounterRow>, "Counters", Plain, "Counter values. Page faults and context switches exist for every job that ended; the others where hardware counters ran. For an attached program the values cover the time in which it was managed.";
@@ -178,7 +178,7 @@ names! {
         Done "done" "Exited with status 0.";
         Failed "failed" "Exited with another status or killed by a signal.";
         Stopped "stopped" "Stopped by evenkeel, because the workload declares it or because the run was stopped.";
-        NotStarted "not started" "Could not be started.";
+        NotStarted "not-started" "Could not be started.";
         Detached "detached" "Started by another program and no longer managed.";
     }
 }
@@ -285,7 +285,7 @@ record! {
     DomainRow {
         label: String, "Domain", Plain, "Name of the domain.";
         number: u32, "Number", Plain, "Number of the node, LLC domain or core.";
-        cpus: String, "CPUs", CpuList, "Its usable CPUs at the begin of the series.";
+        cpus: String, "CPUs", CpuList, "Its usable CPUs at the start of the series.";
     }
 }
 

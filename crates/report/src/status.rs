@@ -10,7 +10,7 @@ use crate::table::Align::{Left, Right};
 use crate::table::{ReportTable, fold};
 
 /// Version of the state file. It increases when a field is renamed, removed or changes its meaning.
-pub const STATE_FORMAT: u32 = 3;
+pub const STATE_FORMAT: u32 = 4;
 
 record! {
     /// An entry of `evenkeel status --json`: the state of one evenkeel process.
@@ -48,7 +48,7 @@ record! {
         n_known: u64, "Known", Count, "Known processes, selected or not; of a run, its jobs.";
         n_idle: u64, "Idle", Count, "Selected processes that are idle.";
         n_inherited: u64, "Inherited", Count, "Child processes of placed ones, which inherited their affinity.";
-        n_moves: u64, "Moves", Count, "Placements so far.";
+        n_placements: u64, "Placements", Count, "Number of times that a process was bound to CPUs so far, the first time and starts included.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Memory migrated to another node so far, which is not reverted.";
         benefit: MeasuredBenefit, "Benefit", Plain, "Whether the moves of the policy improve performance, as measured by trials.";
         benefit_text: Option<String>, "Measurement", Plain, "The last verdict of a trial as a sentence.";
@@ -106,11 +106,11 @@ names! {
     /// Whether the moves of a watch improve performance.
     #[derive(serde::Deserialize)]
     MeasuredBenefit {
-        Unknown "not measured yet" "No trial has ended.";
+        Unknown "not-measured" "No trial has ended.";
         Improved "improved" "The last trial improved performance.";
-        Reverted "not improved" "The last trial reduced performance, or several did not improve it: all changes were reverted, and moves are suspended.";
-        Retrying "trying again" "Moves resumed after a suspension.";
-        DryRun "dry run" "No action is carried out.";
+        Reverted "not-improved" "The last trial reduced performance, or several did not improve it: all changes were reverted, and moves are suspended.";
+        Retrying "retrying" "Moves resumed after a suspension.";
+        DryRun "dry-run" "No action is carried out.";
     }
 }
 
@@ -131,7 +131,7 @@ impl Status {
             CommandKind::Run => state.run_lines(),
         };
         lines.extend(more.into_iter().map(|(label, text)| (label.to_owned(), text)));
-        lines.push(("moves".to_owned(), state.moves()));
+        lines.push(("placements".to_owned(), state.placements()));
         let line =
             |(label, text): &(String, String)| fold(text, width, &format!("{label:<16}"), 16);
         let lines: String = lines.iter().map(line).collect();
@@ -149,10 +149,10 @@ impl InstanceState {
 
     fn watch_lines(&self) -> Vec<(&'static str, String)> {
         let acts = if self.acts { "yes" } else { "no: actions are only printed (--act)" };
-        let benefit = self.benefit.name();
+        let benefit = self.benefit.name().replace('-', " ");
         let benefit = match &self.benefit_text {
             Some(text) => format!("{benefit}: {text}"),
-            None => benefit.to_owned(),
+            None => benefit,
         };
         let known = format!(
             "{} processes: {} managed, {} selected and idle, {} with an inherited affinity",
@@ -197,11 +197,11 @@ impl InstanceState {
         ]
     }
 
-    fn moves(&self) -> String {
-        let moves = count(self.n_moves);
+    fn placements(&self) -> String {
+        let placements = count(self.n_placements);
         match self.pages_moved_bytes {
-            0 => moves,
-            moved => format!("{moves}; {} of memory migrated to other nodes", bytes(moved)),
+            0 => placements,
+            moved => format!("{placements}; {} of memory migrated to other nodes", bytes(moved)),
         }
     }
 
@@ -216,7 +216,7 @@ impl InstanceState {
             ("placed", Left),
             ("reason", Left),
         ];
-        let mut table = ReportTable::new(heads);
+        let mut table = ReportTable::new(heads).with_folded_column();
         for row in &self.managed {
             let placed = match (&row.cpus_placed, row.is_unmanaged) {
                 (_, true) => "unmanaged",
@@ -234,7 +234,8 @@ impl InstanceState {
         if self.excluded.is_empty() {
             return String::new();
         }
-        let mut table = ReportTable::new([("excluded", Left), ("n", Right), ("examples", Left)]);
+        let heads = [("excluded", Left), ("n", Right), ("examples", Left)];
+        let mut table = ReportTable::new(heads).with_folded_column();
         for row in &self.excluded {
             table.row([row.text.clone(), count(row.n), row.examples.join(", ")]);
         }

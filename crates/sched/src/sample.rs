@@ -253,7 +253,7 @@ pub struct NodeSample {
     pub memory_reclaimable: Option<Bytes>,
     /// Cache lines read and written, summed over its memory controllers.
     pub controller_ops: Option<RawCounter>,
-    /// Width of `controller_ops` in bits, at which the counter wraps.
+    /// Width of `controller_ops` in bits, at which the counter wraps; 0 without a counter.
     pub counter_bits: u8,
     /// Bytes read, if the controllers count reads and writes separately.
     pub read_bytes: Option<RawCounter>,
@@ -269,7 +269,7 @@ impl NodeSample {
             memory_free: None,
             memory_reclaimable: None,
             controller_ops: None,
-            counter_bits: 64,
+            counter_bits: 0,
             read_bytes: None,
             written_bytes: None,
         }

@@ -102,9 +102,9 @@ pub struct CpuTimes {
     /// The CPU.
     pub cpu: CpuId,
     /// Time in which tasks were running on it.
-    pub ran: Nanos,
+    pub run: Nanos,
     /// Time in which tasks were runnable on it and not running, all tasks added.
-    pub waited: Nanos,
+    pub wait: Nanos,
 }
 
 impl StallTimes {

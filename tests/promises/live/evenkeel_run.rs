@@ -5,6 +5,7 @@ use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
 use tests::live_run::LiveRun;
 use tests::process::{is_running, mask, signal, two_cpus, until};
+use tests::tool;
 
 fn run(workload: &str, args: &[&str]) -> EvenkeelRun {
     EvenkeelRun::new(Dir::new(), workload, args)
@@ -198,4 +199,33 @@ fn cpu_time_of_an_orphan_counts_for_its_job() {
     let user: f64 = user.and_then(|t| t.trim_end_matches('s').parse().ok()).expect("seconds");
     let end = run.exits("a")[0];
     assert!(0.02 < user && user * 1e9 <= (end.user.0 + 20_000_000) as f64, "{user} {end:?}");
+}
+
+#[test]
+fn a_quiet_run_that_fails_or_is_stopped_prints_one_line() {
+    let check = |job: &str, args: &[&str], expected: &str| {
+        let dir = Dir::with(&[("w.toml", &format!("[[job]]\n{job}\n"))]);
+        let args = [&["run", "w.toml", "--quiet", "--out", "out"], args].concat();
+        let output = dir.command_with_state(&args).output().expect("it runs");
+        let expected = format!("evenkeel: {expected}; evenkeel report out/ prints the details\n");
+        assert_eq!(output.status.code(), Some(1), "{job}");
+        assert_eq!((tool::text(&output.stderr), output.stdout.len()), (expected, 0), "{job}");
+    };
+    check("command = [\"false\"]", &[], "1 of 1 job failed");
+    check("shell = \"exit 3\"\ncopies = 2", &[], "2 of 2 jobs failed");
+    let stopped = "the run was stopped before all jobs ended";
+    check("command = [\"sleep\", \"60\"]", &["--time-limit", "200ms"], stopped);
+}
+
+#[test]
+fn a_quiet_run_that_cannot_place_its_jobs_prints_the_reason() {
+    let dir = Dir::with(&[("w.toml", "[[job]]\ncommand = [\"true\"]\n")]);
+    std::fs::create_dir(dir.path("state")).expect("a directory");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(dir.path("state"), mode).expect("permitted");
+    let output = dir.command_with_state(&["run", "w.toml", "--quiet"]).output().expect("it runs");
+    let stderr = tool::text(&output.stderr);
+    assert!(output.status.success() && stderr.lines().count() == 1, "{stderr}");
+    assert!(stderr.contains("jobs are not placed") && stderr.contains("mode 0755"), "{stderr}");
+    assert!(!stderr.contains("remove"), "{stderr}");
 }

@@ -110,8 +110,8 @@ fn an_invalid_state_file_gives_one_line_with_the_remedy() {
         assert!(stderr.contains(expected) && stderr.lines().count() == 1, "{text}: {stderr}");
     };
     check("", "remove it");
-    check("{\"evenkeel_state\": 3, \"tool\"", "remove it");
-    check("{\"evenkeel_state\": 3}", "remove it");
+    check("{\"evenkeel_state\": 4, \"tool\"", "remove it");
+    check("{\"evenkeel_state\": 4}", "remove it");
     check("[1, 2]", "remove it");
     let old = "{\"evenkeel_state\": 1, \"tool\": \"0.1.7\"}";
     check(old, "has format 1; use the evenkeel version that wrote it (0.1.7)");

@@ -12,6 +12,9 @@ use crate::output::{self, cannot_write, create_numbered};
 /// The directory of `--out`, or one named after the workloads with the next free number.
 pub(super) fn dir(out: Option<&Path>, workloads: &[String]) -> anyhow::Result<PathBuf> {
     if let Some(path) = out {
+        if path.join(output::JOURNAL).exists() {
+            bail!("{} contains a run; choose another directory with --out", path.display());
+        }
         fs::create_dir_all(path).with_context(|| cannot_write(path))?;
         return Ok(path.to_owned());
     }

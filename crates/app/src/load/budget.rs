@@ -16,13 +16,13 @@ use crate::input;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Budget {
     /// Work for this wall time (default: 5s if neither --cpu nor --ops is given)
-    #[arg(long = "for", value_name = "TIME", value_parser = input::time, allow_hyphen_values = true)]
+    #[arg(long = "for", value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     wall: Option<Nanos>,
     /// Work until each thread has used this CPU time
-    #[arg(long, value_name = "TIME", value_parser = input::time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     cpu: Option<Nanos>,
     /// Perform this many operations, divided among the threads
-    #[arg(long, value_name = "N", value_parser = input::integer::<u64>(0..=u64::MAX), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = input::integer::<u64>(1..=u64::MAX), allow_hyphen_values = true)]
     ops: Option<u64>,
     /// Set the duty cycle: the share of time to work, more than 0 and at most 1
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share, allow_hyphen_values = true)]

@@ -29,12 +29,13 @@ use crate::{input, machine};
 /// Predict slowdowns of programs that share an LLC domain
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read this machine file, in the format of evenkeel machine --toml; it must contain the bandwidth of the memory
-    #[arg(long, value_name = "FILE")]
+    /// Use this machine: a machine file, in the format of evenkeel machine --toml, which must contain the bandwidth of the
+    /// memory, or a shipped machine such as xeon-2x4
+    #[arg(long, value_name = "FILE|NAME")]
     machine: PathBuf,
     /// Read measurements of each program alone from these files: profiles (.toml), or tables with the columns of
-    /// workloads/data/corun/solo.csv
-    #[arg(long, value_name = "FILE", value_delimiter = ',', required = true)]
+    /// workloads/data/corun/solo.csv; may be repeated
+    #[arg(long, value_name = "FILE[,FILE…]", value_delimiter = ',', required = true)]
     programs: Vec<PathBuf>,
     /// Run these programs together, each on its own core; a name may be repeated
     #[arg(required = true, value_name = "NAME")]

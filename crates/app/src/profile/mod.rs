@@ -73,10 +73,10 @@ pub struct Args {
     #[arg(long, value_name = "NUMBER", value_parser = ratio, allow_hyphen_values = true)]
     cpi: Option<f64>,
     /// Set the size of the last-level cache for which the class is computed [default: of this machine]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = input::nonzero_size, allow_hyphen_values = true)]
     llc: Option<Bytes>,
     /// Set the size of the private caches of a core [default: of this machine]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = input::nonzero_size, allow_hyphen_values = true)]
     private_cache: Option<Bytes>,
     /// Keep at most this many cache lines in the model; beyond that, sample the lines
     #[arg(long, value_name = "N", default_value_t = LINES, value_parser = some_number, allow_hyphen_values = true)]
@@ -150,8 +150,8 @@ fn measure_with_cache_model(
     if !args.once {
         measure_whole_run(&valgrind, target, limit, &mut stop, &mut whole, &mut notes)?;
     }
-    let (name, n) = (&target.name, args.windows);
-    progress(args, &format!("tracing {name} until {n} windows are complete or --limit is reached"));
+    let (name, windows) = (&target.name, base::counted_noun(args.windows, "complete window"));
+    progress(args, &format!("tracing {name} up to {windows} or until --limit is reached"));
     let options = trace_options(args, &whole, until);
     let traced = valgrind::trace(&valgrind, target, &options, &mut stop)?;
     drop(stop);

@@ -11,7 +11,7 @@ use profiler::measure::valgrind::TracedRun;
 use profiler::{AccessPattern, CurveEstimate, Window};
 use program::Profile;
 use program::profile::{Phase, ProfileValue};
-use report::format::{fixed, per_instruction, percent};
+use report::format::{counted, fixed, per_instruction, percent};
 use report::table::fold;
 use serde_json::{Value, json};
 
@@ -63,13 +63,13 @@ impl RunNotes {
     /// Adds notes about a traced run.
     pub(super) fn add_traced(&mut self, traced: &TracedRun, whole: &WholeRun) {
         let n_windows = traced.meter.windows().len();
-        let planned = traced.meter.plan().n_windows;
+        let planned = base::counted_noun(traced.meter.plan().n_windows, "window");
         match traced.run.stop_cause {
             StopCause::TimeUp => self.push(format!(
-                "--limit reached after {n_windows} of {planned} windows: the traced program was terminated"
+                "--limit reached after {n_windows} of {planned}: the traced program was terminated"
             )),
             StopCause::Interrupted => self.push(format!(
-                "interrupted after {n_windows} of {planned} windows: the traced program was terminated"
+                "interrupted after {n_windows} of {planned}: the traced program was terminated"
             )),
             StopCause::Exited | StopCause::LogComplete => {}
         }
@@ -208,7 +208,12 @@ impl ProfileOutput<'_> {
             ("error", error),
             ("cycles", cycles),
             ("class", class),
-            ("iteration", lines.map(|n| format!("{n} data lines in the innermost loop"))),
+            (
+                "iteration",
+                lines.map(|n| {
+                    format!("{} in the innermost loop", base::counted_noun(n, "data line"))
+                }),
+            ),
             ("reused", reused),
         ]);
         facts.into_iter().filter_map(|(label, text)| Some((label, text?))).collect()
@@ -221,7 +226,7 @@ impl ProfileOutput<'_> {
         let references: u64 = windows.iter().map(|window| window.n_references).sum();
         let instructions: u64 = windows.iter().map(|window| window.n_instructions).sum();
         let (references, instructions) = (millions(references), millions(instructions));
-        let n_windows = windows.len();
+        let n_windows = counted(windows.len(), "window");
         let covered = profile
             .covered
             .map_or("unknown: the instructions of the run were not counted".to_owned(), |share| {
@@ -234,9 +239,7 @@ impl ProfileOutput<'_> {
         vec![
             (
                 "measured",
-                format!(
-                    "{n_windows} windows, {references} references, {instructions} instructions"
-                ),
+                format!("{n_windows}, {references} references, {instructions} instructions"),
             ),
             ("covered", covered),
             ("lines", lines),

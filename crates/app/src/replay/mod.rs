@@ -50,10 +50,11 @@ pub fn main(args: &Args) -> CommandResult {
     if linux::stream::is_stream(&args.journal) {
         return replay_stream(args);
     }
-    let mut recording = input::journal(&args.journal)?;
+    let mut recording = input::journal_or_stream(&args.journal)?;
     let original = recording.header().clone();
     let spec = args.policy.as_ref().unwrap_or(&original.policy.spec);
     let seed = args.seed.unwrap_or(original.seed);
+    check_policy(spec)?;
     let policy = with_trials(policy::build(spec, seed).or_usage_error()?, &original.options);
     let used = PolicyUsed::new(&*policy, spec);
     let header = original.replayed(env!("CARGO_PKG_VERSION"), used, seed);
@@ -70,12 +71,21 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
+/// Rejects the oracle, which searches the best run by simulation.
+fn check_policy(spec: &str) -> CommandResult {
+    match lab::oracle::is_named(spec) {
+        true => Err(lab::oracle::OracleError::Replay).or_usage_error(),
+        false => Ok(()),
+    }
+}
+
 fn replay_stream(args: &Args) -> CommandResult {
     if args.out.is_some() {
         let text = "--out needs a journal as input; remove it for a stream";
         return Err(CommandError::Usage(anyhow!(text)));
     }
     let policy = args.policy.as_deref().unwrap_or("dfs");
+    check_policy(policy)?;
     let signals = args.signals.overrides().or_usage_error()?;
     stream::main(&args.journal, (policy, args.seed.unwrap_or(0), signals), args.json)
 }

@@ -108,7 +108,7 @@ impl StreamReplay {
     fn next_turn(&mut self) -> Result<Option<ReplayTurn>, stream::StreamError> {
         let Some((number, at_ns)) = self.collectors.source().next_turn()? else { return Ok(None) };
         let is_first = std::mem::take(&mut self.is_first);
-        let sample = self.collectors.sample().unwrap_or_default();
+        let sample = self.collectors.sample();
         let at = Nanos(at_ns);
         if is_first {
             self.start_all(&sample, at);

@@ -169,7 +169,7 @@ fn llc_row(llc: u32, traffic: &TrafficDelta) -> ReplayLlc {
 }
 
 fn cpu_row(times: &sched::CpuTimes) -> ReplayCpu {
-    ReplayCpu { cpu: times.cpu.0, run_ns: times.ran.0, wait_ns: times.waited.0 }
+    ReplayCpu { cpu: times.cpu.0, run_ns: times.run.0, wait_ns: times.wait.0 }
 }
 
 fn pressure_rows(snapshot: &Snapshot<'_>) -> BTreeMap<&'static str, ReplayPressure> {

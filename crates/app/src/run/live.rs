@@ -15,7 +15,7 @@ use topology::Machine;
 
 use super::{Args, GRACE, LiveInput, MemoryArgs, RunDir};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
-use crate::output::cannot_write;
+use crate::output::{JOURNAL, cannot_write};
 use crate::state::RunState;
 use crate::status::unix_seconds;
 use crate::tier_override::SignalArgs;
@@ -56,9 +56,6 @@ pub(crate) fn run_status(has_failed: bool, was_stopped: bool) -> RunStatus {
         (false, false) => RunStatus::Finished,
     }
 }
-
-/// Name of the journal in the directory of a run.
-const JOURNAL: &str = "journal.jsonl";
 
 /// Creates the journal of a run. Removes the directory on failure.
 pub(super) fn create_journal(
@@ -150,6 +147,10 @@ impl LiveRun {
                 "cgroups for jobs with bound memory: {}",
                 host.cgroup_description()
             ));
+        }
+        // Without --quiet the progress output has it.
+        if let Some(text) = host.not_placed_because().filter(|_| args.quiet) {
+            crate::print::note(text);
         }
         let journal = create_journal(dir, &header, args.journal_part)?;
         let mode = Mode::fitting(args.quiet);

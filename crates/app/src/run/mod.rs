@@ -81,7 +81,7 @@ pub struct Args {
     /// v1, else none, on machines with several memory nodes)
     #[arg(long, value_enum, default_value_t = CgroupsArg::Auto)]
     cgroups: CgroupsArg,
-    /// Print neither progress nor the final table
+    /// Print neither progress nor the final table; errors are still printed
     #[arg(long, short)]
     quiet: bool,
     /// Print the report as JSON instead of the table
@@ -181,9 +181,22 @@ fn publish(args: &Args, run: RunResult, dir: &RunDir) -> CommandResult {
     let RunResult { report, result } = run;
     let written = write_files(&report, &dir.file(""));
     let shown = show(args, &report, dir, written.is_ok());
+    if args.quiet && matches!(result, Err(CommandError::Reported)) {
+        crate::print::note(failure_text(&report, dir));
+    }
     result?;
     written?;
     Ok(shown?)
+}
+
+/// The line of a run with --quiet that did not succeed: neither progress nor table have reported it.
+fn failure_text(report: &Report, dir: &RunDir) -> String {
+    let totals = &report.totals;
+    let ending = match totals.n_failed {
+        0 => "the run was stopped before all jobs ended".to_owned(),
+        n => format!("{n} of {} failed", base::counted_noun(totals.n_jobs, "job")),
+    };
+    format!("{ending}; evenkeel report {} prints the details", dir.file("").display())
 }
 
 /// Validated input of a live run. Nothing has been changed or started.

@@ -154,7 +154,11 @@ impl SimArgs {
             Some(path) => {
                 let machine = crate::machine::file_or_shipped(path).or_usage_error()?;
                 let kernel = host_sim::check_kernel(&machine, &self.options(0, None, None));
-                kernel.with_context(|| path.display().to_string()).or_usage_error()?;
+                let origin = || match self.numa_balancing {
+                    Some(Switch::On) => format!("--numa-balancing on, {}", path.display()),
+                    _ => path.display().to_string(),
+                };
+                kernel.with_context(origin).or_usage_error()?;
                 Ok(machine)
             }
             None => Ok(linux::topology::read(Path::new("/"))?),

@@ -65,7 +65,9 @@ impl Controllers {
             view.memory_reclaimable = sample.memory_reclaimable.or(view.memory_reclaimable);
             let counter = &mut self.counters[idx];
             counter.now = ran(sample.controller_ops);
-            counter.bits = sample.counter_bits;
+            if counter.now.is_some() {
+                counter.bits = sample.counter_bits;
+            }
             let bytes = [sample.read_bytes, sample.written_bytes];
             for ((now, base), raw) in counter.bytes.iter_mut().zip(bytes) {
                 *now = ran(raw);

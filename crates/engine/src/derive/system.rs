@@ -133,8 +133,8 @@ impl SystemMetrics {
         self.groups.extend(self.group_totals.iter().map(group));
         self.cpus.clear();
         let times = |(&cpu, total): (_, &CpuTotal)| {
-            let (ran, waited) = total.delta;
-            CpuTimes { cpu, ran, waited }
+            let (run, wait) = total.delta;
+            CpuTimes { cpu, run, wait }
         };
         self.cpus.extend(self.cpu_totals.iter().map(times));
     }
@@ -152,7 +152,7 @@ fn traffic_delta(now: Traffic, base: Traffic, mean: &dyn Fn(u64) -> u64) -> Traf
 
 fn time_deltas(now: CpuTimes, base: CpuTimes, mean: &dyn Fn(u64) -> u64) -> (Nanos, Nanos) {
     let delta = |now: Nanos, base: Nanos| Nanos(mean(now.saturating_sub(base).0));
-    (delta(now.ran, base.ran), delta(now.waited, base.waited))
+    (delta(now.run, base.run), delta(now.wait, base.wait))
 }
 
 fn pressure_delta(now: Pressure, base: Pressure, mean: &dyn Fn(u64) -> u64) -> Pressure {

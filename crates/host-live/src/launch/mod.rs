@@ -196,10 +196,15 @@ impl LaunchHost {
             let text = "orphaned processes cannot be assigned to jobs: prctl(PR_SET_CHILD_SUBREAPER) failed";
             self.session.warn(text);
         }
-        if let Some(error) = self.session.undo.missing_because() {
-            let text = format!("jobs are not placed: the undo record cannot be written: {error}");
+        if let Some(text) = self.not_placed_because() {
             self.session.warn(text);
         }
+    }
+
+    /// Why no job is placed in this run: there is no undo record.
+    pub fn not_placed_because(&self) -> Option<String> {
+        let error = self.session.undo.missing_because()?;
+        Some(format!("jobs are not placed: the undo record cannot be written: {error}"))
     }
 
     /// Changes of killed runs that the start restored.

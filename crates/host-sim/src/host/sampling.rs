@@ -190,7 +190,7 @@ impl SimHost {
                 memory_reclaimable: Some(Bytes(self.fluid.memory_reclaimable(node)))
                     .filter(|bytes| bytes.0 != 0),
                 controller_ops: count(self.last_reported.reported_nodes[node]),
-                counter_bits: COUNTER_BITS,
+                counter_bits: if is_counted { COUNTER_BITS } else { 0 },
                 read_bytes: count(lines[0] * 64.0),
                 written_bytes: count(lines[1] * 64.0),
             });

@@ -87,8 +87,8 @@ line_types! {
 
     CpuLine for CpuTimes {
         cpu: u32 = cpu,
-        run_ns: u64 = ran,
-        wait_ns: u64 = waited,
+        run_ns: u64 = run,
+        wait_ns: u64 = wait,
     }
 
     PressureField for Pressure {

@@ -36,5 +36,5 @@ pub use plan::{ComparePlan, PlanError, RunKey, seeds};
 pub use runner::{RunEvent, run_all};
 pub use series::RunSeries;
 pub use simulate::{PreparedWorkload, SimBench, SimRunError, SimSetting};
-pub use store::{Identity, RunStore, RunStoreError};
+pub use store::{Identity, RUNS_FILE, RunStore, RunStoreError};
 pub use summary::{SummaryContext, median_runs, summarize};

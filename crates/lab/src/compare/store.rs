@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Name of the file in the directory of a comparison.
-const NAME: &str = "runs.jsonl";
+pub const RUNS_FILE: &str = "runs.jsonl";
 /// Version of the file.
 const VERSION: u32 = 2;
 
@@ -143,7 +143,7 @@ impl RunStore {
         identity: &Identity,
         plan: &ComparePlan,
     ) -> Result<Self, RunStoreError> {
-        let path = dir.join(NAME);
+        let path = dir.join(RUNS_FILE);
         let io = |source| RunStoreError::Io { path: path.clone(), source };
         let mut options = OpenOptions::new();
         let mut file =
@@ -412,7 +412,7 @@ mod tests {
         store.save(nth(&plan, 0), metrics(7), &plan).expect("written");
         store.save(nth(&plan, 1), metrics(8), &plan).expect("written");
         drop(store);
-        let path = dir.path().join(NAME);
+        let path = dir.path().join(RUNS_FILE);
         let whole = std::fs::read(&path).expect("there");
         for cut in 1..whole.len() {
             std::fs::write(&path, &whole[..cut]).expect("written");
@@ -432,7 +432,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let first = plan(&[1, 2]);
         drop(RunStore::open(dir.path(), &identity(&first, "cores=2"), &first).expect("new"));
-        let before = std::fs::read(dir.path().join(NAME)).expect("there");
+        let before = std::fs::read(dir.path().join(RUNS_FILE)).expect("there");
         let message = |plan: &ComparePlan, machine: &str| {
             let opened = RunStore::open(dir.path(), &identity(plan, machine), plan);
             let message = opened.expect_err("another").to_string();
@@ -443,8 +443,8 @@ mod tests {
             "DIR contains another comparison (other seeds): choose another directory with --out"
         );
         assert!(message(&first, "cores=4").contains("(another machine)"));
-        assert_eq!(std::fs::read(dir.path().join(NAME)).expect("there"), before);
-        std::fs::write(dir.path().join(NAME), "my diary\n").expect("written");
+        assert_eq!(std::fs::read(dir.path().join(RUNS_FILE)).expect("there"), before);
+        std::fs::write(dir.path().join(RUNS_FILE), "my diary\n").expect("written");
         assert!(message(&first, "cores=2").contains("(not a comparison)"));
     }
 
@@ -456,7 +456,7 @@ mod tests {
         let first = open().expect("new");
         assert!(matches!(open(), Err(RunStoreError::Busy(_))));
         drop(first);
-        let path = dir.path().join(NAME);
+        let path = dir.path().join(RUNS_FILE);
         let mut text = std::fs::read_to_string(&path).expect("there");
         text.push_str("{\"run\":99}\n");
         std::fs::write(&path, text).expect("written");

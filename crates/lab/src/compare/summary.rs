@@ -79,7 +79,7 @@ fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Set
         host: about.host.to_owned(),
         machine: about.machine.name().to_owned(),
         n_nodes: about.machine.nodes().len() as u64,
-        n_cpus: about.machine.cpus().len() as u64,
+        n_cpus: about.machine.online().len() as u64,
         baseline: plan.columns[plan.baseline].text.clone(),
         policies: plan.columns.iter().map(|column| column.text.clone()).collect(),
         workloads: plan.workloads.clone(),

@@ -96,6 +96,7 @@ impl SystemCollectors {
         for (&node, traffic) in uncore.read(source) {
             let of_node = of_node(sample, node);
             of_node.controller_ops = traffic.ops;
+            of_node.counter_bits = if traffic.ops.is_some() { 64 } else { 0 };
             of_node.read_bytes = traffic.read_bytes;
             of_node.written_bytes = traffic.written_bytes;
         }
@@ -172,15 +173,7 @@ impl CounterNotes {
 fn of_node(sample: &mut Sample, node: base::NodeId) -> &mut NodeSample {
     let idx = sample.nodes.iter().position(|known| known.node == node);
     let idx = idx.unwrap_or_else(|| {
-        sample.nodes.push(NodeSample {
-            node,
-            memory_free: None,
-            memory_reclaimable: None,
-            controller_ops: None,
-            counter_bits: 64,
-            read_bytes: None,
-            written_bytes: None,
-        });
+        sample.nodes.push(NodeSample::new(node));
         sample.nodes.len() - 1
     });
     &mut sample.nodes[idx]

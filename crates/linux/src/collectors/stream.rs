@@ -41,8 +41,8 @@ impl<S: Source> StreamCollectors<S> {
         &mut self.tasks.files.source
     }
 
-    /// Takes one sample; returns `None` if all processes have exited.
-    pub fn sample(&mut self) -> Option<Sample> {
+    /// Samples everything. The sample in which the last process has exited has the values of the machine, too.
+    pub fn sample(&mut self) -> Sample {
         let mut sample = Sample { degraded: std::mem::take(&mut self.notes), ..Sample::default() };
         let source = &mut self.tasks.files.source;
         if self.n_samples == 0 {
@@ -55,7 +55,12 @@ impl<S: Source> StreamCollectors<S> {
         self.system.free_memory(source, &mut sample);
         sample.nodes.sort_by_key(|node| node.node);
         self.sample_tasks(&mut sample);
-        self.tasks.all_processes().next().is_some().then_some(sample)
+        sample
+    }
+
+    /// Whether a process was left at the last sample.
+    pub fn has_processes(&self) -> bool {
+        self.tasks.all_processes().next().is_some()
     }
 
     fn sample_tasks(&mut self, sample: &mut Sample) {

@@ -103,17 +103,14 @@ impl Dir {
         let file = fault::retry("open", open).map_err(|error| unusable(path, error))?;
         let stat = fault::retry("fstat", || Ok(rustix::fs::fstat(&file)?))
             .map_err(|error| unusable(path, error))?;
-        let problem = if stat.st_uid != rustix::process::geteuid().as_raw() {
-            Some("it belongs to another user")
-        } else if stat.st_mode & 0o077 != 0 {
-            Some("other users have access, its mode must be 0700")
-        } else {
-            None
-        };
-        match problem {
-            Some(problem) => Err(UndoError::Unsafe { path: path.to_owned(), problem }),
-            None => Ok(Dir { path: path.to_owned(), file }),
+        let path = path.to_owned();
+        if stat.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(UndoError::OtherOwner { path });
         }
+        if stat.st_mode & 0o077 != 0 {
+            return Err(UndoError::OpenToOthers { path, mode: stat.st_mode & 0o7777 });
+        }
+        Ok(Dir { path, file })
     }
 }
 
@@ -204,7 +201,8 @@ mod tests {
         fs::create_dir(directory("wide")).expect("a directory");
         fs::set_permissions(directory("wide"), fs::Permissions::from_mode(0o755))
             .expect("the directory belongs to the test");
-        assert!(open("wide").expect_err("access for others").contains("0700"));
+        let error = open("wide").expect_err("access for others");
+        assert!(error.contains("mode 0755") && error.contains("chmod 700"), "{error}");
         symlink(directory("new"), directory("link")).expect("a link");
         assert!(open("link").is_err());
         assert!(open("absent").expect_err("it does not exist").contains(STATE_VARIABLE));

@@ -51,9 +51,13 @@ pub enum UndoError {
     #[error("{STATE_VARIABLE} is {path}: set it to an absolute path")]
     Relative { path: PathBuf },
     #[error(
-        "{path} is not safe for undo records ({problem}): remove it, or set {STATE_VARIABLE} to a directory that this user owns"
+        "the directory {path} is not safe for undo records and state files: it belongs to another user; set {STATE_VARIABLE} to a directory that this user owns"
     )]
-    Unsafe { path: PathBuf, problem: &'static str },
+    OtherOwner { path: PathBuf },
+    #[error(
+        "the directory {path} is not safe for undo records and state files: other users have access (mode {mode:04o}); set {STATE_VARIABLE} to a new directory, or run chmod 700 {path} if nothing else uses it"
+    )]
+    OpenToOthers { path: PathBuf, mode: u32 },
     #[error("cannot write the undo record {path}")]
     Write { path: PathBuf, source: io::Error },
     #[error("cannot read the boot id and the PID namespace")]

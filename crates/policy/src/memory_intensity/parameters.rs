@@ -70,7 +70,7 @@ pub(crate) const MISSES_PER_INSTRUCTION: &[RequiredSignal] = &[
 reasons! {
     /// A job that uses little CPU time is released to the kernel.
     NOT_BUSY = "not-busy":
-        "the job used {used} % of the CPU time of its {n_threads} threads in the last interval, less than {limit} %: the kernel schedules it";
+        "the job used {used} % of the CPU time of its threads ({n_threads}) in the last interval, less than {limit} %: the kernel schedules it";
     /// Pages follow a job to another node.
     MEMORY_MOVES_WITH_JOB = "memory-moves-with-job":
         "the job migrates from {from} to {to}, and its private pages[ ({size})] with it";

@@ -70,24 +70,29 @@ fn interval(ends: Option<&[f64]>, digits: usize) -> String {
 fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
     let rows = || comparison.summary.iter().filter(|row| row.workload == workload);
     let has_gaps = rows().any(|row| row.oracle_gap.is_some());
-    let mut heads = vec![
-        ("policy", Align::Left),
+    let n_runs_max = rows().map(|row| row.n_runs).max();
+    // After an interruption the means are of different numbers of runs.
+    let has_other_n = rows().any(|row| Some(row.n_runs) != n_runs_max);
+    let mut heads = vec![("policy", Align::Left)];
+    heads.extend(has_other_n.then_some(("runs", Align::Right)));
+    heads.extend([
         ("mean s", Align::Right),
         ("95 % CI", Align::Left),
         ("ratio", Align::Right),
         ("95 % CI", Align::Left),
         ("verdict", Align::Left),
-    ];
+    ]);
     heads.extend(has_gaps.then_some(("above oracle", Align::Right)));
     let mut table = ReportTable::new(heads);
     for row in rows() {
         let digits = row.mean_s.map_or(0, n_decimals);
         let is_baseline = row.policy == comparison.setting.baseline;
-        let mut cells = vec![
-            row.policy.clone(),
+        let mut cells = vec![row.policy.clone()];
+        cells.extend(has_other_n.then(|| row.n_runs.to_string()));
+        cells.extend([
             or_absent(row.mean_s, |mean| fixed(mean, digits)),
             interval(row.ci95_s.as_deref(), digits),
-        ];
+        ]);
         let within = row.ratio_ci95.as_deref();
         cells.extend(ratio_cells(is_baseline, row.ratio_to_baseline, within, row.verdict));
         cells.extend(has_gaps.then(|| or_absent(row.oracle_gap, signed_percent)));

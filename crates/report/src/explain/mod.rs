@@ -63,7 +63,7 @@ names! {
         Release "release" "The affinity from before evenkeel's placement was restored.";
         PageMigrationStarted "page-migration-started" "A page migration was started.";
         PageMigrationEnded "page-migration-ended" "A page migration ended.";
-        NotCarriedOut "not-carried-out" "A request that was not carried out: in a watch without --act, or in a replay.";
+        NotCarriedOut "dry-run" "A request that was not carried out: in a watch without --act, or in a replay.";
         Attached "attached" "The job was running already and is managed from here on.";
         Detached "detached" "The job is no longer managed.";
         Rejected "rejected" "A request was rejected.";

@@ -44,7 +44,7 @@
         ...job.moves.map((move) => ({ at: data.moves[move].at, kind: "move", move })),
         ...(["failed", "stopped"].includes(job.state) && job.ended !== null
           ? [{ at: job.ended, kind: job.state, job: idx }] : []),
-        ...(job.state === "not started" ? [{ at: job.due, kind: "failed", job: idx }] : []),
+        ...(job.state === "not-started" ? [{ at: job.due, kind: "failed", job: idx }] : []),
       ],
     }));
   }

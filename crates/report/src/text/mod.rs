@@ -7,7 +7,7 @@ mod sections;
 
 use base::counted_noun;
 
-use crate::format::{ABSENT, bytes, count, duration, percent, seconds, started};
+use crate::format::{ABSENT, bytes, count, counted, duration, percent, seconds, started};
 use crate::model::{JobRow, JobStateName, NoteKind, NoteRow, Report, Run};
 use crate::table::{Align, ReportTable, fold};
 use sections::{counters, memory, moves};
@@ -148,7 +148,7 @@ fn move_counts(report: &Report) -> String {
     let totals = &report.totals;
     let migrations = totals
         .n_migrations
-        .map_or(String::new(), |n| format!("; {} CPU migrations in all", count(n)));
+        .map_or(String::new(), |n| format!("; {} in all", counted(n as usize, "CPU migration")));
     let (moves, rejected) = (count(totals.n_moves), count(totals.n_rejections));
     match report.run.replay_of {
         None => format!("{moves}, {rejected} rejected{migrations}"),

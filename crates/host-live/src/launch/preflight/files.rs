@@ -132,7 +132,7 @@ impl<'w> Files<'w> {
         match self.outputs.insert(output_id, job) {
             Some(other) => {
                 let (name, line) = (&other.name, other.origin.line);
-                Err(format!("output {output} is already the output of job {name} in line {line}"))
+                Err(format!("output {output} is already the output of job {name:?} in line {line}"))
             }
             None => Ok(()),
         }

@@ -21,7 +21,7 @@ pub fn check_runnable(path: &std::path::Path) -> Result<(), String> {
 
 /// A job that cannot run here, with its line in the workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{origin}: job {job}: {problem}")]
+#[error("{origin}: job {job:?}: {problem}")]
 pub struct PreflightError {
     /// File and line of the job.
     pub origin: FilePosition,
@@ -56,7 +56,8 @@ fn check_cpus_and_nodes(job: &Job, machine: &Machine) -> Result<(), String> {
     if let Some(cpus) = &job.cpus {
         if !cpus.is_subset(&present) {
             let missing = cpus.minus(&present);
-            return Err(format!("this machine has no CPUs {missing}: it has {present}"));
+            let cpus = base::noun(missing.len() == 1, "CPU");
+            return Err(format!("this machine has no {cpus} {missing}: it has {present}"));
         }
         if !cpus.is_subset(machine.allowed()) {
             let (missing, allowed) = (cpus.minus(machine.allowed()), machine.allowed());
@@ -84,7 +85,8 @@ fn check_nodes(nodes: &NodeSet, machine: &Machine) -> Result<(), String> {
     }
     if !nodes.is_subset(&present) {
         let missing = nodes.minus(&present);
-        return Err(format!("this machine has no nodes {missing}: it has {present}"));
+        let nodes = base::noun(missing.len() == 1, "node");
+        return Err(format!("this machine has no {nodes} {missing}: it has {present}"));
     }
     if !nodes.is_subset(machine.nodes_allowed()) {
         let missing = nodes.minus(machine.nodes_allowed());

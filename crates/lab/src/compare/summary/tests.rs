@@ -168,3 +168,13 @@ fn the_verdict_over_one_workload_is_that_of_the_workload() {
     assert!((all.ratio_to_baseline.unwrap() - one.ratio_to_baseline.unwrap()).abs() < 1e-12);
     assert_eq!((all.n_better, all.n_worse, all.n_inconclusive, all.n_seeds), (1, 0, 0, 7));
 }
+
+#[test]
+fn the_table_contains_the_number_of_runs_only_if_it_differs_between_policies() {
+    let head = |lines: &str| {
+        let text = summary_of(lines).to_text(80);
+        text.lines().find(|line| line.starts_with("policy")).expect("a table").to_owned()
+    };
+    assert!(head("a 10 11 12\nb 9 - -").contains(" runs "));
+    assert!(!head("a 10 11 12\nb 9 10 11").contains("runs"));
+}

@@ -83,6 +83,7 @@ impl Dir {
     /// trusted.
     pub(crate) fn for_reading(path: &Path, is_fallback: bool) -> Result<Option<Self>, UndoError> {
         let is_planted = || {
+            // No fault injection: after an error the path counts as unusable, not as planted.
             let owner = rustix::fs::lstat(path).map(|stat| stat.st_uid);
             is_fallback && owner.is_ok_and(|uid| uid != rustix::process::geteuid().as_raw())
         };
@@ -226,7 +227,7 @@ mod tests {
         }
         let test_dir = tempfile::tempdir().expect("a directory");
         let (own, planted) = (test_dir.path().join("own"), test_dir.path().join("planted"));
-        Dir::for_writing(&[own.clone()]).expect("a directory");
+        Dir::for_writing(std::slice::from_ref(&own)).expect("a directory");
         fs::create_dir(&planted).expect("a directory");
         std::os::unix::fs::chown(&planted, Some(65534), None).expect("root may");
         let link = test_dir.path().join("link");

@@ -225,7 +225,10 @@ fn without_a_column_for_writes_they_are_derived_from_bandwidths() {
         assert!(off.abs() < 0.03, "{full} {less}");
     }
     assert!(
-        less["notes"][0].as_str().unwrap().contains("assumed that the bandwidth dram_gbs"),
+        less["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("assumed that the writes are dram_gbs minus the lines read"),
         "{less}"
     );
 }

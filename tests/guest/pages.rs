@@ -10,7 +10,7 @@ use linux::pages::{
 };
 use sched::{Action, CompletedPageMigration, OutcomeResult, PageMigrationEnd};
 use tests::live_run::LiveRun;
-use tests::process::{signal, start_time_ticks, until};
+use tests::process::{signal, start_time_ticks, until, until_or};
 
 use crate::Promise;
 use crate::nodes::{self, KernelSetting, hog};
@@ -182,9 +182,12 @@ fn full() {
     assert_eq!(totals.stop, PageMigrationStop::Full, "{totals:?}");
     assert!(totals.moved < 100 << 20 && 0 < totals.not_attempted, "{totals:?}");
     // numa_maps does not contain pages that the kernel is compacting on the full node.
-    until("all moved pages on node 3", || {
-        nodes::anonymous_kib(pid).get(&3).copied().unwrap_or(0) == totals.moved / 1024
-    });
+    let on_node_3_kib = || nodes::anonymous_kib(pid).get(&3).copied().unwrap_or(0);
+    until_or(
+        "all moved pages on node 3",
+        || on_node_3_kib() == totals.moved / 1024,
+        || format!("{} of {} KiB", on_node_3_kib(), totals.moved / 1024),
+    );
     run.stop();
     filler.stop();
 }

@@ -36,7 +36,7 @@ enum ScriptProblem {
         " is restarted until the others are done, but there are no others, so the run never ends; let one job end"
     )]
     EndlessRun,
-    #[error(": {node} does not exist; the nodes of this machine are {has}")]
+    #[error(": {node} does not exist; this machine has {has}")]
     UnknownNode { node: base::NodeId, has: String },
     #[error(": this machine has no {} {cpus}: it has {has}", base::noun(cpus.len() == 1, "CPU"))]
     UnknownCpus { cpus: CpuSet, has: CpuSet },

@@ -182,11 +182,13 @@ fn full() {
     assert_eq!(totals.stop, PageMigrationStop::Full, "{totals:?}");
     assert!(totals.moved < 100 << 20 && 0 < totals.not_attempted, "{totals:?}");
     // numa_maps does not contain pages that the kernel is compacting on the full node.
+    // The node of a page that the kernel was migrating itself when its status was read is not known.
+    let accounted_kib = totals.moved / 1024..=(totals.moved + totals.failed.not_present) / 1024;
     let on_node_3_kib = || nodes::anonymous_kib(pid).get(&3).copied().unwrap_or(0);
     until_or(
         "all moved pages on node 3",
-        || on_node_3_kib() == totals.moved / 1024,
-        || format!("{} of {} KiB", on_node_3_kib(), totals.moved / 1024),
+        || accounted_kib.contains(&on_node_3_kib()),
+        || format!("{} of {accounted_kib:?} KiB", on_node_3_kib()),
     );
     run.stop();
     filler.stop();

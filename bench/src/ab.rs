@@ -1,4 +1,4 @@
-//! A/B harness: two things measured alternately, so that drift of the machine affects both equally.
+//! A/B harness: two commands or operations are measured alternately, so that drift of the machine affects both equally.
 //!
 //! ```text
 //!   A ── B ── A ── B ── A ── B …
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The result is the median of the paired ratios with its 95 % bootstrap interval (BCa, [`lab::stats::interval`]). The
-//! interval requires independent rounds; it makes no assumption on the distribution of the noise. With `--limit`, the
+//! interval requires independent rounds, and no assumption on the distribution of the noise. With `--limit`, the
 //! command fails if an interval is entirely above the limit.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,12 +65,12 @@ impl PairedRuns {
         MedianRange::of(self.0.iter().map(|pair| pair.1).collect())
     }
 
-    /// Ratios B / A of the rounds.
+    /// Returns the ratios B / A of the rounds.
     pub fn ratios(&self) -> Vec<f64> {
         self.0.iter().map(|(a, b)| b / a).collect()
     }
 
-    /// 95 % interval of the median ratio. `None` for a single round.
+    /// Computes the 95 % interval of the median ratio. Returns `None` for a single round.
     pub fn interval(&self) -> Option<ConfidenceInterval> {
         let ratios = self.ratios();
         let median = |indices: &[usize]| {
@@ -81,7 +81,7 @@ impl PairedRuns {
 }
 
 impl fmt::Display for PairedRuns {
-    /// `1.02 [0.99, 1.05]: no difference`.
+    /// Formats the result: `1.02 [0.99, 1.05]: no difference`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let median = MedianRange::of(self.ratios()).median;
         match self.interval() {
@@ -154,7 +154,7 @@ fn run(command: &str, metrics: &[Metric]) -> anyhow::Result<NamedValues> {
     Ok(values)
 }
 
-/// The first decimal number of each line, named by the words before it.
+/// Reads the first decimal number of each line. The words before the number are its name.
 fn printed(text: &str) -> NamedValues {
     let mut values = NamedValues::new();
     for line in text.lines() {

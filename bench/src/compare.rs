@@ -1,7 +1,8 @@
 //! Duration of a comparison in the simulator, and its parts.
 //!
 //! 12 policies × 10 workloads of ten simulated minutes × 20 seeds on a machine with two sockets of 14 cores, without
-//! journals. On average about twenty programs run concurrently, of six kinds from cache-resident to streaming.
+//! journals. On average about twenty programs run concurrently. The six kinds of programs range from cache-resident to
+//! streaming.
 //!
 //! The target of one minute is checked in release builds with two threads, against CPU time divided by the number of
 //! threads, because wall time depends on other load.
@@ -25,16 +26,16 @@ use topology::Machine;
 
 use crate::stats::{process_cpu_time, thread_cpu_time};
 
-/// The machine of the target.
+/// Machine of the benchmark.
 const MACHINE: &str = "nodes=2 llcs=1 cores=14 llc=35M mem=64G";
-/// The twelve policies with variants.
+/// The twelve policies, including variants.
 const POLICIES: &str = "linux,linux@interleave,linux@numa-balancing,linux@interleave+numa-balancing,\
      spread,spread[memory=bind],spread[domains=core],\
      dfs,dfs[reading=paper],dfs[cooldown=0],dfs[trigger=ratio],dfs[domains=core]";
 const N_WORKLOADS: usize = 10;
-/// A run takes ten simulated minutes under `linux`.
+/// Number of jobs of a workload. A run takes ten simulated minutes under `linux`.
 const N_JOBS: u64 = 100;
-/// Target for the whole comparison.
+/// Target time for the whole comparison.
 const TARGET_S: f64 = 60.0;
 
 #[derive(Debug, clap::Args)]
@@ -47,7 +48,7 @@ pub struct Args {
     jobs: usize,
 }
 
-/// Measures and prints. Fails if the target is missed.
+/// Measures the comparison and prints the result. Fails if the target is missed.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let begun = Instant::now();
     let machine = Machine::synthetic(MACHINE).context("the synthetic machine")?;
@@ -86,7 +87,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     judge(args, n_runs, used_s)
 }
 
-/// Computes the comparison with its JSON and HTML. Returns a description of it.
+/// Computes the comparison with its JSON and HTML. Returns a description.
 fn summarize_runs(
     plan: &ComparePlan,
     bench: &SimBench,
@@ -154,7 +155,7 @@ fn by_column(plan: &ComparePlan, runs: &RunsByKey) {
     }
 }
 
-/// Parts of the time of a single run, for each policy.
+/// Measures the parts of the time of a single run, for each policy.
 fn time_by_part(plan: &ComparePlan, machine: &Machine, jobs: &[Job]) -> anyhow::Result<()> {
     println!(
         "\n| one run | turns | events | rate solutions | machine ms | sampling ms | actions ms | decisions ms |"
@@ -200,7 +201,7 @@ fn options(column: &Column) -> SimOptions {
 struct TimedHost {
     host: SimHost,
     n_turns: u64,
-    /// Simulation of the machine, sampling, and actions.
+    /// Times of the simulation of the machine, of sampling, and of actions.
     times: [Duration; 3],
 }
 
@@ -248,7 +249,7 @@ const PROGRAM_KINDS: [ProgramKind; 6] = [
     ("chase", 0.4, 1.1, 1024, 35.0, [34.0, 32.0, 28.0]),
 ];
 
-/// Programs that start within eight minutes and run for 30 to 90 seconds alone.
+/// Returns programs that start within eight minutes and run alone for 30 to 90 seconds.
 fn workload(seed: u64) -> anyhow::Result<Vec<Job>> {
     let mut rng = Rng::new(seed);
     let mut jobs = Vec::new();
@@ -271,7 +272,7 @@ fn workload(seed: u64) -> anyhow::Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// A profile of a program that runs for about `seconds` alone at 2.4 GHz.
+/// Returns the profile of a program that runs alone for about `seconds` at 2.4 GHz.
 fn profile(
     (name, core, overlap, mib, accesses, misses): ProgramKind,
     seconds: u64,

@@ -4,13 +4,13 @@
 //! ```text
 //!   before      node 0: all memory, half of the programs        node 1: the other half
 //!   converged   every program has at least 90 % of its memory on the node that it runs on,
-//!               and stays so for some seconds
+//!               and remains so for some seconds
 //! ```
 //!
 //! The number of programs equals the number of CPUs, so that load balancing migrates no task. No program is bound. The
 //! kernel counts all page migrations (`pgmigrate_success` in /proc/vmstat). The measurement continues after
-//! convergence; pages moved in this time are unnecessary, and the maximum over the rounds is printed. The guest is
-//! emulated, so its times are comparable only with each other.
+//! convergence, because page migrations in this time are unnecessary; the maximum over the rounds is printed. The guest
+//! is emulated, so its times are comparable only with each other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,12 +56,12 @@ pub struct Args {
 
 const N_NODES: u32 = 2;
 const N_CPUS: u32 = 4;
-/// A file of the guest.
+/// Path of the journal in the guest.
 const JOURNAL: &str = "/tmp/convergence.jsonl";
 const MECHANISMS: [Mechanism; 4] =
     [Mechanism::Nothing, Mechanism::NumaBalancing, Mechanism::WatchAct, Mechanism::Numad];
 
-/// Boots the guest and measures there.
+/// Boots the guest and runs the measurement in the guest.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     if args.inside {
         return measure(args);
@@ -204,7 +204,7 @@ fn mib(pages: u64) -> f64 {
     pages as f64 * 4096.0 / f64::from(1 << 20)
 }
 
-/// Pages migrated since boot.
+/// Reads the number of pages migrated since boot.
 fn moved_pages() -> anyhow::Result<u64> {
     pages_of_vmstat("pgmigrate_success")
 }
@@ -232,7 +232,7 @@ impl NodeCpus {
     }
 }
 
-/// Node of a program, and its memory there.
+/// The node of a program, and the share of its memory on this node.
 struct PlacementSample {
     runs_on: u32,
     local_kib: u64,
@@ -245,7 +245,7 @@ impl PlacementSample {
     }
 }
 
-/// Programs with all their memory on node 0; half of them run on node 1.
+/// Programs with all memory on node 0; half of the programs run on node 1.
 struct Programs {
     _processes: ProcessSet,
     pids: Vec<u32>,

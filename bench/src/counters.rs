@@ -31,7 +31,7 @@ pub fn main() -> anyhow::Result<()> {
     let schedstat = linux::procfs::open("/proc/thread-self/schedstat".as_ref())
         .context("cannot open /proc/thread-self/schedstat")?;
     let group = group()?;
-    // A: the cheapest system call. B: a counter sample.
+    // A is the cheapest system call, B is a counter sample.
     let mut pairs = PairedRuns::default();
     let (mut reads, mut files, mut last) = (Vec::new(), Vec::new(), Counters::NONE);
     for _ in 0..ROUNDS {
@@ -61,7 +61,7 @@ pub fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The counter group without the mapping, for `read()` only.
+/// Opens the counter group without the mapping, for `read()` only.
 fn group() -> anyhow::Result<CounterGroup> {
     let events = software(Flags::default()).groups.concat().into_iter();
     let named = events.map(|(event, attr)| (event.name().to_owned(), attr)).collect();

@@ -1,4 +1,4 @@
-//! The measured evenkeel executable: a release build, started through its command line.
+//! The measured evenkeel executable: a release build that is started through its command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub fn build() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Path of the release executable, in the target directory of this program.
+/// Returns the path of the release executable, in the target directory of this program.
 pub fn path() -> anyhow::Result<PathBuf> {
     let here = std::env::current_exe().context("cannot find the path of this program")?;
     let target = here.ancestors().nth(2).context("this program is not in a target directory")?;
@@ -32,7 +32,7 @@ pub fn path() -> anyhow::Result<PathBuf> {
     Ok(tool)
 }
 
-/// The given executable, or else a release build.
+/// Returns the executable of the option, or else a release build.
 pub fn given_or_built(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         // Guests and symbolic links need an absolute path.
@@ -42,14 +42,14 @@ pub fn given_or_built(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     path()
 }
 
-/// Option value that declares a class for this executable in watch, by its name. Programs without a class have no load,
-/// so policies would not place them.
+/// Returns the value of the watch option that declares a class for this executable, by its name. Programs without a
+/// class have no load, so policies would not place them.
 pub fn class_of(tool: &Path) -> String {
     let name = tool.file_name().unwrap_or_default().to_string_lossy();
     format!("{}=12", name.chars().take(NAME_MAX).collect::<String>())
 }
 
-/// Length of `comm` in the kernel.
+/// Maximum length of `comm` in the kernel.
 const NAME_MAX: usize = 15;
 
 /// A background `evenkeel run` with its own directory.
@@ -77,17 +77,17 @@ impl EvenkeelRun {
         Ok(EvenkeelRun { child, dir })
     }
 
-    /// PID of evenkeel.
+    /// Returns the PID of evenkeel.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Path of a job's standard output.
+    /// Returns the path of a job's standard output.
     pub fn output(&self, job: &str) -> PathBuf {
         self.dir.join(format!("out/jobs/{job}.out"))
     }
 
-    /// Path of the report.
+    /// Returns the path of the report.
     pub fn report(&self) -> PathBuf {
         self.dir.join("out/report.json")
     }
@@ -107,7 +107,7 @@ impl EvenkeelRun {
     /// Sends SIGTERM and waits for the exit.
     pub fn stop(mut self) -> anyhow::Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
-        // SIGTERM, because a background process of a script ignores SIGINT.
+        // The signal is SIGTERM, because a background process of a script ignores SIGINT.
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
         self.child.wait()?;
         Ok(())
@@ -128,8 +128,8 @@ fn dir_of_runs() -> PathBuf {
     std::env::temp_dir().join(format!("evenkeel-bench-{}", std::process::id()))
 }
 
-/// Removes the directories of all runs. Called only at the end: after the removal of thousands of files, file systems
-/// create new files slowly, which would distort the next round.
+/// Removes the directories of all runs. Called only at the end, because file systems create new files slowly after the
+/// removal of thousands of files, which would distort the next round.
 pub fn remove_runs() -> anyhow::Result<()> {
     let dir = dir_of_runs();
     fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))
@@ -139,7 +139,7 @@ fn n_children(pid: u32) -> usize {
     linux::procfs::children("/".as_ref(), pid, pid).map_or(0, |children| children.len())
 }
 
-/// CPU time of all threads of a process in ns, from schedstat.
+/// Reads the CPU time of all threads of a process in ns, from schedstat.
 pub fn cpu_ns(pid: u32) -> anyhow::Result<u64> {
     let dir = PathBuf::from(format!("/proc/{pid}/task"));
     let threads = fs::read_dir(&dir).with_context(|| format!("process {pid} has exited"))?;
@@ -154,7 +154,7 @@ pub fn cpu_ns(pid: u32) -> anyhow::Result<u64> {
 /// CPU time of a process in a window.
 pub struct CpuUse {
     pub ns: u64,
-    /// CPU time over wall time.
+    /// CPU time divided by wall time.
     pub share: f64,
 }
 
@@ -169,7 +169,7 @@ pub fn cpu_during(
     Ok(CpuUse { ns, share: ns as f64 / begin.elapsed().as_nanos() as f64 })
 }
 
-/// CPU time of a thread of this process in ns, from schedstat.
+/// Reads the CPU time of a thread of this process in ns, from schedstat.
 pub fn thread_cpu_ns(tid: i32) -> anyhow::Result<u64> {
     let path = format!("/proc/self/task/{tid}/schedstat");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -177,12 +177,12 @@ pub fn thread_cpu_ns(tid: i32) -> anyhow::Result<u64> {
     ns.with_context(|| format!("{path} has no run time"))
 }
 
-/// Peak resident memory of a process in KiB.
+/// Reads the peak resident memory of a process in KiB.
 pub fn peak_resident_kib(pid: u32) -> anyhow::Result<u64> {
     status_kib(pid, "VmHWM:")
 }
 
-/// Resident memory of a process in KiB.
+/// Reads the resident memory of a process in KiB.
 pub fn resident_kib(pid: u32) -> anyhow::Result<u64> {
     status_kib(pid, "VmRSS:")
 }

@@ -1,4 +1,4 @@
-//! Runs this program in a guest with several NUMA nodes, and counts system calls there.
+//! Runs this program in a guest with several NUMA nodes, and counts system calls in the guest.
 //!
 //! The guest has access to the files of the host, so this executable runs in the guest with the option `--inside`. A
 //! benchmark needs one boot.
@@ -27,11 +27,12 @@ pub struct NumaGuest {
 }
 
 impl NumaGuest {
-    /// Boots the guest and runs this program in it with the same arguments, `--inside` and this evenkeel executable.
-    /// The guest can write to `shared`, which is the value of `--keep` there. Retries if the guest fails: an emulated
-    /// guest with one host thread per CPU sometimes crashes in self-modified kernel code.
+    /// Boots the guest and runs this program in the guest with the same arguments, `--inside` and this evenkeel
+    /// executable. The guest can write to the directory `shared`, which is the value of `--keep` in the guest. If the
+    /// guest fails, the function boots it again: an emulated guest with one host thread per CPU sometimes crashes in
+    /// self-modified kernel code.
     pub fn run(&self, evenkeel: &Path, shared: Option<&Path>) -> anyhow::Result<()> {
-        // Later options override earlier ones (args_override_self).
+        // Later options override earlier options (args_override_self).
         let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
         args.extend(["--inside".into(), "--tool".into(), evenkeel.into()]);
         args.extend(shared.into_iter().flat_map(|dir| ["--keep".into(), dir.into()]));
@@ -66,7 +67,7 @@ impl NumaGuest {
     }
 }
 
-/// Installs a Debian package if its program is missing.
+/// Installs a Debian package if the program of the package is missing.
 pub fn need(program: &str, package: &str) -> anyhow::Result<()> {
     let dirs = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
     if dirs.iter().any(|dir| Path::new(dir).join(program).exists()) {
@@ -85,8 +86,8 @@ pub fn need(program: &str, package: &str) -> anyhow::Result<()> {
 const TRIGGER: &str = "/sys/kernel/tracing/events/raw_syscalls/sys_enter/trigger";
 const HISTOGRAM: &str = "/sys/kernel/tracing/events/raw_syscalls/sys_enter/hist";
 
-/// System calls of all threads of a process during a window. The kernel counts them per thread with a tracing
-/// histogram, which costs far less than ptrace. `None` if the kernel has no such histogram.
+/// Counts the system calls of all threads of a process during a window. The kernel counts the calls per thread with a
+/// tracing histogram, which costs far less than ptrace. Returns `None` if the kernel has no such histogram.
 pub fn calls_during(pid: u32, window: Duration) -> anyhow::Result<Option<u64>> {
     // Writing the trigger resets the histogram.
     if fs::write(TRIGGER, "hist:keys=common_pid:size=8192").is_err() {
@@ -99,7 +100,7 @@ pub fn calls_during(pid: u32, window: Duration) -> anyhow::Result<Option<u64>> {
     Ok(Some(counts(&text).filter(|(tid, _)| threads.contains(tid)).map(|(_, n)| n).sum()))
 }
 
-/// TIDs and counts from lines such as `{ common_pid:       4711 } hitcount:         12`.
+/// Parses TIDs and counts from lines such as `{ common_pid:       4711 } hitcount:         12`.
 fn counts(text: &str) -> impl Iterator<Item = (u32, u64)> {
     text.lines().filter_map(|line| {
         let (key, count) = line.trim().strip_prefix("{ common_pid:")?.split_once("} hitcount:")?;

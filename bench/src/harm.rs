@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Two values are measured per program: operations per second of its CPU time (lower with cold caches and
-//! interruptions) and wall time for a given CPU time (higher with bad placement). Other load affects wall time and
+//! interruptions) and wall time for a fixed CPU time (higher with bad placement). Other load affects wall time and
 //! changes over time, so each round is a pair ([`PairedRuns`]).
 //!
-//! The journal provides the number of moves; none are expected. Moves are possible after a few seconds
+//! The journal provides the number of moves. The expected number is zero. Moves are possible after a few seconds
 //! ([`FIRST_MOVE_S`]), so shorter programs are rejected.
 //!
 //! watch selects the programs of this benchmark by their name, which no other program has. `--all` selects all
@@ -47,14 +47,14 @@ pub struct Args {
     tool: Option<PathBuf>,
 }
 
-/// Means over the programs of a round.
+/// Mean values over the programs of a round.
 #[derive(Clone, Copy, Debug)]
 struct LoadRound {
     ops_per_cpu_s: f64,
     wall_s: f64,
 }
 
-/// watch finds processes within two seconds and samples eight intervals before the first move.
+/// Seconds before the first possible move: watch finds processes within two seconds and then samples eight intervals.
 const FIRST_MOVE_S: u32 = 8;
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
@@ -129,7 +129,7 @@ impl Drop for UniqueName {
     }
 }
 
-/// Runs all programs at the same time until the last one has exited.
+/// Runs all programs at the same time until the last program has exited.
 fn round(program: &Path, n_programs: usize, seconds: u32) -> anyhow::Result<LoadRound> {
     let programs = (0..n_programs.max(1)).map(|_| {
         Command::new(program)
@@ -169,7 +169,7 @@ impl WatchRun {
         let name = format!("evenkeel-bench-harm-{}.journal", std::process::id());
         let journal = std::env::temp_dir().join(name);
         let _ = std::fs::remove_file(&journal);
-        // Programs with a class have a load, so the policy could request moves.
+        // Programs with a class have a load, so the policy can request moves.
         let (selection, pattern) = match selected {
             Some(UniqueName { name, .. }) => (vec!["--command", name], name.as_str()),
             None => (vec!["--all"], "*"),

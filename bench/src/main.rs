@@ -2,8 +2,8 @@
 //!
 //! Machines are shared and noisy, so absolute times are not comparable. The benchmarks print shares of a CPU from the
 //! kernel's accounting, and ratios of two alternating measurements (A B A B, [`ab`]), as median and range over several
-//! windows or rounds. All processes run at nice 0; if the kernel does not permit nice 0, the nice value is printed
-//! first.
+//! windows or rounds. All processes run at nice 0. If the kernel does not permit nice 0, the benchmark prints the nice
+//! value first.
 
 mod ab;
 mod compare;
@@ -46,14 +46,14 @@ enum Benchmark {
     Ab(ab::Args),
     /// Measure a simulated comparison of 12 policies on 10 workloads with 20 seeds
     Compare(compare::Args),
-    /// Measure the time until memory and tasks are on the same node, for watch, the kernel's NUMA
-    /// balancing and numad, in a guest with two nodes
+    /// Measure the time until memory and tasks are on the same node, for watch, the kernel's NUMA balancing and numad,
+    /// in a guest with two nodes
     Convergence(convergence::Args),
     /// Measure the cost of a counter sample of a task: a group of four software events
     Counters,
-    /// Measure whether watch slows down a balanced machine: work and run times with and without it
+    /// Measure whether watch slows down a balanced machine: work and run times with watch and without
     Harm(harm::Args),
-    /// Compare the task placement of the simulated kernel with a real one, in a guest with four nodes
+    /// Compare the task placement of the simulated kernel with a real kernel, in a guest with four nodes
     Kernel(kernel::Args),
     /// Measure CPU time, system calls and memory of watch and of numad, in a guest with two nodes
     Numad(numad::Args),
@@ -113,7 +113,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The benchmarks that need neither a guest nor other packages, with their defaults.
+/// Returns the benchmarks that need neither a guest nor other packages, with their defaults.
 fn all() -> anyhow::Result<()> {
     physics::main()?;
     turn::dfs()?;
@@ -125,7 +125,7 @@ fn all() -> anyhow::Result<()> {
     wake::main(&wake::Args::default())
 }
 
-/// The measured programs inherit the nice value of this process.
+/// Sets nice 0, which the measured programs inherit from this process.
 fn set_normal_priority() {
     let nice = linux::system::own_nice();
     if nice != 0 && linux::system::set_own_nice(0).is_err() {
@@ -133,7 +133,7 @@ fn set_normal_priority() {
     }
 }
 
-/// Root directory of the repository.
+/// Returns the root directory of the repository.
 fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().expect("bench is a directory of the repository").to_owned()

@@ -9,7 +9,8 @@
 //!
 //! CPU time is the kernel's accounting, in milliseconds per sample (numad: per scan). A window has six samples at
 //! intervals of 5 s, so that watch samples each sleeping process once per window (at least every 30 s). numad runs
-//! last, because it leaves processes bound. The guest is emulated, so only ratios are meaningful.
+//! last, because the processes remain bound after numad has ended. The guest is emulated, so only ratios are
+//! meaningful.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -56,7 +57,7 @@ pub struct Args {
 
 const MECHANISMS: [Mechanism; 3] = [Mechanism::Watch, Mechanism::WatchAct, Mechanism::Numad];
 
-/// Boots the guest; there, measures every point and prints it.
+/// Boots the guest. In the guest, measures every point and prints the results.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let mut args = args.clone();
     if args.full {
@@ -68,13 +69,13 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     guest::need("numad", "numad")?;
     let tool = evenkeel::given_or_built(args.tool.as_deref())?;
     let n_runs = 3 * points(&args).len() as u64 * u64::from(args.rounds.max(1));
-    // Twice the expected time, for other load on the host.
+    // The limit is twice the expected time, as a reserve for other load on the host.
     let each_s = 2 * (2 * args.scans * args.interval + warm_up_s(Mechanism::Watch, &args));
     let limit = Duration::from_secs(n_runs * each_s + 300);
     NumaGuest { n_nodes: 2, n_cpus: 4, memory: "6G", limit, kernel: "" }.run(&tool, None)
 }
 
-/// Numbers of sleeping and busy processes of each point.
+/// Returns the numbers of sleeping and busy processes of each point.
 fn points(args: &Args) -> Vec<(u32, u32)> {
     let all = args.busy.iter().flat_map(|&busy| args.sleepers.iter().map(move |&n| (n, busy)));
     let on_edge = |&(n_sleepers, n_busy): &(u32, u32)| {
@@ -196,7 +197,7 @@ fn print_growth(points: &[ScanPoint], idx: usize, mechanism: Mechanism) {
     );
 }
 
-/// Cost of a sample after the warm-up.
+/// Measures the cost of a sample after the warm-up.
 fn cost(mechanism: Mechanism, tool: &Path, args: &Args) -> anyhow::Result<ScanCost> {
     let policy = format!("dfs[interval={}s]", args.interval);
     let command = mechanism.command(tool, args.interval, &["--policy", &policy]);
@@ -215,8 +216,8 @@ fn cost(mechanism: Mechanism, tool: &Path, args: &Args) -> anyhow::Result<ScanCo
     Ok(ScanCost { cpu_ms: used.ns as f64 / 1e6 / args.scans as f64, n_calls, peak_kib })
 }
 
-/// After the warm-up watch samples a sleeping process every 30 s; before, after 1, 2, 4 … intervals. All scans of numad
-/// cost the same.
+/// Returns the warm-up time. After the warm-up, watch samples a sleeping process every 30 s; before, after 1, 2, 4 …
+/// intervals. All scans of numad have the same cost.
 fn warm_up_s(mechanism: Mechanism, args: &Args) -> u64 {
     if mechanism == Mechanism::Numad { 2 * args.interval } else { 36.max(2 * args.interval) }
 }

@@ -26,7 +26,7 @@ impl Default for Args {
     }
 }
 
-/// Jobs of a row: their command in the workload and in a shell.
+/// Jobs of a row: the command in the workload and the command in a shell.
 struct JobKind {
     name: &'static str,
     command: &'static str,
@@ -77,7 +77,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     evenkeel::remove_runs()
 }
 
-/// A thread that wakes four times per second and does nothing: the cost of the wake-ups.
+/// Runs a thread that wakes four times per second and does no work. Its CPU time is the cost of the wake-ups.
 fn empty_loop(args: &Args) -> anyhow::Result<MedianRange> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -103,7 +103,7 @@ fn evenkeel(kind: &JobKind, n: usize, args: &Args) -> anyhow::Result<(MedianRang
 
 fn shell_loop(kind: &JobKind, n: usize, args: &Args) -> anyhow::Result<MedianRange> {
     let one = kind.shell;
-    // The shell kills its own children on SIGTERM.
+    // On SIGTERM the shell kills its children.
     let script = format!(
         "trap 'kill $pids; exit' TERM; i=0; while [ $i -lt {n} ]; do {one} & pids=\"$pids $!\"; i=$((i+1)); done; echo; wait"
     );
@@ -123,7 +123,7 @@ fn shell_loop(kind: &JobKind, n: usize, args: &Args) -> anyhow::Result<MedianRan
     Ok(share)
 }
 
-/// Percent of one CPU per window. The first window is discarded.
+/// Returns the percent of one CPU per window. The first window is discarded.
 fn shares(pid: u32, args: &Args) -> anyhow::Result<MedianRange> {
     std::thread::sleep(Duration::from_secs(args.seconds));
     cpu_shares(args, || evenkeel::cpu_ns(pid))

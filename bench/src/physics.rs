@@ -1,7 +1,7 @@
 //! Accuracy of the simulator's physics on measured slowdowns: fitted here, validated on data excluded from the fit, and
 //! compared with simple predictors that were fitted in the same way.
 //!
-//! The results depend only on files in the repository, not on the machine.
+//! The results depend only on files in the repository, and not on the machine.
 
 use std::fs;
 
@@ -26,11 +26,12 @@ const HOG: &str = "stream";
 /// Additional latency of remote memory in the data, in ns.
 const FARTHER_NS: f64 = 60.0;
 
-/// Claim: of 24 programs, the slowdown of copies is predicted within this ...
+/// Claim: for at least [`COPIES_RIGHT_MIN`] of 24 programs, the predicted slowdown of copies has at most this relative
+/// error.
 const COPIES_WITHIN: f64 = 0.10;
-/// ... for at least this many, and ...
+/// Minimum number of programs within [`COPIES_WITHIN`].
 const COPIES_RIGHT_MIN: usize = 18;
-/// ... remote memory within this relative error.
+/// Claim: the prediction for remote memory has at most this relative error.
 const REMOTE_WITHIN: f64 = 0.08;
 
 /// Fits, validates and prints. Fails if a claim does not hold.

@@ -14,10 +14,10 @@ use rustix::process::{Pid, Signal};
 
 use crate::evenkeel;
 
-/// Page faults are slow in an emulated guest on a busy machine.
+/// Timeout of the allocation. Page faults are slow in an emulated guest on a busy machine.
 const ALLOCATION_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Sleeping and busy processes in a process group of their own. Drop kills them.
+/// A set of sleeping and busy processes in a separate process group. Drop kills the processes.
 ///
 /// Sleeping processes are forked without execve, so that thousands of them start fast in a slow guest.
 pub struct ProcessSet {
@@ -71,7 +71,7 @@ impl ProcessSet {
         Ok(set)
     }
 
-    /// The processes with at least this much resident memory.
+    /// Returns the processes with at least this much resident memory.
     pub fn larger_than(&self, kib: u64) -> Vec<u32> {
         let children = procfs::children("/".as_ref(), self.shell.id(), self.shell.id());
         let mut pids = children.unwrap_or_default();
@@ -88,7 +88,7 @@ impl Drop for ProcessSet {
     }
 }
 
-/// A function of the kernel or a program that migrates tasks or pages.
+/// A kernel function or a program that migrates tasks or pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     Nothing,
@@ -114,12 +114,12 @@ impl Mechanism {
         }
     }
 
-    /// The command of a program with this scan interval. `options` are further options of watch.
+    /// Returns the command of the program with this scan interval. `options` are further options of watch.
     pub fn command(self, tool: &Path, interval_s: u64, options: &[&str]) -> Option<Command> {
         match self {
             Mechanism::Nothing | Mechanism::NumaBalancing => None,
             Mechanism::Numad => {
-                // Does not change the settings of transparent huge pages.
+                // This option keeps the settings of transparent huge pages.
                 let mut command = Command::new("numad");
                 command.args(["-i", &format!("{interval_s}:{interval_s}"), "-H", "0"]);
                 Some(command)
@@ -138,7 +138,7 @@ impl Mechanism {
 /// A running evenkeel watch or numad.
 pub struct Watcher {
     child: Child,
-    /// PID; for numad that of the daemon.
+    /// PID of the process, or of the daemon of numad.
     pub pid: u32,
 }
 
@@ -155,7 +155,7 @@ impl Watcher {
             .with_context(|| format!("cannot start {}", name.display()))?;
         let mut pid = child.id();
         if is_daemon {
-            // The started process exits immediately; the daemon is its child.
+            // The started process exits immediately; the daemon is a child of that process.
             child.wait()?;
             let read = || fs::read_to_string(NUMAD_PID).ok()?.trim().parse().ok();
             pid = wait_for("numad", Duration::from_secs(60), read)?;
@@ -176,7 +176,7 @@ impl Watcher {
     }
 }
 
-/// Polls until there is a value.
+/// Polls until a value is available, and returns the value.
 fn wait_for<T>(
     name: &str,
     timeout: Duration,
@@ -194,7 +194,7 @@ fn wait_for<T>(
     }
 }
 
-/// Number of moves in the log of numad.
+/// Counts the moves in the log of numad.
 pub fn numad_moves() -> usize {
     let log = fs::read_to_string(NUMAD_LOG).unwrap_or_default();
     log.lines().filter(|line| line.contains("moved to node")).count()

@@ -1,4 +1,4 @@
-//! Accuracy of the cache model: sampled curves against exact ones, and exact ones against cachegrind.
+//! Accuracy of the cache model: sampled curves compared with exact curves, and exact curves with cachegrind.
 //!
 //! Each program is traced twice, with all lines and with a sample, and runs under valgrind's cachegrind with
 //! three sizes of the last-level cache. The caches of cachegrind have 16 ways, the model is fully associative:
@@ -28,7 +28,7 @@ impl Default for Args {
 
 /// Sizes of the last-level cache.
 const SIZES: [u64; 3] = [64 << 10, 256 << 10, 1 << 20];
-/// Command lines; `load` is a program of evenkeel.
+/// Measured command lines; `load` is a program of evenkeel.
 const PROGRAMS: [&[&str]; 5] = [
     &["load", "rows", "--n", "512", "--ops", "3", "--no-self-check"],
     &["load", "columns", "--n", "512", "--ops", "3", "--no-self-check"],
@@ -89,7 +89,7 @@ fn command(words: &[&str]) -> anyhow::Result<Vec<String>> {
     Ok(command)
 }
 
-/// The profile of a whole run in one window.
+/// Returns the profile of a whole run in one window.
 fn profile(command: &[String], lines: u64) -> anyhow::Result<Value> {
     let output = Command::new(evenkeel::path()?)
         .args(["profile", "--engine", "cache-model", "--once", "--json", "--no-html"])
@@ -104,7 +104,7 @@ fn profile(command: &[String], lines: u64) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Misses of a cache of this size. Beyond the end of the curve they stay constant.
+/// Returns the misses of a cache of this size. Beyond the end of the curve the misses are constant.
 fn misses(profile: &Value, size: u64) -> anyhow::Result<f64> {
     let points = profile["phases"][0]["curve"].as_array().context("the profile has no curve")?;
     let fits = |point: &&Value| point["cache_bytes"].as_u64().is_some_and(|bytes| bytes <= size);
@@ -113,7 +113,7 @@ fn misses(profile: &Value, size: u64) -> anyhow::Result<f64> {
     Ok(point["misses_per_1000"].as_f64().context("no misses")? * instructions / 1000.0)
 }
 
-/// Last-level misses of cachegrind.
+/// Runs cachegrind and returns its last-level misses.
 fn cachegrind(command: &[String], size: u64) -> anyhow::Result<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"])

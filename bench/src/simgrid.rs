@@ -5,9 +5,9 @@
 //!   lane 1 ── job 1 ─► job n+1 ─► …               1 lane or 100 lanes per core, which share it equally
 //! ```
 //!
-//! SimGrid's CPU model has neither caches nor memory, so contention is off here. Both simulators get the CPU time of
+//! SimGrid's CPU model has neither caches nor memory, so contention is off here. Both simulators read the CPU time of
 //! each job and return its end time; the end times must agree. SimGrid runs in two variants, with one actor per lane
-//! and with dependent activities; the faster one counts. The simulators run alternately.
+//! and with dependent activities; the faster variant counts. The simulators run alternately.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -42,12 +42,12 @@ pub struct Args {
 }
 
 const SOURCE: &str = "bench/simgrid/lanes.cpp";
-/// Lanes per core, and target ratio of the speed to SimGrid's.
+/// Lanes per core, and target ratio of evenkeel's speed to SimGrid's speed.
 const CASES: [(usize, f64); 2] = [(1, 3.0), (100, 50.0)];
-/// Largest relative difference of end times; both sides round.
+/// Maximum relative difference of end times; both simulators round.
 const AGREE: f64 = 1e-6;
 
-/// Measures and prints. Fails if end times differ.
+/// Measures the speeds and prints them. Fails if end times differ.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     if args.growth {
         return growth(args);
@@ -108,7 +108,7 @@ fn measure(
     Ok(())
 }
 
-/// The simulator of evenkeel with a growing number of jobs.
+/// Measures the simulator of evenkeel with a growing number of jobs.
 fn growth(args: &Args) -> anyhow::Result<()> {
     println!("per core jobs      completed jobs per second of CPU time");
     for (n_lanes, _) in CASES {
@@ -170,13 +170,13 @@ fn run_simgrid(
     Ok(TimedRun { seconds, ends_s: numbers.collect::<Result<_, _>>()? })
 }
 
-/// Largest relative difference of two lists of end times.
+/// Returns the maximum relative difference of two lists of end times.
 fn difference(own: &[f64], other: &[f64]) -> anyhow::Result<f64> {
     if own.len() != other.len() {
         bail!("SimGrid completed {} jobs, the simulator {}", other.len(), own.len());
     }
     let relative = |(a, b): (&f64, &f64)| (a - b).abs() / b.abs().max(1e-9);
-    // NaN is the largest difference.
+    // NaN counts as the maximum difference.
     Ok(own.iter().zip(other).map(relative).max_by(f64::total_cmp).unwrap_or(0.0))
 }
 
@@ -186,7 +186,7 @@ struct Length {
     ns: f64,
 }
 
-/// Jobs of 0.1 to 0.2 s each, in a pseudo-random order.
+/// Returns jobs of 0.1 to 0.2 s each, in a pseudo-random order.
 fn lengths(n_jobs: usize) -> anyhow::Result<Vec<Length>> {
     let hardware = hardware(8)?;
     let scripts = crate::simulator::scripts(&hardware)?;

@@ -1,12 +1,12 @@
 //! Speed of the simulator: events and simulated job seconds per second of CPU time.
 //!
 //! ```text
-//!   jobs   100, 10,000, 1,000,000       each runs alone for about a second; the number of concurrent jobs
+//!   jobs   100, 10,000, 1,000,000       each takes about a second alone; the number of concurrent jobs
 //!   cores  8, 64, 1,024                 keeps the machine busy, with at most four per core
 //! ```
 //!
-//! The benchmark drives the fluid model directly, without a policy or a journal. Each point runs in its own
-//! process, so that its peak memory is known.
+//! The benchmark runs the fluid model directly, without a policy or a journal. Each point runs in a separate process,
+//! so that its peak memory can be measured.
 
 use std::collections::VecDeque;
 use std::process::Command;
@@ -92,7 +92,7 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
     let settings = MachineSettings { contention, ..MachineSettings::default() };
     let mut fluid = Fluid::new(hardware, settings, Variation::default().streams(1));
     let mut rng = Rng::new(1);
-    // Two jobs per core at first. At each end one or two jobs start, up to four per core.
+    // Each core starts with two jobs. At each end of a job one or two jobs start, up to four per core.
     let mut waiting: VecDeque<usize> = (0..n_jobs).collect();
     let mut running = 0;
     let mut job_seconds = 0.0;
@@ -126,7 +126,7 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
     Ok(FluidRun { events: counts.events, solves: counts.solves, job_seconds })
 }
 
-/// Nodes of up to 128 cores, with 8 cores per LLC domain.
+/// Returns nodes of up to 128 cores, with 8 cores per LLC domain.
 fn hardware(n_cores: usize) -> anyhow::Result<Arc<Hardware>> {
     let per_llc = 8;
     let n_nodes = (n_cores / 128).max(1);
@@ -136,7 +136,7 @@ fn hardware(n_cores: usize) -> anyhow::Result<Arc<Hardware>> {
     Ok(Arc::new(Hardware::new(&machine)))
 }
 
-/// Eight programs, from cache-resident to streaming.
+/// Returns eight programs, from cache-resident to streaming.
 pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
     let one = |nth: u32| {
         let misses = f64::from(nth * nth) * 0.5;

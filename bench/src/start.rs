@@ -37,7 +37,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         one.push(shell(1)?, one_ms);
         let many_ms = evenkeel(args.jobs, round)?;
         many.push(shell(args.jobs)?, many_ms);
-        // Time of the jobs after the first: start, exit and reaping.
+        // Time of all jobs after the first job: start, exit and reaping.
         rates.push(1e3 * (args.jobs - 1) as f64 / (many_ms - one_ms));
     }
     evenkeel::remove_runs()?;
@@ -52,7 +52,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Wall time of a run of `n` empty jobs, in ms.
+/// Measures the wall time of a run of `n` empty jobs, in ms.
 fn evenkeel(n: usize, round: u32) -> anyhow::Result<f64> {
     let workload = format!("[[job]]\nname = \"j\"\ncommand = [\"true\"]\ncopies = {n}\n");
     let begin = Instant::now();
@@ -60,7 +60,7 @@ fn evenkeel(n: usize, round: u32) -> anyhow::Result<f64> {
     Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Time from the start of evenkeel until its first job, `date`, reads the clock, in ms.
+/// Measures the time from the start of evenkeel until its first job, `date`, reads the clock, in ms.
 fn first_job(round: u32) -> anyhow::Result<f64> {
     let workload = "[[job]]\nname = \"j\"\ncommand = [\"date\", \"+%s%N\"]\n";
     let begin = SystemTime::now();
@@ -70,7 +70,7 @@ fn first_job(round: u32) -> anyhow::Result<f64> {
     since(begin, &std::fs::read_to_string(output)?)
 }
 
-/// Start time of a program that a shell starts.
+/// Measures the start time of a program that a shell starts.
 fn first_program() -> anyhow::Result<f64> {
     let begin = SystemTime::now();
     let output = Command::new("sh").args(["-c", "date +%s%N; :"]).output()?;

@@ -15,7 +15,7 @@ pub struct MedianRange {
 }
 
 impl MedianRange {
-    /// Panics without values.
+    /// Computes median and range. Panics without values.
     pub fn of(mut values: Vec<f64>) -> Self {
         assert!(!values.is_empty(), "no values");
         values.sort_by(f64::total_cmp);
@@ -25,24 +25,24 @@ impl MedianRange {
 }
 
 impl fmt::Display for MedianRange {
-    /// `0.012 (0.010 to 0.019)`, with 3 decimals unless a precision is given.
+    /// Formats as `0.012 (0.010 to 0.019)`, with 3 decimals unless a precision is set.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = f.precision().unwrap_or(3);
         write!(f, "{:.digits$} ({:.digits$} to {:.digits$})", self.median, self.low, self.high)
     }
 }
 
-/// CPU time of this thread.
+/// Reads the CPU time of this thread.
 pub fn thread_cpu_time() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
-/// CPU time of all threads of this process.
+/// Reads the CPU time of all threads of this process.
 pub fn process_cpu_time() -> Duration {
     clock(ClockId::ProcessCPUTime)
 }
 
-/// CPU time of all reaped children of this process.
+/// Reads the CPU time of all reaped children of this process.
 pub fn cpu_time_of_children() -> Duration {
     getrusage(UsageWho::RUSAGE_CHILDREN).map_or(Duration::ZERO, |usage| {
         let micros = |time: nix::sys::time::TimeVal| {

@@ -5,12 +5,12 @@
 //!   outcomes of the plan ─► record                                                            timed
 //! ```
 //!
-//! `bench turn` measures dfs for 10,000 tasks on 512 CPUs in two shapes: many single-threaded programs, and fewer with
-//! ten threads. `bench policies` measures every policy for 10,000 tasks with counters on 1,024 CPUs. The load changes
-//! during the run, so that the policies have decisions to make. The turn in which all jobs are due is printed too,
+//! `bench turn` measures dfs for 10,000 tasks on 512 CPUs, once with many single-threaded programs and once with fewer
+//! programs of ten threads. `bench policies` measures every policy for 10,000 tasks with counters on 1,024 CPUs. The
+//! load changes during the run, so that the policies request moves. The turn in which all jobs are due is printed too,
 //! although a live host starts at most 64 jobs per turn.
 //!
-//! The unit is CPU time of this thread, because wall time depends on other load. No data is read from this
+//! The unit is CPU time of this thread, because wall time depends on other load. The benchmark reads no data of this
 //! machine. The targets are checked in release builds only.
 
 use std::time::Duration;
@@ -41,7 +41,7 @@ enum Tier {
 struct Measurement {
     ms: MedianRange,
     n_requests: usize,
-    /// The first turn, in which every job is due.
+    /// Time of the first turn, in which every job is due.
     start_ms: f64,
 }
 
@@ -121,7 +121,7 @@ fn check_target(worst_ms: f64, target_ms: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An engine with this many jobs, and the interval of its policy.
+/// Creates an engine with this many jobs. Returns the engine and the interval of its policy.
 fn engine(policy: &str, machine: &str, n_jobs: u32) -> anyhow::Result<(Engine, Nanos)> {
     let machine = Machine::synthetic(machine).context("the synthetic machine")?;
     let policy = policy::build(policy, 1)?;
@@ -130,7 +130,7 @@ fn engine(policy: &str, machine: &str, n_jobs: u32) -> anyhow::Result<(Engine, N
     Ok((Engine::new(machine, jobs, policy), interval))
 }
 
-/// Starts all jobs, then measures turns of these samples. `sample` gets the CPU of each task.
+/// Starts all jobs, then measures turns of these samples. `sample` receives the CPU of each task.
 fn measure(
     engine: &mut Engine,
     n_jobs: u32,
@@ -176,12 +176,12 @@ fn start(engine: &mut Engine, n_jobs: u32, nodes: Vec<NodeSample>, cpus: &mut [C
     engine.record_outcomes(&all);
 }
 
-/// An interval in which every task ran, with more load on some nodes.
+/// Returns an interval in which every task ran, with more load on some nodes.
 fn dfs_sample(number: u64, n_jobs: u32, tasks_per_job: u32, tier: Tier) -> Sample {
     let tasks = (0..n_jobs).flat_map(|job| (0..tasks_per_job).map(move |nth| (job, nth)));
     let task = |(job, nth): (u32, u32)| {
         let nth = job * tasks_per_job + nth;
-        // In each turn one sixteenth of the programs is busy; most of them run on one node.
+        // In each turn one sixteenth of the programs is busy; most of the busy programs run on one node.
         let busy_ms = 3 * number + 40 * n_busy_turns(job % N_NODES, number);
         TaskSample {
             cpu_time: Nanos::from_millis(busy_ms),
@@ -197,12 +197,12 @@ fn dfs_sample(number: u64, n_jobs: u32, tasks_per_job: u32, tier: Tier) -> Sampl
     }
 }
 
-/// Number of turns so far in which group `group` of 16 was the busy one.
+/// Returns the number of turns in which group `group` of 16 was busy.
 fn n_busy_turns(group: u32, number: u64) -> u64 {
     (number + u64::from(N_NODES) - u64::from(group)) / u64::from(N_NODES)
 }
 
-/// An interval in which every task ran a tenth of the time with counters.
+/// Returns an interval in which every task ran a tenth of the time with counters.
 fn policy_sample(
     number: u64,
     interval: Nanos,
@@ -230,7 +230,8 @@ fn policy_sample(
     }
 }
 
-/// Programs alternate every 7 turns between streaming, cache-resident and compute-bound.
+/// Computes the counters of a program. Every 7 turns, programs alternate between streaming, cache-resident and
+/// compute-bound.
 fn count(counters: &mut Counters, number: u64, nth: u32, ran_ns: u64) {
     let kind = (u64::from(nth) + number / 7 * u64::from(nth % 5)) % 3;
     let instructions = ran_ns * [1, 2, 3][kind as usize];
@@ -255,7 +256,8 @@ fn count(counters: &mut Counters, number: u64, nth: u32, ran_ns: u64) {
     }
 }
 
-/// A few hundred processes per turn, as on a live host; the memory of each is on one node.
+/// Samples the memory of a few hundred processes per turn, as on a live host. The memory of each process is on one
+/// node.
 fn memory(number: u64, at: Nanos) -> Vec<ProcessMemory> {
     let is_sampled = |nth: &u32| number == 1 || u64::from(nth % 50) == number % 50;
     let process = |nth: u32| ProcessMemory {
@@ -272,7 +274,7 @@ fn memory(number: u64, at: Nanos) -> Vec<ProcessMemory> {
     (0..N_TASKS).filter(is_sampled).map(process).collect()
 }
 
-/// Memory controllers: with a tier as in `bench turn`, else as in `bench policies`.
+/// Samples the memory controllers: with a tier as in `bench turn`, else as in `bench policies`.
 fn nodes(number: u64, tier: Option<Tier>) -> Vec<NodeSample> {
     let ops = |node: u32| {
         let ops = match tier {

@@ -87,7 +87,7 @@ fn timed(run: impl FnOnce()) -> f64 {
     begin.elapsed().as_secs_f64()
 }
 
-/// Prints times in seconds.
+/// Prints a row of times in seconds.
 fn row(name: &str, times: Vec<f64>) {
     let TimeSpread { mean, deviation, from_quartiles } = variation(times);
     println!("{name:<34} {:>9.3} ms  {deviation:.4}  {from_quartiles:.4}", mean * 1e3);
@@ -104,7 +104,7 @@ struct TimeSpread {
 /// Interquartile range of a normal distribution in standard deviations.
 const MIDDLE_HALF: f64 = 1.349;
 
-/// Requires at least four values.
+/// Computes the spread. Requires at least four values.
 fn variation(mut values: Vec<f64>) -> TimeSpread {
     values.sort_by(f64::total_cmp);
     let n = values.len();

@@ -5,9 +5,9 @@
 //!   jobs with many events    poll  overflow  poll  overflow  …
 //! ```
 //!
-//! The value of a run is the share of one CPU that evenkeel uses in one window after all jobs have started. The
-//! result is the paired ratio. The cost of overflow interrupts in the time of the jobs (one interrupt per CPU and
-//! turn) is not included.
+//! The value of a run is the share of one CPU that evenkeel uses in one window after all jobs have started. The result
+//! is the paired ratio. Overflow interrupts (one per CPU and turn) run in the time of the jobs; their cost is not
+//! included.
 
 use std::fs;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Default for Args {
     }
 }
 
-/// Jobs with few events, and jobs with many: after a fork, a shell has a page fault on each page that it writes.
+/// Jobs with few events, and jobs with many events: after a fork, a shell has a page fault on each page that it writes.
 const ROWS: [(&str, &str); 2] = [
     ("few events", r#"["sh", "-c", "while :; do :; done"]"#),
     ("many events", r#"["sh", "-c", "while :; do (:); done"]"#),
@@ -79,7 +79,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 
 /// Result of a run.
 struct WakeCost {
-    /// CPU time over wall time.
+    /// CPU time divided by wall time.
     share: f64,
     turns_per_s: f64,
 }
@@ -96,12 +96,12 @@ fn one(label: &str, command: &str, policy: &str, args: &Args) -> anyhow::Result<
     let journal = run.report().with_file_name("journal.jsonl");
     run.stop()?;
     let text = fs::read_to_string(&journal).context("evenkeel wrote no journal")?;
-    // The directory is removed, because the next run uses the same one.
+    // The directory is removed, because the next run uses the same path.
     fs::remove_dir_all(journal.parent().context("a journal is in a directory")?)?;
     Ok(WakeCost { share, turns_per_s: turns_per_s(&text) })
 }
 
-/// Interval turns of a journal per second.
+/// Counts the interval turns of a journal per second.
 fn turns_per_s(journal: &str) -> f64 {
     let mut n_turns = 0.0;
     let mut until_s = f64::MIN_POSITIVE;

@@ -1,7 +1,7 @@
 //! CPU time and system calls per sample, and memory, of `evenkeel watch --all` with many sleeping and busy processes.
 //!
 //! CPU time is the kernel's accounting over windows after the warm-up. System calls are counted in a separate run,
-//! because counting them costs time.
+//! because strace slows down the run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -59,7 +59,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// CPU time per sample in ms, and peak memory.
+/// Returns the CPU time per sample in ms, and the peak memory.
 fn cost(tool: &Path, args: &Args) -> anyhow::Result<(MedianRange, u64)> {
     let mut command = Command::new(tool);
     command.args(arguments(args, None));
@@ -76,7 +76,8 @@ fn cost(tool: &Path, args: &Args) -> anyhow::Result<(MedianRange, u64)> {
     Ok((MedianRange::of(costs), peak_kib))
 }
 
-/// System calls per sample: the difference of a longer and a shorter run. `None` without `strace`.
+/// Returns the system calls per sample: the difference of a longer and a shorter run, divided by the samples. `None`
+/// without `strace`.
 fn calls(tool: &Path, args: &Args) -> anyhow::Result<Option<f64>> {
     if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
         return Ok(None);
@@ -88,7 +89,7 @@ fn calls(tool: &Path, args: &Args) -> anyhow::Result<Option<f64>> {
     Ok(Some(after.saturating_sub(before) as f64 / N_SAMPLES as f64))
 }
 
-/// System calls of a run of this length.
+/// Counts the system calls of a run of this length.
 fn traced(tool: &Path, args: &Args, seconds: u64) -> anyhow::Result<u64> {
     let output = Command::new("strace")
         .args(["-f", "-c", "-U", "calls"])

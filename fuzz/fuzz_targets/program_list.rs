@@ -25,7 +25,7 @@ fuzz_target!(|input: (u64, &str)| {
     }
 });
 
-/// A span of at most a minute.
+/// Returns a span of at most a minute.
 fn span(seed: u64) -> base::Nanos {
     base::Nanos::from_millis(seed % 60_000)
 }

@@ -1,4 +1,4 @@
-//! As `workload_toml`, for the classic format.
+//! Any bytes are a classic workload or give an error of one line; a workload is equal after writing and parsing.
 #![no_main]
 
 use std::path::Path;

@@ -32,7 +32,8 @@ fn off() {
 
 fn on() {
     let _balancing = KernelSetting::set("/proc/sys/kernel/numa_balancing", "1");
-    // First touch on node 0, then bound to node 3: only the kernel moves its pages.
+    // First touch allocates the pages on node 0, and the job is then bound to node 3: only the kernel migrates the
+    // pages.
     let text = hog("hog", "16M", "class = 8\ncpus = \"0-1\"");
     let mut run = EvenkeelRun::new(Dir::new(), &text, &["--policy", "dfs"]);
     let pid = run.wait_for_start(1)[0];
@@ -42,7 +43,8 @@ fn on() {
         linux::affinity::set(tid, &nodes::cpus(3)).expect("root privileges");
     }
     assert_eq!(mask(pid), Some(nodes::cpus(3)));
-    // How much the kernel migrates, and when, is not a promise of evenkeel: after some boots it migrates nothing.
+    // evenkeel does not promise how many pages the kernel migrates, or when: after some boots the kernel migrates no
+    // page.
     let begin = std::time::Instant::now();
     let mut moved = 0;
     while moved < 500 && begin.elapsed() < std::time::Duration::from_secs(20) {

@@ -1,7 +1,7 @@
 //! Policies against contention on real programs: di, dio, di-migrate, dino, animal and divided.
 //!
-//! The guest has no hardware counters, so misses come from declared profiles. Without a profile, a policy that
-//! needs misses aborts the run with a message; the others continue with the signals that they have.
+//! The guest has no hardware counters, so misses come from declared profiles. Without a profile, a policy that needs
+//! misses aborts the run with a message. The other policies use the signals that are available.
 
 use std::collections::BTreeSet;
 
@@ -27,12 +27,12 @@ pub const ALL: &[Promise] = &[
     ("contention::without_counters_and_profiles_the_other_policies_spread_jobs", does_less),
 ];
 
-/// Indices of the letter `d`.
+/// Returns the indices of the letter `d`.
 fn devils(classes: &str) -> Vec<usize> {
     classes.chars().enumerate().filter(|(_, class)| *class == 'd').map(|(idx, _)| idx).collect()
 }
 
-/// Whether each of these jobs is bound to a node of its own.
+/// Returns whether each of these jobs is bound to a separate node.
 fn are_apart(run: &PolicyRun, jobs: &[usize]) -> bool {
     let nodes: Option<BTreeSet<u32>> = jobs.iter().map(|&job| run.node(job)).collect();
     nodes.is_some_and(|nodes| nodes.len() == jobs.len())
@@ -43,7 +43,7 @@ const FIRST_AND_LAST: &str = "dtttd";
 /// The last two jobs start on one cache, because dino assigns caches in ascending, then descending order.
 const LAST_TWO: &str = "tttdd";
 
-/// The profiles declare the misses of these jobs before they start.
+/// Checks the placement of di. The profiles declare the misses of the jobs before the jobs start.
 fn di() {
     let classes = "ddtdd";
     let run = PolicyRun::start("di", &hogs(classes), 5);
@@ -63,7 +63,7 @@ fn dio() {
     run.kill_and_restore();
 }
 
-/// Each devil gets a node of its own and has its memory there; at least one page migration was necessary.
+/// Checks that each devil has a separate node and has its memory there, and that at least one page migrated.
 fn devils_and_their_memory_are_on_separate_nodes(policy: &str, classes: &str) {
     let run = PolicyRun::start(policy, &hogs(classes), classes.len());
     let with_memory = |&job: &usize| run.node(job).is_some_and(|n| run.has_memory_on(job, n));

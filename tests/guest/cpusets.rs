@@ -1,4 +1,4 @@
-//! evenkeel in a cpuset: jobs use its CPUs and nodes, and follow a change of it.
+//! evenkeel in a cpuset: jobs use the CPUs and nodes of the cpuset, and follow changes of the cpuset.
 
 use base::CpuSet;
 
@@ -16,7 +16,7 @@ pub const ALL: &[Promise] = &[
     ("cpusets::jobs_follow_a_change_of_the_cpuset", follows),
 ];
 
-/// A cgroup with these CPUs and nodes.
+/// Creates a cgroup with these CPUs and nodes.
 fn cpuset(name: &str, cpus: &str, mems: &str) -> TestCgroup {
     let cgroup = cgroup(name);
     cgroup.write("cpuset.cpus", cpus);

@@ -29,7 +29,7 @@ fn maximum_local() {
     run.kill_and_restore();
 }
 
-/// A program that binds its own memory to node 3 on every node: only a sample of its pages shows that.
+/// Returns a program that binds its own memory to node 3 on every node. Only a sample of the pages shows this binding.
 fn undeclared() {
     let this = std::env::current_exe().expect("this program");
     let bind = crate::memory_cgroups::BIND_OWN_MEMORY;
@@ -74,7 +74,8 @@ fn home_cluster() {
     run.kill_and_restore();
 }
 
-/// One job loads one node. With `only_job=move` it migrates; the cool-down delays the next migration.
+/// Checks the placements of dfs. One job loads one node. With `only_job=move` this job migrates. The cooldown delays
+/// the next migration.
 fn dfs() {
     let policy = "dfs[only_job=move,memory=follow,cooldown=4]";
     let run = PolicyRun::start(policy, &hog("only", "2M", "class = 9"), 1);

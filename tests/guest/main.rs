@@ -1,7 +1,7 @@
 //! Promises that need a machine with several NUMA nodes, tested on a real kernel.
 //!
-//! `make test-vm` boots one guest with four nodes and runs these tests in it, one after another. The guest is
-//! emulated: placement of threads and pages is real, but no test depends on its time.
+//! `make test-vm` boots one guest with four nodes and runs these tests in the guest, one after another. The guest is
+//! emulated: placement of threads and pages is real, but the results of the tests do not depend on run times.
 //!
 //! On other machines (`cargo test` on one node) all tests are listed as ignored, and a line prints the reason.
 
@@ -23,7 +23,7 @@ mod watching;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tests::cgroup::{TestCgroup, UNIFIED};
 
-/// Nodes with memory and CPUs that the tests are written for.
+/// Nodes with memory and CPUs that the tests require.
 const NODES_NEEDED: usize = 4;
 
 /// Name and function of a test.
@@ -63,14 +63,14 @@ fn main() {
     libtest_mimic::run(&arguments, promises.map(trial).collect()).exit();
 }
 
-/// A cgroup of the unified hierarchy with the cpuset controller.
+/// Creates a cgroup of the unified hierarchy with the cpuset controller.
 fn cgroup(path: &str) -> TestCgroup {
     let controllers = std::path::Path::new(UNIFIED).join("cgroup.subtree_control");
     std::fs::write(controllers, "+cpuset").expect("cgroup v2 in the guest");
     TestCgroup::new(UNIFIED, path).expect("root privileges")
 }
 
-/// The reason why these tests cannot run on this machine.
+/// Returns the reason why these tests cannot run on this machine.
 fn reason_not_to_run() -> Option<String> {
     let n_nodes = nodes::all().len();
     let is_root = rustix::process::getuid().is_root();

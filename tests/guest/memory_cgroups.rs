@@ -1,5 +1,5 @@
-//! Jobs with bound memory in cgroups (v2): their child processes stay on the node, their memory can be moved, and
-//! every cgroup is removed at the end.
+//! Jobs with bound memory in cgroups (v2): the child processes of a job stay on its node, the memory of a job can
+//! migrate, and every cgroup is removed at the end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,12 +30,12 @@ pub const ALL: &[Promise] = &[
     ("memory_cgroups::processes_of_others_in_the_cgroup_are_not_moved", other_processes),
 ];
 
-/// With this argument the test program is a job: it binds its memory to a node, allocates and sleeps.
+/// Argument that makes the test program a job, which binds its memory to a node, allocates memory and sleeps.
 pub const BIND_OWN_MEMORY: &str = "bind-own-memory-to";
 
 const UNPRIVILEGED: u32 = 65534;
 
-/// The job of [`BIND_OWN_MEMORY`].
+/// Runs the job of [`BIND_OWN_MEMORY`].
 pub fn bind_own_memory(node: &str) {
     let nodes: NodeSet = node.parse().expect("a node");
     let bound = linux::mempolicy::Prepared::new(&MemoryPolicy::Bind(nodes)).apply();
@@ -49,7 +49,7 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).map_or_else(|_| String::new(), |text| text.trim().to_owned())
 }
 
-/// Directories of runs in a cgroup.
+/// Lists the directories of runs in a cgroup.
 fn dirs(home: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(home).expect("a cgroup").flatten().map(|entry| entry.path());
     let is_run = |path: &PathBuf| {
@@ -59,7 +59,7 @@ fn dirs(home: &Path) -> Vec<PathBuf> {
     entries.filter(is_run).collect()
 }
 
-/// The cgroup of the first job of the only run.
+/// Returns the cgroup of the first job of the only run.
 fn first_cgroup(home: &Path) -> PathBuf {
     let dirs = dirs(home);
     assert_eq!(dirs.len(), 1, "{dirs:?}");
@@ -87,7 +87,7 @@ fn child_of(pid: u32) -> u32 {
     wait_for("a child", || children(pid).first().copied())
 }
 
-/// The pages of a file that a process has mapped, by node.
+/// Reads the number of file pages that a process has mapped, by node.
 fn file_pages(pid: u32, name: &str) -> BTreeMap<u32, u64> {
     let mut by_node = BTreeMap::new();
     for line in read(format!("/proc/{pid}/numa_maps")).lines().filter(|line| line.contains(name)) {
@@ -136,7 +136,7 @@ fn stays() {
     assert!(!delegates_cpuset(Path::new(ROOT)));
 }
 
-/// A hog of 32 MiB with its memory bound to node 0.
+/// Returns a hog of 32 MiB with its memory bound to node 0.
 fn hog_on_0() -> (LiveRun, u32, PathBuf) {
     let mut run = LiveRun::with_tool(&hog("hog", "32M", ""));
     run.request("hog", Action::MemoryPolicy(MemoryPolicy::Bind([NodeId(0)].into_iter().collect())));
@@ -147,7 +147,7 @@ fn hog_on_0() -> (LiveRun, u32, PathBuf) {
     (run, pid, first_cgroup(Path::new(ROOT)))
 }
 
-/// Moves the memory of the hog after `n` earlier moves, and returns the completed move.
+/// Migrates the memory of the hog after `n` earlier migrations, and returns the completed migration.
 fn moved(run: &mut LiveRun, n: usize, to: u32, limit: Bytes) -> CompletedPageMigration {
     run.request("hog", Action::MovePages { from: None, to: NodeId(to), limit });
     let all = |run: &LiveRun| -> Vec<CompletedPageMigration> {
@@ -175,7 +175,8 @@ fn moves() {
     assert_eq!(read(group.join("cpuset.mems")), "2", "narrowed after the move");
     let memory = nodes::anonymous_kib(pid);
     assert_eq!(memory.keys().copied().collect::<Vec<_>>(), [2], "{memory:?}");
-    // The end of the move samples the pages. The next move is partial, and the cgroup keeps both nodes.
+    // At the end of the migration the pages are sampled. The next migration is partial, so the cgroup still contains
+    // both nodes.
     let ended = moved(&mut run, 1, 1, Bytes::from_mib(16));
     assert_eq!(ended.stopped_by, PageMigrationEnd::Limit, "{ended:?}");
     assert!(ended.detail.contains("keeps nodes 1-2"), "{ended:?}");
@@ -205,7 +206,7 @@ fn unusable_node() {
     assert!(dirs(Path::new(ROOT)).is_empty());
 }
 
-/// Two jobs with memory bound to node 3, and one without.
+/// Returns two jobs with memory bound to node 3, and one job without bound memory.
 fn two_bound() -> String {
     let bound = hog("hog", "2M", "class = 8\nmemory = \"bind:3\"\ncopies = 2");
     bound + "[[job]]\nname = \"free\"\ncommand = [\"sleep\", \"300\"]\n"
@@ -247,7 +248,7 @@ fn ends() {
     );
 }
 
-/// A cgroup that root has delegated to an unprivileged user.
+/// Creates a cgroup that root has delegated to an unprivileged user.
 fn delegated() -> TestCgroup {
     let cgroup = cgroup("delegated");
     for name in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
@@ -257,14 +258,14 @@ fn delegated() -> TestCgroup {
     cgroup
 }
 
-/// A directory of an unprivileged user.
+/// Creates a directory of an unprivileged user.
 fn directory_of_unprivileged_user() -> Dir {
     let dir = Dir::new();
     chown(dir.root(), Some(UNPRIVILEGED), Some(UNPRIVILEGED)).expect("root privileges");
     dir
 }
 
-/// A run of an unprivileged user in its cgroup.
+/// Starts a run of an unprivileged user in the cgroup of that user.
 fn unprivileged_run(cgroup: &TestCgroup, args: &[&str]) -> EvenkeelRun {
     let dir = directory_of_unprivileged_user();
     EvenkeelRun::in_cgroup(cgroup, Some(UNPRIVILEGED), dir, &two_bound(), args)
@@ -278,7 +279,7 @@ fn delegated_cgroup() {
     assert_eq!(read(group.join("cpuset.mems")), "3");
     let memory = nodes::wait_for_anonymous(pids[0], 2 * 1024);
     nodes::check_share(&memory, 3, 980);
-    // A cgroup with children has no processes of its own: evenkeel is in a sibling cgroup.
+    // A cgroup with children must not contain processes, so evenkeel runs in a sibling cgroup.
     assert_eq!(read(cgroup.dir.join("cgroup.procs")), "");
     assert!(cgroup_of(pids[2]).ends_with("/own"), "{}", cgroup_of(pids[2]));
     run.end_by(Signal::TERM);
@@ -300,7 +301,7 @@ fn other_processes() {
     let mut run = unprivileged_run(&cgroup, &["--cgroups", "v2"]);
     run.expect_status(2);
     assert!(run.output.contains("processes that evenkeel did not start are in"), "{}", run.output);
-    // Without `--cgroups` the run continues and reports it.
+    // Without `--cgroups` the run continues and reports the missing cgroup.
     let mut run = unprivileged_run(&cgroup, &[]);
     let pids = run.wait_for_start(3);
     let memory = nodes::wait_for_anonymous(pids[0], 2 * 1024);

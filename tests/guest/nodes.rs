@@ -1,4 +1,4 @@
-//! CPUs and pages of nodes, read independently of evenkeel's own parsers.
+//! CPUs and pages of nodes, read without the parsers of evenkeel.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,25 +6,25 @@ use std::fs;
 use base::CpuSet;
 use tests::process::until;
 
-/// The nodes that have CPUs.
+/// Lists the nodes that have CPUs.
 pub fn all() -> Vec<u32> {
     let text = fs::read_to_string("/sys/devices/system/node/has_cpu").unwrap_or_default();
     let set: CpuSet = text.trim().parse().unwrap_or_default();
     set.iter().map(|node| node.0).collect()
 }
 
-/// The CPUs of a node.
+/// Reads the CPUs of a node.
 pub fn cpus(node: u32) -> CpuSet {
     let path = format!("/sys/devices/system/node/node{node}/cpulist");
     fs::read_to_string(path).expect("a node").trim().parse().expect("a list")
 }
 
-/// The node that contains all CPUs of a mask.
+/// Returns the node that contains all CPUs of a mask.
 pub fn node_of(mask: &CpuSet) -> Option<u32> {
     all().into_iter().find(|&node| mask.iter().all(|cpu| cpus(node).contains(cpu)))
 }
 
-/// Anonymous memory of a process in KiB, by node (`/proc/PID/numa_maps`).
+/// Reads the anonymous memory of a process in KiB, by node (`/proc/PID/numa_maps`).
 pub fn anonymous_kib(pid: u32) -> BTreeMap<u32, u64> {
     let mut by_node = BTreeMap::new();
     let text = fs::read_to_string(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
@@ -41,7 +41,7 @@ pub fn anonymous_kib(pid: u32) -> BTreeMap<u32, u64> {
     by_node
 }
 
-/// Anonymous memory of a process by node, once it has at least `kib` KiB.
+/// Waits until a process has at least `kib` KiB of anonymous memory. Returns the memory by node.
 pub fn wait_for_anonymous(pid: u32, kib: u64) -> BTreeMap<u32, u64> {
     let mut by_node = BTreeMap::new();
     until("memory in use", || {
@@ -56,20 +56,20 @@ pub fn check_share(memory: &BTreeMap<u32, u64>, node: u32, permille: u64) {
     assert!(permille <= permille_on(memory, node), "node {node}: {memory:?}");
 }
 
-/// Share of the memory that is on a node, in permille.
+/// Returns the share of the memory that is on a node, in permille.
 pub fn permille_on(memory: &BTreeMap<u32, u64>, node: u32) -> u64 {
     let all: u64 = memory.values().sum();
     memory.get(&node).copied().unwrap_or(0) * 1000 / all.max(1)
 }
 
-/// A value written to a file of /proc or /sys. Dropping it writes the former value again.
+/// A value written to a file of /proc or /sys. Drop restores the former value.
 pub struct KernelSetting {
     path: String,
     before: String,
 }
 
 impl KernelSetting {
-    /// Disables automatic NUMA balancing, so that only evenkeel moves pages.
+    /// Disables automatic NUMA balancing, so that only evenkeel migrates pages.
     pub fn no_balancing() -> Self {
         KernelSetting::set("/proc/sys/kernel/numa_balancing", "0")
     }
@@ -97,7 +97,7 @@ impl Drop for KernelSetting {
     }
 }
 
-/// A job with a built-in program that uses this memory for 5 minutes, and further keys of its section.
+/// Returns a job with a built-in program that uses this memory for 5 minutes, and further keys of its section.
 pub fn hog(name: &str, size: &str, lines: &str) -> String {
     format!(
         "[[job]]\nname = \"{name}\"\nload = \"hog --size {size} --for 300s --no-self-check\"\n{lines}\n"

@@ -28,7 +28,7 @@ pub const ALL: &[Promise] = &[
 
 const HOG_KIB: u64 = 64 * 1024;
 
-/// A hog with its memory on node 0.
+/// Returns a hog with its memory on node 0.
 fn hog_on_0(mib: u64) -> (LiveRun, u32) {
     let kib = 1024 * mib;
     let mut run = LiveRun::with_tool(&hog("hog", &format!("{mib}M"), ""));
@@ -40,7 +40,7 @@ fn hog_on_0(mib: u64) -> (LiveRun, u32) {
     (run, pid)
 }
 
-/// Waits for a sample of all memory of a job: an earlier sample contains nothing to move.
+/// Waits for a sample of all memory of a job: an earlier sample contains no page to migrate.
 pub fn wait_for_memory_sample(run: &mut LiveRun, kib: u64) {
     run.until("a sample of all memory", |run| {
         let samples = run.turns.iter().rev().flat_map(|turn| &turn.sample.memory);
@@ -131,7 +131,7 @@ fn free_kib(node: u32) -> u64 {
     line.split_whitespace().nth(3).expect("a number").parse().expect("KiB")
 }
 
-/// A program that allocates all memory of node 3 except `free_mib`.
+/// Starts a program that allocates all memory of node 3 except `free_mib`.
 fn fill_3(free_mib: u64) -> (LiveRun, u32) {
     let mib = free_kib(3) / 1024 - free_mib;
     let text = hog("full", &format!("{mib}M"), "memory = \"bind:3\"");
@@ -153,14 +153,15 @@ fn moved_to_3(pid: u32, reserve_permille: u16) -> ProcessMigrationTotals {
     totals
 }
 
-/// 4 MiB are four batches of `move_pages`, so one call must be `migrate_pages` of the whole process.
+/// Migrates 4 MiB, which are four batches of `move_pages`. One call must therefore be `migrate_pages` of the whole
+/// process.
 fn whole() {
     let _no_balancing = KernelSetting::no_balancing();
     let _no_huge_pages = KernelSetting::no_huge_pages();
     let (mut run, pid) = hog_on_0(4);
     let resident = linux::memory::resident(Path::new("/"), pid).expect("the process exists");
     assert!(resident <= 16 << 20, "{resident} bytes are too much for one call");
-    // Only this thread drops CAP_SYS_NICE, which permits the migration of shared pages.
+    // Only this thread drops CAP_SYS_NICE, the capability to migrate shared pages.
     let moved = std::thread::spawn(move || {
         linux::move_pages::drop_cap_sys_nice().expect("capability dropped");
         moved_to_3(pid, 0)
@@ -181,8 +182,8 @@ fn full() {
     let totals = moved_to_3(pid, 10);
     assert_eq!(totals.stop, PageMigrationStop::Full, "{totals:?}");
     assert!(totals.moved < 100 << 20 && 0 < totals.not_attempted, "{totals:?}");
-    // numa_maps does not contain pages that the kernel is compacting on the full node.
-    // The node of a page that the kernel was migrating itself when its status was read is not known.
+    // numa_maps does not contain pages that the kernel compacts on the full node. If the kernel migrates a page while
+    // its status is read, the node of the page is unknown.
     let accounted_kib = totals.moved / 1024..=(totals.moved + totals.failed.not_present) / 1024;
     let on_node_3_kib = || nodes::anonymous_kib(pid).get(&3).copied().unwrap_or(0);
     until_or(

@@ -52,7 +52,7 @@ fn children_too() {
     run.stop();
 }
 
-/// `evenkeel run` with the dfs policy: four jobs on four nodes.
+/// Runs `evenkeel run` with the dfs policy: four jobs on four nodes.
 fn dfs_spreads() {
     let text = hog("hog", SIZE, "class = 9\ncopies = 4");
     let mut run = EvenkeelRun::new(Dir::new(), &text, &["--policy", "dfs"]);

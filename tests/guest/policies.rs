@@ -17,7 +17,7 @@ pub const ALL: &[Promise] = &[
 
 const HOG_KIB: u64 = 24 * 1024;
 
-/// Memory by node of a hog on the CPUs of node 0, with further keys in its section of the file.
+/// Runs a hog on the CPUs of node 0, with further keys in its section of the file. Returns its memory by node.
 fn memory_of(lines: &str, requested: Option<MemoryPolicy>) -> std::collections::BTreeMap<u32, u64> {
     let mut run = LiveRun::with_tool(&hog("hog", "24M", lines));
     run.request("hog", Action::Place(nodes::cpus(0)));

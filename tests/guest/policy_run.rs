@@ -19,8 +19,8 @@ use tests::process::{all_cpus, is_running, mask, until_or};
 use crate::nodes::{self, KernelSetting, hog};
 
 /// Name, and misses and last-level cache accesses per 1000 instructions. At 10^9 instructions per second the first
-/// has 2.6 GB/s of memory traffic: a devil, in Group 1 of the divided policy. The second is cache-sensitive and
-/// causes no contention.
+/// program has a memory traffic of 2.6 GB/s: it is a devil, and belongs to Group 1 of the divided policy. The second
+/// program is cache-sensitive and causes no contention.
 const PROFILES: [(&str, f64, f64); 3] =
     [("devil", 40.0, 60.0), ("rabbit", 0.5, 50.0), ("turtle", 0.1, 0.5)];
 
@@ -35,7 +35,7 @@ pub struct PolicyRun {
     _no_balancing: KernelSetting,
 }
 
-/// One hog per class, which selects its profile: `d`, `r` or `t`.
+/// Returns one hog per class. The class `d`, `r` or `t` selects the profile.
 pub fn hogs(classes: &str) -> String {
     let one = |(idx, class): (usize, char)| {
         let profile = PROFILES.iter().find(|(name, ..)| name.starts_with(class));
@@ -75,7 +75,7 @@ impl PolicyRun {
         run
     }
 
-    /// Polls a condition until it holds; a failure prints the masks and `evenkeel explain`.
+    /// Polls a condition until it is true. A failure prints the masks and the output of `evenkeel explain`.
     pub fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let are_running = || self.pids.iter().all(|&pid| is_running(pid));
         let details = || {
@@ -90,12 +90,12 @@ impl PolicyRun {
         mask(self.pids[job]).unwrap_or_default()
     }
 
-    /// The node that contains the mask of a job.
+    /// Returns the node that contains the mask of a job.
     pub fn node(&self, job: usize) -> Option<u32> {
         nodes::node_of(&self.mask(job))
     }
 
-    /// The jobs bound to each node; `u32::MAX` for a mask of several nodes.
+    /// Returns the jobs bound to each node. The key of a mask of several nodes is `u32::MAX`.
     pub fn by_node(&self) -> BTreeMap<u32, Vec<usize>> {
         let mut by_node: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for job in 0..self.pids.len() {
@@ -108,7 +108,7 @@ impl PolicyRun {
         nodes::anonymous_kib(self.pids[job])
     }
 
-    /// Whether 98 % of the pages of a job are on a node.
+    /// Returns whether 98 % of the pages of a job are on a node.
     pub fn has_memory_on(&self, job: usize, node: u32) -> bool {
         980 <= nodes::permille_on(&self.memory(job), node)
     }
@@ -121,7 +121,8 @@ impl PolicyRun {
         self.tool.journal()
     }
 
-    /// Kills evenkeel and restores: the jobs continue with their former masks, and no undo record is left.
+    /// Kills evenkeel and restores the masks. Checks that the jobs continue with their former masks and that no undo
+    /// record exists.
     pub fn kill_and_restore(mut self) {
         self.tool.end_by(Signal::KILL);
         let output = self.tool.restore(None);

@@ -23,7 +23,7 @@ fn killed() {
     let pids = run.wait_for_start(8);
     assert!(pids.iter().all(|&pid| mask(pid).is_some_and(|mask| mask.len() == 1)));
     run.end_by(Signal::KILL);
-    // A mask that another program has set is kept.
+    // A mask that another program has set is not restored.
     linux::affinity::set(pids[0], &nodes::cpus(3)).expect("root privileges");
     println!("{}", run.restore(None));
     assert_eq!(mask(pids[0]), Some(nodes::cpus(3)));

@@ -41,7 +41,7 @@ fn set(text: &str) -> CpuSet {
     text.parse().expect("a list")
 }
 
-/// The last CPU that is not isolated.
+/// Returns the last CPU that is not isolated.
 fn last() -> CpuSet {
     all_cpus().last().into_iter().collect()
 }
@@ -97,7 +97,7 @@ fn unit() {
 }
 
 /// The kernel's list of CPUs isolated at boot. If the list is empty, a bind mount replaces it by CPU 7 during the
-/// lifetime of this value: the test covers evenkeel's use of the list, not the kernel.
+/// lifetime of this value: the test checks how evenkeel uses the list, and not the kernel.
 struct IsolatedAtBoot {
     _dir: tempfile::TempDir,
     is_covered: bool,
@@ -131,7 +131,7 @@ fn mount(args: &[&str]) {
     assert!(done.success(), "mount {args:?}: {done}");
 }
 
-/// Waits until one process is placed and the other is excluded for its own affinity.
+/// Waits until one process is placed and the other process is excluded because of its own affinity.
 fn until_one_is_placed(run: &mut WatchRun, busy: &Process, alone: &Process) {
     run.until("the placement of one process and the exclusion of the other", |run| {
         let status = run.host.status().borrow().clone();
@@ -147,7 +147,7 @@ fn isolated() {
     let _list = IsolatedAtBoot::some();
     let isolated = linux::system::isolated_cpus("/".as_ref()).expect("lists");
     let own = all_cpus();
-    // `taskset` and a new cpuset can contain isolated CPUs. The ordinary mask is that of process 1.
+    // `taskset` and a new cpuset can contain isolated CPUs. The mask of process 1 is the ordinary mask.
     let bind_init_and_self = |cpus: &CpuSet| {
         for pid in [0, 1] {
             linux::affinity::set(pid, cpus).expect("root privileges");
@@ -194,7 +194,7 @@ fn bound() {
     let n_notes =
         |run: &WatchRun, text: &str| run.degraded.iter().filter(|note| note.contains(text)).count();
     assert_eq!(n_notes(&run, "programs are placed on 0-3 of the CPUs"), 1);
-    // The mask of other processes loses an offline CPU, which is no mask of their own.
+    // The masks of all other processes lose an offline CPU; such a mask is not an own affinity.
     let setting = KernelSetting::offline(6);
     late.signal(Signal::CONT);
     run.until("the other placement", |_| late.mask() == set("3"));
@@ -219,7 +219,7 @@ fn isolated_meanwhile() {
     }
     cgroup.write("cpuset.cpus.partition", "member");
     let (busy, all) = (Process::busy(), all_cpus());
-    // The policy places on the last usable CPU, which is then isolated.
+    // The policy places the job on the last usable CPU, and this CPU is isolated afterwards.
     let below: CpuSet = all.iter().filter(|cpu| cpu.0 <= 5).collect();
     linux::affinity::set(0, &below).expect("root privileges");
     let mut run = watch(&[&busy]);

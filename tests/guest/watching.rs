@@ -1,4 +1,4 @@
-//! Attached processes with memory on another node than the one where the policy places them.
+//! Attached processes with memory on another node than the node on which the policy places them.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub const ALL: &[Promise] = &[
 const HOG_KIB: u64 = 64 * 1024;
 const INTERVAL: Nanos = Nanos::from_millis(250);
 
-/// A hog that evenkeel did not start: its memory is on node 0, and no program has set its affinity.
+/// A hog that evenkeel did not start. Its memory is on node 0, and no program has set its affinity.
 struct Hog(Process);
 
 impl Hog {
@@ -65,7 +65,7 @@ impl Hog {
     }
 }
 
-/// Places each job and its memory on node 2, once its memory was sampled.
+/// Places each job and its memory on node 2 after the memory was sampled.
 fn to_node_2(hog: &Hog) -> WatchRun {
     let mut requested = BTreeSet::new();
     let decide = move |snapshot: &Snapshot<'_>, plan: &mut Plan| {
@@ -101,7 +101,7 @@ fn scripted() {
 fn own_policy() {
     let _no_balancing = KernelSetting::no_balancing();
     let (policy, all) = (MemoryPolicy::Bind([NodeId(0)].into_iter().collect()), all_cpus());
-    // The hog inherits the memory policy of the thread that starts it, as from numactl.
+    // The hog inherits the memory policy of the thread that starts the hog, as with numactl.
     let hog = std::thread::spawn(move || {
         linux::mempolicy::Prepared::new(&policy).apply().expect("node 0");
         Hog::new()
@@ -162,19 +162,19 @@ fn own_nodes() {
     assert!(980 <= hog.permille_on_0() && 980 <= inside.permille_on_0());
 }
 
-/// `evenkeel watch` of a hog.
+/// Starts `evenkeel watch` for a hog.
 fn watch(hog: &Hog, args: &[&str]) -> EvenkeelWatch {
-    // The only job loads one node; `only_job=move` moves it.
+    // The only job loads one node, and `only_job=move` migrates the job.
     let policy = "dfs[interval=250ms,domains=node,only_job=move,memory=follow]";
     let pid = hog.pid().to_string();
     let selection = ["--pid", &pid, "--class", "*=8", "--policy", policy, "--quiet"];
     EvenkeelWatch::new(&[&selection[..], args].concat())
 }
 
-/// A hog, watched until less than 2 % of its memory is on node 0.
+/// Starts a hog and watches it until less than 2 % of its memory is on node 0.
 ///
-/// The policy migrates a job away from the node that carries its load. If the kernel moves the hog off node 0
-/// before, no job runs on the node with the load, and nothing migrates: another hog is started.
+/// The policy migrates a job from the node that has the load of the job. If the kernel has moved the hog off node 0
+/// before, no job runs on the node with the load, and no job migrates. In this case another hog is started.
 fn watch_until_memory_follows() -> (Hog, EvenkeelWatch) {
     for _ in 0..20 {
         let hog = Hog::new();

@@ -1,7 +1,8 @@
-//! Bad input: one line that states what is wrong, where, and what to do; exit status 2; no job starts.
+//! Bad input. evenkeel prints one line that states the error, its place and the remedy, exits with status 2, and starts
+//! no job.
 //!
-//! The cases are in `rejected/*.txt`. Every workload there starts with a valid job that would create a file, which must
-//! not exist afterwards. The tests below need a condition that a transcript cannot express.
+//! The cases are in `rejected/*.txt`. Every workload of a case starts with a valid job that would create a file, which
+//! must not exist afterwards. The tests in this file need a condition that a transcript cannot express.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -22,7 +23,7 @@ fn with_mark(lines: &str) -> Dir {
     Dir::with(&[("w.toml", &format!("{MARK}{lines}\n"))])
 }
 
-/// Expands a step to a shell command, and writes its workload:
+/// Expands a step to a shell command, and writes the workload of the step:
 ///
 /// ```text
 ///   job LINES      run of the valid job and a job with these lines        jobs LINES   of these lines after the valid job
@@ -131,7 +132,7 @@ fn cpus_outside_the_affinity_of_this_process_are_rejected() {
     assert!(!dir.path("started").exists());
 }
 
-/// Runs a command line with a file size limit of 0, as on a full disk.
+/// Runs a command line with a file size limit of 0. Writing then fails as on a full disk.
 fn on_a_full_disk(dir: &Dir, args: &str) -> std::process::Output {
     let line = format!("trap '' XFSZ; ulimit -f 0; exec '{}' {args}", tool::path().display());
     let mut shell = Command::new("sh");
@@ -190,7 +191,7 @@ fn jobs_may_share_an_output_device_and_read_outputs_of_earlier_jobs() {
 /// UID of the program when these tests run as root.
 const UNPRIVILEGED: u32 = 65534;
 
-/// The program as an unprivileged user: this one, or UID 65534.
+/// Returns the program as an unprivileged user: the user of this process, or UID 65534.
 fn as_unprivileged_user(dir: &Dir) -> Option<Command> {
     let mut command = dir.command(&["run", "w.toml"]);
     if fs::metadata(dir.root()).expect("the directory exists").uid() == 0 {
@@ -240,7 +241,7 @@ fn a_program_for_another_architecture_is_rejected() {
     }
     let dir = with_mark("[[job]]\ncommand = [\"./program\"]");
     let mut bytes = fs::read("/bin/true").expect("the file exists");
-    bytes[18..20].copy_from_slice(&[0x16, 0x00]); // s390
+    bytes[18..20].copy_from_slice(&[0x16, 0x00]); // The machine type is s390.
     dir.write("program", bytes);
     set_mode(&dir, "program", 0o755);
     let stderr = dir.rejection(&["run", "w.toml"]);
@@ -257,8 +258,8 @@ fn has_foreign_formats() -> bool {
 fn executable_scripts_and_programs_are_accepted() {
     for text in ["#!/bin/sh\n", "#! /bin/sh -e\n", "#!/bin/sh", "#!/usr/bin/env sh\nexit 0\n"] {
         let dir = Dir::with(&[("text", text), ("w.toml", "[[job]]\ncommand = [\"./program\"]\n")]);
-        // install(1) writes the file. If this process wrote it, a child forked by another test could hold it open for
-        // writing, and the kernel does not execute such a file (ETXTBSY).
+        // install(1) writes the file, because a file that this process writes could be open in a child that another
+        // test has forked. The kernel does not execute a file that is open for writing (ETXTBSY).
         let mut install = Command::new("install");
         install.args(["-m", "755", "text", "program"]).current_dir(dir.root());
         assert!(install.status().expect("it is part of coreutils").success());

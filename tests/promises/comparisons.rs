@@ -9,7 +9,7 @@ use serde_json::Value;
 use tests::dir::Dir;
 use tests::{tool, transcript};
 
-/// A memory-hungry program, and one with few cache misses.
+/// A memory-hungry program, and a program with few cache misses.
 const PROFILES: [(&str, u8, &str); 2] = [
     (
         "hungry",
@@ -68,7 +68,7 @@ impl Comparisons {
         Comparisons(dir)
     }
 
-    /// `evenkeel` in this directory, with arguments separated by spaces.
+    /// Runs `evenkeel` in this directory, with arguments separated by spaces.
     fn evenkeel(&self, words: &str) -> std::process::Command {
         self.command(&words.split(' ').collect::<Vec<_>>())
     }
@@ -77,7 +77,7 @@ impl Comparisons {
         self.evenkeel(&format!("compare {words}")).output().expect("evenkeel starts")
     }
 
-    /// The JSON of a comparison that must succeed.
+    /// Returns the JSON of a comparison that must succeed.
     fn compared(&self, words: &str, out: &str) -> Value {
         let output = self.compare(&format!("{words} --machine m.toml --out {out} --quiet"));
         assert_eq!(output.status.code(), Some(0), "{}", tool::text(&output.stderr));
@@ -88,7 +88,7 @@ impl Comparisons {
         serde_json::from_str(&self.read(&format!("{out}/compare.json"))).expect("JSON")
     }
 
-    /// The lines of `runs.jsonl`, sorted: parallel runs finish in any order.
+    /// Reads the lines of `runs.jsonl` and sorts them, because parallel runs finish in any order.
     fn runs(&self, out: &str) -> Vec<String> {
         let mut lines: Vec<String> =
             self.read(&format!("{out}/runs.jsonl")).lines().map(str::to_owned).collect();
@@ -130,7 +130,7 @@ fn no_policy_has_a_shorter_makespan_than_the_oracle_which_reports_its_search() {
         let found = &run["oracle"];
         assert_eq!(found.is_null(), run["policy"] != "oracle", "{run}");
         if !found.is_null() {
-            // Six jobs on two equal caches: the first job can be fixed to one of them.
+            // Six jobs run on two equal caches, so the first job can be fixed to one cache.
             assert_eq!(
                 (&found["n_placements"], &found["is_exhaustive"]),
                 (&32.into(), &true.into())
@@ -353,7 +353,7 @@ fn hostile_names_are_escaped_and_get_safe_file_names() {
     dir.write("small.toml", text.replacen("name = \"calm\"", &format!("name = \"{evil}\""), 1));
     let comparison = dir.compared("small.toml -p linux,spread --seeds 2", "out");
     let html = dir.read("out/compare.html");
-    // The only scripts are the data and the program of the page.
+    // The only scripts of the page are the data and the program of the page.
     assert_eq!(html.matches("<script").count(), 2);
     assert_eq!(html.matches("</script").count(), 2);
     assert!(!html.contains("<img") && html.contains("&lt;script&gt;alert(1)&lt;img src=x"));

@@ -1,12 +1,12 @@
-//! Policies over whole runs: engine, run loop and policy on a machine described by a few lines.
+//! Decisions of policies over whole runs: engine, run loop and policy on a machine described by a few lines.
 //!
 //! ```text
 //!   job hog class=9 from=0 work=2000 cpus=0-1    start and CPU time in milliseconds
-//!   at 1000 usable 0,2-3                          usable CPUs from then on
+//!   at 1000 usable 0,2-3                          usable CPUs from this time on
 //! ```
 //!
-//! Every 250 ms, all jobs on a CPU receive equal shares of it. A job ends after its CPU time. Its class determines the
-//! operations that the memory controller of its node counts; without counters, loads are declared.
+//! Every 250 ms, all jobs on a CPU receive equal shares of the CPU time. A job ends after its CPU time. Its class
+//! determines the operations that the memory controller of its node counts. Without counters, loads are declared.
 
 use std::io;
 
@@ -120,7 +120,7 @@ impl ToyMachine {
         ToyMachine { machine, has_counters, now_ms: 0, jobs, changes, ops }
     }
 
-    /// Divides the time of every CPU equally among its jobs.
+    /// Divides the time of every CPU equally among the jobs of the CPU.
     fn run_a_slice(&mut self) {
         for at in 0..self.jobs.len() {
             let cpu = self.jobs[at].cpu;

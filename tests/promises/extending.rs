@@ -1,5 +1,5 @@
 //! The examples of `docs/extending.md`: a policy, an event file, a subcommand, a machine and a profile that are not
-//! part of evenkeel, written against its interfaces. The other examples of the page are parts of evenkeel.
+//! part of evenkeel and use its interfaces. The other examples of the page are parts of evenkeel.
 
 // The executable has no library; these modules are the interface of its subcommands.
 #[path = "../../crates/app/src/command_result.rs"]
@@ -249,7 +249,7 @@ fn a_subcommand_prints_its_result_and_an_invalid_file_is_a_usage_error() {
     assert_eq!(String::from_utf8_lossy(&out), "node0 has the CPUs 0-3\n");
 }
 
-/// The code blocks of the page, each with the file of the last `In `FILE`` before it in its section.
+/// Returns the code blocks of the page. The file of a block is the last `In `FILE`` before the block in its section.
 fn blocks(page: &str) -> Vec<(&str, &str)> {
     let mut blocks = Vec::new();
     let mut file = "tests/promises/extending.rs";

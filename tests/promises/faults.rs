@@ -1,12 +1,12 @@
-//! Any system call may fail: evenkeel does not panic, leaks no resource and restores all settings.
+//! Injected faults: any system call may fail. evenkeel does not panic, leaks no resource and restores all settings.
 //!
-//! A run of three jobs is repeated with many seeds. A share of all system calls fails with EPERM, ENOMEM,
-//! EBUSY, EINTR, ENOSYS or ESRCH; jobs are placed, released and their memory is moved; the test changes the
-//! affinity of one of them; and the run ends regularly, or its host is dropped in the middle. Afterwards
+//! A run of three jobs is repeated with many seeds. A share of all system calls fails with EPERM, ENOMEM, EBUSY, EINTR,
+//! ENOSYS or ESRCH. Jobs are placed and released, their memory migrates, and the test changes the affinity of one job.
+//! The run ends regularly, or its host is dropped in the middle. Afterwards
 //!
 //! ```text
 //!   every action has an outcome          no file descriptor is left open
-//!   the test's affinity is unchanged     evenkeel's changes are undone, at its end or by `restore`
+//!   the test's affinity is unchanged     evenkeel's changes are undone at its end, or by `restore`
 //! ```
 //!
 //! `EVENKEEL_SEEDS=5000` sets the number of seeds.
@@ -25,7 +25,7 @@ use tests::process::{is_running, mask, signal, two_cpus, with_children};
 use crate::live::cgroups::{cgroup_dir, creatable};
 use crate::seeds;
 
-/// Turns of one run before it ends.
+/// Turns of one run before the run ends.
 const N_TURNS: u32 = 12;
 
 const WORKLOAD: &str = r#"
@@ -131,8 +131,8 @@ fn run_seed(seed: u64) -> SeedResult {
     SeedResult { n_rejected, was_kept }
 }
 
-/// A child before its exec shares the lock of the undo record. A failed call may have left such a child
-/// without a waiting parent.
+/// Restores after the lock of the undo record is free. A child shares the lock before its exec, and a failed call may
+/// have left such a child without a waiting parent.
 fn restore_when_free(state: &[PathBuf]) -> undo::Restored {
     for _ in 0..10_000 {
         let restored = undo::restore(state, false);
@@ -151,13 +151,13 @@ fn change_from_outside(
     (seed, permille): (u64, u16),
 ) -> Option<(u32, CpuSet)> {
     let pid = run.pid("changed")?;
-    // No action of this test sets this mask.
+    // No action of this test sets the mask `cpus`.
     let bound = fault::with_errors(FaultPlan::default(), || linux::affinity::set(pid, cpus));
     fault::set_plan(FaultPlan { seed: seed + 1_000_000, permille });
     bound.ok().map(|()| (pid, cpus.clone()))
 }
 
-/// Requests a random action. The last CPU is reserved for `change_from_outside`.
+/// Requests a random action. Only `change_from_outside` uses the last CPU.
 fn request(run: &mut LiveRun, rng: &mut Rng, first: &CpuSet) {
     let name = ["plain", "family", "changed"][rng.below(3) as usize];
     let job = if name == "changed" { rng.below(2) } else { rng.below(4) };
@@ -193,7 +193,7 @@ impl Drop for RemainingJobs {
         for pid in with_children(&self.0) {
             signal(pid, Signal::KILL);
         }
-        // The processes are children of this process, which has to reap them.
+        // The processes are children of this process, which must reap them.
         for &pid in &self.0 {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a number");
             let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());

@@ -37,7 +37,7 @@ const COMMANDS: &[&[&str]] = &[
 
 fn help(command: &[&str]) -> String {
     let mut tool = tool::command(&[command, &["--help"]].concat());
-    // COLUMNS would set the width.
+    // The variable COLUMNS would set the width.
     let output = tool.env_remove("COLUMNS").output().expect("it runs");
     assert_eq!(output.status.code(), Some(0), "{command:?}");
     tool::text(&output.stdout)

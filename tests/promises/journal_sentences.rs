@@ -1,4 +1,4 @@
-//! Sentences of explain and values of reports, from journals given line by line.
+//! Sentences of explain and values of reports, from journals whose lines the test writes.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use topology::Machine;
 
 use tests::tool;
 
-/// Two nodes of two LLC domains of two CPUs each.
+/// A machine with two nodes; each node has two LLC domains of two CPUs.
 const MACHINE: &str = "nodes=2 llcs=2 cores=2";
 
 fn job((id, (name, class)): (usize, &(&str, u8))) -> Job {
@@ -22,14 +22,14 @@ fn job((id, (name, class)): (usize, &(&str, u8))) -> Job {
     }
 }
 
-/// The reasons of all policies, each once.
+/// Returns the reasons of all policies, each reason once.
 fn reasons() -> Vec<sched::ReasonCode> {
     let all: std::collections::BTreeSet<_> =
         policy::registry().iter().flat_map(|info| info.reasons.concat()).collect();
     all.into_iter().collect()
 }
 
-/// Writes a journal of these jobs. The turns are numbered in order.
+/// Writes a journal of these jobs. The turns have consecutive numbers.
 fn write(path: &Path, jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str) {
     let header = Header {
         tool: "0.1.0".to_owned(),
@@ -54,7 +54,7 @@ fn write(path: &Path, jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str)
     }
 }
 
-/// The explanation of a journal, and its report.
+/// Returns the explanation and the report of a journal.
 fn explained(jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str) -> (String, Report) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("journal.jsonl");
@@ -133,7 +133,8 @@ fn a_placement_that_changes_no_task_is_not_a_move() {
     );
 }
 
-/// The domain level changes from node to LLC when the CPUs of a node go offline, and the signal tier with it.
+/// Turns in which CPUs of a node go offline: the domain level changes from node to LLC, and the signal tier changes
+/// with the level.
 const FALLING: &str = r#"
     0 "causes":["jobs-due"],"sample":{"jobs":[{"due":0}],"usable_cpus":"0-7"},"load_basis":{"level":"node","tier":"counters"},"outcomes":[{"job":0,"start":{},"done":10},{"job":0,"place":"0-3","done":1}]
     250 "causes":["interval"],"loads":{"level":"node","tier":"counters","domains":[0,1],"loads":[1000000,0],"cpu_ns":[100000000,0]}
@@ -195,8 +196,8 @@ fn loads_of_another_level_or_tier_are_a_separate_series() {
     assert!(html.contains("node, counters: 0.000 to 0.250 s"), "a series can be selected");
 }
 
-/// The replayed policy requests other CPUs for the start, then a move that the recorded run makes only in
-/// the last of three turns.
+/// Replays with a policy that requests other CPUs for the start, and a move that the recorded run makes only in the
+/// last of three turns.
 fn replay() -> String {
     let request = |cpus: &str| format!(r#""requests":[{{"job":0,"place":"{cpus}",{REASON}}}]"#);
     format!(

@@ -1,4 +1,4 @@
-//! A journal is sufficient for explain, the report and replay.
+//! Explain, the report and replay from a journal: the journal is their only input.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn policy(spec: &str) -> Box<dyn Policy> {
     policy::build(spec, 1).expect("a policy")
 }
 
-/// Jobs that end in every possible way.
+/// Returns jobs with every possible end.
 fn parts() -> Vec<Part> {
     let mut parts = vec![
         part(0, "hog", Some(11), 0, 6000),
@@ -67,7 +67,7 @@ pub fn play(
     (header, sinks)
 }
 
-/// A journal of the parts, without its last line.
+/// Returns the journal of the parts without its last line.
 fn recorded(path: &Path, spec: &str, limits: JournalLimits) -> Header {
     let writer = |header: &Header| -> Vec<Box<dyn Sink>> {
         vec![Box::new(JournalWriter::create(path, header, limits).expect("can be created"))]
@@ -97,7 +97,7 @@ fn a_replay_of_a_real_recording_under_the_same_policy_is_the_same_journal_byte_f
     let summary = replayed(&fixture(), &again, &header, &header.policy.spec);
     let (old, new) = (fs::read(fixture()).expect("text"), fs::read(&again).expect("text"));
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        // By rename: other tests read the file at the same time.
+        // The file is replaced by a rename, because other tests read the file at the same time.
         let beside = fixture().with_extension("new");
         fs::write(&beside, new).and_then(|()| fs::rename(&beside, fixture())).expect("written");
         return;

@@ -1,7 +1,7 @@
 //! Live runs: real programs are bound before their first instruction, sampled, migrated and ended.
 //!
-//! No test depends on elapsed time: each continues until its condition holds, and fails after the
-//! upper bound of turns in [`tests::live_run`].
+//! The tests do not depend on elapsed time: each test continues until its condition is true, and fails after the
+//! maximum number of turns in [`tests::live_run`].
 
 pub mod cgroups;
 mod evenkeel_run;
@@ -26,7 +26,7 @@ fn reject_cause(result: &OutcomeResult) -> Option<RejectCause> {
     }
 }
 
-/// PIDs that a job printed, one per line.
+/// Reads the PIDs that a job printed, one per line.
 fn printed_pids(run: &LiveRun) -> Vec<u32> {
     run.dir.read("a.out").lines().map(|line| line.parse().expect("a number")).collect()
 }
@@ -41,7 +41,7 @@ fn a_job_has_its_own_process_group_empty_input_and_the_original_descriptor_limit
         "#,
     );
     let session = linux::procfs::stat("/".as_ref(), std::process::id()).expect("own line").session;
-    // The inherited soft limit: the host raises it for itself only.
+    // The job has the inherited soft limit: the host raises only its own limit.
     let own = std::fs::read_to_string("/proc/self/limits").expect("own limits");
     let line = own.lines().find(|line| line.starts_with("Max open files")).expect("a line");
     let limit = line.split_ascii_whitespace().nth(3).expect("the soft limit");
@@ -90,7 +90,7 @@ fn memory_is_allocated_by_the_policy_of_the_plan_or_of_the_workload_line() {
     assert!(run.dir.read("line.out").contains(&format!("interleave:{node0}")));
 }
 
-/// On a machine with one node no page can migrate, and the result of the migration reports this.
+/// On a machine with one node no page can migrate, and the result of the migration reports this cause.
 #[test]
 fn a_page_migration_starts_and_a_later_turn_reports_its_end() {
     let Some(node) = machine().nodes_with_memory().first() else {
@@ -278,7 +278,7 @@ fn the_exit_of_a_job_has_its_resource_usage() {
     assert!(end.wait.is_some() && end.n_migrations.is_some(), "{end:?}");
     assert!(100_000 < end.max_resident.0, "{end:?}");
     let sampled = run.tasks().last().expect("a sample").cpu_time;
-    // The CPU time of the thread and that of wait4 differ only by their method of accounting.
+    // The CPU time of the thread and the CPU time of wait4 differ only by the method of accounting.
     let total = end.user + end.system;
     assert!(sampled.saturating_sub(total) < Nanos::from_millis(50), "{sampled:?} {end:?}");
     assert!(total.saturating_sub(sampled) < Nanos::from_millis(50), "{sampled:?} {end:?}");

@@ -1,9 +1,9 @@
 //! `evenkeel machine` reads the topology of recorded machines like hwloc.
 //!
-//! `fixtures/machines` has the `/sys` and `/proc` files of machines and the XML that hwloc exports for them. Both must
-//! agree, except for [`EXCEPTIONS`] and two properties of hwloc: it omits resources outside the cpuset of the recording
-//! process, and it assigns a node without CPUs the CPUs of its locality. The output for each machine is under
-//! `golden/`; `UPDATE_EXPECT=1 cargo test -p tests machines` updates it.
+//! `fixtures/machines` has the `/sys` and `/proc` files of machines and the XML that hwloc exports for the same
+//! machines. Both must agree, except for [`EXCEPTIONS`] and two properties of hwloc: hwloc omits resources outside the
+//! cpuset of the recording process, and assigns a node without CPUs the CPUs of its locality. The output for each
+//! machine is under `golden/`; `UPDATE_EXPECT=1 cargo test -p tests machines` updates the output.
 
 mod hwloc_xml;
 
@@ -26,7 +26,7 @@ const EXCEPTIONS: [(&str, &str); 1] = [(
     "its topology directories have packages only: hwloc detects no cores; evenkeel treats each CPU as a core",
 )];
 
-/// One test for both claims, because unpacking takes most of the time.
+/// Checks both claims in one test, because unpacking takes most of the time.
 #[test]
 fn recorded_machines_agree_with_hwloc_and_with_their_golden_output() {
     let (mut differences, mut n_compared) = (Vec::new(), 0);
@@ -43,7 +43,7 @@ fn recorded_machines_agree_with_hwloc_and_with_their_golden_output() {
     assert!(19 <= n_compared, "only {n_compared} machines could be compared");
 }
 
-/// `None` for machines recorded by `xtask`, without hwloc.
+/// Reads the machine of hwloc. Returns `None` for machines recorded by `xtask`, without hwloc.
 fn hwloc_machine(name: &str) -> Option<HwlocMachine> {
     let xml = fs::read_to_string(dir().join(format!("{name}.lstopo.xml")));
     xml.ok().map(|xml| HwlocMachine::parse(&xml))
@@ -108,7 +108,7 @@ fn the_json_of_this_machine_has_every_list() {
     assert!(json["nodes"][0]["distances"].is_object() && json["placement"]["level"].is_string());
 }
 
-/// The differences, as text.
+/// Lists the differences as text.
 fn compare(name: &str, machine: &Machine, expected: &HwlocMachine) -> Vec<String> {
     let mut differences = Vec::new();
     let mut same = |what: &str, ours: String, theirs: String| {
@@ -147,8 +147,8 @@ fn llcs(machine: &Machine, expected: &HwlocMachine) -> BTreeSet<(CpuSet, Option<
     llcs.map(|llc| (llc.cpus.clone(), llc.size)).collect()
 }
 
-/// Nodes in the cpuset of the recording process. The CPUs near a node without CPUs are taken from hwloc, because the
-/// kernel does not report them.
+/// Returns the nodes in the cpuset of the recording process. The CPUs near a node without CPUs are taken from hwloc,
+/// because the kernel does not report these CPUs.
 fn nodes(
     machine: &Machine,
     expected: &HwlocMachine,
@@ -179,7 +179,7 @@ fn kinds(machine: &Machine, expected: &HwlocMachine) -> BTreeSet<CpuSet> {
     by_kind.into_values().collect()
 }
 
-/// The core kinds of hwloc; without any, all CPUs have the same kind.
+/// Returns the core kinds of hwloc. Without core kinds, all CPUs have the same kind.
 fn hwloc_kinds(expected: &HwlocMachine) -> BTreeSet<CpuSet> {
     let kinds = expected.kinds.iter().cloned();
     if expected.kinds.is_empty() { [expected.usable.clone()].into() } else { kinds.collect() }
@@ -244,7 +244,8 @@ fn write(
     }
 }
 
-/// Whether evenkeel reads a file of the archive: topology files, cpusets, and the files that locate the cpusets.
+/// Returns whether evenkeel reads a file of the archive: topology files, cpusets, and the files that locate the
+/// cpusets.
 fn is_read(path: &str) -> bool {
     let inside = path.split_once('/').map_or("", |(_, inside)| inside);
     let is_cpuset = inside.starts_with("dev/") || inside.starts_with("sys/fs/cgroup");

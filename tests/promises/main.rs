@@ -1,4 +1,4 @@
-//! End-to-end tests: the built executable, and several crates together. A module for each subject.
+//! End-to-end tests of the built executable, and of several crates together. Each subject has a module.
 
 mod bad_input;
 mod comparisons;

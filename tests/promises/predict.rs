@@ -1,4 +1,4 @@
-//! `evenkeel predict` computes slowdowns and splits from user-written files, prints its assumptions, and rejects
+//! `evenkeel predict` computes slowdowns and assignments from files of the user, prints its assumptions, and rejects
 //! invalid files with one line.
 
 use std::path::Path;
@@ -18,7 +18,7 @@ fn command(args: &[&str]) -> std::process::Command {
     command
 }
 
-/// Standard output and standard error.
+/// Runs `evenkeel predict`. Returns standard output and standard error.
 fn predict(args: &[&str]) -> (String, String) {
     let output = command(args).output().expect("it starts");
     let notes = tool::text(&output.stderr);
@@ -82,7 +82,7 @@ fn the_best_assignment_has_every_program_once() {
     assert!((all["mean_slowdown"].as_f64().unwrap() - sum / 4.0).abs() < 1e-9);
 }
 
-/// A directory with a copy of a shipped file in which `from` is replaced by `to`, and the path of the copy.
+/// Creates a directory with a copy of a shipped file in which `from` is replaced by `to`. Returns the path of the copy.
 fn changed(file: &str, from: &str, to: &str) -> (Dir, String) {
     let dir = Dir::new();
     let text = std::fs::read_to_string(tool::root().join(file)).expect("the file");
@@ -138,7 +138,7 @@ fn a_profile_can_describe_a_program() {
     let path = dir.arg("mine.profile.toml");
     let both = format!("{SOLO},{path}");
     let all = json(&["--machine", PAIR, "--programs", &both, "mine", "stream"]);
-    // 15 exposed misses of 165 ns at 4 GHz, 1.33 at a time, and half a cycle for the core: 8 for 1.2.
+    // 15 exposed misses of 165 ns at 4 GHz with an MLP of 1.33, and half a cycle for the core: 8 for 1.2.
     assert!(5.0 < slowdown(&all, 0) && slowdown(&all, 0) < 7.0, "{all}");
     let bare = text.replace("cycles_per_instruction = 1.2\n", "");
     dir.write("mine.profile.toml", bare);
@@ -147,7 +147,7 @@ fn a_profile_can_describe_a_program() {
     expect!["evenkeel: FILE: program mine: it has neither core_cycles_per_instruction nor cycles_per_instruction; set one\n"].assert_eq(&line);
 }
 
-/// A machine with two LLC domains, each with its own node. `mib` are the cache sizes.
+/// Returns a machine with two LLC domains, each on a separate node. `mib` are the cache sizes.
 fn two_domains(dir: &Dir, mib: [u64; 2]) -> String {
     let text = format!(
         "format_version = 2
@@ -184,7 +184,7 @@ fn a_smaller_domain_slows_a_program_that_is_alone_on_it() {
         let (well, badly) =
             if rows[0]["domain"] == roomy { (&rows[0], &rows[1]) } else { (&rows[1], &rows[0]) };
         assert!((slow(well) - 1.0).abs() < 1e-9, "{all}");
-        // Alone, its IPC is 0.7409 with 1 MiB and 0.7494 with 2 MiB.
+        // The IPC of the program alone is 0.7409 with 1 MiB and 0.7494 with 2 MiB.
         assert!((slow(badly) - 0.7494 / 0.7409).abs() < 1e-3, "{all}");
         expect!["evenkeel: the LLC domains differ: in the split, slowdowns are relative to a program alone on its fastest domain\n"].assert_eq(&predict(&args).1);
     }

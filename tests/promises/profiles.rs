@@ -1,5 +1,5 @@
-//! Profiles: the measured values are correct, a profile is found by its program, and no process is left behind
-//! however the program behaves.
+//! Profiles: the measured values are correct, the search finds the profile of a program, and `profile` leaves no
+//! process behind, whatever the program does.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use tests::dir::Dir;
 use tests::process::{signal, until};
 use tests::tool;
 
-/// Whether valgrind is installed; prints that the test is skipped if not.
+/// Returns whether valgrind is installed. Without valgrind, prints that the test is skipped.
 fn has_valgrind() -> bool {
     let is_installed = Command::new("valgrind").arg("--version").output().is_ok();
     if !is_installed {
@@ -36,7 +36,7 @@ impl Home {
         Home(Dir::new())
     }
 
-    /// `evenkeel …` with this profile directory.
+    /// Returns the command `evenkeel …` with this profile directory.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.0.command(args);
         command.env("XDG_DATA_HOME", self.root());
@@ -56,14 +56,14 @@ fn own() -> &'static str {
     tool::path().to_str().expect("a plain path")
 }
 
-/// A small program that reads an array of 256 x 256 elements column by column.
+/// Returns a small program that reads an array of 256 x 256 elements column by column.
 fn columns() -> [&'static str; 8] {
     [own(), "load", "columns", "--n", "256", "--ops", "4", "--no-self-check"]
 }
 
 const WHOLE: [&str; 7] = ["--once", "--windows", "1", "--refs", "2G", "--lines", "100M"];
 
-/// Misses of the whole run in a cache of this size.
+/// Returns the misses of the whole run in a cache of this size.
 fn misses(profile: &Value, size: u64) -> f64 {
     let points = profile["phases"][0]["curve"].as_array().expect("a curve");
     let fits = |point: &&Value| point["cache_bytes"].as_u64().expect("a size") <= size;
@@ -199,7 +199,7 @@ fn standard_input_can_be_set_and_standard_output_is_discarded() {
     assert!(n(&few) + 1_000_000 < n(&many), "{} and {}", n(&few), n(&many));
 }
 
-/// Number of processes with this argument.
+/// Returns the number of processes with this argument.
 fn running(mark: &str) -> usize {
     let dirs = fs::read_dir("/proc").expect("proc").flatten();
     let commands = dirs.filter_map(|dir| fs::read(dir.path().join("cmdline")).ok());

@@ -1,4 +1,4 @@
-//! `evenkeel record` ends the program that it started with all descendants, and no other process.
+//! `evenkeel record` ends the program that it started with all descendants of the program, and no other process.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use tests::dir::Dir;
 use tests::process::{TIMEOUT, is_running, signal, wait_for};
 use tests::tool;
 
-/// A shell with a child, a child in another session, and an orphan; all write their PIDs.
+/// A shell with a child, a child in another session, and an orphan. All four processes write their PIDs.
 const FAMILY: &str = "sleep 3311 & echo $! >> pids; setsid sleep 3312 & echo $! >> pids; \
     (sleep 3313 & echo $! >> pids); echo $$ >> pids; sleep 3314";
 
@@ -17,7 +17,7 @@ fn record(dir: &Dir, args: &[&str]) -> Child {
     command.args(args).stdout(Stdio::null()).spawn().expect("it starts")
 }
 
-/// The PIDs of the four processes, as soon as all are written.
+/// Waits for the PIDs of the four processes and returns them.
 fn pids(dir: &Dir) -> Vec<u32> {
     wait_for("four PIDs", || {
         let text = dir.text("pids");
@@ -43,7 +43,7 @@ fn all_descendants_are_ended_after_the_recording_time() {
 
 #[test]
 fn all_descendants_are_ended_when_a_signal_ends_the_recording() {
-    // A signal that this test was started with as ignored is ignored by the child as well.
+    // If this test was started with an ignored signal, its child ignores the signal too.
     let is_handled = |signal: &Signal| !linux::system::is_ignored(signal.as_raw());
     for by in [Signal::TERM, Signal::INT, Signal::HUP].into_iter().filter(is_handled) {
         let dir = Dir::new();
@@ -57,7 +57,7 @@ fn all_descendants_are_ended_when_a_signal_ends_the_recording() {
     }
 }
 
-/// `nohup` starts a program with SIGHUP ignored.
+/// A command that is started by `nohup` ignores SIGHUP from its start.
 #[test]
 fn a_recording_started_with_an_ignored_signal_ignores_it() {
     let dir = Dir::new();
@@ -86,7 +86,7 @@ fn without_a_recording_time_it_ends_with_its_program() {
     assert!(begun.elapsed() < TIMEOUT, "it waited for the next sample");
 }
 
-/// A shell that executes its last command without fork passes its background jobs on to it.
+/// A shell that executes its last command without fork leaves its background jobs to this command as children.
 #[test]
 fn children_inherited_from_a_shell_are_not_ended() {
     for line in [

@@ -20,7 +20,7 @@ fn from_fixture() -> Report {
     report::from_journal(recording).expect("a whole journal")
 }
 
-/// The report of a scripted run.
+/// Returns the report of a scripted run.
 fn report_of(parts: Vec<Part>, spec: &str) -> Report {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("journal.jsonl");
@@ -123,7 +123,7 @@ fn a_job_with_a_hostile_name_stays_text_everywhere() {
     parts[1].broken = Some(evil.to_owned());
     let report = report_of(parts, "dfs");
     let html = report.to_html();
-    // The only scripts are the data and the program of the page.
+    // The only scripts of the page are the data and the program of the page.
     assert_eq!(html.matches("<script").count(), 2);
     assert_eq!(html.matches("</script").count(), 2);
     assert!(!html.contains("<img") && !html.contains('\u{1b}'));
@@ -179,8 +179,8 @@ fn totals_add_up_and_values_that_were_not_measured_are_absent() {
     assert_eq!(share, Some(0.0005));
 }
 
-/// Runs the program with a file size limit of `n_blocks` blocks of 512 bytes (in some shells 1024), as on a
-/// full disk.
+/// Runs the program with a file size limit of `n_blocks` blocks of 512 bytes (in some shells 1024). Writing then fails
+/// as on a full disk.
 fn run_on_a_full_disk(n_blocks: u64, args: &[&str]) -> std::process::Output {
     let script = format!("trap '' XFSZ; ulimit -f {n_blocks}; exec \"$@\"");
     let tool = tool::path().to_str().expect("text");
@@ -195,7 +195,7 @@ fn a_run_whose_disk_is_full_still_prints_its_report_and_names_the_first_cause() 
     let path = |name: &str| dir.path().join(name).display().to_string();
     let workload = "[[job]]\nname = \"busy\"\nload = \"compute --for 60s\"\nclass = 3\n";
     std::fs::write(path("w.toml"), workload).expect("can be written");
-    // Enough for the header of the journal, which has the machine, and for a few dozen turns.
+    // The limit is enough for the header of the journal, which has the machine, and for a few dozen turns.
     let header = tool::run(&["machine", "--json"]).stdout.len() as u64;
     let n_blocks = (header + (24 << 10)) / 512;
     let (workload, out) = (path("w.toml"), path("out"));
@@ -240,7 +240,7 @@ fn a_run_shorter_than_an_interval_has_the_expected_source_of_its_loads() {
     assert_eq!((run.domain_level, run.signal_tier), (None, None), "nothing was placed");
 }
 
-/// The fields of a list of the report in `report.schema.json`: `jobs` or `moves`.
+/// Returns the fields of a list of the report in `report.schema.json`: `jobs` or `moves`.
 fn fields_of_list(list: &str) -> Vec<String> {
     let schema = std::fs::read_to_string(tool::root().join("docs/report.schema.json"));
     let schema: serde_json::Value =
@@ -262,7 +262,7 @@ fn the_jq_examples_of_the_page_of_reports_use_fields_that_exist() {
         let (list, rest) = filter.split_once("[] | ").expect("a list of the report");
         let list = list.rsplit('.').next().expect("a name");
         let known = fields_of_list(list);
-        // `.name` of a list of values, and the bare names of `{at: .at_ns, name, from}`.
+        // The query uses `.name` of a list of values, and the plain names of `{at: .at_ns, name, from}`.
         let values = rest.split('.').skip(1);
         let bare = rest.trim_start_matches('{').split([',', '}']).map(str::trim);
         let bare =
@@ -271,7 +271,7 @@ fn the_jq_examples_of_the_page_of_reports_use_fields_that_exist() {
             let end =
                 text.find(|c: char| !c.is_ascii_lowercase() && c != '_' && !c.is_ascii_digit());
             let name = &text[..end.unwrap_or(text.len())];
-            // `if . then . / 1e9`: the value itself.
+            // The expression `if . then . / 1e9` refers to the value itself.
             assert!(name.is_empty() || known.iter().any(|field| field == name), "{name}: {filter}");
         }
         n_examples += 1;

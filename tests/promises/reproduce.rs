@@ -1,4 +1,4 @@
-//! `evenkeel reproduce` prints published next to simulated results, and the same bytes for the same command.
+//! `evenkeel reproduce` prints published results beside simulated results, and the same bytes for the same command.
 
 use expect_test::expect_file;
 use serde_json::Value;

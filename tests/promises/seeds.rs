@@ -1,7 +1,7 @@
-//! Seeds of tests with injected faults. `EVENKEEL_SEEDS=5000` sets their number.
+//! Seeds of tests with injected faults. `EVENKEEL_SEEDS=5000` sets the number of seeds.
 //!
-//! Each such test runs its seeds in a separate process: it counts open descriptors, and the system calls of other
-//! tests must not fail.
+//! Each such test runs its seeds in a separate process, because the test counts open descriptors and the system calls
+//! of other tests must not fail.
 
 use std::ops::RangeInclusive;
 use std::process::Command;
@@ -19,13 +19,13 @@ pub fn run_in_process(test: &str, n_default: u64) {
     assert!(status.success(), "see the seed above");
 }
 
-/// The seeds of a test. `n_default` is the default number.
+/// Returns the seeds of a test. `n_default` is the default number.
 pub fn upto(n_default: u64) -> RangeInclusive<u64> {
     let number = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok());
     1..=number.unwrap_or(n_default)
 }
 
-/// The seeds of this separate process; `None` outside one.
+/// Returns the seeds of this separate process; `None` in the main process of the tests.
 pub fn part() -> Option<RangeInclusive<u64>> {
     let text = std::env::var(PART).ok()?;
     let (first, last) = text.split_once('-').expect("FIRST-LAST");
@@ -39,7 +39,7 @@ pub fn check_each(part: RangeInclusive<u64>, mut run: impl FnMut(u64)) {
         println!("seed {seed}");
         run(seed);
         let n_now = std::fs::read_dir("/proc/self/fd").expect("own descriptors").count();
-        // The first run opens descriptors that stay open once per process.
+        // The first run opens descriptors that the process keeps open.
         assert_eq!(*n_open.get_or_insert(n_now), n_now, "descriptors leak");
     }
 }

@@ -1,5 +1,5 @@
-//! Simulated runs: the machine keeps its rules under every policy and fault, the same seed writes the same bytes, and
-//! invalid machines, profiles and workloads are rejected before any run.
+//! Simulated runs: the machine keeps its rules under every policy and fault, a run with the same seed writes the same
+//! bytes, and invalid machines, profiles and workloads are rejected before any run.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use topology::Machine;
 
 use crate::seeds;
 
-/// One node, several nodes, several LLC domains in a node, SMT siblings, no known caches.
+/// Machines with one node, several nodes, several LLC domains in a node, SMT siblings, and unknown caches.
 const MACHINES: &[&str] = &[
     "cores=4",
     "nodes=2 cores=4",
@@ -93,7 +93,8 @@ fn simulation(seed: u64) -> Simulation {
     Simulation { machine, jobs, options, policy }
 }
 
-/// From a program that fits its caches to one that streams; the second sleeps, the third has two phases.
+/// Returns a profile, from a program that fits its caches to a program that streams. The second profile sleeps, and the
+/// third has two phases.
 fn profile(nth: usize) -> Profile {
     let declared = |value| ProfileValue::new(value, ValueSource::Declared);
     let misses = [0.1, 2.0, 10.0, 30.0][nth];
@@ -296,7 +297,8 @@ fn the_oracle_explains_its_search_and_the_distance_to_the_lower_bound() {
     assert!(text.contains("above the lower bound of all placements"), "{text}");
 }
 
-/// A step is `simulate OPTIONS`, `simulate FILE: FROM => TO` or `simulate OPTIONS ; FILE: FROM => TO`.
+/// Checks the cases of a transcript. A step is `simulate OPTIONS`, `simulate FILE: FROM => TO` or `simulate OPTIONS ;
+/// FILE: FROM => TO`.
 #[test]
 fn invalid_simulations_are_rejected_before_any_run() {
     let set_up = |dir: &Dir| FILES.iter().for_each(|(name, text)| dir.write(name, text));

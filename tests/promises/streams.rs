@@ -1,7 +1,7 @@
 //! Recorded streams of machines with counters: replay derives the values that the recordings contain.
 //!
-//! The streams and their expected values (`*.truth.json`) were written by a separate program from the kernel
-//! documentation; it shares no code with the reader.
+//! A separate program wrote the streams and their expected values (`*.truth.json`) from the kernel documentation. This
+//! program shares no code with the reader.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ fn streams() -> PathBuf {
     tool::root().join("fixtures/streams")
 }
 
-/// The turns that `replay --json` prints for a stream.
+/// Returns the turns that `replay --json` prints for a stream.
 fn replayed(name: &str) -> Vec<Value> {
     let path = streams().join(format!("{name}.stream"));
     let out = tool::success(&["replay", "--json", path.to_str().expect("UTF-8")]);
     out.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 
-/// Compares every expected value with the replayed one. Replayed values without an expected value are not compared,
+/// Compares every expected value with the replayed value. Replayed values without an expected value are not compared,
 /// but an unexpected task is an error.
 fn check(name: &str) {
     let shown = replayed(name);
@@ -51,7 +51,7 @@ fn check(name: &str) {
     }
 }
 
-/// The key of `replay --json` for a field of a truth file, which keeps the names of its recording.
+/// Returns the key of `replay --json` for a field of a truth file, which has the field names of its recording.
 fn replay_key(field: &str) -> &str {
     match field {
         "counted" => "counters",
@@ -163,7 +163,7 @@ fn a_recording_of_software_events_on_a_real_kernel_is_replayed() {
         .collect();
     let all = ["context-switches", "cpu-migrations", "page-faults", "task-clock"];
     assert_eq!(counted, all.map(str::to_owned).into());
-    // The shell slept while its unsampled children ran: their events count for it.
+    // The shell slept while its unsampled children ran: the events of the children count for the shell.
     let clock = |turn: &Value| turn["tasks"][0]["counters"]["task-clock"].as_u64().unwrap_or(0);
     let own = |turn: &Value| turn["tasks"][0]["cpu_ns"].as_u64().unwrap_or(0);
     let (clocks, owns): (u64, u64) =
@@ -179,7 +179,7 @@ fn a_stream_replays_to_the_same_bytes_every_time() {
     assert_eq!(replay(), replay());
 }
 
-/// Replays a stream to its end or first error. Returns the number of turns.
+/// Replays a stream up to its end or its first error. Returns the number of turns.
 fn replay_file(path: &Path) -> Result<usize, stream::StreamError> {
     let recorded = stream::read(path)?;
     let machine = recorded.machine.clone();

@@ -1,4 +1,4 @@
-//! A test host without physics: jobs need CPU time, CPUs are shared equally, and actions cost nothing.
+//! A test host without a hardware model: jobs need CPU time, CPUs are shared equally, and actions cost nothing.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ pub struct Part {
     pub work: Nanos,
     /// Exit status of the job.
     pub status: ExitStatus,
-    /// The start of the job fails with this error.
+    /// Error of the start of the job; `None` if the job starts.
     pub broken: Option<String>,
-    /// Another process sets this affinity after this CPU time.
+    /// Affinity that another process sets, and the CPU time of the job at that moment.
     pub rebound: Option<(Nanos, CpuSet)>,
 }
 
@@ -34,11 +34,11 @@ struct Running {
     used: Nanos,
     waited: Nanos,
     n_migrations: u64,
-    /// The start time of its task, in starts.
+    /// Start time of the task, in numbers of starts.
     start_number: u64,
 }
 
-/// The host.
+/// A host with scripted jobs.
 #[derive(Debug)]
 pub struct Scripted {
     machine: Machine,
@@ -60,7 +60,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// `misses`: tasks have cache miss counters.
+    /// Creates the host. `misses`: tasks have cache miss counters.
     pub fn new(machine: Machine, parts: Vec<Part>, misses: bool, seed: u64) -> Self {
         Scripted {
             machine,
@@ -82,7 +82,7 @@ impl Scripted {
         }
     }
 
-    /// The jobs.
+    /// Returns the jobs.
     pub fn jobs(&self) -> Vec<Job> {
         self.parts.iter().map(|part| part.job.clone()).collect()
     }
@@ -109,7 +109,7 @@ impl Scripted {
         self.at = to;
     }
 
-    /// Time of the first exit.
+    /// Returns the time of the first exit.
     fn first_end(&self) -> Option<Nanos> {
         let left = self.running.iter().map(|(id, one)| {
             let need = self.parts[id.index()].work.saturating_sub(one.used);
@@ -167,7 +167,7 @@ impl Scripted {
         }
     }
 
-    /// Moves unbound jobs to CPUs with fewer jobs, like a kernel.
+    /// Moves unbound jobs to CPUs with fewer jobs, as a kernel does.
     fn balance(&mut self) {
         let unbound: Vec<JobId> = self
             .running
@@ -261,7 +261,7 @@ impl Scripted {
     }
 }
 
-/// The task of a start of a job.
+/// Returns the task of a start of a job.
 fn task_of(id: JobId, start_number: u64) -> TaskId {
     TaskId { tid: 1000 + id.0, start_time_ticks: start_number }
 }
@@ -364,7 +364,7 @@ impl Host for Scripted {
     }
 }
 
-/// A part with exit status 0: name, class, start in ms, CPU time in ms.
+/// Returns a part with exit status 0: name, class, start in ms, CPU time in ms.
 pub fn part(id: u32, name: &str, class: Option<u8>, start_ms: u64, work_ms: u64) -> Part {
     let job = Job {
         start: Nanos::from_millis(start_ms),

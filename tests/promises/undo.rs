@@ -1,8 +1,8 @@
-//! Undo records: whenever evenkeel is killed, `restore` undoes its changes, and changes nothing else.
+//! Undo records: after a kill of evenkeel at any step, `restore` undoes the changes of evenkeel and no other change.
 //!
-//! `EVENKEEL_FAULT=kill-at:N` kills the run at its N-th step, and N increases from 1 until a run ends
-//! regularly, so every step is tried once. The run itself is an ignored test of this executable; it does
-//! nothing unless [`TEST_DIR`] is set.
+//! `EVENKEEL_FAULT=kill-at:N` kills the run at its N-th step. N increases from 1 until a run ends regularly, so every
+//! step is tried once. The run itself is an ignored test of this executable, and does nothing unless [`TEST_DIR`] is
+//! set.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use crate::live::cgroups::{cgroup_dir, creatable};
 
 /// Environment variable with the directory of the run to kill.
 const TEST_DIR: &str = "EVENKEEL_TEST_DIR";
-/// A file that exists once this test has changed the affinity of the last job.
+/// A file that exists after this test has changed the affinity of the last job.
 const CHANGED: &str = "changed";
 /// Upper bound of the number of steps of the run.
 const N_STEPS_MAX: u32 = 500;
 
-/// Workload of the killed run. The first job has a child and a grandchild in another session. The second has
-/// a cgroup where cgroups are available. The test changes the affinity of the last one, and no restore may
-/// change it.
+/// Workload of the killed run. The first job has a child and a grandchild in another session. The second job has a
+/// cgroup if cgroups are available. The test changes the affinity of the last job, and no restore may change this
+/// affinity.
 const WORKLOAD: &str = r#"
     [[job]]
     name = "family"
@@ -41,7 +41,7 @@ const WORKLOAD: &str = r#"
     command = ["sleep", "600"]
 "#;
 
-/// The run to kill, in its own process.
+/// Runs in a separate process, which is killed.
 #[test]
 #[ignore = "a part of after_a_kill_at_any_step_everything_can_be_restored; does nothing alone"]
 fn run_to_be_killed() {
@@ -50,7 +50,7 @@ fn run_to_be_killed() {
     let path = PathBuf::from(path);
     let changed = path.join(CHANGED);
     let mut run = LiveRun::within(Dir::inside(&path), WORKLOAD, |options| {
-        options.undo_dirs = None; // The environment sets it.
+        options.undo_dirs = None; // EVENKEEL_STATE_DIR selects the directories.
         options.cgroups = creatable().unwrap_or_default();
     });
     run.request("family", Action::Place(first.clone()));
@@ -75,7 +75,7 @@ fn run_to_be_killed() {
     run.stop();
 }
 
-/// PIDs of the processes of one run, found by their environment.
+/// Returns the PIDs of the processes of one run, found by their environment.
 fn processes_of(dir: &Dir) -> Vec<u32> {
     let root = Path::new("/");
     let path = dir.root().to_str().expect("a plain path");
@@ -89,8 +89,8 @@ fn processes_of(dir: &Dir) -> Vec<u32> {
     pids.filter(|&pid| is_running(pid)).collect()
 }
 
-/// The processes of a killed run that meet `condition`, as soon as there are any: a job that was starting at
-/// the kill needs some time to have its environment.
+/// Waits for the processes of a killed run that meet `condition`. A job that was starting at the kill needs some time
+/// to have its environment.
 fn remaining(dir: &Dir, condition: impl Fn(u32) -> bool) -> Vec<u32> {
     wait_for("such a process", || {
         let pids: Vec<u32> = processes_of(dir).into_iter().filter(|&pid| condition(pid)).collect();
@@ -114,7 +114,7 @@ fn n_files(dir: &Dir) -> usize {
     std::fs::read_dir(dir.path("state")).map_or(0, Iterator::count)
 }
 
-/// Run ids of the undo records, whose file names are `RUN-0.undo`.
+/// Returns the run ids of the undo records, whose file names are `RUN-0.undo`.
 fn runs(dir: &Dir) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(dir.path("state")) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -143,7 +143,7 @@ struct RemainingProcesses<'a>(&'a Dir);
 
 impl Drop for RemainingProcesses<'_> {
     fn drop(&mut self) {
-        // Until there are none: a shell may be starting another one.
+        // The loop ends when no process remains: a shell may be starting another process.
         loop {
             let pids = processes_of(self.0);
             if pids.is_empty() {
@@ -155,7 +155,8 @@ impl Drop for RemainingProcesses<'_> {
     }
 }
 
-/// After a kill, running processes have their original affinity, except one changed from outside.
+/// Checks after a kill that running processes have their original affinity, except the process that was changed from
+/// outside.
 fn check_restored(dir: &Dir, step: u32, all: &CpuSet, first: &CpuSet) {
     let _processes = RemainingProcesses(dir);
     let runs = runs(dir);
@@ -170,7 +171,7 @@ fn check_restored(dir: &Dir, step: u32, all: &CpuSet, first: &CpuSet) {
     for dir in runs.iter().filter_map(|run| cgroup_dir(run)) {
         assert!(!dir.exists(), "step {step}: {} is left, {restored:?}", dir.display());
     }
-    // Including processes that were starting at the kill, or have started since.
+    // The list includes processes that were starting at the kill, or have started since the kill.
     for pid in processes_of(dir) {
         let expected = if is_other(pid) && dir.path(CHANGED).exists() { first } else { all };
         let mask = mask(pid).filter(|_| is_running(pid));
@@ -187,7 +188,7 @@ fn is_other(pid: u32) -> bool {
 fn an_affinity_set_after_the_kill_is_kept() {
     let Some((all, first, last)) = two_cpus() else { return };
     let dir = Dir::new();
-    // At this step both jobs are placed.
+    // Both jobs are placed at this step.
     let status = killed_at(&dir, 12);
     assert!(!status.success());
     let _processes = RemainingProcesses(&dir);
@@ -240,7 +241,7 @@ fn an_orphan_of_a_jobs_first_run_does_not_remove_the_record_of_its_second_run() 
     run.request("again", Action::Place(first.clone()));
     let before = run.wait_until_started("again");
     while run.pid("again") == Some(before) {
-        run.request("again", Action::Place(first.clone())); // Including its second run.
+        run.request("again", Action::Place(first.clone())); // Also for the second run.
         run.step();
     }
     let leftover: u32 = run.dir.read("again.out").trim().parse().expect("a number");

@@ -1,7 +1,7 @@
 //! `evenkeel watch` manages running processes that match its selection, and changes no other process.
 //!
 //! The managed processes are shells that use CPU time. The test policy places every job on the last CPU, so the
-//! affinity of a process shows whether it is managed. Two CPUs are enough.
+//! affinity of a process shows whether the process is managed. The tests need two CPUs.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -23,7 +23,7 @@ mod process_changes;
 mod selection;
 mod status;
 
-/// Requests once for every job to migrate its pages to node 0.
+/// Requests once for every job that its pages migrate to node 0.
 fn pages_to_node_0() -> impl FnMut(&Snapshot<'_>, &mut Plan) {
     let mut requested = BTreeSet::new();
     move |snapshot, plan| {
@@ -38,7 +38,7 @@ fn pages_to_node_0() -> impl FnMut(&Snapshot<'_>, &mut Plan) {
 
 const INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// Watches these processes and places them on the last CPU.
+/// Watches these processes and places each of them on the last CPU.
 fn watch(processes: &[&Process], change: impl FnOnce(&mut AttachOptions)) -> WatchRun {
     WatchRun::with(policy(INTERVAL, place_on_last_cpu), &pids(processes), change)
 }
@@ -51,7 +51,7 @@ fn mask(pid: u32) -> CpuSet {
     process::mask(pid).expect("it is running")
 }
 
-/// The ordinary affinity of processes, and the last CPU. `None` with a single CPU.
+/// Returns the ordinary affinity of processes, and the last CPU. `None` on a machine with a single CPU.
 fn two_cpus() -> Option<(CpuSet, CpuSet)> {
     let (all, _, last) = process::two_cpus()?;
     if process::mask(1).is_none_or(|first| first != all) {

@@ -1,5 +1,5 @@
-//! Workload files: shipped files are valid, generated ones are reproducible and keep the meaning of their program list,
-//! and the synthetic programs work as documented.
+//! Workload files: shipped files are valid, generated workloads are reproducible and agree with their program list, and
+//! the synthetic programs behave as documented.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -9,7 +9,7 @@ use program::{Command, Ending, Workload};
 use tests::dir::Dir;
 use tests::tool;
 
-/// The shipped workloads, by path.
+/// Returns the shipped workloads, by path.
 fn shipped() -> Vec<PathBuf> {
     let dir = std::fs::read_dir(tool::root().join("workloads")).expect("the shipped files exist");
     let mut paths: Vec<PathBuf> = dir
@@ -20,7 +20,8 @@ fn shipped() -> Vec<PathBuf> {
     paths
 }
 
-/// Workloads end in `.toml` or `.txt`. The script that creates their input is in the same directory.
+/// Returns whether a file is a workload: its name ends in `.toml` or `.txt`. The directory also has the script that
+/// creates the input of programs.
 fn is_workload(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "toml" || end == "txt")
 }
@@ -51,7 +52,8 @@ fn every_built_in_program_of_a_shipped_workload_has_valid_arguments() {
     for path in shipped() {
         for job in read(&path).jobs {
             let Command::Load(args) = &job.command else { continue };
-            // The option does not exist, so no program runs. The error names only this option if all others are valid.
+            // The option does not exist, so no program runs. If all other options are valid, the error names only this
+            // option.
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
             let output = tool::run(&[&["load"], &args[..], &["--no-such-option"]].concat());
             let result = tool::text(&output.stderr);
@@ -200,7 +202,7 @@ fn load_sleep_exits_with_the_given_status() {
     assert_eq!(output.status.code(), Some(7));
 }
 
-/// A directory with a program list two levels below it.
+/// Creates a directory with a program list two levels below it.
 fn with_list(list: &str) -> Dir {
     Dir::with(&[("lists/own/list.toml", list)])
 }

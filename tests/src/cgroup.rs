@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Mount point of the unified hierarchy.
 pub const UNIFIED: &str = "/sys/fs/cgroup";
 
-/// A cgroup. Dropping it moves its processes to the root of its hierarchy and removes it.
+/// A cgroup. Drop moves its processes to the root of its hierarchy and removes the cgroup.
 pub struct TestCgroup {
     pub dir: PathBuf,
     root: PathBuf,
@@ -15,7 +15,7 @@ pub struct TestCgroup {
 }
 
 impl TestCgroup {
-    /// Creates a cgroup below the root of a hierarchy. `None` if this is not permitted.
+    /// Creates a cgroup below the root of a hierarchy. Returns `None` without permission.
     pub fn new(root: &str, path: &str) -> Option<Self> {
         let root = PathBuf::from(root);
         let mut cgroup = TestCgroup { dir: root.clone(), root, created: Vec::new() };
@@ -33,7 +33,7 @@ impl TestCgroup {
         Some(cgroup)
     }
 
-    /// A cgroup in the hierarchy that groups processes: the unified one, or systemd's named hierarchy.
+    /// Creates a cgroup in the hierarchy that groups processes: the unified one, or systemd's named hierarchy.
     pub fn of_processes(path: &str) -> Option<Self> {
         if Path::new("/run/systemd/system").is_dir() {
             println!("skipped: systemd manages the cgroups");

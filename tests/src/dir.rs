@@ -18,14 +18,14 @@ impl Dir {
         Self::default()
     }
 
-    /// A directory with these files.
+    /// Creates a directory with these files.
     pub fn with(files: &[(&str, &str)]) -> Self {
         let dir = Dir::new();
         files.iter().for_each(|(name, text)| dir.write(name, text));
         dir
     }
 
-    /// A directory inside another one, which removes it.
+    /// Creates a directory inside another directory, whose drop removes both.
     pub fn inside(parent: &Path) -> Self {
         let dir = tempfile::Builder::new().disable_cleanup(true).tempdir_in(parent);
         Dir(dir.expect("a temporary directory"))
@@ -39,7 +39,7 @@ impl Dir {
         self.0.path().join(name)
     }
 
-    /// A path as text, for an argument.
+    /// Returns a path as text, for an argument.
     pub fn arg(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
@@ -55,17 +55,17 @@ impl Dir {
         std::fs::read_to_string(self.path(name)).expect(name)
     }
 
-    /// The text of a file; empty if the file does not exist.
+    /// Reads the text of a file; empty if the file does not exist.
     pub fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The directories of undo records and state files.
+    /// Returns the directories of undo records and state files.
     pub fn state(&self) -> Vec<PathBuf> {
         vec![self.path("state")]
     }
 
-    /// Sorted names of the files in the directory.
+    /// Returns the sorted names of the files in the directory.
     pub fn listing(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.root()).expect("the directory exists").flatten();
         let mut names: Vec<String> =
@@ -74,14 +74,14 @@ impl Dir {
         names
     }
 
-    /// The evenkeel executable with this working directory.
+    /// Returns the command of the evenkeel executable with this working directory.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = tool::command(args);
         command.current_dir(self.root());
         command
     }
 
-    /// [`Dir::command`] with its undo records and state files in `state`.
+    /// Returns [`Dir::command`] with undo records and state files in `state`.
     pub fn command_with_state(&self, args: &[&str]) -> Command {
         let mut command = self.command(args);
         command.env(linux::undo::STATE_VARIABLE, self.path("state"));
@@ -93,14 +93,15 @@ impl Dir {
         self.command(args).output().expect("evenkeel starts")
     }
 
-    /// Standard output of a command line that must succeed.
+    /// Returns the standard output of a command line that must succeed.
     pub fn success(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {}", tool::text(&output.stderr));
         tool::text(&output.stdout)
     }
 
-    /// The error line of a command line that must be rejected without a new file. DIR is the path of the directory.
+    /// Returns the error line of a command line that must be rejected without a new file. DIR is the path of the
+    /// directory.
     pub fn rejection(&self, args: &[&str]) -> String {
         let before = self.listing();
         let stderr = tool::rejection(&mut self.command(args));

@@ -1,4 +1,4 @@
-//! `evenkeel run` and `evenkeel watch` as processes, each with its own directory.
+//! `evenkeel run` and `evenkeel watch` as processes. Each process has a separate directory.
 //!
 //! ```text
 //!   test.toml      workload of the run           out/      journal, report and job output
@@ -19,14 +19,14 @@ use crate::dir::Dir;
 use crate::process::{Process, signal, until, until_or, wait_for};
 use crate::tool;
 
-/// A policy that migrates the only job with a class, because a single program loads one core only.
+/// A policy that migrates the only job with a class: a single program loads only one core.
 pub const MIGRATES_ONLY_JOB: &str = "dfs[interval=100ms,domains=core,only_job=move,cooldown=0]";
 
-/// An `evenkeel run` of a workload file. Dropping it kills the run and its jobs.
+/// An `evenkeel run` of a workload file. Drop kills the run and its jobs.
 pub struct EvenkeelRun {
     pub child: Child,
     pub dir: Dir,
-    /// Standard output and standard error, after the end.
+    /// Standard output and standard error, set after the end.
     pub output: String,
 }
 
@@ -35,7 +35,7 @@ impl EvenkeelRun {
         Self::by_shell("exec \"$@\"", dir, workload, args)
     }
 
-    /// Runs through a shell command that ends in `"$@"`.
+    /// Starts the run through a shell command that ends in `"$@"`.
     pub fn by_shell(shell: &str, dir: Dir, workload: &str, args: &[&str]) -> Self {
         dir.write("test.toml", workload);
         let mut command = Command::new("/bin/sh");
@@ -47,7 +47,7 @@ impl EvenkeelRun {
         EvenkeelRun { child, dir, output: String::new() }
     }
 
-    /// Runs in a cgroup, optionally as another user.
+    /// Starts the run in a cgroup, optionally as another user.
     pub fn in_cgroup(
         cgroup: &TestCgroup,
         user: Option<u32>,
@@ -66,7 +66,7 @@ impl EvenkeelRun {
         self.child.id()
     }
 
-    /// The numbers that a job printed, one per line, as soon as there are `n`.
+    /// Waits until a job has printed `n` numbers, one per line, and returns the numbers.
     pub fn printed(&self, job: &str, n: usize) -> Vec<u32> {
         wait_for(&format!("{n} lines of job {job}"), || {
             let text = self.dir.text(&format!("out/jobs/{job}.out"));
@@ -75,7 +75,7 @@ impl EvenkeelRun {
         })
     }
 
-    /// The processes of the started jobs, once there are `n_jobs`.
+    /// Waits until `n_jobs` jobs are started, and returns their processes.
     pub fn wait_for_start(&mut self, n_jobs: usize) -> Vec<u32> {
         wait_for("the start of all jobs", || {
             let pids: Vec<u32> = self.processes().into_values().collect();
@@ -85,7 +85,7 @@ impl EvenkeelRun {
         })
     }
 
-    /// The process of each started job, by job number.
+    /// Returns the process of each started job, by job number.
     pub fn processes(&self) -> BTreeMap<u64, u32> {
         let mut pids = BTreeMap::new();
         for line in self.journal().lines() {
@@ -109,7 +109,7 @@ impl EvenkeelRun {
         until_or(text, || self.journal().contains(text), || self.journal());
     }
 
-    /// The remaining undo records.
+    /// Lists the remaining undo records.
     pub fn records(&self) -> Vec<PathBuf> {
         let files = std::fs::read_dir(self.dir.path("state")).into_iter().flatten().flatten();
         files.map(|file| file.path()).collect()
@@ -145,7 +145,7 @@ impl EvenkeelRun {
         tool::text(&self.dir.run(&["explain", "out/journal.jsonl"]).stdout)
     }
 
-    /// Output of `evenkeel restore`, optionally as another user.
+    /// Returns the output of `evenkeel restore`, optionally as another user.
     pub fn restore(&self, user: Option<u32>) -> String {
         let mut command = command_of(user);
         command.arg("restore").env(linux::undo::STATE_VARIABLE, self.dir.path("state"));
@@ -159,7 +159,7 @@ impl Drop for EvenkeelRun {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // In another PID namespace, the PIDs of the journal denote other processes here.
+        // In another PID namespace, the PIDs of the journal would be other processes of this namespace.
         let is_job = |pid: &u32| {
             std::fs::read_link(format!("/proc/{pid}/cwd"))
                 .is_ok_and(|dir| dir.starts_with(self.dir.root()))
@@ -170,13 +170,13 @@ impl Drop for EvenkeelRun {
     }
 }
 
-/// Arguments of `setpriv` that change the user.
+/// Returns the arguments of `setpriv` that change the user.
 pub fn setpriv(user: u32) -> Vec<String> {
     let user = user.to_string();
     ["--reuid", &user, "--regid", &user, "--clear-groups"].map(str::to_owned).into()
 }
 
-/// The executable, optionally as another user.
+/// Returns the command of the executable, optionally as another user.
 pub fn command_of(user: Option<u32>) -> Command {
     let mut command = match user {
         None => Command::new(tool::path()),
@@ -202,7 +202,7 @@ impl EvenkeelWatch {
         Self::of(None, args)
     }
 
-    /// A watch of another user, or of this one.
+    /// Starts a watch as another user, or as the user of the test.
     pub fn of(user: Option<u32>, args: &[&str]) -> Self {
         let dir = Dir::new();
         if user.is_some() {
@@ -227,7 +227,7 @@ impl EvenkeelWatch {
         tool::text(&self.dir.run(&["explain", "w.jsonl"]).stdout)
     }
 
-    /// State of the process in `status --json`; null until the first one is written.
+    /// Returns the state of the process in `status --json`; null until the first state is written.
     pub fn status(&self) -> Value {
         let output = self.run(&["status", "--json"]);
         let all: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -247,7 +247,7 @@ impl EvenkeelWatch {
         });
     }
 
-    /// Waits until `expected` are managed. Checks that `others` are not.
+    /// Waits until the processes `expected` are managed. Checks that the processes `others` are not managed.
     pub fn wait_until_managed(&mut self, expected: &[&Process], others: &[&Process]) {
         let is_managed = |status: &Value, pid: u32| {
             let managed = status["managed"].as_array();
@@ -266,13 +266,13 @@ impl EvenkeelWatch {
         self.dir.text("stderr")
     }
 
-    /// Waits for the end. Returns its standard error and exit status.
+    /// Waits for the end. Returns standard error and exit status.
     pub fn wait(&mut self) -> (String, Option<i32>) {
         let status = self.process.0.wait().expect("permitted");
         (self.stderr(), status.code())
     }
 
-    /// Ends it with SIGTERM. Returns its standard error and exit status.
+    /// Ends the watch with SIGTERM. Returns standard error and exit status.
     pub fn end(&mut self) -> (String, Option<i32>) {
         self.process.signal(Signal::TERM);
         self.wait()

@@ -21,12 +21,12 @@ use crate::dir::Dir;
 use crate::process::machine;
 use crate::tool;
 
-/// Upper bound of the turns of a test: 100 s with an interval of 20 ms.
+/// Maximum number of turns of a test: 100 s with an interval of 20 ms.
 const TURNS_MAX: u32 = 5000;
 
 type Requests = Rc<RefCell<Vec<(Target, Action)>>>;
 
-/// The reason of every request of a test.
+/// Returns the reason of every request of a test.
 fn reason() -> Reason {
     Reason::new(ReasonCode::new("round-robin", "a test"))
 }
@@ -61,13 +61,13 @@ pub struct RecordedTurn {
     pub outcomes: Vec<Outcome>,
 }
 
-/// A run whose turns the test takes one by one.
+/// A run in which the test takes each turn.
 pub struct LiveRun {
     /// `None` after [`LiveRun::drop_host`].
     host: Option<LaunchHost>,
     engine: Engine,
     requests: Requests,
-    /// Whether the plans declare that nothing is to be done until something changes.
+    /// Whether the plans declare that the policy requests nothing until an event occurs.
     pub quiescent: Rc<Cell<bool>>,
     pub turns: Vec<RecordedTurn>,
     /// Requests that the guard rejected.
@@ -85,17 +85,17 @@ impl LiveRun {
         Self::within(Dir::new(), text, change)
     }
 
-    /// A job `a` with this shell script.
+    /// Starts a job `a` with this shell script.
     pub fn shell(script: &str) -> Self {
         Self::new(&format!("[[job]]\nname = \"a\"\nshell = '''{script}'''\n"))
     }
 
-    /// A job `a` that sleeps.
+    /// Starts a job `a` that sleeps.
     pub fn sleeping() -> Self {
         Self::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n")
     }
 
-    /// A run whose built-in programs are those of the evenkeel executable.
+    /// Starts a run whose built-in programs are the programs of the evenkeel executable.
     pub fn with_tool(text: &str) -> Self {
         Self::with(text, |options| options.tool = Some(tool::path().to_owned()))
     }
@@ -164,7 +164,7 @@ impl LiveRun {
         panic!("timeout: {event}\n{}", self.describe());
     }
 
-    /// The task samples of all turns.
+    /// Returns the task samples of all turns.
     pub fn tasks(&self) -> impl DoubleEndedIterator<Item = &sched::TaskSample> {
         self.turns.iter().flat_map(|turn| &turn.sample.tasks)
     }
@@ -173,17 +173,17 @@ impl LiveRun {
         self.turns.iter().flat_map(|turn| &turn.outcomes)
     }
 
-    /// The completed page migrations of all turns.
+    /// Returns the completed page migrations of all turns.
     pub fn page_migrations(&self) -> impl Iterator<Item = &sched::CompletedPageMigration> {
         self.turns.iter().flat_map(|turn| &turn.sample.page_migrations_completed)
     }
 
-    /// The warnings of all turns.
+    /// Returns the warnings of all turns.
     pub fn warnings(&self) -> impl Iterator<Item = &String> {
         self.turns.iter().flat_map(|turn| &turn.sample.degraded)
     }
 
-    /// Whether a task of a job ran on this CPU at its last sample.
+    /// Returns whether a task of a job ran on this CPU at its last sample.
     pub fn ran_on(&self, name: &str, cpu: Option<base::CpuId>) -> bool {
         let job = self.job(name);
         self.tasks().rev().find(|task| task.job == job).is_some_and(|task| task.last_cpu == cpu)
@@ -193,7 +193,7 @@ impl LiveRun {
         self.host.as_mut().expect("it was not dropped")
     }
 
-    /// Drops the host during the run: it restores all settings, and the jobs continue. The directory remains.
+    /// Drops the host during the run. The host restores all settings, and the jobs and the directory remain.
     pub fn drop_host(&mut self) {
         self.host = None;
     }
@@ -218,7 +218,7 @@ impl LiveRun {
         panic!("timeout: the end of the run\n{}", self.describe());
     }
 
-    /// PID of the main process of a job, if it was started.
+    /// Returns the PID of the main process of a job, if it was started.
     pub fn pid(&self, name: &str) -> Option<u32> {
         let target = Target::Job(self.job(name));
         self.outcomes().rev().find_map(|outcome| match outcome.result {
@@ -235,7 +235,7 @@ impl LiveRun {
         self.pid(name).expect("it is started")
     }
 
-    /// The results of all actions on a job, in order.
+    /// Returns the results of all actions on a job, in order.
     pub fn placements(&self, name: &str) -> Vec<OutcomeResult> {
         let target = Target::Job(self.job(name));
         let about = self.outcomes().filter(|o| o.target == target && o.action.is_some());
@@ -246,7 +246,7 @@ impl LiveRun {
         self.turns.iter().flat_map(|turn| &turn.sample.jobs)
     }
 
-    /// The exits of a job, one for each start.
+    /// Returns the exits of a job, one for each start.
     pub fn exits(&self, name: &str) -> Vec<&JobExit> {
         let job = self.job(name);
         let exit = |event| match event {
@@ -256,7 +256,7 @@ impl LiveRun {
         self.events().filter_map(exit).collect()
     }
 
-    /// The turns with events or outcomes, for failure messages.
+    /// Lists the turns with events or outcomes, for failure messages.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         for RecordedTurn { turn, sample, outcomes } in &self.turns {

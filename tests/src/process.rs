@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use base::CpuSet;
 use rustix::process::{Pid, Signal};
 
-/// Longest wait for a condition. Processes of a busy guest are slow, and a watch whose trial reports a loss by
-/// chance waits a minute before the next trial.
+/// Maximum wait for a condition. Processes of a busy guest are slow, and after a trial that reports a loss by chance a
+/// watch waits a minute before the next trial.
 pub const TIMEOUT: Duration = Duration::from_secs(200);
 
 /// Shell script that uses CPU time until it is killed.
 pub const BURN: &str = "while :; do :; done";
 
-/// A process that is killed when it is dropped.
+/// A process. Drop kills the process.
 pub struct Process(pub Child);
 
 impl Process {
@@ -32,7 +32,7 @@ impl Process {
         Process::new(Command::new("sh").args(["-c", script]))
     }
 
-    /// A shell that uses CPU time.
+    /// Starts a shell that uses CPU time.
     pub fn busy() -> Self {
         Process::shell(BURN)
     }
@@ -57,17 +57,17 @@ impl Drop for Process {
     }
 }
 
-/// The affinity mask of a thread, if it exists.
+/// Reads the affinity mask of a thread, if the thread exists.
 pub fn mask(tid: u32) -> Option<CpuSet> {
     linux::affinity::get(tid).ok()
 }
 
-/// The affinity mask of this thread.
+/// Reads the affinity mask of this thread.
 pub fn all_cpus() -> CpuSet {
     linux::affinity::get(0).expect("own mask")
 }
 
-/// All CPUs of this process, the first and the last. `None` if there is only one.
+/// Returns all CPUs of this process, the first CPU and the last CPU. `None` if the process has only one CPU.
 pub fn two_cpus() -> Option<(CpuSet, CpuSet, CpuSet)> {
     let all = all_cpus();
     if all.len() < 2 {
@@ -78,7 +78,7 @@ pub fn two_cpus() -> Option<(CpuSet, CpuSet, CpuSet)> {
     Some((all, first, last))
 }
 
-/// Whether a process exists and is not a zombie.
+/// Returns whether a process exists and is not a zombie.
 pub fn is_running(pid: u32) -> bool {
     linux::procfs::stat(Path::new("/"), pid).is_ok_and(|stat| stat.state != 'Z')
 }
@@ -91,7 +91,7 @@ pub fn children(pid: u32) -> Vec<u32> {
     linux::procfs::children(Path::new("/"), pid, pid).unwrap_or_default()
 }
 
-/// The processes and their children.
+/// Returns the processes and their children.
 pub fn with_children(pids: &[u32]) -> Vec<u32> {
     pids.iter().copied().chain(pids.iter().flat_map(|&pid| children(pid))).collect()
 }
@@ -102,12 +102,12 @@ pub fn signal(pid: u32, signal: Signal) {
     let _ = rustix::process::kill_process(pid, signal);
 }
 
-/// Polls a condition until it holds. Panics after [`TIMEOUT`].
+/// Polls a condition until it is true. Panics after [`TIMEOUT`].
 pub fn until(event: &str, holds: impl FnMut() -> bool) {
     until_or(event, holds, String::new);
 }
 
-/// [`until`], with further text for the panic message.
+/// Polls as [`until`], with further text for the panic message.
 pub fn until_or(event: &str, mut holds: impl FnMut() -> bool, details: impl Fn() -> String) {
     let begin = Instant::now();
     while !holds() {
@@ -116,7 +116,7 @@ pub fn until_or(event: &str, mut holds: impl FnMut() -> bool, details: impl Fn()
     }
 }
 
-/// Polls until a value is available.
+/// Polls until a value is available, and returns the value.
 pub fn wait_for<T>(event: &str, mut value: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
     until(event, || {
@@ -126,7 +126,7 @@ pub fn wait_for<T>(event: &str, mut value: impl FnMut() -> Option<T>) -> T {
     found.expect("the value was found")
 }
 
-/// The machine of this test.
+/// Reads the machine of this test.
 pub fn machine() -> topology::Machine {
     linux::topology::read(Path::new("/")).expect("the topology of this machine")
 }

@@ -1,26 +1,26 @@
 //! The evenkeel executable under test.
 //!
 //! `cargo test` does not provide the path of another package's executable, but both are built into the same target
-//! directory. The executable is built first if it is missing or older than a source file, so that tests never use an
-//! outdated one.
+//! directory. If the executable is missing or older than a source file, it is built first: tests never use an outdated
+//! executable.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// Root directory of the repository.
+/// Returns the root directory of the repository.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().expect("tests is a directory of the repository").to_owned()
 }
 
-/// Path of the executable. Builds it if needed.
+/// Returns the path of the executable. Builds the executable if it is missing or outdated.
 pub fn path() -> &'static Path {
     static TOOL: OnceLock<PathBuf> = OnceLock::new();
     TOOL.get_or_init(|| {
         let tool = profile_dir().join("evenkeel");
-        // In a guest it was built before the boot, because cargo is slow there.
+        // In a guest the executable was built before the boot, because cargo is slow in the guest.
         if std::env::var_os("NUMA_VM").is_none() && !is_fresh(&tool) {
             build();
         }
@@ -29,7 +29,7 @@ pub fn path() -> &'static Path {
     })
 }
 
-/// A command that runs evenkeel with /dev/null as standard input.
+/// Returns a command that runs evenkeel with /dev/null as standard input.
 pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(path());
     command.args(args).stdin(std::process::Stdio::null());
@@ -43,14 +43,14 @@ pub fn run(args: &[&str]) -> Output {
     command(args).output().expect("the program starts")
 }
 
-/// Standard output of a command line that must succeed.
+/// Returns the standard output of a command line that must succeed.
 pub fn success(args: &[&str]) -> String {
     let output = run(args);
     assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// The error line of a command that must be rejected: exit status 2, one line, nothing on standard output.
+/// Returns the error line of a command that must be rejected: exit status 2, one line, no output on standard output.
 pub fn rejection(command: &mut Command) -> String {
     let output = command.output().expect("it starts");
     let stderr = text(&output.stderr);
@@ -60,7 +60,7 @@ pub fn rejection(command: &mut Command) -> String {
     stderr
 }
 
-/// The violations of a shipped schema.
+/// Lists the violations of a shipped schema.
 pub fn schema_errors(schema: &str, document: &serde_json::Value) -> Vec<String> {
     let schema = std::fs::read_to_string(root().join("docs").join(schema)).expect("it is shipped");
     let schema = serde_json::from_str(&schema).expect("JSON");
@@ -69,12 +69,12 @@ pub fn schema_errors(schema: &str, document: &serde_json::Value) -> Vec<String> 
     errors.map(|error| format!("{error} at {}", error.instance_path())).collect()
 }
 
-/// Output as text.
+/// Returns output as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// `target/debug` or similar: the parent of the directory with this test executable.
+/// Returns `target/debug` or similar: the parent of the directory with this test executable.
 fn profile_dir() -> PathBuf {
     let own = std::env::current_exe().expect("the path of the test executable is known");
     own.ancestors().nth(2).expect("it is in target/PROFILE/deps").to_owned()
@@ -85,7 +85,7 @@ fn is_fresh(tool: &Path) -> bool {
     newest(&root().join("crates")).max(modified(&root().join("Cargo.toml"))) <= Some(built)
 }
 
-/// Modification time of the newest file below a directory.
+/// Returns the modification time of the newest file below a directory.
 fn newest(dir: &Path) -> Option<SystemTime> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let age = |entry: std::fs::DirEntry| match entry.file_type() {

@@ -3,14 +3,14 @@
 //! ```text
 //!   # unknown keys are rejected       a case; it starts in a new directory
 //!   + w.toml: [[job]] | class = 1     writes a file; ` | ` separates its lines
-//!   $ mkdir sub                       set-up by the shell: succeeds and prints nothing
+//!   $ mkdir sub                       set-up by the shell; must succeed and print nothing
 //!   $ evenkeel run w.toml             rejected: exit status 2, one line, nothing printed, no new file
 //!       evenkeel: w.toml:1:1: …       its error line; `UPDATE_EXPECT=1` rewrites it
 //!   job class = 1                     any other step: the test writes files and returns the shell command
 //! ```
 //!
-//! Cases are separated by an empty line. DIR is the path of the directory. All cases run, and the names of those that
-//! differ are printed.
+//! An empty line separates cases. DIR is the path of the directory. All cases run, and the names of failed cases are
+//! printed.
 
 use std::process::{Command, Stdio};
 
@@ -50,12 +50,12 @@ pub fn check(file: &str, set_up: impl Fn(&Dir), expand: impl Fn(&Dir, &str) -> S
     expect_file![path].assert_eq(&actual.join("\n"));
 }
 
-/// [`check`] for files whose steps are all shell commands.
+/// Checks like [`check`] a file in which all steps are shell commands.
 pub fn check_commands(file: &str) {
     check(file, |_| (), |_, step| panic!("unknown step: {step}"));
 }
 
-/// The error line of a command, and a line in brackets for each property of a rejection that it lacks.
+/// Returns the error line of a command, and a line in brackets for each missing property of a rejection.
 fn output(dir: &Dir, command: &str) -> String {
     let (before, data) = (dir.listing(), Dir::new());
     let mut shell = Command::new("sh");

@@ -1,7 +1,7 @@
-//! A watch whose turns the test takes one by one, also used by the guest tests.
+//! A watch in which the test takes each turn. The guest tests use this watch too.
 //!
 //! ```text
-//!   host.wait ─► sample ─► engine.step ─► host.apply        one turn; its results are kept
+//!   host.wait ─► sample ─► engine.step ─► host.apply        one turn; its results are stored
 //! ```
 
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::process::{machine, start_time_ticks};
 /// Timeout of a condition, for a busy machine and a slow guest.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// The reason of every request of a test.
+/// Returns the reason of every request of a test.
 pub fn reason() -> Reason {
     Reason::new(ReasonCode::new("round-robin", "a test"))
 }
@@ -41,7 +41,7 @@ impl<F: FnMut(&Snapshot<'_>, &mut Plan)> Policy for TestPolicy<F> {
     }
 }
 
-/// A policy with this interval and decision.
+/// Returns a policy with this interval and decision.
 pub fn policy(
     interval: Nanos,
     decide: impl FnMut(&Snapshot<'_>, &mut Plan) + 'static,

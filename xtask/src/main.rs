@@ -1,4 +1,4 @@
-//! Developer tools: `cargo xtask …`. They are outside the crate layers and may depend on any crate.
+//! Developer tools: `cargo xtask …`. The crate belongs to no layer and may depend on any crate.
 
 mod record_machine;
 mod tidy;
@@ -58,7 +58,7 @@ fn bench(args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Root directory of the repository.
+/// Returns the root directory of the repository.
 fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().expect("xtask is a directory of the repository").to_owned()

@@ -1,10 +1,10 @@
 //! `cargo xtask record-machine`: writes an archive of this machine that `evenkeel machine --root` can read after
 //! unpacking, for bug reports and fixtures.
 //!
-//! The archive has no private data. It has only the files that evenkeel reads, and of files with other data
-//! (`/proc/cpuinfo` has serial numbers on some machines, `/proc/self/status` names a process) only the lines that
-//! evenkeel reads. Cgroups are not named; the resulting affinity and cpuset are written instead. The same machine in
-//! the same state gives the same bytes: names are sorted; times, owners and modes are constant.
+//! The archive contains only the files that evenkeel reads. From files with private data (`/proc/cpuinfo` has serial
+//! numbers on some machines, `/proc/self/status` names a process) the archive has only the lines that evenkeel reads.
+//! The archive contains no names of cgroups, but the affinity and the cpuset that they define. The same machine in the
+//! same state gives the same bytes: names are sorted; times, owners and modes are constant.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use bzip2::write::BzEncoder;
 use linux::topology::{self as linux_topology, files};
 use topology::Machine;
 
-/// Directory in the archive.
+/// Directory of the machine in the archive.
 const INSIDE: &str = "machine";
-/// A file in `/sys` has at most one page. Only `/proc/cpuinfo` is longer, and it is shortened.
+/// Size limit of a file. A file in `/sys` has at most one page; only `/proc/cpuinfo` is longer, and is shortened.
 const FILE_BYTES_MAX: usize = 8 << 20;
 
 /// Options of `record-machine`.
@@ -41,7 +41,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Archive of the machine below `root`.
+/// Creates the archive of the machine below `root`.
 fn record(root: &Path) -> anyhow::Result<Vec<u8>> {
     let machine = linux_topology::read(root)?;
     let mut tar = tar::Builder::new(BzEncoder::new(Vec::new(), Compression::best()));
@@ -58,8 +58,8 @@ fn record(root: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(tar.into_inner()?.finish()?)
 }
 
-/// Whether only the name of the directory is relevant: an offline CPU, or a node that another node's distances refer
-/// to.
+/// Returns whether only the name of the directory is relevant: an offline CPU, or a node in the distances of another
+/// node.
 fn is_bare_dir(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let is_numbered =
@@ -67,7 +67,7 @@ fn is_bare_dir(path: &str) -> bool {
     is_numbered("cpu") || is_numbered("node")
 }
 
-/// Contents of a file without private data; `None` if unreadable, as some files are.
+/// Reads the contents of a file without private data; `None` if the file is unreadable.
 fn content(from: &Path, path: &str) -> Option<Vec<u8>> {
     let bytes = fs::read(from).ok().filter(|bytes| bytes.len() <= FILE_BYTES_MAX)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -86,7 +86,7 @@ fn lines(text: &str, keep: impl Fn(&str) -> Option<String>) -> String {
     text.lines().filter_map(|line| Some(keep(line)? + "\n")).collect()
 }
 
-/// CPU model and position. An s390 line of a CPU also has the serial number of the machine.
+/// Selects the lines of CPU model and position. An s390 line of a CPU also has the serial number of the machine.
 fn cpuinfo_line(line: &str) -> Option<String> {
     const KEPT: [&str; 9] = [
         "processor",
@@ -114,7 +114,7 @@ fn memory_line(line: &str) -> Option<String> {
     is_read.then(|| line.to_owned())
 }
 
-/// The allowed CPUs and nodes, in the format of `/proc/self/status`.
+/// Returns the allowed CPUs and nodes, in the format of `/proc/self/status`.
 fn status(machine: &Machine) -> String {
     let (cpus, mems) = (machine.allowed(), machine.nodes_allowed());
     format!("Cpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{mems}\n")
@@ -162,7 +162,8 @@ mod tests {
         linux_topology::read(&dir.path().join(INSIDE)).expect("it contains a machine")
     }
 
-    /// The machine without free memory, which changes, and without total memory, which changes in virtual machines.
+    /// Returns the machine without free memory, which changes, and without total memory, which changes in virtual
+    /// machines.
     fn without_memory(machine: &Machine) -> Machine {
         let mut parts = machine.parts().clone();
         parts.nodes.iter_mut().for_each(|node| (node.memory, node.memory_free) = (None, None));

@@ -1,4 +1,4 @@
-//! Task and memory placement metrics from the journal of a run, the same for a real and a simulated kernel.
+//! Task and memory placement metrics from the journal of a run. A real and a simulated kernel have the same metrics.
 //!
 //! ```text
 //!   between two samples, per task:  ran + waited = runnable time       on the CPU of the last sample
@@ -8,8 +8,8 @@
 //! Metrics of an interval are weighted by its length. A task that runs only between two samples has no sampled
 //! location. A task that migrates away and back between two samples counts as not migrated.
 //!
-//! The location of memory is that of the last sample: in the journal or, if present, in the more frequent samples of
-//! [`super::node_pages`].
+//! The location of memory is the location in the last sample. Samples are in the journal or, if present, in the more
+//! frequent samples of [`super::node_pages`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -25,9 +25,9 @@ use super::scenarios::{KernelScenario, WARM_UP_S};
 
 /// Clock ticks per second of task start times.
 const TICKS_PER_S: f64 = 100.0;
-/// Share of local memory from which a program counts as local.
+/// Share of local memory at which a program counts as local.
 const LOCAL_SHARE_MIN: f64 = 0.9;
-/// A program with less memory has not allocated its buffer yet.
+/// Minimum memory of a program that has allocated its buffer.
 const ALLOCATED_BYTES_MIN: u64 = 32 << 20;
 
 /// Metrics of one run by name, in the order of the tables.
@@ -44,7 +44,7 @@ pub struct KernelRun {
     pub machine: Machine,
 }
 
-/// Reads the run in a directory. With endless jobs, only the time in which all of them run counts.
+/// Reads the run in a directory. If jobs are endless, only the time in which all jobs run counts.
 pub fn read(scenario: &KernelScenario, dir: &Path) -> anyhow::Result<KernelRun> {
     let journal = dir.join("journal.jsonl");
     let mut recording =
@@ -64,7 +64,7 @@ pub fn read(scenario: &KernelScenario, dir: &Path) -> anyhow::Result<KernelRun> 
     Ok(KernelRun { metrics, starts_s, first_cpu, machine })
 }
 
-/// Kind of a job: copies are named `name-0`, `name-1`, `name-2`.
+/// Returns the kind of a job: copies are named `name-0`, `name-1`, `name-2`.
 fn kind(name: &str) -> &str {
     name.split('-').next().unwrap_or(name)
 }
@@ -125,16 +125,16 @@ struct RunSums {
     with_memory: [f64; 2],
     /// Time of these programs × the share of memory on the node of the program.
     local: [f64; 2],
-    /// Time of these programs × the share on nodes at the smallest remote distance, and at larger distances.
+    /// Time of these programs × the share on nodes at the smallest remote distance, and the same for larger distances.
     near: f64,
     far: f64,
-    /// Time with less than 90 % local memory, and the number of such periods.
+    /// Time with less than 90 % local memory, and the number of these periods.
     away: f64,
     n_away: f64,
     moved_bytes: u64,
 }
 
-/// Memory of a job.
+/// Memory of a job, by node.
 #[derive(Clone, Debug, Default)]
 struct BytesByNode {
     /// Bytes by index of the node.
@@ -258,7 +258,7 @@ impl RunTotals {
         self.sums.moved_bytes += gains(&before, &memory.bytes).min(gains(&memory.bytes, &before));
     }
 
-    /// Adds `passed_s` of a program on a node, up to `at_s`.
+    /// Adds the time `passed_s` of a program on a node, up to `at_s`.
     fn add_memory_time(&mut self, job: JobId, node: usize, at_s: f64, passed_s: f64) {
         let nodes = self.machine.nodes();
         let distance = |other: usize| {
@@ -287,7 +287,7 @@ impl RunTotals {
         self.sums.away += if is_away { passed_s } else { 0.0 };
     }
 
-    /// Seconds that a task ran and waited since its last sample. Counts migrations.
+    /// Returns the seconds that a task ran and waited since its last sample. Counts migrations.
     fn task_delta(&mut self, task: &TaskSample, counts: bool) -> (f64, f64) {
         let waited = task.wait.unwrap_or_default();
         let now = LastSample { ran: task.cpu_time, waited, cpu: task.last_cpu };
@@ -303,7 +303,7 @@ impl RunTotals {
         (seconds(now.ran, last.ran), seconds(now.waited, last.waited))
     }
 
-    /// Index of a CPU's node.
+    /// Returns the index of the node of a CPU.
     fn node_of(&self, cpu: CpuId) -> Option<usize> {
         let node = self.machine.cpu(cpu)?.node?;
         self.machine.nodes().iter().position(|known| known.id == node)
@@ -354,7 +354,7 @@ fn min_and_max(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, 0.0), |(min, max), value| (min.min(value), max.max(value)))
 }
 
-/// 0 for an empty sum.
+/// Divides two sums. Returns 0 for an empty sum.
 fn ratio(value: f64, sum: f64) -> f64 {
     if 0.0 < sum { value / sum } else { 0.0 }
 }
@@ -400,7 +400,7 @@ mod tests {
         totals.sample(Nanos::from_secs(1), &[task(1, 500, 500, 0), task(2, 500, 500, 0)]);
         totals.sample(Nanos::from_secs(2), &[task(1, 1500, 500, 0), task(2, 1500, 500, 2)]);
         let names = [
-            "idle CPUs while tasks wait", // One second of two.
+            "idle CPUs while tasks wait", // The task ran for one second of two.
             "tasks per node, max - min",
             "wait time / runnable time",
             "migrations/s within a node",
@@ -412,7 +412,8 @@ mod tests {
     #[test]
     fn a_program_is_remote_until_90_percent_of_its_memory_is_local() {
         let mut totals = RunTotals { half_s: 2.0, ..totals() };
-        // One second local, two seconds remote (CPU 2 is on node 1), one second after most of it migrated.
+        // The program is local for one second, remote for two seconds (CPU 2 is on node 1), and local for one second
+        // after most of its memory migrated.
         totals.record_memory(JobId(0), &[memory(0, 64)]);
         totals.sample(Nanos::from_secs(1), &[task(1, 1000, 0, 0)]);
         totals.sample(Nanos::from_secs(2), &[task(1, 2000, 0, 2)]);
@@ -429,7 +430,7 @@ mod tests {
     fn memory_samples_are_processed_in_time_order() {
         let mut totals = totals();
         let sample = |at_s, mib| NodePagesSample { at_s, pid: 1, nodes: vec![memory(0, mib)] };
-        // Started 10 s after boot, first sampled after one second of the run.
+        // The program started 10 s after boot and was first sampled after one second of the run.
         totals.memory_samples = [sample(9.5, 1), sample(10.5, 40), sample(12.0, 64)].into();
         let mut started = task(1, 1000, 0, 0);
         started.task.start_time_ticks = 1000;

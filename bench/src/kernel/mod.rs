@@ -1,4 +1,4 @@
-//! Task and memory placement of the simulated kernel and of a real one, on the same machine with the same jobs.
+//! Task and memory placement of the simulated kernel and of a real kernel, on the same machine with the same jobs.
 //!
 //! ```text
 //!   guest        evenkeel run SCENARIO --policy linux       ─► journals ┐
@@ -62,16 +62,16 @@ pub struct Args {
 
 /// Machine file of the guest, in the directory of its runs.
 const MACHINE: &str = "machine.toml";
-/// Accounts interrupt time (long on an emulated CPU) to the interrupted task.
+/// Kernel option that accounts interrupt time to the interrupted task. Interrupt time is long on an emulated CPU.
 const KERNEL: &str = "tsc=noirqtime";
-/// Copy of the executable in memory of the guest, so that program starts do not read files of the host.
+/// Copy of the executable in the memory of the guest, so that program starts do not read files of the host.
 const PROGRAM: &str = "/dev/shm/evenkeel";
-/// Pages migrated by NUMA balancing in a run; next to the journal.
+/// File with the pages that NUMA balancing migrated in a run; in the directory of the journal.
 const MIGRATED: &str = "migrated";
-/// Machine file of a simulated run: the guest's machine with the memory that was free there.
+/// Machine file of a simulated run: the machine of the guest with the memory that was free in the guest.
 const FREE: &str = "free.toml";
 
-/// Boots the guest, runs every scenario there, simulates the same and prints both.
+/// Boots the guest, runs every scenario in the guest and in the simulator, and prints both results.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     if args.inside {
         return run_scenarios(args);
@@ -82,7 +82,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     if !dir.join(MACHINE).is_file() {
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let dir = fs::canonicalize(&dir)?;
-        // Includes some seconds of reserve for other load on the host.
+        // The time includes some seconds of reserve for other load on the host.
         let each_s =
             chosen(args)?.iter().map(|scenario| u64::from(scenario.ends_s) + 20).sum::<u64>();
         let limit = Duration::from_secs(120 + u64::from(args.rounds.max(1)) * each_s);
@@ -96,7 +96,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     compared
 }
 
-/// The selected scenarios.
+/// Returns the selected scenarios.
 fn chosen(args: &Args) -> anyhow::Result<Vec<KernelScenario>> {
     let mut all = scenarios::all()?;
     for name in &args.scenarios {
@@ -109,7 +109,7 @@ fn chosen(args: &Args) -> anyhow::Result<Vec<KernelScenario>> {
     Ok(all)
 }
 
-/// In the guest: runs all scenarios `rounds` times, alternating.
+/// Runs all scenarios `rounds` times, alternating. Called in the guest.
 fn run_scenarios(args: &Args) -> anyhow::Result<()> {
     let tool = args.tool.as_deref().context("--inside needs --tool")?;
     fs::copy(tool, PROGRAM).with_context(|| format!("cannot copy {}", tool.display()))?;
@@ -124,7 +124,7 @@ fn run_scenarios(args: &Args) -> anyhow::Result<()> {
             let place = dir.join(&scenario.name);
             scenario.write(&place, per_ns, &[])?;
             if place.join(format!("guest-{round}/report.json")).is_file() {
-                continue; // Completed before a failure of the guest.
+                continue; // The run was completed before a failure of the guest.
             }
             println!("guest: {} {}", scenario.name, round + 1);
             fs::write(NUMA_BALANCING, if scenario.balances { "1" } else { "0" })?;
@@ -173,13 +173,13 @@ fn check(place: &Path, status: ExitStatus) -> anyhow::Result<()> {
     }
 }
 
-/// Instructions per ns of the simulated CPUs, at one per cycle.
+/// Instructions per ns of the simulated CPUs, at one instruction per cycle.
 fn per_ns(machine: &Machine) -> anyhow::Result<scenarios::PerNs> {
     let hardware = Hardware::new(machine);
     Ok(hardware.cpus.first().context("the machine has no CPU")?.ghz)
 }
 
-/// Simulates each scenario with and without random variation, and prints it next to the guest's runs.
+/// Simulates each scenario with and without random variation, and prints the results beside those of the guest.
 fn compare(args: &Args, tool: &Path, dir: &Path) -> anyhow::Result<()> {
     let file = dir.join(MACHINE);
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -211,7 +211,7 @@ fn compare(args: &Args, tool: &Path, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Machine file of the guest with the memory that was free at the start of a run.
+/// Writes the machine file of the guest with the memory that was free at the start of a run.
 fn with_free_memory(machine: &Machine) -> anyhow::Result<String> {
     let mut file = MachineFile::from(machine);
     for node in &mut file.nodes {
@@ -220,7 +220,7 @@ fn with_free_memory(machine: &Machine) -> anyhow::Result<String> {
     Ok(topology::file::to_toml(&Machine::try_from(file)?))
 }
 
-/// MiB migrated by NUMA balancing in the guest's runs of a scenario.
+/// Returns the MiB migrated by NUMA balancing in the guest's runs of a scenario.
 fn migrated_mib(place: &Path) -> anyhow::Result<MedianRange> {
     let of = |run: &PathBuf| -> anyhow::Result<f64> {
         let pages: u64 = fs::read_to_string(run.join(MIGRATED))?.trim().parse()?;
@@ -250,12 +250,12 @@ fn simulate(
     Ok(all)
 }
 
-/// The guest's runs of a scenario.
+/// Reads the guest's runs of a scenario.
 fn runs(scenario: &KernelScenario, place: &Path) -> anyhow::Result<Vec<KernelRun>> {
     dirs(place)?.iter().map(|dir| metrics::read(scenario, dir)).collect()
 }
 
-/// Directories of the guest's runs of a scenario.
+/// Lists the directories of the guest's runs of a scenario.
 fn dirs(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut dirs: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(place).into_iter().flatten() {
@@ -304,8 +304,8 @@ fn print(scenario: &KernelScenario, real: &[Metrics], simulated: &[Metrics], pla
     }
 }
 
-/// Prints the differences between the guest's runs before any decision of the kernel: data for the random variation of
-/// the simulator.
+/// Prints the differences between the guest's runs before any decision of the kernel. These differences are data for
+/// the random variation of the simulator.
 fn print_start_variation(scenario: &KernelScenario, real: &[KernelRun]) {
     let due = scenario.due_s();
     let late = |run: &KernelRun| -> Vec<f64> {

@@ -1,8 +1,8 @@
 //! Memory of programs per node in the guest, sampled during a run.
 //!
 //! evenkeel samples memory at most every two seconds, within a budget of 1 % of a CPU. In an emulated guest this budget
-//! suffices for one program in two seconds. This program therefore samples all programs twice per second, and writes a
-//! file next to the journal with one line per process and sample.
+//! suffices for one program in two seconds. The benchmark therefore samples all programs twice per second, and writes a
+//! file in the directory of the journal with one line per process and sample.
 //!
 //! ```text
 //!   12.480 1301 0:67108864 3:4096         seconds since boot, PID, bytes of private memory per node
@@ -37,7 +37,7 @@ pub struct NodePagesSample {
     pub nodes: Vec<NodeMemory>,
 }
 
-/// Samples the children of a process until it exits. Returns its status and the samples as text.
+/// Samples the children of a process until the process exits. Returns its status and the samples as text.
 pub fn sample_until_exit(mut parent: Child) -> anyhow::Result<(std::process::ExitStatus, String)> {
     let mut text = String::new();
     loop {
@@ -66,7 +66,7 @@ fn sample(pid: u32, text: &mut String) {
     text.push('\n');
 }
 
-/// Bytes of anonymous memory by node. Empty if the process has exited.
+/// Returns the bytes of anonymous memory by node; empty if the process has exited.
 pub fn anonymous_by_node(pid: u32) -> BTreeMap<u32, u64> {
     let maps = fs::read(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
     let mappings = maps.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line);
@@ -79,14 +79,14 @@ pub fn anonymous_by_node(pid: u32) -> BTreeMap<u32, u64> {
     nodes
 }
 
-/// A counter of `/proc/vmstat`, in pages since boot.
+/// Reads a counter of `/proc/vmstat`, in pages since boot.
 pub fn pages_of_vmstat(name: &str) -> anyhow::Result<u64> {
     let text = fs::read_to_string("/proc/vmstat")?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.and_then(|n| n.trim().parse().ok()).with_context(|| format!("/proc/vmstat has no {name}"))
 }
 
-/// Reads the file of a run. Empty if there is none.
+/// Reads the file of a run. Returns an empty list if the file does not exist.
 pub fn read(run: &Path) -> anyhow::Result<Vec<NodePagesSample>> {
     let file = run.join(FILE);
     match fs::read_to_string(&file) {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Programs compute in registers or access private memory. An emulated CPU has no shared caches and the simulation runs
-//! without contention, so only decisions of the kernels are compared. The scenarios are data:
+//! without contention, so the comparison covers only decisions of the kernels. The scenarios are data:
 //! `bench/kernel-scenarios.toml`.
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub struct KernelScenario {
     pub description: String,
     /// Jobs of the scenario.
     jobs: Vec<JobGroup>,
-    /// Policy.
+    /// Policy of the run.
     #[serde(default = "linux")]
     pub policy: String,
     /// Whether NUMA balancing is on.
@@ -79,7 +79,7 @@ enum ScenarioProgram {
     Forks(u32, u32),
 }
 
-/// Instructions per ns of the simulated CPUs, at one per cycle.
+/// Instructions per ns of the simulated CPUs, at one instruction per cycle.
 pub type PerNs = f64;
 
 fn linux() -> String {
@@ -90,7 +90,7 @@ fn ends_s() -> u32 {
     14
 }
 
-/// All scenarios.
+/// Reads all scenarios.
 pub fn all() -> anyhow::Result<Vec<KernelScenario>> {
     #[derive(Deserialize)]
     struct File {
@@ -102,7 +102,7 @@ pub fn all() -> anyhow::Result<Vec<KernelScenario>> {
 }
 
 impl KernelScenario {
-    /// Whether all jobs are endless.
+    /// Returns whether all jobs are endless.
     pub fn is_endless(&self) -> bool {
         self.jobs.iter().all(|jobs| {
             matches!(
@@ -112,19 +112,19 @@ impl KernelScenario {
         })
     }
 
-    /// Whether its programs allocate memory.
+    /// Returns whether the programs of the scenario allocate memory.
     pub fn has_memory(&self) -> bool {
         self.jobs.iter().any(|jobs| matches!(jobs.program, ScenarioProgram::Hog(_)))
     }
 
-    /// Start times of the jobs in seconds, in order.
+    /// Returns the start times of the jobs in seconds, in order.
     pub fn due_s(&self) -> Vec<f64> {
         let due = |(jobs, copy): (&JobGroup, u32)| f64::from(copy * jobs.every_ms) / 1000.0;
         self.jobs.iter().flat_map(|jobs| (0..jobs.n).map(move |copy| due((jobs, copy)))).collect()
     }
 
-    /// Writes the workload and its profiles into a directory. Jobs start at `starts_s`; if it is empty, at their own
-    /// start times.
+    /// Writes the workload and its profiles into a directory. Jobs start at `starts_s`; if `starts_s` is empty, at
+    /// their own start times.
     pub fn write(&self, dir: &Path, per_ns: PerNs, starts_s: &[f64]) -> anyhow::Result<()> {
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let mut text = format!("name = \"{}\"\n", self.name);
@@ -173,10 +173,10 @@ impl JobGroup {
     }
 }
 
-/// The first seconds of endless jobs do not count: programs start slowly in the guest.
+/// Warm-up of endless jobs, which does not count: programs start slowly in the guest.
 pub const WARM_UP_S: f64 = 6.0;
 
-/// A throttled program computes this long between two sleeps.
+/// Time that a throttled program computes between two sleeps.
 const BURST_MS: f64 = 5.0;
 /// Duration of an endless phase: longer than any run.
 const NEVER_MS: f64 = 300_000.0;
@@ -191,7 +191,7 @@ impl ScenarioProgram {
                 format!("compute --for 300s --throttle {}", f64::from(percent) / 100.0)
             }
             ScenarioProgram::Turns(works, sleeps, n) => {
-                // No sleep after the last phase, as in the simulator.
+                // The program does not sleep after the last phase, as in the simulator.
                 let first = format!("phases compute:{works}ms");
                 (1..n).fold(first, |text, _| format!("{text} sleep:{sleeps}ms compute:{works}ms"))
             }
@@ -210,7 +210,7 @@ impl ScenarioProgram {
         }
     }
 
-    /// CPU time, and for programs that sleep the burst and the sleep; in ms.
+    /// Returns the CPU time and, for programs that sleep, the burst and the sleep; in ms.
     fn times(self) -> (f64, Option<(f64, f64)>) {
         match self {
             ScenarioProgram::Work(ms) => (f64::from(ms), None),

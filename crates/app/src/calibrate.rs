@@ -6,8 +6,8 @@
 //!      references  ─► widest gap ─► th_ref
 //! ```
 //!
-//! The paper on divided scheduling (Park and Kim) chooses both thresholds from measured gaps and prints neither. A run
-//! that is given twice counts once, and the order of the runs has no effect.
+//! In the paper on divided scheduling (Park and Kim), both thresholds are chosen from measured gaps, and neither value
+//! is printed. A run that is listed twice counts once. The order of the runs has no effect.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub struct Args {
 /// Width of the table.
 const WIDTH: usize = 80;
 
-/// A run, and the event rates of its programs per second of CPU time.
+/// The event rates of the programs of a run, per second of CPU time.
 #[derive(PartialEq)]
 struct SoloRun {
     machine: String,
@@ -73,7 +73,7 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
-/// All runs without repetitions. Prints a note for each repetition.
+/// Reads all runs without repetitions. Prints a note for each repetition.
 fn runs(paths: &[PathBuf]) -> Result<Vec<SoloRun>, CommandError> {
     let mut all: Vec<(&Path, SoloRun)> = Vec::new();
     for path in paths {
@@ -101,7 +101,7 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<SoloRun>, CommandError> {
     Ok(all.into_iter().map(|(_, run)| run).collect())
 }
 
-/// The thresholds from all programs.
+/// Computes the thresholds from all programs.
 fn compute(runs: &[SoloRun]) -> anyhow::Result<Calibration> {
     let mut programs: Vec<CalibratedProgram> =
         runs.iter().flat_map(|run| run.programs.clone()).collect();
@@ -132,8 +132,8 @@ fn threshold(event: &str, values: impl Iterator<Item = u64>) -> anyhow::Result<T
     calibrate(&values).with_context(|| event.to_owned())
 }
 
-/// Totals of a program over all of its runs in a journal, from the exit records of the host. Their counters
-/// contain the descendants of the first process once.
+/// Totals of a program over all of its executions in one journal, from the exit records of the host. The counters of a
+/// first process include its descendants, which are therefore not added again.
 #[derive(Clone, Default)]
 struct ProgramTotals {
     has_exited: bool,
@@ -155,7 +155,7 @@ impl ProgramTotals {
         self.refs = add(self.refs, CounterEvent::LlcReferences);
     }
 
-    /// Full queues and references per second of CPU time.
+    /// Computes queue-full cycles and LLC references per second of CPU time.
     fn rates(&self, run: &Path, name: &str) -> anyhow::Result<[u64; 2]> {
         let run = run.display();
         if !self.has_exited {
@@ -236,7 +236,7 @@ mod tests {
 
     const HEADER: &str = include_str!("../../../fixtures/journals/two-cores.jsonl");
 
-    /// The rates of two programs that ran one after the other on a live host.
+    /// Computes the rates of two programs that ran one after the other on a live host.
     fn rates_of(turns: &str) -> Result<Vec<(String, [u64; 2])>, String> {
         let mut header: serde_json::Value =
             serde_json::from_str(HEADER.lines().next().expect("a header")).expect("JSON");

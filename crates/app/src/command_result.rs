@@ -14,7 +14,7 @@ pub enum CommandError {
     Usage(anyhow::Error),
     /// The work failed. Exit status 1.
     Failed(anyhow::Error),
-    /// The work failed and its error is already printed. Exit status 1.
+    /// The work failed and the error is already printed. Exit status 1.
     Reported,
 }
 
@@ -70,7 +70,7 @@ pub fn from_clap(error: &clap::Error, cli: &clap::Command) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The message of a usage error on one line, with the closest known name or other details.
+/// Returns the message of a usage error on one line, with the closest known name or other details.
 fn usage_line(error: &clap::Error, cli: &clap::Command) -> String {
     let text = error.render().to_string();
     let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
@@ -99,7 +99,7 @@ fn usage_line(error: &clap::Error, cli: &clap::Command) -> String {
     }
 }
 
-/// The names that are valid in place of the first argument that is not a subcommand.
+/// Returns the names that are valid in place of the first argument that is not a subcommand.
 fn subcommands(cli: &clap::Command, args: impl Iterator<Item = String>) -> Vec<String> {
     let mut command = cli;
     for arg in args.filter(|arg| arg != "help") {

@@ -38,7 +38,7 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
-/// The copies of the named program, or the number of jobs if there are none.
+/// Returns the copies of the named program, or the number of jobs if the program has no copies.
 fn hint(name: &str, jobs: &[Job]) -> String {
     let program = name.rsplit_once('.').map_or(name, |(program, _)| program);
     let is_copy = |job: &&Job| {

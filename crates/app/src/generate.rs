@@ -70,7 +70,7 @@ fn fraction(text: &str) -> Result<f64, String> {
 fn suite_weight(text: &str) -> Result<(String, u64), String> {
     let usage = || "write SUITE=WEIGHT with an integer, such as SPEC=2".to_owned();
     let (suite, weight) = text.split_once('=').ok_or_else(usage)?;
-    // Limits the sum of the weights to 64 bits.
+    // The maximum limits the sum of the weights to 64 bits.
     let weight = weight.parse().ok().filter(|weight| *weight <= 1_000_000).ok_or_else(usage)?;
     Ok((suite.to_owned(), weight))
 }
@@ -88,7 +88,7 @@ pub fn main(args: &Args) -> CommandResult {
     }
     let mut workload = program::generate(&list, &generator_options(args)?).or_usage_error()?;
     warn_about_unlimited_programs(args, &list);
-    // The workload has the name of its file, as in all tables.
+    // The workload has the name of its file: all tables show the file name.
     let stem = args.out.as_deref().filter(|out| is_file_name(out)).and_then(Path::file_stem);
     if let Some(name) = stem.and_then(|stem| stem.to_str()).filter(|name| !name.is_empty()) {
         workload.name = name.to_owned();
@@ -134,7 +134,7 @@ fn generator_options(args: &Args) -> Result<GeneratorOptions, CommandError> {
     })
 }
 
-/// Comment with the command that reproduces this workload.
+/// Returns the comment with the command that reproduces this workload.
 fn first_line(args: &Args) -> String {
     let mut line = format!(
         "# evenkeel generate --n {} --seed {} --span {}ns --hog-fraction {}",
@@ -174,7 +174,7 @@ fn quoted(path: &Path) -> String {
     }
 }
 
-/// The requested format, or the format that readers assume from the file name.
+/// Returns the requested format, or the format that readers assume from the file name.
 fn form(args: &Args) -> anyhow::Result<Form> {
     let named = args.out.as_deref().filter(|out| is_file_name(out));
     let named = named.map(|out| if program::is_toml(out) { Form::Toml } else { Form::Classic });
@@ -194,7 +194,7 @@ fn form(args: &Args) -> anyhow::Result<Form> {
     }
 }
 
-/// Whether the path is a regular file name and not a device or pipe.
+/// Returns whether the path is the name of a regular file, and not a device or a pipe.
 fn is_file_name(out: &Path) -> bool {
     !out.starts_with("/dev") && !out.starts_with("/proc")
 }
@@ -213,7 +213,7 @@ fn with_own_path(mut workload: Workload) -> anyhow::Result<Workload> {
         if let Command::Load(args) = &job.command {
             let args = std::iter::once("load".to_owned()).chain(args.iter().cloned()).collect();
             job.command = Command::Program { program: own.clone(), args };
-            // The program sets its own threads; the classic format has no key for them.
+            // The program sets its own threads, because the classic format has no key for the number of threads.
             job.threads = 1;
         }
     }
@@ -221,7 +221,7 @@ fn with_own_path(mut workload: Workload) -> anyhow::Result<Workload> {
 }
 
 /// Makes relative paths of programs, inputs and working directories absolute if the workload is written to another
-/// directory than the list's. Outputs stay relative to the workload.
+/// directory than the list. Outputs stay relative to the workload.
 fn rebase(
     list: &mut ProgramList,
     path: &Path,
@@ -238,7 +238,7 @@ fn rebase(
     for program in &mut list.programs {
         let job = &mut program.job;
         if let Command::Program { program, .. } = &mut job.command {
-            // A name without a slash is searched in PATH.
+            // A program name without a slash is searched in PATH.
             if program.components().count() != 1 || program.starts_with(".") {
                 *program = from.join(&*program);
             }
@@ -246,8 +246,8 @@ fn rebase(
         job.input = job.input.take().map(|input| from.join(input));
         job.dir = match (job.dir.take(), &job.command) {
             (Some(dir), _) => Some(from.join(dir)),
-            // Arguments may be relative paths, so the working directory is the list's directory. The classic format has
-            // no key for it.
+            // Arguments may be relative paths, so the working directory is the directory of the list. The classic
+            // format has no key for the working directory.
             (None, Command::Program { .. } | Command::Shell(_)) if form == Form::Toml => {
                 Some(from.clone())
             }
@@ -257,7 +257,7 @@ fn rebase(
     Ok(())
 }
 
-/// Absolute path of a file's directory.
+/// Returns the absolute path of the directory of a file.
 fn parent_dir(file: &Path) -> anyhow::Result<PathBuf> {
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
     let dir = dir.unwrap_or(Path::new("."));

@@ -13,10 +13,10 @@ use journal::{JournalError, LineError, Recording};
 
 use crate::command_result::{CommandError, OrUsageError};
 
-/// Size limit of input files. A workload of 100,000 jobs has a tenth of it.
+/// Size limit of input files. A workload of 100,000 jobs has about a tenth of this size.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Contents of a file; `kind` names the kind of file in errors.
+/// Reads a file. `kind` is the kind of file in error messages.
 pub fn bytes(kind: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     let cannot_read = || format!("cannot read the {kind} {}", path.display());
     let mut bytes = Vec::new();
@@ -28,7 +28,7 @@ pub fn bytes(kind: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Contents of a text file.
+/// Reads a text file.
 pub fn text(kind: &str, path: &Path) -> anyhow::Result<String> {
     match String::from_utf8(bytes(kind, path)?) {
         Ok(text) => Ok(text),
@@ -47,7 +47,7 @@ pub fn journal(path: &Path) -> Result<Recording, CommandError> {
     journal::read(&journal_path(path)).or_usage_error()
 }
 
-/// As [`journal`], for a command that also reads streams.
+/// Opens a journal like [`journal`], for a command that also reads streams.
 pub fn journal_or_stream(path: &Path) -> Result<Recording, CommandError> {
     let path = journal_path(path);
     let recording = journal::read(&path).map_err(|error| match error {
@@ -60,17 +60,17 @@ pub fn journal_or_stream(path: &Path) -> Result<Recording, CommandError> {
     recording.or_usage_error()
 }
 
-/// A journal file, or the journal in a directory.
+/// Returns the path of a journal file, or of the journal in a directory.
 pub fn journal_path(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("journal.jsonl") } else { path.to_owned() }
 }
 
-/// A duration of at most 366 days.
+/// Parses a duration of at most 366 days.
 pub fn time(text: &str) -> Result<Nanos, String> {
     program::parse_time(text).map_err(|fault| fault.to_string())
 }
 
-/// A duration greater than 0.
+/// Parses a duration greater than 0.
 pub fn nonzero_time(text: &str) -> Result<Nanos, String> {
     match time(text)? {
         Nanos::ZERO => Err("it must be longer than 0".to_owned()),
@@ -78,7 +78,7 @@ pub fn nonzero_time(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// A size greater than 0.
+/// Parses a size greater than 0.
 pub fn nonzero_size(text: &str) -> Result<Bytes, String> {
     match text.parse::<Bytes>().map_err(|error| error.to_string())? {
         Bytes::ZERO => Err("it must be more than 0".to_owned()),
@@ -86,23 +86,23 @@ pub fn nonzero_size(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// A seed: any 64-bit number.
+/// Parses a seed: any 64-bit number.
 pub fn seed(text: &str) -> Result<u64, String> {
     integer(0..=u64::MAX)(text)
 }
 
-/// Number of threads for parallel runs: the value of --jobs, or one for each CPU.
+/// Returns the number of threads for parallel runs: the value of `--jobs`, or the number of CPUs.
 pub fn n_threads(jobs: Option<u16>) -> usize {
     let all = || std::thread::available_parallelism().map_or(1, usize::from);
     jobs.map_or_else(all, usize::from)
 }
 
-/// A PID; the process need not exist.
+/// Parses a PID. The process need not exist.
 pub fn pid(text: &str) -> Result<u32, String> {
     text.trim().parse().map_err(|_| "write a PID".to_owned())
 }
 
-/// An integer within limits. The caller names the type `N`, because clap calls the parser only at run time.
+/// Parses an integer within limits. The caller names the type `N`, because clap calls the parser only at run time.
 pub fn integer<N: FromStr + PartialOrd + Display>(
     within: RangeInclusive<N>,
 ) -> impl Fn(&str) -> Result<N, String> + Clone
@@ -116,7 +116,7 @@ where
     }
 }
 
-/// The size limit of a journal part. The first line of a part has the machine and all jobs.
+/// Parses the size limit of a journal part. The first line of a part has the machine and all jobs.
 pub fn journal_part_size(text: &str) -> Result<Bytes, String> {
     let size = text.parse::<Bytes>().map_err(|error| error.to_string())?;
     match PART_MIN <= size {
@@ -125,5 +125,5 @@ pub fn journal_part_size(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// Smaller parts would consist mostly of their first line.
+/// Minimum size limit: smaller parts would consist mostly of their first line.
 const PART_MIN: Bytes = Bytes::from_kib(64);

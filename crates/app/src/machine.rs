@@ -56,7 +56,7 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
-/// The machine and its signals. A described machine has none.
+/// Reads the machine and its signals. A described machine has no signals.
 fn machine(args: &Args) -> Result<(Machine, Vec<MetricSource>), CommandError> {
     if let Some(text) = &args.synthetic {
         let machine = Machine::synthetic(text).context("--synthetic").or_usage_error()?;
@@ -107,14 +107,14 @@ pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
 
 type PmuEvents = (&'static linux::pmu::Uarch, Vec<EventMapping>);
 
-/// PMU events. A described machine has no CPU model and therefore none.
+/// Returns the PMU events. A described machine has no CPU model and therefore no events.
 fn events(args: &Args) -> Option<PmuEvents> {
     let is_described = args.synthetic.is_some() || args.file.is_some();
     let root = args.root.as_deref().unwrap_or(Path::new("/"));
     (!is_described).then(|| metric_sources::events(root))
 }
 
-/// Cgroups available to jobs. Only known for this machine.
+/// Returns the cgroups that jobs can use. Only known for this machine.
 fn cgroups(args: &Args) -> Option<CgroupChoice> {
     let is_here = args.root.is_none() && args.synthetic.is_none() && args.file.is_none();
     is_here.then(|| cgroup::choose(Path::new("/"), CgroupMode::Auto))
@@ -133,9 +133,9 @@ fn draw_cgroups(groups: Option<CgroupChoice>) -> String {
 struct CgroupsJson {
     /// `v2`, `v1` or `none`.
     version: String,
-    /// Parent cgroup of the jobs' cgroups; null if none.
+    /// Parent cgroup of the jobs' cgroups; null without a parent.
     parent: Option<String>,
-    /// Why other versions are not used; empty if there is nothing to report.
+    /// The reason why other cgroup versions are not used; empty without a reason.
     reason: String,
 }
 
@@ -158,7 +158,7 @@ struct EventJson<'a> {
     pmu_event: Option<&'a str>,
     /// Terms of the PMU's format.
     terms: Option<&'a str>,
-    /// Why there is no such event.
+    /// The reason why the CPU has no such event; null if the CPU has the event.
     reason: Option<&'a str>,
 }
 
@@ -191,12 +191,12 @@ struct PlacementJson {
 struct SignalJson {
     tier: String,
     signal: &'static str,
-    /// Null if only the machine itself can determine it.
+    /// Null if the signal can only be determined on the machine itself.
     readable: Option<bool>,
     reason: String,
 }
 
-/// The fields of the machine file, then placement and signals. One line per list entry, for readability and `diff`.
+/// Returns the fields of the machine file, then placement and signals. Each list entry is one line, for `diff`.
 fn json(
     machine: &Machine,
     signals: &[MetricSource],
@@ -251,7 +251,7 @@ fn signal_json(signal: &MetricSource) -> SignalJson {
     SignalJson { tier, signal: signal.name, readable, reason: cause }
 }
 
-/// Readable and unreadable signals with the reason. Signals with the same reason share a row.
+/// Draws readable and unreadable signals with the reasons. Signals with the same reason share a row.
 fn draw_signals(signals: &[MetricSource]) -> String {
     if signals.is_empty() {
         return String::new();

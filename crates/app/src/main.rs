@@ -1,5 +1,5 @@
-//! `evenkeel`: the command line. It combines a policy, a host and sinks, and prints results. It makes no placement
-//! decisions.
+//! `evenkeel`: the command line. The program combines a policy, a host and sinks, and prints results. Placement
+//! decisions are made by policies only.
 
 mod calibrate;
 mod command_result;
@@ -115,7 +115,8 @@ fn main() -> ExitCode {
     command_result::from_result(result)
 }
 
-/// The directory of undo records must not depend on the current directory.
+/// Checks `EVENKEEL_STATE_DIR`. The path must be absolute, because undo records must not depend on the current
+/// directory.
 fn check_state() -> command_result::CommandResult {
     linux::undo::check_variable().or_usage_error()?;
     Ok(())

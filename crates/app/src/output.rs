@@ -1,7 +1,7 @@
 //! Output files, and the output directory of a run: journal, reports and job output.
 //!
-//! Two runs that start at the same time must not share a directory. A directory, or the journal in it, is therefore
-//! created in one step that fails if it exists.
+//! Two runs that start at the same time must not share a directory. The directory, or the journal in an existing
+//! directory, is therefore created in one step that fails if the file or directory exists.
 
 use std::fs::{self, File};
 use std::io;
@@ -35,7 +35,7 @@ impl RunDir {
         if path.join(lab::compare::RUNS_FILE).exists() {
             bail!("{} contains a comparison; choose another directory with --out", path.display());
         }
-        // Tests by creating the file: permissions do not show a read-only file system.
+        // The test creates a file, because permission bits do not show a read-only file system.
         match File::create_new(path.join(JOURNAL)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 bail!(
@@ -49,7 +49,7 @@ impl RunDir {
         Ok(RunDir(path))
     }
 
-    /// Removes the directory if it has no other files, because the run did not start.
+    /// Removes the directory if it has no other files. Called if the run did not start.
     pub fn remove_unused(&self) {
         let _ = fs::remove_file(self.file(JOURNAL));
         let _ = fs::remove_dir(self.file("jobs"));
@@ -61,7 +61,7 @@ impl RunDir {
     }
 }
 
-/// The error of a file that cannot be written.
+/// Returns the error of a file that cannot be written.
 pub fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }
@@ -82,7 +82,7 @@ pub fn create_new(path: &Path) -> Result<File, CommandError> {
     created.or_usage_error()
 }
 
-/// Checks that a file is writable, without truncation: an existing file is kept until it is replaced.
+/// Checks that a file is writable, without truncating an existing file.
 pub fn check_writable(path: &Path) -> anyhow::Result<()> {
     let is_new = !path.exists();
     File::options().create(true).append(true).open(path).with_context(|| cannot_write(path))?;

@@ -1,7 +1,7 @@
 //! `evenkeel policies`: every policy with its source, signals, parameters and defaults.
 //!
-//! All values come from the declarations in the crate `policy`, and from the declaration of the oracle in `lab`,
-//! which only simulated runs can use.
+//! All values come from the declarations in the crate `policy`, and from the declaration of the oracle in `lab`. The
+//! oracle is only available to simulated runs.
 
 use std::io::Write;
 
@@ -22,7 +22,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Prints policies.
+/// Prints the policies.
 pub fn main(args: &Args) -> CommandResult {
     let chosen = match &args.name {
         None => policy::registry().iter().copied().chain([&lab::oracle::INFO]).collect(),
@@ -34,9 +34,9 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
-/// The widest line. Terminals have at least this width.
+/// Maximum width of a line. Terminals have at least this width.
 const WIDTH: usize = 80;
-/// Columns of a label such as `Source:`, with its indent.
+/// Width of a label such as `Source:`, with its indent.
 const LABEL: usize = 11;
 
 fn as_text(policies: &[&PolicyInfo]) -> String {

@@ -1,12 +1,13 @@
 //! Standard output and standard error of every command.
 //!
-//! Names of processes, jobs and files are untrusted. Both streams therefore escape control and invisible format characters
-//! in text and in JSON, so that no command can forget it. `clippy.toml` forbids other ways to print. A line end in a name
-//! has to be escaped before the lines are joined: see [`base::printable`].
+//! Names of processes, jobs and files are untrusted. Both streams therefore escape control characters and invisible
+//! format characters in text and in JSON. `clippy.toml` forbids all other ways to print. A line end in a name must be
+//! escaped before lines are joined; see [`base::printable`].
 
 use std::io::{self, Write};
 
-/// Escapes everything except line ends. Each write must be whole UTF-8 text, which `write!` of a text is.
+/// A writer that escapes all control characters except line ends. Each write must be complete UTF-8 text, as `write!`
+/// produces it.
 pub struct Escaped<W>(W);
 
 impl<W: Write> Write for Escaped<W> {
@@ -24,26 +25,26 @@ impl<W: Write> Write for Escaped<W> {
     }
 }
 
-/// Locked standard output.
+/// Locks standard output.
 #[allow(clippy::disallowed_methods, reason = "the only standard output")]
 pub fn stdout() -> Escaped<io::StdoutLock<'static>> {
     Escaped(io::stdout().lock())
 }
 
-/// Locked standard error.
+/// Locks standard error.
 pub fn stderr() -> Escaped<io::StderrLock<'static>> {
     Escaped(terminal())
 }
 
-/// Locked standard error for control sequences of evenkeel. Text of others must be escaped before.
+/// Locks standard error for control sequences of evenkeel. The caller must escape untrusted text first.
 #[allow(clippy::disallowed_methods, reason = "the only standard error")]
 pub fn terminal() -> io::StderrLock<'static> {
     io::stderr().lock()
 }
 
-/// Prints one line to standard error, with `evenkeel: ` before it. A line end in it becomes a space.
+/// Prints one line to standard error, after `evenkeel: `. A line end in the text becomes a space.
 pub fn note(text: impl std::fmt::Display) {
-    // A closed standard error is not a failure.
+    // A closed standard error does not fail the command.
     let _ = writeln!(stderr(), "evenkeel: {}", text.to_string().replace('\n', " "));
 }
 

@@ -5,8 +5,8 @@
 //!   a job with the key profile: the same, and last the shipped profiles of that name
 //! ```
 //!
-//! The first directory with a matching file wins. Within a directory, a matching build id wins over a matching name
-//! only, then the order of file names decides.
+//! The first directory with a matching file is used. Within a directory, a file with a matching build id has priority
+//! over a file with a matching name only. Among equal matches the order of file names decides.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ use program::{Command, Job, Profile, Workload};
 
 use crate::input;
 
-/// Build id of an ELF file in hexadecimal; `None` for other files.
+/// Reads the build id of an ELF file, in hexadecimal. Returns `None` for other files.
 pub fn build_id(path: &Path) -> Option<String> {
     let data = object::ReadCache::new(fs::File::open(path).ok()?);
     let file = object::File::parse(&data).ok()?;
@@ -29,7 +29,7 @@ pub fn build_id(path: &Path) -> Option<String> {
     Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Profile directory of the user; `None` without a home directory.
+/// Returns the profile directory of the user; `None` without a home directory.
 pub fn own_dir() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = set("XDG_DATA_HOME").or_else(|| Some(set("HOME")?.join(".local/share")));
@@ -41,8 +41,8 @@ pub fn read(path: &Path) -> anyhow::Result<Profile> {
     Ok(profile::parse_profile(&text, path)?)
 }
 
-/// Assigns each job the profile it names or that matches its program, and the profile's class unless the job has one.
-/// Returns notes.
+/// Assigns each job the profile that the job names, or the profile that matches the program of the job. A job without a
+/// class gets the class of the profile. Returns notes.
 ///
 /// # Errors
 /// A named profile does not exist, or a profile file is invalid.
@@ -81,7 +81,8 @@ impl ProfileSearch {
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        // A shipped profile of the same name may describe another program, so jobs must name it.
+        // A shipped profile of the same name may describe another program, so shipped profiles must be named by the
+        // job.
         let profile = match &job.profile {
             Some(requested) => Some(self.named(job, requested, dir, &path)?),
             None if name.is_empty() => None,
@@ -92,7 +93,8 @@ impl ProfileSearch {
         Ok(found)
     }
 
-    /// The profile that a job names: a file in a profile directory or next to the workload, or else the shipped one.
+    /// Finds the profile that a job names: a file in a profile directory or next to the workload, or else the shipped
+    /// profile.
     fn named(
         &mut self,
         job: &Job,
@@ -125,11 +127,11 @@ impl ProfileSearch {
         Ok(profile)
     }
 
-    /// The profile that matches a program by name and build id.
+    /// Finds the profile that matches a program by name and build id.
     fn of_program(&mut self, name: &str, path: &Path) -> anyhow::Result<Option<ProfileFile>> {
         let id = build_id(path);
         let listed = |dir: PathBuf| candidates_in(&dir, name);
-        // The directory of a program may have thousands of files, so only the two possible names are tested.
+        // The directory of a program may have thousands of files, so the search tests only the two default names.
         let near_program = path.parent().map(|dir| exact(dir, name, id.as_deref()));
         let candidates = self.dirs.iter().cloned().map(listed).chain(near_program);
         for paths in candidates.chain(own_dir().map(listed)) {
@@ -153,7 +155,7 @@ impl ProfileSearch {
     }
 }
 
-/// The best match. Adds profiles of other builds to `others`.
+/// Returns the best match. Adds profiles of other builds to `others`.
 fn best(
     paths: Vec<PathBuf>,
     name: &str,
@@ -175,7 +177,7 @@ fn best(
     Ok(best.map(|(_, file)| file))
 }
 
-/// Files in a directory that may be a profile of the program, sorted.
+/// Lists the files in a directory that may be a profile of the program, sorted by name.
 fn candidates_in(dir: &Path, name: &str) -> Vec<PathBuf> {
     let is_candidate = |file: &OsStr| {
         let stem = file.to_str().and_then(|file| file.strip_suffix(SUFFIX));
@@ -191,7 +193,7 @@ fn candidates_in(dir: &Path, name: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Files in a directory with the default names of the program's profile.
+/// Lists the files in a directory with the default names of the program's profile.
 fn exact(dir: &Path, name: &str, id: Option<&str>) -> Vec<PathBuf> {
     let names =
         [id.map(|id| profile::file_name(name, Some(id))), Some(profile::file_name(name, None))];
@@ -199,7 +201,7 @@ fn exact(dir: &Path, name: &str, id: Option<&str>) -> Vec<PathBuf> {
     paths.filter(|path| path.is_file()).collect()
 }
 
-/// Executable of a job and the name of its profile; the name is empty for a shell command.
+/// Returns the executable of a job and the name of its profile. The name is empty for a shell command.
 fn program_of(job: &Job, dir: &Path) -> (PathBuf, String) {
     match &job.command {
         Command::Program { program, .. } => {
@@ -212,13 +214,13 @@ fn program_of(job: &Job, dir: &Path) -> (PathBuf, String) {
         Command::Shell(_) => (PathBuf::from("/bin/sh"), String::new()),
         Command::Load(args) => {
             let kind = args.first().map_or("", String::as_str);
-            // The directory of evenkeel is not searched: all users share it.
+            // The directory of the evenkeel executable is not searched, because all users share this directory.
             (PathBuf::new(), profile::load_name(kind))
         }
     }
 }
 
-/// Default path of a new profile.
+/// Returns the default path of a new profile.
 pub fn default_file(name: &str, build_id: Option<&str>) -> anyhow::Result<PathBuf> {
     let dir = own_dir().ok_or_else(|| anyhow!("there is no home directory; set --output FILE"))?;
     Ok(dir.join(profile::file_name(name, build_id)))
@@ -323,7 +325,7 @@ mod tests {
         };
         assert_eq!(found(Some("bb")), (Some(Some("bb".to_owned())), 1));
         assert_eq!(found(Some("cc")), (Some(None), 2));
-        // Without a build id any name matches; the first file is used.
+        // Without a build id every file of that name matches, and the first file is used.
         assert_eq!(found(None), (Some(Some("aa".to_owned())), 0));
     }
 

@@ -48,13 +48,13 @@ pub fn main(args: &Args) -> CommandResult {
     check(args)?;
     let machine = linux::topology::read("/".as_ref())?;
     let file = create_new(&args.output)?;
-    // Blocked before the program starts, so that a stop signal ends the program first.
+    // The signals are blocked before the program starts, so that a stop signal ends the program before evenkeel.
     let mut signals = StopSignals::block()?;
     let mut child = start(args).inspect_err(|_| drop(std::fs::remove_file(&args.output)))?;
     let mut to = BufWriter::new(file);
     let recorded = record(args, &machine, (child.as_mut(), &mut signals), &mut to);
     let recorded = recorded.with_context(|| cannot_write(&args.output));
-    drop(child); // Ends the program and its descendants.
+    drop(child); // Drop ends the program and its descendants.
     let n_turns = recorded?;
     let turns = base::counted_noun(n_turns, "turn");
     let path = args.output.display();
@@ -151,7 +151,7 @@ fn wait(
     }
 }
 
-/// A process named after its program.
+/// Returns the job line of a process, which is named after its program.
 fn job_line(pid: u32, job: JobId) -> RecordedJob {
     let stat = linux::procfs::stat("/".as_ref(), pid);
     let name = stat

@@ -1,4 +1,4 @@
-//! `evenkeel reproduce`: published results next to the results of the simulator.
+//! `evenkeel reproduce`: published results beside the results of the simulator.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub fn main(args: &Args) -> CommandResult {
         return Ok(());
     }
     if let Some(file) = &args.html {
-        // Fails before hours of runs. An existing page is kept until the new one is complete.
+        // The check fails before hours of runs. An existing page is not replaced until the new page is complete.
         check_writable(file).or_usage_error()?;
     }
     let stop = StopFlag::default();

@@ -35,7 +35,7 @@ pub fn main(args: &Args) -> CommandResult {
     } else {
         out.write_all(to_text(&restored, args.dry_run).as_bytes())?;
     }
-    // An unreadable record may contain changes, like a record that is kept.
+    // An unreadable record may contain changes, so it is an error like a record that was not restored.
     let is_kept =
         |file: &FileReport| matches!(file.verdict, RestoreVerdict::Kept | RestoreVerdict::Unknown);
     let failed = restored.files.iter().any(is_kept);
@@ -45,7 +45,7 @@ pub fn main(args: &Args) -> CommandResult {
     if failed || !restored.problems.is_empty() { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-/// Text of the restored settings, a line each. `run` prints it at its start.
+/// Returns the text of the restored settings, one line each. `run` prints this text at its start.
 pub fn to_text(restored: &Restored, dry_run: bool) -> String {
     let mut lines = Vec::new();
     for file in &restored.files {
@@ -70,7 +70,7 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
     if lines.is_empty() {
         lines.push("nothing to restore".to_owned());
     }
-    // A process sets its own name: a line end in it must not begin a line of this text.
+    // A process sets its own name, so line ends in the name are escaped.
     lines.iter().map(|line| base::printable(line) + "\n").collect()
 }
 
@@ -127,7 +127,7 @@ fn group_json(group: &KernelGroupEntry) -> Value {
     value
 }
 
-/// Note about a whole record file.
+/// Returns a note about a whole record file.
 fn note(file: &FileReport) -> Option<&'static str> {
     match file.verdict {
         RestoreVerdict::Kept if file.n_damaged != 0 => Some("kept: a part of it cannot be read"),

@@ -1,7 +1,8 @@
 //! The state file of a running evenkeel, which `evenkeel status` reads.
 //!
-//! The state file is written immediately after an event (for a run at most once per second), and every few seconds
-//! otherwise, within a turn. It is optional: if it cannot be written, watch prints one warning and continues.
+//! The state file is written in a turn: after an event immediately (for a run at most once per second), and without
+//! events every few seconds. The state file is optional: if it cannot be written, watch prints one warning and
+//! continues.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +18,7 @@ use sched::{Action, JobEvent, OutcomeResult, Target};
 
 use crate::status::{self, unix_seconds};
 
-/// Write interval without events. A reader identifies a live process by the age of the file.
+/// Write interval without events. A reader detects a stopped writer by the age of the file.
 const IDLE_WRITE_INTERVAL: Nanos = Nanos::from_secs(5);
 /// Minimum write interval of a run, which limits the overhead.
 const RUN_WRITE_INTERVAL: Nanos = Nanos::from_secs(1);
@@ -25,7 +26,7 @@ const RUN_WRITE_INTERVAL: Nanos = Nanos::from_secs(1);
 pub struct StateWriter {
     pub state: InstanceState,
     file: Option<StateFile>,
-    /// Whether an event has not been written yet.
+    /// Whether an event has not been written to the file yet.
     is_changed: bool,
     min_interval: Nanos,
     written_at: Option<Nanos>,
@@ -66,7 +67,7 @@ impl StateWriter {
             || !record.plan.notes.is_empty();
     }
 
-    /// Whether to write the file in this turn.
+    /// Returns whether the file must be written in this turn.
     pub fn is_due(&self, at: Nanos) -> bool {
         let interval = if self.is_changed { self.min_interval } else { IDLE_WRITE_INTERVAL };
         self.file.is_some() && self.written_at.is_none_or(|written| written + interval <= at)

@@ -29,7 +29,7 @@ pub fn main(args: &Args) -> CommandResult {
     } else {
         let pages: Vec<String> = all.iter().map(|status| status.to_text(80)).collect();
         match pages.is_empty() {
-            true if !problems.is_empty() => {} // The state is unknown.
+            true if !problems.is_empty() => {} // The state of the process is unknown.
             true => writeln!(out, "no evenkeel process of this user is running")?,
             false => write!(out, "{}", pages.join("\n"))?,
         }
@@ -40,7 +40,7 @@ pub fn main(args: &Args) -> CommandResult {
     if failed { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-/// All states of this boot, and errors.
+/// Reads all states of the current boot, and the errors of unreadable files.
 fn read() -> (Vec<Status>, Vec<String>) {
     let unusable = state_file::unusable(&undo::dirs()).into_iter();
     let mut problems: Vec<String> =
@@ -51,7 +51,7 @@ fn read() -> (Vec<Status>, Vec<String>) {
         let parsed = text.map_err(|error| format!("cannot read {}: {error}", path.display()));
         match parsed.and_then(|text| parse(&path, &text)) {
             Err(problem) => problems.push(problem),
-            // The machine has rebooted: the state is obsolete.
+            // The machine has rebooted, so the state is obsolete.
             Ok(state) if is_of_another_boot(&state) => drop(state_file::remove(&path)),
             Ok(state) => all.push(status(&path, state, now)),
         }
@@ -59,7 +59,7 @@ fn read() -> (Vec<Status>, Vec<String>) {
     (all, problems)
 }
 
-/// Parses a state file. Errors state what to do.
+/// Parses a state file. Errors state the remedy.
 fn parse(path: &Path, text: &str) -> Result<InstanceState, String> {
     /// Fields of every format version.
     #[derive(serde::Deserialize)]

@@ -60,7 +60,7 @@ fn is_counted(sample: &Sample, level: Level, number: u32) -> bool {
     }
 }
 
-/// The reason, as in `evenkeel machine`.
+/// Returns the reason why a signal is unreadable, in the words of `evenkeel machine`.
 fn why_not(level: Level) -> String {
     let event = match level {
         Level::Llc => "memory traffic of an LLC domain",
@@ -91,7 +91,7 @@ impl SignalArgs {
         }
     }
 
-    /// The overrides of this command, or else those of the recorded run.
+    /// Returns the overrides of this command, or else the overrides of the recorded run.
     pub(crate) fn or_recorded(
         &self,
         options: &BTreeMap<String, String>,

@@ -9,7 +9,7 @@ use tests::tool;
 
 use super::Comparisons;
 
-/// Long enough to be interrupted.
+/// A workload that takes long enough to be interrupted.
 const WORDS: &str = "small.toml -p linux,dfs,spread --seeds 400 --machine m.toml --timelines none";
 
 fn n_lines(dir: &Dir, out: &str) -> usize {
@@ -24,13 +24,13 @@ fn started(dir: &Comparisons, words: &str, holds: impl Fn() -> bool) -> Child {
     child
 }
 
-/// Starts a comparison and waits until `n_min` lines are recorded.
+/// Starts a comparison and waits until the store has at least `n_min` lines.
 fn begun(dir: &Comparisons, out: &str, n_min: usize) -> Child {
     let words = format!("compare {WORDS} --out {out}");
     started(dir, &words, || n_min <= n_lines(dir, out))
 }
 
-/// Interrupts a command, whose exit status is then 1.
+/// Interrupts a command. Checks that its exit status is 1.
 fn interrupt(child: Child) -> Output {
     signal(child.id(), Signal::INT);
     let output = child.wait_with_output().expect("own child");
@@ -103,7 +103,7 @@ fn an_interrupted_live_run_is_discarded_and_repeated() {
     assert_eq!(dir.json("limited")["summary"][0]["n_excluded"], 1);
 }
 
-/// A workload that runs for months, with more jobs than CPUs.
+/// Returns a workload that runs for months, with more jobs than CPUs.
 fn months(dir: &Comparisons) {
     let text = dir.read("profiles/hungry.profile.toml").replace("3e8", "3e15");
     dir.write("profiles/months.profile.toml", text.replace("\"hungry\"", "\"months\""));

@@ -13,7 +13,7 @@ use tests::dir::Dir;
 use tests::live_run::LiveRun;
 use tests::process::{children, is_running, machine, signal};
 
-/// The cgroups that this process can create.
+/// Lists the cgroups that this process can create.
 pub fn creatable() -> Option<CgroupMode> {
     let all = [CgroupMode::Only(HierarchyVersion::V2), CgroupMode::Only(HierarchyVersion::V1)];
     let found = all.into_iter().find(|&mode| choose("/".as_ref(), mode).delegated.is_some());
@@ -23,18 +23,18 @@ pub fn creatable() -> Option<CgroupMode> {
     found
 }
 
-/// Directory of the cgroups of a run; `None` without cgroups.
+/// Returns the directory of the cgroups of a run; `None` without cgroups.
 pub fn cgroup_dir(run: &str) -> Option<PathBuf> {
     let home = choose("/".as_ref(), creatable()?).delegated?;
     Some(home.dir.join(run_dir(run)?))
 }
 
-/// The first usable node with memory.
+/// Returns the first usable node with memory.
 pub fn node() -> u32 {
     machine().nodes_with_memory().first().map_or(0, |node| node.0)
 }
 
-/// Two jobs; the memory of the first is bound to a node.
+/// Returns a workload of two jobs. The memory of the first job is bound to a node.
 fn text() -> String {
     format!(
         "[[job]]\nname = \"bound\"\nmemory = \"bind:{}\"\nshell = \"sleep 600 & wait\"\n\
@@ -162,7 +162,7 @@ fn restore_reports_an_absent_cgroup_directory_as_absent() {
     drop(log);
     let cgroups = RunCgroups::new("/".as_ref(), home, &run).expect("a name");
     assert!(!cgroups.is_present().expect("the path is free"));
-    // The lock holder is this process; its children may share the lock until their exec.
+    // The lock holder is this process. Its children may share the lock until they call exec.
     let restored = loop {
         let restored = undo::restore(&dir.state(), false);
         if restored.files[0].verdict != undo::RestoreVerdict::InUse {

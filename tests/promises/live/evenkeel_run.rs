@@ -1,4 +1,4 @@
-//! `evenkeel run` as a process: a terminal, a shell, signals, and processes that outlive their job.
+//! `evenkeel run` as a process: terminal, shell, signals, and processes that continue after the end of their job.
 
 use rustix::process::Signal;
 use tests::dir::Dir;
@@ -19,7 +19,7 @@ fn wait_until_exited(pids: &[u32]) {
     until("the exit of all processes", || !pids.iter().any(|&pid| is_running(pid)));
 }
 
-/// Like [`FAMILY`]; the second process has neither the process group nor the environment of its job.
+/// Two processes like [`FAMILY`]; the second process has neither the process group nor the environment of its job.
 const HIDDEN: &str = r#"
     [[job]]
     name = "a"
@@ -30,7 +30,7 @@ const HIDDEN: &str = r#"
 fn with_kill_on_exit_a_process_outside_its_jobs_group_and_environment_is_killed_too() {
     let mut run = run(HIDDEN, &["--kill-on-exit", "--quiet"]);
     let pids = run.printed("a", 2);
-    // The journal contains it, so the supervisor process has it in its list.
+    // The journal contains the process, so the process is in the list of the supervisor process.
     run.wait_for_journal(&format!("\"pid\":{}", pids[1]));
     run.end_by(Signal::KILL);
     wait_until_exited(&pids);
@@ -72,7 +72,7 @@ fn with_kill_on_exit_no_process_of_a_job_survives_a_kill() {
 fn a_second_sigint_kills_jobs_that_ignore_sigterm() {
     let ignores_sigterm =
         "[[job]]\nname = \"a\"\nshell = \"trap '' TERM; echo $$; while :; do sleep 600; done\"\n";
-    // A background job of a shell ignores SIGINT, and this test can run in one.
+    // A background job of a shell ignores SIGINT, and this test may run as a background job.
     let mut run = run_by_shell(
         ignores_sigterm,
         &["--grace", "10min", "--quiet"],

@@ -8,7 +8,7 @@ use tests::evenkeel::EvenkeelRun;
 use tests::live_run::LiveRun;
 use tests::process::{is_running, signal, until};
 
-/// Writes an executable file that is not a program: it fails at exec.
+/// Writes an executable file that is not a program: exec of this file fails.
 fn write_broken_program(dir: &Dir) {
     use std::os::unix::fs::PermissionsExt;
     dir.write("broken", "nothing\n");
@@ -16,7 +16,7 @@ fn write_broken_program(dir: &Dir) {
     std::fs::set_permissions(dir.path("broken"), mode).expect("permitted");
 }
 
-/// With `--fail-fast`: of three jobs that start together, the middle one cannot start.
+/// Checks `--fail-fast`: three jobs start together, and the second job cannot start.
 fn check_fail_fast(broken: &str) {
     let dir = Dir::new();
     write_broken_program(&dir);
@@ -51,7 +51,7 @@ fn a_restarting_job_is_not_restarted_after_the_last_other_job_ends() {
         "#,
     );
     let pids = [run.wait_until_started("again"), run.wait_until_started("last")];
-    // After this time its end is processed immediately.
+    // After this time the end of the job is processed immediately.
     run.until("some age", |run| {
         run.turns.last().is_some_and(|turn| Nanos::from_millis(300) < turn.turn.at)
     });
@@ -79,7 +79,7 @@ fn exit_statuses_are_known_even_if_the_parent_ignores_sigchld() {
 #[test]
 fn killing_one_run_does_not_affect_another_even_without_undo_records() {
     let text = "[[job]]\nname = \"a\"\nshell = \"echo $$; exec sleep 600\"\n";
-    // The directory of the undo record cannot be created: a file has its name.
+    // The directory of the undo record cannot be created, because a file has its name.
     let start = || {
         let dir = Dir::with(&[("state", "")]);
         EvenkeelRun::new(dir, text, &["--quiet", "--kill-on-exit"])
@@ -88,7 +88,7 @@ fn killing_one_run_does_not_affect_another_even_without_undo_records() {
     let pids = [one.printed("a", 1)[0], other.printed("a", 1)[0]];
     one.end_by(Signal::KILL);
     until("the exit of its job", || !is_running(pids[0]));
-    // The first run received SIGKILL before this one: once the supervisor of this run has killed its job, the
+    // The first run received SIGKILL before this run. When the supervisor of this run has killed its job, the
     // supervisor of the first run has finished too.
     let mut third = start();
     let pid = third.printed("a", 1)[0];

@@ -15,10 +15,10 @@ fn a_job_with_externally_changed_affinity_keeps_it_and_is_no_longer_managed() {
     let mut run = LiveRun::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
     run.request("a", Action::Place(first.clone()));
     let pid = run.wait_until_started("a");
-    // A different mask: the engine skips a placement that changes nothing.
+    // The mask differs from the current mask: the engine skips a placement that changes nothing.
     let both = first.or(&last);
     run.request("a", Action::Place(both));
-    // After the decision, before the action.
+    // The change occurs between the decision and the action.
     run.step_with(|| linux::affinity::set(pid, &last).expect("permitted"));
     assert_eq!(reject_cause(&run.placements("a")[1]), Some(RejectCause::Unmanaged));
     assert_eq!(mask(pid), Some(last.clone()));

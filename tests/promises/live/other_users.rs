@@ -23,8 +23,8 @@ const AS_ORDINARY_USER: &str = "
     chmod 755 . && chown 65534:65534 . && cp \"$(command -v setpriv)\" become && chmod 4755 become
     exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
 
-/// Whether an ordinary user can execute evenkeel, and become root through a set-uid program in the
-/// temporary directory.
+/// Returns whether an ordinary user can execute evenkeel, and become root through a set-uid program in the temporary
+/// directory.
 fn can_become_root() -> bool {
     let dir = tempfile::tempdir().expect("a directory");
     let shell =
@@ -72,7 +72,7 @@ fn a_job_that_changed_its_user_is_not_migrated_and_reported_with_the_missing_cap
         println!("skipped: needs root, setpriv, and a directory that permits set-uid programs");
         return;
     }
-    // Both start on the first CPU; only the job that becomes root can be migrated.
+    // Both jobs start on the first CPU; only the job that becomes root can migrate.
     let text = format!(
         r#"
         [[job]]
@@ -102,8 +102,8 @@ fn a_job_that_changed_its_user_is_not_migrated_and_reported_with_the_missing_cap
     assert_eq!(journal.matches("\"not-permitted\":{}").count(), 1, "left alone: {journal}");
 }
 
-/// Lets an unrelated process reuse the PID of an exited process of a job, ends evenkeel before it has
-/// sampled, and prints whether the unrelated process is running.
+/// A script that lets an unrelated process reuse the PID of an exited process of a job. The script ends evenkeel before
+/// its next sample, and prints whether the unrelated process is running.
 const REUSE: &str = r#"
     "$@" & run=$!
     until grep -qs "\"pid\":$(tail -n1 out/jobs/a.out 2>/dev/null)," out/journal.jsonl; do sleep 0.05; done

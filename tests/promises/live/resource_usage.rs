@@ -9,7 +9,7 @@ use tests::live_run::LiveRun;
 
 #[test]
 fn cpu_time_of_short_lived_children_counts_for_their_job() {
-    // The shell itself uses almost no CPU time; its children live shorter than a turn.
+    // The shell itself uses almost no CPU time. Its children run for less than a turn.
     let mut run = LiveRun::shell(
         "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do \
          sh -c 'i=0; while [ $i -lt 15000 ]; do i=$((i+1)); done'; done; :",
@@ -24,7 +24,7 @@ fn cpu_time_of_short_lived_children_counts_for_their_job() {
         *cpu_time = task.cpu_time;
     }
     let sum: u64 = sampled.values().map(|time| time.0).sum();
-    // While the job runs, the kernel reports whole ticks for its children; at its exit, the exact time.
+    // While the job runs, the kernel reports the CPU time of its children in whole ticks; at its exit, the exact time.
     assert!(used.0 <= sum && sum <= used.0 + 20_000_000, "{sum} ns sampled, {used:?} at the exit");
 }
 
@@ -55,7 +55,7 @@ fn events_of_unsampled_children_are_counted_at_the_exit() {
     run.finish();
     let count =
         |job: &str, event| run.exits(job)[0].counters.get(event).expect("it was awaited").value;
-    // Each shell maps some dozens of pages, and its parent waits for it.
+    // Each shell maps some dozens of pages, and the parent of the shell waits for it.
     assert!(count("b", CounterEvent::PageFaults) + 9 * 20 < count("a", CounterEvent::PageFaults));
     assert!(
         count("b", CounterEvent::ContextSwitches) + 9 <= count("a", CounterEvent::ContextSwitches)
@@ -82,7 +82,7 @@ fn turns_are_omitted_while_no_task_runs() {
     let mut run = LiveRun::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"3\"]\n");
     run.quiescent.set(true);
     run.finish();
-    // 150 turns of 20 ms without omission; a busy machine can only reduce this number.
+    // 150 turns of 20 ms without an omitted turn; a busy machine can only reduce this number.
     let n_quiet = run.turns.iter().filter(|turn| turn.sample.tasks.is_empty()).count();
     assert!(n_quiet < 40, "{n_quiet} turns without a running task");
     // A task that may become runnable is sampled at least every two seconds.

@@ -4,14 +4,15 @@ use base::Nanos;
 use sched::{Cause, CounterEvent, Wake};
 use tests::live_run::LiveRun;
 
-/// More events than any machine counts during a test.
+/// A number of events that no machine counts during a test.
 const NEVER: u64 = 1_000_000_000_000;
 
 fn run_with(event: CounterEvent, every: u64, text: &str) -> LiveRun {
     LiveRun::with(text, |options| options.wake = Wake::Overflow { event, every })
 }
 
-/// A run of this shell script with a turn after every `every` page faults on a CPU; `None` if unavailable.
+/// Runs this shell script with a turn after every `every` page faults on a CPU. Returns `None` if counters are
+/// unavailable.
 fn page_fault_run(every: u64, shell: &str) -> Option<LiveRun> {
     let text = format!("[[job]]\nname = \"a\"\nshell = \"{shell}\"\n");
     let mut run = run_with(CounterEvent::PageFaults, every, &text);
@@ -24,7 +25,7 @@ fn page_fault_run(every: u64, shell: &str) -> Option<LiveRun> {
     Some(run)
 }
 
-/// Interval turns, and whether an overflow caused them.
+/// Returns the number of interval turns, and whether an overflow caused a turn.
 fn interval_turns(run: &LiveRun) -> Vec<(Nanos, bool)> {
     let turns = run.turns.iter().map(|turn| &turn.turn);
     turns

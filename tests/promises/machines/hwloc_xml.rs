@@ -1,23 +1,23 @@
-//! The topology of a recorded machine in the XML of hwloc: the facts that evenkeel reads too.
+//! The topology of a recorded machine in the XML of hwloc, limited to the properties that evenkeel reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Bytes, CpuId, CpuSet, NodeId};
 use roxmltree::{Document, Node, ParsingOptions};
 
-/// A machine as exported by hwloc.
+/// A machine from an XML file of hwloc.
 pub struct HwlocMachine {
     /// Present CPUs, including offline ones.
     pub present: CpuSet,
     /// Online CPUs in the cpuset of the recording process.
     pub usable: CpuSet,
-    /// Cores, including CPUs outside that cpuset.
+    /// Cores, including the CPUs of a core outside the cpuset.
     pub cores: BTreeSet<CpuSet>,
-    /// The topmost cache above each CPU.
+    /// The largest cache above each CPU, with its size.
     pub llcs: BTreeSet<(CpuSet, Option<Bytes>)>,
     /// CPUs and memory of each node.
     pub nodes: BTreeMap<NodeId, (CpuSet, Option<Bytes>)>,
-    /// SLIT distances from a node to a node; empty if unknown.
+    /// SLIT distance between two nodes; empty if unknown.
     pub distances: BTreeMap<(NodeId, NodeId), u32>,
     /// Core kinds, slowest first if hwloc ranks them.
     pub kinds: Vec<CpuSet>,
@@ -85,7 +85,7 @@ fn kinds(root: Node<'_, '_>) -> Vec<CpuSet> {
     ranked.into_iter().map(|(_, cpus)| cpus).collect()
 }
 
-/// A size is absent or 0 if it is unknown.
+/// Parses a size. A size of 0 or without a value is unknown.
 fn size(node: Node<'_, '_>, name: &str) -> Option<Bytes> {
     node.attribute(name).and_then(|text| text.parse().ok()).filter(|&size| size != 0).map(Bytes)
 }
@@ -94,7 +94,7 @@ fn number(node: Node<'_, '_>, name: &str) -> u32 {
     node.attribute(name).expect(name).parse().expect("a number")
 }
 
-/// Parses a mask: words of 32 bits, highest first, each with `0x`; a zero word may be empty.
+/// Parses a mask: words of 32 bits, highest word first, each with `0x`. A zero word may be empty.
 fn cpus(node: Node<'_, '_>, name: &str) -> CpuSet {
     let text = node.attribute(name).unwrap_or("0x0");
     let mut set = CpuSet::new();

@@ -1,8 +1,9 @@
-//! Any system call of a watch may fail at any time: evenkeel does not panic, leaks nothing and leaves nothing changed.
+//! Injected faults: any system call of a watch may fail at any time. evenkeel does not panic, leaks no resource and
+//! restores all settings.
 //!
-//! Processes of the test, one of them with its own affinity, are watched with many seeds. A share of all system calls
-//! fails with EPERM, ENOMEM, EBUSY, EINTR, ENOSYS or ESRCH; jobs are placed, released and their pages are migrated; the
-//! test changes the affinity of one of them; and the watch ends regularly, or its host is dropped.
+//! Processes of the test are watched with many seeds. One process has its own affinity. A share of all system calls
+//! fails with EPERM, ENOMEM, EBUSY, EINTR, ENOSYS or ESRCH. Jobs are placed and released, their pages migrate, and the
+//! test changes the affinity of one job. The watch ends regularly, or its host is dropped.
 //!
 //! ```text
 //!   the start fails with one error line, or every request has an outcome with a cause
@@ -23,7 +24,7 @@ use tests::process::{machine, with_children};
 use super::{Nanos, Process, affinity, pids, policy, reason, select, two_cpus};
 use crate::seeds;
 
-/// Turns of one watch before it ends.
+/// Turns of one watch before the watch ends.
 const N_TURNS: u32 = 14;
 const INTERVAL: Nanos = Nanos::from_millis(2);
 
@@ -99,7 +100,7 @@ fn run_seed(seed: u64, programs: &[Process; 3], counts: &mut Counts) {
         ..AttachOptions::default()
     };
     let this_machine = machine();
-    // Most starts succeed, so that later calls can fail.
+    // Most starts must succeed, so that later calls can fail.
     let starts_well = rng.below(4) != 0;
     fault::set_plan(if starts_well { FaultPlan::default() } else { FaultPlan { seed, permille } });
     let host = AttachHost::new(&this_machine, options);
@@ -132,7 +133,8 @@ fn run_seed(seed: u64, programs: &[Process; 3], counts: &mut Counts) {
     assert_eq!(n_files(), 0, "an undo record is left");
 }
 
-/// Runs a watch for some turns. Returns the affinity that the test set for `changed`, if it did.
+/// Runs a watch for some turns. Returns the affinity that the test set for `changed`; `None` if the test did not set an
+/// affinity.
 fn run_watch(
     mut host: AttachHost,
     (seed, permille): (u64, u16),
@@ -155,7 +157,7 @@ fn run_watch(
             break;
         }
         if turn == change_turn {
-            // No action of this test sets this mask.
+            // No action of this test sets the mask `last`.
             let set = || affinity::set(changed.pid(), &last);
             bound = fault::with_errors(FaultPlan::default(), set).is_ok().then(|| last.clone());
             fault::set_plan(FaultPlan { seed: seed + 1_000_000, permille });
@@ -210,11 +212,11 @@ fn check_one_line(error: &dyn std::error::Error) {
     assert!(!text.is_empty() && text.lines().count() == 1, "{text}");
 }
 
-/// Selects these processes, in a third of the cases with additional exclusions that match none of them.
+/// Selects these processes, in a third of the seeds with additional exclusions that match no process.
 fn random_selection(rng: &mut Rng, programs: &[&Process]) -> Selection {
     let mut selection = select(&pids(programs));
     if rng.below(3) == 0 {
-        selection.excluded.users.insert(12_345); // Reads the users of processes.
+        selection.excluded.users.insert(12_345); // The exclusion makes the watch read the users of processes.
         selection.excluded.cgroups.push("/no/such/group".to_owned());
     }
     selection

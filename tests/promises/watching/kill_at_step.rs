@@ -1,7 +1,7 @@
 //! `evenkeel watch` killed at any step: `restore` undoes all its changes, for every child.
 //!
-//! `EVENKEEL_FAULT=kill-at:N` kills it at its N-th step: before each undo record, after it, after the change,
-//! and in the restoration at its end. N increases from 1 until a watch exits regularly.
+//! `EVENKEEL_FAULT=kill-at:N` kills the watch at its N-th step: before each undo record, after the record, after the
+//! change, and during the restoration at its end. N increases from 1 until a watch exits regularly.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -12,7 +12,7 @@ use tests::process::{self, wait_for};
 
 use super::{BURN, Process, affinity, mask, tool, two_cpus, until};
 
-/// A single program with a class loads one core only, and this policy then migrates it.
+/// A single program with a class loads only one core. This policy migrates the program.
 const POLICY: &str = "dfs[interval=50ms,domains=core,only_job=move,cooldown=0]";
 /// Upper bound of the number of steps.
 const N_STEPS_MAX: u32 = 60;
@@ -52,7 +52,7 @@ fn after_a_kill_at_any_step_restore_undoes_all_changes() {
     panic!("more than {N_STEPS_MAX} steps");
 }
 
-/// Watches until the program is placed, then ends the watch with SIGTERM. Returns whether it was killed at
+/// Watches until the program is placed, then ends the watch with SIGTERM. Returns whether the watch was killed at
 /// `step` before.
 fn watch_until_killed(mut command: Command, step: u32, pid: u32) -> bool {
     command.args(["--policy", POLICY]).env(linux::fault::VARIABLE, format!("kill-at:{step}"));

@@ -1,5 +1,5 @@
 //! Changes of watched processes: threads and children start and exit, programs call exec, and other processes change
-//! their affinity or cpuset. The watch undoes its own changes in all cases, and no others.
+//! the affinity or cpuset of a watched process. In all tests the watch undoes its own changes and no other changes.
 
 use std::cell::Cell;
 use std::os::unix::process::CommandExt;
@@ -23,7 +23,7 @@ use super::{
 /// Environment variable with the behaviour of the helper program.
 const PART: &str = "EVENKEEL_TEST_PART";
 
-/// This executable as a helper program with the given behaviour.
+/// Returns this executable as a helper program with this behaviour.
 fn helper(name: &str) -> Process {
     let mut command = Command::new(std::env::current_exe().expect("this executable"));
     command.args([
@@ -43,7 +43,7 @@ impl ProcessGroup {
         ProcessGroup(Process::new(Command::new("sh").args(["-c", script]).process_group(0)))
     }
 
-    /// PIDs of the group.
+    /// Returns the PIDs of the group.
     fn members(&self) -> Vec<u32> {
         let all = procfs::processes("/".as_ref()).expect("a list");
         let is_member = |&pid: &u32| {
@@ -65,7 +65,7 @@ fn masks_of_threads(pid: u32) -> Vec<CpuSet> {
     tids.into_iter().filter_map(|tid| affinity::get(tid).ok()).collect()
 }
 
-/// The helper program.
+/// Runs the helper program.
 #[test]
 #[ignore = "a program that other tests start; does nothing alone"]
 fn helper_program() {
@@ -77,7 +77,7 @@ fn helper_program() {
     };
     let short = Duration::from_millis(30);
     match std::env::var(PART).as_deref() {
-        // Two long-lived threads, and short-lived ones.
+        // The program has two long-lived threads, and short-lived threads.
         Ok("threads") => {
             let stays = || std::thread::spawn(move || burn(TIMEOUT));
             let _stay = [stays(), stays()];
@@ -196,7 +196,7 @@ fn a_thread_bound_by_another_process_keeps_its_affinity_and_the_others_are_resto
     let pid = program.pid();
     let mut run = watch(&[&program], |_| ());
     run.until("the placement", |_| masks_of_threads(pid).iter().all(|mask| *mask == last));
-    // The first two threads are the main thread and that of the test; the third is long-lived.
+    // The first two threads are the main thread and the thread of the test; the third thread is long-lived.
     let tids = procfs::threads("/".as_ref(), pid).expect("it is running");
     let bound = tids[2];
     affinity::set(bound, &first).expect("permitted");
@@ -262,7 +262,8 @@ fn with_process_events_the_affinity_of_a_child_whose_parent_exits_is_restored() 
     }
 }
 
-/// A child in fork keeps the earlier mask of its parent and is first sampled after the release.
+/// During fork, a child has the earlier mask of its parent. The watch samples the child for the first time after the
+/// release.
 #[test]
 fn a_child_with_the_placement_of_its_released_parent_is_released_too() {
     let Some((all, last)) = two_cpus() else { return };
@@ -270,7 +271,7 @@ fn a_child_with_the_placement_of_its_released_parent_is_released_too() {
     let script =
         format!("while [ ! -e {} ]; do :; done; sleep 600 & exec sleep 600", dir.arg("go"));
     let group = ProcessGroup::shell(&script);
-    let other = Process::busy(); // Without a managed process, turns are rare.
+    let other = Process::busy(); // Turns are rare without a managed process.
     let mut run = watch(&[&group.0, &other], |options| {
         options.idle_after = INTERVAL;
         options.use_events = false;
@@ -329,7 +330,8 @@ fn all_children_of_a_job_that_becomes_idle_are_released() {
     });
     run.until("the placement", |_| group.0.mask() == last);
     run.until("that it sleeps", |run| run.detached(sched::DetachCause::Idle));
-    // On a busy machine the process may be runnable and waiting; it is then managed again until it sleeps.
+    // On a busy machine the process may be runnable and waiting. The watch then manages the process again until it
+    // sleeps.
     let has_finished =
         || procfs::stat("/".as_ref(), group.0.pid()).is_ok_and(|stat| stat.comm_text() == "sleep");
     run.until("the end of its work", |_| has_finished());
@@ -341,7 +343,7 @@ fn all_children_of_a_job_that_becomes_idle_are_released() {
     run.end();
 }
 
-/// A cpuset of cgroup v1 with all nodes; `None` if it cannot be created.
+/// Creates a cpuset of cgroup v1 with all nodes. Returns `None` without permission.
 fn cpuset(cpus: &CpuSet) -> Option<TestCgroup> {
     let root = "/sys/fs/cgroup/cpuset";
     if !std::path::Path::new(root).is_dir() {
@@ -375,7 +377,7 @@ fn a_process_moved_to_another_cpuset_is_not_placed_again_and_regains_all_cpus_on
     assert_eq!(busy.mask(), first);
     cpuset.remove(busy.pid());
     assert_eq!(busy.mask(), all, "its own affinity is not restricted");
-    // Restored inside a cpuset, it has all CPUs of the cpuset, also when these become more.
+    // A process that is restored inside a cpuset has all CPUs of the cpuset, also if CPUs are added later.
     let mut run = watch(&[&busy], |_| ());
     run.until("the placement", |_| busy.mask() == last);
     cpuset.write("cpuset.cpus", &last.to_string());

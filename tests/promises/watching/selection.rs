@@ -1,4 +1,5 @@
-//! Every way to select processes, with real processes: which ones `evenkeel watch` manages, and which not.
+//! Every option that selects processes, with real processes: the processes that `evenkeel watch` manages, and the
+//! processes that it does not manage.
 //!
 //! Each test starts shells that use CPU time, runs `evenkeel watch`, and reads the managed processes from
 //! `evenkeel status --json`. A test that this machine cannot run (no other user, no cgroup) prints `skipped`.
@@ -16,7 +17,7 @@ use super::{BURN, Dir, EvenkeelWatch, Process, Signal, affinity, signal, two_cpu
 /// UID of an unprivileged user.
 const UNPRIVILEGED: u32 = 65534;
 
-/// A watch that samples busy processes ten times per second.
+/// Starts a watch that samples busy processes ten times per second.
 fn start_as(user: Option<u32>, args: &[&str]) -> EvenkeelWatch {
     EvenkeelWatch::of(user, &[&["--policy", MIGRATES_ONLY_JOB], args].concat())
 }
@@ -25,7 +26,7 @@ fn start(args: &[&str]) -> EvenkeelWatch {
     start_as(None, args)
 }
 
-/// A busy shell with another name, and the directory of its link.
+/// Starts a busy shell with another name. Returns the shell and the directory of its link.
 fn busy_shell_named(name: &str) -> (Process, Dir) {
     let dir = Dir::new();
     let path = dir.path(name);
@@ -33,7 +34,7 @@ fn busy_shell_named(name: &str) -> (Process, Dir) {
     (Process::new(Command::new(path).args(["-c", BURN])), dir)
 }
 
-/// A busy shell of an unprivileged user; `None` without permission to start one.
+/// Starts a busy shell of an unprivileged user. Returns `None` without permission.
 fn busy_shell_of_other_user() -> Option<Process> {
     let may = rustix::process::geteuid().is_root()
         && Command::new("setpriv").arg("--version").output().is_ok_and(|o| o.status.success());
@@ -45,7 +46,7 @@ fn busy_shell_of_other_user() -> Option<Process> {
     Some(Process::new(command.args(setpriv(UNPRIVILEGED)).args(["sh", "-c", BURN])))
 }
 
-/// Whether another user can execute evenkeel.
+/// Returns whether another user can execute evenkeel.
 fn can_other_user_execute() -> bool {
     let can = command_of(Some(UNPRIVILEGED)).arg("--version").output();
     let can = can.is_ok_and(|output| output.status.success());
@@ -114,7 +115,7 @@ fn watch_with_a_restricted_affinity_uses_only_these_cpus_and_reports_it() {
     let first: base::CpuSet = all.first().into_iter().collect();
     let busy = Process::busy();
     let args = ["--pid", &busy.pid().to_string(), "--act", "--class", "*=8"];
-    affinity::set(0, &first).expect("permitted"); // Of this thread and its children.
+    affinity::set(0, &first).expect("permitted"); // The mask applies to this thread and its children.
     let mut watch = start(&args);
     affinity::set(0, &all).expect("permitted");
     watch.wait_until_managed(&[&busy], &[]);
@@ -222,7 +223,7 @@ fn without_permission_for_other_users_watch_reports_the_missing_capability_and_c
     assert_eq!(stderr.lines().filter(|line| line.contains("CAP_SYS_NICE")).count(), 1, "{stderr}");
 }
 
-/// Watches a cgroup: one process is in it, another joins, and the first one leaves.
+/// Watches a cgroup that has one process. Another process joins, and the first process leaves.
 fn check_cgroup(cgroup: &TestCgroup, args: &[&str]) {
     let (inside, outside) = (Process::busy(), Process::busy());
     cgroup.add(inside.pid());
@@ -238,7 +239,7 @@ fn check_cgroup(cgroup: &TestCgroup, args: &[&str]) {
     });
     watch.wait_until_managed(&[&outside], &[&inside]);
     assert_eq!(watch.end().1, Some(0));
-    // An excluded process is unmanaged, whatever else is selected.
+    // An excluded process is unmanaged, even if another option selects the process.
     let dir = cgroup.dir.display().to_string();
     let (inside, outside) = (outside, inside);
     let pids = [inside.pid().to_string(), outside.pid().to_string()];

@@ -1,5 +1,5 @@
-//! `evenkeel status` prints all running evenkeel processes, killed ones until their settings are restored, and one line
-//! per unreadable state file.
+//! `evenkeel status` prints all running evenkeel processes, killed processes until their settings are restored, and one
+//! line per unreadable state file.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -8,7 +8,7 @@ use tests::process::wait_for;
 
 use super::{Process, Signal, tool};
 
-/// Output of `evenkeel` with the state in this directory.
+/// Runs `evenkeel` with the state in this directory. Returns the output.
 fn run_evenkeel(dir: &Dir, args: &[&str]) -> std::process::Output {
     dir.command_with_state(args).output().expect("it starts")
 }
@@ -22,7 +22,7 @@ fn watch(dir: &Dir, pid: &str, args: &[&str]) -> Process {
     Process::new(&mut dir.command_with_state(&all))
 }
 
-/// Output of `status --json` when it has `n` entries and the condition holds for all.
+/// Waits until `status --json` has `n` entries and the condition is true for all entries. Returns the output.
 fn until(dir: &Dir, n: usize, holds: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
     wait_for("the states", || {
         let output = run_evenkeel(dir, &["status", "--json"]);
@@ -101,7 +101,7 @@ fn a_killed_process_is_listed_until_its_settings_are_restored() {
 fn an_invalid_state_file_gives_one_line_with_the_remedy() {
     let check = |text: &str, expected: &str| {
         let dir = Dir::new();
-        // Created by evenkeel, with the required mode.
+        // evenkeel creates the directory with the required mode.
         assert_eq!(exit_status(&dir, &["watch", "--all", "--for", "1ms", "-q"]), Some(0));
         dir.write("state/a.state.json", text);
         let output = run_evenkeel(&dir, &["status"]);

@@ -1,9 +1,9 @@
 //! The book in `docs/`: every page is in SUMMARY.md, links between documents resolve, and test filters match.
 //!
-//! The check covers Markdown links to files and headings in all tracked Markdown files, the files that pages
-//! include (`{{#include path}}`), and paths in code spans of the pages on the source code. External links are
-//! not checked. A filter of `cargo test` must be part of the path of a function: cargo runs no test and succeeds
-//! if it is not.
+//! The check covers Markdown links to files and headings in all tracked Markdown files, the files that pages include
+//! (`{{#include path}}`), and paths in code spans of the pages on the source code. External links are not checked. A
+//! filter of `cargo test` must be part of the path of a function, because cargo succeeds without running a test if no
+//! function matches the filter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +21,7 @@ const BOOK: &str = "docs";
 const SOURCE_PAGES: &[&str] = &["docs/ARCHITECTURE.md", "docs/extending.md", "CONTRIBUTING.md"];
 const SOURCE_DIRS: &str = "crates|tests|xtask|docs|scripts|fixtures|workloads";
 
-/// Faults of all Markdown files in `files`.
+/// Returns the faults of all Markdown files in `files`.
 pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     let mut pages = BTreeMap::new();
     for file in files.iter().filter(|file| file.extension().is_some_and(|ext| ext == "md")) {
@@ -40,8 +40,8 @@ pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// File and path of each function: the directories, the file and the name, as cargo prints them. Modules inside the
-/// file are not part of it.
+/// Returns the file and path of each function: the directories, the file and the name, as cargo prints them, but
+/// without modules inside the file.
 fn function_paths(file: &Path, text: &str) -> Vec<(PathBuf, String)> {
     let names = text.split("fn ").skip(1).filter_map(|rest| Some(rest.split_once('(')?.0));
     let dirs = file.with_extension("").to_string_lossy().replace('/', "::");
@@ -49,7 +49,7 @@ fn function_paths(file: &Path, text: &str) -> Vec<(PathBuf, String)> {
     names.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_')).map(path).collect()
 }
 
-/// Filters of `cargo test` in documents that match no function.
+/// Returns the filters of `cargo test` in documents that match no function.
 fn check_filters(
     pages: &BTreeMap<PathBuf, String>,
     functions: &[(PathBuf, String)],
@@ -134,7 +134,7 @@ fn check_pages(
     Ok(faults)
 }
 
-/// The path of a link, relative to the root of the repository.
+/// Returns the path of a link, relative to the root of the repository.
 fn resolve(page: &Path, link: &str) -> PathBuf {
     let mut path = page.parent().unwrap_or(Path::new("")).to_owned();
     for part in Path::new(link).components() {
@@ -149,9 +149,9 @@ fn resolve(page: &Path, link: &str) -> PathBuf {
     path
 }
 
-/// Whether a page has a heading with this anchor: lower case, punctuation removed, spaces as hyphens.
+/// Returns whether a page has a heading with this anchor: lower case, punctuation removed, spaces as hyphens.
 fn has_heading(page: Option<&String>, anchor: &str) -> bool {
-    let Some(text) = page else { return true }; // A link into a source file.
+    let Some(text) = page else { return true }; // The link points into a source file.
     let mut in_code = false;
     text.lines().any(|line| {
         in_code ^= line.starts_with("```");

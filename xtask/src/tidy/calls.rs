@@ -1,7 +1,7 @@
-//! Every system call of the crate `linux` can be made to fail by a test.
+//! Fault injection: a test can make every system call of the crate `linux` fail.
 //!
-//! Tests let a share of all calls fail (`linux::fault`) and verify that nothing breaks. This covers only
-//! functions that contain `fault::inject("name")` or `fault::retry("name", …)`. A function without them
+//! Tests let a share of all calls fail (`linux::fault`) and verify the behaviour of evenkeel. These tests reach only
+//! functions that contain `fault::inject("name")` or `fault::retry("name", …)`. Every other function with a system call
 //! needs a comment with the reason:
 //!
 //! ```text
@@ -17,7 +17,7 @@ use regex::Regex;
 
 use super::Fault;
 
-/// The checked crate.
+/// Path of the checked crate.
 const CRATE: &str = "crates/linux/src/";
 
 /// Marks of a fault point; a function with system calls contains one. A child between fork and exec uses `check`.
@@ -37,7 +37,7 @@ static CALL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("{below}|{imported}|{methods}")).expect("a pattern")
 });
 
-/// Names below such a module that are no system call, or that cannot fail.
+/// Names below such a module that are not system calls, or that cannot fail.
 const INFALLIBLE: &[&str] = &[
     "getpid",
     "geteuid",
@@ -49,7 +49,7 @@ const INFALLIBLE: &[&str] = &[
     "create_locked",
 ];
 
-/// Calls of a file that cannot be made to fail.
+/// Returns the calls of a file that cannot be made to fail.
 pub fn check(file: &str, text: &str) -> Vec<Fault> {
     let Some(inside) = file.strip_prefix(CRATE) else { return Vec::new() };
     let is_for_tests = inside.ends_with("tests.rs") || inside.contains("tests/");
@@ -79,7 +79,7 @@ pub fn check(file: &str, text: &str) -> Vec<Fault> {
     faults
 }
 
-/// Number of lines of the function that begins here; 1 for anything else.
+/// Returns the number of lines of the function that begins here; 1 if no function begins here.
 fn function_len(lines: &[&str]) -> usize {
     let first = lines[0];
     let indent = &first[..first.len() - first.trim_start().len()];

@@ -5,10 +5,10 @@
 //!   src/b/c.rs    use crate::a::A;          b -> a      reported: crates/x: a -> b -> a
 //! ```
 //!
-//! Paths are read textually: `crate::…` and `super::…`, in `use` items and in code. A path is assigned to
-//! the module that declares its item; an import of the parent (`use b::B`) is followed. A path counts as an edge
-//! between the two modules that are siblings below the closest common parent, so parent and child never
-//! form a cycle. Test modules are exempt.
+//! Paths are read from the source text: `crate::…` and `super::…`, in `use` items and in code. A path belongs to the
+//! module that declares its item; an import of the parent (`use b::B`) is resolved. A path is an edge between the two
+//! modules that are siblings below the closest common parent, so a parent and its child form no cycle. Test modules are
+//! exempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -46,7 +46,7 @@ pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// `a/mod.rs` and `a.rs` are the module `a`; test modules are none.
+/// Returns the module of a file: `a/mod.rs` and `a.rs` are the module `a`. Test modules are not modules of this check.
 fn module_of(file: &str) -> Option<Module> {
     let path = file.strip_suffix(".rs")?;
     let mut parts: Module = path.split('/').map(str::to_owned).collect();
@@ -59,14 +59,14 @@ fn module_of(file: &str) -> Option<Module> {
     Some(parts)
 }
 
-/// The code without literals, comments and the test module at the end.
+/// Returns the code without literals, comments and the test module at the end.
 fn code_of(text: &str) -> String {
     let code = rust_text::split(text).code;
     let end = code.find("#[cfg(test)]\nmod tests {").unwrap_or(code.len());
     code[..end].to_owned()
 }
 
-/// Every cycle between siblings, one line each.
+/// Returns every cycle between siblings, one line each.
 fn cycles(modules: &Modules) -> anyhow::Result<Vec<String>> {
     let mut siblings: BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     let paths = Paths::new(modules)?;
@@ -89,7 +89,7 @@ fn cycles(modules: &Modules) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The shortest cycle through each module that is in one, without repeats of the same modules.
+/// Returns the shortest cycle through each module that belongs to a cycle. Cycles of the same modules are listed once.
 fn cycles_of(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     let mut found: Vec<Vec<String>> = Vec::new();
     let mut seen: BTreeSet<BTreeSet<String>> = BTreeSet::new();
@@ -154,7 +154,7 @@ impl<'a> Paths<'a> {
         Ok(paths)
     }
 
-    /// Modules that `code` of `module` names.
+    /// Returns the modules that `code` of `module` names.
     fn targets(&self, module: &Module, code: &str) -> BTreeSet<Module> {
         let mut targets = BTreeSet::new();
         let mut from = 0;
@@ -191,7 +191,7 @@ fn parent(module: &Module) -> Module {
     module[..module.len().saturating_sub(1)].to_vec()
 }
 
-/// The paths at the start of `code`: `a::b` gives one, `a::{b, c::d}` gives two.
+/// Returns the paths at the start of `code`: `a::b` gives one path, `a::{b, c::d}` gives two paths.
 fn leaves(code: &str) -> Vec<Vec<String>> {
     let mut rest = code;
     let mut path = Vec::new();
@@ -216,7 +216,7 @@ fn leaves(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The parts of a group up to its closing brace, split at the commas of this level.
+/// Splits a group up to its closing brace at the commas of the outermost level.
 fn split_group(group: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0_u32, 0, Vec::new());
     for (at, c) in group.char_indices() {

@@ -10,14 +10,14 @@ use super::{Fault, calls};
 /// Directories with `unsafe` code: they call the kernel or C code.
 const UNSAFE_DIRS: &[&str] = &["crates/linux/", "crates/host-scx/", "crates/host-sim/src/ffi"];
 
-/// Crates without I/O and clocks; the clippy.toml of each forbids them.
+/// Crates without I/O and clocks. The clippy.toml of each crate forbids I/O and clocks.
 const PURE_CRATES: &[&str] =
     &["base", "topology", "program", "sched", "model", "engine", "policy", "host-sim", "profiler"];
 
-/// Largest number of lines of a source file. A longer one usually has more than one subject.
+/// Maximum number of lines of a source file. A longer file usually has more than one subject.
 const LINES_MAX: usize = 700;
 
-/// Beginnings of unsafe code, in two halves so that this file does not contain them.
+/// Beginnings of unsafe code. Each is split in two, so that this file does not contain the text.
 const OPENS_UNSAFE: [&str; 2] = [concat!("uns", "afe {"), concat!("uns", "afe impl")];
 
 /// Checks every tracked file.
@@ -102,7 +102,7 @@ fn check_rust(file: &str, text: &str) -> Vec<Fault> {
 mod tests {
     use super::*;
 
-    // In two halves, so that this file does not contain what it forbids.
+    // The text is split in two, so that this file does not contain the forbidden text.
     const OPENS: &str = concat!("uns", "afe { f() }");
 
     #[test]

@@ -72,8 +72,7 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// Checks one manifest, development dependencies included: a test that needs a higher layer belongs
-/// into `tests/`.
+/// Checks one manifest with its development dependencies: a test that needs a higher layer belongs into `tests/`.
 fn check_crate(dir: &str, manifest: &toml::Table) -> Vec<Fault> {
     let mut faults = Vec::new();
     let name = manifest.get("package").and_then(|p| p.get("name")).and_then(|n| n.as_str());
@@ -101,7 +100,7 @@ fn check_dependency(from: &str, layer: u8, to: &str) -> Option<Fault> {
     if OUTSIDE.contains(&to) {
         return Some(format!("crates/{from} depends on {to}, which has no layer"));
     }
-    let to_layer = layer_of(to)?; // `None`: a library.
+    let to_layer = layer_of(to)?; // The crate is a library.
     if layer <= to_layer {
         return Some(format!(
             "crates/{from} (layer {layer}) depends on {to} (layer {to_layer}): only lower layers are allowed"

@@ -48,7 +48,7 @@ pub fn main(root: &Path) -> anyhow::Result<()> {
     bail!("{} violations (docs/ARCHITECTURE.md gives the reason of each rule)", faults.len())
 }
 
-/// Files that git tracks, or would (untracked and not ignored), relative to the root.
+/// Lists the files that git tracks, and the untracked files that git does not ignore, relative to the root.
 fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let listing = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])

@@ -1,6 +1,7 @@
 //! A small lexer that separates the prose of a Rust file from its code.
 //!
-//! The result has the same line breaks as the source, so that an offset in it gives a line of the file:
+//! The prose and the code have the line breaks of the source, so that an offset in either text gives a line of the
+//! file:
 //!
 //! ```text
 //!   source   /// Bytes moved.     let s = "no such file";     fn of_two_tasks()
@@ -12,7 +13,7 @@
 //! A masked character is U+0001, which is neither a space nor part of a word. Escapes in strings and
 //! comment markers become spaces, so that a phrase may continue on the next comment line.
 
-/// Stands for a character that belongs to the other kind of text.
+/// Placeholder for a character that belongs to the other kind of text.
 const MASK: char = '\u{1}';
 
 /// The two views of a source file.
@@ -24,7 +25,7 @@ pub struct RustText {
     pub code: String,
 }
 
-/// Separates a source file. Text that does not lex as Rust gives an arbitrary split, never an error.
+/// Separates a source file. Text that is not valid Rust gives an arbitrary split and no error.
 pub fn split(source: &str) -> RustText {
     let mut lexer =
         Lexer { rest: source, text: RustText { prose: String::new(), code: String::new() } };
@@ -34,7 +35,7 @@ pub fn split(source: &str) -> RustText {
     lexer.text
 }
 
-/// Keywords that words of a sentence could surround.
+/// Keywords that could be part of a sentence.
 const KEYWORDS: &[&str] = &[
     "as", "const", "else", "enum", "fn", "for", "if", "impl", "in", "let", "match", "mod", "move",
     "mut", "pub", "ref", "return", "static", "struct", "trait", "type", "use", "where", "while",
@@ -111,7 +112,8 @@ impl Lexer<'_> {
         }
     }
 
-    /// `of_two_tasks` and `ProcessTable` become words in `prose`; `code` keeps the identifier.
+    /// Splits an identifier such as `of_two_tasks` or `ProcessTable` into words in `prose`; `code` keeps the
+    /// identifier.
     fn identifier(&mut self) {
         let rest = self.rest;
         let len = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
@@ -135,14 +137,14 @@ fn masked(c: char) -> char {
     if c == '\n' || c == ' ' { c } else { MASK }
 }
 
-/// Length of the opening and number of hashes of a raw string.
+/// Returns the length of the opening and the number of hashes of a raw string.
 fn raw_string(rest: &str) -> Option<(usize, usize)> {
     let after = ["r", "br", "cr"].iter().find_map(|prefix| rest.strip_prefix(prefix))?;
     let hashes = after.len() - after.trim_start_matches('#').len();
     after[hashes..].starts_with('"').then(|| (rest.len() - after.len() + hashes + 1, hashes))
 }
 
-/// Length of a string's content up to its closing quotation mark.
+/// Returns the length of a string's content up to its closing quotation mark.
 fn string_len(content: &str) -> usize {
     let mut is_escaped = false;
     for (at, c) in content.char_indices() {
@@ -156,7 +158,7 @@ fn string_len(content: &str) -> usize {
     content.len()
 }
 
-/// Length of a character literal; `None` for a lifetime.
+/// Returns the length of a character literal; `None` for a lifetime.
 fn char_literal(rest: &str) -> Option<usize> {
     let content = rest.strip_prefix('\'')?;
     let first = content.chars().next()?;

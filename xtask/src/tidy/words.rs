@@ -15,13 +15,13 @@ use toml::Spanned;
 
 use super::{Fault, rust_text};
 
-/// The data file, relative to the root.
+/// Path of the data file, relative to the root.
 const LIST: &str = "xtask/tidy-words.toml";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// Paths that are data: recorded, generated from recordings, or of other projects.
+    /// Paths that contain data: recorded files, files generated from recordings, and files of other projects.
     exempt: Vec<Spanned<ExceptionEntry>>,
     /// Legitimate uses of every listed word.
     #[serde(default)]
@@ -68,7 +68,7 @@ struct Exception {
     line: usize,
     path: Option<String>,
     phrase: Option<Regex>,
-    /// Whether it allowed a hit. An exception without a hit is a violation.
+    /// Whether the exception allowed a hit. An exception without a hit is a violation.
     has_hit: Cell<bool>,
 }
 
@@ -80,7 +80,7 @@ struct Hit {
     replace: String,
 }
 
-/// Checks all files: hits per file, in the order of the files, then exceptions without a hit.
+/// Checks all files. Returns hits per file, in the order of the files, then exceptions without a hit.
 pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     let text =
         fs::read_to_string(root.join(LIST)).with_context(|| format!("cannot read {LIST}"))?;
@@ -130,7 +130,7 @@ impl WordRules {
         for rule in &self.words {
             for found in rule.pattern.find_iter(prose) {
                 let mut is_allowed = false;
-                // All of them, because each needs a hit.
+                // All exceptions are tested, because each exception needs a hit.
                 for exception in self.exempt.iter().chain(&self.except).chain(&rule.except) {
                     is_allowed |= exception.allows(file, prose, &found);
                 }
@@ -145,7 +145,7 @@ impl WordRules {
         hits
     }
 
-    /// Lines of the exceptions that allowed no hit so far.
+    /// Returns the lines of the exceptions that allowed no hit.
     fn without_hit(&self) -> impl Iterator<Item = usize> {
         let of_words = self.words.iter().flat_map(|word| &word.except);
         let all = self.exempt.iter().chain(&self.except).chain(of_words);
@@ -176,7 +176,7 @@ impl Exception {
     }
 }
 
-/// A space in a pattern matches a line break too.
+/// Compiles a pattern. A space in the pattern also matches a line break.
 fn phrase_regex(pattern: &str) -> anyhow::Result<Regex> {
     RegexBuilder::new(&pattern.replace(' ', r"\s+"))
         .case_insensitive(true)
@@ -184,11 +184,11 @@ fn phrase_regex(pattern: &str) -> anyhow::Result<Regex> {
         .with_context(|| format!("{LIST}: bad pattern `{pattern}`"))
 }
 
-/// Whether a match of `phrase` near the hit contains it.
+/// Returns whether the hit is part of a match of `phrase`.
 fn is_inside(phrase: &Regex, prose: &str, hit: &regex::Match<'_>) -> bool {
     let is_boundary = |idx: &usize| prose.is_char_boundary(*idx);
     let near = (0..hit.start().saturating_sub(80)).rev().find(is_boundary).unwrap_or(0);
-    // From the start of a line, so that the first quote of a phrase in quotes is an opening one.
+    // The search begins at the start of a line, so that the first quotation mark is an opening mark.
     let near = prose[..near].rfind('\n').map_or(0, |newline| newline + 1);
     let until = (hit.end() + 80..prose.len()).find(is_boundary).unwrap_or(prose.len());
     phrase

@@ -9,7 +9,7 @@ use report::comparison::Comparison;
 
 use crate::output::{self, cannot_write, create_numbered};
 
-/// The directory of `--out`, or one named after the workloads with the next free number.
+/// Creates the directory of `--out`, or a directory named after the workloads with the next free number.
 pub(super) fn dir(out: Option<&Path>, workloads: &[String]) -> anyhow::Result<PathBuf> {
     if let Some(path) = out {
         if path.join(output::JOURNAL).exists() {
@@ -64,29 +64,29 @@ pub(super) fn write(
     }
 }
 
-/// Path of the report of a simulated run, relative to the directory.
+/// Returns the path of the report of a simulated run, relative to the directory of the comparison.
 pub(super) fn timeline(plan: &ComparePlan, key: &RunKey) -> String {
     format!("timelines/{}.html", name(plan, key))
 }
 
-/// Path of a live run, relative to the directory.
+/// Returns the path of a live run, relative to the directory of the comparison.
 pub(super) fn live_run(plan: &ComparePlan, key: &RunKey) -> String {
     format!("runs/{}", name(plan, key))
 }
 
-/// Path of the run of a job alone, relative to the directory.
+/// Returns the path of the run of a job alone, relative to the directory of the comparison.
 pub(super) fn live_alone(workload: &str, job: &str) -> String {
     format!("alone/{}", plain(&format!("{workload}-{job}")))
 }
 
-/// The number makes the name of a run unique.
+/// Returns the name of the files of a run. The number makes the name unique.
 fn name(plan: &ComparePlan, key: &RunKey) -> String {
     let RunKey { policy, workload, seed } = key;
     let number = plan.number(key).expect("a run of this plan");
     plain(&format!("{number:05}-{workload}-{policy}-seed-{seed}"))
 }
 
-/// Characters that are valid in every file system and URL.
+/// Replaces the characters that are not valid in every file system and URL.
 fn plain(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
     // A file name has at most 255 bytes.

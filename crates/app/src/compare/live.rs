@@ -1,7 +1,7 @@
-//! A comparison with real programs: one run after another, alternating between the policies.
+//! Comparison with real programs. The runs follow one another and alternate between the policies.
 //!
-//! Each run is one of `evenkeel run`, with its own directory, journal and report below that of the comparison.
-//! With `--solo` each job runs alone first, to compute slowdowns.
+//! Each run is a run of `evenkeel run`, with its own directory, journal and report below the directory of the
+//! comparison. With `--solo` each job also runs alone before the first run, and the report contains slowdowns.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,12 +23,12 @@ use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::run;
 use linux::stop_signals::StopSignals;
 
-/// Size of a part of a run's journal.
+/// Size limit of a journal part.
 const JOURNAL_PART: Bytes = Bytes(64 << 20);
-/// Policy of a job alone: the kernel places it.
+/// Policy of the runs of single jobs: the kernel places the job.
 const ALONE: &str = "linux";
 
-/// Runs the remaining part of the comparison and reports all of it.
+/// Runs the remaining part of the comparison and reports the whole comparison.
 pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let Inputs { plan, workloads, notes } = inputs;
     reject_sim_options(args, &plan.columns).or_usage_error()?;
@@ -86,7 +86,7 @@ fn reject_sim_options(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
     }
 }
 
-/// Other options that affect the metrics, in addition to policies, workloads and seeds.
+/// Returns the options that affect the metrics, in addition to policies, workloads and seeds.
 fn options(args: &Args) -> BTreeMap<String, String> {
     let mut options = BTreeMap::from([("host".to_owned(), "live".to_owned())]);
     if let Some(limit) = args.time_limit {
@@ -97,7 +97,7 @@ fn options(args: &Args) -> BTreeMap<String, String> {
     options
 }
 
-/// All runs, one after another.
+/// The runs of a live comparison, in sequence.
 struct LiveSeries<'a> {
     args: &'a Args,
     checked: &'a CheckedComparison,
@@ -108,7 +108,7 @@ struct LiveSeries<'a> {
 }
 
 impl LiveSeries<'_> {
-    /// Whether all runs finished.
+    /// Runs all remaining runs. Returns whether all of them finished.
     fn run_all(&mut self) -> Result<bool, CommandError> {
         if self.args.solo && !self.all_alone()? {
             return Ok(false);
@@ -128,7 +128,7 @@ impl LiveSeries<'_> {
         Ok(true)
     }
 
-    /// One run in its own directory; `None` if a signal stopped it.
+    /// Executes one run in its own directory. Returns `None` if a signal stopped the run.
     fn run_once(
         &mut self,
         name: &str,
@@ -178,7 +178,7 @@ impl LiveSeries<'_> {
         Ok(Some(metrics))
     }
 
-    /// Runs each job alone, equal jobs once; whether all finished.
+    /// Runs each job alone, equal jobs once. Returns whether all of these runs finished.
     fn all_alone(&mut self) -> Result<bool, CommandError> {
         for (nr, workload) in self.checked.workloads.iter().enumerate() {
             if self.store.alone.contains_key(&nr) {
@@ -219,7 +219,7 @@ fn remove_interrupted(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Equal for jobs that take the same time alone.
+/// Returns a key that is equal for jobs with the same run time alone.
 fn alone_key(job: &Job) -> String {
     let Job { command, dir, env, input, threads, cpus, nodes, memory, .. } = job;
     format!("{command:?} {dir:?} {env:?} {input:?} {threads} {cpus:?} {nodes:?} {memory:?}")

@@ -1,7 +1,7 @@
 //! `evenkeel compare`: policies × workloads × seeds, with verdicts.
 //!
 //! ```text
-//!   read and check everything ─► directory (new, or of the same comparison) ─► the remaining runs
+//!   read and check all inputs ─► directory (new, or of the same comparison) ─► the remaining runs
 //!      ─► reports of single runs ─► compare.json · compare.html · runs.csv · summary.csv ─► tables
 //! ```
 //!
@@ -90,7 +90,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Host of a comparison.
+/// Kind of host of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ComparisonHost {
     /// A simulated machine; programs behave as their profiles state
@@ -99,7 +99,7 @@ enum ComparisonHost {
     Live,
 }
 
-/// Runs with their own report.
+/// Selection of the runs that get a report with a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Timelines {
     /// The run with the median makespan of each policy on each workload
@@ -136,9 +136,9 @@ impl CheckedComparison {
 
 /// Results in addition to the metrics of the runs.
 struct RunOutputs {
-    /// Time of each job alone, by workload; empty if it was not measured.
+    /// Run time of each job alone, by workload; empty if not measured.
     alone: Vec<Vec<Option<Nanos>>>,
-    /// Reports of single runs.
+    /// Paths of the reports of single runs.
     timelines: BTreeMap<RunKey, String>,
     is_interrupted: bool,
 }
@@ -170,7 +170,7 @@ fn warn_interrupted(args: &Args, dir: &Path) {
     }
 }
 
-/// The plan, and the workloads with their profiles.
+/// Reads the workloads and profiles, and builds the plan of runs.
 fn plan(args: &Args) -> Result<Inputs, CommandError> {
     let columns = columns(args.policies.iter().map(String::as_str)).or_usage_error()?;
     if args.host == ComparisonHost::Live && columns.iter().any(lab::compare::Column::is_oracle) {
@@ -193,7 +193,7 @@ fn plan(args: &Args) -> Result<Inputs, CommandError> {
     Ok(Inputs { plan, workloads, notes })
 }
 
-/// The directory, and its finished runs of this comparison.
+/// Opens the directory, and reads its finished runs of this comparison.
 fn open(args: &Args, checked: &CheckedComparison) -> Result<(PathBuf, RunStore), CommandError> {
     let dir = files::dir(args.out.as_deref(), &checked.plan.workloads).or_usage_error()?;
     let CheckedComparison { plan, machine, options, .. } = checked;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use report::comparison::DataTable;
 
-/// Fails: the feature is missing.
+/// Fails, because the build feature is missing.
 #[cfg(not(feature = "parquet"))]
 pub(super) fn check() -> anyhow::Result<()> {
     anyhow::bail!(
@@ -15,7 +15,7 @@ pub(super) fn check() -> anyhow::Result<()> {
     )
 }
 
-/// Unreachable: [`check`] fails before.
+/// Is unreachable, because [`check`] fails first.
 #[cfg(not(feature = "parquet"))]
 pub(super) fn write(_table: &DataTable, _path: &Path) -> anyhow::Result<()> {
     check()
@@ -37,7 +37,7 @@ mod with_it {
 
     use super::{DataTable, Path};
 
-    /// Succeeds: the feature is present.
+    /// Succeeds, because the build feature is present.
     #[expect(clippy::unnecessary_wraps, reason = "without the feature it fails")]
     pub fn check() -> anyhow::Result<()> {
         Ok(())
@@ -51,7 +51,7 @@ mod with_it {
         Number,
     }
 
-    /// The type of the first present value; numbers without any.
+    /// Returns the type of the first present value of a column, or `Number` for a column without values.
     fn kind(table: &DataTable, column: usize) -> Kind {
         let known = table.rows.iter().find_map(|row| match row[column] {
             DataValue::Text(_) => Some(Kind::Text),

@@ -4,9 +4,9 @@
 //!   ━━━━━━━━━━━━━━━━──────────────   1240 of 2400 runs   41.2 runs/s   28 s remaining
 //! ```
 //!
-//! On a terminal one line is redrawn a few times a second. Otherwise a line is printed for every tenth of the runs, at
-//! most every few seconds, and a last line at the end. The estimate uses only the runs since this start, and not those
-//! of a resumed comparison.
+//! On a terminal one line is redrawn a few times per second. Without a terminal a line is printed after every tenth of
+//! the runs, at most every five seconds, and a last line at the end. The estimate is based on the runs of this process;
+//! a resumed comparison starts a new estimate.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -28,9 +28,9 @@ pub(super) struct Progress {
 
 /// Interval between two redraws on a terminal.
 const REDRAW: Duration = Duration::from_millis(150);
-/// Interval between two lines otherwise.
+/// Minimum interval between two lines without a terminal.
 const LINE: Duration = Duration::from_secs(5);
-/// Columns of the bar.
+/// Width of the bar, in columns.
 const WIDTH: usize = 30;
 
 impl Progress {
@@ -48,7 +48,7 @@ impl Progress {
         self.n_done += 1;
     }
 
-    /// Redraws if the interval has passed.
+    /// Redraws the line if the interval has passed.
     pub fn show(&mut self) {
         let is_old = |pause| self.printed_at.is_none_or(|at| pause <= at.elapsed());
         let tenths = 10 * self.n_done / self.n_runs.max(1);
@@ -64,7 +64,7 @@ impl Progress {
         let _ = crate::print::terminal().write_all(text.as_bytes());
     }
 
-    /// Removes the line from the terminal; otherwise prints a last line.
+    /// Removes the line from a terminal. Without a terminal, prints a last line.
     pub fn finish(&mut self) {
         let text = match (self.mode, self.printed_at.take()) {
             (_, None) | (Mode::Quiet, _) => return,
@@ -90,7 +90,7 @@ impl Drop for Progress {
     }
 }
 
-/// The text of the progress; `n_now` runs took `elapsed`.
+/// Returns the text of the progress. The `n_now` runs of this process took `elapsed`.
 fn words(n_done: usize, n_runs: usize, n_now: usize, elapsed: Duration) -> String {
     let done = format!("{n_done} of {n_runs} runs");
     if n_now == 0 || elapsed.is_zero() {
@@ -106,7 +106,7 @@ fn words(n_done: usize, n_runs: usize, n_now: usize, elapsed: Duration) -> Strin
         return format!("{done}   {pace}");
     }
     let remaining_s = each * (n_runs - n_done) as f64;
-    // Whole seconds: the estimate is not more precise.
+    // Whole seconds match the precision of the estimate.
     let remaining = duration(remaining_s.ceil() as u64 * 1_000_000_000).replace(".00", "");
     format!("{done}   {pace}   about {remaining} remaining")
 }

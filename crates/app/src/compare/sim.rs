@@ -18,7 +18,7 @@ use crate::output::{self, cannot_write};
 use crate::run::{SimSignals, check_declared};
 use linux::stop_signals::StopSignals;
 
-/// Runs the remaining part of the comparison and reports all of it.
+/// Runs the remaining part of the comparison and reports the whole comparison.
 pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let Inputs { plan, workloads, mut notes } = inputs;
     let machine = args.sim.machine()?;
@@ -95,8 +95,8 @@ fn run_remaining(
     result
 }
 
-/// Writes the reports of single runs below the directory. Existing files are kept, because a simulated run is
-/// repeatable.
+/// Writes the reports of single runs below the directory. Existing files are not replaced, because a repeated simulated
+/// run gives the same report.
 fn timelines(
     args: &Args,
     bench: &SimBench,
@@ -131,7 +131,7 @@ fn timelines(
     Ok(named.into_iter().map(|(name, key)| (key, name)).collect())
 }
 
-/// Other options that affect the metrics, in addition to policies, workloads and seeds.
+/// Returns the options that affect the metrics, in addition to policies, workloads and seeds.
 fn options(args: &Args) -> BTreeMap<String, String> {
     let mut options = BTreeMap::from([("host".to_owned(), "sim".to_owned())]);
     options.extend(args.sim.result_options());

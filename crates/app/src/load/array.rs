@@ -7,7 +7,7 @@
 //!              ▼ ▼ ▼
 //! ```
 //!
-//! Both orders perform the same additions. One operation is one pass over the whole array.
+//! Both orders add the same elements. One operation is one pass over the whole array.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,22 +42,22 @@ pub(crate) enum Traversal {
 }
 
 struct Array {
-    /// Atomic, so that the compiler neither removes loads nor vectorizes them. A relaxed load is an ordinary load on
-    /// the CPU.
+    /// The elements are atomic, so that the compiler neither removes loads nor vectorizes them. A relaxed load is an
+    /// ordinary load instruction.
     elements: Vec<AtomicU32>,
     n: usize,
     order: Traversal,
 }
 
 impl Array {
-    /// An array with every element written.
+    /// Allocates an array and writes every element.
     fn new(n: u32, order: Traversal) -> Self {
         let n = n as usize;
         let numbers = (1..).map(|number: u32| AtomicU32::new(number)).take(n * n);
         Array { elements: numbers.collect(), n, order }
     }
 
-    /// One pass: the sum of all elements.
+    /// Performs one pass. Returns the sum of all elements.
     fn pass(&self, order: Traversal) -> u32 {
         let (step, n_lanes) = if order == Traversal::Rows { (1, 1) } else { (self.n, self.n) };
         let mut sum = 0u32;
@@ -78,7 +78,7 @@ impl Array {
     }
 }
 
-/// Repetitions per order; the minimum counts.
+/// Repetitions per order. The result is the minimum.
 const N_REPETITIONS: u32 = 5;
 
 /// Minimum ratio of the cost of columns to rows.
@@ -95,7 +95,7 @@ impl WorkerTask for Array {
 }
 
 impl Args {
-    /// Array size of one thread, and of all.
+    /// Returns the array size of one thread, and of all threads.
     fn sizes(&self) -> anyhow::Result<(Bytes, Bytes)> {
         let size = Bytes(u64::from(self.n).pow(2) * 4);
         let all = Bytes(size.0 * u64::from(self.budget.threads));
@@ -104,7 +104,7 @@ impl Args {
     }
 }
 
-/// Checks the arguments without running.
+/// Checks the arguments without running the program.
 pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
     args.sizes().map(drop)
 }
@@ -138,7 +138,7 @@ pub(crate) fn main(args: &Args, order: Traversal) -> CommandResult {
     Ok(())
 }
 
-/// Ratio of the cost of columns to rows. Fails if it shows no effect of the caches.
+/// Measures the ratio of the cost of columns to rows. Fails if the ratio shows no effect of the caches.
 fn self_check(n: u32) -> anyhow::Result<f64> {
     let array = Array::new(n, Traversal::Rows);
     let [rows, columns] = [Traversal::Rows, Traversal::Columns].map(|order| array.time(order));

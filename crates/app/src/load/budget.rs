@@ -57,7 +57,7 @@ pub(crate) struct CompletedWork {
 }
 
 impl Budget {
-    /// One thread without throttling for this CPU time.
+    /// Creates the budget of one thread without throttling for this CPU time.
     pub(crate) fn of_cpu(cpu: Duration) -> Self {
         Budget {
             wall: None,
@@ -69,7 +69,7 @@ impl Budget {
         }
     }
 
-    /// The budget as command-line arguments of a child.
+    /// Returns the budget as command-line arguments of a child.
     pub(crate) fn to_args(&self) -> Vec<String> {
         let times = [("--for", self.wall), ("--cpu", self.cpu)];
         let mut args: Vec<String> = times
@@ -83,7 +83,7 @@ impl Budget {
         args
     }
 
-    /// Works in this thread, number `thread_idx`. `batch` performs the given number of operations.
+    /// Works in this thread, which has the index `thread_idx`. `batch` performs the requested number of operations.
     pub(crate) fn spend(
         &self,
         thread_idx: u32,
@@ -119,20 +119,20 @@ impl Budget {
         wall_max.is_some_and(|max| max <= wall) || cpu_max.is_some_and(|max| max <= cpu)
     }
 
-    /// Operations of one thread. The first threads perform the remainder.
+    /// Returns the number of operations of one thread. The first threads perform the remainder of the division.
     fn ops_of(&self, thread_idx: u32) -> u64 {
         let (threads, thread_idx) = (u64::from(self.threads), u64::from(thread_idx));
         self.ops.map_or(u64::MAX, |ops| ops / threads + u64::from(thread_idx < ops % threads))
     }
 }
 
-/// CPU time that this thread has used.
+/// Returns the CPU time that this thread has used.
 pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
-/// Work of one thread. Construction touches its memory.
+/// Work of one thread. The constructor touches the memory of the thread.
 pub(crate) trait WorkerTask: Sized {
     /// Operations between two reads of the clock.
     const BATCH_OPS: u64;
@@ -140,8 +140,8 @@ pub(crate) trait WorkerTask: Sized {
     fn work(&mut self, ops: u64);
 }
 
-/// Lets every thread create its own work, so that first touch allocates its memory on its node, and starts the clock
-/// when all are ready.
+/// Starts the threads and returns the completed work. Every thread creates its own work, so that first touch allocates
+/// the memory on the node of the thread. The clock starts when all threads are ready.
 pub(crate) fn run<P: WorkerTask>(budget: &Budget, make: impl Fn(u32) -> P + Sync) -> CompletedWork {
     let ready = Barrier::new(budget.threads as usize);
     let one = |thread_idx: u32| {
@@ -167,7 +167,7 @@ fn sum(all: CompletedWork, one: CompletedWork) -> CompletedWork {
     CompletedWork { ops: all.ops + one.ops, cpu: all.cpu + one.cpu, wall: all.wall.max(one.wall) }
 }
 
-/// Minimum CPU time over a few repetitions, because disturbances only increase it.
+/// Returns the minimum CPU time of several repetitions, because disturbances only increase the time.
 pub(crate) fn least_cpu_time(n_tries: u32, mut run: impl FnMut()) -> Duration {
     let mut time = || {
         let begin = cpu_time();

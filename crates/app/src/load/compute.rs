@@ -13,10 +13,10 @@ pub(crate) struct Args {
     budget: Budget,
 }
 
-/// Steps per operation: about a microsecond.
+/// Steps per operation, which takes about a microsecond.
 const STEPS: u32 = 500;
 
-/// Dependent integer and floating-point operations.
+/// State of a chain of dependent integer and floating-point operations.
 pub(crate) struct Arithmetic {
     integer: u64,
     float: f64,

@@ -1,8 +1,8 @@
 //! The memory hog: random accesses to a large buffer, one 64-byte line each.
 //!
 //! A self-check runs first: an access of the walk must cost at least half of a memory access. The cost of a memory
-//! access is measured with another pattern in the same buffer, a chain whose next index is a hash of the loaded value.
-//! This chain is slow, but prefetchers cannot predict it.
+//! access is measured with another pattern in the same buffer: a chain whose next index is a hash of the loaded value.
+//! Prefetchers cannot predict this chain. The hash makes the chain too slow for the walk itself.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -24,7 +24,8 @@ pub(crate) struct Args {
     budget: Budget,
     #[command(flatten)]
     options: BufferOptions,
-    /// Set the total buffer size of all threads (default: four times the last-level cache, at least 64 MB, at most free memory / (4 x copies))
+    /// Set the total buffer size of all threads (default: four times the last-level cache, at least 64 MB, at most
+    /// free memory / (4 x copies))
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
     /// Write each line after reading it, so that lines are written back
@@ -35,7 +36,8 @@ pub(crate) struct Args {
     mlp: u32,
 }
 
-/// A cache line. The first word is always zero; chains depend on it. The second word counts writes.
+/// A cache line. The first word is always zero; the next index of a chain depends on the first word. The second word
+/// counts writes.
 #[derive(Clone, Default)]
 #[repr(align(64))]
 struct CacheLine([u64; 8]);
@@ -48,7 +50,7 @@ pub(crate) struct Hog {
 }
 
 impl Hog {
-    /// A buffer with every page written.
+    /// Allocates a buffer and writes every page.
     pub(crate) fn new(size: Bytes, n_chains: u32, write: bool) -> Self {
         let n_lines = (size.0 / LINE_BYTES).max(1) as usize;
         let mut lines = vec![CacheLine::default(); n_lines];
@@ -66,7 +68,7 @@ impl Hog {
         }
     }
 
-    /// CPU time of one access of a single chain.
+    /// Measures the CPU time of one access of a single chain.
     fn time_per_access(&self) -> Duration {
         let mut walk = Walk::new(self.lines.len(), 0, 1);
         let mut loaded = 0;
@@ -77,7 +79,7 @@ impl Hog {
         }) / ACCESSES_PER_REPETITION
     }
 
-    /// CPU time of one access to the first `n_lines` lines along an unpredictable chain.
+    /// Measures the CPU time of one access to the first `n_lines` lines along an unpredictable chain.
     fn time_per_hashed_access(&self, n_lines: usize) -> Duration {
         let lines = &self.lines[..n_lines.min(self.lines.len())];
         let mut place: u64 = 1;
@@ -91,14 +93,14 @@ impl Hog {
     }
 }
 
-/// Repetitions; the minimum counts.
+/// Repetitions of a measurement. The result is the minimum.
 const N_REPETITIONS: u32 = 3;
-/// A few milliseconds.
+/// Accesses per repetition, which take a few milliseconds.
 const ACCESSES_PER_REPETITION: u32 = 1 << 16;
-/// 16 KiB, which fits every L1 cache.
+/// A buffer of 16 KiB, which fits every L1 cache.
 const NEAR_LINES: usize = 256;
-/// Minimum ratio of a memory access to an L1 access; below it the buffer is not in memory. Guessed: known machines have 10
-/// and more.
+/// Minimum ratio of a memory access to an L1 access. Below this ratio the buffer is not in memory. Guessed: measured
+/// machines have a ratio of 10 or more.
 const MEMORY_TO_CACHE_MIN: u32 = 3;
 
 /// Minimum share of accesses that miss the last-level cache.
@@ -120,7 +122,7 @@ struct AccessTimes {
     cache: Duration,
 }
 
-/// Checks the arguments without running.
+/// Checks the arguments without running the program.
 pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
     check_buffer(&args.options, &args.options.buffer(args.size, args.budget.threads)?)
 }

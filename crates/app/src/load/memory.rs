@@ -1,8 +1,8 @@
 //! Buffer size of the synthetic programs.
 //!
-//! The default is four times the last-level cache, so that little of it stays cached, but at least 64 MB, and at most
-//! a quarter of the free memory for all copies together, because four times a cache of 300 MiB exceeds
-//! the memory of a small machine.
+//! The default is four times the last-level cache, so that a small part of the buffer stays cached. The minimum is 64
+//! MB. The maximum is a quarter of the free memory for all copies together, because four times a cache of 300 MiB
+//! exceeds the memory of a small machine.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -35,29 +35,29 @@ const MISS_SHARE_FULL: f64 = 0.9;
 /// Bytes of a cache line.
 pub(crate) const LINE_BYTES: u64 = 64;
 
-/// A valid buffer.
+/// A buffer of a valid size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffer {
     /// Total size of all threads.
     pub(crate) size: Bytes,
-    /// Size of the last-level cache, if known.
+    /// Size of the last-level cache; `None` if unknown.
     pub(crate) llc: Option<Bytes>,
-    /// Expected miss share of random accesses.
+    /// Expected miss ratio of random accesses.
     pub(crate) miss_share: f64,
 }
 
 impl BufferOptions {
-    /// Size of the last-level cache: as given, else of this machine.
+    /// Returns the size of the last-level cache: the value of `--llc`, or the size on this machine.
     pub(crate) fn llc(&self) -> Option<Bytes> {
         self.llc.or_else(llc_of_this_machine)
     }
 
-    /// Maximum size of one copy: a quarter of the free memory, shared by all copies.
+    /// Returns the maximum size of one copy: a quarter of the free memory, divided by the number of copies.
     pub(crate) fn max_size(&self) -> anyhow::Result<Bytes> {
         Ok(Bytes(free_memory(Path::new("/"))?.0 / 4 / u64::from(self.copies)))
     }
 
-    /// A buffer of the requested or default size. Rejects sizes below one line per thread or above the maximum.
+    /// Returns a buffer of the requested or default size. Rejects sizes below one line per thread or above the maximum.
     pub(crate) fn buffer(
         &self,
         requested: Option<Bytes>,
@@ -97,7 +97,7 @@ impl BufferOptions {
     }
 }
 
-/// Read once: a workload may have thousands of hogs.
+/// Reads the size of the last-level cache once: a workload may have thousands of hogs.
 fn llc_of_this_machine() -> Option<Bytes> {
     static LLC: OnceLock<Option<Bytes>> = OnceLock::new();
     *LLC.get_or_init(|| {
@@ -111,7 +111,7 @@ fn buffer(llc: Option<Bytes>, limit: Bytes) -> Bytes {
     limit.min(enough.max(BUFFER_MIN))
 }
 
-/// Memory available without swapping.
+/// Reads the size of the memory that is available without swapping.
 fn free_memory(root: &Path) -> anyhow::Result<Bytes> {
     let path = root.join("proc/meminfo");
     let text = std::fs::read_to_string(&path)
@@ -124,7 +124,7 @@ fn available(meminfo: &str) -> Option<Bytes> {
     line.trim().strip_suffix(" kB")?.trim().parse().ok().map(Bytes::from_kib)
 }
 
-/// Text of a cache size for messages.
+/// Returns the text of a cache size for messages.
 pub(crate) fn cache_text(llc: Option<Bytes>) -> String {
     llc.map_or("of unknown size".to_owned(), |size| size.to_string())
 }

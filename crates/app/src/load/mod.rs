@@ -1,6 +1,7 @@
 //! The built-in synthetic programs: `evenkeel load KIND …`.
 //!
-//! These programs let a workload run on a machine without other software, and give policies programs with known behaviour.
+//! With these programs a workload runs on a machine without other software. Their behaviour is known, which allows tests
+//! of policies.
 //!
 //! ```text
 //!   hog       random accesses to a large buffer: nearly every access misses all caches
@@ -12,13 +13,13 @@
 //!   phases    compute, hog and sleep in sequence
 //! ```
 //!
-//! The programs are part of the evenkeel executable and not a separate binary. A job starts them through
-//! /proc/self/exe, so they need no installation and no search path, and a workload check parses their arguments with the same
-//! code before any job starts.
+//! The programs are part of the evenkeel executable and not a separate binary. A job starts the programs through
+//! /proc/self/exe, so no installation and no search path is required. The check of a workload parses the arguments of
+//! each program with the parser of the program, before any job starts.
 //!
-//! Each program avoids measuring something else: every page is written before the clock starts (untouched pages
-//! share one zero page), read values pass through `black_box` (or the compiler removes the loop), and a self-check rejects
-//! an access pattern that does not have the expected cost.
+//! Three measures prevent wrong results. Every page is written before the clock starts, because untouched pages share
+//! one zero page. All read values pass through `black_box`, because the compiler removes a loop without results. A
+//! self-check rejects an access pattern that does not have the expected cost.
 
 mod array;
 mod budget;
@@ -74,8 +75,8 @@ pub fn main(args: &Args) -> CommandResult {
     }
 }
 
-/// Checks the arguments of a job: their syntax, and what the program would reject at its start. Called before any job
-/// starts.
+/// Checks the arguments of a job: the syntax, and all conditions that the program checks at its start. Called before
+/// any job starts.
 pub fn check(args: &[String]) -> Result<(), String> {
     match parse(args)?.kind {
         LoadProgram::Hog(args) => hog::check(&args),

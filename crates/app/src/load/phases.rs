@@ -1,4 +1,4 @@
-//! A program with phases: compute, hog and sleep in sequence. Its hog has the same self-check as `load hog`.
+//! A program with phases: compute, hog and sleep in sequence. The hog phase has the self-check of `load hog`.
 
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ impl FromStr for LoadPhase {
 }
 
 impl Args {
-    /// The buffer if a phase needs one. A given size is checked in any case.
+    /// Returns the buffer if a phase needs a buffer. An explicit size is checked even if no phase needs a buffer.
     fn buffer(&self) -> anyhow::Result<Option<Buffer>> {
         let hogs = self.phases.iter().any(|phase| matches!(phase, LoadPhase::Hog(_)));
         let needed = hogs || self.size.is_some();
@@ -65,7 +65,7 @@ impl Args {
     }
 }
 
-/// Checks the arguments without running.
+/// Checks the arguments without running the program.
 pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
     match args.buffer()? {
         Some(buffer) => hog::check_buffer(&args.options, &buffer),

@@ -1,4 +1,4 @@
-//! Programs that test the host: one that sleeps and exits with a status, one with children.
+//! Programs that test the host: `load sleep` sleeps and exits with a status, `load fork` starts children.
 
 use std::process::{Command, Stdio};
 

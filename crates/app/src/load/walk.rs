@@ -4,10 +4,10 @@
 //!   state ──► state * A + C + loaded  (mod 2^bits, full period) ──► scrambled ──► line
 //! ```
 //!
-//! The generator visits every number below a power of two before it repeats, and the scrambling is a bijection, so every
-//! line is visited once per round, when the caches no longer have it. Numbers beyond the buffer are skipped. The last
-//! loaded value is added to the state. It is always zero, but the CPU must wait for it, so a walk is a dependent
-//! chain.
+//! The generator visits every number below a power of two before any number repeats, and the scrambling is a bijection.
+//! So every line is visited once per round, and is no longer cached at its next visit. Numbers beyond the buffer are
+//! skipped. The last loaded value is added to the state. This value is always zero, but the CPU must wait for the load,
+//! so a walk is a dependent chain.
 
 /// One walk; several walks through one buffer are independent chains.
 #[derive(Clone, Debug)]
@@ -17,15 +17,15 @@ pub(crate) struct Walk {
     n_lines: u64,
 }
 
-/// D. E. Knuth's MMIX multiplier: 1 more than a multiple of 4, as a full period requires.
+/// Multiplier of D. E. Knuth's MMIX generator. A full period requires a multiple of 4 plus 1.
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
-/// Any odd number.
+/// Increment of the generator; any odd number.
 const STEP: u64 = 1_442_695_040_888_963_407;
-/// Any odd number, so that the multiplication is invertible.
+/// Multiplier of the scrambling; any odd number, so that the multiplication is invertible.
 const SCRAMBLE: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Walk {
-    /// Walk `chain_idx` of `n_chains` through `n_lines` lines. The walks start evenly spaced.
+    /// Creates walk `chain_idx` of `n_chains` through `n_lines` lines. The start positions are evenly spaced.
     pub(crate) fn new(n_lines: usize, chain_idx: u32, n_chains: u32) -> Self {
         let n_lines = n_lines.max(1) as u64;
         let bits = n_lines.next_power_of_two().trailing_zeros().max(2);
@@ -33,7 +33,7 @@ impl Walk {
         Walk { state: state as u64, bits, n_lines }
     }
 
-    /// The next line; `loaded` is the value of the last line.
+    /// Returns the next line. `loaded` is the value of the last line.
     #[inline]
     pub(crate) fn next(&mut self, loaded: u64) -> usize {
         let mask = (1 << self.bits) - 1;
@@ -74,7 +74,7 @@ mod tests {
     fn consecutive_lines_are_neither_adjacent_nor_equidistant() {
         let mut walk = Walk::new(1 << 16, 0, 1);
         let lines: Vec<usize> = (0..10_000).map(|_| walk.next(0)).collect();
-        // A page has 64 lines; prefetchers work within a page or with a constant stride.
+        // A page has 64 lines. Prefetchers work within a page or with a constant stride.
         let near = lines.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 64).count();
         let steady =
             lines.windows(3).filter(|w| w[1].wrapping_sub(w[0]) == w[2].wrapping_sub(w[1]));

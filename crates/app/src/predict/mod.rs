@@ -49,20 +49,20 @@ pub struct Args {
     json: bool,
 }
 
-/// No known machine has more.
+/// Maximum of `--domains`. Existing machines have fewer LLC domains.
 const N_DOMAINS_MAX: u32 = 1024;
 
 struct PredictOutput<'a> {
     names: &'a [String],
     setup: PredictionSetup,
-    /// On the first domain; empty if it has fewer CPUs than programs.
+    /// Predictions on the first domain; empty if the domain has fewer CPUs than programs.
     slowdowns: Vec<Prediction>,
     assignment: Option<ProgramPlacement>,
-    /// Assumptions, a sentence each.
+    /// Assumptions, one sentence each.
     notes: Vec<String>,
 }
 
-/// Predicts and prints.
+/// Computes and prints the predictions.
 pub fn main(args: &Args) -> CommandResult {
     let output = predict(args).or_usage_error()?;
     output.notes.iter().for_each(crate::print::note);
@@ -96,7 +96,7 @@ fn predict(args: &Args) -> anyhow::Result<PredictOutput<'_>> {
     Ok(PredictOutput { names: &args.names, setup, slowdowns, assignment, notes })
 }
 
-/// Reads a profile or a table, by the extension of the file.
+/// Reads a profile or a table. The extension of the file selects the format.
 fn read(path: &Path, set: &mut ProgramSet) -> anyhow::Result<()> {
     let file = path.display().to_string();
     let text = input::text("programs file", path)?;
@@ -114,7 +114,7 @@ fn find(name: &str, set: &ProgramSet, setup: &PredictionSetup) -> anyhow::Result
     })
 }
 
-/// A note if some of the programs would run on slower cores.
+/// Returns a note if some of the programs would run on slower cores.
 fn slower_cores_note(llc_domain: &LlcDomain, n_programs: usize) -> Option<String> {
     let (n_fast, n_cores) = (llc_domain.n_fast, llc_domain.n_cores);
     (n_fast < n_programs.min(n_cores)).then(|| {
@@ -125,7 +125,7 @@ fn slower_cores_note(llc_domain: &LlcDomain, n_programs: usize) -> Option<String
     })
 }
 
-/// Predictions on the first domain, if it has enough CPUs.
+/// Predicts the slowdowns on the first domain, if the domain has enough CPUs.
 fn predict_on_first_domain(
     args: &Args,
     programs: &[PlaceableProgram],

@@ -13,7 +13,7 @@ const MIB: f64 = 1048576.0;
 /// Width of the tables.
 const WIDTH: usize = 80;
 
-/// A table, and the assignment below it.
+/// Returns a table, and the assignment below the table.
 pub(super) fn text(output: &PredictOutput<'_>) -> String {
     let slowdowns = slowdowns_text(output);
     let assignment =
@@ -71,7 +71,7 @@ fn method(method: SearchMethod) -> &'static str {
     }
 }
 
-/// One object; see docs/predict.md.
+/// Returns one JSON object; the fields are listed in docs/predict.md.
 pub(super) fn json(output: &PredictOutput<'_>) -> serde_json::Result<String> {
     let slowdowns = output.names.iter().zip(&output.slowdowns).map(|(name, one)| {
         json!({

@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail};
 use profiler::measure::MeasuredProgram;
 use profiler::measure::valgrind::Valgrind;
 
-/// Finds the program as a shell does, and checks that it is executable and its input readable.
+/// Finds the program as a shell does. Checks that the program is executable and that its input is readable.
 pub(super) fn program(
     command: &[OsString],
     input: Option<&Path>,
@@ -49,7 +49,7 @@ fn find_in_path(program: &Path, dir: &Path) -> anyhow::Result<PathBuf> {
     host_live::find_program(program, dir, &search).map_err(|error| anyhow!(error))
 }
 
-/// Whether `path` is the executable of evenkeel itself.
+/// Returns whether `path` is the executable of evenkeel.
 fn is_own(path: &Path) -> bool {
     let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
     own.is_some() && own == std::fs::canonicalize(path).ok()

@@ -92,7 +92,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Defaults of the cache model.
+/// Default number of windows, and default number of references per window, of the cache model.
 const WINDOWS: u32 = 20;
 const REFS: u64 = 5_000_000;
 const LINES: u64 = 65_536;
@@ -108,7 +108,7 @@ enum ProfileEngine {
     CacheModel,
 }
 
-/// Largest shares of the time limit for the run alone and for the counted run. The traced run has the rest.
+/// Largest shares of the time limit for the run alone and for the counted run. The traced run gets the remaining time.
 const ALONE_PART: f64 = 1.0 / 6.0;
 const COUNT_PART: f64 = 1.0 / 3.0;
 
@@ -129,7 +129,7 @@ pub fn main(args: &Args) -> CommandResult {
     }
 }
 
-/// Measures with the cache model, because counters are not used for this reason.
+/// Measures with the cache model. `reason` is the reason why counters are not used.
 fn measure_with_cache_model(
     args: &Args,
     target: &MeasuredProgram,
@@ -173,7 +173,7 @@ fn trace_options(args: &Args, whole: &WholeRun, until: Instant) -> TraceOptions 
     }
 }
 
-/// The first two runs of the cache model: alone, and with counted instructions.
+/// Performs the first two runs of the cache model: alone, and with counted instructions.
 fn measure_whole_run(
     valgrind: &Valgrind,
     target: &MeasuredProgram,
@@ -215,7 +215,7 @@ fn measure_whole_run(
     Ok(())
 }
 
-/// The hardware counters to use, or the reason to use the cache model.
+/// Returns the hardware counters to use, or the reason to use the cache model.
 ///
 /// # Errors
 /// Counters are requested with `--engine counters` and cannot be opened.
@@ -233,7 +233,7 @@ fn select_counters(args: &Args) -> Result<Result<Vec<PmuGroups>, String>, Comman
     }
 }
 
-/// The first option on the command line that applies to the cache model only.
+/// Returns the first option on the command line that applies to the cache model only.
 fn cache_model_option(args: &Args) -> Option<&'static str> {
     let options = [
         (args.skip != 0, "--skip"),
@@ -292,7 +292,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
         .ok_or_else(|| anyhow!("{name:?} is not a valid profile name; set --name NAME"))
 }
 
-/// Path of the profile. Checks that it is writable before any run.
+/// Returns the path of the profile. Checks before any run that the path is writable.
 fn output(args: &Args, target: &MeasuredProgram) -> anyhow::Result<PathBuf> {
     let path = match &args.output {
         Some(path) => path.clone(),
@@ -334,7 +334,7 @@ fn publish(
     Ok(crate::print::stdout().write_all(text.as_bytes())?)
 }
 
-/// Parses a count: `5M` is five million.
+/// Parses a count with an optional unit: `5M` is five million.
 fn number(text: &str) -> Result<u64, String> {
     let usage = || "write an integer, optionally with K, M or G such as 5M".to_owned();
     let units = [('K', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];

@@ -20,15 +20,16 @@ use super::text_charts;
 /// Notes about a measurement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunNotes {
-    /// Complete sentences.
+    /// Notes, as complete sentences.
     pub notes: Vec<String>,
-    /// Machine parameters that were assumed.
+    /// Machine parameters with assumed values.
     pub assumed: Vec<String>,
-    /// Exit of the program when it ran alone.
+    /// Exit status of the program in its run alone.
     pub exit: Option<ChildStatus>,
 }
 
-/// A trace with fewer references is dominated by program start. Guessed.
+/// Minimum number of references of a meaningful trace. A shorter trace is dominated by the start of the program.
+/// Guessed.
 const N_REFERENCES_MIN: u64 = 1_000_000;
 
 impl RunNotes {
@@ -50,7 +51,7 @@ impl RunNotes {
         }
     }
 
-    /// Adds the exit of the run alone.
+    /// Adds the exit status of the run alone.
     pub(super) fn add_exit(&mut self, status: ChildStatus, last_stderr_line: &str) {
         self.exit = Some(status);
         if status != ChildStatus::Exited(0) {
@@ -117,7 +118,7 @@ impl RunNotes {
     }
 }
 
-/// `exited with status 3`, `was killed by signal 11`.
+/// Returns the text of an exit status: `exited with status 3`, `was killed by signal 11`.
 pub(super) fn exit_text(status: ChildStatus) -> String {
     match status {
         ChildStatus::Exited(status) => format!("exited with status {status}"),
@@ -125,7 +126,7 @@ pub(super) fn exit_text(status: ChildStatus) -> String {
     }
 }
 
-/// A measured profile with everything to print.
+/// A measured profile with its traced run and notes.
 pub(super) struct ProfileOutput<'a> {
     pub profile: &'a Profile,
     /// `None` for a run with counters.
@@ -160,7 +161,7 @@ impl ProfileOutput<'_> {
         text
     }
 
-    /// Miss-ratio curve over all windows.
+    /// Computes the miss-ratio curve over all windows.
     fn whole_curve(&self) -> Option<CurveEstimate> {
         let covered = self.profile.covered.map_or(0.0, ProfileValue::value);
         profiler::curve(self.windows(), covered)
@@ -219,7 +220,7 @@ impl ProfileOutput<'_> {
         facts.into_iter().filter_map(|(label, text)| Some((label, text?))).collect()
     }
 
-    /// Amount of traced data.
+    /// Returns the amount of traced data.
     fn traced_facts(&self) -> Vec<(&'static str, String)> {
         let (Some(traced), profile) = (self.traced, self.profile) else { return Vec::new() };
         let windows = traced.meter.windows();
@@ -246,7 +247,7 @@ impl ProfileOutput<'_> {
         ]
     }
 
-    /// JSON. Key names end in their units.
+    /// Returns the profile as JSON. Key names end in their units.
     pub(super) fn json(&self) -> anyhow::Result<String> {
         let profile = self.profile;
         let windows = self.windows();
@@ -279,7 +280,7 @@ impl ProfileOutput<'_> {
     }
 }
 
-/// Share of the lines of a window that are reused in it at a long reuse distance.
+/// Computes the share of the lines of a window that are reused in the window at a long reuse distance.
 fn reused_share(windows: &[Window]) -> Option<f64> {
     let lines: f64 = windows.iter().map(|window| window.n_lines).sum();
     let reused: f64 = windows.iter().map(|window| window.n_reused).sum();

@@ -8,15 +8,15 @@ use report::format::{bandwidth, bytes, or_absent, per_instruction, percent};
 use report::table::Align::{Left, Right};
 use report::table::ReportTable;
 
-/// Width of the text.
+/// Width of the text, in columns.
 pub(super) const WIDTH: usize = 80;
-/// Width of a bar.
+/// Width of a bar, in columns.
 const BAR: usize = 34;
-/// Size of the address chart.
+/// Size of the address chart, in characters.
 const COLUMNS: usize = 72;
 const ROWS: usize = 12;
 
-/// A row with a bar of misses per doubling of the cache size.
+/// Draws the miss-ratio curve: one row with a bar for each doubling of the cache size.
 pub(super) fn curve(curve: &MissRatioCurve) -> String {
     let top = curve.points().iter().map(|point| point.misses).fold(0.0, f64::max);
     let mut table = ReportTable::new([
@@ -56,7 +56,8 @@ pub(super) fn phases(phases: &[Phase]) -> String {
     format!("\n{}", table.to_text(WIDTH))
 }
 
-/// Data references of the segment: time to the right, touched lines upwards without gaps.
+/// Draws the data references of the segment: time on the horizontal axis, touched lines without gaps on the vertical
+/// axis.
 pub(super) fn addresses(pattern: &AccessPattern) -> String {
     let dots = pattern.data_references();
     let lines: BTreeSet<u64> = dots.iter().map(|dot| dot.line).collect();

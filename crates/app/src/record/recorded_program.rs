@@ -6,9 +6,9 @@
 //!      └───── inherited                    except those that a shell left before execve
 //! ```
 //!
-//! At the end all started descendants receive SIGTERM, and after a grace period SIGKILL, also outside of the program's
-//! process group. A process that another one started on request, such as a service of a service manager, is not a
-//! descendant and continues.
+//! At the end all started descendants receive SIGTERM, and after a grace period SIGKILL, including processes outside of
+//! the program's process group. A process that a service manager starts for the program is not a descendant and
+//! continues to run.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -25,7 +25,7 @@ use linux::inherited_children::{InheritedChildren, ProcessKey};
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Poll interval for remaining processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Processes that remain after this many rounds of SIGKILL cannot be killed.
+/// Rounds of SIGKILL. Processes that remain after the last round cannot be killed.
 const N_ROUNDS: u32 = 200;
 
 /// The started program. Drop kills the program and its descendants.
@@ -63,7 +63,7 @@ impl RecordedProgram {
         Ok(RecordedProgram { pid, has_exited: false, inherited, _statuses: statuses })
     }
 
-    /// Whether the program has exited; its children may still run.
+    /// Returns whether the program has exited. Children of the program may still run.
     pub(super) fn has_exited(&mut self) -> bool {
         self.has_exited = self.has_exited || !matches!(try_reap(self.pid), Ok(None));
         self.has_exited
@@ -87,7 +87,7 @@ impl Drop for RecordedProgram {
     }
 }
 
-/// Sends nothing to a PID that was reused.
+/// Sends a signal to all descendants. A PID that was reused receives no signal.
 fn signal_all(processes: Vec<ProcessKey>, signal: Signal) {
     for (pid, start_time_ticks) in processes {
         host_live::send_signal(pid, start_time_ticks, signal);

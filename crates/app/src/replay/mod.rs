@@ -1,5 +1,5 @@
 //! `evenkeel replay`: runs a policy on the samples of a journal or of a stream of kernel data (open loop). The first
-//! line of the file shows which of the two it is.
+//! line of the file shows whether the file is a journal or a stream.
 
 mod stream;
 mod stream_turn;
@@ -45,7 +45,7 @@ pub struct Args {
     signals: SignalArgs,
 }
 
-/// Replays and compares the decisions with the recorded ones.
+/// Replays the samples and compares the decisions with the recorded decisions.
 pub fn main(args: &Args) -> CommandResult {
     if linux::stream::is_stream(&args.journal) {
         return replay_stream(args);
@@ -71,7 +71,7 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
-/// Rejects the oracle, which searches the best run by simulation.
+/// Rejects the oracle, which searches for the best placement by simulation.
 fn check_policy(spec: &str) -> CommandResult {
     match lab::oracle::is_named(spec) {
         true => Err(lab::oracle::OracleError::Replay).or_usage_error(),
@@ -110,7 +110,7 @@ fn into_journal(
 ) -> Result<ReplaySummary, CommandError> {
     create_new(path)?;
     write(recording, engine, header, path).inspect_err(|_| {
-        let _ = fs::remove_file(path); // An incomplete journal is useless.
+        let _ = fs::remove_file(path); // An incomplete journal cannot be used.
     })
 }
 
@@ -126,14 +126,14 @@ fn write(
     let replayed = journal::replay(recording, engine, &mut [&mut writer]).map_err(command_error)?;
     let end =
         recording.end().map(|end| RunEnd { own_cpu: None, own_max_resident: None, ..end.clone() });
-    // A killed run has no end record. Its replay has none either.
+    // A killed run has no end record. The replay of a killed run has no end record either.
     if let Some(end) = end {
         writer.finish(&end).with_context(cannot_write)?;
     }
     Ok(replayed)
 }
 
-/// A read error of the journal is a usage error; a write error is a failure.
+/// Maps a read error of the journal to a usage error, and a write error to a failure.
 fn command_error(error: ReplayError) -> CommandError {
     match error {
         ReplayError::Sink(_) => CommandError::Failed(error.into()),

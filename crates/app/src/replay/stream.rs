@@ -4,7 +4,7 @@
 //!   stream ─► linux::collectors ─► Sample ─► engine ─► Snapshot ─► printed, and passed to the policy
 //! ```
 //!
-//! No action is performed, so each request is what the policy would have requested at that time.
+//! No action is performed, so each request is the request that the policy would have made at that time.
 
 use std::cell::{Cell, RefCell};
 use std::io::Write;
@@ -44,17 +44,17 @@ struct StreamReplay {
     collectors: StreamCollectors<stream::Recorded>,
     engine: Engine,
     snapshot: Rc<RefCell<Option<ReplayTurn>>>,
-    /// Whether the policy is skipped: the first sample is only the base of the deltas.
+    /// Whether the policy is skipped. The first sample is only the base of the deltas.
     is_base: Rc<Cell<bool>>,
     is_first: bool,
 }
 
-/// A job for a recorded process, without declared values.
+/// Creates a job for a recorded process, without declared values.
 fn job_of(id: JobId, name: &str) -> Job {
     Job::new(id, name, Command::Program { program: name.into(), args: Vec::new() })
 }
 
-/// Wraps a policy and keeps the turn it decided on.
+/// Wraps a policy and stores the turn that the policy received.
 struct RecordingPolicy {
     policy: Box<dyn Policy>,
     interval: Nanos,
@@ -75,7 +75,7 @@ impl Policy for RecordingPolicy {
         self.policy.name()
     }
 
-    /// The interval of the recording: deltas are per recorded turn.
+    /// Returns the interval of the recording: all deltas are per recorded turn.
     fn interval(&self) -> Option<Nanos> {
         Some(self.interval)
     }
@@ -122,7 +122,7 @@ impl StreamReplay {
         Ok(turn.map(|turn| ReplayTurn { degraded, ..turn }))
     }
 
-    /// Takes the first sample as base: earlier activity belongs to no recorded interval.
+    /// Uses the first sample as base: activity before the first sample belongs to no recorded interval.
     fn begin_at(&mut self, first: &Sample, at: Nanos) {
         self.is_base.set(true);
         self.engine.step(&Turn { number: 0, at, causes: vec![Cause::Interval] }, first);

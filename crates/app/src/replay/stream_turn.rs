@@ -1,6 +1,7 @@
-//! One turn of a replayed stream as the policy receives it, as text and as JSON.
+//! One turn of a replayed stream, with the values that the policy receives, as text and as JSON.
 //!
-//! All counts are deltas over the interval of the turn. Times are in ns, sizes in bytes. Uncounted values are absent.
+//! All counts are deltas over the interval of the turn. Times are in ns and sizes in bytes. Values that were not
+//! counted are absent.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,7 +21,7 @@ pub struct ReplayTurn {
     pub at_ns: u64,
     pub interval_ns: u64,
     pub tier: String,
-    /// Load of each domain, by number.
+    /// Load of each domain, by domain number.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub loads: BTreeMap<u32, u64>,
     pub tasks: Vec<ReplayTask>,
@@ -90,10 +91,10 @@ pub struct ReplayCpu {
 
 #[derive(Debug, Serialize)]
 pub struct ReplayPressure {
-    /// At least one task stalled.
+    /// Time in which at least one task was stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub some_ns: Option<u64>,
-    /// All tasks stalled.
+    /// Time in which all tasks were stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_ns: Option<u64>,
 }
@@ -101,7 +102,7 @@ pub struct ReplayPressure {
 impl ReplayTurn {
     pub fn new(snapshot: &Snapshot<'_>, plan: &Plan) -> Self {
         let numbers = snapshot.domains.iter().map(|(_, domain)| domain.number);
-        // Unreadable loads are absent, not zero.
+        // Unreadable loads are absent and not zero.
         let is_known = snapshot.loads.readable && snapshot.loads.tier != SignalTier::None;
         let loads = is_known.then(|| numbers.zip(snapshot.loads.loads.iter().copied()).collect());
         let requests = plan.requests.iter().map(|request| request_text(snapshot, request));
@@ -186,7 +187,7 @@ fn pressure_rows(snapshot: &Snapshot<'_>) -> BTreeMap<&'static str, ReplayPressu
     known.map(|(name, stalled)| (name, row(stalled))).collect()
 }
 
-/// A counter as text; the event task-clock is a time.
+/// Returns the text of a counter. The event task-clock is a time.
 fn counter_text(name: &str, delta: u64) -> String {
     match name == CounterEvent::TaskClock.name() {
         true => format!("{name} {}", duration(delta)),

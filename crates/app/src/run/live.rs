@@ -21,14 +21,15 @@ use crate::status::unix_seconds;
 use crate::tier_override::SignalArgs;
 use crate::view::{Mode, View};
 
-/// Result of a run: its report in any case, and the result of the command.
+/// Result of a run: the report, which exists even after an error, and the result of the command.
 pub(crate) struct RunResult {
     pub report: Report,
     pub result: CommandResult,
 }
 
 impl RunResult {
-    /// Finishes report and journal. The report is finished first, because a journal error must not lose it.
+    /// Finishes the report and the journal. The report is finished first, so that an error of the journal does not lose
+    /// the report.
     pub(super) fn new(
         report: ReportBuilder,
         mut journal: JournalWriter,
@@ -48,7 +49,7 @@ impl RunResult {
     }
 }
 
-/// Status of a run that ended with or without an error, and by a stop request or on its own.
+/// Returns the status of a run from its error and from a stop request.
 pub(crate) fn run_status(has_failed: bool, was_stopped: bool) -> RunStatus {
     match (has_failed, was_stopped) {
         (true, _) => RunStatus::Failed,
@@ -72,7 +73,7 @@ pub(super) fn create_journal(
 
 /// Options of a run, for all commands that run workloads.
 pub(crate) struct RunOptions<'a> {
-    /// Policy specification as given.
+    /// Policy specification, as on the command line.
     pub policy: &'a str,
     pub seed: u64,
     pub quiet: bool,
@@ -106,10 +107,9 @@ impl<'a> From<&'a Args> for RunOptions<'a> {
     }
 }
 
-/// Runs all jobs to their end. `listener` is an additional sink.
+/// Runs all jobs. `listener` is an additional sink.
 ///
-/// # Errors
-/// The host is not ready, or the journal cannot be created. No job was started.
+/// The host is not ready, or the journal cannot be created. In both cases no job was started.
 pub(crate) fn run(
     options: &RunOptions<'_>,
     checked: LiveInput,
@@ -129,7 +129,7 @@ struct LiveRun {
     report: ReportBuilder,
     view: View,
     state: RunState,
-    /// CPU time used before the start of the run.
+    /// CPU time that evenkeel used before the start of the run.
     cpu_before: Option<Nanos>,
 }
 
@@ -148,7 +148,7 @@ impl LiveRun {
                 host.cgroup_description()
             ));
         }
-        // Without --quiet the progress output has it.
+        // The progress output prints these notes, except with --quiet.
         if let Some(text) = host.not_placed_because().filter(|_| args.quiet) {
             crate::print::note(text);
         }
@@ -190,7 +190,7 @@ impl LiveRun {
     }
 }
 
-/// The header except the run id, which the host sets.
+/// Returns the header except the run id, which the host sets.
 fn header(
     args: &RunOptions<'_>,
     workload: &Workload,
@@ -244,7 +244,7 @@ fn journal_options(args: &RunOptions<'_>) -> BTreeMap<String, String> {
     options
 }
 
-/// CPU time and peak resident memory of evenkeel itself without its jobs.
+/// Returns the CPU time and peak resident memory of evenkeel without its jobs.
 pub(crate) fn own_use() -> (Option<Nanos>, Option<Bytes>) {
     use nix::sys::resource::{UsageWho, getrusage};
     use nix::sys::time::TimeValLike;

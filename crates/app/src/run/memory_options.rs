@@ -47,7 +47,7 @@ impl MemoryArgs {
         limits(self.page_migration_rate, self.page_migration_budget)
     }
 
-    /// Journal options that differ from the defaults, so that a replay uses the same limits.
+    /// Returns the journal options that differ from the defaults, so that a replay uses the same limits.
     pub fn journal_options(&self) -> impl Iterator<Item = (String, String)> {
         let default = PageMigrationLimits::default();
         let rate = (self.page_migration_rate, default.per_second, RATE);
@@ -62,7 +62,7 @@ impl MemoryArgs {
 const RATE: &str = "page-migration-rate-bytes";
 const BUDGET: &str = "page-migration-budget-bytes";
 
-/// The limits of a recorded run.
+/// Returns the limits of a recorded run.
 pub fn limits_of(options: &BTreeMap<String, String>) -> PageMigrationLimits {
     let default = PageMigrationLimits::default();
     let size = |name, default| {

@@ -93,7 +93,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The first given option that applies to live runs only.
+    /// Returns the first option on the command line that applies to live runs only.
     fn live_only_option(&self) -> Option<&'static str> {
         let given = [
             ("--grace", self.grace.is_some()),
@@ -175,7 +175,7 @@ pub fn main(args: &Args) -> CommandResult {
     publish(args, run_live(&RunOptions::from(args), checked, &dir, None)?, &dir)
 }
 
-/// Writes and prints the report even after an error; a full disk does not prevent the printed report. The command
+/// Writes and prints the report, even after an error. A full disk does not prevent the printed report. The command
 /// fails with the first error.
 fn publish(args: &Args, run: RunResult, dir: &RunDir) -> CommandResult {
     let RunResult { report, result } = run;
@@ -189,7 +189,7 @@ fn publish(args: &Args, run: RunResult, dir: &RunDir) -> CommandResult {
     Ok(shown?)
 }
 
-/// The line of a run with --quiet that did not succeed: neither progress nor table have reported it.
+/// Returns the line of a failed run with --quiet, which has printed neither progress nor a table.
 fn failure_text(report: &Report, dir: &RunDir) -> String {
     let totals = &report.totals;
     let ending = match totals.n_failed {
@@ -199,7 +199,7 @@ fn failure_text(report: &Report, dir: &RunDir) -> String {
     format!("{ending}; evenkeel report {} prints the details", dir.file("").display())
 }
 
-/// Validated input of a live run. Nothing has been changed or started.
+/// Validated input of a live run. The validation changes no setting and starts no job.
 pub(crate) struct LiveInput {
     pub workload: Workload,
     pub machine: Machine,

@@ -59,7 +59,7 @@ pub struct SimArgs {
     pub readable: SimSignals,
 }
 
-/// A switch.
+/// Value of an option that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Switch {
     /// On.
@@ -108,7 +108,7 @@ impl SimArgs {
         }
     }
 
-    /// Options recorded with results, by flag name.
+    /// Returns the options that are recorded with results, by flag name.
     pub fn result_options(&self) -> BTreeMap<String, String> {
         let mut options = BTreeMap::new();
         let mut add = |name: &str, value: String| options.insert(name.to_owned(), value);
@@ -133,7 +133,7 @@ impl SimArgs {
         options
     }
 
-    /// The first given option, for hosts that do not support it.
+    /// Returns the first option on the command line that a live host does not support.
     pub fn first_given_option(&self) -> Option<&'static str> {
         let given = [
             ("--machine", self.machine.is_some()),
@@ -148,7 +148,7 @@ impl SimArgs {
         given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
-    /// The machine of the file, or this machine.
+    /// Reads the machine file, or this machine.
     pub fn machine(&self) -> Result<Machine, CommandError> {
         match &self.machine {
             Some(path) => {
@@ -260,7 +260,7 @@ fn oracle(
     policy.ok_or_else(|| CommandError::Failed(anyhow::anyhow!(stopped)))
 }
 
-/// Without readable signals, a policy needs declared values in profiles.
+/// Checks that profiles declare the values that a policy needs if no signal is readable.
 pub fn check_declared(spec: &str, workload: &Workload) -> anyhow::Result<()> {
     for job in workload.jobs.iter().filter(|_| !lab::oracle::is_named(spec)) {
         let missing =

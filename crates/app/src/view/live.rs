@@ -15,18 +15,18 @@ use sched::{Cause, JobEvent, OutcomeResult};
 
 use super::progress_events::{ProgressEvent, has_failed};
 
-/// Minimum time between frames, in run time.
+/// Minimum time between two frames, in run time.
 const FRAME_INTERVAL: Nanos = Nanos::from_millis(250);
-/// Maximum number of domains with a line of their own.
+/// Maximum number of domains that have a line.
 const N_DOMAINS_MAX: usize = 8;
-/// Number of event lines.
+/// Number of lines with events.
 const N_EVENTS: usize = 5;
-/// Width of labels.
+/// Width of labels, in columns.
 const LABEL_WIDTH: u16 = 11;
-/// Width of the values right of a bar: `  361 k/s  12.0 CPUs`.
+/// Width of the values at the right of a bar, in columns: `  361 k/s  12.0 CPUs`.
 const VALUES_WIDTH: u16 = 24;
 
-/// State for the next frame.
+/// State of the view, from which the next frame is drawn.
 #[derive(Debug)]
 pub struct LiveView {
     policy: String,
@@ -96,7 +96,7 @@ impl LiveView {
         self.events.drain(..n_over);
     }
 
-    /// Whether a frame is due now.
+    /// Returns whether a frame is due.
     pub fn is_time_to_draw(&mut self) -> bool {
         let due = self.last_drawn.is_none_or(|last| FRAME_INTERVAL <= self.at.saturating_sub(last));
         let draw = due || std::mem::take(&mut self.draw_now);
@@ -106,7 +106,7 @@ impl LiveView {
         draw
     }
 
-    /// The frame for a terminal of this size.
+    /// Draws the frame for a terminal of this size.
     pub fn frame(&self, (width, height): (u16, u16)) -> Buffer {
         let lines = self.lines(width);
         // The cursor is in the line below the view.
@@ -194,7 +194,7 @@ impl JobCounts {
         };
         self.running = self.running.saturating_sub(1);
         match end {
-            end if end.restarts => {} // Due again: neither done nor waiting.
+            end if end.restarts => {} // A job that is due again is neither done nor waiting.
             end if has_failed(end) => self.failed += 1,
             end if end.stopped_by_host => self.stopped += 1,
             _ => self.done += 1,
@@ -221,7 +221,8 @@ fn domains(loads: &LoadSample, domain_names: &DomainNames, interval: Nanos) -> V
 }
 
 impl DomainLoad {
-    /// The bar shows the memory load relative to the largest of all domains, or the CPU utilization if loads are unknown.
+    /// Draws the line of a domain. The bar shows the memory load relative to the largest load of all domains, or the
+    /// CPU utilization if loads are unknown.
     fn line(&self, ops_per_s_max: f64, width: u16) -> Line<'_> {
         let width = width.saturating_sub(LABEL_WIDTH + VALUES_WIDTH).min(60);
         let share = match self.ops_per_s {
@@ -238,7 +239,7 @@ impl DomainLoad {
     }
 }
 
-/// A bar with a resolution of 1/8 cell, padded to its width.
+/// Draws a bar with a resolution of 1/8 cell, padded to its width.
 fn bar(share: f64, width: u16) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * f64::from(width) * 8.0).round() as usize;
@@ -247,7 +248,7 @@ fn bar(share: f64, width: u16) -> String {
     bar + &" ".repeat(padding)
 }
 
-/// Progress bar of finished jobs.
+/// Draws the progress bar of finished jobs.
 fn progress(over: usize, all: usize, width: usize) -> [Span<'static>; 2] {
     let full = (over * width).checked_div(all).unwrap_or(0);
     [Span::raw("━".repeat(full)), Span::styled("─".repeat(width - full), dim())]

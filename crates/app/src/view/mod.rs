@@ -8,9 +8,9 @@
 //!    12.250 s  move       hog.2  core 0 -> core 1  because the load of core 0 was …
 //! ```
 //!
-//! The view has neither a thread nor a clock: it is drawn in turns of the run, at most four times per second of run time. It
-//! queries nothing from the terminal and leaves its modes unchanged, so that any end of evenkeel leaves the terminal in a
-//! normal state. Each frame is one write.
+//! The view has neither a thread nor a clock. It is drawn in turns of the run, at most four times per second of run
+//! time. The view sends no query to the terminal and does not change its modes, so the terminal is in a normal state
+//! after any end of evenkeel. Each frame is one write.
 
 mod live;
 mod progress_events;
@@ -38,7 +38,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The mode for standard error: a live view needs a terminal that can redraw.
+    /// Returns the mode for standard error. A live view needs a terminal that can redraw.
     pub fn fitting(quiet: bool) -> Self {
         let can_redraw = crate::print::terminal().is_terminal() && !is_dumb();
         match (quiet, can_redraw) {
@@ -72,7 +72,7 @@ impl View {
         }
     }
 
-    /// Removes the live view from the screen.
+    /// Removes the live view from the terminal.
     pub fn finish(&mut self) {
         // A closed terminal is not an error.
         let _ = self.painter.clear();
@@ -83,7 +83,7 @@ impl View {
             return;
         }
         let text: String = events.iter().map(|event| event.line() + "\n").collect();
-        // A write error must not end the run.
+        // A write error does not end the run.
         let _ = crate::print::stderr().write_all(text.as_bytes());
     }
 }
@@ -108,7 +108,7 @@ impl Sink for View {
 }
 
 impl Drop for View {
-    /// Removes the view during a panic.
+    /// Removes the view after a panic.
     fn drop(&mut self) {
         self.finish();
     }

@@ -16,18 +16,18 @@ use topology::{DomainChoice, Domains, Level, Machine};
 pub struct ProgressEvent {
     /// Time since the start of the run.
     pub at: Nanos,
-    /// `start`, `move`, `pages`, `unchanged`, `released`, `end`, `failed`, `rejected`, `dry-run` (not performed), `note`,
-    /// `attached` and `detached` (processes of a watch), `unmanaged`.
+    /// Kind of event: `start`, `move`, `pages`, `unchanged`, `released`, `end`, `failed`, `rejected`, `dry-run` (not
+    /// performed), `note`, `attached` and `detached` (processes of a watch), or `unmanaged`.
     pub kind: &'static str,
-    /// Whether it is an error.
+    /// Whether the event is an error.
     pub is_bad: bool,
-    /// The job; empty for the whole run.
+    /// Name of the job; empty for an event of the whole run.
     pub job: String,
     pub text: String,
 }
 
 impl ProgressEvent {
-    /// `   12.250 s  move       hog.2  core 0 -> core 1  because …`.
+    /// Returns the event as a line: `   12.250 s  move       hog.2  core 0 -> core 1  because …`.
     pub fn line(&self) -> String {
         let job = if self.job.is_empty() { String::new() } else { format!("{}  ", self.job) };
         format!("{:>9} s  {:<9}  {job}{}", seconds(self.at.0), self.kind, self.text)
@@ -46,7 +46,7 @@ pub struct ProgressReporter {
 }
 
 impl ProgressReporter {
-    /// Assumes the automatic domain level until the first turn reports it.
+    /// Creates a reporter. The domain level is automatic until the first turn reports the level.
     pub fn new(header: &Header) -> Self {
         let machine = &header.machine;
         let auto = Domains::of(machine, DomainChoice::Auto, machine.allowed()).level();

@@ -1,8 +1,8 @@
 //! Draws a cell buffer on a terminal, in place.
 //!
-//! A frame is one write: cursor up to the previous frame, its lines, erase the rest. Line wrapping is off during the write. No
-//! terminal query is used (a terminal that does not answer would block the run), no mode outlives a frame, and the cursor
-//! is never hidden.
+//! A frame is one write: the cursor moves up to the previous frame, the lines are written, and the remaining lines are
+//! erased. Line wrapping is off during the write. The view sends no query to the terminal, because a terminal that does
+//! not answer would block the run. No terminal mode remains set after a frame, and the cursor is always visible.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,8 @@ use crate::print::terminal;
 
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
-/// Erases before the line is written: after a full line the cursor is still in its last column.
+/// Escape sequence that erases a line. The line is erased before it is written: after a full line the cursor is still
+/// in the last column.
 const ERASE_LINE: &str = "\x1b[2K";
 const ERASE_BELOW: &str = "\x1b[J";
 const PLAIN: &str = "\x1b[0m";
@@ -25,7 +26,7 @@ pub struct Painter {
     coloured: bool,
 }
 
-/// Columns and lines of the terminal at standard error; 80 × 24 if unknown.
+/// Returns the columns and lines of the terminal at standard error; 80 × 24 if unknown.
 pub fn terminal_size() -> (u16, u16) {
     let size = rustix::termios::tcgetwinsize(terminal());
     let known = size.ok().filter(|size| size.ws_col != 0 && size.ws_row != 0);
@@ -82,7 +83,7 @@ impl Painter {
                 text.push_str(&style_codes);
                 style = style_codes;
             }
-            // Names of processes are part of the frame. The width of a cell does not count invisible characters.
+            // A frame contains names of processes. The width of a cell does not count invisible characters.
             text.extend(cell.symbol().chars().filter(|&c| base::is_printable(c)));
         }
         if !style.is_empty() {
@@ -92,7 +93,8 @@ impl Painter {
     }
 }
 
-/// Escape sequence of a cell's style; empty for a plain cell. Only the styles of the view are supported.
+/// Returns the escape sequence of the style of a cell; empty for a plain cell. Only the styles of the view are
+/// supported.
 fn codes(cell: &Cell) -> String {
     let mut codes: Vec<&str> = Vec::new();
     if cell.modifier.contains(Modifier::BOLD) {

@@ -99,7 +99,7 @@ impl TurnBuilder {
     }
 }
 
-/// A run with every kind of event.
+/// Reports a run with every kind of event.
 fn run() -> Vec<TurnBuilder> {
     let mut broken = TurnBuilder::at(750).place(0, "1").end(1, ExitStatus::Signaled(11));
     let detail = "no such file: /bin/none".to_owned();
@@ -218,7 +218,7 @@ fn every_terminal_size_has_a_frame() {
 fn lines_are_complete_and_control_characters_in_names_are_replaced() {
     let mut reporter = ProgressReporter::new(&header(names()));
     let events = run().iter().flat_map(|turn| reporter.events(&turn.record())).collect::<Vec<_>>();
-    // Trimmed, because expectations lose their indentation.
+    // The text is trimmed, because expected texts lose their indentation.
     let lines: String =
         events.iter().map(|event| event.line().trim_start().to_owned() + "\n").collect();
     expect![[r#"

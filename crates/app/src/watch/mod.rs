@@ -176,7 +176,7 @@ fn host_options(
 fn watch(args: &Args, mut host: AttachHost, mut engine: Engine, header: Header) -> CommandResult {
     let mut journal = args.journal.as_deref().map(|path| begin(path, &header)).transpose()?;
     let mut state = StateSink::new(&header, args, host.status());
-    // watch prints lines instead of a redrawn view.
+    // The watch prints lines instead of a redrawn view.
     let mode = if args.quiet { Mode::Quiet } else { Mode::Lines };
     let mut view = View::new(mode, &header);
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut view, &mut state];
@@ -187,11 +187,11 @@ fn watch(args: &Args, mut host: AttachHost, mut engine: Engine, header: Header) 
     let (own_cpu, own_max_resident) = crate::run::own_use();
     let end = RunEnd { status, error, wall: host.now(), own_cpu, own_max_resident };
     warn_if_kept(host.is_record_kept());
-    drop(host); // Restores all settings before the command ends.
+    drop(host); // Drop restores all settings before the command ends.
     if let Some(journal) = &mut journal {
         journal.finish(&end).context("cannot finish the journal")?;
     }
-    // A stop signal is the normal end of watch.
+    // A stop signal is the normal end of a watch.
     result.map(|_| ()).map_err(CommandError::Failed)
 }
 
@@ -213,7 +213,7 @@ fn journal_options(args: &Args) -> BTreeMap<String, String> {
     options
 }
 
-/// `sort*=7`.
+/// Parses a class rule such as `sort*=7`.
 fn class_rule(text: &str) -> Result<(String, Class), String> {
     let (pattern, number) = text.rsplit_once('=').ok_or("write PATTERN=CLASS")?;
     let class = number.parse::<u8>().ok().and_then(Class::new);

@@ -13,16 +13,16 @@ pub(super) struct SelectedProcesses {
     pub selection: Selection,
     /// Directories of the selected cgroups.
     pub dirs: Vec<PathBuf>,
-    /// The selection in words.
+    /// Description of the selection.
     pub text: String,
 }
 
-/// Mount point of cgroups.
+/// Mount point of the cgroup file systems.
 const TOP: &str = "/sys/fs/cgroup";
-/// Maximum depth of units below their slices.
+/// Maximum depth of a unit below its slice.
 const DEPTH_MAX: u32 = 8;
 
-/// Resolves all selection options. A missing user, process, unit or cgroup is an error.
+/// Resolves all selection options. A selected user, process, unit or cgroup that does not exist is an error.
 pub(super) fn select(args: &Args) -> anyhow::Result<SelectedProcesses> {
     let mut selection = Selection { all: args.all, ..Selection::default() };
     for &pid in &args.pid {
@@ -47,7 +47,7 @@ pub(super) fn select(args: &Args) -> anyhow::Result<SelectedProcesses> {
     Ok(SelectedProcesses { selection, dirs, text: selection_text(args) })
 }
 
-/// Start time of a process. /proc also has unlisted directories of threads.
+/// Reads the start time of a process. Rejects thread ids, because /proc has a directory for each thread id too.
 fn start_time(pid: u32) -> anyhow::Result<u64> {
     let absent = || format!("there is no process {pid}");
     let proc = ProcDir::open("/".as_ref()).context("cannot read /proc")?;
@@ -59,7 +59,7 @@ fn start_time(pid: u32) -> anyhow::Result<u64> {
     Ok(start_time_ticks)
 }
 
-/// The reason if only processes are selected that are never managed and have no children.
+/// Returns the reason why a selection is rejected that contains only unmanaged processes without children.
 fn never_matches(args: &Args, selection: &Selection) -> Option<String> {
     let others = args.all || selection.included != Criteria::default();
     let others = others || !args.cgroup.is_empty() || !args.unit.is_empty();
@@ -91,7 +91,7 @@ fn criteria(users: &[String], commands: &[String]) -> anyhow::Result<Criteria> {
 
 fn uid(user: &str) -> anyhow::Result<u32> {
     if let Ok(number) = user.parse::<u32>() {
-        let is_none = number == u32::MAX; // (uid_t) -1 is not a valid UID.
+        let is_none = number == u32::MAX; // UID -1 is not valid: (uid_t)-1 means no user.
         return if is_none { bail!("there is no user {user:?}") } else { Ok(number) };
     }
     let found = nix::unistd::User::from_name(user)
@@ -115,7 +115,7 @@ fn hierarchies() -> Vec<Hierarchy> {
     mounts.into_iter().map(|mount| Hierarchy { mount, prefix: String::new() }).collect()
 }
 
-/// The v1 hierarchy of a directory such as `/sys/fs/cgroup/cpu,cpuacct`.
+/// Finds the v1 hierarchy of a directory such as `/sys/fs/cgroup/cpu,cpuacct`.
 fn of_controller(dir: &Path) -> Option<Hierarchy> {
     let name = dir.strip_prefix(TOP).ok()?.iter().next()?.to_str()?;
     let prefix = format!("{}:", name.split(',').next()?);
@@ -126,7 +126,7 @@ fn below(name: &str) -> PathBuf {
     Path::new(TOP).join(name)
 }
 
-/// Adds a cgroup, given as its path in the hierarchy or as its directory. Returns the directory.
+/// Adds a cgroup, given as the path in the hierarchy or as the directory. Returns the directory.
 fn add_cgroup(path: &Path, criteria: &mut Criteria) -> anyhow::Result<PathBuf> {
     let known = hierarchies();
     let by_dir = known
@@ -159,7 +159,7 @@ fn add_cgroup(path: &Path, criteria: &mut Criteria) -> anyhow::Result<PathBuf> {
     )
 }
 
-/// Cgroup directory of a systemd unit, in any slice.
+/// Finds the cgroup directory of a systemd unit, in any slice.
 fn unit_dir(unit: &str) -> anyhow::Result<PathBuf> {
     if unit.contains('/') || unit.is_empty() {
         bail!("{unit:?} is not a unit name; write it as systemctl does, such as cron.service");

@@ -331,8 +331,9 @@ impl Lifecycle {
     pub(super) fn release(&mut self, session: &mut Session, job: JobId) -> u32 {
         // The record stays if processes of an earlier run, which may have an assigned mask, are running.
         let removes_job = !self.remaining.has_processes_of(job);
+        let is_tracked = |pid| self.remaining.contains(pid);
         match self.jobs.affinity_mut(job) {
-            Some(state) => session.binder().release(state, removes_job).0,
+            Some(state) => session.binder().release(state, removes_job, is_tracked).0,
             None => 0,
         }
     }

@@ -233,8 +233,14 @@ impl Binder<'_> {
 
     /// Restores the mask that a job had before it was placed. Returns the number of changed threads, and whether a
     /// thread could not be restored; the undo record is then kept. With `removes_job`, the job is removed from the
-    /// record after all of its threads were restored.
-    pub(crate) fn release(&mut self, state: &mut AffinityState, removes_job: bool) -> (u32, bool) {
+    /// record after all of its threads were restored. `is_tracked` returns whether the caller restores a recorded
+    /// process that the task reader does not read.
+    pub(crate) fn release(
+        &mut self,
+        state: &mut AffinityState,
+        removes_job: bool,
+        is_tracked: impl Fn(u32) -> bool,
+    ) -> (u32, bool) {
         let was_placed = state.placed.take().is_some();
         let had_placed_threads = std::mem::take(&mut state.has_placed_threads);
         if !was_placed && !had_placed_threads {
@@ -252,7 +258,7 @@ impl Binder<'_> {
                 break;
             }
         }
-        any_left |= self.release_lost(state) || self.was_never_read(state);
+        any_left |= self.release_lost(state, is_tracked) || self.was_never_read(state);
         match any_left {
             true => self.undo.keep(),
             false if removes_job => self.undo.free(&state.name),
@@ -285,15 +291,16 @@ impl Binder<'_> {
         !is_known && is_running()
     }
 
-    /// Restores threads that are in the undo record but unknown to the task reader, because they could not be read.
-    /// Returns whether there are any. The record is then kept, so that `restore` finds their children.
-    fn release_lost(&mut self, state: &AffinityState) -> bool {
+    /// Restores threads that are in the undo record but unknown to the task reader and to the caller, because they could
+    /// not be read. Returns whether there are any. The record is then kept, so that `restore` finds their children.
+    fn release_lost(&mut self, state: &AffinityState, is_tracked: impl Fn(u32) -> bool) -> bool {
         let threads = self.tasks.threads_of(state.job);
         let known: BTreeSet<TaskId> = threads.map(|(_, thread)| thread.id).collect();
         let Some(records) = self.undo.records() else { return false };
-        let recorded = self.undo.tasks_of(&state.name).into_iter();
+        let recorded = records.tasks().filter(|(_, change)| change.job == state.name);
+        let lost = recorded.filter(|(id, change)| !known.contains(id) && !is_tracked(change.process));
         let mut any_assigned = false;
-        for id in recorded.filter(|id| !known.contains(id) && may_be_running(*id)) {
+        for id in lost.map(|(id, _)| id).filter(|id| may_be_running(*id)) {
             let mask = affinity::get(id.tid);
             if mask.is_err() && !may_be_running(id) {
                 continue; // It has exited since.

@@ -3,7 +3,7 @@
 //! Without a record no setting is changed. If a line cannot be written, its change is rejected. A line that *removes*
 //! an entry may fail: `restore` then finds that the setting is restored already.
 
-use base::{CpuSet, TaskId};
+use base::CpuSet;
 use linux::cgroup::DelegatedCgroup;
 use linux::fault;
 use linux::undo::{Log, Records, Restored};
@@ -101,12 +101,6 @@ impl UndoRecord {
         if let Ok(log) = &mut self.log {
             log.keep();
         }
-    }
-
-    /// Threads of a job that are on record.
-    pub(crate) fn tasks_of(&self, job: &str) -> Vec<TaskId> {
-        let tasks = self.records().into_iter().flat_map(Records::tasks);
-        tasks.filter(|(_, held)| held.job == job).map(|(id, _)| id).collect()
     }
 
     /// Records a monitoring group before it is created. Returns whether the record was written.

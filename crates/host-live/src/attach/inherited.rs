@@ -138,7 +138,8 @@ impl InheritedMasks {
     ) -> u32 {
         // The job is restored first, so that its next children inherit no assigned mask.
         let Some(state) = jobs.affinity_mut(job) else { return 0 };
-        let (n_restored, any_left) = session.binder().release(state, false, |pid| self.processes.contains_key(&pid));
+        let (n_restored, any_left) =
+            session.binder().release(state, false, |pid| self.processes.contains_key(&pid));
         let any_left = self.release_descendants(session, jobs, job) || any_left;
         if let (false, Some(state)) = (any_left, jobs.affinity(job)) {
             // If the line cannot be written, `restore` finds that all masks are the original ones.

@@ -298,7 +298,8 @@ impl Binder<'_> {
         let known: BTreeSet<TaskId> = threads.map(|(_, thread)| thread.id).collect();
         let Some(records) = self.undo.records() else { return false };
         let recorded = records.tasks().filter(|(_, change)| change.job == state.name);
-        let lost = recorded.filter(|(id, change)| !known.contains(id) && !is_tracked(change.process));
+        let lost =
+            recorded.filter(|(id, change)| !known.contains(id) && !is_tracked(change.process));
         let mut any_assigned = false;
         for id in lost.map(|(id, _)| id).filter(|id| may_be_running(*id)) {
             let mask = affinity::get(id.tid);

@@ -145,7 +145,7 @@ impl From<CgroupChoice> for CgroupsJson {
         CgroupsJson {
             version: delegated.map_or("none".to_owned(), |delegated| delegated.version.to_string()),
             parent: delegated.map(|delegated| delegated.dir.display().to_string()),
-            reason: choice.why,
+            reason: choice.reason,
         }
     }
 }
@@ -247,7 +247,7 @@ fn signal_json(signal: &MetricSource) -> SignalJson {
         Availability::No => Some(false),
         Availability::Unknown => None,
     };
-    let (tier, cause) = (signal.tier.to_string(), signal.why.clone());
+    let (tier, cause) = (signal.tier.to_string(), signal.reason.clone());
     SignalJson { tier, signal: signal.name, readable, reason: cause }
 }
 
@@ -257,19 +257,19 @@ fn draw_signals(signals: &[MetricSource]) -> String {
         return String::new();
     }
     let (unknown, known): (Vec<&MetricSource>, Vec<&MetricSource>) =
-        signals.iter().partition(|signal| signal.why == metric_sources::ONLY_ON_MACHINE);
+        signals.iter().partition(|signal| signal.reason == metric_sources::ONLY_ON_MACHINE);
     let heads = ["readable", "tier", "signal: interface or reason"];
     let mut table =
         ReportTable::new(heads.map(|head| (head, Left))).indented(2).with_folded_column();
     let key = |signal: &&MetricSource| (signal.readable, signal.tier);
-    for group in known.chunk_by(|one, next| key(one) == key(next) && one.why == next.why) {
+    for group in known.chunk_by(|one, next| key(one) == key(next) && one.reason == next.reason) {
         let readable = match group[0].readable {
             Availability::Yes => "yes",
             Availability::No => "no",
             Availability::Unknown => "?",
         };
         let names: Vec<&str> = group.iter().map(|signal| signal.name).collect();
-        let names = format!("{}: {}", names.join(",\n"), group[0].why);
+        let names = format!("{}: {}", names.join(",\n"), group[0].reason);
         table.row([readable.to_owned(), group[0].tier.to_string(), names]);
     }
     if !unknown.is_empty() {

@@ -226,7 +226,10 @@ mod tests {
             entry(RestoreAction::Restored { from: cpus("1"), to: cpus("0-3") }, 2),
             entry(RestoreAction::ChangedByOther(cpus("2")), 1),
             entry(RestoreAction::AlreadyOriginal(cpus("0-3")), 1),
-            entry(RestoreAction::Failed("cannot give it CPUs 0-3: not permitted".into()), 1),
+            entry(
+                RestoreAction::Failed("cannot set its affinity to CPUs 0-3: not permitted".into()),
+                1,
+            ),
         ];
         let file = |verdict, entries| FileReport {
             path: "/run/evenkeel/a.undo".into(),
@@ -261,7 +264,7 @@ mod tests {
             sort: process 41 (sort), 2 threads: restored from CPUs 1 to 0-3
             sort: process 41 (sort), 1 thread: unchanged, another program set CPUs 2
             sort: process 41 (sort), 1 thread: unchanged, already has the original CPUs 0-3
-            sort: process 41 (sort), 1 thread: unchanged, cannot give it CPUs 0-3: not permitted
+            sort: process 41 (sort), 1 thread: unchanged, cannot set its affinity to CPUs 0-3: not permitted
             /run/evenkeel/a.undo: kept for another attempt
             /run/evenkeel/a.undo: skipped: the run is active
             monitoring group evenkeel-3f-0-sort: removed

@@ -68,7 +68,7 @@ fn why_not(level: Level) -> String {
     };
     let signals = linux::metric_sources::read("/".as_ref());
     let signal = signals.into_iter().find(|signal| signal.name == event);
-    signal.map_or_else(|| "no counter is available".to_owned(), |signal| signal.why)
+    signal.map_or_else(|| "no counter is available".to_owned(), |signal| signal.reason)
 }
 
 /// Key in the options of a journal.

@@ -5,10 +5,10 @@
 //!   ──► the ranges with the most samples, hottest first
 //! ```
 //!
-//! Processors with such samples: Intel, with the load latency event (`mem-loads`, on some processors only in a group
-//! with `mem-loads-aux` as leader), and AMD, with instruction-based sampling (`ibs_op`). The events are identified by
-//! their names in sysfs (Documentation/ABI/testing/sysfs-bus-event_source-devices-events, perf-amd-ibs(1)). On other
-//! processors no range counts as hot.
+//! Intel processors sample addresses with the load latency event (`mem-loads`; some processors require a group with
+//! `mem-loads-aux` as leader). AMD processors sample addresses with instruction-based sampling (`ibs_op`). The events
+//! are identified by their names in sysfs (Documentation/ABI/testing/sysfs-bus-event_source-devices-events,
+//! perf-amd-ibs(1)). On other processors no range counts as hot.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,23 +27,23 @@ pub struct AddressSampling(Vec<SamplingEvent>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SamplingEvent {
     attr: Attr,
-    /// Required leader of its group.
+    /// Group leader that the event requires; `None` if the event needs no leader.
     leader: Option<Attr>,
-    every: u64,
+    period: u64,
     precise: u8,
 }
 
-/// Loads per sample: about 10,000 samples per second of a thread that only loads.
-const LOADS: u64 = 50_021;
-/// Operations per sample; the hardware ignores the lowest four bits.
-const OPERATIONS: u64 = 1 << 18;
-/// Data pages of the ring buffer of a thread: 4096 samples of 16 bytes.
+/// Loads per sample. A thread that executes only loads produces about 10,000 samples per second.
+const LOADS_PER_SAMPLE: u64 = 50_021;
+/// Operations per sample. The hardware ignores the lowest four bits.
+const OPERATIONS_PER_SAMPLE: u64 = 1 << 18;
+/// Data pages of the ring buffer of a thread: space for 4096 samples of 16 bytes.
 const RING_PAGES: usize = 16;
-/// Threads of a process that are sampled; they represent the others.
+/// Maximum number of sampled threads of a process. Their samples represent all threads.
 const THREADS_MAX: usize = 16;
-/// Size of a range as a power of two.
+/// Size of a range, as an exponent of two: 64 KiB.
 const RANGE_BITS: u32 = 16;
-/// Ranges that are returned.
+/// Maximum number of returned ranges.
 const RANGES_MAX: usize = 1024;
 
 impl AddressSampling {
@@ -53,15 +53,15 @@ impl AddressSampling {
         AddressSampling(devices.iter().filter_map(|device| event_of(source, device)).collect())
     }
 
-    /// Whether the machine has no sampling events.
+    /// Returns whether the machine has no sampling events.
     pub fn is_unknown(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Samples a process for this time. Returns the sampled address ranges, hottest first.
+    /// Samples a process for `time`. Returns the sampled address ranges, hottest first.
     ///
     /// # Errors
-    /// None of its threads can be sampled.
+    /// No thread of the process can be sampled.
     pub fn hottest_ranges(&self, pid: u32, time: Duration) -> io::Result<Vec<(u64, u64)>> {
         let samplers = self.open(pid)?;
         if samplers.is_empty() {
@@ -106,7 +106,7 @@ impl Sampler {
         let leader = event.leader.as_ref().map(|leader| perf::open(leader, target, None));
         let leader = leader.transpose()?;
         let group = leader.as_ref().map(AsFd::as_fd);
-        let file = perf::open_addresses(&event.attr, target, event.every, event.precise, group)?;
+        let file = perf::open_addresses(&event.attr, target, event.period, event.precise, group)?;
         Ok(Sampler {
             ring: RingBuffer::map(file.as_fd(), RING_PAGES)?,
             event: file,
@@ -114,10 +114,10 @@ impl Sampler {
         })
     }
 
-    /// Stops the counter and takes its records. Intel processors write samples to a separate buffer (PEBS). If only
+    /// Stops the counter and returns its records. Intel processors write samples to a separate buffer (PEBS). If only
     /// addresses are sampled, the kernel reads this buffer when it is full, at a context switch, or when the event is
-    /// disabled (arch/x86/events/intel/ds.c, `intel_pmu_pebs_disable`). The event is therefore disabled here; otherwise
-    /// samples of a thread without context switches would be missing.
+    /// disabled (arch/x86/events/intel/ds.c, `intel_pmu_pebs_disable`). The event is disabled here so that the samples
+    /// of a thread without context switches are read.
     fn finish(&self) -> Vec<u8> {
         // If the counter cannot be stopped, the records so far are used.
         let _ = perf::disable(self.event.as_fd());
@@ -129,27 +129,37 @@ fn event_of(source: &mut dyn Source, device: &str) -> Option<SamplingEvent> {
     let dir = format!("{DEVICES}/{device}");
     let kind = text(source, &format!("{dir}/type")).ok()?.trim().parse().ok()?;
     let format = format_of(source, &dir);
-    let own_code = Flags { user_only: true, ..Flags::default() };
+    let user_mode = Flags { user_only: true, ..Flags::default() };
     if device == "ibs_op" {
-        // Older processors count cycles only and have no such term. IBS samples kernel mode too.
+        // Older processors count only cycles and do not have the term `cnt_ctl`. IBS also samples kernel mode.
         let config = encode("cnt_ctl=1", &format).unwrap_or_default();
         let attr = Attr { kind, config, flags: Flags::default() };
-        return Some(SamplingEvent { attr, leader: None, every: OPERATIONS, precise: 0 });
+        return Some(SamplingEvent {
+            attr,
+            leader: None,
+            period: OPERATIONS_PER_SAMPLE,
+            precise: 0,
+        });
     }
     let mut named = |name: &str| {
         let words = text(source, &format!("{dir}/events/{name}")).ok()?;
         let config = encode(words.trim(), &format).ok()?;
-        Some(Attr { kind, config, flags: own_code })
+        Some(Attr { kind, config, flags: user_mode })
     };
     let attr = named("mem-loads")?;
-    Some(SamplingEvent { attr, leader: named("mem-loads-aux"), every: LOADS, precise: 2 })
+    Some(SamplingEvent {
+        attr,
+        leader: named("mem-loads-aux"),
+        period: LOADS_PER_SAMPLE,
+        precise: 2,
+    })
 }
 
 const SAMPLE: u32 = 9;
 const HEADER_BYTES: usize = 8;
 
-/// The addresses in records (`struct perf_event_header`, then the address). Other and truncated records are
-/// skipped.
+/// Returns the addresses in records (`struct perf_event_header`, then the address). Skips truncated records and records
+/// of other types.
 fn addresses(mut records: &[u8]) -> impl Iterator<Item = u64> + '_ {
     std::iter::from_fn(move || {
         loop {
@@ -165,7 +175,8 @@ fn addresses(mut records: &[u8]) -> impl Iterator<Item = u64> + '_ {
     })
 }
 
-/// Ranges by their number of samples. Address 0 means unknown, and addresses of the upper half are in the kernel.
+/// Sorts the ranges by number of samples, highest first. Address 0 means unknown; addresses in the upper half belong to
+/// the kernel.
 fn hottest(addresses: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     for address in addresses.filter(|address| *address != 0 && address >> 63 == 0) {
@@ -202,7 +213,7 @@ mod tests {
     #[test]
     fn the_range_with_the_most_samples_is_the_hottest() {
         let mut records = record(SAMPLE, &[0x7_0001_2345]);
-        records.extend(record(2, &[1, 2])); // A record of lost samples.
+        records.extend(record(2, &[1, 2])); // The record type for lost samples.
         records.extend(record(SAMPLE, &[0x7_0001_ffff]));
         records.extend(record(SAMPLE, &[0x3_0000_0000]));
         records.extend(record(SAMPLE, &[0]));
@@ -226,25 +237,26 @@ mod tests {
             ("cpu_atom/type", "8\n"),
             ("uncore_imc_0/type", "20\n"),
         ]);
-        let own_code = Flags { user_only: true, ..Flags::default() };
-        let leader = Attr { kind: 4, config: [0x8203, 0, 0], flags: own_code };
-        let attr = Attr { kind: 4, config: [0x1cd, 3, 0], flags: own_code };
-        let event = SamplingEvent { attr, leader: Some(leader), every: LOADS, precise: 2 };
+        let user_mode = Flags { user_only: true, ..Flags::default() };
+        let leader = Attr { kind: 4, config: [0x8203, 0, 0], flags: user_mode };
+        let attr = Attr { kind: 4, config: [0x1cd, 3, 0], flags: user_mode };
+        let event =
+            SamplingEvent { attr, leader: Some(leader), period: LOADS_PER_SAMPLE, precise: 2 };
         assert_eq!(intel, AddressSampling(vec![event]));
         let amd = find(&[("ibs_op/type", "11\n"), ("ibs_op/format/cnt_ctl", "config:19\n")]);
         let attr = Attr { kind: 11, config: [1 << 19, 0, 0], flags: Flags::default() };
-        let event = SamplingEvent { attr, leader: None, every: OPERATIONS, precise: 0 };
+        let event = SamplingEvent { attr, leader: None, period: OPERATIONS_PER_SAMPLE, precise: 0 };
         assert_eq!(amd, AddressSampling(vec![event]));
         assert!(find(&[("cpu/type", "4\n")]).is_unknown());
     }
 
-    /// The software event page-faults records addresses too, on every machine.
+    /// Samples the software event page-faults, which records addresses on every machine.
     #[test]
     fn page_faults_of_a_thread_are_sampled_with_their_addresses() {
-        let own_code = Flags { user_only: true, ..Flags::default() };
-        let attr = crate::perf::software_event(sched::CounterEvent::PageFaults, own_code)
+        let user_mode = Flags { user_only: true, ..Flags::default() };
+        let attr = crate::perf::software_event(sched::CounterEvent::PageFaults, user_mode)
             .expect("a software event");
-        let event = SamplingEvent { attr, leader: None, every: 1, precise: 0 };
+        let event = SamplingEvent { attr, leader: None, period: 1, precise: 0 };
         let sampler = match Sampler::open(&event, 0) {
             Ok(sampler) => sampler,
             Err(error) => return println!("not run: {error}"),
@@ -262,7 +274,7 @@ mod tests {
         let mut memory_after = vec![0u8; 8 << 20];
         memory_after.chunks_mut(4096).for_each(|page| page[0] = 1);
         std::hint::black_box(&memory_after);
-        assert!(!sampler.ring.has_records(), "it still counts");
+        assert!(!sampler.ring.has_records(), "the counter still counts");
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! Affinity masks of threads: sched_getaffinity(2) and sched_setaffinity(2).
 //!
-//! The kernel returns a mask without offline CPUs, and restricts a new mask to the cpuset of the thread. The
-//! mask that is read may therefore differ from the mask that was set: compare both among the usable CPUs.
+//! The kernel returns a mask without offline CPUs, and restricts a new mask to the cpuset of the thread. The mask that
+//! is read may therefore differ from the mask that was set. [`is_same`] compares only the usable CPUs.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::fault;
 /// 8192 CPUs, the largest NR_CPUS, in 64-bit words.
 const WORDS: usize = 128;
 
-/// Affinity mask of a thread; 0 is the calling thread.
+/// Returns the affinity mask of a thread; 0 is the calling thread.
 pub fn get(tid: u32) -> io::Result<CpuSet> {
     fault::inject("sched_getaffinity")?;
     let mut words = [0u64; WORDS];
@@ -27,12 +27,12 @@ pub fn get(tid: u32) -> io::Result<CpuSet> {
     Ok(CpuSet::from_words(&words[..n_words.min(WORDS)]))
 }
 
-/// Sets the affinity mask of a thread; 0 is the calling thread. Does not allocate, so that a child may call it
-/// between fork and exec.
+/// Sets the affinity mask of a thread; 0 is the calling thread. Does not allocate, so that a child process may call
+/// this function between fork and exec.
 pub fn set(tid: u32, cpus: &CpuSet) -> io::Result<()> {
     fault::inject("sched_setaffinity")?;
     let mut words = [0u64; WORDS];
-    words.iter_mut().zip(cpus.words()).for_each(|(word, its)| *word = its);
+    words.iter_mut().zip(cpus.words()).for_each(|(word, bits)| *word = bits);
     // SAFETY: the kernel reads the given number of bytes, the size of `words`, which outlives the call.
     let done = unsafe {
         libc::syscall(libc::SYS_sched_setaffinity, tid, size_of_val(&words), words.as_ptr())
@@ -40,8 +40,8 @@ pub fn set(tid: u32, cpus: &CpuSet) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether two affinity masks are equal among the usable CPUs. A mask without a usable CPU equals any
-/// other: the kernel has replaced it.
+/// Returns whether two affinity masks contain the same usable CPUs. An `expected` mask without a usable CPU equals
+/// every mask, because the kernel has replaced the mask of the thread.
 pub fn is_same(expected: &CpuSet, mask: &CpuSet, usable: &CpuSet) -> bool {
     let among_usable = expected.and(usable);
     expected == mask || among_usable == mask.and(usable) || among_usable.is_empty()

@@ -6,7 +6,7 @@ use base::{Bytes, Nanos};
 
 use crate::fault;
 
-/// A child that has exited and was reaped. Usage includes children that it reaped itself.
+/// A child that exited and was reaped. Its usage includes the children that it has reaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildExit {
     /// Exit status or signal.
@@ -15,7 +15,7 @@ pub struct ChildExit {
     pub user: Nanos,
     /// CPU time in kernel mode.
     pub system: Nanos,
-    /// Largest resident memory of a process of this tree.
+    /// Largest resident memory of the child and of the children that it has reaped.
     pub max_resident: Bytes,
     /// Page faults, minor and major.
     pub n_faults: u64,
@@ -31,7 +31,7 @@ pub struct SigchldGuard {
 }
 
 impl SigchldGuard {
-    /// Sets the default action of SIGCHLD if it was ignored.
+    /// Sets the default action of SIGCHLD if SIGCHLD was ignored.
     pub fn keep() -> Self {
         let was_ignored = crate::system::is_ignored(libc::SIGCHLD);
         if was_ignored {
@@ -79,16 +79,16 @@ impl ChildUsage {
     }
 }
 
-/// How a child exited.
+/// Exit status or signal of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildStatus {
-    /// With this status.
+    /// Exit status of a normal exit.
     Exited(i32),
-    /// By this signal.
+    /// Number of the signal that terminated the child.
     Killed(i32),
 }
 
-/// Reaps a child if it has exited; returns `None` while it runs. A reaped child has no files in `/proc`.
+/// Reaps a child if it has exited; returns `None` while the child runs. A reaped child has no files in `/proc`.
 pub fn try_reap(pid: u32) -> io::Result<Option<ChildExit>> {
     wait4(pid, libc::WNOHANG)
 }
@@ -100,7 +100,7 @@ pub fn reap(pid: u32) -> io::Result<Option<ChildExit>> {
 
 /// Returns a child that was stopped by a signal since the last call, and the signal. Exited children are not reaped.
 pub fn next_stopped() -> Option<(u32, i32)> {
-    fault::inject("waitid").ok()?; // Repeated in the next turn.
+    fault::inject("waitid").ok()?; // The next turn repeats the call.
     // SAFETY: all bits zero is a valid siginfo_t, which consists of integers.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WSTOPPED | libc::WNOHANG;

@@ -10,8 +10,8 @@
 //! `CAP_NET_ADMIN`. In other namespaces the kernel ignores the subscription without an error, so [`Connector::open`]
 //! waits for the acknowledgement.
 //!
-//! If the receive buffer overflows, the kernel drops events and reports `ENOBUFS` once
-//! ([`ProcessEvent::Lost`]). All processes have to be scanned again then.
+//! If the receive buffer overflows, the kernel drops events and reports `ENOBUFS` once ([`ProcessEvent::Lost`]). The
+//! caller then has to scan all processes again.
 //!
 //! Layouts: `linux/cn_proc.h` and `linux/connector.h`.
 
@@ -20,7 +20,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::fault;
 
-/// Group of process events, as index and as value.
+/// Connector group of process events: index and value.
 const CN_IDX_PROC: u32 = 1;
 const CN_VAL_PROC: u32 = 1;
 const LISTEN: u32 = 1;
@@ -32,7 +32,7 @@ const NONE: u32 = 0;
 const FORK: u32 = 1;
 const EXEC: u32 = 2;
 const EXIT: u32 = 0x8000_0000;
-/// Receive buffer, for about 20,000 events between two turns.
+/// Size of the receive buffer in bytes: about 20,000 events.
 const BUFFER_BYTES: libc::c_int = 2 << 20;
 
 /// An event of a process. Events of threads are skipped.
@@ -63,7 +63,7 @@ impl Connector {
     /// Subscribes to process events.
     ///
     /// # Errors
-    /// The kernel rejects a call; `Unsupported` if it does not answer, for example in a container.
+    /// The kernel rejects a call. The kind is `Unsupported` if the kernel does not answer, for example in a container.
     pub fn open() -> io::Result<Self> {
         let connector = Connector { socket: socket()? };
         connector.bind()?;
@@ -112,7 +112,7 @@ impl Connector {
         Ok(())
     }
 
-    /// One datagram; `None` if none is pending.
+    /// Receives one datagram; `None` if none is pending.
     fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
         let receive = || match rustix::io::read(&self.socket, &mut *buffer) {
             Ok(n_bytes) => Ok(Some(n_bytes)),
@@ -144,7 +144,7 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The message that subscribes to events (PROC_CN_MCAST_LISTEN).
+/// Returns the message that subscribes to events (PROC_CN_MCAST_LISTEN).
 fn subscription() -> Vec<u8> {
     let len = (NETLINK_HEADER + CONNECTOR_HEADER + 4) as u32;
     let mut bytes = Vec::new();
@@ -164,12 +164,12 @@ struct Message<'a> {
     numbers: &'a [u8],
 }
 
-/// The events of a datagram.
+/// Parses the events of a datagram.
 pub fn parse(bytes: &[u8]) -> impl Iterator<Item = ProcessEvent> + '_ {
     messages(bytes).filter_map(|message| message.event())
 }
 
-/// The messages of a datagram, up to the first truncated one.
+/// Parses the messages of a datagram, up to the first truncated message.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         loop {
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A message in the layout of the kernel.
+    /// Returns a message in the layout of the kernel.
     fn message(what: u32, numbers: &[u32]) -> Vec<u8> {
         let len = NETLINK_HEADER + CONNECTOR_HEADER + EVENT_HEADER + 4 * numbers.len();
         let mut bytes = vec![0; len];

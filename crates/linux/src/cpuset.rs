@@ -19,7 +19,7 @@ use crate::fault;
 /// Largest depth of a cgroup hierarchy that is searched.
 const DEPTH_MAX: usize = 64;
 
-/// CPUs of the cpuset of a thread; `None` if they are unknown.
+/// Reads the effective CPUs of the cpuset of a thread; `None` if they are unknown.
 pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
     // A controller belongs to one hierarchy at a time: a hierarchy of its own (v1) or the unified hierarchy (v2).
     let kinds = [
@@ -39,8 +39,8 @@ pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
     above.filter_map(read).next()?.trim().parse().ok()
 }
 
-/// Whether `before` may still be the requested mask of a thread: the current mask `mask` contains all CPUs of the
-/// cpuset and is a subset of `before`.
+/// Returns whether `before` may still be the requested mask of a thread: the current mask `mask` contains all CPUs of
+/// the cpuset and is a subset of `before`.
 pub fn hides(root: &Path, tid: u32, mask: &CpuSet, before: &CpuSet) -> bool {
     mask.minus(before).is_empty() && effective_cpus(root, tid).is_some_and(|all| all == *mask)
 }
@@ -49,14 +49,14 @@ pub fn hides(root: &Path, tid: u32, mask: &CpuSet, before: &CpuSet) -> bool {
 mod tests {
     use super::*;
 
-    /// Files of a root, and the effective CPUs of thread 7 in it.
+    /// Writes files below a root and checks the effective CPUs of thread 7.
     fn check(files: &[(&str, &str)], expected: Option<&str>) {
         let test_dir = crate::test_support::dir_of(files.iter().copied());
         let expected = expected.map(|cpus| cpus.parse().expect("a list"));
         assert_eq!(effective_cpus(test_dir.path(), 7), expected, "{files:?}");
     }
 
-    /// A mount in `/proc/self/mountinfo`.
+    /// A mount of the unified hierarchy in `/proc/self/mountinfo`.
     const V2: &str = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
 
     #[test]

@@ -1,8 +1,8 @@
 //! The initial environment of a process.
 //!
 //! During execve(2) the old environment is freed some microseconds before the new one can be read. `/proc/PID/environ`
-//! is then empty, as for a process without environment (`env -i`). `/proc/PID/stat` distinguishes both: during
-//! execve(2) the addresses of the environment are 0.
+//! is then empty, as it is for a process without environment (`env -i`). `/proc/PID/stat` distinguishes the two cases:
+//! during execve(2) the addresses of the environment are 0.
 
 use std::io;
 use std::path::Path;
@@ -12,16 +12,16 @@ use crate::procfs;
 /// Environment of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Environ {
-    /// `NAME=value`, each with a zero byte after it.
+    /// Variables as `NAME=value`, each terminated by a zero byte.
     Has(Vec<u8>),
-    /// No variables, or a kernel thread.
+    /// The process has no variables or is a kernel thread.
     Empty,
-    /// The process is executing execve(2): read again.
+    /// The process is executing execve(2). The environment has to be read again.
     InExec,
 }
 
 impl Environ {
-    /// The value of a variable.
+    /// Returns the value of a variable.
     pub fn variable(&self, name: &str) -> Option<&str> {
         match self {
             Environ::Has(text) => procfs::parse_environ(text, name),
@@ -54,7 +54,7 @@ mod tests {
         let check = |command: &mut Command, accept: &dyn Fn(&Environ) -> bool| {
             let mut child = command.arg("60").spawn().expect("sleep");
             let found = loop {
-                match environ(Path::new("/"), child.id()).expect("it is not reaped") {
+                match environ(Path::new("/"), child.id()).expect("the child is not reaped") {
                     Environ::InExec => std::thread::yield_now(),
                     found => break found,
                 }

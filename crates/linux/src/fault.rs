@@ -4,18 +4,18 @@
 //! test increases N from 1 until a run ends normally, which covers every point. Other values
 //! (`no-descriptors`) inject rare conditions.
 //!
-//! System calls can fail too: every function of this crate that makes one begins with [`inject`], or makes the
-//! call through [`retry`] (`cargo xtask tidy` checks it). `EVENKEEL_FAULT=errors:SEED:PERMILLE` makes this
-//! share of the calls fail with an error that the kernel could return. The same seed and sequence of calls give
-//! the same errors. A test in the same process uses [`with_errors`] for its thread; a helper thread takes the
-//! plan from the thread that starts it ([`plan`], [`set_plan`]). Release builds contain none of this.
+//! System calls can fail too. Every function of this crate that makes a system call begins with [`inject`], or makes
+//! the call through [`retry`] (`cargo xtask tidy` checks this rule). `EVENKEEL_FAULT=errors:SEED:PERMILLE` makes this
+//! share of the calls fail. Each injected error is one that the kernel could return. The same seed and sequence of
+//! calls give the same errors. A test in the same process uses [`with_errors`] for its thread. A helper thread takes
+//! the plan from the thread that starts it ([`plan`], [`set_plan`]). Release builds contain no fault injection.
 
 use std::io;
 
 /// The environment variable. Jobs do not inherit it.
 pub const VARIABLE: &str = "EVENKEEL_FAULT";
 
-/// A point that `kill-at` counts; the process kills itself at the given count.
+/// Counts the points of `kill-at`. The process sends SIGKILL to itself at point N.
 #[cfg(debug_assertions)]
 pub fn point() {
     use std::sync::OnceLock;
@@ -33,11 +33,11 @@ pub fn point() {
     }
 }
 
-/// No operation in release builds.
+/// Does nothing in release builds.
 #[cfg(not(debug_assertions))]
 pub fn point() {}
 
-/// Whether the fault of this name is injected; never in release builds.
+/// Returns whether the fault of this name is injected; never in release builds.
 pub fn is_injected(name: &str) -> bool {
     cfg!(debug_assertions) && std::env::var(VARIABLE).is_ok_and(|value| value == name)
 }
@@ -61,13 +61,13 @@ pub fn inject(call: &'static str) -> io::Result<()> {
     chance::inject(call)
 }
 
-/// No faults in release builds.
+/// Injects no error in release builds.
 #[cfg(not(debug_assertions))]
 pub fn inject(_call: &'static str) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a call, and repeats it while it is interrupted by a signal (EINTR).
+/// Makes a call. Repeats the call while a signal interrupts it (EINTR).
 pub fn retry<T>(name: &'static str, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match inject(name).and_then(|()| call()) {
@@ -77,13 +77,13 @@ pub fn retry<T>(name: &'static str, mut call: impl FnMut() -> io::Result<T>) -> 
     }
 }
 
-/// The plan of this thread, for a helper thread that it starts.
+/// Returns the plan of this thread, for a helper thread that this thread starts.
 #[cfg(debug_assertions)]
 pub fn plan() -> FaultPlan {
     chance::plan()
 }
 
-/// No plan in release builds.
+/// Returns the empty plan in release builds.
 #[cfg(not(debug_assertions))]
 pub fn plan() -> FaultPlan {
     FaultPlan::default()
@@ -115,8 +115,8 @@ mod chance {
 
     use super::{ERRORS, FaultPlan, VARIABLE};
 
-    /// Calls on files. ESRCH is not injected into them: the caller would treat it as an exited task.
-    const OF_FILES: [&str; 7] =
+    /// Calls on files. ESRCH is not injected into these calls, because the caller would treat it as an exited task.
+    const FILE_CALLS: [&str; 7] =
         ["read", "readlink", "getdents64", "stat", "lstat", "fstat", "pidfd_open"];
 
     thread_local! {
@@ -151,7 +151,7 @@ mod chance {
         if u64::from(permille) <= chance.below(1000) {
             return Ok(());
         }
-        let errors = if OF_FILES.contains(&call) { &ERRORS[..ERRORS.len() - 1] } else { &ERRORS };
+        let errors = if FILE_CALLS.contains(&call) { &ERRORS[..ERRORS.len() - 1] } else { &ERRORS };
         let idx = chance.below(errors.len() as u64) as usize;
         Err(io::Error::from_raw_os_error(errors[idx]))
     }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_determines_the_failing_calls_and_permille_their_share() {
+    fn the_seed_selects_the_failing_calls_and_permille_is_their_share() {
         assert_eq!(errors(7, 100), errors(7, 100));
         assert_ne!(errors(7, 100), errors(8, 100));
         let n_failed = errors(7, 100).into_iter().flatten().count();

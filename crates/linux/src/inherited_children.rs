@@ -1,4 +1,4 @@
-//! Child processes that existed before this process started any.
+//! Child processes that existed before this process started its first child.
 //!
 //! A process keeps its children across execve(2), and a shell may execute the last command of a line without a fork.
 //! Background jobs of the user may therefore be children of evenkeel. They are recorded at the start and never receive
@@ -21,7 +21,7 @@ impl InheritedChildren {
         InheritedChildren(InheritedChildren::default().new_descendants().into_iter().collect())
     }
 
-    /// Descendants of this process that were not inherited, parents first.
+    /// Returns the descendants of this process that were not inherited, parents first.
     pub fn new_descendants(&self) -> Vec<ProcessKey> {
         let mut found: Vec<ProcessKey> = Vec::new();
         let mut parents = vec![std::process::id()];
@@ -36,7 +36,7 @@ impl InheritedChildren {
         found
     }
 
-    /// Direct children of this process that were not inherited.
+    /// Returns the direct children of this process that were not inherited.
     pub fn new_children(&self) -> Vec<ProcessKey> {
         self.new_children_of(std::process::id())
     }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   resident × cost per page ≤ time   ─►  a walk: numa_maps and smaps            1000 ‰ of the memory
-//!   more                              ─►  samples of its private mappings        the sampled share
+//!   otherwise                         ─►  samples of its private mappings        the sampled share
 //! ```
 
 use std::fs::File;
@@ -63,7 +63,7 @@ pub fn parse_node_meminfo(text: &[u8]) -> Option<NodeMeminfo> {
     })
 }
 
-/// Memory of a node, from the descriptor of [`crate::system::open_node_meminfo`].
+/// Reads the memory of a node from the descriptor of [`crate::system::open_node_meminfo`].
 pub fn node_meminfo(meminfo: impl AsFd) -> Option<NodeMeminfo> {
     let mut buffer = [0; 4096];
     parse_node_meminfo(procfs::read_again(meminfo, &mut buffer).ok()?)
@@ -78,26 +78,26 @@ pub struct NumaSample {
     pub permille: u16,
     /// Resident memory in bytes.
     pub resident: u64,
-    /// Estimated from samples, which contain no pages of files.
+    /// Whether the values are estimated from samples, which contain no pages of files.
     pub is_sampled: bool,
-    /// Whether the process, a thread or a mapping has a memory policy ([`numa_maps::has_policy`]). For a
-    /// sampled process only the first mappings are read, or none ([`SampleEffort::is_check`]).
+    /// Whether the process, a thread or a mapping has a memory policy ([`numa_maps::has_policy`]). For a sampled
+    /// process only the first mappings are read, or none ([`SampleEffort::is_check`]).
     pub has_own_policy: bool,
-    /// CPU time of the sample.
+    /// CPU time that the sample took.
     pub duration: Nanos,
 }
 
-/// Estimated cost of walking a page, updated by each sample.
+/// Estimated cost of walking a page. Each sample updates the estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkCost {
-    /// Picoseconds per page, for both files.
+    /// Picoseconds per page, for `numa_maps` and `smaps` together.
     page_ps: u64,
-    /// The last measured value, slowly decreasing.
+    /// Value of `page_ps` after the last walk, in picoseconds; decreases slowly.
     measured_ps: u64,
 }
 
 impl Default for WalkCost {
-    /// 40 ns (guessed), replaced by the first walk.
+    /// Starts with 40 ns per page (guessed).
     fn default() -> Self {
         WalkCost { page_ps: 40_000, measured_ps: 40_000 }
     }
@@ -116,7 +116,8 @@ impl WalkCost {
         self.page_ps = (self.page_ps - self.page_ps / 16).max(self.measured_ps / 4);
     }
 
-    /// Small processes are ignored: most of their cost is the cost of opening the files.
+    /// Updates the estimate after a walk. Walks of small processes are ignored: most of their cost is the cost of
+    /// opening the files.
     fn update(&mut self, n_pages: u64, duration: Nanos) {
         if 25_000 <= n_pages {
             let measured = duration.0.saturating_mul(1000) / n_pages;
@@ -126,26 +127,26 @@ impl WalkCost {
     }
 }
 
-/// Limits of one sample.
+/// Limits of one sample of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleEffort {
     /// Time limit of a walk. A process that would take longer is sampled.
     pub time: Nanos,
     /// Number of pages queried if the process is sampled.
     pub n_samples: u64,
-    /// The sample only detects changes: the memory policy of a sampled process is not read, and the cost of
-    /// a page is not updated.
+    /// Whether the sample only detects changes. If the process is sampled, its memory policy is then not read, and the
+    /// estimated cost of a walk does not decrease.
     pub is_check: bool,
 }
 
 impl SampleEffort {
-    /// Limits with 2048 samples: a change of one sixteenth of the memory exceeds the sampling error.
+    /// Returns limits with 2048 samples: a change of one sixteenth of the memory exceeds the sampling error.
     pub const fn within(time: Nanos) -> Self {
         SampleEffort { time, n_samples: 2048, is_check: false }
     }
 }
 
-/// Samples the memory of a process within a limit.
+/// Samples the memory of a process within the limits of `effort`.
 ///
 /// # Errors
 /// The kind is `NotFound` if the process has exited or the PID is reused; otherwise a file cannot be read.
@@ -155,7 +156,7 @@ pub fn sample_process(
     effort: SampleEffort,
     cost: &mut WalkCost,
 ) -> io::Result<NumaSample> {
-    // CPU time, because wait time for a CPU does not depend on the number of pages.
+    // The cost is CPU time, because the wait time for a CPU does not depend on the number of pages.
     let began = system::thread_cpu_time();
     if procfs::stat(root, pid)?.start_time_ticks != start_time_ticks {
         return Err(io::ErrorKind::NotFound.into());
@@ -187,7 +188,7 @@ fn walk(root: &Path, pid: u32) -> io::Result<NumaSample> {
     Ok(NumaSample { nodes, permille, has_own_policy, ..NumaSample::default() })
 }
 
-/// Memory by node, and the share with exact kinds, in permille.
+/// Computes the memory by node, and the share with exact kinds in permille.
 fn add_up(
     numa: &FileText,
     smaps: &FileText,
@@ -206,8 +207,8 @@ fn add_up(
         let is_inexact = block.is_none() && mapping.kind == numa_maps::MappingKind::Anonymous;
         inexact = inexact.saturating_add(if is_inexact { bytes } else { 0 });
     }
-    let mut permille = if numa.is_cut { scale_up(&mut nodes, resident()?) } else { 1000 };
-    if smaps.is_cut && inexact != 0 {
+    let mut permille = if numa.is_truncated { scale_up(&mut nodes, resident()?) } else { 1000 };
+    if smaps.is_truncated && inexact != 0 {
         let exact = u128::from(all - inexact) * 1000 / u128::from(all);
         permille = permille.min((exact as u16).clamp(1, 999));
     }
@@ -236,11 +237,11 @@ fn scale_up(nodes: &mut PagesByNode, resident: u64) -> u16 {
     ((u128::from(listed) * 1000 / u128::from(resident)) as u16).min(999)
 }
 
-/// Threads of a process that are checked for a memory policy.
+/// Maximum number of threads of a process that are checked for a memory policy.
 const THREADS_MAX: usize = 64;
 
-/// Whether a thread has a memory policy according to its first mappings (the small mappings of the executable). The
-/// kernel walks only the mappings that fit into the buffer of the read.
+/// Returns whether a thread has a memory policy according to its first mappings (the small mappings of the executable).
+/// The kernel walks only the mappings that fit into the buffer of the read.
 fn has_policy_in_first_mappings(file: &Path) -> io::Result<bool> {
     let mut file = fault::retry("open", || File::open(file))?;
     let mut buffer = [0; 256];
@@ -252,8 +253,8 @@ fn has_policy_in_first_mappings(file: &Path) -> io::Result<bool> {
     Ok(numa_maps::has_policy(&text[..whole]))
 }
 
-/// Whether a thread other than the main thread has a memory policy. `numa_maps` of a thread shows the policy of the
-/// thread for mappings without a policy of their own.
+/// Returns whether a thread other than the main thread has a memory policy. `numa_maps` of a thread shows the policy of
+/// the thread for mappings without their own policy.
 fn has_thread_with_policy(root: &Path, pid: u32) -> bool {
     let others =
         procfs::threads(root, pid).unwrap_or_default().into_iter().filter(|&tid| tid != pid);
@@ -264,7 +265,7 @@ fn has_thread_with_policy(root: &Path, pid: u32) -> bool {
     })
 }
 
-/// Whether a process, a thread or a mapping has a memory policy. Without `walk` only the first mappings are
+/// Returns whether a process, a thread or a mapping has a memory policy. Without `walk` only the first mappings are
 /// read.
 pub(crate) fn has_own_policy(root: &Path, pid: u32, walk: bool) -> io::Result<bool> {
     let file = root.join(format!("proc/{pid}/numa_maps"));
@@ -275,12 +276,12 @@ pub(crate) fn has_own_policy(root: &Path, pid: u32, walk: bool) -> io::Result<bo
     Ok(of_first || has_thread_with_policy(root, pid))
 }
 
-/// Whether a line of `maps` has no permissions: the addresses are reserved only.
+/// Returns whether a line of `maps` has no permissions: the addresses are only reserved.
 fn is_reserve(line: &str) -> bool {
     line.split_ascii_whitespace().nth(1).is_some_and(|rights| rights.starts_with("---"))
 }
 
-/// Mappings of private and shared memory, from the lines of `maps`; without mappings of files and reserved addresses.
+/// Parses the mappings of private and shared memory in `maps`. Omits mappings of files and reserved addresses.
 fn memory_mappings(text: &[u8]) -> impl Iterator<Item = SmapsBlock> {
     text.split(|&byte| byte == b'\n').filter_map(|line| {
         let line = std::str::from_utf8(line).ok()?;
@@ -295,28 +296,28 @@ fn memory_mappings(text: &[u8]) -> impl Iterator<Item = SmapsBlock> {
     })
 }
 
-/// Mappings of private memory, from the lines of `maps`.
+/// Parses the mappings of private memory in `maps`.
 pub(crate) fn own_mappings(text: &[u8]) -> impl Iterator<Item = SmapsBlock> {
     memory_mappings(text).filter(|block| block.is_private)
 }
 
-/// Resident memory in bytes.
+/// Resident memory of a process in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resident {
     /// All resident memory.
     pub(crate) all: u64,
-    /// Pages of files and shared memory.
+    /// Resident pages of files and shared memory.
     pub(crate) mapped: u64,
 }
 
 impl Resident {
-    /// Private memory, including private copies of file pages.
+    /// Returns the private memory, including private copies of file pages.
     pub(crate) fn private_bytes(self) -> u64 {
         self.all.saturating_sub(self.mapped)
     }
 }
 
-/// Resident memory in bytes, including files and shared memory.
+/// Reads the resident memory in bytes, including files and shared memory.
 ///
 /// # Errors
 /// The process has exited, or the file cannot be read.
@@ -339,12 +340,13 @@ pub(crate) fn resident_parts(root: &Path, pid: u32) -> io::Result<Resident> {
     Ok(Resident { all, mapped })
 }
 
-/// Size of base pages in bytes.
+/// Returns the size of base pages in bytes.
 pub(crate) fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// Sizes of base pages and transparent huge pages in bytes; both are equal without transparent huge pages.
+/// Returns the sizes of base pages and transparent huge pages in bytes. Both sizes are equal without transparent huge
+/// pages.
 pub(crate) fn page_sizes(root: &Path) -> (u64, u64) {
     let page = page_size();
     let path = root.join("sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
@@ -360,18 +362,18 @@ pub(crate) fn page_sizes(root: &Path) -> (u64, u64) {
 pub(crate) struct FileText {
     pub(crate) bytes: Vec<u8>,
     /// Whether the file is longer than the bound. The text then ends with a complete line.
-    pub(crate) is_cut: bool,
+    pub(crate) is_truncated: bool,
 }
 
-/// Reads a file of `/proc` with a line per mapping.
+/// Reads a file of `/proc` that has one line per mapping.
 pub(crate) fn read_lines(path: &Path) -> io::Result<FileText> {
     read_upto(path, LINES_MAX)
 }
 
-/// Reads the `smaps` of a process, cut after a whole block.
+/// Reads the `smaps` of a process. A longer file is truncated after a complete block.
 pub(crate) fn read_smaps(root: &Path, pid: u32) -> io::Result<FileText> {
     let mut text = read_upto(&root.join(format!("proc/{pid}/smaps")), SMAPS_MAX)?;
-    if text.is_cut {
+    if text.is_truncated {
         // The last block may be incomplete.
         let is_head = |line: &[u8]| {
             std::str::from_utf8(line).is_ok_and(|line| numa_maps::parse_head(line).is_some())
@@ -400,12 +402,12 @@ fn read_upto(path: &Path, max: u64) -> io::Result<FileText> {
         Some(libc::ESRCH) => io::ErrorKind::NotFound.into(),
         _ => error,
     })?;
-    let is_cut = max <= bytes.len() as u64;
-    if is_cut {
+    let is_truncated = max <= bytes.len() as u64;
+    if is_truncated {
         let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         bytes.truncate(end);
     }
-    Ok(FileText { bytes, is_cut })
+    Ok(FileText { bytes, is_truncated })
 }
 
 #[cfg(test)]
@@ -431,7 +433,7 @@ Node 1 HugePages_Free:      3
     #[test]
     fn one_slow_walk_does_not_prevent_further_walks() {
         let (mut cost, time) = (WalkCost::default(), Nanos::from_millis(10));
-        // Number of samples until the process is walked again.
+        // The number of samples until the process is walked again.
         let n_sampled = |cost: &mut WalkCost, n_pages: u64| {
             let is_sampled = |_: &u32| {
                 let is_sampled = time < cost.estimate(n_pages);
@@ -505,7 +507,7 @@ Node 1 HugePages_Free:      3
             std::fs::write(process.join("numa_maps"), threads[0])
                 .expect("the directory is writable");
             for walk in [true, false] {
-                let found = has_own_policy(test_dir.path(), 7, walk).expect("it is there");
+                let found = has_own_policy(test_dir.path(), 7, walk).expect("the file exists");
                 assert_eq!(found, expected, "{threads:?}");
             }
         };
@@ -518,8 +520,9 @@ Node 1 HugePages_Free:      3
     }
 
     #[test]
-    fn a_cut_file_reduces_the_inspected_share() {
-        let text = |text: &str, is_cut| FileText { bytes: text.as_bytes().to_vec(), is_cut };
+    fn a_truncated_file_reduces_the_inspected_share() {
+        let text =
+            |text: &str, is_truncated| FileText { bytes: text.as_bytes().to_vec(), is_truncated };
         let numa =
             "1000 default anon=30 N0=30\n9000 default anon=10 N1=10\nf000 default file=/a N1=5\n";
         let smaps = "1000-2000 rw-p 0 0 0\nPrivate_Dirty: 120 kB\n";

@@ -52,13 +52,13 @@ impl Prepared {
     }
 }
 
-/// Whether the kernel has weighted interleaving. Its weights are system-wide and are not changed.
+/// Returns whether the kernel supports weighted interleaving. Its weights are system-wide and are not changed.
 pub fn has_weighted(root: &Path) -> bool {
     let path = root.join("sys/kernel/mm/mempolicy/weighted_interleave");
     fault::retry("stat", || std::fs::metadata(&path)).is_ok_and(|meta| meta.is_dir())
 }
 
-/// Whether the policy of the calling thread interleaves, and its nodes.
+/// Returns whether the memory policy of the calling thread interleaves, and the nodes of the policy.
 pub fn thread_policy() -> io::Result<(bool, NodeSet)> {
     fault::inject("get_mempolicy")?;
     let mut mode: i32 = 0;

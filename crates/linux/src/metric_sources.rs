@@ -51,10 +51,10 @@ pub struct MetricSource {
     pub tier: SourceTier,
     /// The metric and its scope.
     pub name: &'static str,
-    /// Whether it can be read.
+    /// Whether the metric can be read.
     pub readable: Availability,
-    /// The interface; if the metric is unreadable, cause and remedy.
-    pub why: String,
+    /// The interface of the kernel, or cause and remedy if the metric cannot be read.
+    pub reason: String,
 }
 
 impl fmt::Display for SourceTier {
@@ -77,14 +77,14 @@ pub struct EventMapping {
     pub event: Result<(String, String), String>,
 }
 
-/// The microarchitecture of the machine below a root, and its hardware events, regardless of permissions.
+/// Returns the microarchitecture of the machine below a root, and its hardware events, regardless of permissions.
 pub fn events(root: &Path) -> (&'static Uarch, Vec<EventMapping>) {
     let mut source = Live::new(root);
     let uarch = uarch_of(&crate::collectors::identity_of(&mut source));
     let is_hardware = |event: &&sched::CounterEvent| event.source() == sched::EventKind::Hardware;
     let mapping = |&counter_event: &sched::CounterEvent| {
-        let event = match uarch.why_absent(counter_event) {
-            Some(why) => Err(why),
+        let event = match uarch.absence_reason(counter_event) {
+            Some(reason) => Err(reason),
             None => Ok(names_and_terms(uarch, counter_event)),
         };
         EventMapping { counter_event, event }
@@ -92,7 +92,7 @@ pub fn events(root: &Path) -> (&'static Uarch, Vec<EventMapping>) {
     (uarch, sched::CounterEvent::ALL.iter().filter(is_hardware).map(mapping).collect())
 }
 
-/// Name and terms of an event. A hybrid processor has one event for each core kind.
+/// Returns the name and the terms of an event. A hybrid processor has one event for each core kind.
 fn names_and_terms(uarch: &Uarch, counter_event: sched::CounterEvent) -> (String, String) {
     let mut names: Vec<&str> = Vec::new();
     let mut terms: Vec<&str> = Vec::new();
@@ -105,7 +105,7 @@ fn names_and_terms(uarch: &Uarch, counter_event: sched::CounterEvent) -> (String
     (names.join(" / "), terms.join(" / "))
 }
 
-/// All metrics of the machine below a root, best tier first.
+/// Returns all metrics of the machine below a root, best tier first.
 pub fn read(root: &Path) -> Vec<MetricSource> {
     inspect(&mut Live::new(root), root == Path::new("/"))
 }
@@ -141,26 +141,26 @@ const DECLARED: &str = "declared in the workload file";
 fn signal(
     tier: SourceTier,
     name: &'static str,
-    (readable, why): AvailabilityReason,
+    (readable, reason): AvailabilityReason,
 ) -> MetricSource {
-    MetricSource { tier, name, readable, why }
+    MetricSource { tier, name, readable, reason }
 }
 
 type AvailabilityReason = (Availability, String);
 
-fn yes(why: impl Into<String>) -> AvailabilityReason {
-    (Availability::Yes, why.into())
+fn yes(reason: impl Into<String>) -> AvailabilityReason {
+    (Availability::Yes, reason.into())
 }
 
-fn no(why: impl Into<String>) -> AvailabilityReason {
-    (Availability::No, why.into())
+fn no(reason: impl Into<String>) -> AvailabilityReason {
+    (Availability::No, reason.into())
 }
 
-fn unknown(why: impl Into<String>) -> AvailabilityReason {
-    (Availability::Unknown, why.into())
+fn unknown(reason: impl Into<String>) -> AvailabilityReason {
+    (Availability::Unknown, reason.into())
 }
 
-/// A perf event that is opened to test the permission.
+/// A perf event that is opened to test the permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TriedEvent {
     CacheMisses,
@@ -169,7 +169,8 @@ enum TriedEvent {
     CpuClock,
 }
 
-/// Opens a disabled counter and closes it. `user_only` restricts it to user mode, which requires the least permission.
+/// Opens a disabled counter and closes it. `user_only` restricts the counter to user mode, which requires the least
+/// permission.
 fn try_open(event: TriedEvent, target: CounterTarget, user_only: bool) -> io::Result<()> {
     let (kind, number) = match event {
         TriedEvent::CacheMisses => (0, 3),
@@ -181,8 +182,9 @@ fn try_open(event: TriedEvent, target: CounterTarget, user_only: bool) -> io::Re
     perf::open(&Attr { kind, config: [number, 0, 0], flags }, target, None).map(drop)
 }
 
-/// Availability of an event of tasks. `open` opens the event in both modes or in user mode only.
-fn task_answer(
+/// Returns the availability of an event of tasks. `open(false)` counts kernel and user mode, `open(true)` user mode
+/// only.
+fn task_availability(
     event: TriedEvent,
     paranoid: Option<i32>,
     open: impl Fn(bool) -> io::Result<()>,
@@ -194,8 +196,8 @@ fn task_answer(
         Ok(()) => {
             // Migrations occur in kernel mode and are not counted in user mode.
             let less = if event == TriedEvent::Faults { "page faults only, " } else { "" };
-            let why = format!("perf_event_open, {less}{}", perf::user_mode_only(paranoid));
-            yes(why)
+            let reason = format!("perf_event_open, {less}{}", perf::user_mode_only(paranoid));
+            yes(reason)
         }
         Err(error) => no(perf::explain_open_error(&error, paranoid, CounterScope::Task)),
     }
@@ -218,11 +220,13 @@ impl Inspection<'_> {
         if !self.is_live {
             return (Availability::Unknown, only_on_machine(paranoid));
         }
-        task_answer(event, paranoid, |user_only| try_open(event, CounterTarget::Task(0), user_only))
+        task_availability(event, paranoid, |user_only| {
+            try_open(event, CounterTarget::Task(0), user_only)
+        })
     }
 
-    /// Counters outside the cores belong to no task and require the permission to count a CPU. The permission is tested
-    /// with an event that every machine has.
+    /// Returns the availability of memory controllers. Counters outside the cores belong to no task and require the
+    /// permission to count a CPU. The permission is tested with an event that every machine has.
     fn controllers(&mut self) -> AvailabilityReason {
         let units = uncore::describe_devices(self.source);
         if units.is_empty() && !self.is_live && !self.has("sys/bus/event_source") {
@@ -308,13 +312,13 @@ mod tests {
         let mut source = FakeSource::default();
         files.iter().for_each(|(path, text)| source.write(*path, *text));
         let lines = inspect(&mut source, false).into_iter().map(|signal| {
-            format!("{:9} {:?}: {}: {}\n", signal.tier, signal.readable, signal.name, signal.why)
+            format!("{:9} {:?}: {}: {}\n", signal.tier, signal.readable, signal.name, signal.reason)
         });
         expected.assert_eq(&lines.collect::<String>());
     }
 
     #[test]
-    fn of_a_recorded_tree_only_the_recorded_files_are_known() {
+    fn on_a_recorded_tree_only_recorded_files_are_available() {
         check(
             &[],
             expect_test::expect![[r#"
@@ -334,10 +338,10 @@ mod tests {
     fn a_restriction_to_user_mode_is_reported_with_its_remedy() {
         let denied = || Err(io::Error::from_raw_os_error(libc::EACCES));
         let answer = |event, paranoid, whole: bool, own: bool| {
-            let (readable, why) = task_answer(event, Some(paranoid), |user_only| {
+            let (readable, reason) = task_availability(event, Some(paranoid), |user_only| {
                 if if user_only { own } else { whole } { Ok(()) } else { denied() }
             });
-            format!("{readable:?}: {why}")
+            format!("{readable:?}: {reason}")
         };
         assert_eq!(answer(TriedEvent::Instructions, 1, true, true), "Yes: perf_event_open");
         assert_eq!(
@@ -347,7 +351,7 @@ mod tests {
         );
         let faults = answer(TriedEvent::Faults, 2, false, true);
         assert!(faults.starts_with("Yes: perf_event_open, page faults only, in user mode only"));
-        // perf_event_paranoid as in Debian's kernels.
+        // Debian's kernels have this value of perf_event_paranoid.
         assert_eq!(
             answer(TriedEvent::Faults, 3, false, false),
             "No: perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON"
@@ -383,7 +387,7 @@ mod tests {
     fn every_metric_of_this_machine_is_available_or_has_a_reason() {
         for signal in read(Path::new("/")) {
             assert_ne!(signal.readable, Availability::Unknown, "{signal:?}");
-            assert!(!signal.why.is_empty() && !signal.why.contains('\n'), "{signal:?}");
+            assert!(!signal.reason.is_empty() && !signal.reason.contains('\n'), "{signal:?}");
         }
     }
 }

@@ -12,10 +12,11 @@ use crate::fault;
 
 /// Status that the kernel never writes: the page was not processed.
 pub const UNWRITTEN: i32 = i32::MIN;
-/// Move only pages that no other process maps.
+/// Flag: moves only pages that no other process maps.
 const MPOL_MF_MOVE: i32 = 1 << 1;
 
-/// Nodes of pages: a node number, or a negative error number (`-ENOENT`: no page at this address).
+/// Queries the nodes of pages. `status` receives a node number or a negative error number (`-ENOENT`: no page at this
+/// address) of each page.
 pub fn query(pid: u32, pages: &[u64], status: &mut Vec<i32>) -> io::Result<()> {
     status.clear();
     status.resize(pages.len(), UNWRITTEN);
@@ -57,8 +58,8 @@ pub fn request(pid: u32, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Moves all pages of a process from one node to another, in one call that cannot be interrupted. With
-/// `CAP_SYS_NICE` it also moves pages that other processes map ([`drop_cap_sys_nice`]).
+/// Moves all pages of a process from one node to another, in one call that cannot be interrupted. If the thread has
+/// `CAP_SYS_NICE`, the kernel also moves pages that other processes map ([`drop_cap_sys_nice`]).
 pub fn migrate_all(pid: u32, from: NodeId, to: NodeId) -> io::Result<()> {
     fault::inject("migrate_pages")?;
     let bit = |node: NodeId| {
@@ -80,8 +81,8 @@ pub fn migrate_all(pid: u32, from: NodeId, to: NodeId) -> io::Result<()> {
 
 const CAP_SYS_NICE: u32 = 23;
 
-/// Removes `CAP_SYS_NICE` from the effective capabilities of the calling thread: migrate_pages(2) would use it
-/// to move pages that other processes map. Other threads keep the capability.
+/// Removes `CAP_SYS_NICE` from the effective capabilities of the calling thread: with this capability migrate_pages(2)
+/// moves pages that other processes map. Other threads keep the capability.
 pub fn drop_cap_sys_nice() -> io::Result<()> {
     #[repr(C)]
     struct Head {

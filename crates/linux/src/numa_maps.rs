@@ -1,6 +1,6 @@
 //! Parsers of `/proc/PID/numa_maps` and `/proc/PID/smaps`: memory of a process by node and kind.
 //!
-//! Each file has a line or a block for each mapping, identified by its first address:
+//! Each file describes each mapping in a line or a block, identified by the first address of the mapping:
 //!
 //! ```text
 //!   numa_maps   7f3c0000 default anon=512 mapmax=2 N0=256 N2=256 kernelpagesize_kB=4     nodes
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use base::NodeId;
 
-/// Memory on one node. The four kinds do not overlap.
+/// Memory of a process on one node in bytes. The four kinds do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodePages {
     /// Private memory in base pages.
@@ -31,7 +31,7 @@ pub struct NodePages {
     pub shared: u64,
 }
 
-/// Pages by node.
+/// Memory of a process by node.
 pub type PagesByNode = BTreeMap<NodeId, NodePages>;
 
 /// A line of `numa_maps`.
@@ -47,7 +47,7 @@ pub struct Mapping {
     pub page_size: u64,
     /// Backing of the mapping.
     pub kind: MappingKind,
-    /// Whether it has a memory policy ([`has_policy`]).
+    /// Whether the mapping has a memory policy ([`has_policy`]).
     pub has_policy: bool,
 }
 
@@ -104,8 +104,8 @@ pub fn parse_line(line: &[u8]) -> Option<Mapping> {
     Some(mapping)
 }
 
-/// Whether any line shows a memory policy that binds, prefers or interleaves. A mapping without a policy shows the
-/// policy of the thread that the file belongs to.
+/// Returns whether any line shows a memory policy that binds, prefers or interleaves. A mapping without a policy shows
+/// the policy of the thread to which the file belongs.
 pub fn has_policy(text: &[u8]) -> bool {
     let policy = |line: &[u8]| {
         let word = line.split(|&byte| byte == b' ').nth(1)?;
@@ -114,8 +114,8 @@ pub fn has_policy(text: &[u8]) -> bool {
     text.split(|&byte| byte == b'\n').any(|line| policy(line) == Some(true))
 }
 
-/// `bind:0-1`, `prefer=static:2`, `interleave:0,2`, `prefer (many):1-2`, `weighted interleave:0-3`. `default` and
-/// `local` allocate on the node of the CPU.
+/// Returns whether a word is a memory policy other than the default: `bind:0-1`, `prefer=static:2`, `interleave:0,2`,
+/// `prefer (many):1-2`, `weighted interleave:0-3`. `default` and `local` allocate on the node of the CPU.
 fn is_policy(word: &str) -> bool {
     !matches!(word, "" | "default" | "local")
 }
@@ -144,7 +144,7 @@ pub fn parse_smaps(text: &[u8]) -> BTreeMap<u64, SmapsBlock> {
     all
 }
 
-/// The first line of a block, which is also a line of `maps`: range and permissions.
+/// Parses the first line of a block, which is also a line of `maps`: range and permissions.
 pub fn parse_head(line: &str) -> Option<SmapsBlock> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -167,7 +167,7 @@ fn add_line(block: &mut SmapsBlock, line: &str) {
     *sum = sum.saturating_add(bytes);
 }
 
-/// Adds the pages of a mapping.
+/// Adds the pages of a mapping to the memory by node.
 pub fn add(by_node: &mut PagesByNode, mapping: &Mapping, block: Option<&SmapsBlock>) {
     let all = mapping.nodes.iter().fold(0u64, |sum, (_, pages)| sum.saturating_add(*pages));
     if all == 0 {
@@ -194,7 +194,7 @@ pub fn add(by_node: &mut PagesByNode, mapping: &Mapping, block: Option<&SmapsBlo
     }
 }
 
-/// Bytes of a mapping by kind, at most `total` in all.
+/// Computes the bytes of a mapping by kind. The sum of the kinds is `total`.
 fn parts(mapping: &Mapping, block: Option<&SmapsBlock>, total: u64) -> NodePages {
     match (mapping.kind, block) {
         (MappingKind::SharedMemory, _) => NodePages { shared: total, ..NodePages::default() },
@@ -254,7 +254,7 @@ mod tests {
         7ffd0000 default";
 
     #[test]
-    fn without_smaps_the_kind_is_that_of_the_mapping() {
+    fn without_smaps_all_pages_have_the_kind_of_their_mapping() {
         check(
             OWN,
             None,
@@ -294,7 +294,7 @@ Anonymous:            16 kB
     }
 
     #[test]
-    fn malformed_lines_are_none() {
+    fn malformed_lines_are_rejected() {
         for line in
             ["", "zebra default N0=1", "7f00", "7f00 default mapmax=x", "7f00 default N0=-1"]
         {
@@ -332,7 +332,7 @@ Anonymous:            16 kB
             let _ = (parse_line(&text), parse_smaps(&text), has_policy(&text));
         }
 
-        /// For every combination of kinds, each byte is counted exactly once.
+        /// Tests that for every combination of kinds each byte is counted exactly once.
         #[test]
         fn the_kinds_of_a_mapping_sum_up_to_its_pages(
             pages in proptest::collection::vec((0u32..5, 0u64..100_000), 1..5),

@@ -1,8 +1,8 @@
-//! Occupied address ranges of a process: those that have resident pages.
+//! Occupied address ranges of a process: the ranges with resident pages.
 //!
-//! Programs reserve many more addresses than they use: garbage collectors a terabyte, address sanitizers 16.
-//! Since Linux 6.7 `PAGEMAP_SCAN` returns the next resident page, and skips a hole of 1 GiB in one step. A
-//! mapping is divided into cells, and only the first page of each occupied cell is queried:
+//! Programs reserve many more addresses than they use: a garbage collector reserves 1 TiB, an address sanitizer 16 TiB.
+//! Since Linux 6.7 `PAGEMAP_SCAN` returns the next resident page, and skips a hole of 1 GiB in one step. A mapping is
+//! divided into cells, and only the first page of each occupied cell is queried:
 //!
 //! ```text
 //!   mapping   │▓▓ ▓│    │    │    │ ▓  │▓▓▓▓│        next page? ─► its cell is occupied, continue after it
@@ -11,8 +11,8 @@
 //!
 //! A range that is only slightly longer than the resident memory is returned unchanged. The cell size is chosen so that
 //! 512 cells can contain the resident memory. If an attempt exhausts its queries (sparse pages), the scan is repeated
-//! with larger cells. After three attempts the rest counts as occupied. Before Linux 6.7 every range counts as
-//! occupied.
+//! with larger cells. After three attempts the remaining addresses count as occupied. Before Linux 6.7 every range
+//! counts as occupied.
 //!
 //! Addresses are in bytes. A query of an empty range of 4 TiB takes some microseconds, longer if empty page tables
 //! exist (`cargo test -p linux --lib terabytes -- --nocapture` prints the time).
@@ -26,15 +26,15 @@ use crate::fault;
 
 /// Smallest cell: the size of a transparent huge page on most machines.
 const CELL_MIN: u64 = 2 << 20;
-/// Queries of one attempt.
+/// Maximum number of queries of one attempt.
 const QUERIES: u32 = 1536;
-/// Number of attempts. Each attempt uses cells 8 times as large as the previous one.
+/// Maximum number of attempts. Each attempt uses cells 8 times as large as the previous one.
 const ATTEMPTS: u32 = 3;
 
-/// First address, and first address after the range.
+/// First address of a range, and first address after the range.
 pub type AddressRange = (u64, u64);
 
-/// `/proc/PID/pagemap`.
+/// The open `/proc/PID/pagemap` of a process.
 #[derive(Debug)]
 pub struct Pagemap {
     file: File,
@@ -77,10 +77,10 @@ impl Pagemap {
         Ok(Pagemap { file: fault::retry("open", || File::open(&path))? })
     }
 
-    /// The first resident page of a range.
+    /// Returns the first resident page of a range.
     ///
     /// # Errors
-    /// `ENOTTY` or the kind `Unsupported` before Linux 6.7; others if the process has exited.
+    /// `ENOTTY` or the kind `Unsupported` before Linux 6.7; other errors if the process has exited.
     pub fn next(&self, (start, end): AddressRange) -> io::Result<Option<u64>> {
         const IS_PRESENT: u64 = 1 << 3;
         const IS_ZERO: u64 = 1 << 5; // The shared zero page.
@@ -150,7 +150,7 @@ fn occupied_by(
     Ok(found)
 }
 
-/// Occupied cells of a range, adjacent ones merged.
+/// Passes the occupied cells of a range to `each`. Adjacent cells are merged.
 fn cells(
     (start, end): AddressRange,
     cell: u64,
@@ -232,7 +232,11 @@ mod tests {
         assert_eq!(found, [(0, (0, 32_000))]);
         assert!(n_queries <= ATTEMPTS * QUERIES, "{n_queries}");
         let (found, n_queries) = scan(&[(0, 1 << 30)], &sparse(20_000, 1 << 12), 1);
-        assert_eq!(found.last().map(|last| last.1.1), Some(1 << 30), "the rest is occupied");
+        assert_eq!(
+            found.last().map(|last| last.1.1),
+            Some(1 << 30),
+            "the remaining addresses count as occupied"
+        );
         assert_eq!(n_queries, ATTEMPTS * QUERIES);
     }
 }

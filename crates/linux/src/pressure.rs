@@ -5,8 +5,9 @@
 //!   full avg10=0.00 avg60=0.00 avg300=0.00 total=0
 //! ```
 //!
-//! Only the totals are used: the kernel's averages have fixed windows, a difference of totals covers exactly the
-//! interval between two samples. Kernels before 5.13 have no `full` line in `cpu`; its value is always 0.
+//! Only the totals are used: a difference of totals covers exactly the interval between two samples, but the averages
+//! of the kernel have fixed windows. Kernels before 5.13 have no `full` line in `cpu`. In later kernels the values of
+//! this line are always 0.
 
 use std::io;
 
@@ -15,13 +16,13 @@ use sched::{Pressure, StallTimes};
 
 use crate::source::Source;
 
-/// Contains the files `cpu`, `memory` and `io`.
+/// Directory of the files `cpu`, `memory` and `io`.
 const DIR: &str = "proc/pressure";
 
 /// Reads the pressure of the whole system. A value that the kernel does not report is `None`.
 ///
 /// # Errors
-/// None of the files can be read: the error of the first.
+/// No file can be read. The error is the error of `cpu`.
 pub fn read(source: &mut dyn Source) -> io::Result<Pressure> {
     let mut totals =
         |resource: &str| source.file(&format!("{DIR}/{resource}")).map(|text| parse(&text));
@@ -36,7 +37,7 @@ pub fn read(source: &mut dyn Source) -> io::Result<Pressure> {
     })
 }
 
-/// The totals of one file.
+/// Parses the totals of one file.
 pub fn parse(text: &[u8]) -> StallTimes {
     let text = String::from_utf8_lossy(text);
     let total = |name: &str| {
@@ -53,7 +54,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn totals_are_read_and_missing_ones_are_none() {
+    fn totals_are_read_and_missing_totals_are_none() {
         let text = b"some avg10=0.10 avg60=0.00 avg300=0.00 total=12\nfull avg10=0 total=3\n";
         let micros = |us: u64| Some(Nanos(us * 1000));
         assert_eq!(parse(text), StallTimes { some: micros(12), full: micros(3) });

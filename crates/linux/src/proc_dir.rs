@@ -1,7 +1,7 @@
 //! `/proc` through one directory descriptor that stays open, for the inspection of thousands of processes.
 //!
-//! Most processes sleep and are inspected rarely. Each inspection is three system calls (open, read,
-//! close) relative to the descriptor; it does not allocate and leaves no descriptor open.
+//! Most processes sleep and are inspected rarely. Each inspection makes three system calls (openat, read, close) and
+//! leaves no descriptor open.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -29,12 +29,12 @@ impl ProcDir {
         Ok(ProcDir { dir })
     }
 
-    /// Current state of a process. The error has the kind `NotFound` if the process has exited.
+    /// Reads the current state of a process. The error has the kind `NotFound` if the process has exited.
     pub fn stat(&self, pid: u32) -> io::Result<ProcStat> {
         self.stat_at(&format!("{pid}/stat"))
     }
 
-    /// Current state of one thread of a process.
+    /// Reads the current state of one thread of a process.
     pub fn thread_stat(&self, pid: u32, tid: u32) -> io::Result<ProcStat> {
         self.stat_at(&format!("{pid}/task/{tid}/stat"))
     }
@@ -44,7 +44,7 @@ impl ProcDir {
         parse_stat(self.read(path, &mut buffer)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Identity and permissions of a process.
+    /// Reads the identity and the permissions of a process.
     pub fn status(&self, pid: u32) -> io::Result<ProcStatus> {
         let mut buffer = [0; 8192];
         let text = self.read(&format!("{pid}/status"), &mut buffer)?;
@@ -52,7 +52,7 @@ impl ProcDir {
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Cgroups of a process, see [`parse_cgroups`].
+    /// Reads the cgroups of a process in the order of [`parse_cgroups`].
     pub fn cgroups(&self, pid: u32) -> io::Result<Vec<String>> {
         let mut buffer = [0; 4096];
         let text = self.read(&format!("{pid}/cgroup"), &mut buffer)?;
@@ -72,7 +72,7 @@ impl ProcDir {
         Ok(&buffer[..n_bytes])
     }
 
-    /// Lists all processes in the order of the kernel, by PID.
+    /// Passes the PIDs of all processes to `each`, in the order of the kernel (ascending).
     pub fn list(&self, mut each: impl FnMut(u32)) -> io::Result<()> {
         fault::inject("getdents64")?;
         rustix::fs::seek(&self.dir, SeekFrom::Start(0))?;
@@ -90,7 +90,7 @@ impl ProcDir {
 /// Identity, permissions, affinity and cpuset of a process, from `/proc/PID/status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcStatus {
-    /// The process (`Tgid`) that the thread belongs to.
+    /// The process (`Tgid`) to which the thread belongs.
     pub process: u32,
     /// Real user id.
     pub uid: u32,
@@ -105,7 +105,7 @@ pub struct ProcStatus {
 }
 
 impl ProcStatus {
-    /// Whether this process may set the affinity of another one: it has the same user, or
+    /// Returns whether this process may set the affinity of `other`: both have the same user, or this process has
     /// `CAP_SYS_NICE`. The kernel may still reject the call, for example in another user namespace.
     pub fn may_bind(&self, other: &ProcStatus) -> bool {
         const CAP_SYS_NICE: u32 = 23;
@@ -132,9 +132,9 @@ pub fn parse_status(text: &str) -> Option<ProcStatus> {
 }
 
 /// Parses `/proc/PID/cgroup`. The first entry is the cgroup that identifies the service or session
-/// (`/system.slice/cron.service`). It belongs to the unified hierarchy or, if that is not in use, to the named
-/// hierarchy of systemd. One entry for each v1 controller follows (`cpuset:/jobs`), even if controllers share a
-/// hierarchy.
+/// (`/system.slice/cron.service`). This cgroup belongs to the unified hierarchy or, if the unified hierarchy is not in
+/// use, to the named hierarchy of systemd. One entry for each v1 controller follows (`cpuset:/jobs`), even if
+/// controllers share a hierarchy.
 pub fn parse_cgroups(text: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -151,7 +151,8 @@ pub fn parse_cgroups(text: &str) -> Vec<String> {
     main.map(str::to_owned).into_iter().chain(with_controllers).collect()
 }
 
-/// The PID or TID that the kernel assigned last, from `/proc/loadavg`. If it is unchanged, no task was started.
+/// Parses the PID or TID that the kernel assigned last, from `/proc/loadavg`. If the value is unchanged, no task was
+/// started.
 pub fn parse_last_pid(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
 }

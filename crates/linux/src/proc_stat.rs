@@ -29,47 +29,49 @@ pub struct ProcStat {
     pub group: u32,
     /// Session; 0 for a task that is being reaped.
     pub session: u32,
-    /// Kernel thread (`PF_KTHREAD`).
+    /// Whether the task is a kernel thread (`PF_KTHREAD`).
     pub is_kernel_thread: bool,
-    /// CPU time in user and kernel mode. The value of a process includes all threads, even exited ones.
+    /// CPU time in user and kernel mode, in clock ticks. The value of a process includes all threads, even exited
+    /// threads.
     pub cpu_ticks: u64,
-    /// CPU time of children that have exited and were reaped, and of their reaped children.
+    /// CPU time in clock ticks of children that have exited and were reaped, and of their reaped children.
     pub reaped_children_ticks: u64,
-    /// Threads of the process.
+    /// Number of threads of the process.
     pub n_threads: u32,
     /// Start time, in clock ticks since boot.
     pub start_time_ticks: u64,
-    /// The CPU that the task ran on last.
+    /// The CPU on which the task ran last.
     pub last_cpu: u32,
-    /// Scheduling policy of the task, by its number in `sched.h`.
+    /// Number of the scheduling policy of the task, as in `sched.h`.
     pub class: u32,
     /// End address of the environment; 0 during execve(2). `None` before Linux 3.5.
     pub env_end: Option<u64>,
 }
 
 impl ProcStat {
-    /// Whether the task has exited: a zombie or dead.
+    /// Returns whether the task has exited: a zombie or dead.
     pub fn has_exited(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 
-    /// Whether a scheduling policy is real-time: FIFO, RR or DEADLINE.
+    /// Returns whether a scheduling policy is real-time: FIFO, RR or DEADLINE.
     pub fn is_real_time(class: u32) -> bool {
         matches!(class, 1 | 2 | 6)
     }
 
-    /// Name of the program as text.
+    /// Returns the name of the program as text.
     pub fn comm_text(&self) -> String {
         comm_text(&self.comm)
     }
 
-    /// Whether the process is executing execve(2): the old environment is freed, and the new one cannot be read yet.
+    /// Returns whether the process is executing execve(2): the old environment is freed, and the new one cannot be read
+    /// yet.
     pub(crate) fn is_in_exec(&self) -> bool {
         !self.has_exited() && !self.is_kernel_thread && self.env_end == Some(0)
     }
 }
 
-/// The name as text; bytes that are not UTF-8 are replaced.
+/// Converts the name to text. Bytes that are not UTF-8 are replaced.
 pub fn comm_text(comm: &Comm) -> String {
     let len = comm.iter().position(|&byte| byte == 0).unwrap_or(comm.len());
     String::from_utf8_lossy(&comm[..len]).into_owned()

@@ -25,7 +25,7 @@ pub struct Schedstat {
     pub wait_ns: u64,
 }
 
-/// Parses `/proc/TID/schedstat`. Its third number, the count of slices, is not used.
+/// Parses `/proc/TID/schedstat`. The third number, the count of time slices, is not used.
 pub fn parse_schedstat(text: &[u8]) -> Option<Schedstat> {
     let mut numbers = Numbers(text);
     Some(Schedstat { run_ns: numbers.next()?, wait_ns: numbers.next()? })
@@ -36,13 +36,13 @@ pub fn parse_children(text: &[u8]) -> impl Iterator<Item = u32> + '_ {
     Numbers(text).filter_map(|number| u32::try_from(number).ok())
 }
 
-/// Migrations of a thread between CPUs, from `/proc/TID/sched`.
+/// Parses the number of migrations of a thread between CPUs, from `/proc/TID/sched`.
 pub fn parse_migrations(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
     line.rsplit(':').next()?.trim().parse().ok()
 }
 
-/// One variable of `/proc/PID/environ`, where a zero byte ends each variable.
+/// Returns the value of a variable in `/proc/PID/environ`, where a zero byte ends each variable.
 pub fn parse_environ<'a>(text: &'a [u8], name: &str) -> Option<&'a str> {
     let value = text
         .split(|&byte| byte == 0)
@@ -50,7 +50,7 @@ pub fn parse_environ<'a>(text: &'a [u8], name: &str) -> Option<&'a str> {
     std::str::from_utf8(value).ok()
 }
 
-/// The decimal numbers in a text, with any separators. A number above `u64::MAX` ends the list.
+/// The decimal numbers in a text with any separators. A number above `u64::MAX` ends the list.
 struct Numbers<'a>(&'a [u8]);
 
 impl Iterator for Numbers<'_> {
@@ -67,22 +67,23 @@ impl Iterator for Numbers<'_> {
     }
 }
 
-/// Current state of a thread or process. The error has the kind `NotFound` if the task has exited.
+/// Reads the current state of a thread or process. The error has the kind `NotFound` if the task has exited.
 pub fn stat(root: &Path, tid: u32) -> io::Result<ProcStat> {
     parse_stat(&read(&root.join(format!("proc/{tid}/stat")))?).ok_or_else(malformed)
 }
 
-/// TIDs of a process, ascending.
+/// Lists the TIDs of a process, ascending.
 pub fn threads(root: &Path, pid: u32) -> io::Result<Vec<u32>> {
     numbered(&root.join(format!("proc/{pid}/task")))
 }
 
-/// PIDs of all processes, ascending.
+/// Lists the PIDs of all processes, ascending.
 pub fn processes(root: &Path) -> io::Result<Vec<u32>> {
     numbered(&root.join("proc"))
 }
 
-/// All processes that have not exited, by PID. Errors of single processes and of the list are passed to `unreadable`.
+/// Reads the state of all processes that have not exited, by PID. Passes errors of single processes and of the list to
+/// `unreadable`.
 pub fn running_processes(
     root: &Path,
     mut unreadable: impl FnMut(Option<u32>, io::Error),
@@ -112,14 +113,14 @@ fn numbered(dir: &Path) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// Children of one thread. The kernel lists children by the thread that started them.
+/// Lists the children of one thread. The kernel lists children by the thread that started them.
 pub fn children(root: &Path, pid: u32, tid: u32) -> io::Result<Vec<u32>> {
     let path = root.join(format!("proc/{pid}/task/{tid}/children"));
     Ok(parse_children(&read(&path)?).collect())
 }
 
-/// Children of all threads of a process. Exited threads have no children. The error has the kind `NotFound` if the
-/// process has exited.
+/// Lists the children of all threads of a process. Exited threads have no children. The error has the kind `NotFound`
+/// if the process has exited.
 pub fn all_children(root: &Path, pid: u32) -> io::Result<Vec<u32>> {
     let mut all = Vec::new();
     for tid in threads(root, pid)? {
@@ -131,22 +132,22 @@ pub fn all_children(root: &Path, pid: u32) -> io::Result<Vec<u32>> {
     Ok(all)
 }
 
-/// The user that a process belongs to; root if the process is not dumpable.
+/// Returns the user to which a process belongs; root if the process is not dumpable.
 pub fn owner(root: &Path, pid: u32) -> io::Result<u32> {
     use std::os::unix::fs::MetadataExt;
     let path = root.join(format!("proc/{pid}"));
     Ok(fault::retry("stat", || fs::metadata(&path)).map_err(not_found_if_exited)?.uid())
 }
 
-/// The initial environment of a process.
+/// Reads the initial environment of a process.
 pub fn environ(root: &Path, pid: u32) -> io::Result<Vec<u8>> {
     read(&root.join(format!("proc/{pid}/environ")))
 }
 
-/// Whether a task is running: the TID is in use by the same task, and the task is not a zombie.
+/// Returns whether a task is running: the TID is in use by the same task, and the task is not a zombie.
 ///
 /// # Errors
-/// `/proc/TID/stat` cannot be read, so that the state of the task is unknown.
+/// `/proc/TID/stat` cannot be read, so the state of the task is unknown.
 pub fn is_running(id: TaskId) -> io::Result<bool> {
     match stat(Path::new("/"), id.tid) {
         Ok(stat) => Ok(stat.start_time_ticks == id.start_time_ticks && !stat.has_exited()),
@@ -155,12 +156,12 @@ pub fn is_running(id: TaskId) -> io::Result<bool> {
     }
 }
 
-/// Whether a task is known to be running. False if its state is unknown.
+/// Returns whether a task is known to be running. False if the state of the task is unknown.
 pub fn is_known_running(id: TaskId) -> bool {
     is_running(id).unwrap_or(false)
 }
 
-/// Whether a task may be running. True if its state is unknown.
+/// Returns whether a task may be running. True if the state of the task is unknown.
 pub fn may_be_running(id: TaskId) -> bool {
     is_running(id).unwrap_or(true)
 }
@@ -169,29 +170,29 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     fault::retry("read", || fs::read(path)).map_err(not_found_if_exited)
 }
 
-/// Opens a file that will be read several times.
+/// Opens a file that is read several times.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     fault::retry("open", || Ok(rustix::fs::open(path, flags, Mode::empty())?))
         .map_err(not_found_if_exited)
 }
 
-/// Reads a kept descriptor from its start. The text is truncated to the size of the buffer.
+/// Reads an open file from its start. The text is truncated to the size of the buffer.
 pub fn read_again(file: impl AsFd, buffer: &mut [u8]) -> io::Result<&[u8]> {
     let read = || Ok(rustix::io::pread(file.as_fd(), &mut *buffer, 0)?);
     let n_bytes = fault::retry("pread", read).map_err(not_found_if_exited)?;
     Ok(&buffer[..n_bytes])
 }
 
-/// Number of threads of the process whose `task` directory was opened: the directory has one link per thread and two
-/// for itself. This is much cheaper than listing the directory.
+/// Returns the number of threads of the process of an open `task` directory: the directory has one link per thread and
+/// two links for itself. This is much cheaper than listing the directory.
 pub fn count_threads(task_dir: impl AsFd) -> io::Result<u32> {
     fault::inject("fstat")?;
     let links = rustix::fs::fstat(task_dir).map_err(|e| not_found_if_exited(e.into()))?.st_nlink;
     u32::try_from(links).ok().and_then(|links| links.checked_sub(2)).ok_or_else(malformed)
 }
 
-/// The error of an exited task: a missing file, or ESRCH on an open one, becomes the kind `NotFound`.
+/// Converts the error of an exited task (a missing file, or ESRCH on an open file) to the kind `NotFound`.
 pub(crate) fn not_found_if_exited(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ESRCH) => io::Error::new(io::ErrorKind::NotFound, "the process has exited"),
@@ -232,7 +233,8 @@ mod tests {
         assert!(1 <= count_threads(dir).expect("a count"));
         assert_eq!(owner(root, pid).expect("own process"), rustix::process::geteuid().as_raw());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
-        let kept = open(Path::new(&format!("/proc/{}/schedstat", child.id()))).expect("its file");
+        let kept = open(Path::new(&format!("/proc/{}/schedstat", child.id())))
+            .expect("a file of the child");
         let mut buffer = [0; 128];
         assert!(parse_schedstat(read_again(&kept, &mut buffer).expect("alive")).is_some());
         let start = stat(root, child.id()).expect("the child's line").start_time_ticks;
@@ -241,7 +243,7 @@ mod tests {
         child.wait().expect("a child of the test");
         let errors = [stat(root, child.id()).map(drop), read_again(&kept, &mut buffer).map(drop)];
         for error in errors {
-            assert_eq!(error.expect_err("it has exited").kind(), io::ErrorKind::NotFound);
+            assert_eq!(error.expect_err("the child has exited").kind(), io::ErrorKind::NotFound);
         }
     }
 
@@ -257,7 +259,7 @@ mod tests {
         let (tid, child) = receiver.recv().expect("a child");
         let (root, pid) = (Path::new("/"), std::process::id());
         assert!(all_children(root, pid).expect("own process").contains(&child));
-        assert!(children(root, pid, tid).expect("its own").contains(&child));
+        assert!(children(root, pid, tid).expect("own thread").contains(&child));
         let child = rustix::process::Pid::from_raw(child.cast_signed()).expect("a number");
         rustix::process::kill_process(child, rustix::process::Signal::KILL)
             .expect("a child of the test");

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A value may be `Unavailable` (currently no data) or `Error`; both are absent, not zero. The kernel extends the
-//! counters to 64 bits. Only monitoring groups with a name of this run are created and removed. Their number is limited
-//! by the RMIDs of the processor; without a free one the kernel returns ENOSPC.
+//! counters to 64 bits. evenkeel creates and removes only monitoring groups with a name of its run. The number of
+//! groups is limited by the RMIDs of the processor; without a free RMID the kernel returns ENOSPC.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,13 +21,13 @@ use topology::Machine;
 use crate::fault;
 use crate::source::{Source, text};
 
-/// Mount point.
+/// Mount point of resctrl.
 const ROOT: &str = "sys/fs/resctrl";
 
 /// The monitored LLC domains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MonitoredDomains {
-    /// Directory of each domain.
+    /// LLC domain of each directory in `mon_data`.
     domains: BTreeMap<String, LlcId>,
 }
 
@@ -49,7 +49,7 @@ pub struct MonGroupDir {
 }
 
 impl MonitoredDomains {
-    /// Finds the monitored domains; `None` if resctrl is not mounted or does not monitor.
+    /// Finds the monitored domains; `None` if resctrl is not mounted or does not monitor LLC domains.
     pub fn find(source: &mut dyn Source, machine: &Machine) -> Option<Self> {
         let dirs = source.list(&format!("{ROOT}/mon_data")).ok()?;
         let by_number = cache_numbers(source, machine);
@@ -61,12 +61,12 @@ impl MonitoredDomains {
         (!domains.is_empty()).then_some(MonitoredDomains { domains })
     }
 
-    /// Traffic of all tasks in each domain.
+    /// Reads the traffic of all tasks in each domain.
     pub fn read(&self, source: &mut dyn Source) -> Vec<(LlcId, Traffic)> {
         self.read_below(source, ROOT)
     }
 
-    /// Traffic of a monitoring group in each domain.
+    /// Reads the traffic of a monitoring group in each domain.
     pub fn read_group(
         &self,
         source: &mut dyn Source,
@@ -92,21 +92,21 @@ impl MonitoredDomains {
     }
 }
 
-/// Parses a monitoring file. `None` for `Unavailable`, `Error` and `Unassigned`.
+/// Parses a monitoring file. Returns `None` for `Unavailable`, `Error` and `Unassigned`.
 pub fn parse(bytes: &[u8]) -> Option<RawCounter> {
     let value = std::str::from_utf8(bytes).ok()?.trim().parse().ok()?;
     Some(RawCounter::unmultiplexed(value))
 }
 
-/// LLC domains by the kernel's id of the cache, which the CPUs of the cache have in sysfs.
+/// Returns the LLC domains by the cache id of the kernel, which sysfs lists for the CPUs of the cache.
 fn cache_numbers(source: &mut dyn Source, machine: &Machine) -> BTreeMap<u32, LlcId> {
     let mut numbers = BTreeMap::new();
     for llc in machine.llcs().iter().filter(|llc| llc.level == 3) {
         let Some(cpu) = llc.cpus.first() else { continue };
         let dir = format!("sys/devices/system/cpu/cpu{}/cache", cpu.0);
         for index in 0..8 {
-            let mut attribute = |what: &str| -> Option<u32> {
-                text(source, &format!("{dir}/index{index}/{what}")).ok()?.parse().ok()
+            let mut attribute = |name: &str| -> Option<u32> {
+                text(source, &format!("{dir}/index{index}/{name}")).ok()?.parse().ok()
             };
             if attribute("level") == Some(3) {
                 numbers.extend(attribute("id").map(|number| (number, llc.id)));
@@ -118,19 +118,19 @@ fn cache_numbers(source: &mut dyn Source, machine: &Machine) -> BTreeMap<u32, Ll
 }
 
 impl MonGroupDir {
-    /// The group of a job. Characters that are not permitted in names of groups are omitted.
+    /// Returns the monitoring group of a job. Characters that are not permitted in its name are omitted.
     pub fn of(run: &str, job: &str) -> Self {
         let plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
         let short = |text: &str, n: usize| text.chars().filter(plain).take(n).collect::<String>();
         MonGroupDir { name: format!("evenkeel-{}-{}", short(run, 36), short(job, 40)) }
     }
 
-    /// Name of the group.
+    /// Returns the name of the group.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The group with this name, if it is a name of this run.
+    /// Returns the group with this name, if it is a name of this run.
     pub fn of_run(run: &str, name: &str) -> Option<Self> {
         let prefix = MonGroupDir::of(run, "").name;
         let rest = name.strip_prefix(&prefix)?;
@@ -138,12 +138,12 @@ impl MonGroupDir {
         (is_plain && prefix != "evenkeel--").then(|| MonGroupDir { name: name.to_owned() })
     }
 
-    /// Absolute path of the group.
+    /// Returns the absolute path of the group.
     pub fn path(&self, root: &Path) -> PathBuf {
         root.join(ROOT).join("mon_groups").join(&self.name)
     }
 
-    /// Whether the group exists.
+    /// Returns whether the group exists.
     pub fn exists(&self, root: &Path) -> io::Result<bool> {
         fault::retry("stat", || self.path(root).try_exists())
     }
@@ -161,17 +161,17 @@ impl MonGroupDir {
         }
     }
 
-    /// Adds a process, which includes its future children.
+    /// Adds a process to the group. Future children of the process are in the group too.
     pub fn add(&self, root: &Path, pid: u32) -> io::Result<()> {
         fault::retry("write", || std::fs::write(self.path(root).join("tasks"), pid.to_string()))
     }
 
-    /// Path of the group below the root.
+    /// Returns the path of the group below the root.
     pub fn dir(&self) -> String {
         format!("{ROOT}/mon_groups/{}", self.name)
     }
 
-    /// Tasks of the group.
+    /// Lists the tasks of the group.
     pub fn tasks(&self, root: &Path) -> io::Result<Vec<u32>> {
         let path = self.path(root).join("tasks");
         let text = fault::retry("read", || std::fs::read_to_string(&path))?;
@@ -180,8 +180,8 @@ impl MonGroupDir {
 
     /// Removes the group; its tasks are no longer monitored. A missing group is no error.
     ///
-    /// The kernel removes the files of a group with its directory. If the root is not `/` (tests), they are removed
-    /// here.
+    /// The kernel removes the files of a group with its directory. If the root is not `/` (tests), this function
+    /// removes the files.
     pub fn remove(&self, root: &Path) -> io::Result<()> {
         fault::inject("rmdir")?;
         let path = self.path(root);
@@ -243,7 +243,7 @@ mod tests {
         group.add(root.path(), 42).expect("written");
         assert_eq!(group.tasks(root.path()).expect("read"), [42]);
         group.remove(root.path()).expect("removed");
-        group.remove(root.path()).expect("missing already");
+        group.remove(root.path()).expect("a missing group is no error");
         assert_eq!(MonGroupDir::of_run("3f-a/../b", group.name()), Some(group));
         for name in ["other", "evenkeel-3f-ab-x/../../y", "evenkeel-other-job1", "evenkeel-"] {
             assert_eq!(MonGroupDir::of_run("3f-a/../b", name), None, "{name}");

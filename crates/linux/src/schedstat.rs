@@ -28,13 +28,13 @@ pub fn read(source: &mut dyn Source) -> io::Result<Vec<CpuTimes>> {
 /// Parses the file. Malformed lines are skipped.
 pub fn parse(text: &[u8]) -> Vec<CpuTimes> {
     let text = String::from_utf8_lossy(text);
-    let mut cpus: Vec<CpuTimes> = text.lines().filter_map(of_line).collect();
+    let mut cpus: Vec<CpuTimes> = text.lines().filter_map(parse_line).collect();
     cpus.sort_unstable_by_key(|times| times.cpu);
     cpus.dedup_by_key(|times| times.cpu);
     cpus
 }
 
-fn of_line(line: &str) -> Option<CpuTimes> {
+fn parse_line(line: &str) -> Option<CpuTimes> {
     let mut words = line.strip_prefix("cpu")?.split_whitespace();
     let cpu = CpuId(words.next()?.parse().ok().filter(|&nr: &u32| nr <= 65_535)?);
     let mut times = words.skip(6).map(|word| word.parse::<u64>().ok());

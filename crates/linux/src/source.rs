@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Paths are relative to the root, without a leading slash. Errors have the error number of the kernel, in recordings
-//! too. The caller owns opened groups and closes them by dropping them.
+//! too. The caller owns the opened groups and closes a group by dropping it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,18 +22,18 @@ use crate::{fault, procfs};
 
 /// Upper bound of the size of a file.
 const FILE_BYTES_MAX: usize = 8 << 20;
-/// Files that stay open.
-const KEPT_MAX: usize = 64;
+/// Maximum number of files that stay open.
+const OPEN_FILES_MAX: usize = 64;
 
 /// A source of raw values.
 pub trait Source {
-    /// Names in a directory, sorted.
+    /// Lists the names in a directory, sorted.
     fn list(&mut self, dir: &str) -> io::Result<Vec<String>>;
-    /// Content of a file.
+    /// Reads the content of a file.
     fn file(&mut self, path: &str) -> io::Result<Vec<u8>>;
     /// Opens a group of counters.
     fn open(&mut self, spec: &GroupSpec) -> io::Result<CounterGroup>;
-    /// The bytes of one read() of a group.
+    /// Reads the bytes of one read(2) of a group.
     fn group<'a>(
         &mut self,
         group: &CounterGroup,
@@ -41,7 +41,7 @@ pub trait Source {
     ) -> io::Result<&'a [u8]>;
 }
 
-/// Content of a file without surrounding white space.
+/// Returns the content of a file without surrounding white space.
 pub fn text(source: &mut dyn Source, path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&source.file(path)?).trim().to_owned())
 }
@@ -52,20 +52,25 @@ pub struct Live {
     root: PathBuf,
     /// Number of opened groups.
     n_groups: u32,
-    kept: BTreeMap<String, OwnedFd>,
+    open_files: BTreeMap<String, OwnedFd>,
     buffer: Vec<u8>,
 }
 
 impl Live {
-    /// The machine below a root; `/` is this machine.
+    /// Creates a source for the machine below a root; `/` is this machine.
     pub fn new(root: &Path) -> Self {
-        Live { root: root.to_owned(), n_groups: 0, kept: BTreeMap::new(), buffer: vec![0; 4096] }
+        Live {
+            root: root.to_owned(),
+            n_groups: 0,
+            open_files: BTreeMap::new(),
+            buffer: vec![0; 4096],
+        }
     }
 
-    /// Closes the files that stay open below a directory. Called before the directory is removed: a new directory with
-    /// the same name contains other files.
+    /// Closes the open files below a directory. Called before the directory is removed: a new directory with the same
+    /// name contains other files.
     pub fn close_below(&mut self, dir: &str) {
-        self.kept.retain(|path, _| !Path::new(path).starts_with(dir));
+        self.open_files.retain(|path, _| !Path::new(path).starts_with(dir));
     }
 
     fn is_this_machine(&self) -> bool {
@@ -73,8 +78,8 @@ impl Live {
     }
 
     /// Reads an open file from its start. The buffer is enlarged until the file fits.
-    fn read_kept(&mut self, path: &str) -> io::Result<Vec<u8>> {
-        let file = self.kept.get(path).ok_or(io::ErrorKind::NotFound)?;
+    fn read_open_file(&mut self, path: &str) -> io::Result<Vec<u8>> {
+        let file = self.open_files.get(path).ok_or(io::ErrorKind::NotFound)?;
         loop {
             let read = || Ok(rustix::io::pread(file, &mut self.buffer, 0)?);
             let n_read = fault::retry("pread", read)?;
@@ -90,7 +95,7 @@ impl Live {
 }
 
 impl Default for Live {
-    /// This machine.
+    /// Creates a source for this machine.
     fn default() -> Self {
         Live::new(Path::new("/"))
     }
@@ -107,16 +112,18 @@ impl Source for Live {
     }
 
     fn file(&mut self, path: &str) -> io::Result<Vec<u8>> {
-        // Only files that are read in every turn stay open. Files of tasks do not: tasks exit.
-        let is_kept = ["proc/pressure", "proc/schedstat", "sys/fs/resctrl"];
-        if is_kept.iter().any(|start| path.starts_with(start)) && self.kept.len() < KEPT_MAX {
-            if !self.kept.contains_key(path) {
+        // Only files that are read in every turn stay open. Files of tasks do not stay open, because tasks exit.
+        let stays_open = ["proc/pressure", "proc/schedstat", "sys/fs/resctrl"];
+        if stays_open.iter().any(|start| path.starts_with(start))
+            && self.open_files.len() < OPEN_FILES_MAX
+        {
+            if !self.open_files.contains_key(path) {
                 let file = procfs::open(&self.root.join(path))?;
-                self.kept.insert(path.to_owned(), file);
+                self.open_files.insert(path.to_owned(), file);
             }
-            let read = self.read_kept(path);
+            let read = self.read_open_file(path);
             if read.is_err() {
-                self.kept.remove(path);
+                self.open_files.remove(path);
             }
             return read;
         }
@@ -146,7 +153,7 @@ impl Source for Live {
 pub(crate) mod testing {
     use super::*;
 
-    /// Files in memory. Opening a counter group succeeds, reading it fails.
+    /// Files in memory. A counter group can be opened, but reading it fails.
     #[derive(Debug, Default)]
     pub(crate) struct FakeSource {
         pub(crate) files: BTreeMap<String, String>,

@@ -5,12 +5,12 @@
 //!   child:       └─ process group, signals, files, CPUs, memory, exec ─(closes the pipe)
 //! ```
 //!
-//! A child sets its affinity and memory policy between fork and exec, so that its first touch of memory is on the right
-//! node. All children of a batch share one pipe that exec closes. With a thousand runnable tasks, waiting for each
-//! program separately would take seconds.
+//! A child sets its affinity and memory policy between fork and exec, so that its first touch allocates memory on the
+//! intended node. All children of a batch share one pipe that exec closes. With a thousand runnable tasks, waiting for
+//! each program separately would take seconds.
 //!
-//! Between fork and exec a child makes only system calls, with arguments prepared before the fork. It must not allocate
-//! or lock: another thread of the parent may have held a lock at the time of the fork.
+//! Between fork and exec a child makes only system calls, with arguments prepared before the fork. The child must not
+//! allocate or lock: another thread of the parent may have held a lock at the time of the fork.
 
 use std::ffi::{CString, OsString};
 use std::io;
@@ -49,13 +49,13 @@ pub struct SpawnRequest {
     pub descriptors: Rlimit,
     /// Nice value; `None`: inherited from the calling thread.
     pub nice: Option<i32>,
-    /// The kernel kills the program when the calling thread exits.
+    /// Whether the kernel kills the program when the calling thread exits.
     pub dies_with_parent: bool,
 }
 
 impl SpawnRequest {
-    /// A program that inherits working directory, environment, affinity and limits of this process, and is killed when
-    /// this process exits.
+    /// Creates a request for a program that inherits working directory, environment, affinity and limits of this
+    /// process. The kernel kills the program when this process exits.
     ///
     /// # Errors
     /// The working directory is unknown, or an argument contains a zero byte.
@@ -81,7 +81,7 @@ impl SpawnRequest {
     }
 }
 
-/// The environment of this process without some variables, `NAME=value` each.
+/// Returns the environment of this process without the variables in `without`, `NAME=value` each.
 pub fn environment(without: &[&str]) -> Vec<CString> {
     let selected =
         std::env::vars_os().filter(|(name, _)| without.iter().all(|excluded| name != excluded));
@@ -148,7 +148,7 @@ pub struct SpawnResult {
     pub reports: io::Result<()>,
 }
 
-/// Programs started at one instant.
+/// Programs that are started together.
 #[derive(Debug)]
 pub struct SpawnBatch {
     reader: OwnedFd,
@@ -175,7 +175,7 @@ const NOT_IN_CGROUP: u32 = u32::MAX;
 const REPORT_BYTES: usize = 12;
 
 impl SpawnBatch {
-    /// A batch without children.
+    /// Creates a batch without children.
     pub fn new() -> io::Result<Self> {
         fault::inject("pipe2")?;
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -201,8 +201,8 @@ impl SpawnBatch {
             },
             pid => {
                 self.n_forked += 1;
-                // Parent and child both call setpgid, so that the process group exists before either continues. EACCES
-                // after exec means that the child was first. SAFETY: no pointers.
+                // Parent and child both call setpgid, so that the process group exists before one of them continues.
+                // EACCES after exec means that the child was first. SAFETY: no pointers.
                 unsafe { libc::setpgid(pid, pid) };
                 Ok(pid.unsigned_abs())
             }
@@ -228,7 +228,7 @@ impl SpawnBatch {
 }
 
 impl SpawnResult {
-    /// Adds the report of a child; a child that failed is reaped.
+    /// Adds the report of a child. Reaps a child that failed.
     fn add(&mut self, report: &[u8; REPORT_BYTES]) {
         let word = |idx: usize| {
             let bytes = [0, 1, 2, 3].map(|byte| report[idx * 4 + byte]);
@@ -246,7 +246,7 @@ impl SpawnResult {
     }
 }
 
-/// Fills the buffer; false at the end of the pipe.
+/// Fills the buffer. Returns false at the end of the pipe.
 fn read_whole(pipe: &OwnedFd, buffer: &mut [u8]) -> io::Result<bool> {
     let mut n_read = 0;
     while n_read < buffer.len() {
@@ -315,8 +315,8 @@ unsafe fn send_report(report: RawFd, code: u32, error: i32) {
     unsafe { libc::write(report, words.as_ptr().cast(), REPORT_BYTES) };
 }
 
-/// Moves the child to its cgroup, if it has one. Returns whether the cgroup binds its memory. If the move fails, a
-/// report is sent and the child continues.
+/// Moves the child to the cgroup of the request, if there is one. Returns whether the cgroup binds the memory of the
+/// child. If the move fails, the child sends a report and continues.
 ///
 /// # Safety
 /// As for [`become_program`].
@@ -466,7 +466,7 @@ mod tests {
         let pid = batch.fork(&start).expect("a child");
         assert!(finish(batch).is_empty());
         assert_eq!(
-            reap(pid).expect("a child of the test").expect("it ended").status,
+            reap(pid).expect("a child of the test").expect("the child ended").status,
             ChildStatus::Exited(0)
         );
         assert_eq!(output(&mut out), format!("/\nhello\n99\nCpus_allowed_list:\t{one}\n"));
@@ -485,7 +485,7 @@ mod tests {
         // SAFETY: no pointers; the child was not reaped.
         unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
         assert_eq!(
-            reap(pid).expect("a child of the test").expect("it ended").status,
+            reap(pid).expect("a child of the test").expect("the child ended").status,
             ChildStatus::Killed(9)
         );
     }
@@ -501,7 +501,7 @@ mod tests {
             let pid = batch.fork(&start).expect("a child");
             let failures = finish(batch);
             assert_eq!(
-                reap(fine).expect("a child of the test").expect("it ended").status,
+                reap(fine).expect("a child of the test").expect("the child ended").status,
                 ChildStatus::Exited(3)
             );
             assert_eq!(failures.iter().map(|f| f.pid).collect::<Vec<_>>(), [pid]);
@@ -527,7 +527,7 @@ mod tests {
         let outside = result.not_in_cgroup.iter().map(|(pid, error)| (*pid, error.raw_os_error()));
         assert_eq!(outside.collect::<Vec<_>>(), [(pid, Some(libc::EBADF))]);
         assert_eq!(
-            reap(pid).expect("a child of the test").expect("it ended").status,
+            reap(pid).expect("a child of the test").expect("the child ended").status,
             ChildStatus::Exited(0)
         );
         assert_eq!(output(&mut out), "here\n");

@@ -1,8 +1,8 @@
 //! State files: a running evenkeel writes its state to a file in the directory of its undo record, for `evenkeel
 //! status`.
 //!
-//! Other users cannot write to the directory ([`crate::undo::directories`]). A file is replaced atomically (rename). It
-//! contains the PID and start time of its writer, by which a reader detects that the writer has exited.
+//! Other users cannot write to the directory ([`crate::undo::directories`]). A state file is replaced atomically
+//! (rename). It contains the PID and start time of its writer, so that a reader can detect that the writer has exited.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::undo::{Dir, UndoError};
 /// Suffix of state files.
 const SUFFIX: &str = ".state.json";
 /// Additional suffix while a file is written.
-const FRESH_SUFFIX: &str = ".new";
+const TEMPORARY_SUFFIX: &str = ".new";
 /// Upper bound of the size of a state file.
 const BYTES_MAX: u64 = 16 << 20;
 
@@ -36,7 +36,7 @@ impl StateFile {
     pub fn write(&self, text: &str) -> io::Result<()> {
         let written = self.replace(text);
         if written.is_err() {
-            self.remove(&self.temporary_path()); // For example after ENOSPC.
+            self.remove(&self.temporary_path()); // The file exists, for example, after ENOSPC.
         }
         written
     }
@@ -53,15 +53,15 @@ impl StateFile {
     }
 
     fn temporary_path(&self) -> String {
-        format!("{}{FRESH_SUFFIX}", self.name)
+        format!("{}{TEMPORARY_SUFFIX}", self.name)
     }
 
-    /// A file that cannot be removed becomes stale: readers detect that its writer has exited.
+    /// Removes a file. A file that cannot be removed becomes stale: readers detect that its writer has exited.
     fn remove(&self, name: &str) {
         let _ = self.dir.unlink(name);
     }
 
-    /// Path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> PathBuf {
         self.dir.path.join(&self.name)
     }
@@ -74,8 +74,8 @@ impl Drop for StateFile {
     }
 }
 
-/// The reasons why directories of `directories` cannot be searched: not a directory, or writable by other users. A
-/// missing directory is not reported.
+/// Returns the reasons why directories cannot be searched: not a directory, or writable by other users. A missing
+/// directory is not reported.
 pub fn unusable(directories: &[PathBuf]) -> Vec<String> {
     let problem = |(idx, directory): (usize, &PathBuf)| {
         Dir::for_reading(directory, 0 < idx).err().map(|error| error.to_string())
@@ -83,7 +83,7 @@ pub fn unusable(directories: &[PathBuf]) -> Vec<String> {
     directories.iter().enumerate().filter_map(problem).collect()
 }
 
-/// All state files in these directories: path and text. A directory that cannot be listed is an entry with its
+/// Reads all state files in these directories: path and text. A directory that cannot be listed gives an entry with its
 /// error.
 pub fn read_all(directories: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
     let mut found = Vec::new();
@@ -104,7 +104,7 @@ pub fn read_all(directories: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
 /// Removes a state file of a process that has exited, and its unfinished replacement.
 pub fn remove(path: &Path) -> io::Result<()> {
     let mut temporary_path = path.as_os_str().to_owned();
-    temporary_path.push(FRESH_SUFFIX);
+    temporary_path.push(TEMPORARY_SUFFIX);
     // This file exists if the process was killed while it wrote.
     let _ = fault::retry("unlink", || std::fs::remove_file(&temporary_path));
     fault::retry("unlink", || std::fs::remove_file(path))

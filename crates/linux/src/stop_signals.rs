@@ -2,7 +2,7 @@
 //!
 //! SIGINT, SIGTERM and SIGHUP are blocked from construction to drop, so that a command stops only at a point where its
 //! work is consistent. Drop restores the previous signal mask. A signal that was ignored at process start (nohup(1), a
-//! background job of a script) is not blocked: the kernel would queue it.
+//! background job of a script) is not blocked, because the kernel would queue it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -35,7 +35,8 @@ impl StopSignals {
 
     /// Blocks these signals.
     ///
-    /// # Errors Same as [`StopSignals::block`].
+    /// # Errors
+    /// Same as [`StopSignals::block`].
     pub fn block_all(signals: &[Signal]) -> io::Result<Self> {
         let context = |text: &'static str| {
             move |errno: nix::errno::Errno| {
@@ -57,22 +58,22 @@ impl StopSignals {
         Ok(StopSignals { signalfd, previous_mask, has_received: false })
     }
 
-    /// Whether a signal has been received since construction.
+    /// Returns whether a signal has been received since construction.
     pub fn received(&mut self) -> bool {
         self.has_received |= matches!(self.signalfd.read_signal(), Ok(Some(_)));
         self.has_received
     }
 
-    /// Numbers of the signals that are pending.
+    /// Returns the numbers of the pending signals and removes these signals from the queue.
     pub fn take(&mut self) -> Vec<u32> {
         let next = || self.signalfd.read_signal().ok().flatten();
         std::iter::from_fn(next).map(|signal| signal.ssi_signo).collect()
     }
 
-    /// Runs `work`, which checks `flag` regularly. A helper thread raises the flag when a signal arrives.
+    /// Runs `work`, which must check `flag` regularly. A helper thread raises the flag when a signal arrives.
     pub fn run_with_flag<T>(&mut self, flag: &StopFlag, work: impl FnOnce() -> T) -> T {
         std::thread::scope(|scope| {
-            // Dropped when `work` returns or panics, which ends the helper thread.
+            // The channel is closed when `work` returns or panics, which ends the helper thread.
             let (_running, finished) = mpsc::channel::<()>();
             scope.spawn(move || {
                 while finished.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
@@ -87,7 +88,7 @@ impl StopSignals {
 }
 
 impl AsFd for StopSignals {
-    /// Readable when a signal is pending.
+    /// Returns the signalfd, which is readable when a signal is pending.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.signalfd.as_fd()
     }

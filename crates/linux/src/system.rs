@@ -1,4 +1,4 @@
-//! Boot, PID namespace, limits and settings of the system that this process runs in.
+//! Boot, PID namespace, limits and settings of the system on which this process runs.
 
 use std::fs;
 use std::io;
@@ -9,35 +9,35 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{fault, procfs};
 
-/// Id of the current boot.
+/// Reads the id of the current boot.
 pub fn boot_id(root: &Path) -> io::Result<String> {
     text(root, "proc/sys/kernel/random/boot_id")
 }
 
-/// PID namespace of this process, as the kernel names it: `pid:[4026531836]`.
+/// Reads the PID namespace of this process in the kernel's form: `pid:[4026531836]`.
 pub fn pid_namespace(root: &Path) -> io::Result<String> {
     let link = fault::retry("readlink", || fs::read_link(root.join("proc/self/ns/pid")))?;
     Ok(link.to_string_lossy().into_owned())
 }
 
-/// A new random UUID.
+/// Returns a new random UUID.
 pub fn random_id(root: &Path) -> io::Result<String> {
     text(root, "proc/sys/kernel/random/uuid")
 }
 
-/// Online CPUs of this machine or container.
+/// Reads the online CPUs of this machine or container.
 pub fn online_cpus(root: &Path) -> io::Result<CpuSet> {
     fault::inject("open")?;
     let text = fs::read_to_string(root.join("sys/devices/system/cpu/online"))?;
     text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Whether NUMA balancing is on; false if the kernel does not support it.
+/// Returns whether NUMA balancing is enabled; false if the kernel does not support it.
 pub fn numa_balancing(root: &Path) -> bool {
     text(root, "proc/sys/kernel/numa_balancing").is_ok_and(|text| text != "0")
 }
 
-/// Online CPUs; empty if the kernel does not support CPU hotplug.
+/// Reads the online CPUs; empty if the kernel does not support CPU hotplug.
 pub fn online(root: &Path) -> io::Result<CpuSet> {
     match text(root, "sys/devices/system/cpu/online") {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(CpuSet::new()),
@@ -55,10 +55,11 @@ pub fn open_node_meminfo(root: &Path, node: NodeId) -> io::Result<std::os::fd::O
     procfs::open(&root.join(format!("sys/devices/system/node/node{}/meminfo", node.0)))
 }
 
-/// CPUs that the administrator reserves: isolated at boot, without the scheduling-clock tick, or in an isolated
-/// cpuset partition. A missing list is empty.
+/// Reads the CPUs that the administrator reserves: isolated at boot, without the scheduling-clock tick, or in an
+/// isolated cpuset partition. A missing list is empty.
 ///
-/// # Errors A list exists but cannot be read: the reserved CPUs are unknown.
+/// # Errors
+/// A list exists but cannot be read, so the reserved CPUs are unknown.
 pub fn isolated_cpus(root: &Path) -> io::Result<CpuSet> {
     let files = [
         "sys/devices/system/cpu/isolated",
@@ -68,7 +69,7 @@ pub fn isolated_cpus(root: &Path) -> io::Result<CpuSet> {
     let mut all = CpuSet::new();
     for file in files {
         match text(root, file) {
-            // `(null)` if no CPU runs without the tick.
+            // The list is `(null)` if no CPU runs without the tick.
             Ok(text) => all = all.or(&text.parse().unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -81,7 +82,7 @@ pub fn isolated_cpus(root: &Path) -> io::Result<CpuSet> {
 pub struct DescriptorLimit {
     /// The limits before raising; children inherit them.
     pub inherited: Rlimit,
-    /// The soft limit after raising.
+    /// The current soft limit.
     pub now: u64,
 }
 
@@ -103,14 +104,14 @@ pub fn lower_descriptors(limit: DescriptorLimit) {
     let _ = setrlimit(Resource::Nofile, limit.inherited);
 }
 
-/// The nice value of the calling thread.
+/// Returns the nice value of the calling thread.
 pub fn own_nice() -> i32 {
     // No fault injection: the call cannot fail for the calling thread.
     // SAFETY: no pointers; -1 is a valid value.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
-/// Sets the nice value of the calling thread. Lowering it needs `CAP_SYS_NICE`.
+/// Sets the nice value of the calling thread. A lower value needs `CAP_SYS_NICE`.
 pub fn set_own_nice(nice: i32) -> io::Result<()> {
     fault::inject("setpriority")?;
     // SAFETY: no pointers.
@@ -120,7 +121,7 @@ pub fn set_own_nice(nice: i32) -> io::Result<()> {
     }
 }
 
-/// Scheduling policy of a thread, by its number in `sched.h`.
+/// Returns the number of the scheduling policy of a thread, as in `sched.h`.
 ///
 /// # Errors
 /// The thread has exited.
@@ -133,7 +134,7 @@ pub fn scheduling_class(tid: u32) -> io::Result<u32> {
     u32::try_from(plain).ok().filter(|_| 0 <= class).ok_or_else(io::Error::last_os_error)
 }
 
-/// Whether this process ignores a signal, for example SIGHUP under nohup(1).
+/// Returns whether this process ignores a signal, for example SIGHUP under nohup(1).
 pub fn is_ignored(signal: i32) -> bool {
     // No fault injection: the call fails for invalid signal numbers only.
     // SAFETY: all bits zero is a valid sigaction, and the kernel only writes into it.
@@ -143,7 +144,7 @@ pub fn is_ignored(signal: i32) -> bool {
     done == 0 && now.sa_sigaction == libc::SIG_IGN
 }
 
-/// CPU time of this thread, without wait time.
+/// Returns the CPU time of this thread, without wait time.
 pub fn thread_cpu_time() -> Nanos {
     // No fault injection: the clock always exists.
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

@@ -4,12 +4,12 @@
 //!   /sys/bus/event_source/devices/uncore_imc_2/
 //!     type 14   cpumask 0,36   format/event config:0-7 …   events/cas_count_read event=0x04,umask=0x03
 //!                  │                                       events/cas_count_read.scale 6.103515625e-5 (MiB)
-//!                  └─ one CPU of each package: a counter is opened on it, and counts for its node
+//!                  └─ one CPU of each package: its counter counts for its node
 //! ```
 //!
 //! Device N represents controller N of every package. A counter is assigned to the node of the CPU on which it is
 //! opened. If a package has several nodes (sub-NUMA clustering, NPS 2 or 4), all controllers of the package are read on
-//! one CPU, and the node of each controller is unknown. On such a machine no controllers are counted, because the
+//! one CPU, and the node of each controller is unknown. On such a machine the controllers are not counted, because the
 //! values of the nodes would be wrong.
 //!
 //! The kernel extends the 48 bits of the hardware to 64, so the values wrap at 64 bits.
@@ -25,7 +25,7 @@ use crate::perf::{Attr, CounterGroup, CounterTarget, Flags, GROUP_BUFFER, GroupS
 use crate::pmu::{DEVICES, encode, format_of};
 use crate::source::{Source, text};
 
-/// Bytes of one transfer: a cache line.
+/// Bytes of one transfer: one cache line.
 const LINE_BYTES: u64 = 64;
 
 /// The open controllers of a machine.
@@ -33,7 +33,7 @@ const LINE_BYTES: u64 = 64;
 pub struct Uncore {
     devices: Vec<ControllerDevice>,
     nodes: BTreeMap<NodeId, NodeTraffic>,
-    /// The counted devices: `6 units, uncore_imc_0 to uncore_imc_5`.
+    /// The counted devices, for example `6 units, uncore_imc_0 to uncore_imc_5`.
     pub description: String,
 }
 
@@ -65,7 +65,7 @@ pub struct NodeTraffic {
     pub written_bytes: Option<RawCounter>,
 }
 
-/// A type of controller: names of its devices, and its events.
+/// A type of controller: the name of its devices, and its events.
 struct ControllerType {
     /// Name of a device, without a number.
     device: &'static str,
@@ -76,11 +76,11 @@ struct ControllerType {
     channels: &'static [&'static str],
 }
 
-/// The first type with a device on the machine is used: further types would count the same transfers again.
+/// The first type that has a device on the machine is used. Further types would count the same transfers again.
 ///
-/// Sources: Documentation/ABI and the `events` directories of the Intel drivers. The AMD drivers have no named
-/// events: tools/perf/pmu-events/arch/x86/amdzen4/memory-controller.json (`umc_cas_cmd`), and before Zen 4
-/// `dram_channel_data_controller_0` to `_7` of the data fabric (as built into perf 6.1).
+/// Sources: Documentation/ABI and the `events` directories of the Intel drivers. The AMD drivers have no named events.
+/// Their events are those of tools/perf/pmu-events/arch/x86/amdzen4/memory-controller.json (`umc_cas_cmd`), and before
+/// Zen 4 `dram_channel_data_controller_0` to `_7` of the data fabric (as built into perf 6.1).
 const CONTROLLER_TYPES: &[ControllerType] = &[
     ControllerType {
         device: "uncore_imc_",
@@ -123,11 +123,11 @@ const CONTROLLER_TYPES: &[ControllerType] = &[
     },
 ];
 
-/// Whether the unit mask of the data fabric has more than eight bits (Zen 4 and later). Its channels then have other
-/// events.
+/// Returns whether the unit mask of the data fabric has more than eight bits (Zen 4 and later). In this case its
+/// channels have other events.
 ///
-/// Source: arch/x86/events/amd/uncore.c of the kernel, `umask` as `config:8-15` and, from version 2 of the
-/// performance monitors on, `config:8-15,24-27`.
+/// Source: arch/x86/events/amd/uncore.c of the kernel: `umask` is `config:8-15` and, from version 2 of the performance
+/// monitors on, `config:8-15,24-27`.
 fn has_wide_mask(source: &mut dyn Source, dir: &str) -> bool {
     text(source, &format!("{dir}/format/umask")).is_ok_and(|bits| bits.contains(','))
 }
@@ -135,7 +135,7 @@ fn has_wide_mask(source: &mut dyn Source, dir: &str) -> bool {
 /// Devices of controllers without known events.
 const UNSUPPORTED: &[&str] = &["arm_dmc620", "arm_cmn", "hisi_sccl", "ampere_mcu", "nvidia_scf"];
 
-/// Memory controllers are not counted.
+/// Cause why memory controllers are not counted.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum UncoreError {
@@ -159,7 +159,8 @@ pub enum UncoreError {
 impl Uncore {
     /// Opens the controllers of the machine.
     ///
-    /// # Errors The machine has no known controllers, or they cannot be counted. No descriptor stays open.
+    /// # Errors
+    /// The machine has no known controllers, or they cannot be counted. No descriptor stays open.
     pub fn open(source: &mut dyn Source, machine: &Machine) -> Result<Self, UncoreError> {
         let devices = source.list(DEVICES).unwrap_or_default();
         for kind in CONTROLLER_TYPES {
@@ -180,7 +181,7 @@ impl Uncore {
         Err(unsupported.map_or(UncoreError::None, UncoreError::Unsupported))
     }
 
-    /// Opens a device on each CPU of its mask. Returns whether it has the events of the type.
+    /// Opens a device on each CPU of its `cpumask`. Returns whether the device has the events of the type.
     fn open_device(
         &mut self,
         source: &mut dyn Source,
@@ -223,10 +224,10 @@ impl Uncore {
         }
     }
 
-    /// Reads all controllers; a node is absent if one of its controllers cannot be read.
+    /// Reads all controllers. The traffic of a node is absent if one of its controllers cannot be read.
     pub fn read(&mut self, source: &mut dyn Source) -> &BTreeMap<NodeId, NodeTraffic> {
         self.nodes.clear();
-        let mut lost = Vec::new();
+        let mut unreadable = Vec::new();
         for device in &self.devices {
             match device.read(source) {
                 Some(traffic) => {
@@ -235,17 +236,17 @@ impl Uncore {
                     sum.read_bytes = plus(sum.read_bytes, traffic.read_bytes);
                     sum.written_bytes = plus(sum.written_bytes, traffic.written_bytes);
                 }
-                None => lost.push(device.node),
+                None => unreadable.push(device.node),
             }
         }
-        for node in lost {
+        for node in unreadable {
             self.nodes.insert(node, NodeTraffic::default());
         }
         &self.nodes
     }
 }
 
-/// The events of a device with their directions; `None` if an event is missing.
+/// The events of a device with their directions.
 type DeviceEvents = Vec<(Direction, (String, Attr))>;
 
 fn device_events(
@@ -293,7 +294,7 @@ impl ControllerType {
     }
 }
 
-/// The terms of the first event that the device has. A name with `=` consists of terms.
+/// Returns the terms of the first event that the device has. A name that contains `=` consists of terms.
 fn terms(source: &mut dyn Source, dir: &str, names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| match name.contains('=') {
         true => Some((*name).to_owned()),
@@ -302,7 +303,7 @@ fn terms(source: &mut dyn Source, dir: &str, names: &[&str]) -> Option<String> {
 }
 
 impl ControllerDevice {
-    /// Sums of the counters of a controller; `None` if one of them cannot be read.
+    /// Returns the sums of the counters of a controller; `None` if one of the counters cannot be read.
     fn read(&self, source: &mut dyn Source) -> Option<NodeTraffic> {
         let mut buffer = GROUP_BUFFER;
         let group = read_group(source.group(&self.group, &mut buffer).ok()?).ok()?;
@@ -325,14 +326,14 @@ fn plus(one: Option<RawCounter>, other: Option<RawCounter>) -> Option<RawCounter
     one.map_or(other, |one| Some(other.map_or(one, |other| one.plus(other))))
 }
 
-/// The devices of memory controllers, including those without known events: `6 units, uncore_imc_0 to uncore_imc_5`.
-/// Empty if there are none.
+/// Returns the devices of memory controllers, including devices without known events, for example `6 units,
+/// uncore_imc_0 to uncore_imc_5`. Empty if there are none.
 pub fn describe_devices(source: &mut dyn Source) -> String {
     let known = CONTROLLER_TYPES.iter().map(|kind| kind.device.trim_end_matches('_'));
     let prefixes: Vec<&str> = known.chain(UNSUPPORTED.iter().copied()).collect();
     let mut names = source.list(DEVICES).unwrap_or_default();
     names.retain(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)));
-    // Only the DDR controllers of this interconnect access memory.
+    // Of this interconnect, only the DDR controllers access memory.
     names.retain(|name| !name.starts_with("hisi_sccl") || name.contains("ddrc"));
     describe(names)
 }
@@ -351,7 +352,7 @@ mod tests {
     use super::*;
     use crate::source::testing::FakeSource;
 
-    /// Controllers with these CPUs and files.
+    /// Creates controllers with this cpumask and these further files.
     fn controllers(devices: &[&str], cpumask: &str, more: &[(&str, &str)]) -> FakeSource {
         let mut source = FakeSource::default();
         for device in devices {
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_of_a_data_fabric_are_multiplexed_and_those_of_zen_4_are_unsupported() {
+    fn data_fabric_channels_are_multiplexed_before_zen_4_and_unsupported_from_zen_4_on() {
         let with = |umask| [("format/event", "config:0-7,32-35,59-60"), ("format/umask", umask)];
         let mut source = controllers(&["amd_df"], "0,2", &with("config:8-15"));
         assert_eq!(open(&mut source), Ok("amd_df".to_owned()));

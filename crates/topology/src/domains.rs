@@ -1,10 +1,10 @@
 //! Placement domains: the nodes, LLC domains or cores that a policy places tasks on.
 //!
-//! `auto` selects the coarsest level with at least two usable domains. A laptop has one node and one LLC domain,
-//! so its domains are cores. With a single CPU, no task is placed. Policies for shared caches prefer LLC domains.
+//! `auto` selects the coarsest level with at least two usable domains. A laptop has one node and one LLC domain, so its
+//! domains are cores. With a single CPU, no task is placed. Policies for shared caches prefer LLC domains.
 //!
-//! A node is a domain if it has usable CPUs and is not known to be without memory. Tasks cannot run on a node
-//! without CPUs, and a node without memory has no memory controller to balance.
+//! A node is a domain if it has usable CPUs and its memory size is not zero. Tasks cannot run on a node without CPUs,
+//! and a node without memory has no memory controller to balance.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,20 +24,20 @@ pub enum Level {
     Core,
 }
 
-/// The level to place tasks on.
+/// Selection of the level on which tasks are placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DomainChoice {
     /// The coarsest level with at least two domains.
     #[default]
     Auto,
-    /// LLC domains if there are at least two of them, else as [`DomainChoice::Auto`]. The meaning of `auto` for
-    /// policies for shared caches.
+    /// LLC domains if there are at least two, otherwise the same as [`DomainChoice::Auto`]. Policies for shared caches
+    /// use this selection for `auto`.
     Caches,
-    /// This level, however many domains it has.
+    /// This level, with any number of domains.
     At(Level),
 }
 
-/// The error of a text other than `auto`, `node`, `llc` and `core`.
+/// Error for a text other than `auto`, `node`, `llc` and `core`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a placement domain; write auto, node, llc or core")]
 pub struct ParseLevelError(String);
@@ -58,7 +58,7 @@ pub struct Domain {
 pub struct Domains {
     level: Level,
     list: Vec<Domain>,
-    /// The label of each domain. Computed once, because every reason prints labels.
+    /// The label of each domain, computed once, because every reason prints labels.
     labels: Vec<String>,
     idx_of_cpu: Vec<Option<u32>>,
 }
@@ -109,7 +109,7 @@ impl FromStr for DomainChoice {
 }
 
 impl Domains {
-    /// The domains of a machine among the usable CPUs.
+    /// Computes the domains of a machine among the usable CPUs.
     pub fn of(machine: &Machine, choice: DomainChoice, usable: &CpuSet) -> Self {
         let domains_at = |level| Domains::at(machine, level, usable);
         match choice {
@@ -162,43 +162,43 @@ impl Domains {
         Domains { level, list, labels, idx_of_cpu }
     }
 
-    /// The level of the domains.
+    /// Returns the level of the domains.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// Number of domains.
+    /// Returns the number of domains.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there is no domain, so that no task can be placed.
+    /// Returns whether there is no domain, so that no task can be placed.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// All domains with their indices, sorted by number.
+    /// Returns all domains with their indices, sorted by number.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Domain)> {
         self.list.iter().enumerate()
     }
 
-    /// A domain by index. Panics if the index is not from this set of domains.
+    /// Returns a domain by index. Panics if the index is not less than [`Domains::len`].
     pub fn get(&self, idx: usize) -> &Domain {
         &self.list[idx]
     }
 
-    /// The index of the domain of a CPU.
+    /// Returns the index of the domain of a CPU.
     pub fn of_cpu(&self, cpu: CpuId) -> Option<usize> {
         self.idx_of_cpu.get(cpu.index()).copied().flatten().map(|idx| idx as usize)
     }
 
-    /// The index of the domain that has all these CPUs; `None` if they are in several.
+    /// Returns the index of the domain that contains all these CPUs; `None` if the CPUs are in several domains.
     pub fn of_set(&self, cpus: &CpuSet) -> Option<usize> {
         let idx = self.of_cpu(cpus.first()?)?;
         cpus.is_subset(&self.list[idx].cpus).then_some(idx)
     }
 
-    /// The label of a domain: `node 1`, `llc 3`, `core 7`.
+    /// Returns the label of a domain: `node 1`, `llc 3`, `core 7`.
     pub fn label(&self, idx: usize) -> String {
         self.labels[idx].clone()
     }

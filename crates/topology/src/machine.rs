@@ -1,4 +1,4 @@
-//! One machine.
+//! A machine as a value: nodes, last-level caches, cores and CPUs.
 //!
 //! ```text
 //!   node 0 (memory, distances)            node 1
@@ -7,9 +7,9 @@
 //!         cpu 0 cpu 4      …        two SMT siblings
 //! ```
 //!
-//! The drawing is the common case. A node may have no CPUs or no memory, a CPU may have no node and no known cache, a
-//! cache may span nodes (sub-NUMA clustering), and ids may have gaps. A machine therefore consists of four flat lists
-//! that refer to each other. Their consistency is checked once, in [`Machine::new`].
+//! The drawing shows the usual structure. A node may have no CPUs or no memory, a CPU may have no node and no known
+//! cache, a cache may span nodes (sub-NUMA clustering), and ids may have gaps. A machine therefore consists of four
+//! flat lists that refer to each other. [`Machine::new`] checks their consistency.
 
 pub(crate) mod check;
 
@@ -36,15 +36,15 @@ pub struct Machine {
 /// The parts of a machine, each list sorted by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineParts {
-    /// A name for output.
+    /// Name of the machine in output.
     pub name: String,
-    /// NUMA nodes. Empty if the kernel reports none; then there is one memory without a node number.
+    /// NUMA nodes. Empty if the kernel reports none; the machine then has one memory without a node number.
     pub nodes: Vec<Node>,
     /// Last-level caches. Empty if the machine does not report its caches.
     pub llcs: Vec<Llc>,
     /// Physical cores with at least one online CPU.
     pub cores: Vec<Core>,
-    /// All present CPUs, including the offline ones.
+    /// All present CPUs, including offline CPUs.
     pub cpus: Vec<Cpu>,
     /// Nodes that this process may allocate memory on.
     pub nodes_allowed: NodeSet,
@@ -56,7 +56,7 @@ pub struct MachineParts {
     pub warnings: Vec<String>,
 }
 
-/// The kernel that the simulator behaves like.
+/// The kernel that the simulator models.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
     /// Name of the kernel, such as `linux-6.18`.
@@ -68,7 +68,7 @@ pub struct System {
 /// A NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// The kernel's number.
+    /// Number of the node in the kernel.
     pub id: NodeId,
     /// Online CPUs of the node; may be empty.
     pub cpus: CpuSet,
@@ -83,11 +83,11 @@ pub struct Node {
 /// A last-level cache and the CPUs that share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Llc {
-    /// Assigned by evenkeel.
+    /// Number of the cache, assigned by evenkeel.
     pub id: LlcId,
-    /// The online CPUs that share it.
+    /// The online CPUs that share the cache.
     pub cpus: CpuSet,
-    /// The node of all its CPUs; absent if they are on several nodes or on none.
+    /// The node of all CPUs of the cache; absent if these CPUs are on several nodes or on no node.
     pub node: Option<NodeId>,
     /// Size of the cache, if known.
     pub size: Option<Bytes>,
@@ -98,7 +98,7 @@ pub struct Llc {
 /// A physical core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Core {
-    /// Assigned by evenkeel.
+    /// Number of the core, assigned by evenkeel.
     pub id: CoreId,
     /// Online SMT siblings of the core.
     pub cpus: CpuSet,
@@ -111,11 +111,11 @@ pub struct Core {
 /// A logical CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
-    /// The kernel's number.
+    /// Number of the CPU in the kernel.
     pub id: CpuId,
-    /// Whether it is online.
+    /// Whether the CPU is online.
     pub online: bool,
-    /// Whether this process may run on it (affinity and cpuset). False while it is offline.
+    /// Whether this process may run on the CPU (affinity and cpuset). False while the CPU is offline.
     pub allowed: bool,
     /// Core of the CPU; absent while the CPU is offline.
     pub core: Option<CoreId>,
@@ -128,7 +128,8 @@ pub struct Cpu {
 impl Machine {
     /// Checks the parts against each other, sorts them by id, and sets the core, LLC and node of each CPU.
     ///
-    /// The `core`, `llc` and `node` of a CPU follow from the lists. A value that the caller set must agree.
+    /// The `core`, `llc` and `node` of a CPU follow from the lists. A value that the caller set must agree with the
+    /// lists.
     ///
     /// # Errors
     /// [`MachineError`] for the first contradiction.
@@ -146,94 +147,94 @@ impl Machine {
         Ok(Machine { parts, online, allowed, with_memory })
     }
 
-    /// The parts, sorted by id.
+    /// Returns the parts, each list sorted by id.
     pub fn parts(&self) -> &MachineParts {
         &self.parts
     }
 
-    /// The name for output.
+    /// Returns the name of the machine in output.
     pub fn name(&self) -> &str {
         &self.parts.name
     }
 
-    /// All nodes, by id.
+    /// Returns all nodes, by id.
     pub fn nodes(&self) -> &[Node] {
         &self.parts.nodes
     }
 
-    /// All last-level caches, by id.
+    /// Returns all last-level caches, by id.
     pub fn llcs(&self) -> &[Llc] {
         &self.parts.llcs
     }
 
-    /// All cores with an online CPU, by id.
+    /// Returns all cores with an online CPU, by id.
     pub fn cores(&self) -> &[Core] {
         &self.parts.cores
     }
 
-    /// All present CPUs, by id.
+    /// Returns all present CPUs, by id.
     pub fn cpus(&self) -> &[Cpu] {
         &self.parts.cpus
     }
 
-    /// One node.
+    /// Returns a node; `None` if the machine has no such node.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         find(&self.parts.nodes, |node| node.id, id)
     }
 
-    /// One last-level cache.
+    /// Returns a last-level cache; `None` if the machine has no such cache.
     pub fn llc(&self, id: LlcId) -> Option<&Llc> {
         find(&self.parts.llcs, |llc| llc.id, id)
     }
 
-    /// One core.
+    /// Returns a core; `None` if the machine has no such core.
     pub fn core(&self, id: CoreId) -> Option<&Core> {
         find(&self.parts.cores, |core| core.id, id)
     }
 
-    /// One CPU.
+    /// Returns a CPU; `None` if the machine has no such CPU.
     pub fn cpu(&self, id: CpuId) -> Option<&Cpu> {
         // Without gaps in the ids, the index is the id.
         let at = self.parts.cpus.get(id.index()).filter(|cpu| cpu.id == id);
         at.or_else(|| find(&self.parts.cpus, |cpu| cpu.id, id))
     }
 
-    /// Online CPUs.
+    /// Returns the online CPUs.
     pub fn online(&self) -> &CpuSet {
         &self.online
     }
 
-    /// Online CPUs that this process may run on.
+    /// Returns the online CPUs on which this process may run.
     pub fn allowed(&self) -> &CpuSet {
         &self.allowed
     }
 
-    /// Nodes that this process may allocate memory on.
+    /// Returns the nodes on which this process may allocate memory.
     pub fn nodes_allowed(&self) -> &NodeSet {
         &self.parts.nodes_allowed
     }
 
-    /// The allowed nodes, without those that are known to have no memory.
+    /// Returns the allowed nodes, without nodes that are known to have no memory.
     pub fn nodes_with_memory(&self) -> &NodeSet {
         &self.with_memory
     }
 
-    /// Latencies, bandwidths and frequencies, where known.
+    /// Returns the known latencies, bandwidths and frequencies.
     pub fn perf_attributes(&self) -> &PerfAttributes {
         &self.parts.perf_attributes
     }
 
-    /// The kernel of the machine, where the machine file has one.
+    /// Returns the kernel of the machine, if the machine file names one.
     pub fn system(&self) -> &System {
         &self.parts.system
     }
 
-    /// Corrections that the reader made to inconsistent sources, one sentence each.
+    /// Returns the corrections that the reader made to inconsistent sources, one sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.parts.warnings
     }
 
-    /// Online CPUs of these nodes.
+    /// Returns the online CPUs of these nodes.
     pub fn cpus_of_nodes(&self, nodes: &NodeSet) -> CpuSet {
         let chosen = self.nodes().iter().filter(|node| nodes.contains(node.id));
         chosen.fold(CpuSet::new(), |cpus, node| cpus.or(&node.cpus))

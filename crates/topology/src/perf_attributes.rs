@@ -4,10 +4,9 @@
 //!   CPUs of node 0 ── 138 ns, 20 GB/s (measured) ──► memory of node 1
 //! ```
 //!
-//! SLIT distances only order nodes; the simulator needs times and rates. They come from the firmware (ACPI
-//! HMAT, see `Documentation/admin-guide/mm/numaperf.rst` of Linux), from a benchmark or from an assumption.
-//! Every value has its source, so that a report can list the assumed ones. Placement does not need these
-//! attributes.
+//! SLIT distances only order nodes; the simulator needs times and rates. These values come from the firmware (ACPI
+//! HMAT, see `Documentation/admin-guide/mm/numaperf.rst` of Linux), from a benchmark or from an assumption. Every value
+//! has its source, so that a report can list the assumed values. Placement does not need these attributes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,12 +26,12 @@ pub enum AttributeSource {
     Assumed,
 }
 
-/// A value with its source. The name of the field that holds it has the unit.
+/// A value with its source. The name of the field contains the unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourcedValue {
     /// The value.
     pub value: u64,
-    /// Source of the attributes.
+    /// Source of the value.
     pub source: AttributeSource,
 }
 
@@ -45,8 +44,8 @@ pub struct MemoryAccess {
     pub to: NodeId,
     /// Unloaded latency of one cache line in nanoseconds.
     pub latency_ns: Option<SourcedValue>,
-    /// Peak of all CPUs of `from` together in bytes per second: channels × width × transfer rate. Programs
-    /// reach less, by a factor of the memory channel model.
+    /// Peak bandwidth of all CPUs of `from` together in bytes per second: channels × width × transfer rate. Programs
+    /// reach a lower bandwidth, by a factor of the memory channel model.
     pub bandwidth_bytes_per_s: Option<SourcedValue>,
 }
 
@@ -55,7 +54,7 @@ pub struct MemoryAccess {
 pub struct CacheAttributes {
     /// Latency of a hit in nanoseconds.
     pub latency_ns: Option<SourcedValue>,
-    /// Peak of all its CPUs together in bytes per second.
+    /// Peak bandwidth of all CPUs of the cache together in bytes per second.
     pub bandwidth_bytes_per_s: Option<SourcedValue>,
 }
 
@@ -68,14 +67,14 @@ pub struct CoreKindAttributes {
     pub smt_permille: Option<SourcedValue>,
 }
 
-/// All performance attributes of a machine. On most machines few of them are known.
+/// All performance attributes of a machine. On most machines few attributes are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PerfAttributes {
-    /// At most one entry for each pair of nodes.
+    /// Latency and bandwidth between nodes, at most one entry for each pair of nodes.
     pub accesses: Vec<MemoryAccess>,
-    /// By last-level cache.
+    /// Attributes of the last-level caches.
     pub llcs: BTreeMap<LlcId, CacheAttributes>,
-    /// By the name of the core kind.
+    /// Attributes of the core kinds, by the name of the kind.
     pub kinds: BTreeMap<String, CoreKindAttributes>,
 }
 

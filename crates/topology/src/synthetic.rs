@@ -9,10 +9,11 @@
 //!       cpu 0,1 … 6,7   cpu 8,9 … 14,15     …
 //! ```
 //!
-//! `llcs` is per node, `cores` per LLC domain, `smt` CPUs per core; the default is 1. CPUs are numbered node by
-//! node, cache by cache and core by core, so SMT siblings have adjacent numbers. `mem` is the memory of each
-//! node, `llc` the size of each last-level cache (`0`: the machine reports no caches), and `distance` the SLIT
-//! distance between two different nodes. Every CPU is online and allowed. Half of the memory is free.
+//! `llcs` is the number of LLC domains per node, `cores` the number of cores per LLC domain, and `smt` the number of
+//! CPUs per core. The default of each number is 1. CPUs are numbered node by node, cache by cache and core by core, so
+//! SMT siblings have adjacent numbers. `mem` is the memory of each node, `llc` the size of each last-level cache (`0`:
+//! the machine reports no caches), and `distance` the SLIT distance between two different nodes. Every CPU is online
+//! and allowed. Half of the memory is free.
 
 use base::{
     Bytes, CoreId, CpuId, CpuSet, KeyValue, KeyValueError, LlcId, NodeId, SIZE_EXAMPLE, key_values,
@@ -20,14 +21,14 @@ use base::{
 
 use crate::{Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node};
 
-/// The limit of the kernel on x86 and ARM. A larger machine is a typing error.
+/// Maximum number of CPUs of the kernel on x86 and Arm. A larger machine is a typing error.
 const CPUS_MAX: u64 = 8192;
-/// The limit of the kernel.
+/// Maximum number of nodes of the kernel.
 const NODES_MAX: u64 = 1024;
 /// The largest distance in a SLIT; 255 means unreachable.
 const DISTANCE_MAX: u64 = 254;
 
-/// The error of a text that is not a synthetic machine.
+/// Error in the text of a synthetic machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum SyntheticError {
@@ -55,7 +56,7 @@ struct Shape {
 }
 
 impl Machine {
-    /// A machine from a line such as `nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21`.
+    /// Creates a machine from a line such as `nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21`.
     pub fn synthetic(text: &str) -> Result<Machine, SyntheticError> {
         let shape = Shape::parse(text)?;
         let n_cpus = shape.n_cpus();
@@ -124,20 +125,20 @@ impl Shape {
 
     fn node(&self, number: u64) -> Node {
         let n_cpus = self.llcs_per_node * self.cores_per_llc * self.cpus_per_core;
-        let apart = |to| if to == number { DISTANCE_LOCAL } else { self.distance };
+        let distance_to = |to| if to == number { DISTANCE_LOCAL } else { self.distance };
         Node {
             id: NodeId(number as u32),
-            cpus: run_of(number, n_cpus),
+            cpus: cpus_of_part(number, n_cpus),
             memory: Some(self.node_memory),
             memory_free: Some(Bytes(self.node_memory.0 / 2)),
-            distances: (0..self.n_nodes).map(|to| (NodeId(to as u32), apart(to))).collect(),
+            distances: (0..self.n_nodes).map(|to| (NodeId(to as u32), distance_to(to))).collect(),
         }
     }
 
     fn llc(&self, number: u64) -> Llc {
         Llc {
             id: LlcId(number as u32),
-            cpus: run_of(number, self.cores_per_llc * self.cpus_per_core),
+            cpus: cpus_of_part(number, self.cores_per_llc * self.cpus_per_core),
             node: Some(NodeId((number / self.llcs_per_node) as u32)),
             size: Some(self.llc_size),
             level: 3,
@@ -147,7 +148,7 @@ impl Shape {
     fn core(&self, number: u64) -> Core {
         Core {
             id: CoreId(number as u32),
-            cpus: run_of(number, self.cpus_per_core),
+            cpus: cpus_of_part(number, self.cpus_per_core),
             kind: "uniform".to_owned(),
             capacity: 1024,
         }
@@ -162,8 +163,8 @@ fn cpu(number: u64) -> Cpu {
     Cpu { id: CpuId(number as u32), online: true, allowed: true, ..Cpu::default() }
 }
 
-/// The CPUs of part number `part` if every part has `n_cpus`.
-fn run_of(part: u64, n_cpus: u64) -> CpuSet {
+/// Returns the CPUs of part number `part`, if every part has `n_cpus` CPUs.
+fn cpus_of_part(part: u64, n_cpus: u64) -> CpuSet {
     (part * n_cpus..(part + 1) * n_cpus).map(|cpu| CpuId(cpu as u32)).collect()
 }
 
@@ -180,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// The nodes, caches and cores of each machine of a transcript, or its error.
+    /// Compares the nodes, caches and cores of each machine of a transcript, or its error.
     #[test]
     fn synthetic_machines() {
         let parts = |text: &str| match Machine::synthetic(text) {

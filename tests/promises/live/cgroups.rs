@@ -18,7 +18,7 @@ pub fn creatable() -> Option<CgroupMode> {
     let all = [CgroupMode::Only(HierarchyVersion::V2), CgroupMode::Only(HierarchyVersion::V1)];
     let found = all.into_iter().find(|&mode| choose("/".as_ref(), mode).delegated.is_some());
     if found.is_none() {
-        println!("skipped: no cgroups: {}", choose("/".as_ref(), CgroupMode::Auto).why);
+        println!("skipped: no cgroups: {}", choose("/".as_ref(), CgroupMode::Auto).reason);
     }
     found
 }

@@ -56,7 +56,7 @@ pub(super) struct MemoryCgroups {
 pub fn check_cgroups(mode: CgroupMode) -> Result<(), String> {
     let choice = choose("/".as_ref(), mode);
     match (mode, &choice.delegated) {
-        (CgroupMode::Only(_), None) => Err(choice.why),
+        (CgroupMode::Only(_), None) => Err(choice.reason),
         _ => Ok(()),
     }
 }
@@ -126,7 +126,7 @@ impl MemoryCgroups {
         self.state = RunCgroup::Unavailable;
         let Some(run) = &self.run else {
             if self.is_enabled {
-                self.warn(&self.choice.why.clone());
+                self.warn(&self.choice.reason.clone());
             }
             return;
         };

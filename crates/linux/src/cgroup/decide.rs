@@ -4,12 +4,12 @@
 //!
 //! 1. systemd has delegated the unit (`Delegate=yes`, which sets the extended attribute `user.delegate` or
 //!    `trusted.delegate`), or
-//! 2. it is the topmost visible cgroup, the user is root, and systemd does not manage it (containers, guests), or
-//! 3. it belongs to the user, the user is not root, and it is no systemd unit.
+//! 2. the cgroup is the topmost visible one, the user is root, and systemd does not manage it (containers, guests), or
+//! 3. the cgroup belongs to the user, the user is not root, and the cgroup is no systemd unit.
 //!
 //! In v2 a cgroup other than the root either has processes or enables controllers for its children. To enable a
-//! controller, evenkeel would have to move all processes of the cgroup. If one of them was not started by evenkeel, no
-//! cgroups are created. A v1 cgroup may contain both processes and child cgroups.
+//! controller, evenkeel would have to move all processes of the cgroup. If evenkeel did not start one of these
+//! processes, it creates no cgroups. A v1 cgroup may contain both processes and child cgroups.
 
 use std::path::{Path, PathBuf};
 
@@ -19,29 +19,29 @@ use super::find::CgroupPath;
 use super::{DelegatedCgroup, HierarchyVersion, files};
 use crate::{fault, procfs};
 
-/// State of the own cgroup.
+/// State of the cgroup in which this process is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each read once")]
 pub struct CgroupState {
-    /// The cgroup.
+    /// Path and hierarchy version.
     pub own: CgroupPath,
     /// Effective user id of this process.
     pub uid: u32,
-    /// Owner of the directory; `None` if unknown.
+    /// UID of the owner of the directory; `None` if unknown.
     pub owner: Option<u32>,
     /// The file that cannot be written, with the error.
     pub unwritable: Option<String>,
-    /// Whether systemd has delegated it.
+    /// Whether systemd has delegated the cgroup.
     pub is_delegated: bool,
     /// Whether systemd is the init system.
     pub has_systemd: bool,
-    /// Whether it is the root cgroup, not only the topmost visible one.
+    /// Whether the cgroup is the root cgroup, not only the topmost visible one.
     pub is_root: bool,
     /// Content of `cgroup.type` (v2).
     pub kind: String,
     /// Available controllers (v2).
     pub controllers: String,
-    /// Controllers enabled for its children (v2).
+    /// Controllers enabled for the children (v2).
     pub enabled: String,
     /// PID and name of each process in the cgroup that is not a descendant of this process. Read only if processes have
     /// to be moved.
@@ -49,7 +49,7 @@ pub struct CgroupState {
 }
 
 impl CgroupState {
-    /// Reads the state below a root.
+    /// Reads the state of a cgroup below `root`.
     pub fn read(root: &Path, own: CgroupPath) -> Self {
         let dir = files::below(root, &own.dir);
         let text = |name: &str| files::read(&dir.join(name)).unwrap_or_default();
@@ -79,8 +79,8 @@ pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
     let dir = &state.own.dir;
     let has = |list: &str| list.split_whitespace().any(|name| name == "cpuset");
     check_owner(state)?;
-    if let Some(what) = &state.unwritable {
-        return Err(what.clone());
+    if let Some(cause) = &state.unwritable {
+        return Err(cause.clone());
     }
     let (version, dir_buf) = (state.own.version, dir.clone());
     let mut delegated = DelegatedCgroup { version, dir: dir_buf, enables: false, moves_in: false };
@@ -88,11 +88,11 @@ pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
         return Ok(delegated);
     }
     if !has(&state.controllers) {
-        let what = match state.is_root {
+        let cause = match state.is_root {
             true => "the controller cpuset belongs to a v1 hierarchy (--cgroups v1)",
             false => "the controller cpuset is not enabled for it (systemd: Delegate=cpuset)",
         };
-        return Err(format!("{}: {what}", dir.display()));
+        return Err(format!("{}: {cause}", dir.display()));
     }
     if !state.is_root {
         check_kind(state)?;
@@ -109,10 +109,10 @@ pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
     }
 }
 
-/// Rejects a cgroup with children that cannot have processes. The kernel would permit directories in it, and reject the
-/// processes (EOPNOTSUPP). The root cgroup may have children of both kinds.
+/// Rejects a cgroup in which child cgroups cannot have processes: mkdir(2) would succeed, and the kernel would reject
+/// the processes (EOPNOTSUPP). The root cgroup may have domain and threaded children.
 fn check_kind(state: &CgroupState) -> Result<(), String> {
-    let why = match &*state.kind {
+    let cause = match &*state.kind {
         "domain" => return Ok(()),
         // "domain threaded": the cgroup has processes and enables threaded controllers.
         "domain threaded" if !state.enabled.is_empty() => {
@@ -125,7 +125,7 @@ fn check_kind(state: &CgroupState) -> Result<(), String> {
         other => format!("has the unknown cgroup.type {other}"),
     };
     Err(format!(
-        "{} {why}, so its children cannot have processes; remedy: start evenkeel in a separate cgroup, {}",
+        "{} {cause}, so its children cannot have processes; remedy: start evenkeel in a separate cgroup, {}",
         state.own.dir.display(),
         remedy(state.uid)
     ))
@@ -162,7 +162,7 @@ fn remedy(uid: u32) -> &'static str {
     }
 }
 
-/// Whether the directory is named like a systemd unit.
+/// Returns whether the directory has the name of a systemd unit.
 fn is_unit(dir: &Path) -> bool {
     let kind = dir.extension().unwrap_or_default();
     ["service", "scope", "slice", "mount", "socket", "swap"].iter().any(|unit| kind == *unit)
@@ -190,7 +190,7 @@ fn unwritable(dir: &Path, version: HierarchyVersion) -> Option<String> {
     })
 }
 
-/// Processes of a cgroup that are neither this process nor its descendants.
+/// Returns the processes of a cgroup that are neither this process nor its descendants.
 fn foreign(root: &Path, dir: &Path) -> Vec<(u32, String)> {
     let own = std::process::id();
     let all = files::processes(dir).unwrap_or_default();
@@ -199,7 +199,8 @@ fn foreign(root: &Path, dir: &Path) -> Vec<(u32, String)> {
     all.into_iter().filter(|&pid| !is_descendant(root, pid, own)).map(named).collect()
 }
 
-/// Whether a process is `ancestor` or its descendant. True if the process has exited since the list was read.
+/// Returns whether a process is `ancestor` or a descendant of it. True if the process has exited since the list was
+/// read.
 pub(super) fn is_descendant(root: &Path, mut pid: u32, ancestor: u32) -> bool {
     // The depth is bounded, because reused PIDs could form a cycle.
     for depth in 0..1000 {

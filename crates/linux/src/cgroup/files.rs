@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fault;
 
-/// Content of a file without surrounding white space.
+/// Reads a file without surrounding white space.
 pub(super) fn read(path: &Path) -> io::Result<String> {
     let text = fault::retry("read", || fs::read_to_string(path))?;
     Ok(text.trim().to_owned())
@@ -18,7 +18,7 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     fault::retry("write", || fs::write(path, text))
 }
 
-/// Whether a cgroup exists.
+/// Returns whether a cgroup exists.
 pub(super) fn exists(path: &Path) -> io::Result<bool> {
     fault::retry("stat", || path.try_exists())
 }
@@ -33,7 +33,7 @@ pub(super) fn mkdir(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes a cgroup; a missing one is no error.
+/// Removes a cgroup. A missing cgroup is no error.
 pub(super) fn rmdir(root: &Path, path: &Path) -> io::Result<()> {
     fault::inject("rmdir")?;
     let is_kernel = root == Path::new("/");
@@ -44,7 +44,7 @@ pub(super) fn rmdir(root: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Names of the children of a cgroup, sorted.
+/// Lists the names of the children of a cgroup, sorted.
 pub(super) fn groups_in(path: &Path) -> io::Result<Vec<String>> {
     fault::inject("getdents64")?;
     let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?.into_iter();
@@ -55,13 +55,13 @@ pub(super) fn groups_in(path: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// PIDs of the processes of a cgroup; 0 for a process of another PID namespace.
+/// Returns the PIDs of the processes of a cgroup; 0 for a process of another PID namespace.
 pub(super) fn processes(path: &Path) -> io::Result<Vec<u32>> {
     let text = read(&path.join("cgroup.procs"))?;
     Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
 }
 
-/// A path that begins with `/`, below a root.
+/// Returns the path below `root` of an absolute path.
 pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }

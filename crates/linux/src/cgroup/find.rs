@@ -6,21 +6,21 @@
 //!                           ──► /sys/fs/cgroup/b
 //! ```
 //!
-//! Both files use the namespaces of this process, also for other tasks.
+//! The paths in both files refer to the namespaces of this process, even if the task is in other namespaces.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::HierarchyVersion;
 use super::files;
 
-/// A cgroup.
+/// Location of a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupPath {
-    /// Version of its hierarchy.
+    /// Version of the hierarchy.
     pub version: HierarchyVersion,
     /// Path of the cgroup from `/`.
     pub dir: PathBuf,
-    /// Mount point of its hierarchy, the topmost visible directory.
+    /// Mount point of the hierarchy: the topmost visible directory.
     pub mount: PathBuf,
     /// Whether this is the topmost visible cgroup.
     pub is_top: bool,
@@ -43,7 +43,7 @@ fn cgroup_of(root: &Path, task: &str, version: HierarchyVersion) -> Result<Cgrou
     find(version, &text(&format!("proc/{task}/cgroup"))?, &text("proc/self/mountinfo")?)
 }
 
-/// The cgroup of a task, from the content of the two files.
+/// Finds the cgroup of a task in the content of `/proc/PID/cgroup` and `/proc/self/mountinfo`.
 pub(super) fn find(
     version: HierarchyVersion,
     cgroup: &str,
@@ -74,7 +74,7 @@ fn absent(version: HierarchyVersion) -> String {
     }
 }
 
-/// Path of the cgroup in a line of `/proc/PID/cgroup`: `7:cpu,cpuset:/path`, in v2 `0::/path`.
+/// Returns the path of the cgroup in a line of `/proc/PID/cgroup`: `7:cpu,cpuset:/path`, in v2 `0::/path`.
 fn group_of(version: HierarchyVersion, line: &str) -> Option<PathBuf> {
     let mut parts = line.splitn(3, ':');
     let (nr, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -85,8 +85,8 @@ fn group_of(version: HierarchyVersion, line: &str) -> Option<PathBuf> {
     (matches && path.starts_with('/')).then(|| path.into())
 }
 
-/// Root and mount point of a mount of this version:
-/// `31 23 0:28 ROOT MOUNT_POINT options… - cgroup source superoptions`.
+/// Parses the root and the mount point of a mount of this version: `31 23 0:28 ROOT MOUNT_POINT options… - cgroup
+/// source superoptions`.
 fn mount_of(version: HierarchyVersion, line: &str) -> Option<(PathBuf, PathBuf)> {
     let (mount, kind) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(3);

@@ -1,4 +1,4 @@
-//! The cgroup of one job: the nodes that its memory is bound to.
+//! The cgroup of one job. It binds the memory of the job to nodes.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -19,18 +19,18 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Path of the cgroup.
+    /// Returns the path of the cgroup.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The nodes of `cpuset.mems`.
+    /// Reads the nodes of `cpuset.mems`.
     pub fn nodes(&self) -> io::Result<NodeSet> {
         parse(&files::read(&self.path.join("cpuset.mems"))?)
     }
 
-    /// Binds new memory to these nodes. The kernel migrates existing memory before the call returns, which may take
-    /// seconds: in v2 always, in v1 if `moves` is set.
+    /// Binds new memory to these nodes. The kernel migrates existing memory before the call returns (v2: always, v1: if
+    /// `moves` is set), which may take seconds.
     ///
     /// # Errors
     /// The kernel rejects the nodes, or the effective nodes differ (a node may be offline).
@@ -46,8 +46,8 @@ impl Cgroup {
         };
         match files::read(&self.path.join(effective)) {
             Ok(text) if parse(&text)? != *nodes => {
-                let what = format!("the effective nodes are {text}, not {nodes}");
-                Err(io::Error::other(what))
+                let mismatch = format!("the effective nodes are {text}, not {nodes}");
+                Err(io::Error::other(mismatch))
             }
             // The file is missing on old kernels and in tests.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -56,14 +56,15 @@ impl Cgroup {
         }
     }
 
-    /// Opens `cgroup.procs`. A child that writes `0` to it joins the cgroup with its future children.
+    /// Opens `cgroup.procs`. A child process that writes `0` to this file moves itself to the cgroup; its future
+    /// children start there.
     pub fn open_procs(&self) -> io::Result<OwnedFd> {
         fault::inject("openat")?;
         let file = OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))?;
         Ok(file.into())
     }
 
-    /// Removes the cgroup; fails while it has processes. A missing cgroup is no error.
+    /// Removes the cgroup. Fails while the cgroup has processes. A missing cgroup is no error.
     pub fn remove(&self) -> io::Result<()> {
         files::rmdir(&self.root, &self.path)
     }

@@ -5,8 +5,8 @@
 //! processes run.
 //!
 //! ```text
-//!   DELEGATED/               the cgroup that evenkeel was started in; may be used according to `decide`
-//!     evenkeel-RUN/          created for the first job that needs it
+//!   DELEGATED/               the cgroup in which evenkeel was started, if `decide` permits its use
+//!     evenkeel-RUN/          created for the first job with bound memory
 //!       own/                 evenkeel itself, if DELEGATED may not have both processes and child cgroups
 //!       0-sort/              cpuset.mems = 1
 //! ```
@@ -43,19 +43,19 @@ pub enum HierarchyVersion {
     V1,
 }
 
-/// Versions that may be used.
+/// Permitted versions of the cgroup hierarchy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CgroupMode {
-    /// v2, otherwise v1, otherwise none.
+    /// v2 if it can be used, otherwise v1, otherwise none.
     #[default]
     Auto,
-    /// This version only.
+    /// Only this version.
     Only(HierarchyVersion),
     /// No cgroups.
     None,
 }
 
-/// The cgroup that evenkeel was started in and may create children in.
+/// The cgroup in which evenkeel was started and may create children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelegatedCgroup {
     /// Version of the hierarchy.
@@ -75,7 +75,7 @@ pub struct CgroupChoice {
     /// The cgroup; `None` for no cgroups.
     pub delegated: Option<DelegatedCgroup>,
     /// Cause and remedy if the preferred version was not chosen; otherwise empty.
-    pub why: String,
+    pub reason: String,
 }
 
 impl fmt::Display for HierarchyVersion {
@@ -87,7 +87,7 @@ impl fmt::Display for HierarchyVersion {
     }
 }
 
-/// One line: `v2 below /sys/fs/cgroup`, `none: REASON`.
+/// Prints one line: `v2 below /sys/fs/cgroup`, `none: REASON`.
 impl fmt::Display for CgroupChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.delegated {
@@ -96,30 +96,32 @@ impl fmt::Display for CgroupChoice {
             }
             None => f.write_str("none")?,
         }
-        match self.why.is_empty() {
+        match self.reason.is_empty() {
             true => Ok(()),
-            false => write!(f, ": {}", self.why),
+            false => write!(f, ": {}", self.reason),
         }
     }
 }
 
-/// Chooses the version by the state below a root (`/` except in tests). Changes nothing.
+/// Chooses a version from the state of the cgroups below `root` (`/` except in tests). Changes nothing.
 pub fn choose(root: &Path, mode: CgroupMode) -> CgroupChoice {
     let find =
         |version| own_cgroup(root, version).and_then(|own| decide(&CgroupState::read(root, own)));
     let only = |version| match find(version) {
-        Ok(delegated) => CgroupChoice { delegated: Some(delegated), why: String::new() },
-        Err(why) => CgroupChoice { delegated: None, why: format!("{version}: {why}") },
+        Ok(delegated) => CgroupChoice { delegated: Some(delegated), reason: String::new() },
+        Err(reason) => CgroupChoice { delegated: None, reason: format!("{version}: {reason}") },
     };
     match mode {
-        CgroupMode::None => CgroupChoice { delegated: None, why: String::new() },
+        CgroupMode::None => CgroupChoice { delegated: None, reason: String::new() },
         CgroupMode::Only(version) => only(version),
         CgroupMode::Auto => match (only(HierarchyVersion::V2), only(HierarchyVersion::V1)) {
             (v2, _) if v2.delegated.is_some() => v2,
             (v2, v1) if v1.delegated.is_some() => {
-                CgroupChoice { delegated: v1.delegated, why: format!("not {}", v2.why) }
+                CgroupChoice { delegated: v1.delegated, reason: format!("not {}", v2.reason) }
             }
-            (v2, v1) => CgroupChoice { delegated: None, why: format!("{}; {}", v2.why, v1.why) },
+            (v2, v1) => {
+                CgroupChoice { delegated: None, reason: format!("{}; {}", v2.reason, v1.reason) }
+            }
         },
     }
 }

@@ -1,7 +1,7 @@
-//! The cgroup of a run: created before the first cgroup of a job, and removed as a whole.
+//! The cgroup of a run. It is created before the first cgroup of a job and removed together with its children.
 //!
-//! The removal needs only the delegated cgroup, the run, and whether the run enabled the controller, so that `restore`
-//! can do it for a run that was killed at any point:
+//! The removal needs three values: the delegated cgroup, the name of the run, and whether the run enabled the
+//! controller. `restore` can therefore remove the cgroups of a run that was killed at any point:
 //!
 //! ```text
 //!   disable the controller in evenkeel-RUN ─► and in DELEGATED, if the run enabled it and no other child uses it
@@ -24,7 +24,7 @@ use crate::{affinity, fault, procfs};
 const OWN: &str = "own";
 /// Interval between attempts to remove a cgroup with exiting processes.
 const EXIT_POLL: Duration = Duration::from_millis(5);
-/// Maximum number of attempts to move all processes (new ones may be forked between attempts) or to remove a cgroup.
+/// Maximum number of attempts to move all processes (processes may fork between attempts) or to remove a cgroup.
 const ROUNDS_MAX: u32 = 100;
 
 /// The cgroups of a run.
@@ -35,13 +35,13 @@ pub struct RunCgroups {
     dir: PathBuf,
 }
 
-/// Name of the cgroup of a run, without characters that are not permitted; `None` if no character is left.
+/// Returns the name of the cgroup of a run, without characters that are not permitted; `None` if no character remains.
 pub fn run_dir(run: &str) -> Option<String> {
     let name = plain(run, 36);
     (!name.is_empty()).then(|| format!("evenkeel-{name}"))
 }
 
-/// Name of the cgroup of a job, distinct for each number.
+/// Returns the name of the cgroup of a job. Different job numbers give different names.
 pub fn job_dir(nr: u32, name: &str) -> String {
     format!("{nr}-{}", plain(name, 40))
 }
@@ -52,19 +52,19 @@ fn plain(text: &str, n_max: usize) -> String {
 }
 
 impl RunCgroups {
-    /// Describes the cgroups of a run in a delegated cgroup below a root (`/` except in tests). Creates nothing.
+    /// Describes the cgroups of a run in a delegated cgroup below `root` (`/` except in tests). Creates nothing.
     /// Returns `None` if no character of the run's name is permitted.
     pub fn new(root: &Path, delegated: DelegatedCgroup, run: &str) -> Option<Self> {
         let dir = files::below(root, &delegated.dir).join(run_dir(run)?);
         Some(RunCgroups { root: root.to_owned(), delegated, dir })
     }
 
-    /// The delegated cgroup.
+    /// Returns the delegated cgroup.
     pub fn delegated(&self) -> &DelegatedCgroup {
         &self.delegated
     }
 
-    /// Whether the cgroup of the run exists.
+    /// Returns whether the cgroup of the run exists.
     pub fn is_present(&self) -> io::Result<bool> {
         files::exists(&self.dir)
     }
@@ -77,7 +77,7 @@ impl RunCgroups {
     /// the undo record first, and to call [`RunCgroups::remove_all`] after an error.
     ///
     /// # Errors
-    /// The rejected operation and its error.
+    /// The operation that failed, with its error.
     pub fn prepare(&self) -> Result<(), String> {
         let made = files::mkdir(&self.dir).map_err(|error| cannot("create", &self.dir, &error))?;
         if !made {
@@ -132,7 +132,7 @@ impl RunCgroups {
         }
     }
 
-    /// Moves all processes of the delegated cgroup, if they are descendants of this process.
+    /// Moves all processes of the delegated cgroup to `own`. Fails if one of them is not a descendant of this process.
     fn move_processes(&self, own: &Path) -> Result<(), String> {
         let this = std::process::id();
         let delegated = self.in_delegated("");
@@ -155,7 +155,7 @@ impl RunCgroups {
         Ok(())
     }
 
-    /// Creates the cgroup of a job, or uses an existing one, with these nodes.
+    /// Creates the cgroup of a job, or uses the existing one, and binds it to `nodes`.
     pub fn create(&self, nr: u32, name: &str, nodes: &NodeSet) -> Result<Cgroup, String> {
         let path = self.dir.join(job_dir(nr, name));
         let made = files::mkdir(&path).map_err(|error| cannot("create", &path, &error))?;
@@ -183,7 +183,7 @@ impl RunCgroups {
         }
         match self.empty() {
             Ok(()) => problem.map_or(Ok(()), Err),
-            Err(why) => Err(problem.unwrap_or(why)),
+            Err(cause) => Err(problem.unwrap_or(cause)),
         }
     }
 
@@ -206,7 +206,7 @@ impl RunCgroups {
         Ok(())
     }
 
-    /// Whether the delegated cgroup has other children, which may use the controller.
+    /// Returns whether another child of the delegated cgroup uses the controller.
     fn is_used_by_others(&self) -> bool {
         let delegated = self.in_delegated("");
         let uses = |name: &String| {
@@ -221,7 +221,7 @@ impl RunCgroups {
             path != self.dir
                 && (enables || is_run || is_bound || has("cpuset.cpus.partition", "member"))
         };
-        // If unknown, the controller is assumed to be used.
+        // If the children cannot be listed, the controller counts as used.
         files::groups_in(&delegated).map_or(true, |names| names.iter().any(uses))
     }
 
@@ -242,7 +242,8 @@ impl RunCgroups {
         Ok(())
     }
 
-    /// Removes an empty cgroup. An exiting process is not listed but keeps the cgroup busy (EBUSY) until it has exited.
+    /// Removes an empty cgroup. An exiting process is not listed but keeps the cgroup busy (EBUSY) until the exit is
+    /// complete.
     fn remove(&self, path: &Path) -> io::Result<()> {
         for _ in 0..ROUNDS_MAX {
             match files::rmdir(&self.root, path) {
@@ -269,7 +270,7 @@ impl RunCgroups {
                 if pid == 0 {
                     // Writing 0 would move this process.
                     return Err(format!(
-                        "{} has a process of another PID namespace: move it from there",
+                        "{} has a process of another PID namespace; move this process to another cgroup",
                         from.display()
                     ));
                 }
@@ -330,6 +331,6 @@ fn copy_limits(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn cannot(what: &str, path: &Path, error: &io::Error) -> String {
-    format!("cannot {what} {}: {error}", path.display())
+fn cannot(operation: &str, path: &Path, error: &io::Error) -> String {
+    format!("cannot {operation} {}: {error}", path.display())
 }

@@ -1,4 +1,4 @@
-//! Search of the own cgroup, the decision whether it may have children, and cgroups in a directory of files.
+//! Tests of the search for the own cgroup, of the decision, and of cgroups that are ordinary directories.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::fault;
 use crate::test_support::dir_of;
 
-/// The result of a case in `cases/cgroup.txt`: the own cgroups, or the decision about one.
+/// Returns the result of a case in `cases/cgroup.txt`: the own cgroups, or the decision about one cgroup.
 fn result(input: &str) -> String {
     if !input.starts_with("cgroup ") {
         return decision(input);
@@ -21,12 +21,12 @@ fn result(input: &str) -> String {
     let lines = found.map(|found| match found {
         Ok(cgroup) if cgroup.is_top => format!("{} (top)\n", cgroup.dir.display()),
         Ok(cgroup) => format!("{}\n", cgroup.dir.display()),
-        Err(why) => format!("none: {why}\n"),
+        Err(error) => format!("none: {error}\n"),
     });
     lines.concat()
 }
 
-/// `VERSION DIR; FIELD=VALUE; …`
+/// Parses `VERSION DIR; FIELD=VALUE; …` and returns the decision.
 fn decision(input: &str) -> String {
     let mut parts = input.split("; ");
     let (version, dir) = parts.next().and_then(|cgroup| cgroup.split_once(' ')).expect("a cgroup");
@@ -57,7 +57,7 @@ fn decision(input: &str) -> String {
             let moves_in = if delegated.moves_in { ", moves" } else { "" };
             format!("{}{enables}{moves_in}", delegated.dir.display())
         }
-        Err(why) => format!("none: {why}"),
+        Err(error) => format!("none: {error}"),
     }
 }
 
@@ -89,7 +89,7 @@ fn state(version: HierarchyVersion, dir: &str) -> CgroupState {
     }
 }
 
-/// Files of a hierarchy whose root is the own cgroup, with a cgroup of another program in it.
+/// Creates the files of a hierarchy: the root is the own cgroup, and a cgroup of another program is its child.
 fn tree(version: HierarchyVersion) -> tempfile::TempDir {
     let mount = match version {
         HierarchyVersion::V2 => "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
@@ -107,9 +107,9 @@ fn tree(version: HierarchyVersion) -> tempfile::TempDir {
     ])
 }
 
-/// The cgroups of a run in such a directory.
+/// Returns the cgroups of a run in the directory of [`tree`].
 fn groups(root: &Path, version: HierarchyVersion) -> RunCgroups {
-    let own = own_cgroup(root, version).expect("it is mounted");
+    let own = own_cgroup(root, version).expect("the hierarchy is mounted");
     let delegated = DelegatedCgroup {
         version,
         dir: own.dir,
@@ -146,17 +146,17 @@ fn a_run_creates_its_cgroups_and_removes_all_of_them() {
             groups.prepare().expect("made");
             assert_eq!(text(root, "evenkeel-3f-ab/cpuset.cpus"), "0-3");
         }
-        let group = groups.create(0, "sort it/é", &nodes).expect("made");
+        let group = groups.create(0, "sort it/é", &nodes).expect("the cgroup is created");
         assert_eq!(group.path(), dir.join("0-sortit"));
         assert_eq!(group.nodes().expect("read"), nodes);
         groups.remove_all().expect("removed");
-        groups.remove_all().expect("missing already");
+        groups.remove_all().expect("missing cgroups are no error");
         assert_eq!(children(root), ["other"]);
     }
 }
 
 #[test]
-fn a_home_that_became_threaded_is_not_changed() {
+fn a_delegated_cgroup_that_became_threaded_is_not_changed() {
     let tree = tree(HierarchyVersion::V2);
     let delegated = DelegatedCgroup {
         moves_in: true,
@@ -167,22 +167,22 @@ fn a_home_that_became_threaded_is_not_changed() {
     // The kernel creates this file with the directory.
     std::fs::create_dir(&dir).expect("the directory is writable");
     std::fs::write(dir.join("cgroup.type"), "domain invalid\n").expect("the directory is writable");
-    let why = groups.prepare_made().expect_err("no process can be moved to it");
-    assert!(why.contains("since it is threaded (domain invalid)"), "{why}");
+    let error = groups.prepare_made().expect_err("no process can be moved to it");
+    assert!(error.contains("since it is threaded (domain invalid)"), "{error}");
     groups.remove_all().expect("removed");
     assert_eq!(children(tree.path()), ["other"]);
     assert_eq!(text(tree.path(), "cgroup.subtree_control"), "");
 }
 
 #[test]
-fn a_process_of_another_pid_namespace_is_not_confused_with_this_one() {
+fn a_process_of_another_pid_namespace_is_not_moved() {
     let tree = tree(HierarchyVersion::V1);
     let groups = groups(tree.path(), HierarchyVersion::V1);
     groups.prepare().expect("made");
     let group = groups.create(0, "sort", &"1".parse().expect("a list")).expect("made");
     std::fs::write(group.path().join("cgroup.procs"), "0\n").expect("the directory is writable");
-    let why = groups.remove_all().expect_err("it has no PID here");
-    assert!(why.contains("another PID namespace"), "{why}");
+    let error = groups.remove_all().expect_err("the process has no PID in this namespace");
+    assert!(error.contains("another PID namespace"), "{error}");
     assert_eq!(text(tree.path(), "cgroup.procs"), "");
 }
 
@@ -206,7 +206,7 @@ fn the_controller_is_disabled_unless_another_cgroup_uses_it() {
 }
 
 #[test]
-fn characters_that_are_not_permitted_are_left_out_of_names() {
+fn names_omit_characters_that_are_not_permitted() {
     assert_eq!(run_dir("3f-a/../b"), Some("evenkeel-3f-ab".to_owned()));
     assert_eq!(run_dir("../é"), None);
     assert_eq!([job_dir(0, "a b/.."), job_dir(1, "ä")], ["0-ab", "1-"]);
@@ -228,7 +228,7 @@ fn after_every_injected_error_all_cgroups_can_be_removed() {
             }
             let _ = groups.remove_all();
         });
-        groups.remove_all().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        groups.remove_all().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert_eq!(children(tree.path()), ["other"], "seed {seed}");
     }
 }

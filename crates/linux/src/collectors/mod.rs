@@ -135,32 +135,33 @@ impl LiveCollectors {
         self.system.sample_pressure(&mut self.source, sample);
     }
 
-    /// Notes about tasks that are not counted, once each.
+    /// Returns the new notes about tasks that are not counted. Each note is returned once.
     pub fn notes(&mut self, counters: &mut TaskCounters) -> Vec<String> {
         self.counter_notes.take(&mut self.source, counters)
     }
 }
 
-/// Notes about tasks that are not counted, once each.
+/// The notes about tasks that were returned already.
 #[derive(Debug, Default)]
 struct CounterNotes {
     has_reported_rejection: bool,
     has_reported_occupied: bool,
 }
 
-/// The note for a group that was enabled and never ran.
+/// The note about a counter group that was enabled but that the kernel never scheduled.
 const OCCUPIED: &str = "another profiler occupies the hardware counters: the metrics that need them are absent; \
     stop the profiler, or free one counter with sysctl kernel.nmi_watchdog=0";
 
 impl CounterNotes {
-    /// The notes that were not returned yet.
+    /// Returns the notes that were not returned before.
     fn take(&mut self, source: &mut dyn Source, counters: &mut TaskCounters) -> Vec<String> {
         let mut notes = Vec::new();
         let is_new = |reported: &mut bool| !std::mem::replace(reported, true);
         let rejected = counters.rejected.take();
         if let Some(error) = rejected.filter(|_| is_new(&mut self.has_reported_rejection)) {
-            let why = perf::explain_open_error(&error, paranoid(source), perf::CounterScope::Task);
-            notes.push(format!("some tasks are not counted: {why}"));
+            let cause =
+                perf::explain_open_error(&error, paranoid(source), perf::CounterScope::Task);
+            notes.push(format!("some tasks are not counted: {cause}"));
         }
         if std::mem::take(&mut counters.is_occupied) && is_new(&mut self.has_reported_occupied) {
             notes.push(OCCUPIED.to_owned());
@@ -169,7 +170,7 @@ impl CounterNotes {
     }
 }
 
-/// The entry of a node in a sample, created if missing.
+/// Returns the entry of a node in a sample. Adds a missing entry.
 fn of_node(sample: &mut Sample, node: base::NodeId) -> &mut NodeSample {
     let idx = sample.nodes.iter().position(|known| known.node == node);
     let idx = idx.unwrap_or_else(|| {
@@ -179,11 +180,11 @@ fn of_node(sample: &mut Sample, node: base::NodeId) -> &mut NodeSample {
     &mut sample.nodes[idx]
 }
 
-/// The note for memory controllers that are not counted, with the remedy.
+/// Returns the note about memory controllers that are not counted, with the remedy.
 fn not_counted(source: &mut dyn Source, error: &UncoreError) -> String {
     let UncoreError::Open { unit, cpu, source: rejected } = error else {
         return format!("memory controllers are not counted: {error}");
     };
-    let why = perf::explain_open_error(rejected, paranoid(source), perf::CounterScope::Cpu);
-    format!("memory controllers are not counted ({unit} on CPU {cpu}): {why}")
+    let cause = perf::explain_open_error(rejected, paranoid(source), perf::CounterScope::Cpu);
+    format!("memory controllers are not counted ({unit} on CPU {cpu}): {cause}")
 }

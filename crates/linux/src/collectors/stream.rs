@@ -1,4 +1,4 @@
-//! Samples of a machine and some processes for recordings and their replay.
+//! Samples of a machine and of selected processes, for recordings and replay.
 
 use base::{JobId, Nanos};
 use sched::{NumaSettings, Sample};
@@ -36,12 +36,13 @@ impl<S: Source> StreamCollectors<S> {
         StreamCollectors { system, tasks, processes, notes, counter_notes, n_samples: 0 }
     }
 
-    /// The source of the samples.
+    /// Returns the source of the samples.
     pub fn source(&mut self) -> &mut S {
         &mut self.tasks.files.source
     }
 
-    /// Samples everything. The sample in which the last process has exited has the values of the machine, too.
+    /// Samples the machine and the processes. The last sample, after the last process has exited, contains the values
+    /// of the machine too.
     pub fn sample(&mut self) -> Sample {
         let mut sample = Sample { degraded: std::mem::take(&mut self.notes), ..Sample::default() };
         let source = &mut self.tasks.files.source;
@@ -58,7 +59,7 @@ impl<S: Source> StreamCollectors<S> {
         sample
     }
 
-    /// Whether a process was left at the last sample.
+    /// Returns whether a process was running at the last sample.
     pub fn has_processes(&self) -> bool {
         self.tasks.all_processes().next().is_some()
     }
@@ -68,7 +69,7 @@ impl<S: Source> StreamCollectors<S> {
             self.tasks.adopt(job, pid, &std::sync::Arc::default());
         }
         let mut sampled = SampledTasks::default();
-        // The number of the sample is used as time, so every thread is due in each sample.
+        // The number of the sample is used as time, so every thread is sampled each time.
         self.tasks.sample_all(Nanos(self.n_samples), &mut sampled);
         self.n_samples += 1;
         (sample.tasks, sample.exited) = (sampled.tasks, sampled.exited);
@@ -78,7 +79,7 @@ impl<S: Source> StreamCollectors<S> {
     }
 }
 
-/// The events to count for each task. Adds a note if tasks cannot be counted.
+/// Returns the events to count for each task. Adds a note if tasks cannot be counted.
 pub(super) fn task_events(source: &mut dyn Source, notes: &mut Vec<String>) -> Vec<PmuGroups> {
     match counting_rights(source) {
         Ok(flags) => {
@@ -87,29 +88,29 @@ pub(super) fn task_events(source: &mut dyn Source, notes: &mut Vec<String>) -> V
             events.push(software(flags));
             events
         }
-        Err(why) => {
-            notes.push(format!("tasks are not counted: {why}"));
+        Err(cause) => {
+            notes.push(format!("tasks are not counted: {cause}"));
             Vec::new()
         }
     }
 }
 
-/// Value of `perf_event_paranoid`.
+/// Reads the value of `perf_event_paranoid`.
 pub(crate) fn paranoid(source: &mut dyn Source) -> Option<i32> {
     text(source, "proc/sys/kernel/perf_event_paranoid").ok()?.parse().ok()
 }
 
-/// Identity of the processor.
+/// Reads the identity of the processor.
 pub fn identity_of(source: &mut dyn Source) -> CpuIdentity {
     let cpuinfo = source.file("proc/cpuinfo").unwrap_or_default();
     let midr = text(source, "sys/devices/system/cpu/cpu0/regs/identification/midr_el1").ok();
     identity(&String::from_utf8_lossy(&cpuinfo), midr.as_deref())
 }
 
-/// Whether tasks may be counted in kernel and user mode, or in user mode only. Determined by opening software events,
-/// which every machine has.
+/// Opens software events, which every machine has, to test the permissions: kernel and user mode, or user mode only.
 ///
-/// # Errors Neither mode is permitted: cause and remedy.
+/// # Errors
+/// Neither mode is permitted: cause and remedy.
 pub fn counting_rights(source: &mut dyn Source) -> Result<Flags, String> {
     let mut rejected = None;
     for flags in [Flags::default(), Flags { user_only: true, ..Flags::default() }] {
@@ -123,7 +124,7 @@ pub fn counting_rights(source: &mut dyn Source) -> Result<Flags, String> {
     Err(perf::explain_open_error(&rejected, paranoid(source), CounterScope::Task))
 }
 
-/// The events of the processor, regardless of permissions.
+/// Chooses the events of the processor, regardless of permissions.
 pub fn choice(source: &mut dyn Source) -> EventChoice {
     let identity = identity_of(source);
     choose(source, &identity, Flags::default())

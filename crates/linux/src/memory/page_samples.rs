@@ -1,8 +1,8 @@
 //! Memory of a large process by node, estimated from samples of its pages.
 //!
 //! Most addresses may be reserved and unused, so the occupied ranges are found first ([`pagemap`]), and the samples are
-//! spread evenly over them. Before Linux 6.7 occupied ranges are unknown. The weight of a mapping is then limited to
-//! the resident memory, and a sample in a longer mapping represents more bytes:
+//! spread evenly over the occupied ranges. Before Linux 6.7 the occupied ranges are unknown. The weight of a mapping is
+//! then limited to the resident memory, and a sample in a longer mapping represents more bytes:
 //!
 //! ```text
 //!   resident 4                          weight   samples   each represents
@@ -58,7 +58,7 @@ pub fn sample(
     })
 }
 
-/// Occupied ranges, and whether they are private.
+/// Returns the occupied ranges, and whether each range is private.
 fn occupied_ranges(
     root: &Path,
     pid: u32,
@@ -155,7 +155,7 @@ pub(crate) mod tests {
         let short = samples.iter().filter(|sample| sample.addr < TIB).count() as u64;
         assert_eq!((short, samples.len() as u64), (SAMPLES / 2, SAMPLES));
         let long = samples.last().expect("some").weight * (SAMPLES / 2);
-        assert_eq!(long, 16 * TIB, "its samples together represent all of it");
+        assert_eq!(long, 16 * TIB, "the samples represent the whole mapping");
     }
 
     #[test]
@@ -168,7 +168,7 @@ pub(crate) mod tests {
         assert!(distribute(&samples, &[-2; 6], Resident::default()).is_empty());
     }
 
-    /// Maps memory, and writes to the MiB in the middle.
+    /// Maps memory and writes to `used_mib` MiB, beginning in the middle.
     pub(crate) fn mapping(bytes: u64, rights: i32, used_mib: u64) -> u64 {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping; writes stay within it.
@@ -184,7 +184,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn unmap(start: u64, bytes: u64) {
-        // SAFETY: the own mapping of a test, which uses it no longer.
+        // SAFETY: the mapping belongs to a test, which no longer uses it.
         unsafe { libc::munmap(start as *mut libc::c_void, bytes as usize) };
     }
 

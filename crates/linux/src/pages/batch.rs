@@ -1,36 +1,36 @@
-//! Number of pages of one move_pages(2) call: as many as fit into a call of about 20 ms.
+//! Number of pages of one move_pages(2) call, so that a call takes about 20 ms.
 //!
-//! While pages migrate, accesses to them wait. mmap(2) and munmap(2) of the process wait too. The duration of a call is
-//! its CPU time. Wait time for a CPU is excluded: on a busy machine it is most of the elapsed time and does not depend
-//! on the number of pages; it would reduce the batches to their lower bound.
+//! While pages migrate, accesses to these pages wait. mmap(2) and munmap(2) of the process wait too. The duration of a
+//! call is its CPU time. Wait time for a CPU is excluded: on a busy machine it is most of the elapsed time, and it does
+//! not depend on the number of pages. With wait time the batches would shrink to their lower bound.
 //!
 //! ```text
 //!   256 pages ── 2 ms ──► 512 ── 5 ms ──► 1024 ── 21 ms ──► 975 ──► …       grows at most by a factor of 2,
 //!                                                                           shrinks at most to a quarter
 //! ```
 //!
-//! A whole process may migrate in one migrate_pages(2) call of the same duration. Before the first call the limit is 16
-//! MiB resident (4.9 µs per page of 4 KiB, about three times the cost on current machines; guessed). Then the limit is
-//! the size that fits into 20 ms at the measured cost per page, at most 64 MiB, because the cost of huge pages does not
-//! predict the cost of base pages.
+//! A whole process may migrate in one migrate_pages(2) call of the same duration. Before the first call the limit is a
+//! resident size of 16 MiB (4.9 µs per page of 4 KiB, about three times the cost on current machines; guessed). After a
+//! call the limit is the size that fits into 20 ms at the measured cost per page, at most 64 MiB, because the cost of
+//! huge pages does not predict the cost of base pages.
 
 use base::Nanos;
 
 /// Target duration of a call.
 pub const CALL: Nanos = Nanos::from_millis(20);
-/// Size of the first call: 1 MiB of base pages.
+/// Number of pages of the first call: 1 MiB of base pages.
 const PAGES_FIRST: usize = 256;
 /// Smallest batch; each entry may be a huge page.
 const PAGES_MIN: usize = 16;
 /// Upper bound: 256 MiB of base pages.
 const PAGES_MAX: usize = 1 << 16;
 
-/// Size of a process that may migrate in one call before the first measurement.
+/// Limit in pages for a process that migrates in one call, before the first measurement.
 const SINGLE_CALL_PAGES_FIRST: usize = 4096;
-/// Largest process that migrates in one call.
+/// Largest limit in pages for a process that migrates in one call.
 const SINGLE_CALL_PAGES_MAX: usize = 4 * SINGLE_CALL_PAGES_FIRST;
 
-/// Size of the next call.
+/// Number of pages of the next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchSize {
     n_pages: usize,
@@ -45,17 +45,18 @@ impl Default for BatchSize {
 }
 
 impl BatchSize {
-    /// Base pages of the next call.
+    /// Returns the number of base pages of the next call.
     pub fn n_pages(self) -> usize {
         self.n_pages
     }
 
-    /// Largest process, in base pages including files, that may migrate in one call.
+    /// Returns the largest process, in base pages including files, that may migrate in one call.
     pub fn n_pages_single_call(self) -> usize {
         self.fits.unwrap_or(SINGLE_CALL_PAGES_FIRST).min(SINGLE_CALL_PAGES_MAX)
     }
 
-    /// Initial value for the next process: keeps the cost per page; the page sizes of the next process are unknown.
+    /// Returns the initial value for the next process. The cost per page stays; the batch size is reset, because the
+    /// page sizes of the next process are unknown.
     pub fn for_next(self) -> Self {
         BatchSize { n_pages: PAGES_FIRST, ..self }
     }

@@ -10,7 +10,7 @@ use crate::fault::{self, FaultPlan};
 use crate::test_support::{n_open, run_isolated};
 use crate::{memory, procfs};
 
-/// Counts over all seeds.
+/// Sums over all seeds.
 #[derive(Debug, Default)]
 struct Counts {
     n_samples: u32,
@@ -60,7 +60,7 @@ fn sample_and_move(seed: u64, counts: &mut Counts) {
             counts.n_errors += 1;
             return;
         };
-        let totals = (0..1000).find_map(|_| mover.step()).expect("it ends");
+        let totals = (0..1000).find_map(|_| mover.step()).expect("the migration ends");
         let sum = totals.moved + totals.failed.total() + totals.not_attempted;
         assert_eq!(totals.requested, sum, "seed {seed}: {totals:?}");
         counts.n_moves += 1;

@@ -1,4 +1,4 @@
-//! Order of address ranges for a migration.
+//! Order in which the address ranges of a process migrate.
 //!
 //! If a migration has a limit or is stopped, the most frequently accessed memory should already be on the target.
 //! Address samples of the processor identify this memory: a hot range surrounds each sampled address. Without samples
@@ -11,26 +11,26 @@ pub struct MigrationRange {
     pub start: u64,
     /// First address after the range.
     pub end: u64,
-    /// Size of its pages in bytes; above the base page size for reserved huge pages.
+    /// Page size in bytes; larger than a base page for reserved huge pages.
     pub page_size: u64,
-    /// Whether it may contain transparent huge pages.
+    /// Whether the range may contain transparent huge pages.
     pub may_be_huge: bool,
     /// Estimate of the bytes to be moved.
     pub to_move: u64,
 }
 
 impl MigrationRange {
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether the range is empty.
+    /// Returns whether the range is empty.
     pub fn is_empty(&self) -> bool {
         self.end <= self.start
     }
 
-    /// A part of the range with its share of the bytes to be moved.
+    /// Returns a part of the range, with its share of the bytes to be moved.
     fn part(&self, start: u64, end: u64) -> MigrationRange {
         let share = u128::from(self.to_move) * u128::from(end - start) / u128::from(self.len());
         MigrationRange {
@@ -42,8 +42,8 @@ impl MigrationRange {
     }
 }
 
-/// Returns the ranges with the hot addresses first, in the order of `hot`. Hot ranges are extended to whole pages. In
-/// ranges with possible huge pages they are extended to blocks of `block` bytes, so that no huge page is split.
+/// Sorts the ranges: hot addresses first, in the order of `hot`. Hot ranges are extended to whole pages. Ranges that
+/// may contain huge pages are extended to blocks of `block` bytes, so that no huge page is split.
 pub fn hot_first(ranges: &[MigrationRange], hot: &[(u64, u64)], block: u64) -> Vec<MigrationRange> {
     let mut rest: Vec<MigrationRange> =
         ranges.iter().copied().filter(|range| !range.is_empty()).collect();

@@ -1,6 +1,7 @@
 //! Migration of the memory of one process, in batches.
 //!
-//! The caller of a [`ProcessPageMigrator`] decides when the next batch runs, and may stop the migration between two batches.
+//! The caller of a [`ProcessPageMigrator`] decides when the next batch runs, and may stop the migration between two
+//! batches.
 //!
 //! ```text
 //!   step: same process? ─► find pages to move ─► apply the limit ─► free memory on the target?
@@ -27,7 +28,7 @@ use crate::move_pages::UNWRITTEN;
 
 /// Pages queried in one call: 16 MiB of base pages.
 const WINDOW: u64 = 4096;
-/// Maximum number of windows queried in one step; bounds the duration of a step.
+/// Maximum number of windows queried in one step. It bounds the duration of a step.
 const WINDOWS_PER_STEP: usize = 64;
 /// Maximum number of consecutive attempts after a temporary error.
 const TRIES: u32 = 8;
@@ -43,30 +44,30 @@ pub struct PageMigrationRequest {
     pub limit: u64,
 }
 
-/// A process whose memory migrates.
+/// Memory of a process that can migrate.
 pub trait MovableMemory {
-    /// Private memory of the process, with an estimate of the bytes to move of each range.
+    /// Returns the private memory of the process, with an estimate of the bytes to move in each range.
     fn ranges(&mut self, request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>>;
-    /// Estimate of the bytes to move outside of the ranges, because the list of mappings was truncated.
+    /// Returns an estimate of the bytes to move in mappings that are missing in the truncated list of mappings.
     fn unlisted(&self) -> u64;
-    /// Whether the process has neither exited nor called execve(2).
+    /// Returns whether the process has neither exited nor called execve(2).
     fn is_same(&mut self) -> io::Result<bool>;
-    /// Node of each page, or a negative error number.
+    /// Queries the node of each page. `status` receives a node number or a negative error number.
     fn query(&mut self, pages: &[u64], status: &mut Vec<i32>) -> io::Result<()>;
-    /// Moves pages.
+    /// Requests the migration of pages to a node.
     fn request(&mut self, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io::Result<()>;
     /// Moves all pages from one node to another in one call, including unshared pages of files.
     fn migrate_all(&mut self, from: NodeId, to: NodeId) -> io::Result<()>;
-    /// Resident bytes including pages of files; `None` if unknown.
+    /// Returns the resident bytes including pages of files; `None` if unknown.
     fn resident(&mut self) -> Option<u64>;
-    /// Bytes that may be allocated on a node; `None` if unknown.
+    /// Returns the bytes that can be allocated on a node; `None` if unknown.
     fn available(&mut self, node: NodeId) -> Option<u64>;
-    /// Sizes of base pages and transparent huge pages in bytes.
+    /// Returns the sizes of base pages and transparent huge pages in bytes.
     fn page_sizes(&self) -> (u64, u64);
-    /// Monotonic time.
+    /// Returns the monotonic time.
     fn now(&mut self) -> Nanos;
-    /// CPU time of the calling thread. It excludes the time in which a call waits for a CPU, or for other CPUs to drain
-    /// their per-CPU page lists.
+    /// Returns the CPU time of the calling thread. It excludes the time in which a call waits for a CPU, or for other
+    /// CPUs to drain their per-CPU page lists.
     fn cpu_time(&mut self) -> Nanos;
 }
 
@@ -84,7 +85,7 @@ pub struct FailedPageCounts {
 }
 
 impl FailedPageCounts {
-    /// Sum over the causes.
+    /// Returns the sum over the causes.
     pub fn total(&self) -> u64 {
         let known = [self.busy, self.no_memory, self.not_present, self.not_permitted];
         known.into_iter().chain([self.elsewhere, self.exited, self.other]).sum()
@@ -102,13 +103,13 @@ pub enum PageMigrationStop {
     Full,
     /// The process exited or called exec.
     Exited,
-    /// The caller stopped it.
+    /// The caller stopped the migration.
     Stopped,
     /// The kernel rejected a call: error and remedy.
     Error(String),
 }
 
-/// Result in bytes: `requested` = `moved` + `failed` + `not_attempted`.
+/// Result of a migration in bytes: `requested` = `moved` + `failed` + `not_attempted`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessMigrationTotals {
     /// Bytes to be moved, within the limit.
@@ -119,9 +120,9 @@ pub struct ProcessMigrationTotals {
     pub failed: FailedPageCounts,
     /// Bytes that were not requested; an estimate.
     pub not_attempted: u64,
-    /// Time in the calls.
+    /// Total duration of the calls.
     pub in_kernel: Nanos,
-    /// Calls that requested pages.
+    /// Number of calls that requested pages.
     pub n_calls: u64,
     /// Duration of the longest call.
     pub longest_call: Nanos,
@@ -134,7 +135,7 @@ pub struct ProcessMigrationTotals {
 struct PageBlock {
     addr: u64,
     bytes: u64,
-    /// Whether it may consist of base pages.
+    /// Whether the block may consist of base pages.
     may_be_split: bool,
 }
 
@@ -201,12 +202,12 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         ProcessPageMigrator { batch: batch_size.for_next(), ..self }
     }
 
-    /// The batch size after the last call.
+    /// Returns the batch size after the last call.
     pub fn batch(&self) -> BatchSize {
         self.batch
     }
 
-    /// Estimate of the bytes that are left to move.
+    /// Returns an estimate of the bytes that remain to be moved.
     pub fn remaining(&self) -> u64 {
         let found: u64 = self.found.iter().map(|block| block.bytes).sum();
         let ranges = self.ranges.get(self.range_idx..).unwrap_or_default();
@@ -219,7 +220,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         found.saturating_add(rest).min(self.request.limit.saturating_sub(self.attempted()))
     }
 
-    /// Bytes that were requested so far.
+    /// Returns the bytes that were requested so far.
     pub fn attempted(&self) -> u64 {
         self.moved + self.failed.total()
     }
@@ -236,7 +237,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         }
     }
 
-    /// Ends the migration.
+    /// Ends the migration and returns its totals.
     pub fn end(&mut self, stop: PageMigrationStop) -> ProcessMigrationTotals {
         let rest = match stop {
             PageMigrationStop::Limit => 0,
@@ -267,7 +268,8 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
             return Ok(is_over.then_some(PageMigrationStop::Done));
         }
         if is_whole && !is_over {
-            // All pages have been found. If they are more than `resident` reported, they are moved in batches.
+            // All pages have been found. If their size exceeds the limit of one call although `resident` was smaller,
+            // the pages are moved in batches.
             self.may_use_migrate_pages = Some(self.n_found() < self.single_call_max());
             return Ok(None);
         }
@@ -292,12 +294,12 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         self.found.iter().map(|block| block.bytes).sum()
     }
 
-    /// Largest process that may migrate in one call, in bytes.
+    /// Returns the size in bytes of the largest process that may migrate in one call.
     fn single_call_max(&self) -> u64 {
         self.batch.n_pages_single_call() as u64 * self.memory.page_sizes().0
     }
 
-    /// Whether migrate_pages(2) is used. Set before the first call.
+    /// Returns whether migrate_pages(2) moves the whole process. Decided before the first call.
     fn may_use_migrate_pages(&mut self) -> bool {
         if let Some(known) = self.may_use_migrate_pages {
             return known;
@@ -307,7 +309,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         *self.may_use_migrate_pages.insert(is_small && self.request.limit == u64::MAX)
     }
 
-    /// Target size of a batch in bytes.
+    /// Returns the target size of a batch in bytes.
     fn batch_bytes(&self) -> u64 {
         match self.may_use_migrate_pages {
             Some(true) => self.single_call_max(),
@@ -337,7 +339,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         Ok(())
     }
 
-    /// End of a window: a boundary of huge pages.
+    /// Returns the end of a window. In a range with huge pages the end is a boundary of huge pages.
     fn window_end(&self, range: &MigrationRange) -> u64 {
         let (page, huge) = self.memory.page_sizes();
         let bytes = (WINDOW * page).max(2 * huge).max(range.page_size);
@@ -347,7 +349,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         end.max(self.cursor + range.page_size).min(range.end)
     }
 
-    /// Adds the pages of a window that are to be moved.
+    /// Adds the pages of a window that have to be moved.
     fn pick(&mut self, range: &MigrationRange, pages: &[u64]) {
         let (_, huge) = self.memory.page_sizes();
         let to_move = |status: i32| {
@@ -375,7 +377,8 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         }
     }
 
-    /// The next batch within the limit. A huge page above the limit ends the migration: it is not split.
+    /// Takes the next batch within the limit. A huge page that exceeds the limit ends the migration, because huge pages
+    /// are not split.
     fn take_batch(&mut self) -> Vec<PageBlock> {
         let enough = self.batch_bytes();
         let allowed = self.request.limit.saturating_sub(self.attempted());
@@ -416,7 +419,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         Ok(())
     }
 
-    /// One migrate_pages(2) call per source node, then a request for the pages that are not on the target.
+    /// Makes one migrate_pages(2) call per source node, then requests the pages that are not on the target.
     fn migrate_all(&mut self, blocks: &[PageBlock]) -> io::Result<Vec<i32>> {
         for from in std::mem::take(&mut self.sources) {
             let start = self.memory.now();
@@ -433,7 +436,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         let mut answers = vec![target; blocks.len()];
         match self.request(&rest) {
             Ok(of_rest) => open.iter().zip(of_rest).for_each(|(&idx, one)| answers[idx] = one),
-            // The call failed after some pages had moved; they are counted.
+            // The call failed after some pages had moved. The moved pages are counted.
             Err(_) if rest.len() < blocks.len() => {
                 open.iter().for_each(|&idx| answers[idx] = UNWRITTEN);
             }
@@ -449,8 +452,8 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         self.n_calls += 1;
     }
 
-    /// Requests the blocks and returns the status of each. A second call requests the blocks that the first one did not
-    /// process.
+    /// Requests the blocks and returns the status of each block. A second call requests the blocks that the first call
+    /// did not process.
     fn request(&mut self, blocks: &[PageBlock]) -> io::Result<Vec<i32>> {
         let mut answers = vec![UNWRITTEN; blocks.len()];
         for _ in 0..2 {
@@ -465,7 +468,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
             self.count_call(start);
             match result {
                 Ok(()) => open.iter().zip(&self.status).for_each(|(&i, &s)| answers[i] = s),
-                // The first call may have moved pages; they are counted.
+                // The first call may have moved pages. The moved pages are counted.
                 Err(_) if open.len() < blocks.len() => break,
                 Err(error) => return Err(error),
             }
@@ -503,7 +506,8 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         split
     }
 
-    /// Whether the target has too little memory for the unprocessed blocks. The kernel does not report this cause.
+    /// Returns whether the target has too little memory for the unprocessed blocks. The kernel does not report this
+    /// cause.
     fn is_tight(&mut self, blocks: &[PageBlock], answers: &[i32]) -> bool {
         let unprocessed = blocks.iter().zip(answers).filter(|(_, answer)| **answer == UNWRITTEN);
         let bytes: u64 = unprocessed.map(|(block, _)| block.bytes).sum();
@@ -511,7 +515,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
             && self.memory.available(self.request.to).is_some_and(|available| available < bytes)
     }
 
-    /// Nodes of pages; empty if they cannot be queried.
+    /// Queries the nodes of pages. The result is empty if the query fails.
     fn nodes_of(&mut self, pages: &[u64]) -> Vec<i32> {
         for _ in 0..TRIES {
             match self.memory.query(pages, &mut self.status) {
@@ -523,7 +527,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         Vec::new()
     }
 
-    /// The end of the migration after an error of a whole call; `None` if the call is repeated.
+    /// Returns the cause of the end of the migration after an error of a whole call; `None` if the call is repeated.
     fn stop_after(&mut self, error: &io::Error) -> Option<PageMigrationStop> {
         self.n_errors += 1;
         match error.raw_os_error() {
@@ -537,7 +541,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
     }
 }
 
-/// Whether a node is a source of the migration.
+/// Returns whether a node is a source of the migration.
 pub(super) fn is_source(node: NodeId, request: &PageMigrationRequest) -> bool {
     request.from.map_or(node != request.to, |from| node == from)
 }
@@ -561,7 +565,7 @@ fn cause(failed: &mut FailedPageCounts, node: Option<i32>, answer: i32, to: Node
     }
 }
 
-/// The error and its remedy.
+/// Returns the error with its remedy.
 fn with_remedy(error: &io::Error) -> String {
     let advice = match error.raw_os_error() {
         Some(libc::EPERM) => "run evenkeel as the owner of the process, or as root",

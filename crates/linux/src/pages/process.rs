@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   up to 4 GiB    numa_maps: pages by node of each mapping
-//!   more           maps, the occupied ranges in them, and a sample of the pages of each: a walk over all
+//!   above 4 GiB    maps, the occupied ranges in them, and a sample of the pages of each: a walk over all
 //!                  pages of a large process would hold its mmap lock for too long
 //! ```
 //!
@@ -42,7 +42,7 @@ pub struct MigratableMemory {
     maps: OwnedFd,
     sizes: (u64, u64),
     meminfo: Option<(NodeId, OwnedFd)>,
-    /// Estimate of [`MovableMemory::unlisted`].
+    /// Last estimate of [`MovableMemory::unlisted`], in bytes.
     unlisted: u64,
     /// Share of the memory of a node that migrations leave free, in permille.
     reserve_permille: u16,
@@ -74,32 +74,33 @@ impl MigratableMemory {
         })
     }
 
-    /// Whether the process, a thread or a mapping has a memory policy. Only the first mappings of a large process are
-    /// read; they show the memory policies of its threads.
+    /// Returns whether the process, a thread or a mapping has a memory policy. Only the first mappings of a large
+    /// process are read; these mappings show the memory policies of its threads.
     ///
-    /// # Errors Same as [`MigratableMemory::open`].
+    /// # Errors
+    /// Same as [`MigratableMemory::open`].
     pub fn has_own_policy(&self) -> io::Result<bool> {
         let root = Path::new("/");
         let walk = memory::resident(root, self.pid)? <= memory::WALK_MAX;
         memory::has_own_policy(root, self.pid, walk)
     }
 
-    /// Ranges of a process that is small enough for a walk.
+    /// Returns the ranges of a process that is small enough for a walk.
     fn walked(&mut self, request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>> {
         let file = |name: &str| Path::new("/proc").join(self.pid.to_string()).join(name);
         let smaps = memory::read_smaps(Path::new("/"), self.pid)?;
         let maps = memory::read_lines(&file("maps"))?;
         let numa = memory::read_lines(&file("numa_maps"))?;
         let walked = ProcessRanges::of(&maps, &smaps, &numa, request, self.sizes);
-        let (mut ranges, after_cut) = (walked.ranges, walked.after_cut);
-        let sampled = self.sample_all(&after_cut, request)?;
+        let (mut ranges, after_truncation) = (walked.ranges, walked.after_truncation);
+        let sampled = self.sample_all(&after_truncation, request)?;
         self.unlisted = walked.unlisted;
-        self.note_cut(&maps, walked.resident.saturating_add(sampled.resident))?;
+        self.count_unlisted(&maps, walked.resident.saturating_add(sampled.resident))?;
         ranges.extend(sampled.ranges);
         Ok(ranges)
     }
 
-    /// Ranges of a large process, from samples.
+    /// Returns the ranges of a large process, found by samples.
     fn sampled(&mut self, request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>> {
         let path = format!("/proc/{}/maps", self.pid);
         let maps = memory::read_lines(Path::new(&path))?;
@@ -107,13 +108,14 @@ impl MigratableMemory {
             memory::own_mappings(&maps.bytes).map(|block| block.range).collect();
         let sampled = self.sample_all(&mappings, request)?;
         self.unlisted = 0;
-        self.note_cut(&maps, sampled.resident)?;
+        self.count_unlisted(&maps, sampled.resident)?;
         Ok(sampled.ranges)
     }
 
-    /// Counts the memory after the truncation of `maps`: the resident private memory in no listed mapping.
-    fn note_cut(&mut self, maps: &FileText, listed: u64) -> io::Result<()> {
-        if maps.is_cut {
+    /// Counts the memory that a truncated `maps` does not list: the resident private memory outside the listed
+    /// mappings.
+    fn count_unlisted(&mut self, maps: &FileText, listed: u64) -> io::Result<()> {
+        if maps.is_truncated {
             let own = memory::resident_parts(Path::new("/"), self.pid)?.private_bytes();
             self.unlisted = self.unlisted.max(own.saturating_sub(listed));
         }
@@ -142,7 +144,7 @@ impl MigratableMemory {
         Ok(all)
     }
 
-    /// Samples a range, and returns its resident bytes.
+    /// Samples a range. Returns the range and its resident bytes.
     fn sample(
         &self,
         (start, end): AddressRange,
@@ -170,7 +172,7 @@ impl MigratableMemory {
     }
 }
 
-/// Result of sampling.
+/// Ranges and resident bytes found by sampling.
 #[derive(Debug, Default)]
 struct Sampled {
     ranges: Vec<MigrationRange>,
@@ -186,8 +188,8 @@ struct ProcessRanges {
     resident: u64,
     /// Bytes to be moved at unknown addresses.
     unlisted: u64,
-    /// Mappings after the truncation of `numa_maps`.
-    after_cut: Vec<AddressRange>,
+    /// Mappings that a truncated `numa_maps` does not list.
+    after_truncation: Vec<AddressRange>,
 }
 
 impl ProcessRanges {
@@ -209,14 +211,15 @@ impl ProcessRanges {
             let (head, block) = (heads.get(&mapping.start), blocks.get(&mapping.start));
             walked.add(&mapping, head, block, request, sizes);
         }
-        if numa.is_cut {
+        if numa.is_truncated {
             let ranges = memory::own_mappings(&maps.bytes).map(|block| block.range);
-            walked.after_cut = ranges.filter(|(start, _)| last < *start).collect();
+            walked.after_truncation = ranges.filter(|(start, _)| last < *start).collect();
         }
         walked
     }
 
-    /// `head` contains the end of the mapping, `block` whether it has huge pages; without a block, huge pages are assumed.
+    /// Adds a mapping. `head` has the end of the mapping, `block` the size of its huge pages. Without `block` a mapping
+    /// of at least one huge page may have huge pages.
     fn add(
         &mut self,
         mapping: &Mapping,
@@ -235,7 +238,7 @@ impl ProcessRanges {
         let to_move = mapping.nodes.iter().filter(|(node, _)| is_source(*node, request));
         let to_move = bytes(to_move.fold(0u64, |sum, (_, n)| sum.saturating_add(*n)));
         let Some(head) = head else {
-            // The mapping is new or merged since `maps` was read, or `maps` was truncated before it.
+            // The mapping is new or merged since `maps` was read, or `maps` was truncated before this mapping.
             self.unlisted = self.unlisted.saturating_add(to_move);
             return;
         };
@@ -333,8 +336,10 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
 ";
 
     fn check(maps: (&str, bool), numa: (&str, bool), expected: Expect) {
-        let text =
-            |(text, is_cut): (&str, bool)| FileText { bytes: text.as_bytes().to_vec(), is_cut };
+        let text = |(text, is_truncated): (&str, bool)| FileText {
+            bytes: text.as_bytes().to_vec(),
+            is_truncated,
+        };
         let request = PageMigrationRequest { from: None, to: NodeId(1), limit: u64::MAX };
         let (sizes, smaps) = ((4096, 2 << 20), text((SMAPS, true)));
         let walked = ProcessRanges::of(&text(maps), &smaps, &text(numa), &request, sizes);
@@ -346,13 +351,13 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
         }
         lines +=
             &format!("resident {} unlisted {}", walked.resident / 4096, walked.unlisted / 4096);
-        let after = walked.after_cut.iter();
-        after.for_each(|(from, to)| lines += &format!(" after the cut {from:x}-{to:x}"));
+        let after = walked.after_truncation.iter();
+        after.for_each(|(from, to)| lines += &format!(" after the truncation {from:x}-{to:x}"));
         expected.assert_eq(&lines);
     }
 
     #[test]
-    fn mappings_after_the_cut_of_smaps_are_moved() {
+    fn mappings_after_the_truncation_of_smaps_are_moved() {
         check(
             (MAPS, false),
             (NUMA, false),
@@ -365,18 +370,18 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
     }
 
     #[test]
-    fn mappings_after_the_cut_of_numa_maps_are_sampled() {
+    fn mappings_after_the_truncation_of_numa_maps_are_sampled() {
         check(
             (MAPS, false),
             (NUMA.lines().next().expect("a line"), true),
             expect![[r#"
             1000-9000 to move 6
-            resident 8 unlisted 0 after the cut 10000-90000 after the cut 200000-600000 after the cut 800000-900000"#]],
+            resident 8 unlisted 0 after the truncation 10000-90000 after the truncation 200000-600000 after the truncation 800000-900000"#]],
         );
     }
 
     #[test]
-    fn mappings_after_the_cut_of_maps_count_as_unlisted() {
+    fn mappings_after_the_truncation_of_maps_count_as_unlisted() {
         check(
             (MAPS.lines().next().expect("a line"), true),
             (NUMA, false),

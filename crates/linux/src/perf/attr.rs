@@ -9,10 +9,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::fault;
 
-/// An event and how it is counted.
+/// An event and its mode of counting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attr {
-    /// Number of the PMU, as in its `type` file; 0 hardware, 1 software.
+    /// Type of the PMU, as in its `type` file: 0 for hardware events, 1 for software events.
     pub kind: u32,
     /// The words config, config1 and config2.
     pub config: [u64; 3],
@@ -20,23 +20,23 @@ pub struct Attr {
     pub flags: Flags,
 }
 
-/// How an event is counted.
+/// Mode of counting of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flags {
-    /// Counts future children too.
+    /// Whether future children of the task are counted too.
     pub inherit: bool,
-    /// Counts in user mode only, which requires the least permission.
+    /// Whether only user mode is counted, which requires the least permission.
     pub user_only: bool,
-    /// The counter does not count until it is enabled.
+    /// Whether the counter is stopped until it is enabled.
     pub disabled: bool,
 }
 
 /// The task or CPU of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CounterTarget {
-    /// A thread, on any CPU; 0 is the calling one.
+    /// A thread, on any CPU; 0 is the calling thread.
     Task(u32),
-    /// A CPU, or the units outside the cores that belong to it.
+    /// A CPU, or the uncore unit that the kernel reads on this CPU.
     Cpu(u32),
 }
 
@@ -65,13 +65,13 @@ const EXCLUDE_IDLE: u64 = 1 << 7;
 
 /// Position of the two bits `precise_ip`.
 const PRECISE_SHIFT: u32 = 15;
-/// PERF_SAMPLE_ADDR only.
+/// Sample type with the data address only (PERF_SAMPLE_ADDR).
 const SAMPLE_ADDRESS: u64 = 1 << 3;
 
 /// Type and number of the software event task-clock.
 const TASK_CLOCK: (u32, u64) = (1, 1);
 
-/// A read of a group returns time enabled, time running, and value and id of each counter.
+/// Format of a group read: time enabled, time running, and value and id of each counter.
 pub const READ_FORMAT: u64 = 0b1111;
 
 impl Flags {
@@ -97,7 +97,7 @@ impl Raw {
     }
 }
 
-/// Opens a counter, in the group of `group`. It is closed by exec.
+/// Opens a counter in the group of the leader `group`. exec closes the descriptor.
 pub fn open(
     attr: &Attr,
     target: CounterTarget,
@@ -106,30 +106,34 @@ pub fn open(
     call(&Raw { read_format: READ_FORMAT, ..Raw::of(attr) }, target, group)
 }
 
-/// Opens a disabled counter that becomes readable after each `every` events.
+/// Opens a disabled counter that becomes readable after each `period` events.
 ///
-/// The task clock of a CPU also runs while the CPU is idle, so its samples are restricted to non-idle time.
-/// Other events do not need it, and some processors reject it.
-pub(super) fn open_sampling(attr: &Attr, target: CounterTarget, every: u64) -> io::Result<OwnedFd> {
+/// The task clock of a CPU also runs while the CPU is idle, so its samples are restricted to non-idle time. Other
+/// events do not need this restriction, and some processors reject it.
+pub(super) fn open_sampling(
+    attr: &Attr,
+    target: CounterTarget,
+    period: u64,
+) -> io::Result<OwnedFd> {
     let is_clock =
         (attr.kind, attr.config[0]) == TASK_CLOCK && matches!(target, CounterTarget::Cpu(_));
     let raw = Raw::of(attr);
     let flags = raw.flags | DISABLED | if is_clock { EXCLUDE_IDLE } else { 0 };
-    call(&Raw { flags, sample_period: every, wakeup_events: 1, ..raw }, target, None)
+    call(&Raw { flags, sample_period: period, wakeup_events: 1, ..raw }, target, None)
 }
 
-/// Opens a counter that records the data address of each `every`-th event. With `precise` = 2 the sample has no skid;
-/// with 0 it has arbitrary skid.
+/// Opens a counter that records the data address of one event in `period` events. With `precise` = 2 the sample has no
+/// skid; with 0 it has arbitrary skid.
 pub(crate) fn open_addresses(
     attr: &Attr,
     target: CounterTarget,
-    every: u64,
+    period: u64,
     precise: u8,
     group: Option<BorrowedFd<'_>>,
 ) -> io::Result<OwnedFd> {
     let raw = Raw::of(attr);
     let flags = raw.flags | u64::from(precise & 3) << PRECISE_SHIFT;
-    call(&Raw { flags, sample_period: every, sample_type: SAMPLE_ADDRESS, ..raw }, target, group)
+    call(&Raw { flags, sample_period: period, sample_type: SAMPLE_ADDRESS, ..raw }, target, group)
 }
 
 fn call(raw: &Raw, target: CounterTarget, group: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
@@ -151,11 +155,11 @@ fn call(raw: &Raw, target: CounterTarget, group: Option<BorrowedFd<'_>>) -> io::
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }
 
-/// Id of a counter in the reads of its group (`PERF_EVENT_IOC_ID`).
+/// Reads the id of a counter in the reads of its group (`PERF_EVENT_IOC_ID`).
 pub(super) fn id(counter: BorrowedFd<'_>) -> io::Result<u64> {
     fault::inject("ioctl")?;
     let mut id = 0u64;
-    /// `_IOR('$', 7, __u64 *)`: it contains the size of a pointer.
+    /// `_IOR('$', 7, __u64 *)`: the number contains the size of a pointer.
     const PERF_EVENT_IOC_ID: u64 = 0x8000_2407 | ((size_of::<usize>() as u64) << 16);
     // SAFETY: the kernel writes one u64 to `id`.
     let done =

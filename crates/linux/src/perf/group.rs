@@ -42,7 +42,7 @@ pub struct PmuGroups {
 }
 
 impl PmuGroups {
-    /// Whether these are software events.
+    /// Returns whether the events are software events.
     pub fn is_software(&self) -> bool {
         self.pmu == SOFTWARE_PMU
     }
@@ -58,13 +58,13 @@ const SOFTWARE: [(CounterEvent, u64); 4] = [
     (CounterEvent::CpuMigrations, 4),
 ];
 
-/// The attribute of a software event; `None` for hardware events.
+/// Returns the attribute of a software event; `None` for hardware events.
 pub fn software_event(event: CounterEvent, flags: Flags) -> Option<Attr> {
     let (_, number) = SOFTWARE.into_iter().find(|(known, _)| *known == event)?;
     Some(Attr { kind: 1, config: [number, 0, 0], flags })
 }
 
-/// The group of software events. Restricted to user mode, the kernel counts only time and page faults.
+/// Returns the group of software events. In user mode the kernel counts only time and page faults.
 pub fn software(flags: Flags) -> PmuGroups {
     let user_mode = [CounterEvent::TaskClock, CounterEvent::PageFaults];
     let is_counted = |event: &CounterEvent| !flags.user_only || user_mode.contains(event);
@@ -73,7 +73,7 @@ pub fn software(flags: Flags) -> PmuGroups {
     PmuGroups { pmu: SOFTWARE_PMU.to_owned(), groups: vec![group.collect()] }
 }
 
-/// The events of a group with their names.
+/// Returns the events of a group with their names.
 pub fn named(group: &[(CounterEvent, Attr)]) -> Vec<(String, Attr)> {
     group.iter().map(|(event, attr)| (event.name().to_owned(), *attr)).collect()
 }
@@ -84,24 +84,24 @@ pub type GroupBuffer = [u8; 24 + 16 * COUNTERS_MAX];
 /// An empty buffer.
 pub const GROUP_BUFFER: GroupBuffer = [0; 24 + 16 * COUNTERS_MAX];
 
-/// An open group. The descriptors are closed when it is dropped; a recorded group has none.
+/// An open group. Drop closes the descriptors; a recorded group has no descriptors.
 #[derive(Debug)]
 pub struct CounterGroup {
     /// Number of the group in its source.
     pub nr: u32,
     /// Ids of the counters in a read, in the order of the specification.
     pub ids: Vec<u64>,
-    /// The leader first.
+    /// Descriptors of the counters, the leader first.
     counters: Vec<OwnedFd>,
 }
 
 impl CounterGroup {
-    /// A group of a recording.
+    /// Creates a group of a recording.
     pub fn recorded(nr: u32, ids: Vec<u64>) -> Self {
         CounterGroup { nr, ids, counters: Vec::new() }
     }
 
-    /// Opens a group of this machine as a whole or not at all.
+    /// Opens a group of this machine. If one counter cannot be opened, the whole group is closed.
     ///
     /// # Errors
     /// The kernel rejects a counter.
@@ -125,11 +125,12 @@ impl CounterGroup {
     }
 }
 
-/// Adds a read of one group to the counters of a task. `events` are its events with the ids of their counters, in the
-/// order in which they were opened. The values of an event that is counted on two PMUs are added.
+/// Adds a read of one group to the counters of a task. `events` has the events of the group with the ids of their
+/// counters, in the order in which the counters were opened. The values of an event that is counted on two PMUs are
+/// added.
 ///
 /// # Errors
-/// The bytes have another format.
+/// The bytes are not a valid read of a group.
 pub fn add_group(
     counters: &mut Counters,
     bytes: &[u8],
@@ -145,8 +146,8 @@ pub fn add_group(
     Ok(())
 }
 
-/// Adds the readings of one event on the PMUs of two core kinds. The PMUs are read one after the other: the time
-/// enabled of the first read is used for both, and the sum of the times running is limited to it.
+/// Adds the readings of one event on the PMUs of two core kinds. The PMUs are read one after the other, so the times
+/// differ slightly: the smaller time enabled is used for both, and the sum of the times running is limited to it.
 fn on_both_pmus(one: RawCounter, other: RawCounter) -> RawCounter {
     let enabled_ns = one.enabled_ns.min(other.enabled_ns);
     let running_ns = one.running_ns.saturating_add(other.running_ns).min(enabled_ns);
@@ -163,7 +164,7 @@ mod tests {
 
     const CYCLES: &[(CounterEvent, u64)] = &[(CounterEvent::Cycles, 9)];
 
-    /// The cycles over all PMUs, as value, time enabled and time running.
+    /// Returns the cycles over all PMUs as value, time enabled and time running.
     fn cycles(groups: &[[u64; 5]]) -> (u64, u64, u64) {
         let mut counters = Counters::NONE;
         for group in groups {
@@ -174,12 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn a_task_on_both_kinds_of_core_is_counted_exactly() {
-        // 40 of 100 ns on one core kind, 60 on the other.
+    fn a_task_on_both_core_kinds_is_counted_exactly() {
+        // The task runs for 40 of 100 ns on one core kind and for 60 ns on the other.
         assert_eq!(cycles(&[[1, 100, 40, 500, 9], [1, 100, 60, 70, 9]]), (570, 100, 100));
-        // Never on the second core kind.
+        // The task never runs on the second core kind.
         assert_eq!(cycles(&[[1, 100, 100, 500, 9], [1, 100, 0, 0, 9]]), (500, 100, 100));
-        // Multiplexed for half of the time.
+        // The group is multiplexed for half of the time.
         assert_eq!(cycles(&[[1, 100, 20, 500, 9], [1, 100, 30, 70, 9]]), (570, 100, 50));
         assert_eq!(cycles(&[[1, 100, 0, 0, 9], [1, 100, 0, 0, 9]]), (0, 100, 0));
         // The second PMU is read 1 ns later.

@@ -26,9 +26,9 @@ pub struct RawGroup<'a> {
     pairs: &'a [[u8; PAIR_BYTES]],
 }
 
-/// A value and the id of its counter.
+/// Size of a value and the id of its counter in bytes.
 const PAIR_BYTES: usize = 16;
-/// Size of the fields before the pairs.
+/// Size of the fields before the pairs in bytes.
 const HEAD_BYTES: usize = 24;
 
 /// Format error in a read of a group.
@@ -48,7 +48,7 @@ pub enum ValuesError {
 /// Decodes the bytes of a group.
 ///
 /// # Errors
-/// The bytes have another format. A kernel never returns such bytes.
+/// The bytes are not a valid read of a group. The kernel never returns such bytes.
 pub fn read_group(bytes: &[u8]) -> Result<RawGroup<'_>, ValuesError> {
     let short = |required: usize| ValuesError::Length { found: bytes.len(), required };
     let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(|| short(HEAD_BYTES))?;
@@ -66,19 +66,19 @@ pub fn read_group(bytes: &[u8]) -> Result<RawGroup<'_>, ValuesError> {
     Ok(RawGroup { enabled_ns, running_ns, pairs })
 }
 
-/// A word of a slice that is long enough.
+/// Returns a 64-bit word. `bytes` must be long enough.
 fn word(bytes: &[u8], idx: usize) -> u64 {
     let of_word = bytes[idx * 8..idx * 8 + 8].try_into().expect("eight bytes");
     u64::from_ne_bytes(of_word)
 }
 
 impl RawGroup<'_> {
-    /// Values with the ids of their counters.
+    /// Returns the values with the ids of their counters.
     pub fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.pairs.iter().map(|pair| (word(pair, 0), word(pair, 1)))
     }
 
-    /// The counter with this id; `idx` is its usual position, which is tried first.
+    /// Returns the counter with this id. The counter is usually at position `idx`, which is tried first.
     pub fn counter(&self, id: u64, idx: usize) -> Option<RawCounter> {
         let usual = self.pairs.get(idx).filter(|pair| word(&pair[..], 1) == id);
         let pair = usual.or_else(|| self.pairs.iter().find(|pair| word(&pair[..], 1) == id))?;

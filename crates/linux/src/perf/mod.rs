@@ -9,9 +9,10 @@
 //! The events of each processor are in [`crate::pmu`]. A counter can also signal an overflow
 //! ([`OverflowCounters`]) or record addresses ([`crate::address_sampling`]).
 //!
-//! A task has a few groups, each read with one system call: one of software events, which every machine has, and one or
-//! several of hardware events. A group is counted as a whole. If there are more groups than counters, the kernel
-//! multiplexes them. Each value is returned with time enabled and time running; `engine::derive` scales it.
+//! A task has a few groups, each read with one system call: one group of software events, which every machine has, and
+//! one or several groups of hardware events. The kernel schedules a group as a whole. If the groups need more counters
+//! than the core has, the kernel multiplexes the groups. Each value is returned with time enabled and time running;
+//! `engine::derive` scales it.
 
 mod attr;
 mod group;

@@ -1,7 +1,7 @@
-//! Why a counter cannot be opened, and the remedy.
+//! Causes why a counter cannot be opened, with remedies.
 //!
 //! ```text
-//!   what                                          needs one of
+//!   target and mode                               permission (one of)
 //!   an own task, user mode                        perf_event_paranoid ≤ 2, CAP_PERFMON
 //!   an own task, user and kernel mode             perf_event_paranoid ≤ 1, CAP_PERFMON
 //!   a CPU, memory controllers                     perf_event_paranoid ≤ 0, CAP_PERFMON
@@ -25,7 +25,7 @@ pub enum CounterScope {
 }
 
 impl CounterScope {
-    /// The largest `perf_event_paranoid` that permits it without a capability.
+    /// Returns the largest `perf_event_paranoid` that permits the scope without a capability.
     pub fn paranoid_max(self) -> i32 {
         match self {
             CounterScope::Task => 2,
@@ -34,7 +34,7 @@ impl CounterScope {
     }
 }
 
-/// The restriction if tasks may be counted in user mode only, and the remedy.
+/// Describes the restriction of tasks to user mode, with the remedy.
 pub fn user_mode_only(paranoid: Option<i32>) -> String {
     let help = match paranoid {
         Some(value) if 1 < value => {
@@ -45,7 +45,7 @@ pub fn user_mode_only(paranoid: Option<i32>) -> String {
     format!("in user mode only; to count kernel mode too: {help}")
 }
 
-/// Why a counter cannot be opened, and the remedy.
+/// Returns the cause why a counter cannot be opened, with the remedy.
 pub fn explain_open_error(error: &io::Error, paranoid: Option<i32>, need: CounterScope) -> String {
     let enough = need.paranoid_max();
     match error.raw_os_error() {
@@ -58,14 +58,16 @@ pub fn explain_open_error(error: &io::Error, paranoid: Option<i32>, need: Counte
             ),
             _ => "the kernel rejects it (a seccomp filter?): give CAP_PERFMON".to_owned(),
         },
-        Some(libc::ENOSYS) => "the kernel has no perf_event_open, or a seccomp filter".to_owned(),
+        Some(libc::ENOSYS) => {
+            "the kernel has no perf_event_open, or a seccomp filter rejects it".to_owned()
+        }
         Some(libc::EMFILE | libc::ENFILE) => "no descriptors are left: raise ulimit -n".to_owned(),
         Some(libc::EBUSY) => "another process has exclusive use of the counters".to_owned(),
         _ => format!("perf_event_open fails: {error}"),
     }
 }
 
-/// The error of a task that has exited, which is an ordinary outcome.
+/// Error number for a task that has exited, which is an ordinary outcome.
 pub const TASK_EXITED: i32 = libc::ESRCH;
 
 #[cfg(test)]

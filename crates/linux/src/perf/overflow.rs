@@ -9,9 +9,10 @@
 //! The counter stops at the first overflow (`PERF_EVENT_IOC_REFRESH` with 1). This bounds the cost: at most one
 //! interrupt per counter between two calls of [`OverflowCounters::rearm`].
 //!
-//! A counter without a ring buffer never becomes readable, so each has the smallest one: a control page and a
-//! data page. The records are not read. All counters are in one epoll set, which can be polled as one
-//! descriptor. It reports a readable counter only once (edge-triggered); [`OverflowCounters::any`] inspects the
+//! A counter without a ring buffer never becomes readable, so each counter has the smallest ring buffer: a control page
+//! and a data page. The records are not read. All counters are in one epoll set, which can be polled as one descriptor.
+//! The epoll set reports a readable counter only once (edge-triggered). [`OverflowCounters::any_overflowed`] inspects
+//! the ring buffers without a system call.
 //! ring buffers without a system call.
 
 use std::collections::BTreeMap;
@@ -27,12 +28,12 @@ use crate::fault;
 /// Counters of CPUs or tasks, and one descriptor to poll them.
 #[derive(Debug)]
 pub struct OverflowCounters {
-    every: u64,
+    period: u64,
     set: OwnedFd,
     counters: BTreeMap<CounterTarget, Vec<Counter>>,
 }
 
-/// A counter and its ring buffer, which is dropped first.
+/// A counter and its ring buffer. The ring buffer is dropped first.
 #[derive(Debug)]
 struct Counter {
     ring: RingBuffer,
@@ -40,21 +41,21 @@ struct Counter {
 }
 
 impl OverflowCounters {
-    /// Creates an empty set. Each counter overflows after `every` events.
+    /// Creates an empty set. Each counter overflows after `period` events.
     ///
     /// # Errors
     /// No descriptor is free.
-    pub fn new(every: u64) -> io::Result<Self> {
+    pub fn new(period: u64) -> io::Result<Self> {
         fault::inject("epoll_create1")?;
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(OverflowCounters { every, set, counters: BTreeMap::new() })
+        Ok(OverflowCounters { period, set, counters: BTreeMap::new() })
     }
 
-    /// Counts an event of a target. A target that is counted already is not changed. `attrs` has one attribute per core
-    /// kind: a task needs all of them, a CPU only the attribute of its core kind.
+    /// Adds a target and counts its events. A target that is counted already is not changed. `attrs` has one attribute
+    /// per core kind: a task is counted with all attributes, a CPU with the attribute of its core kind.
     ///
     /// # Errors
-    /// The kernel rejects a counter; the target is not added.
+    /// The kernel rejects a counter. The target is not added.
     pub fn add(&mut self, attrs: &[Attr], target: CounterTarget) -> io::Result<()> {
         if self.counters.contains_key(&target) {
             return Ok(());
@@ -79,7 +80,7 @@ impl OverflowCounters {
     }
 
     fn open(&self, attr: &Attr, target: CounterTarget) -> io::Result<Counter> {
-        let file = attr::open_sampling(attr, target, self.every)?;
+        let file = attr::open_sampling(attr, target, self.period)?;
         let counter = Counter { ring: RingBuffer::map(file.as_fd(), 1)?, file };
         fault::inject("epoll_ctl")?;
         // Edge-triggered, because the counter of an exited task reports EPOLLHUP permanently.
@@ -94,17 +95,17 @@ impl OverflowCounters {
         self.counters.retain(|target, _| keep(*target));
     }
 
-    /// Number of targets.
+    /// Returns the number of targets.
     pub fn len(&self) -> usize {
         self.counters.len()
     }
 
-    /// Whether there is no target.
+    /// Returns whether the set has no targets.
     pub fn is_empty(&self) -> bool {
         self.counters.is_empty()
     }
 
-    /// Whether any counter has overflowed. No system call.
+    /// Returns whether any counter has overflowed. Makes no system call.
     pub fn any_overflowed(&self) -> bool {
         self.counters.values().flatten().any(|counter| counter.ring.has_records())
     }
@@ -112,7 +113,7 @@ impl OverflowCounters {
     /// Arms the counters that have overflowed.
     ///
     /// # Errors
-    /// The first error; the other counters are armed.
+    /// The first error. The other counters are armed.
     pub fn rearm(&mut self) -> io::Result<()> {
         self.drain_events();
         let mut result = Ok(());
@@ -124,15 +125,15 @@ impl OverflowCounters {
         result
     }
 
-    /// Consumes the pending events of the epoll set: the event of an exited task would stay pending.
+    /// Consumes the pending events of the epoll set, because the event of an exited task would stay pending.
     fn drain_events(&self) {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
         loop {
             events.clear();
             let spare = rustix::buffer::spare_capacity(&mut events);
             let waited = fault::inject("epoll_wait")
-                .and_then(|()| Ok(epoll::wait(&self.set, spare, Some(&at_once))?));
+                .and_then(|()| Ok(epoll::wait(&self.set, spare, Some(&no_wait))?));
             match waited {
                 Ok(_) if events.len() == events.capacity() => {}
                 _ => return,
@@ -142,7 +143,7 @@ impl OverflowCounters {
 }
 
 impl AsFd for OverflowCounters {
-    /// Readable after an overflow.
+    /// Returns the epoll set, which is readable after an overflow.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
@@ -152,7 +153,7 @@ impl Counter {
     /// Enables the counter until the next overflow.
     fn arm(&self) -> io::Result<()> {
         fault::inject("ioctl")?;
-        /// `_IO('$', 2)`: the number of overflows until it stops.
+        /// `_IO('$', 2)`: the argument is the number of overflows until the counter stops.
         const PERF_EVENT_IOC_REFRESH: u64 = 0x2402;
         let once: libc::c_ulong = 1;
         // SAFETY: the argument is a number, not a pointer; the descriptor is open.
@@ -172,13 +173,13 @@ mod tests {
     use crate::test_support::{n_open, run_isolated};
 
     fn page_faults() -> Attr {
-        let own_code = Flags { user_only: true, ..Flags::default() };
-        software_event(CounterEvent::PageFaults, own_code).expect("a software event")
+        let user_mode = Flags { user_only: true, ..Flags::default() };
+        software_event(CounterEvent::PageFaults, user_mode).expect("a software event")
     }
 
-    /// Counters of this thread; `None` without permission.
-    fn of_this_thread(every: u64) -> Option<OverflowCounters> {
-        let mut overflows = OverflowCounters::new(every).expect("a set");
+    /// Returns counters of this thread; `None` without permission.
+    fn of_this_thread(period: u64) -> Option<OverflowCounters> {
+        let mut overflows = OverflowCounters::new(period).expect("a set");
         match overflows.add(&[page_faults()], CounterTarget::Task(0)) {
             Ok(()) => Some(overflows),
             Err(error) => {
@@ -203,7 +204,7 @@ mod tests {
                 0,
             );
             assert_ne!(pages, libc::MAP_FAILED);
-            // One fault per page, without transparent huge pages.
+            // Without transparent huge pages each page causes one fault.
             libc::madvise(pages, bytes, libc::MADV_NOHUGEPAGE);
             for idx in 0..n_pages {
                 pages.cast::<u8>().add(idx * rustix::param::page_size()).write_volatile(1);
@@ -229,20 +230,23 @@ mod tests {
         touch(5000);
         assert!(overflows.any_overflowed());
         let head = |overflows: &OverflowCounters| {
-            let counter = overflows.counters.values().flatten().next().expect("the one");
+            let counter = overflows.counters.values().flatten().next().expect("one counter");
             counter.ring.written()
         };
         let one_record = head(&overflows);
         touch(5000);
-        assert_eq!(head(&overflows), one_record, "it stopped at the first overflow");
+        assert_eq!(head(&overflows), one_record, "the counter stopped at the first overflow");
         overflows.rearm().expect("armed");
         assert!(!overflows.any_overflowed(), "emptied");
         touch(5000);
-        assert!(overflows.any_overflowed() && head(&overflows) == 2 * one_record, "it continues");
+        assert!(
+            overflows.any_overflowed() && head(&overflows) == 2 * one_record,
+            "the counter continues"
+        );
     }
 
     #[test]
-    fn an_overflow_wakes_the_poller_and_an_exited_thread_stops_waking_it() {
+    fn an_overflow_wakes_the_poller_and_an_exited_thread_does_not() {
         let mut overflows = OverflowCounters::new(1000).expect("a set");
         let (sender, receiver) = std::sync::mpsc::channel();
         let (go, may_go) = std::sync::mpsc::channel::<()>();
@@ -251,16 +255,16 @@ mod tests {
             may_go.recv().expect("the sender exists");
             touch(5000);
         });
-        let tid = receiver.recv().expect("it runs").as_raw_nonzero().get().unsigned_abs();
+        let tid = receiver.recv().expect("the thread runs").as_raw_nonzero().get().unsigned_abs();
         if let Err(error) = overflows.add(&[page_faults()], CounterTarget::Task(tid)) {
             println!("not run: {error}");
-            go.send(()).expect("it waits");
-            other.join().expect("it ends");
+            go.send(()).expect("the thread waits");
+            other.join().expect("the thread ends");
             return;
         }
         assert!(!is_readable(&overflows));
-        go.send(()).expect("it waits");
-        other.join().expect("it ends");
+        go.send(()).expect("the thread waits");
+        other.join().expect("the thread ends");
         assert!(is_readable(&overflows) && overflows.any_overflowed());
         // The counter may report EPOLLHUP with a delay after the thread was joined.
         let quiet = (0..1000).any(|_| {

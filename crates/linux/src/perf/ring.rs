@@ -26,7 +26,7 @@ const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 
 impl RingBuffer {
-    /// Maps the ring buffer of a counter, with a power of two of data pages.
+    /// Maps the ring buffer of a counter with `n_data_pages` data pages, a power of two.
     pub fn map(counter: BorrowedFd<'_>, n_data_pages: usize) -> io::Result<Self> {
         fault::inject("mmap")?;
         debug_assert!(n_data_pages.is_power_of_two());
@@ -56,12 +56,12 @@ impl RingBuffer {
         unsafe { AtomicU64::from_ptr(self.pages.as_ptr().add(offset).cast()) }
     }
 
-    /// Total number of bytes written by the kernel.
+    /// Returns the total number of bytes written by the kernel.
     pub fn written(&self) -> u64 {
         self.word(DATA_HEAD).load(Ordering::Acquire)
     }
 
-    /// Whether there are records that were not read.
+    /// Returns whether unread records exist.
     pub fn has_records(&self) -> bool {
         self.written() != self.word(DATA_TAIL).load(Ordering::Relaxed)
     }
@@ -71,7 +71,7 @@ impl RingBuffer {
         self.word(DATA_TAIL).store(self.written(), Ordering::Release);
     }
 
-    /// Takes all unread records in one piece.
+    /// Returns all unread records and marks them as read.
     pub fn take(&self) -> Vec<u8> {
         let size = self.n_data_pages * self.page_bytes;
         let written = self.written();
@@ -93,7 +93,7 @@ impl RingBuffer {
     }
 }
 
-/// EPERM from `mmap` means that `perf_event_mlock_kb` is exceeded, not that counting is not permitted.
+/// Replaces EPERM of mmap(2): it means that `perf_event_mlock_kb` is exceeded, not that counting is not permitted.
 fn mlock_limit(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::EPERM) => io::Error::new(
@@ -108,7 +108,7 @@ impl Drop for RingBuffer {
     fn drop(&mut self) {
         let size = (1 + self.n_data_pages) * self.page_bytes;
         // No fault injection: the call cannot fail for an existing mapping.
-        // SAFETY: the whole mapping of `map`; no reference into it outlives `self`.
+        // SAFETY: the range is the whole mapping of `map`; no reference into it outlives `self`.
         unsafe { libc::munmap(self.pages.as_ptr().cast(), size) };
     }
 }

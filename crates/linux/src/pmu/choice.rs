@@ -1,4 +1,4 @@
-//! Choice of the hardware events that are counted of each task on a machine.
+//! Choice of the hardware events that are counted for each task on a machine.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::source::{Source, text};
 /// Directory of the PMUs in sysfs.
 pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
 
-/// The events that are counted of a task on a machine.
+/// The events that are counted for a task on a machine.
 #[derive(Clone, Debug)]
 pub struct EventChoice {
     /// The microarchitecture of the processor.
@@ -26,10 +26,10 @@ pub struct EventChoice {
     pub flags: Flags,
 }
 
-/// Chooses the events of a processor, by its microarchitecture and the PMUs in sysfs.
+/// Chooses the events of a processor from its microarchitecture and the PMUs in sysfs.
 pub fn choose(source: &mut dyn Source, identity: &CpuIdentity, flags: Flags) -> EventChoice {
     let uarch = uarch_of(identity);
-    let absent = CounterEvent::ALL.iter().filter_map(|&q| Some((q, uarch.why_absent(q)?)));
+    let absent = CounterEvent::ALL.iter().filter_map(|&q| Some((q, uarch.absence_reason(q)?)));
     let mut choice = EventChoice { uarch, chosen: Vec::new(), absent: absent.collect(), flags };
     let devices = source.list(DEVICES).unwrap_or_default();
     let mut n_missing = 0;
@@ -46,21 +46,21 @@ pub fn choose(source: &mut dyn Source, identity: &CpuIdentity, flags: Flags) -> 
         }
     }
     if choice.chosen.is_empty() || n_missing != 0 && uarch.pmus.len() == 1 {
-        let why = "the kernel has no PMU driver for this processor (a virtual machine?)";
+        let reason = "the kernel has no PMU driver for this processor (a virtual machine?)";
         choice.chosen.clear();
         for &event in CounterEvent::ALL.iter().filter(|e| e.source() == EventKind::Hardware) {
-            choice.absent.entry(event).or_insert_with(|| why.to_owned());
+            choice.absent.entry(event).or_insert_with(|| reason.to_owned());
         }
     }
     choice
 }
 
-/// Whether a device is the PMU of cores; its name depends on the architecture.
+/// Returns whether a device is a PMU of cores. The name of this PMU depends on the architecture.
 fn is_core(device: &str) -> bool {
     device == "cpu" || device.starts_with("cpu_") || device.starts_with("armv")
 }
 
-/// The generic hardware events of the kernel (PERF_TYPE_HARDWARE).
+/// Returns the generic hardware events of the kernel (PERF_TYPE_HARDWARE).
 fn generic(pmu: &Pmu, flags: Flags) -> PmuGroups {
     let number = |terms: &str| terms.strip_prefix("generic=").and_then(|text| text.parse().ok());
     let events = pmu.events.iter().filter_map(|(&counted, event)| {
@@ -94,7 +94,7 @@ fn of_device(
     PmuGroups { pmu: device.to_owned(), groups: in_groups(events, pmu) }
 }
 
-/// The format of a PMU. Malformed terms are omitted; an event that needs such a term is an error.
+/// Reads the format of a PMU. Omits malformed terms; encoding an event that needs such a term then fails.
 pub(crate) fn format_of(source: &mut dyn Source, dir: &str) -> Format {
     let mut format = Format::default();
     for term in source.list(&format!("{dir}/format")).unwrap_or_default() {

@@ -1,13 +1,13 @@
-//! Encoding of an event into the words of `perf_event_attr`, by the `format` directory of its PMU.
+//! Encoding of an event into the words of `perf_event_attr`, according to the `format` directory of its PMU.
 //!
 //! ```text
 //!   format/event   config:0-7,32-35          event=0x1c4,umask=0x3
 //!   format/umask   config:8-15        ──►    config = 0x1_0000_03c4
 //! ```
 //!
-//! The value of a term fills its bit ranges in their order, from the lowest bit on. A term without a value is 1. A
-//! value that does not fit into its bits is an error, because truncated bits would select another event. A term that
-//! the PMU does not have is an error too.
+//! The value of a term fills its bit ranges in their order, from the lowest bit on. The value of a term without a value
+//! is 1. A value that does not fit into its bits is an error, because truncated bits would select another event. A term
+//! that the PMU does not have is an error too.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ struct BitRanges {
     ranges: Vec<(u8, u8)>,
 }
 
-/// An event cannot be encoded.
+/// Error in the encoding of an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum FormatError {
@@ -50,7 +50,7 @@ impl Format {
         Ok(())
     }
 
-    /// Whether there is no term.
+    /// Returns whether the PMU has no terms.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -68,7 +68,7 @@ fn bit_ranges(text: &str) -> Option<BitRanges> {
     Some(BitRanges { word, ranges: ranges? })
 }
 
-/// The config words of an event.
+/// Computes the config words of an event.
 ///
 /// # Errors
 /// The event does not fit the format of the PMU.

@@ -10,9 +10,9 @@
 //!
 //! The kernel schedules a group as a whole. A group that needs every counter of a core is never scheduled while another
 //! user has a counter. On most machines the hard lockup detector of the kernel uses a counter for cycles on every CPU
-//! (`kernel.nmi_watchdog`; kernel/watchdog_perf.c). One general-purpose counter is therefore always left free. The
-//! detector may be enabled at any time. If it uses the fixed counter for cycles, cycles of a task need a
-//! general-purpose counter.
+//! (`kernel.nmi_watchdog`; kernel/watchdog_perf.c). One general-purpose counter is therefore always left free, because
+//! the detector may be enabled at any time. If the detector uses the fixed counter for cycles, the cycles of a task
+//! need a general-purpose counter.
 //!
 //! Two events are counted at the same times only if they are in one group. Cycles and instructions, and misses and
 //! references, are therefore in one group. These events are separated only if a core has fewer counters than events.
@@ -29,11 +29,11 @@ pub(super) type Events = Vec<(CounterEvent, Attr)>;
 pub(super) fn in_groups(events: Events, pmu: &Pmu) -> Vec<Events> {
     let n_available =
         usize::try_from(pmu.n_counters).unwrap_or(usize::MAX).saturating_sub(1).max(1);
-    let has_own = |event| pmu.fixed.contains(&event);
+    let is_fixed = |event| pmu.fixed.contains(&event);
     let mut groups: Vec<Events> = Vec::new();
     for parcel in parcels(events) {
-        for part in parts(parcel, n_available, has_own) {
-            let n_needed = |events: &Events| events.iter().filter(|(q, _)| !has_own(*q)).count();
+        for part in parts(parcel, n_available, is_fixed) {
+            let n_needed = |events: &Events| events.iter().filter(|(q, _)| !is_fixed(*q)).count();
             let n_required = n_needed(&part);
             match groups.iter_mut().find(|group| n_needed(group) + n_required <= n_available) {
                 Some(group) => group.extend(part),
@@ -44,7 +44,7 @@ pub(super) fn in_groups(events: Events, pmu: &Pmu) -> Vec<Events> {
     groups
 }
 
-/// Events that belong to one group, in the order of the events.
+/// Divides the events into parcels. The events of a parcel belong in one group.
 fn parcels(events: Events) -> Vec<Events> {
     let has_misses = events.iter().any(|(event, _)| *event == CounterEvent::LlcMisses);
     let kind = |event| match event {
@@ -73,12 +73,12 @@ fn parcels(events: Events) -> Vec<Events> {
 fn parts(
     parcel: Events,
     n_available: usize,
-    has_own: impl Fn(CounterEvent) -> bool,
+    is_fixed: impl Fn(CounterEvent) -> bool,
 ) -> Vec<Events> {
     let mut parts: Vec<Events> = Vec::new();
     let mut n_free = 0;
     for event in parcel {
-        let n_needed = usize::from(!has_own(event.0));
+        let n_needed = usize::from(!is_fixed(event.0));
         if parts.is_empty() || n_free < n_needed {
             parts.push(Vec::new());
             n_free = n_available;
@@ -111,7 +111,7 @@ mod tests {
         in_groups(attrs, &pmu).into_iter().map(names).collect()
     }
 
-    /// The groups of the PMUs of a microarchitecture, one line each.
+    /// Returns the groups of the PMUs of a microarchitecture, one line each.
     fn groups_of(file: &str) -> String {
         let uarch = uarchs().iter().find(|uarch| uarch.file == file).expect("an event file");
         let lines = uarch.pmus.iter().flat_map(|pmu| {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn without_events_there_is_no_group_and_with_one_counter_each_event_has_its_own() {
+    fn no_events_give_no_group_and_with_one_counter_each_event_has_a_group() {
         assert_eq!(cut(4, &[], &[]), [[]; 0]);
         let both = [CounterEvent::Cycles, CounterEvent::Instructions];
         assert_eq!(cut(1, &[], &both), [[CounterEvent::Cycles], [CounterEvent::Instructions]]);

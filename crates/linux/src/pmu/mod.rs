@@ -1,4 +1,4 @@
-//! Events of processors: which event of which PMU counts a [`sched::CounterEvent`].
+//! Events of processors: the PMU and the event that count a [`sched::CounterEvent`].
 //!
 //! ```text
 //!   events/*.toml ──► uarch    ──► terms of each event, from the vendor's documentation     data

@@ -1,9 +1,9 @@
 //! Events of each microarchitecture, from the files in `events/`.
 //!
-//! A file contains the processors that it applies to (vendor, family and models from CPUID, or implementer and part
-//! from MIDR), its PMUs (hybrid processors have one for each core kind), and for each [`CounterEvent`] the
-//! event of the PMU with its source, or the reason why there is none. The first matching file is used; the
-//! last one, `generic`, matches every processor.
+//! An event file contains the processors to which it applies (vendor, family and models from CPUID, or implementer and
+//! part from MIDR), its PMUs (a hybrid processor has one PMU for each core kind), and for each [`CounterEvent`] the
+//! event of the PMU with its source, or the reason why the event is not counted. The first matching file is used. The
+//! last file, `generic`, matches every processor.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,11 +29,11 @@ pub struct CpuIdentity {
 /// A microarchitecture and its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uarch {
-    /// Name of its file.
+    /// Name of the event file.
     pub file: String,
     /// Common name.
     pub name: String,
-    /// Source of its events.
+    /// Source of the events.
     pub source: String,
     /// PMUs, one for each core kind.
     pub pmus: Vec<Pmu>,
@@ -62,11 +62,11 @@ pub struct UarchEvent {
     pub terms: String,
     /// Name in the vendor's documentation.
     pub name: String,
-    /// Source.
+    /// Source of the event.
     pub source: String,
 }
 
-/// An event file is invalid.
+/// Error in an event file.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum UarchError {
@@ -137,7 +137,7 @@ files! {
     "arm-neoverse-n1" "arm-neoverse-v1" "arm-neoverse-n2" "arm-neoverse-v2" "generic"
 }
 
-/// All microarchitectures, in the order in which they are matched.
+/// Returns all microarchitectures, in the order in which they are matched.
 pub fn uarchs() -> &'static [Uarch] {
     static UARCHS: LazyLock<Vec<Uarch>> = LazyLock::new(|| {
         let read = |(file, text): &(&str, &str)| {
@@ -148,7 +148,7 @@ pub fn uarchs() -> &'static [Uarch] {
     &UARCHS
 }
 
-/// The microarchitecture of a processor; `generic` if none matches.
+/// Returns the microarchitecture of a processor; `generic` if no other matches.
 pub fn uarch_of(identity: &CpuIdentity) -> &'static Uarch {
     let generic = uarchs().last().expect("there are files");
     uarchs().iter().find(|uarch| uarch.matches.includes(identity)).unwrap_or(generic)
@@ -165,11 +165,12 @@ impl Uarch {
         let read: UarchFile =
             deserialize(&text).map_err(|error| UarchError::Parse(error.to_string()))?;
         if read.uarch != file {
-            let what = format!("{path}: the value of uarch is {:?}, not {file:?}", read.uarch);
-            return Err(UarchError::Parse(what));
+            let message = format!("{path}: the value of uarch is {:?}, not {file:?}", read.uarch);
+            return Err(UarchError::Parse(message));
         }
         let pmus = read.pmu.into_iter().map(|table| table.pmu(file)).collect::<Result<_, _>>()?;
-        let absent = read.absent.into_iter().map(|(name, why)| Ok((event(file, &name)?, why)));
+        let absent =
+            read.absent.into_iter().map(|(name, reason)| Ok((event(file, &name)?, reason)));
         let uarch = Uarch {
             file: file.to_owned(),
             name: read.name,
@@ -189,20 +190,20 @@ impl Uarch {
             || self.pmus.iter().any(|pmu| pmu.events.contains_key(&event))
     }
 
-    /// The reason why an event is not counted on this microarchitecture. An event that only one core kind has is not
-    /// counted: the events of a task on the other core kind would be missing.
-    pub fn why_absent(&self, event: CounterEvent) -> Option<String> {
+    /// Returns the reason why an event is not counted on this microarchitecture. An event that only one core kind has
+    /// is not counted, because the events of a task on the other core kind would be missing.
+    pub fn absence_reason(&self, event: CounterEvent) -> Option<String> {
         if event.source() == EventKind::Software {
             return None;
         }
-        if let Some(why) = self.absent.get(&event) {
-            return Some(why.clone());
+        if let Some(reason) = self.absent.get(&event) {
+            return Some(reason.clone());
         }
         let pmu = self.pmus.iter().find(|pmu| !pmu.events.contains_key(&event))?;
         Some(format!("the cores of {} have no such event", pmu.name))
     }
 
-    /// Whether this is the fallback for unknown processors.
+    /// Returns whether the microarchitecture is the fallback for unknown processors.
     pub fn is_generic(&self) -> bool {
         self.matches == Matches::default()
     }
@@ -227,15 +228,15 @@ impl PmuTable {
         let fixed = self.fixed.iter().map(|name| event(file, name));
         let fixed = fixed.collect::<Result<_, UarchError>>()?;
         if self.fixed_source.trim().is_empty() {
-            let what = format!("events/{file}.toml: fixed_source is empty: cite a source");
-            return Err(UarchError::Parse(what));
+            let message = format!("events/{file}.toml: fixed_source is empty: cite a source");
+            return Err(UarchError::Parse(message));
         }
         Ok(Pmu { name: self.name, n_counters: self.counters, fixed, events })
     }
 }
 
 impl Pmu {
-    /// Whether a device of this name belongs to this PMU.
+    /// Returns whether a device of this name belongs to the PMU.
     pub fn is_named(&self, device: &str) -> bool {
         match self.name.strip_suffix('*') {
             Some(start) => device.starts_with(start),
@@ -256,8 +257,8 @@ impl Matches {
     }
 }
 
-/// Identity of the processor, from `/proc/cpuinfo` and, on Arm, the register MIDR (`regs/identification/midr_el1`
-/// of a CPU in sysfs).
+/// Reads the identity of the processor from `/proc/cpuinfo` and, on Arm, from the register MIDR
+/// (`regs/identification/midr_el1` of a CPU in sysfs).
 pub fn identity(cpuinfo: &str, midr: Option<&str>) -> CpuIdentity {
     let mut identity = CpuIdentity::default();
     let (mut implementer, mut part) = (None, None);
@@ -298,7 +299,7 @@ mod tests {
     fn format_of(pmu: &str) -> Format {
         let mut format = Format::default();
         let terms: &[(&str, &str)] = match pmu {
-            // Formats as in the kernel drivers of these PMUs.
+            // The kernel drivers of these PMUs have the same formats.
             "armv8_*" => &[("event", "config:0-15")],
             "*" => &[("generic", "config:0-7")],
             _ => &[
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn known_processors_have_their_file_and_others_the_generic_one() {
+    fn a_known_processor_has_its_file_and_an_unknown_one_the_generic_file() {
         let file = |identity: &CpuIdentity| uarch_of(identity).file.as_str();
         assert_eq!(file(&intel(0x2c)), "intel-westmere");
         assert_eq!(file(&intel(0x6a)), "intel-ice-lake-server");

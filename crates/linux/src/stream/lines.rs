@@ -7,12 +7,12 @@ use crate::perf::{Attr, CounterTarget, Flags, GroupSpec};
 /// Version of the format.
 pub const VERSION: u32 = 1;
 
-/// The first line.
+/// The first line of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamHeader {
     /// Version of the format. The key `evenkeel_stream` identifies a stream.
     pub evenkeel_stream: u32,
-    /// Name and version of the program that wrote it.
+    /// Name and version of the program that wrote the stream.
     pub tool: String,
     /// The machine, as a machine file.
     pub machine: String,
@@ -31,22 +31,22 @@ pub struct RecordedJob {
     pub name: String,
 }
 
-/// A line after the first.
+/// A line after the header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum StreamLine {
     /// Start of a turn.
     Turn {
-        /// Number, from 0.
+        /// Number of the turn, from 0.
         turn: u64,
-        /// Time since the start of the recording.
+        /// Time since the start of the recording, in nanoseconds.
         at_ns: u64,
     },
     /// A directory was listed.
     List {
         /// The directory.
         list: String,
-        /// Names in it.
+        /// Names in the directory.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         names: Option<Vec<String>>,
         /// The error, instead of names.
@@ -102,24 +102,24 @@ pub enum StreamLine {
 pub struct EventLine {
     /// Name of the event.
     pub name: String,
-    /// Type of its PMU.
+    /// Type of the PMU.
     #[serde(rename = "type")]
     pub kind: u32,
     /// Config words.
     pub config: [u64; 3],
-    /// Future children are counted too.
+    /// Whether future children are counted too.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub inherit: bool,
-    /// User mode only.
+    /// Whether only user mode is counted.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub user_only: bool,
-    /// Id in the reads of the group; 0 if the group failed to open.
+    /// Id of the counter in the reads of the group; 0 if the group failed to open.
     #[serde(default)]
     pub number: u64,
 }
 
 impl StreamLine {
-    /// The line of a group that was opened, or failed to open.
+    /// Returns the line of a group that was opened or failed to open.
     pub fn opened(spec: &GroupSpec, nr: u32, ids: &[u64], errno: Option<i32>) -> Self {
         let number = |idx: usize| ids.get(idx).copied().unwrap_or(0);
         let event = |(idx, (name, attr)): (usize, &(String, Attr))| EventLine {
@@ -140,19 +140,19 @@ impl StreamLine {
 }
 
 impl EventLine {
-    /// The attribute of the counter.
+    /// Returns the attribute of the counter.
     pub fn attr(&self) -> Attr {
         let flags = Flags { inherit: self.inherit, user_only: self.user_only, disabled: false };
         Attr { kind: self.kind, config: self.config, flags }
     }
 }
 
-/// Bytes as hexadecimal digits.
+/// Converts bytes to hexadecimal digits.
 pub(super) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Hexadecimal digits as bytes.
+/// Converts hexadecimal digits to bytes.
 pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     let digit = |byte: u8| char::from(byte).to_digit(16);

@@ -15,14 +15,14 @@ use crate::source::Source;
 /// Upper bound of the length of a line: ten times `/proc/schedstat` with a thousand CPUs.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
-/// A stream cannot be read.
+/// Error while a stream is read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum StreamError {
     #[error("cannot read the stream {path}: name a file of evenkeel record", path = .path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{path}:{line}: {what}", path = .path.display())]
-    Line { path: PathBuf, line: u64, what: String },
+    #[error("{path}:{line}: {problem}", path = .path.display())]
+    Line { path: PathBuf, line: u64, problem: String },
 }
 
 /// Content, or the recorded error number.
@@ -39,10 +39,10 @@ struct Reads {
     groups: BTreeMap<u32, ReadResult<Vec<u8>>>,
 }
 
-/// An open stream: the setup, and one turn at a time.
+/// An open stream: the setup and one turn at a time.
 #[derive(Debug)]
 pub struct Recorded {
-    /// The first line.
+    /// The header of the stream.
     pub header: StreamHeader,
     /// The recorded machine.
     pub machine: Machine,
@@ -50,7 +50,7 @@ pub struct Recorded {
     now: Reads,
     /// Groups in the order in which they were opened.
     opened: Vec<(GroupSpec, ReadResult<OpenedGroup>)>,
-    /// Number and time of the next turn; its first line has been read.
+    /// Number and time of the next turn. The first line of this turn has been read.
     next: Option<(u64, u64)>,
     lines: Lines,
 }
@@ -62,7 +62,7 @@ struct Lines {
     number: u64,
 }
 
-/// Whether a file begins like a stream; false if it cannot be read.
+/// Returns whether a file begins like a stream; false if it cannot be read.
 pub fn is_stream(path: &Path) -> bool {
     #[derive(Deserialize)]
     struct VersionLine {
@@ -115,7 +115,7 @@ fn check_version(line: &str) -> Result<(), String> {
 }
 
 impl Recorded {
-    /// Proceeds to the next turn. Returns its number and time, `None` at the end of the stream.
+    /// Proceeds to the next turn. Returns its number and time, or `None` at the end of the stream.
     ///
     /// # Errors
     /// A line is invalid.
@@ -134,7 +134,7 @@ impl Recorded {
                 self.next = Some((turn, at_ns));
                 return Ok(());
             }
-            self.add(line).map_err(|what| self.lines.wrong(what))?;
+            self.add(line).map_err(|problem| self.lines.wrong(problem))?;
         }
         Ok(())
     }
@@ -198,13 +198,13 @@ fn answer<T>(read: Option<T>, errno: Option<i32>) -> Result<ReadResult<T>, Strin
     }
 }
 
-/// Types and config words of the events of a group.
+/// Returns the types and config words of the events of a group.
 fn counts(spec: &GroupSpec) -> Vec<(u32, [u64; 3])> {
     spec.events.iter().map(|(_, attr)| (attr.kind, attr.config)).collect()
 }
 
-/// Finds the events among those of a larger recorded group.
-fn among(
+/// Finds the requested events in a larger recorded group.
+fn in_larger_group(
     known: &GroupSpec,
     answer: &ReadResult<OpenedGroup>,
     requested: &[(u32, [u64; 3])],
@@ -231,8 +231,8 @@ impl Source for Recorded {
     /// Finds the group by target and events. If several groups match, the last one is used, because TIDs are reused.
     /// The mode of counting is ignored: the recorder used the permitted mode.
     ///
-    /// The events of a task may be part of a larger recorded group. If they are in several recorded groups, the result
-    /// is EINVAL, as for a group that is too large: the caller then splits the group into the recorded ones.
+    /// The events of a task may be part of a larger recorded group. If the events are in several recorded groups, the
+    /// result is EINVAL, as for a group that is too large: the caller then divides the group into the recorded groups.
     fn open(&mut self, spec: &GroupSpec) -> io::Result<CounterGroup> {
         let requested = counts(spec);
         let known: Vec<_> =
@@ -244,7 +244,7 @@ impl Source for Recorded {
             return Err(io::Error::from_raw_os_error(libc::ENOENT));
         }
         if let Some(opened) =
-            known.iter().find_map(|(known, answer)| among(known, answer, &requested))
+            known.iter().find_map(|(known, answer)| in_larger_group(known, answer, &requested))
         {
             return Ok(opened);
         }
@@ -276,7 +276,7 @@ impl Lines {
         Ok(Lines { path: path.to_owned(), file: BufReader::new(file), number: 0 })
     }
 
-    /// The next line without its newline. A last line without newline was truncated.
+    /// Reads the next line without its newline. A last line without newline was truncated, which is an error.
     fn next(&mut self) -> Result<Option<String>, StreamError> {
         let mut bytes = Vec::new();
         let read = (&mut self.file).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
@@ -295,14 +295,18 @@ impl Lines {
     fn parse<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, StreamError> {
         serde_json::from_str(text).map_err(|error| {
             let error = base::toml_reader::plain_json_message(&error.to_string());
-            let what = error.split(" at line ").next().unwrap_or(&error);
-            let is_unknown = what.contains("none of the known forms");
-            let what = if is_unknown { "unknown line" } else { what };
-            self.wrong(format!("{what}: the stream was damaged or edited"))
+            let problem = error.split(" at line ").next().unwrap_or(&error);
+            let is_unknown = problem.contains("none of the known forms");
+            let problem = if is_unknown { "unknown line" } else { problem };
+            self.wrong(format!("{problem}: the stream was damaged or edited"))
         })
     }
 
-    fn wrong(&self, what: impl Into<String>) -> StreamError {
-        StreamError::Line { path: self.path.clone(), line: self.number.max(1), what: what.into() }
+    fn wrong(&self, problem: impl Into<String>) -> StreamError {
+        StreamError::Line {
+            path: self.path.clone(),
+            line: self.number.max(1),
+            problem: problem.into(),
+        }
     }
 }

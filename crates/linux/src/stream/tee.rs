@@ -10,7 +10,7 @@ use crate::source::Source;
 pub struct Tee<'a> {
     from: &'a mut dyn Source,
     to: &'a mut dyn Write,
-    /// The first write error; nothing is written after it.
+    /// The first write error. No line is written after this error.
     failed: Option<io::Error>,
     next_failed: u32,
 }
@@ -27,7 +27,7 @@ impl<'a> Tee<'a> {
     ) -> io::Result<Self> {
         serde_json::to_writer(&mut *to, header)?;
         to.write_all(b"\n")?;
-        // Groups that failed to open are numbered from here, so that their numbers differ from those of open groups.
+        // Groups that failed to open are numbered from 2^30, so that their numbers differ from those of open groups.
         Ok(Tee { from, to, failed: None, next_failed: 1 << 30 })
     }
 
@@ -59,7 +59,7 @@ impl<'a> Tee<'a> {
     }
 }
 
-/// The error number; ENOENT for errors without one.
+/// Returns the error number; ENOENT for errors without a number.
 fn errno(error: &io::Error) -> Option<i32> {
     Some(error.raw_os_error().unwrap_or(libc::ENOENT))
 }

@@ -1,10 +1,10 @@
-//! Counters of the threads of jobs: opened when a thread is found, read when it has run.
+//! Counters of the threads of jobs. They are opened when a thread is found and read when it has run.
 //!
 //! The main thread of a job has groups that its descendants inherit, so that children that start and exit between two
-//! samples are counted. Every other thread has its own groups. The values are returned unchanged; the engine subtracts
+//! samples are counted. Every other thread has its own groups. The values are returned unchanged. The engine subtracts
 //! the values of the other threads from the inherited values (`engine::derive`).
 //!
-//! Files that stay open have priority over counters: counters of a thread are opened only while a quarter of the
+//! Files that stay open have priority over counters: the counters of a thread are opened only while a quarter of the
 //! descriptor budget is free. A descendant without its own counters is included in the inherited values.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::{SampledTasks, TaskFiles, TaskGroups, TaskReader};
 use crate::perf::PmuGroups;
 use crate::source::Source;
 
-/// Which counters of tasks are opened.
+/// Selection of the counters of tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CounterMode {
     /// The hardware events of each task, together with the software events. Without hardware events, only totals: one
@@ -27,9 +27,9 @@ pub enum CounterMode {
     /// sample is not worth its cost.
     #[default]
     Auto,
-    /// The software events of each task even without hardware events.
+    /// The software events of each task, even without hardware events.
     All,
-    /// None.
+    /// No counters.
     Off,
 }
 
@@ -43,7 +43,7 @@ pub struct TaskCounters {
     /// thread of the job has a group.
     only_totals: bool,
     main_threads: BTreeMap<JobId, MainThread>,
-    /// Sums over exited threads, for jobs without inherited counters.
+    /// Sums over exited threads of jobs without inherited counters.
     past: BTreeMap<JobId, Counters>,
     /// The first error of perf_event_open(2) that was not reported yet.
     pub rejected: Option<io::Error>,
@@ -51,11 +51,11 @@ pub struct TaskCounters {
     pub is_occupied: bool,
 }
 
-/// The thread of a job with inherited counters.
+/// The main thread of a job, which has inherited counters.
 #[derive(Debug)]
 struct MainThread {
     task: TaskId,
-    /// The counters of the thread after its exit; they continue to count its descendants.
+    /// The counters of the thread after its exit, which still count its descendants.
     exited: Option<Box<ThreadCounters>>,
 }
 
@@ -70,15 +70,16 @@ pub struct ThreadCounters {
 }
 
 impl TaskCounters {
-    /// Inherited counters of the jobs of a run. Without hardware events no decision depends on the counters, so one
-    /// group per job is read at its end. Reading it in every sample would increase the cost of a sample of 100 busy
-    /// jobs by a third.
+    /// Creates inherited counters for the jobs of a run. Without hardware events no decision depends on the counters,
+    /// so one group per job is read when the job ends. Reading this group in every sample would increase the cost of a
+    /// sample of 100 busy jobs by a third.
     pub fn of_run(events: Vec<PmuGroups>, mode: CounterMode) -> Self {
         TaskCounters { inherits: true, ..TaskCounters::of_watch(events, mode) }
     }
 
-    /// Counters of programs that evenkeel did not start. They are not inherited, because the children of such a program
-    /// do not belong to its job. Without hardware events they are read when the thread or its job ends.
+    /// Creates counters for programs that evenkeel did not start. The counters are not inherited, because the children
+    /// of such a program do not belong to its job. Without hardware events the counters are read when the thread or its
+    /// job ends.
     pub fn of_watch(events: Vec<PmuGroups>, mode: CounterMode) -> Self {
         let only_totals = events.iter().all(PmuGroups::is_software) && mode == CounterMode::Auto;
         TaskCounters { events, only_totals, ..TaskCounters::default() }
@@ -120,7 +121,7 @@ impl TaskCounters {
         }))
     }
 
-    /// Keeps the counters of a thread that has exited.
+    /// Stores the counters of a thread that has exited.
     pub(super) fn retire(
         &mut self,
         source: &mut impl Source,
@@ -152,13 +153,13 @@ impl ThreadCounters {
         self.last.iter().any(|(_, raw)| raw.never_ran())
     }
 
-    /// The raw counters of the last sample.
+    /// Returns the raw counters of the last sample.
     pub(super) fn sampled(&self) -> Counters {
         if self.only_totals { Counters::NONE } else { self.last }
     }
 
-    /// Reads the final counter values of an exited or released thread. Its groups are readable until their descriptors
-    /// are closed.
+    /// Reads the final counter values of an exited or released thread. The groups of the thread are readable until
+    /// their descriptors are closed.
     fn total(&mut self, source: &mut impl Source) -> Counters {
         if self.only_totals {
             self.read(source);
@@ -166,15 +167,15 @@ impl ThreadCounters {
         self.last
     }
 
-    /// Reads the groups, one system call each. A group that cannot be read keeps its last values.
+    /// Reads the groups, one system call each. The values of a group that cannot be read do not change.
     fn read(&mut self, source: &mut impl Source) {
         self.last.update(&self.groups.read(source));
     }
 }
 
 impl<S: Source> TaskReader<S> {
-    /// Adds the counters of the main thread of a job to the sample, even if the thread did not run: its descendants may
-    /// have run.
+    /// Adds the counters of the main thread of a job to the sample, even if the thread did not run, because its
+    /// descendants may have run.
     pub(super) fn sample_main_thread(&mut self, job: JobId, sampled: &mut SampledTasks) {
         let Some(first) = self.counters.main_threads.get(&job).map(|first| first.task) else {
             return;
@@ -196,7 +197,7 @@ impl<S: Source> TaskReader<S> {
         }
     }
 
-    /// The inherited counters of a job that has ended.
+    /// Returns the inherited counters of a job that has ended.
     pub(super) fn inherited_counters_of(&mut self, job: JobId) -> Counters {
         let Some(first) = self.counters.main_threads.get_mut(&job) else { return Counters::NONE };
         if let Some(counters) = &mut first.exited {

@@ -1,7 +1,8 @@
 //! Budget of file descriptors that stay open between samples.
 //!
-//! A part of the limit is reserved for other files, for example those of jobs. In the rest, pidfds of jobs have
-//! priority. Without a free descriptor the files of a task are opened for each sample, and its exit is polled.
+//! A part of the limit is reserved for other files, for example the files of jobs. Of the remaining descriptors, pidfds
+//! of jobs have priority. Without a free descriptor the files of a task are opened for each sample, and the exit of the
+//! task is polled.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,9 +25,9 @@ pub struct DescriptorBudget {
     free_for_ends: Arc<AtomicU64>,
     /// Whether a request failed because no descriptor was free.
     pub ran_out: bool,
-    /// Initial number.
+    /// Initial number of free descriptors, without those of pidfds.
     pub n_all: u64,
-    /// Whether files stay open. If not, descriptors are used for counters only.
+    /// Whether files stay open. Otherwise descriptors are used only for counters.
     keeps_files: bool,
 }
 
@@ -38,7 +39,7 @@ pub struct KeptFile {
 }
 
 impl DescriptorBudget {
-    /// The budget below a limit of open descriptors, with one pidfd for each job reserved.
+    /// Creates the budget for a limit of open descriptors. One pidfd for each job is reserved.
     pub fn new(limit: u64, n_jobs: u64) -> Self {
         let without_reserve = limit.saturating_sub(RESERVE);
         let for_ends = (n_jobs + REMAINING_PROCESSES).min(without_reserve / 2);
@@ -52,7 +53,8 @@ impl DescriptorBudget {
         DescriptorBudget { free, free_for_ends, ran_out: false, n_all, keeps_files: true }
     }
 
-    /// A budget without a limit for counters. No file stays open, because a recording contains each read with its path.
+    /// Creates a budget without a limit for counters. No file stays open, because a recording contains each read with
+    /// its path.
     pub fn for_recording() -> Self {
         let free = Arc::new(AtomicU64::new(u64::MAX));
         let free_for_ends = Arc::default();
@@ -137,7 +139,7 @@ impl KeptFile {
         crate::procfs::read_again(&self.file, buffer)
     }
 
-    /// Number of threads, for a `task` directory.
+    /// Returns the number of threads. The file must be a `task` directory.
     pub fn count_threads(&self) -> io::Result<u32> {
         crate::procfs::count_threads(&self.file)
     }

@@ -14,27 +14,27 @@ use base::{CpuSet, JobId, Nanos, TaskId};
 use super::unseen_children::UnseenChildren;
 use super::{KeptFile, TaskFiles, TaskReader, TaskTotals, Thread, TrackedProcess};
 
-/// Size of the buffer for a `children` file; longer files are read without a kept descriptor.
+/// Size of the buffer for a `children` file. Longer files are opened and read as a whole.
 const CHILDREN_BYTES: usize = 4096;
 
 /// The job of an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrphanOwner {
-    /// This job.
+    /// The process belongs to this job.
     Job(JobId),
-    /// The process is executing execve(2); its environment cannot be read now.
+    /// The process is executing execve(2), so its environment cannot be read now.
     InExec,
     /// No job of this run can be identified.
     Unknown,
 }
 
 impl<S: Source> TaskReader<S> {
-    /// All known processes: PID and start time.
+    /// Returns PID and start time of all known processes.
     pub fn all_processes(&self) -> impl Iterator<Item = (u32, u64)> {
         self.processes.iter().map(|(&(_, pid), process)| (pid, process.start_time_ticks))
     }
 
-    /// Finds the job of an orphan: from an earlier sample, from its process group (the process group of the main
+    /// Finds the job of an orphan: from an earlier sample, from its process group (if this is the group of the main
     /// process of a job), or from its environment.
     pub fn orphan_owner(
         &self,
@@ -62,43 +62,42 @@ impl<S: Source> TaskReader<S> {
     /// Adds a process and its descendants to a job. `mask` is the affinity that processes of the job inherit.
     /// Returns the new processes.
     pub fn adopt(&mut self, job: JobId, pid: u32, mask: &Arc<CpuSet>) -> Vec<u32> {
-        let mut fresh = Vec::new();
-        let mut to_do = vec![pid];
-        while let Some(pid) = to_do.pop() {
+        let mut new_pids = Vec::new();
+        let mut pending = vec![pid];
+        while let Some(pid) = pending.pop() {
             if self.job_of.contains_key(&pid) {
                 continue;
             }
             let stat = ok_or_note(self.files.stat(pid, pid), &mut self.has_unreadable);
             let Some(stat) = stat else { continue };
             self.add_process(job, pid, &stat);
-            fresh.push(pid);
+            new_pids.push(pid);
             for tid in self.list_threads(job, pid, mask) {
                 if !self.follows_children {
                     continue;
                 }
                 let children = self.files.children(pid, tid);
                 let children = ok_or_note(children, &mut self.has_unreadable);
-                to_do.extend(children.unwrap_or_default());
+                pending.extend(children.unwrap_or_default());
             }
         }
-        fresh
+        new_pids
     }
 
     fn add_process(&mut self, job: JobId, pid: u32, stat: &ProcStat) {
         let parent = self.processes.get_mut(&(job, stat.parent));
-        let is_known = parent.map(|parent| parent.unseen.has_child()).is_some();
+        let is_known = parent.map(|parent| parent.unseen.record_child()).is_some();
         let process = TrackedProcess::new(stat.start_time_ticks, is_known.then_some(stat.parent));
         self.processes.insert((job, pid), process);
         self.job_of.insert(pid, job);
     }
 
-    /// Adds threads of a process that are not known yet. Returns their TIDs.
+    /// Adds the new threads of a process. Returns their TIDs.
     pub(super) fn list_threads(&mut self, job: JobId, pid: u32, mask: &Arc<CpuSet>) -> Vec<u32> {
         self.add_threads(job, pid, mask, |thread, files| thread.is_running(pid, files))
     }
 
-    /// Adds the threads of a process that are not known. `is_same` returns whether a known thread still has its
-    /// TID.
+    /// Adds the new threads of a process. `is_same` returns whether a known thread still has its TID.
     pub(super) fn add_threads(
         &mut self,
         job: JobId,
@@ -107,22 +106,24 @@ impl<S: Source> TaskReader<S> {
         is_same: impl Fn(&Thread, &mut TaskFiles<S>) -> bool,
     ) -> Vec<u32> {
         let Some(process) = self.processes.get_mut(&(job, pid)) else { return Vec::new() };
-        let mut fresh = Vec::new();
+        let mut new_threads = Vec::new();
         let tids = ok_or_note(self.files.threads(pid), &mut self.has_unreadable);
         for tid in tids.unwrap_or_default() {
             let mut known = process.threads.iter().filter(|thread| thread.id.tid == tid);
             if !known.any(|thread| is_same(thread, &mut self.files)) {
                 let stat = ok_or_note(self.files.stat(pid, tid), &mut self.has_unreadable);
-                fresh.extend(stat.map(|stat| (tid, stat)));
+                new_threads.extend(stat.map(|stat| (tid, stat)));
             }
         }
-        // A PID is not reused while its process runs. If the start time is unchanged after the read, the read was of
-        // this process.
-        if fresh.is_empty() || !process.is_still(pid, &mut self.files, &mut self.has_unreadable) {
+        // A PID is not reused while its process runs. If the start time of the process is unchanged after the read, the
+        // read threads belong to this process.
+        if new_threads.is_empty()
+            || !process.is_still(pid, &mut self.files, &mut self.has_unreadable)
+        {
             return Vec::new();
         }
         let n_known = process.threads.len();
-        for (tid, stat) in fresh {
+        for (tid, stat) in new_threads {
             let id = TaskId { tid, start_time_ticks: stat.start_time_ticks };
             let mut thread = Thread::new(id, Arc::clone(mask));
             thread.keep_schedstat(pid, &mut self.files);
@@ -134,7 +135,7 @@ impl<S: Source> TaskReader<S> {
         process.threads[n_known..].iter().map(|thread| thread.id.tid).collect()
     }
 
-    /// Adds all unknown threads and children of a job. Returns whether there were any.
+    /// Adds all new threads and children of a job. Returns whether there were any.
     pub fn refresh(&mut self, job: JobId, mask: &Arc<CpuSet>) -> bool {
         let mut found = false;
         let pids: Vec<u32> = self.processes_of(job).map(|(pid, _)| pid).collect();
@@ -145,7 +146,7 @@ impl<S: Source> TaskReader<S> {
         found
     }
 
-    /// Adds the children of some threads of a process. Returns whether there were new ones.
+    /// Adds the new children of the selected threads of a process. Returns whether there were any.
     pub(super) fn find_children(
         &mut self,
         job: JobId,
@@ -188,7 +189,7 @@ impl TrackedProcess {
         }
     }
 
-    /// Whether the PID still belongs to this process.
+    /// Returns whether the PID still belongs to this process.
     fn is_still(
         &self,
         pid: u32,
@@ -207,7 +208,7 @@ impl Thread {
         }
     }
 
-    /// Opens a file of the thread that stays open.
+    /// Opens a file of the thread, which stays open.
     pub(super) fn keep(
         &self,
         pid: u32,
@@ -240,7 +241,7 @@ impl Thread {
     }
 }
 
-/// The result of a read. `None` if the task has exited or the read failed; a failure sets `has_unreadable`.
+/// Returns the value of a read, or `None` if the task has exited or the read failed. A failure sets `has_unreadable`.
 fn ok_or_note<T>(result: io::Result<T>, has_unreadable: &mut bool) -> Option<T> {
     let failed = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
     *has_unreadable |= result.as_ref().is_err_and(failed);

@@ -1,4 +1,4 @@
-//! The counter groups of a task, through a [`Source`].
+//! The open counter groups of a task.
 
 use std::io;
 
@@ -16,8 +16,8 @@ pub struct TaskGroups {
 }
 
 impl TaskGroups {
-    /// Opens groups for a task. A group that is too large for the PMU is split in two. Groups that the kernel rejects
-    /// are omitted; the first error is returned with the open groups.
+    /// Opens groups for a task. A group that is too large for the PMU is divided into two groups. Groups that the
+    /// kernel rejects are omitted. Returns the open groups and the first error.
     pub fn open<'a>(
         source: &mut (impl Source + ?Sized),
         tid: u32,
@@ -59,7 +59,7 @@ impl TaskGroups {
         }
     }
 
-    /// Whether no group is open.
+    /// Returns whether no group is open.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
@@ -70,7 +70,7 @@ impl TaskGroups {
         let mut counters = Counters::NONE;
         for (group, events) in &self.groups {
             if let Ok(bytes) = source.group(group, &mut buffer) {
-                let _ = add_group(&mut counters, bytes, events); // A kernel returns no other bytes.
+                let _ = add_group(&mut counters, bytes, events); // The kernel never returns malformed bytes.
             }
         }
         counters
@@ -94,7 +94,7 @@ mod tests {
             return;
         }
         let before = groups.read(source);
-        // The allocation is large enough for a new mapping.
+        // The allocation is large enough for a separate mapping.
         let mut memory = vec![0u8; 64 << 20];
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
         std::hint::black_box(&memory);

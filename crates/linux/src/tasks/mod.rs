@@ -1,14 +1,14 @@
 //! Processes and threads of jobs: discovery, identification and sampling.
 //!
 //! A job consists of its main process and all descendants. Children are read from `/proc/TID/children`, only for
-//! threads that have run since the last read: other threads cannot have started a process. Orphans are reparented to
-//! evenkeel, their nearest subreaper; their process group or environment identifies the job.
+//! threads that have run since the last read, because other threads cannot have started a process. The kernel reparents
+//! orphans to evenkeel, their nearest subreaper. The process group or the environment of an orphan identifies its job.
 //!
 //! Sampling must be cheap: files stay open while descriptors are available, only threads that have run are read in
 //! detail, and sleeping threads are sampled at increasing intervals of at most two seconds.
 //!
 //! One reader serves live runs, `evenkeel record` and `evenkeel replay`: files and counters come from a [`Source`]. A
-//! recording contains every thread in every turn ([`TaskReader::sample_all`]); no file stays open, because the
+//! recording contains every thread in every turn ([`TaskReader::sample_all`]). No file stays open, because the
 //! recording identifies each read by its path.
 
 mod counters;
@@ -44,11 +44,11 @@ pub struct TaskReader<S = Live> {
     pub files: TaskFiles<S>,
     /// Whether children of a process of a job belong to the job.
     pub follows_children: bool,
-    /// Counters of the threads, and the events that they count.
+    /// Counters of the threads, and the selected events.
     pub counters: TaskCounters,
-    /// When the next process is due.
+    /// Time at which the next process is due.
     next_sample: Option<Nanos>,
-    /// Value of the environment variable that marks jobs of this run.
+    /// Value of the environment variable that identifies jobs of this run.
     run: String,
     /// Jobs by their name in the environment.
     names: BTreeMap<String, JobId>,
@@ -68,7 +68,7 @@ pub struct TaskFiles<S> {
 }
 
 impl<S: Source> TaskFiles<S> {
-    /// Content of a file of a thread. The error has the kind `NotFound` if the thread has exited.
+    /// Reads a file of a thread. The error has the kind `NotFound` if the thread has exited.
     fn read(&mut self, pid: u32, tid: u32, file: &str) -> std::io::Result<Vec<u8>> {
         self.source.file(&format!("proc/{pid}/task/{tid}/{file}")).map_err(not_found_if_exited)
     }
@@ -77,7 +77,7 @@ impl<S: Source> TaskFiles<S> {
         parse_stat(&self.read(pid, tid, "stat")?).ok_or_else(malformed)
     }
 
-    /// TIDs of a process, ascending. The main thread is first, because its counters are inherited by the descendants.
+    /// Lists the TIDs of a process, ascending. The main thread is first, because its descendants inherit its counters.
     fn threads(&mut self, pid: u32) -> std::io::Result<Vec<u32>> {
         let names = self.source.list(&format!("proc/{pid}/task")).map_err(not_found_if_exited)?;
         let mut tids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
@@ -99,7 +99,7 @@ pub struct SampledTasks {
     pub exited: Vec<TaskId>,
     /// Jobs that may have new threads or processes.
     pub changed_jobs: BTreeSet<JobId>,
-    /// Threads whose affinity is to be compared with the expected one.
+    /// Threads whose affinity has to be compared with the expected mask.
     pub masks_to_verify: Vec<(JobId, TaskId)>,
     /// Counters of threads that exited.
     retired: Vec<(JobId, TaskId, Box<counters::ThreadCounters>)>,
@@ -121,22 +121,22 @@ pub struct TrackedProcess {
     /// Totals of threads that exited.
     past: TaskTotals,
     unseen: unseen_children::UnseenChildren,
-    /// When one of its threads is due.
+    /// Time at which the first of the threads is due.
     sample_at: Nanos,
-    /// `/proc/PID/task`, opened when the process first ran. The link count gives the number of threads.
+    /// `/proc/PID/task`, opened at the first run of the process. The link count gives the number of threads.
     dir: Option<KeptFile>,
 }
 
 /// A thread of a job.
 #[derive(Debug)]
 pub struct Thread {
-    /// Tid and start time.
+    /// TID and start time.
     pub id: TaskId,
     /// The expected affinity mask: set or read by evenkeel, or inherited at the start of the thread.
     pub mask: Arc<CpuSet>,
     /// Whether another program set the mask; the thread is then unmanaged.
     pub is_foreign: bool,
-    /// Whether the kernel rejected a new mask. Then only the original mask is set again.
+    /// Whether the kernel rejected a new mask. In this case only the original mask is set again.
     pub is_rejected: bool,
     /// Whether `mask` has been confirmed. A new thread may still have an earlier mask of its job.
     pub is_confirmed: bool,
@@ -145,19 +145,19 @@ pub struct Thread {
     stat: Option<KeptFile>,
     times: Option<crate::procfs::Schedstat>,
     last_cpu: Option<CpuId>,
-    /// Migrations between CPUs, and the CPU time at that sample.
+    /// Number of migrations between CPUs, and CPU time of the thread when the number was read.
     migrations: Option<(u64, u64)>,
-    /// Number of samples that found that the thread had run.
+    /// Number of samples in which the thread had run.
     n_samples_ran: u32,
-    /// Number of samples since the last one that found that the thread had run.
+    /// Number of samples since the thread last ran.
     n_samples_idle: u32,
     sampled_at: Option<Nanos>,
     sample_at: Nanos,
-    /// Boxed, because most threads sleep and iterating over small entries is faster.
+    /// Boxed: most threads sleep, and iterating over small entries is faster.
     counters: Option<Box<counters::ThreadCounters>>,
 }
 
-/// Totals of the threads of a job. A thread that exited before its job contributes its last sample.
+/// Totals of the threads of a job. The last sample of a thread that exited before its job is included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskTotals {
     /// CPU time, including children that were never sampled.
@@ -170,7 +170,7 @@ pub struct TaskTotals {
     migrations_of_ns: u64,
 }
 
-/// A total is reported if it is known for 90 % of the CPU time of a job, or for all CPU time except this amount.
+/// A total is reported if it covers 90 % of the CPU time of a job, or all CPU time except this amount.
 const UNKNOWN_MAX: Nanos = Nanos::from_millis(2);
 
 impl TaskTotals {
@@ -182,12 +182,13 @@ impl TaskTotals {
         self.migrations_of_ns = self.migrations_of_ns.saturating_add(more.migrations_of_ns);
     }
 
-    /// Wait time of a job with this CPU time. `None` if tasks that were never sampled used too much of the CPU time.
+    /// Returns the wait time of a job with the CPU time `used`; `None` if tasks that were never sampled used too much
+    /// of it.
     pub fn wait(&self, used: Nanos) -> Option<Nanos> {
         known(self.wait_ns, self.wait_of_ns, used).map(Nanos)
     }
 
-    /// Migrations between CPUs, `None` as for [`TaskTotals::wait`].
+    /// Returns the number of migrations between CPUs; `None` as in [`TaskTotals::wait`].
     pub fn n_migrations(&self, used: Nanos) -> Option<u64> {
         known(self.n_migrations, self.migrations_of_ns, used)
     }
@@ -199,7 +200,7 @@ fn known(value: u64, of_ns: u64, used: Nanos) -> Option<u64> {
 }
 
 impl<S: Source> TaskReader<S> {
-    /// An empty table. `run` is the value of the environment variable that marks jobs of this run.
+    /// Creates an empty table. `run` is the value of the environment variable that identifies jobs of this run.
     pub fn new(
         source: S,
         descriptors: DescriptorBudget,
@@ -220,53 +221,53 @@ impl<S: Source> TaskReader<S> {
         }
     }
 
-    /// Whether a read failed since the last call.
+    /// Returns whether a read failed since the last call.
     pub fn take_unreadable(&mut self) -> bool {
         std::mem::take(&mut self.has_unreadable)
     }
 
-    /// Registers the name of a job, by which the environment of an orphan identifies it.
+    /// Registers the name of a job. In the environment of an orphan this name identifies the job.
     pub fn register_job_name(&mut self, name: &str, job: JobId) {
         self.names.insert(name.to_owned(), job);
     }
 
-    /// The job of a process.
+    /// Returns the job of a process.
     pub fn job_of(&self, pid: u32) -> Option<JobId> {
         self.job_of.get(&pid).copied()
     }
 
-    /// Processes of a job, by PID.
+    /// Returns the processes of a job, by PID.
     pub fn processes_of(&self, job: JobId) -> impl Iterator<Item = (u32, &TrackedProcess)> {
         self.processes.range((job, 0)..=(job, u32::MAX)).map(|(&(_, pid), process)| (pid, process))
     }
 
-    /// Threads of a job with their process.
+    /// Returns the threads of a job with the PIDs of their processes.
     pub fn threads_of(&mut self, job: JobId) -> impl Iterator<Item = (u32, &mut Thread)> {
         let processes = self.processes.range_mut((job, 0)..=(job, u32::MAX));
         processes.flat_map(|(&(_, pid), process)| process.threads.iter_mut().map(move |t| (pid, t)))
     }
 
-    /// All threads of all jobs.
+    /// Returns all threads of all jobs.
     pub fn thread_ids(&self) -> impl Iterator<Item = TaskId> {
         self.processes.values().flat_map(|process| process.threads.iter().map(|thread| thread.id))
     }
 
-    /// A thread and its process.
+    /// Returns a thread with the PID of its process.
     pub fn thread(&mut self, job: JobId, id: TaskId) -> Option<(u32, &mut Thread)> {
         self.threads_of(job).find(|(_, thread)| thread.id == id)
     }
 
-    /// The job of a thread.
+    /// Returns the job of a thread.
     pub fn job_of_task(&self, id: TaskId) -> Option<JobId> {
         let of_process = |(&(job, _), process): (&(JobId, u32), &TrackedProcess)| {
             process.threads.iter().any(|thread| thread.id == id).then_some(job)
         };
-        // The TID of a main thread is the PID of its process; this is the usual case.
+        // The TID of a main thread, which is the most frequent argument, is the PID of its process.
         let direct = self.job_of(id.tid);
         direct.or_else(|| self.processes.iter().find_map(of_process))
     }
 
-    /// Removes a process. Returns the threads that it had.
+    /// Removes a process. Returns its threads.
     pub fn remove_process(&mut self, pid: u32) -> Vec<TaskId> {
         let Some(job) = self.job_of.remove(&pid) else { return Vec::new() };
         let process = self.processes.remove(&(job, pid));
@@ -302,15 +303,16 @@ impl Thread {
         self.is_confirmed = true;
     }
 
-    /// Whether evenkeel may have set `mask`. True for the recorded mask and, before the first confirmation, for any
-    /// earlier mask of the job: a new thread inherits the mask of its parent, which may not have the current mask yet.
+    /// Returns whether evenkeel may have set `mask`. True for the recorded mask and, before the first confirmation, for
+    /// any earlier mask of the job: a new thread inherits the mask of its parent, which may not have the current mask
+    /// yet.
     pub fn may_have(&self, mask: &CpuSet, of_job: &[Arc<CpuSet>], usable: &CpuSet) -> bool {
         let older = of_job.iter().filter(|_| !self.is_confirmed);
         std::iter::once(&self.mask).chain(older).any(|known| is_same(known, mask, usable))
     }
 
-    /// Whether the thread is running. An open descriptor refers to one thread; without a descriptor the start time
-    /// identifies the thread. An unreadable thread counts as running.
+    /// Returns whether the thread is running. An open descriptor refers to one thread; without a descriptor the start
+    /// time identifies the thread. An unreadable thread counts as running.
     fn is_running(&self, pid: u32, files: &mut TaskFiles<impl Source>) -> bool {
         let mut buffer = [0; 8];
         let is_read = self.schedstat.as_ref().is_some_and(|file| file.read(&mut buffer).is_ok());

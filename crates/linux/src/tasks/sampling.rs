@@ -1,4 +1,4 @@
-//! Samples of threads. The interval of a thread depends on its activity.
+//! Samples of threads. The interval between the samples of a thread depends on its activity.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use sched::{Counters, TaskSample};
 
 use super::{SampledTasks, TaskFiles, TaskReader, TaskTotals, Thread, TrackedProcess};
 
-/// Idle samples after which a thread is sampled at longer intervals.
+/// Number of idle samples after which the interval of a thread increases.
 const IDLE_SAMPLES: u32 = 3;
-/// Interval between reads of migrations, in samples in which the thread ran. The kernel needs about 20 µs for this
+/// Interval between reads of migrations, in samples in which the thread had run. The kernel needs about 20 µs for this
 /// file.
-const MIGRATIONS_EVERY: u32 = 8;
-/// Interval between verifications of the affinity, in samples in which the thread ran.
-const MASKS_EVERY: u32 = 4;
-/// After this number of samples, a process with one thread and no children is checked for new ones in every second
-/// sample; after four times this number, in every fourth sample.
-const ALONE_SAMPLES: u32 = 4;
+const MIGRATIONS_PERIOD: u32 = 8;
+/// Interval between verifications of the affinity, in samples in which the thread had run.
+const MASKS_PERIOD: u32 = 4;
+/// After this number of samples, new threads and children of a process with one thread and no children are searched in
+/// every second sample; after four times this number, in every fourth sample.
+const SINGLE_THREAD_SAMPLES: u32 = 4;
 
 /// Time of a sample.
 #[derive(Clone, Copy, Debug)]
@@ -33,14 +33,14 @@ pub struct SampleTime {
 }
 
 impl SampleTime {
-    /// Whether a task is due. A timer may expire early by half an interval.
+    /// Returns whether a task is due. A timer may expire early by half an interval.
     fn is_due(&self, sample_at: Nanos) -> bool {
         sample_at <= self.at + Nanos(self.interval.0 / 2)
     }
 
-    /// Time of the next sample of a thread: after one interval, or after 2, 4, 8, … intervals up to `rest_max` if it
-    /// was idle. The time is a multiple of this period, so that sleeping threads are sampled in the same turns and
-    /// other turns can be skipped.
+    /// Returns the time of the next sample of a thread: after one interval, or, if the thread was idle, after 2, 4, 8,
+    /// … intervals up to `rest_max`. The time is a multiple of this period, so that sleeping threads are sampled in the
+    /// same turns and other turns can be skipped.
     fn next(&self, n_samples_idle: u32) -> Nanos {
         let n_intervals = match n_samples_idle.checked_sub(IDLE_SAMPLES) {
             None => return self.at + self.interval,
@@ -51,7 +51,7 @@ impl SampleTime {
         Nanos((self.at.0 / rest + 1).saturating_mul(rest))
     }
 
-    /// The time of the previous sample, if it is more than one interval ago.
+    /// Returns the time of the previous sample if it is more than one interval ago.
     fn previous(&self, sampled_at: Option<Nanos>) -> Option<Nanos> {
         let usual = Nanos(self.interval.0 + self.interval.0 / 2);
         sampled_at.filter(|&before| usual < self.at.saturating_sub(before))
@@ -75,14 +75,14 @@ impl<S: Source> TaskReader<S> {
         }
     }
 
-    /// Samples every thread of every process for a recording, including idle and new threads. `at` is larger than in
-    /// the previous call.
+    /// Samples every thread of every process for a recording, including idle and new threads. `at` must be larger than
+    /// in the previous call.
     pub fn sample_all(&mut self, at: Nanos, sampled: &mut SampledTasks) {
         let when = SampleTime { at, interval: Nanos(1), rest_max: Nanos::ZERO };
         self.sample_due(when, true, sampled);
         let processes: Vec<(JobId, u32)> = self.processes.keys().copied().collect();
         for (job, pid) in processes {
-            // Each known thread was identified by its start time.
+            // The start time has identified each known thread.
             self.add_threads(job, pid, &Arc::default(), |_, _| true);
         }
         self.sample_due(when, true, sampled);
@@ -112,7 +112,7 @@ impl<S: Source> TaskReader<S> {
         }
     }
 
-    /// When the next process is due; `None` without processes.
+    /// Returns the time at which the next process is due; `None` without processes.
     pub fn next_sample_at(&self) -> Option<Nanos> {
         self.next_sample
     }
@@ -178,7 +178,7 @@ impl TrackedProcess {
             }
             let Some(times) = thread.read_times(pid, files) else {
                 if thread.may_be_running(pid, files) {
-                    return true; // The read failed this time.
+                    return true; // The read failed temporarily.
                 }
                 sampled.exited.push(thread.id);
                 let counters = thread.counters.take();
@@ -188,12 +188,12 @@ impl TrackedProcess {
             };
             let previous_sample_at = when.previous(thread.sampled_at);
             if thread.record(times, when) || with_idle {
-                // Migrations are needed for totals only, and recordings contain no totals.
+                // Migrations are needed only for totals, and recordings contain no totals.
                 thread.read_cpu(pid, !with_idle, files);
                 sampled.is_occupied |= thread.read_counters(&mut files.source);
                 let sample = thread.sample(job, pid, unseen);
                 sampled.tasks.push(TaskSample { previous_sample_at, ..sample });
-                if thread.n_samples_ran % MASKS_EVERY == 1 {
+                if thread.n_samples_ran % MASKS_PERIOD == 1 {
                     sampled.masks_to_verify.push((job, thread.id));
                 }
             }
@@ -206,20 +206,20 @@ impl TrackedProcess {
         }
     }
 
-    /// Whether this sample checks for new threads and children. A later check is harmless: they inherit the right
-    /// affinity, and their CPU time before their discovery is counted.
+    /// Returns whether this sample searches for new threads and children. A later search is harmless: new threads and
+    /// children inherit the right affinity, and their CPU time is counted from their start.
     fn is_checked_for_new(&self) -> bool {
-        let is_alone = self.threads.len() == 1 && !self.unseen.has_had_children();
+        let is_single_thread = self.threads.len() == 1 && !self.unseen.has_had_children();
         let n_samples = self.threads.first().map_or(0, |thread| thread.n_samples_ran);
-        let every = match n_samples / ALONE_SAMPLES {
+        let period = match n_samples / SINGLE_THREAD_SAMPLES {
             0 => 1,
             1..4 => 2,
             _ => 4,
         };
-        !is_alone || n_samples.is_multiple_of(every)
+        !is_single_thread || n_samples.is_multiple_of(period)
     }
 
-    /// Whether the number of threads differs from the number of known threads.
+    /// Returns whether the number of threads differs from the number of known threads.
     fn has_other_threads(&mut self, pid: u32, files: &mut TaskFiles<impl Source>) -> bool {
         if self.dir.is_none() {
             let path = format!("/proc/{pid}/task");
@@ -229,7 +229,7 @@ impl TrackedProcess {
         !matches!(counted, Some(Ok(n_threads)) if n_threads as usize == self.threads.len())
     }
 
-    /// Totals of its threads, including those that exited.
+    /// Returns the totals of the threads, including exited threads.
     pub(super) fn totals(&self) -> TaskTotals {
         let mut totals = self.past;
         self.threads.iter().for_each(|thread| totals.add(thread.totals()));
@@ -255,7 +255,7 @@ impl Thread {
         procfs::parse_schedstat(&files.read(pid, self.id.tid, "schedstat").ok()?)
     }
 
-    /// Whether the thread may be running: it has not exited, or its state cannot be read.
+    /// Returns whether the thread may be running: it has not exited, or its state cannot be read.
     fn may_be_running(&self, pid: u32, files: &mut TaskFiles<impl Source>) -> bool {
         match files.stat(pid, self.id.tid) {
             Ok(stat) => stat.start_time_ticks == self.id.start_time_ticks && !stat.has_exited(),
@@ -263,7 +263,7 @@ impl Thread {
         }
     }
 
-    /// Records CPU times. Returns whether the thread has run.
+    /// Records CPU times. Returns whether the thread has run since the last sample.
     fn record(&mut self, times: Schedstat, when: SampleTime) -> bool {
         let ran = self.times.is_none_or(|known| known.run_ns != times.run_ns);
         self.n_samples_idle = if ran { 0 } else { self.n_samples_idle.saturating_add(1) };
@@ -275,7 +275,7 @@ impl Thread {
     }
 
     /// Reads the last CPU of a thread and, in some samples, its migrations. The last CPU of a thread with one allowed
-    /// CPU is not read. If another program changed the mask, the verification of masks detects it.
+    /// CPU is not read. If another program changed the mask, the verification of masks detects the change.
     fn read_cpu(&mut self, pid: u32, with_migrations: bool, files: &mut TaskFiles<impl Source>) {
         if self.mask.len() == 1 && !self.is_foreign {
             self.last_cpu = self.mask.first();
@@ -285,7 +285,7 @@ impl Thread {
             let stat = self.read_stat(pid, 1 < self.n_samples_ran, files);
             self.last_cpu = stat.map(|stat| CpuId(stat.last_cpu));
         } // Without `schedstat` the CPU was read together with the times.
-        if with_migrations && self.n_samples_ran.is_multiple_of(MIGRATIONS_EVERY) {
+        if with_migrations && self.n_samples_ran.is_multiple_of(MIGRATIONS_PERIOD) {
             self.read_migrations(pid, files);
         }
     }
@@ -318,7 +318,7 @@ impl Thread {
         self.migrations = n.map(|n| (n, self.used())).or(self.migrations);
     }
 
-    /// CPU time of the last sample, in nanoseconds.
+    /// Returns the CPU time at the last sample, in nanoseconds.
     pub(super) fn used(&self) -> u64 {
         self.times.map_or(0, |times| times.run_ns)
     }
@@ -334,8 +334,8 @@ impl Thread {
         }
     }
 
-    /// The sample of a thread. `unseen` is the CPU time of children that were never sampled; it is added to the main
-    /// thread of the process.
+    /// Returns the sample of a thread. `unseen` is the CPU time of children that were never sampled, which is added to
+    /// the main thread of the process.
     pub(super) fn sample(&self, job: JobId, process: u32, unseen: Nanos) -> TaskSample {
         let times = self.times.unwrap_or_default();
         let unseen = if self.id.tid == process { unseen } else { Nanos::ZERO };
@@ -365,7 +365,7 @@ mod tests {
     use crate::source::testing::FakeSource;
     use crate::tasks::{CounterMode, DescriptorBudget, TaskCounters};
 
-    /// Replaces the threads of process 7 by these: TID and start time.
+    /// Replaces the threads of process 7. `threads` contains TID and start time of each new thread.
     fn set_threads(source: &mut FakeSource, threads: &[(u32, u64)]) {
         source.files.clear();
         for (tid, start) in threads {
@@ -415,12 +415,12 @@ mod tests {
             (0..8).map(|n_idle| at_ms(at).next(n_idle).0 / 1_000_000).collect()
         };
         assert_eq!(next(4000), [4250, 4250, 4250, 4500, 5000, 6000, 6000, 6000]);
-        // Threads that fell asleep at different times are sampled together.
+        // Threads that began to sleep at different times are sampled together.
         assert_eq!(next(4250), [4500, 4500, 4500, 4500, 5000, 6000, 6000, 6000]);
     }
 
     #[test]
-    fn a_sample_after_a_longer_interval_contains_the_time_of_the_previous_one() {
+    fn a_sample_after_a_longer_interval_contains_the_time_of_the_previous_sample() {
         let previous = |at| at_ms(1000).previous(Some(Nanos::from_millis(at)));
         assert_eq!((previous(750), previous(700)), (None, None));
         assert_eq!(previous(500), Some(Nanos::from_millis(500)));

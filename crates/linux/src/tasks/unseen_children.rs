@@ -1,7 +1,7 @@
 //! CPU time of children that start and exit between two samples.
 //!
 //! A shell that runs many short programs uses little CPU time itself, and its children may exit before they are
-//! sampled. The kernel accounts for each process the CPU time of its reaped children. The part of this time that was
+//! sampled. For each process the kernel accounts the CPU time of its reaped children. The part of this time that was
 //! not sampled is credited to the main thread of the process, so that the load of a job is complete.
 
 use base::{JobId, Nanos};
@@ -9,8 +9,8 @@ use base::{JobId, Nanos};
 use super::{SampledTasks, TaskReader, TaskTotals};
 use crate::source::Source;
 
-/// Interval between polls for reaped children of a process without known children, in samples.
-const POLL_EVERY: u32 = 8;
+/// Interval, in samples, between polls for reaped children of a process without known children.
+const POLL_PERIOD: u32 = 8;
 
 /// Accounting of the children of a process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,35 +25,35 @@ pub struct UnseenChildren {
 }
 
 impl UnseenChildren {
-    /// CPU time of children that were never sampled.
+    /// Returns the CPU time of children that were never sampled.
     pub(super) fn credited(&self) -> Nanos {
         Nanos(self.credited_ns)
     }
 
-    /// Records that the process has a child. It may start others.
-    pub(super) fn has_child(&mut self) {
+    /// Records that the process has a child. The process may start further children.
+    pub(super) fn record_child(&mut self) {
         self.has_children = true;
     }
 
-    /// Adds a sampled child that has exited after this CPU time.
+    /// Adds the CPU time of a sampled child that has exited.
     pub(super) fn add_exited(&mut self, used_ns: u64) {
         self.sampled_ns = self.sampled_ns.saturating_add(used_ns);
     }
 
-    /// Whether the process has had a child.
+    /// Returns whether the process has had a child.
     pub(super) fn has_had_children(&self) -> bool {
         self.has_children
     }
 
-    /// Whether this sample polls for reaped children.
+    /// Returns whether this sample polls for reaped children.
     fn is_polled(&mut self) -> bool {
         self.n_samples = self.n_samples.wrapping_add(1);
-        self.has_children || self.n_samples % POLL_EVERY == 1
+        self.has_children || self.n_samples % POLL_PERIOD == 1
     }
 
-    /// Records the CPU time of reaped children. Returns the part that was neither sampled nor credited. The
-    /// kernel omits children that are reaped automatically (SIGCHLD ignored), so its value may be smaller
-    /// than the sampled one.
+    /// Records the CPU time of reaped children. Returns the part that was neither sampled nor credited. The kernel
+    /// omits children that are reaped automatically (SIGCHLD ignored), so `reaped_ns` may be smaller than the sampled
+    /// CPU time.
     fn credit(&mut self, reaped_ns: u64) -> Nanos {
         self.reaped_ns = reaped_ns;
         let unseen = reaped_ns.saturating_sub(self.sampled_ns);
@@ -64,7 +64,7 @@ impl UnseenChildren {
 }
 
 impl<S: Source> TaskReader<S> {
-    /// Adds to the sample the CPU time of children that were never sampled.
+    /// Adds the CPU time of children that were never sampled to the sample.
     pub(super) fn credit_unseen(&mut self, (job, pid): (JobId, u32), sampled: &mut SampledTasks) {
         let unaccounted = self.poll_reaped_children(job, pid).unwrap_or_default();
         if unaccounted != Nanos::ZERO {
@@ -105,7 +105,7 @@ impl<S: Source> TaskReader<S> {
         }
     }
 
-    /// Removes a process that exited. Its totals are kept for its job and its parent.
+    /// Removes a process that exited. Adds its totals to those of its job and its parent.
     pub(super) fn remove_exited(&mut self, pid: u32) {
         let Some(job) = self.job_of(pid) else { return };
         let Some(process) = self.processes.get(&(job, pid)) else { return };
@@ -117,7 +117,7 @@ impl<S: Source> TaskReader<S> {
         self.remove_process(pid);
     }
 
-    /// Credits CPU time of an exited main process of a job: the CPU time that wait4(2) returned minus the sampled part.
+    /// Credits CPU time to an exited main process of a job: the CPU time that wait4(2) returned minus the sampled part.
     pub fn credit_rest(
         &mut self,
         (job, pid): (JobId, u32),
@@ -154,12 +154,16 @@ mod tests {
         let mut unseen = UnseenChildren::default();
         assert_eq!(unseen.credit(30), Nanos(30), "no child was sampled");
         unseen.add_exited(50);
-        assert_eq!(unseen.credit(85), Nanos(5), "a sampled child used 50, its last 5 unsampled");
+        assert_eq!(
+            unseen.credit(85),
+            Nanos(5),
+            "the sampled child used 50, and 5 were not sampled"
+        );
         assert_eq!((unseen.credit(85), unseen.credited()), (Nanos(0), Nanos(35)));
     }
 
     #[test]
-    fn a_child_that_the_kernel_omits_reduces_no_credit() {
+    fn a_child_that_the_kernel_omits_does_not_reduce_credits() {
         let mut unseen = UnseenChildren::default();
         assert_eq!(unseen.credit(30), Nanos(30));
         unseen.add_exited(100);
@@ -171,7 +175,7 @@ mod tests {
         let mut unseen = UnseenChildren::default();
         let polled: Vec<u32> = (1..20).filter(|_| unseen.is_polled()).collect();
         assert_eq!(polled, [1, 9, 17]);
-        unseen.has_child();
+        unseen.record_child();
         assert!(unseen.is_polled() && unseen.is_polled());
     }
 }

@@ -6,16 +6,16 @@
 //!               <mount>/<cgroup>/cpus                      noprefix, and the old file system cpuset
 //! ```
 //!
-//! In a container the path of the cgroup may start above the mount point; then the nearest existing directory is used.
-//! On this machine sched_getaffinity(2) returns the affinity, restricted to the cpuset. In a recording the affinity is
-//! read from `/proc/self/status`, if that file was recorded.
+//! In a container the path of the cgroup may start above the mount point. In this case the nearest existing directory
+//! is used. On this machine sched_getaffinity(2) returns the affinity, restricted to the cpuset. In a recording the
+//! affinity is read from `/proc/self/status`, if that file was recorded.
 
 use ::topology::Node;
 use base::{CpuSet, IdSet, NodeSet, SetId};
 
 use super::tree::Tree;
 
-/// Allowed CPUs and nodes.
+/// Reads the allowed CPUs and nodes.
 pub(super) fn read(tree: &Tree, online: &CpuSet, nodes: &[Node]) -> (CpuSet, NodeSet) {
     let status = tree.text("proc/self/status").unwrap_or_default();
     let cpusets = cpusets(tree);
@@ -25,14 +25,14 @@ pub(super) fn read(tree: &Tree, online: &CpuSet, nodes: &[Node]) -> (CpuSet, Nod
         mems = mems.and(&listed);
     }
     for cpuset in &cpusets {
-        cpus = within(cpus, cpuset.list(tree, "cpus"));
-        mems = within(mems, cpuset.list(tree, "mems"));
+        cpus = restricted(cpus, cpuset.list(tree, "cpus"));
+        mems = restricted(mems, cpuset.list(tree, "mems"));
     }
     (cpus, mems)
 }
 
-/// Restricts a set. An empty set means that the cpuset is not initialized; it is ignored.
-fn within<T: SetId>(set: IdSet<T>, limit: Option<IdSet<T>>) -> IdSet<T> {
+/// Restricts a set. An empty limit is ignored, because it means that the cpuset is not initialized.
+fn restricted<T: SetId>(set: IdSet<T>, limit: Option<IdSet<T>>) -> IdSet<T> {
     match limit {
         Some(limit) if !limit.is_empty() => set.and(&limit),
         _ => set,
@@ -48,7 +48,7 @@ fn status_list<T: SetId>(status: &str, key: &str) -> Option<IdSet<T>> {
     status.lines().find_map(|line| line.strip_prefix(key))?.parse().ok()
 }
 
-/// A mounted cpuset hierarchy, and the cgroup of this process in it.
+/// A mounted cpuset hierarchy, and the cgroup of this process in the hierarchy.
 struct Cpuset {
     mount: String,
     group: String,
@@ -63,7 +63,7 @@ enum CpusetHierarchy {
 }
 
 impl Cpuset {
-    /// `cpus` or `mems` of the cgroup, or of its nearest ancestor with the file.
+    /// Reads `cpus` or `mems` of the cgroup, or of the nearest ancestor that has the file.
     fn list<T: SetId>(&self, tree: &Tree, resource: &str) -> Option<IdSet<T>> {
         let file = match self.hierarchy {
             CpusetHierarchy::V2 => format!("cpuset.{resource}.effective"),
@@ -84,7 +84,8 @@ impl Cpuset {
     }
 }
 
-/// Hierarchies that may have the cpuset controller. A hierarchy without the controller lacks its files.
+/// Returns the hierarchies that may have the cpuset controller. A hierarchy without the controller does not have its
+/// files.
 fn cpusets(tree: &Tree) -> Vec<Cpuset> {
     let groups = tree.text("proc/self/cgroup").unwrap_or_default();
     let old = tree.text("proc/self/cpuset").map(|path| relative(&path));
@@ -97,7 +98,7 @@ fn cpusets(tree: &Tree) -> Vec<Cpuset> {
     mounts(tree).into_iter().filter_map(cpuset).collect()
 }
 
-/// Mounted hierarchies; the usual mount points if mounts were not recorded.
+/// Returns the mounted hierarchies, or the usual mount points if mounts were not recorded.
 fn mounts(tree: &Tree) -> Vec<(String, CpusetHierarchy)> {
     let text = tree.text("proc/self/mounts").or_else(|| tree.text("proc/mounts"));
     let found: Vec<_> = text.unwrap_or_default().lines().filter_map(mount).collect();
@@ -126,7 +127,7 @@ fn mount(line: &str) -> Option<(String, CpusetHierarchy)> {
     Some((relative(&path.replace("\\040", " ")), hierarchy))
 }
 
-/// The path in the line of `/proc/self/cgroup` whose controllers match.
+/// Returns the path in the line of `/proc/self/cgroup` with matching controllers.
 fn group_of(groups: &str, is_match: impl Fn(&str) -> bool) -> Option<String> {
     groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -135,8 +136,8 @@ fn group_of(groups: &str, is_match: impl Fn(&str) -> bool) -> Option<String> {
     })
 }
 
-/// A path without leading slash, `.` and `..`, so that a path in a recording stays below the root.
+/// Returns a path without leading slash, `.` and `..`, so that a path in a recording stays below the root.
 fn relative(path: &str) -> String {
-    let kept = path.split('/').filter(|part| !part.is_empty() && *part != "." && *part != "..");
-    kept.collect::<Vec<_>>().join("/")
+    let parts = path.split('/').filter(|part| !part.is_empty() && *part != "." && *part != "..");
+    parts.collect::<Vec<_>>().join("/")
 }

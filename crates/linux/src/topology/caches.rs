@@ -1,8 +1,8 @@
 //! Last-level caches.
 //!
-//! The last level of a CPU is its data or unified cache with the highest level. The level can differ between CPUs: some
-//! processors have a third level for performance cores only. A cache of size `0K`, which some many-core processors
-//! list, is ignored.
+//! The last-level cache of a CPU is its data or unified cache with the highest level. The level can differ between
+//! CPUs: some processors have a third level for performance cores only. A cache of size `0K`, which some many-core
+//! processors list, is ignored.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use base::{Bytes, CpuId, CpuSet, LlcId, NodeId};
 use super::cpus::{CpuPartition, group};
 use super::tree::Tree;
 
-/// The last level according to one CPU.
+/// The last-level cache of one CPU, as sysfs describes it for this CPU.
 #[derive(Clone, Debug)]
 struct CpuCache {
     level: u32,
@@ -20,7 +20,7 @@ struct CpuCache {
     cpus: CpuSet,
 }
 
-/// The last-level caches, numbered by their lowest CPU.
+/// Reads the last-level caches, numbered by their lowest CPU.
 pub(super) fn read(
     tree: &Tree,
     cores: &CpuPartition,
@@ -52,19 +52,19 @@ fn whole_cores(
 ) -> CpuPartition {
     let mut moved = CpuSet::new();
     for core in cores {
-        let mut holders = groups.iter_mut().filter(|cpus| cpus.intersects(core));
-        let Some(first) = holders.next() else { continue };
-        for other in holders {
-            let strays = other.and(core);
-            *other = other.minus(&strays);
-            *first = first.or(&strays);
-            moved.extend(strays.iter());
+        let mut sharing_groups = groups.iter_mut().filter(|cpus| cpus.intersects(core));
+        let Some(first) = sharing_groups.next() else { continue };
+        for other in sharing_groups {
+            let moving = other.and(core);
+            *other = other.minus(&moving);
+            *first = first.or(&moving);
+            moved.extend(moving.iter());
         }
     }
     if !moved.is_empty() {
         warnings.push(format!(
             "CPUs {moved} have another last-level cache than their SMT siblings; \
-             they are assigned to that of the lowest sibling"
+             they are assigned to the cache of the lowest sibling"
         ));
     }
     groups.retain(|cpus| !cpus.is_empty());
@@ -72,8 +72,8 @@ fn whole_cores(
     groups
 }
 
-/// Reads the last level of every CPU. On most machines it has the same index for each CPU. The index of the previous
-/// CPU is therefore tried first, which avoids most of the reads.
+/// Reads the last-level cache of every CPU. On most machines this cache has the same index for each CPU. The index of
+/// the previous CPU is therefore tried first, which avoids most of the reads.
 fn cpu_caches(tree: &Tree, cores: &CpuPartition, online: &CpuSet) -> BTreeMap<CpuId, CpuCache> {
     let mut caches = BTreeMap::new();
     let mut level_and_index = None;
@@ -88,7 +88,7 @@ fn cpu_caches(tree: &Tree, cores: &CpuPartition, online: &CpuSet) -> BTreeMap<Cp
     caches
 }
 
-/// The CPUs that share the cache of a CPU and have the same last level.
+/// Returns the CPUs that share the cache of a CPU and have the same last level.
 fn same_level(caches: &BTreeMap<CpuId, CpuCache>, cpu: CpuId) -> CpuSet {
     let own = &caches[&cpu];
     let is_peer = |other: &CpuId| caches.get(other).is_some_and(|cache| cache.level == own.level);
@@ -120,16 +120,18 @@ fn dir(cpu: CpuId, index: u32) -> String {
     format!("sys/devices/system/cpu/cpu{}/cache/index{index}", cpu.0)
 }
 
-/// Level and index of the last level, if they are the same as for the previous CPU.
+/// Returns level and index of the last-level cache if they are the same as for the previous CPU.
 fn at_same_level(tree: &Tree, cpu: CpuId, level_and_index: (u32, u32)) -> Option<(u32, u32)> {
     let (before, index) = level_and_index;
     let follows = level(tree, &dir(cpu, index + 1)).is_some();
-    let here = dir(cpu, index);
-    let is_there = || level(tree, &here) == Some(before) && size(tree, &here) != NO_CACHE;
-    (!follows && is_there()).then_some(level_and_index)
+    let cache_dir = dir(cpu, index);
+    let is_same_level =
+        || level(tree, &cache_dir) == Some(before) && size(tree, &cache_dir) != NO_CACHE;
+    (!follows && is_same_level()).then_some(level_and_index)
 }
 
-/// The highest level with a data or unified cache and a size. If a level has several caches, the last one is used.
+/// Finds the highest level with a data or unified cache that has a size. If a level has several caches, the last one is
+/// used.
 fn search(tree: &Tree, cpu: CpuId) -> Option<(u32, u32)> {
     let indexes = tree.numbered(&format!("sys/devices/system/cpu/cpu{}/cache", cpu.0), "index");
     let holds_data = |dir: &str| {
@@ -158,7 +160,7 @@ fn sharers(tree: &Tree, cores: &CpuPartition, cpu: CpuId, index: u32) -> Option<
     let dir = dir(cpu, index);
     let map = format!("{dir}/shared_cpu_map");
     let cpus = tree.mask_or_list(&map, &format!("{dir}/shared_cpu_list"))?;
-    // On Itanium the map of the last level is empty; the cache belongs to the core.
+    // On Itanium the map of the last-level cache is empty. The cache belongs to the core.
     let own_core = || cores.iter().find(|core| core.contains(cpu)).cloned().unwrap_or_default();
     Some(if cpus.is_empty() { own_core() } else { cpus })
 }

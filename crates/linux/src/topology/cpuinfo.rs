@@ -1,4 +1,4 @@
-//! `/proc/cpuinfo`: name of the processor, and a fallback for missing files in sysfs.
+//! `/proc/cpuinfo`: name of the processor, and a fallback for files that are missing in sysfs.
 //!
 //! The format depends on the architecture. Most architectures have a block per CPU that begins with `processor : N`.
 //! s390 has one line per CPU: `processor N: …`.
@@ -14,13 +14,13 @@ use super::tree::{Tree, whole_number};
 pub(super) struct CpuInfo {
     /// The listed CPUs.
     pub(super) cpus: BTreeSet<CpuId>,
-    /// Package and core id of a CPU, if both are listed.
+    /// Package and core id of each CPU for which both are listed.
     pub(super) core_ids: BTreeMap<CpuId, (u64, u64)>,
     /// Name of the processor.
     pub(super) model: Option<String>,
-    /// Vendor.
+    /// Vendor of the processor.
     vendor: Option<String>,
-    /// Whether this is an AMD processor of family 21 or 22: its modules list two cores as siblings.
+    /// Whether the processor is an AMD processor of family 21 or 22: its modules list two cores as siblings.
     pub(super) has_amd_modules: bool,
 }
 
@@ -28,7 +28,7 @@ impl CpuInfo {
     pub(super) fn read(tree: &Tree) -> Self {
         let mut info = CpuInfo::parse(&tree.text("proc/cpuinfo").unwrap_or_default());
         if info.model.is_none() {
-            // Arm kernels list only numbers, so the product name of the board is used.
+            // Arm kernels list only numbers, so the product name of the board is used instead.
             info.model = tree.text("sys/devices/virtual/dmi/id/product_name");
         }
         info.model = info.model.or(info.vendor.take()).filter(|name| !name.is_empty());
@@ -57,10 +57,10 @@ impl CpuInfo {
         info
     }
 
-    /// Uses the first name; the key is `cpu` on Power and SPARC.
+    /// Stores the first name of the processor. The key is `cpu` on Power and SPARC.
     fn take_name(&mut self, key: &str, value: &str) {
         if let Some(number) = key.strip_prefix("processor ").and_then(whole_number) {
-            self.cpus.extend(small(number)); // s390
+            self.cpus.extend(small(number)); // The line has the format of s390.
         }
         if self.model.is_none() && ["model name", "cpu", "cpu model", "Model Name"].contains(&key) {
             self.model = Some(value.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -68,7 +68,7 @@ impl CpuInfo {
     }
 }
 
-/// The lines read so far of the block of one CPU.
+/// The values read so far from the block of one CPU.
 #[derive(Default)]
 struct Block {
     cpu: Option<CpuId>,

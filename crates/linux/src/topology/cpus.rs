@@ -1,7 +1,7 @@
 //! Present and online CPUs, and SMT siblings: the CPUs of each core.
 //!
 //! Each CPU lists its siblings, so a core is described once per CPU. If the descriptions differ, two CPUs count as
-//! siblings if each lists the other.
+//! siblings if each CPU lists the other CPU.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ pub(super) struct Cpus {
     pub(super) online: CpuSet,
 }
 
-/// A CPU is present if sysfs has its directory; if sysfs has no directories of CPUs, `cpu/present` or `/proc/cpuinfo`
-/// is used. A CPU is online if `cpu/online` lists it. If that list is missing, the file `online` of each CPU is read; a
-/// CPU without this file cannot go offline.
+/// Reads the CPUs. A CPU is present if sysfs has its directory. If sysfs has no directories of CPUs, `cpu/present` or
+/// `/proc/cpuinfo` is used. A CPU is online if `cpu/online` lists it. If this list is missing, the file `online` of
+/// each CPU is read; a CPU without this file cannot go offline.
 pub(super) fn read(tree: &Tree, info: &CpuInfo, warnings: &mut Vec<String>) -> Cpus {
     let dirs = tree.numbered("sys/devices/system/cpu", "cpu");
     let mut present: CpuSet = dirs.into_iter().map(CpuId).collect();
@@ -61,7 +61,7 @@ fn one_by_one(tree: &Tree, present: &CpuSet) -> CpuSet {
 /// A partition of the CPUs, sorted by the lowest CPU of each group.
 pub(super) type CpuPartition = Vec<CpuSet>;
 
-/// The cores as sets of online CPUs, sorted by their lowest CPU.
+/// Returns the cores as sets of online CPUs, sorted by their lowest CPU.
 pub(super) fn siblings(
     tree: &Tree,
     info: &CpuInfo,
@@ -98,7 +98,7 @@ pub(super) fn within_nodes(
         }
         warnings.push(format!(
             "CPUs {core} are SMT siblings on several nodes; \
-             those of each node are one core"
+             the siblings on each node are one core"
         ));
         let placed = parts.iter().fold(CpuSet::new(), |all, part| all.or(part));
         cores.extend(parts);
@@ -117,7 +117,8 @@ pub(super) fn number(siblings: &CpuPartition, kinds: &Kinds) -> Vec<Core> {
     numbered.collect()
 }
 
-/// Partitions CPUs: two CPUs are in one group if each lists the other. Also returns the CPUs with an inconsistent list.
+/// Partitions CPUs: two CPUs are in one group if each CPU lists the other CPU. Also returns the CPUs with an
+/// inconsistent list.
 pub(super) fn group(
     online: &CpuSet,
     listed_by: impl Fn(CpuId) -> CpuSet,
@@ -152,7 +153,7 @@ fn listed_siblings(tree: &Tree, info: &CpuInfo, online: &CpuSet) -> BTreeMap<Cpu
         let found = names.iter().enumerate().find_map(|(idx, name)| Some((idx, read(name)?)));
         let Some((idx, cpus)) = found else { continue };
         listed.insert(cpu, cpus);
-        names.swap(0, idx); // The next CPU has a file of the same name.
+        names.swap(0, idx); // The file of the next CPU has the same name.
     }
     if info.has_amd_modules {
         listed.iter_mut().for_each(|(&cpu, cpus)| *cpus = same_core_id(tree, cpu, cpus));
@@ -160,8 +161,8 @@ fn listed_siblings(tree: &Tree, info: &CpuInfo, online: &CpuSet) -> BTreeMap<Cpu
     listed
 }
 
-/// The two cores of an AMD module share a front end and list each other as siblings, but have separate core ids and
-/// integer units. They count as two cores.
+/// Removes the siblings with another core id. The two cores of an AMD module share a front end and list each other as
+/// siblings, but have separate core ids and integer units, so they count as two cores.
 fn same_core_id(tree: &Tree, cpu: CpuId, siblings: &CpuSet) -> CpuSet {
     let core_id =
         |cpu: CpuId| tree.number(&format!("sys/devices/system/cpu/cpu{}/topology/core_id", cpu.0));
@@ -169,7 +170,7 @@ fn same_core_id(tree: &Tree, cpu: CpuId, siblings: &CpuSet) -> CpuSet {
     siblings.iter().filter(|&other| core_id(other) == own).collect()
 }
 
-/// CPUs with the same package and core id.
+/// Returns the CPUs with the same package and core id, for each CPU.
 fn from_cpuinfo(info: &CpuInfo) -> BTreeMap<CpuId, CpuSet> {
     let mut cpus_of_core: BTreeMap<(u64, u64), CpuSet> = BTreeMap::new();
     for (&cpu, &core) in &info.core_ids {

@@ -1,6 +1,6 @@
-//! The files that describe a machine: a recording contains these and no others.
+//! The files that describe a machine. A recording contains only these files.
 //!
-//! A pattern is a path below the root; `#` stands for a number, and `*` at the end of a part for any text. Cpusets are
+//! A pattern is a path below the root. `#` matches a number, and `*` at the end of a part matches any text. Cpusets are
 //! not included: a recording contains their effect in `proc/self/status`.
 
 use std::fs;
@@ -51,8 +51,8 @@ const PATTERNS: [&str; 39] = [
     "sys/devices/virtual/dmi/id/product_name",
 ];
 
-/// The files below a root that [`super::read`] reads, as relative paths, sorted. An offline CPU has no such files and
-/// is represented by its directory.
+/// Lists the files below a root that [`super::read`] reads, as relative paths, sorted. An offline CPU has no such
+/// files; its directory is listed instead.
 pub fn below(root: &Path) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for pattern in PATTERNS {
@@ -68,7 +68,7 @@ pub fn below(root: &Path) -> Vec<String> {
     (0..found.len()).filter(kept).map(|idx| found[idx].clone()).collect()
 }
 
-/// Whether a relative path matches a pattern.
+/// Returns whether a relative path matches a pattern.
 pub fn is_read(path: &str) -> bool {
     PATTERNS.iter().any(|pattern| {
         pattern.split('/').count() == path.split('/').count()

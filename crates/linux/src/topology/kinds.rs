@@ -1,6 +1,6 @@
 //! Core kinds: performance and efficiency cores, and their relative capacity.
 //!
-//! The kernel has several sources, none of them on every machine:
+//! The kernel has several sources, but no source exists on every machine:
 //!
 //! ```text
 //!   cpu_capacity                  relative throughput (Arm; Intel hybrids since 6.12)
@@ -20,13 +20,13 @@ use base::{CpuId, CpuSet};
 use super::tree::Tree;
 
 /// Source: hwloc (`topology-linux.c`, adjustment of maximum frequencies). The maximum frequencies of favoured cores
-/// differ by less, those of core kinds by more.
+/// differ by less than this value, the maximum frequencies of core kinds by more.
 const TURBO_SPREAD_PERCENT: u64 = 10;
-/// If there are three kinds or more, kinds above this capacity are performance cores. Guessed: on known hybrid
+/// If there are three or more kinds, kinds with at least this capacity are performance cores. Guessed: on known hybrid
 /// processors efficiency cores have a capacity of 250 to 750 (of 1024) and performance cores above 850.
 const PERFORMANCE_CAPACITY: u64 = 768;
 
-/// A terahertz in kHz; larger values are damaged and ignored.
+/// 1 THz in kHz. Larger values are damaged and ignored.
 const VALUE_MAX: u64 = 1_000_000_000;
 
 /// Properties of one CPU. CPUs with equal properties are of one kind. Faster CPUs sort as greater.
@@ -38,7 +38,7 @@ struct Properties {
     base_khz: Option<u64>,
 }
 
-/// Core types as named by Intel, slowest first.
+/// Core types with the names of Intel, slowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CoreType {
     LowPower,
@@ -52,7 +52,7 @@ pub(super) struct Kinds {
     of_cpu: BTreeMap<CpuId, (String, u32)>,
 }
 
-/// Reads the kinds; one kind if no source distinguishes them.
+/// Reads the kinds. All cores have one kind if no source distinguishes them.
 pub(super) fn read(tree: &Tree, online: &CpuSet) -> Kinds {
     let mut properties: BTreeMap<CpuId, Properties> =
         online.iter().map(|cpu| (cpu, of_cpu(tree, cpu))).collect();
@@ -66,7 +66,8 @@ pub(super) fn read(tree: &Tree, online: &CpuSet) -> Kinds {
 }
 
 impl Kinds {
-    /// Kind of the core with these CPUs. If they differ because of firmware errors, the fastest kind is returned.
+    /// Returns the kind of the core with these CPUs. If firmware errors give the CPUs different kinds, the fastest kind
+    /// is returned.
     pub(super) fn kind_of_core(&self, cpus: &CpuSet) -> (String, u32) {
         let known = cpus.iter().filter_map(|cpu| self.of_cpu.get(&cpu));
         let fastest = known.max_by_key(|(_, capacity)| *capacity).cloned();
@@ -89,7 +90,8 @@ fn whole_mhz(khz: u64) -> u64 {
     khz / 1000 * 1000
 }
 
-/// CPUs of each core type of Intel: each type has a PMU with a directory in sysfs, and some kernels list the types.
+/// Reads the CPUs of each Intel core type: each type has a PMU with a directory in sysfs, and some kernels list the
+/// types.
 fn core_types(tree: &Tree) -> Vec<(CoreType, CpuSet)> {
     let types = "sys/devices/system/cpu/types";
     let pmus = [
@@ -104,8 +106,8 @@ fn core_types(tree: &Tree) -> Vec<(CoreType, CpuSet)> {
     pmus.into_iter().filter_map(read).collect()
 }
 
-/// Equalizes slightly different maximum frequencies of CPUs with the same core type and base frequency. Also equalizes
-/// their capacities if the equal base frequency shows that the difference is turbo.
+/// Equalizes slightly different maximum frequencies of CPUs with the same core type and base frequency. If the base
+/// frequency is known, the difference is turbo, so the capacities of these CPUs are equalized too.
 fn equalize_favoured(properties: &mut BTreeMap<CpuId, Properties>) {
     let groups: BTreeSet<(Option<CoreType>, Option<u64>)> =
         properties.values().map(|properties| (properties.core_type, properties.base_khz)).collect();
@@ -156,18 +158,18 @@ fn name(tree: &Tree, properties: &BTreeMap<CpuId, Properties>) -> BTreeMap<CpuId
     properties.iter().map(|(&cpu, kind)| (cpu, of_kind(kind))).collect()
 }
 
-/// Throughput of each kind, on any scale, from the best source that has all kinds.
+/// Returns the throughput of each kind, on any scale, from the best source that has all kinds.
 fn speeds(tree: &Tree, properties: &BTreeMap<CpuId, Properties>) -> BTreeMap<Properties, u64> {
     let from =
         |speed: &dyn Fn(CpuId, &Properties) -> Option<u64>| -> Option<BTreeMap<Properties, u64>> {
             let mut speeds = BTreeMap::new();
             for (&cpu, kind) in properties {
-                let seen: &mut u64 = speeds.entry(kind.clone()).or_default();
-                *seen = (*seen).max(speed(cpu, kind).filter(|&n| 0 < n)?);
+                let max_speed: &mut u64 = speeds.entry(kind.clone()).or_default();
+                *max_speed = (*max_speed).max(speed(cpu, kind).filter(|&n| 0 < n)?);
             }
             Some(speeds)
         };
-    // Read only if needed: on some machines the firmware needs a long time for this file.
+    // The file is read only if needed: on some machines the firmware needs a long time for it.
     let highest_perf = |cpu: CpuId, _: &Properties| {
         let path = format!("sys/devices/system/cpu/cpu{}/acpi_cppc/highest_perf", cpu.0);
         tree.number(&path).filter(|&number| number <= VALUE_MAX)
@@ -179,7 +181,8 @@ fn speeds(tree: &Tree, properties: &BTreeMap<CpuId, Properties>) -> BTreeMap<Pro
         .unwrap_or_default()
 }
 
-/// Names, fastest first: by Intel core type, otherwise by capacity. Kinds with the same name are numbered.
+/// Returns the names of the kinds, fastest first: by Intel core type, otherwise by capacity. Kinds with the same name
+/// are numbered.
 fn names(ranked: &[&Properties], capacity: impl Fn(&Properties) -> u64) -> Vec<String> {
     let word = |(idx, kind): (usize, &&Properties)| match kind.core_type {
         Some(CoreType::Performance) => "performance",
@@ -192,8 +195,8 @@ fn names(ranked: &[&Properties], capacity: impl Fn(&Properties) -> u64) -> Vec<S
     let words: Vec<&str> = ranked.iter().enumerate().map(word).collect();
     let numbered = words.iter().enumerate().map(|(idx, word)| {
         let nth = words[..=idx].iter().filter(|other| other == &word).count();
-        let alone = words.iter().filter(|other| other == &word).count() == 1;
-        if alone { (*word).to_owned() } else { format!("{word}-{nth}") }
+        let is_unique = words.iter().filter(|other| other == &word).count() == 1;
+        if is_unique { (*word).to_owned() } else { format!("{word}-{nth}") }
     });
     numbered.collect()
 }

@@ -1,4 +1,4 @@
-//! The machine according to `/sys` and `/proc`, or to a directory with a recording of them.
+//! Reads the machine from `/sys` and `/proc`, or from a directory with a recording of both.
 //!
 //! ```text
 //!   cpu/online, cpu/cpuN         present and online CPUs                     cpus
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Firmware may report contradictory data, and recordings may be incomplete. [`Machine::new`] would reject
-//! contradictory data. This module corrects them by fixed rules (data of the lower number take precedence), with one
-//! warning for each correction. Missing data stay missing, with two exceptions: a CPU without known siblings is a
+//! contradictory data. This module corrects such data by fixed rules (data of the lower number take precedence), with
+//! one warning for each correction. Missing data stay missing, with two exceptions: a CPU without known siblings is a
 //! separate core, and a kernel without NUMA has one node, 0, with all memory and all CPUs.
 
 mod allowed;
@@ -33,11 +33,11 @@ use self::cpuinfo::CpuInfo;
 use self::tree::Tree;
 use crate::fault;
 
-/// A machine cannot be read.
+/// Error while a machine is read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum TopologyError {
-    #[error("{0} is not a directory; name one that contains sys and proc of a machine")]
+    #[error("{0} is not a directory; name a directory that contains sys and proc of a machine")]
     NoDir(PathBuf),
     #[error("cannot read the machine below {root}")]
     Unreadable { root: PathBuf, source: std::io::Error },

@@ -15,29 +15,29 @@ use super::tree::{Tree, VALUE_MAX};
 /// The nodes of a machine.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// By id.
+    /// Nodes, sorted by id.
     pub(super) list: Vec<Node>,
     /// Latencies and bandwidths according to the firmware.
     pub(super) perf_attributes: PerfAttributes,
 }
 
-/// Reads all nodes. A kernel without NUMA has one node 0.
+/// Reads all nodes. On a kernel without NUMA there is one node, 0.
 pub(super) fn read(tree: &Tree, online: &CpuSet, warnings: &mut Vec<String>) -> Nodes {
     let ids = ids(tree, warnings);
     let rows = distances(tree, &ids, warnings);
     let mut list: Vec<Node> = Vec::new();
-    let mut taken = CpuSet::new();
+    let mut assigned = CpuSet::new();
     for id in ids.iter() {
         let Some(node) = node(tree, id, online) else {
             warnings.push(format!("{id} has no list of CPUs; {id} is ignored"));
             continue;
         };
-        if node.cpus.intersects(&taken) {
-            let shared = node.cpus.and(&taken);
+        if node.cpus.intersects(&assigned) {
+            let shared = node.cpus.and(&assigned);
             warnings.push(format!("{id} claims CPUs {shared} of another node; {id} is ignored"));
             continue;
         }
-        taken = taken.or(&node.cpus);
+        assigned = assigned.or(&node.cpus);
         list.push(node);
     }
     let known: NodeSet = list.iter().map(|node| node.id).collect();
@@ -57,7 +57,7 @@ fn dir(id: NodeId) -> String {
     format!("sys/devices/system/node/node{}", id.0)
 }
 
-/// Online nodes with a directory.
+/// Returns the online nodes that have a directory.
 fn ids(tree: &Tree, warnings: &mut Vec<String>) -> NodeSet {
     let dirs = tree.numbered("sys/devices/system/node", "node");
     let dirs: NodeSet = dirs.into_iter().map(NodeId).collect();
@@ -76,7 +76,7 @@ fn ids(tree: &Tree, warnings: &mut Vec<String>) -> NodeSet {
     online.and(&dirs)
 }
 
-/// Reads a node. Returns `None` if its CPUs are unknown: no task could be placed on it.
+/// Reads a node. Returns `None` if the CPUs of the node are unknown, because no task could be placed on it.
 fn node(tree: &Tree, id: NodeId, online: &CpuSet) -> Option<Node> {
     let dir = dir(id);
     let cpus = tree.mask_or_list(&format!("{dir}/cpumap"), &format!("{dir}/cpulist"))?;
@@ -91,7 +91,7 @@ fn whole_memory(tree: &Tree, online: &CpuSet) -> Node {
     Node { id: NodeId(0), cpus: online.clone(), memory, memory_free, distances }
 }
 
-/// Total and free memory. The lines of a node begin with `Node 0`, those of the machine do not.
+/// Reads total and free memory. The lines of a node begin with `Node 0`, the lines of the machine do not.
 fn memory(tree: &Tree, path: &str) -> (Option<Bytes>, Option<Bytes>) {
     let text = tree.text(path).unwrap_or_default();
     let (total, free) = (kib(&text, "MemTotal:"), kib(&text, "MemFree:"));
@@ -106,7 +106,8 @@ fn kib(text: &str, key: &str) -> Option<Bytes> {
     (bytes <= VALUE_MAX).then_some(Bytes(bytes))
 }
 
-/// All rows. None if the length of a row differs from the number of nodes: policies would use wrong distances.
+/// Reads the distances. Omits all distances if the length of a row differs from the number of nodes: policies would use
+/// wrong distances.
 fn distances(
     tree: &Tree,
     ids: &NodeSet,
@@ -127,7 +128,8 @@ fn distances(
     }
 }
 
-/// Parses a row. Returns `None` if it is malformed or contains a distance below 10, the distance of a node to itself.
+/// Parses a row. Returns `None` if the row is malformed or contains a distance below 10, the distance of a node to
+/// itself.
 fn row(own: NodeId, text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> {
     let numbers: Vec<u32> =
         text.split_whitespace().map(|n| n.parse().ok()).collect::<Option<_>>()?;
@@ -138,9 +140,9 @@ fn row(own: NodeId, text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> 
     (row.get(&own) == Some(&DISTANCE_LOCAL)).then_some(row)
 }
 
-/// Reads from the nearest CPUs to each memory according to the firmware (class 1; before Linux 5.7 only class 0, which
-/// includes devices). The units are nanoseconds and megabytes per second. Writes and accesses from other CPUs are
-/// omitted.
+/// Returns the latency and bandwidth of reads from the nearest CPUs to each memory, as reported by the firmware (class
+/// 1; before Linux 5.7 only class 0, which includes devices). The units are nanoseconds and megabytes per second.
+/// Writes and accesses from other CPUs are omitted.
 fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<MemoryAccess> {
     let with_cpus: NodeSet = nodes.iter().filter(|n| !n.cpus.is_empty()).map(|n| n.id).collect();
     let mut accesses = Vec::new();

@@ -1,4 +1,4 @@
-//! Small trees for every known special case (`cases/topology.txt`), and random trees.
+//! Small trees for every known exception (`cases/topology.txt`), and random trees.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -13,8 +13,8 @@ use crate::test_support::dir_of;
 
 const CPUS: &str = "sys/devices/system/cpu";
 
-/// The machine of a list of files, in the language of `cases/topology.txt`: cores with kinds, caches, nodes, allowed
-/// CPUs and nodes, and warnings, one line each.
+/// Returns the machine of a list of files in the format of `cases/topology.txt`: cores with kinds, caches, nodes,
+/// allowed CPUs and nodes, and warnings, one line each.
 fn machine_of(files: &str) -> String {
     let mut all: BTreeMap<String, String> = BTreeMap::new();
     for line in files.lines() {
@@ -73,10 +73,10 @@ fn every_tree_gives_its_machine() {
 
 #[test]
 fn a_missing_directory_is_an_error() {
-    let error = read(Path::new("/nowhere/at/all")).expect_err("not there").to_string();
+    let error = read(Path::new("/nowhere/at/all")).expect_err("no such directory").to_string();
     assert_eq!(
         error,
-        "/nowhere/at/all is not a directory; name one that contains sys and proc of a machine"
+        "/nowhere/at/all is not a directory; name a directory that contains sys and proc of a machine"
     );
 }
 
@@ -112,7 +112,7 @@ fn a_named_pipe_in_place_of_a_file_does_not_block() {
     assert_eq!(read(root.path()).expect("a machine").cores().len(), 2);
 }
 
-/// Paths that `read` uses on a machine with two nodes and four CPUs.
+/// Returns paths that `read` uses on a machine with two nodes and four CPUs.
 fn path() -> impl Strategy<Value = String> {
     let cpu = "sys/devices/system/cpu";
     let of_cpu = prop_oneof![

@@ -1,4 +1,4 @@
-//! Small files below a root, which is `/` or contains recorded `/sys` and `/proc` of another machine.
+//! Small files below a root. The root is `/`, or a directory with the recorded `/sys` and `/proc` of another machine.
 //!
 //! Recorded trees are untrusted input. A file is read up to a bound and without blocking (a named pipe would block
 //! forever). A missing or unreadable file is `None`. Content is parsed only in this file.
@@ -13,25 +13,25 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::fault;
 
-/// `/proc/cpuinfo` of a thousand CPUs has 1.5 MB; other files are shorter.
+/// `/proc/cpuinfo` of a thousand CPUs has 1.5 MB. Other files are shorter.
 const FILE_BYTES_MAX: usize = 8 << 20;
-/// Most files of sysfs fit and are read with one call; a machine has thousands of them.
+/// Most files of sysfs have at most this size and are read with one call. A machine has thousands of such files.
 const FILE_BYTES_USUAL: usize = 4096;
 
-/// An exbibyte; larger values are damaged and ignored.
+/// 1 EiB. Larger values are damaged and ignored.
 pub(super) const VALUE_MAX: u64 = 1 << 60;
 
 /// A root directory.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: PathBuf,
-    /// Descriptor of the root: relative paths are resolved faster.
+    /// Descriptor of the root. Paths relative to a descriptor are resolved faster.
     dir: OwnedFd,
 }
 
 impl Tree {
-    /// Opens a root. Fails if the root cannot be read or no descriptor is free: otherwise every file would count as
-    /// missing.
+    /// Opens a root. Fails if the root cannot be read or no descriptor is free, because otherwise every file would
+    /// count as missing.
     pub(super) fn new(root: &Path) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = fault::retry("openat", || Ok(openat(CWD, root, flags, Mode::empty())?))?;
@@ -40,17 +40,17 @@ impl Tree {
         Ok(Tree { root: root.to_owned(), dir })
     }
 
-    /// Whether this is the live machine.
+    /// Returns whether the root is the live machine.
     pub(super) fn is_live(&self) -> bool {
         self.root == Path::new("/")
     }
 
-    /// Whether a file or directory exists.
+    /// Returns whether a file or directory exists.
     pub(super) fn has(&self, path: &str) -> bool {
         fault::retry("stat", || self.root.join(path).try_exists()).unwrap_or(false)
     }
 
-    /// Content of a file without surrounding white space and NULs (some recordings end in a NUL).
+    /// Reads a file without surrounding white space and NULs (some recordings end in a NUL).
     pub(super) fn text(&self, path: &str) -> Option<String> {
         let bytes = self.bytes(path)?;
         let text = String::from_utf8_lossy(&bytes);
@@ -65,7 +65,7 @@ impl Tree {
             let read = || Ok(rustix::io::read(&file, &mut bytes[filled..])?);
             let n_read = fault::retry("read", read).ok()?;
             filled += n_read;
-            // A read of sysfs returns the whole file if the buffer is large enough; one of proc may be short.
+            // A read of sysfs returns the whole file if the buffer is large enough. A read of proc may be short.
             let is_all = filled < bytes.len() && !path.starts_with("proc/");
             if n_read == 0 || is_all {
                 bytes.truncate(filled);
@@ -83,23 +83,23 @@ impl Tree {
         fault::retry("openat", || Ok(openat(&self.dir, path, flags, Mode::empty())?)).ok()
     }
 
-    /// The number at the start of a file, without its suffix (`1024K`).
+    /// Reads the number at the start of a file, without its suffix (`1024K`).
     pub(super) fn number(&self, path: &str) -> Option<u64> {
         leading_number(&self.text(path)?).filter(|&number| number <= VALUE_MAX)
     }
 
-    /// A size: `32768K`, rarely `32M`; zero if unknown.
+    /// Reads a size: `32768K`, rarely `32M`; zero if unknown.
     pub(super) fn size(&self, path: &str) -> Option<Bytes> {
         self.text(path)?.parse().ok().filter(|size: &Bytes| size.0 <= VALUE_MAX)
     }
 
-    /// A set, from list text.
+    /// Reads a set from list text.
     pub(super) fn list<T: SetId>(&self, path: &str) -> Option<IdSet<T>> {
         self.text(path)?.parse().ok()
     }
 
-    /// A non-empty set, from list text. If the file exists and has other content, a warning is added; `fallback` is the
-    /// end of its text.
+    /// Reads a non-empty set from list text. If the file exists and has other content, a warning is added. `fallback`
+    /// is the end of the warning.
     pub(super) fn list_or_warn<T: SetId>(
         &self,
         path: &str,
@@ -116,13 +116,13 @@ impl Tree {
         }
     }
 
-    /// A set from mask text, or from list text of the second file. Old kernels have only masks.
+    /// Reads a set from mask text, or from list text of the second file. Old kernels have only masks.
     pub(super) fn mask_or_list<T: SetId>(&self, mask: &str, list: &str) -> Option<IdSet<T>> {
         let masked = self.text(mask).and_then(|text| IdSet::from_mask_text(&text).ok());
         masked.or_else(|| self.list(list))
     }
 
-    /// The numbers N of the entries `<prefix>N` of a directory, ascending.
+    /// Returns the numbers N of the entries `<prefix>N` of a directory, ascending.
     pub(super) fn numbered(&self, dir: &str, prefix: &str) -> BTreeSet<u32> {
         let entries = fault::retry("getdents64", || fs::read_dir(self.root.join(dir)));
         let entries = entries.into_iter().flatten().flatten();
@@ -132,10 +132,10 @@ impl Tree {
     }
 }
 
-/// The limit of [`base::IdSet`], which bounds its memory. Larger numbers are errors.
+/// Limit of [`base::IdSet`], which bounds its memory. Larger numbers are errors.
 const NUMBER_MAX: u32 = 65_535;
 
-/// A text that consists of digits only.
+/// Parses a text that consists only of digits.
 pub(super) fn whole_number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()

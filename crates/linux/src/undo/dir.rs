@@ -1,8 +1,8 @@
-//! The directory of undo records, which only its owner can write to.
+//! The directory of undo records. Only its owner can write to the directory.
 //!
-//! As root `/run/evenkeel`; otherwise `$XDG_RUNTIME_DIR/evenkeel`, or `/run/user/UID/evenkeel` if that variable is not
-//! set, or a private directory in `/tmp`. Owner and mode are checked, because another user could have created the
-//! directory. All of these directories are empty after a boot.
+//! The directory is `/run/evenkeel` for root. For other users it is `$XDG_RUNTIME_DIR/evenkeel`, or
+//! `/run/user/UID/evenkeel` if that variable is not set, or a private directory in `/tmp`. Owner and mode are checked,
+//! because another user could have created the directory. All of these directories are empty after a boot.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::UndoError;
 use crate::fault;
 
-/// Environment variable for another directory.
+/// Environment variable that replaces the directory.
 pub const STATE_VARIABLE: &str = "EVENKEEL_STATE_DIR";
 
 /// An open directory whose owner and mode were checked.
@@ -25,12 +25,12 @@ pub(crate) struct Dir {
     pub(crate) file: OwnedFd,
 }
 
-/// The directories for records of this user, the preferred one first.
+/// Returns the directories for records of this user, the preferred one first.
 pub fn dirs() -> Vec<PathBuf> {
     candidates(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
-/// Rejects a relative path in the variable: a run in another directory would not find the directory.
+/// Rejects a relative path in the variable, because a run in another working directory would not find the records.
 pub fn check_variable() -> Result<(), UndoError> {
     let named = std::env::var_os(STATE_VARIABLE).map(PathBuf::from);
     match named.filter(|path| !path.as_os_str().is_empty() && !path.is_absolute()) {
@@ -57,7 +57,7 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<Path
 }
 
 impl Dir {
-    /// The first usable directory, created if it does not exist.
+    /// Opens the first usable directory, which is created if it does not exist.
     pub(crate) fn for_writing(directories: &[PathBuf]) -> Result<Self, UndoError> {
         let mut first_error = None;
         for path in directories {
@@ -78,12 +78,12 @@ impl Dir {
         }))
     }
 
-    /// Opens a directory to read records. `None` if it does not exist. A fallback in `/tmp` can have been created by another
-    /// user: it contains no record of this user, because only a directory of this user is written to, and nothing in it is
-    /// trusted.
+    /// Opens a directory to read records. Returns `None` if it does not exist. Another user can have created a fallback
+    /// in `/tmp`. Such a directory contains no record of this user, because only a directory of this user is written
+    /// to. Its content is not trusted.
     pub(crate) fn for_reading(path: &Path, is_fallback: bool) -> Result<Option<Self>, UndoError> {
-        let is_planted = || {
-            // No fault injection: after an error the path counts as unusable, not as planted.
+        let is_of_another_user = || {
+            // No fault injection: after an error the path counts as unusable, not as created by another user.
             let owner = rustix::fs::lstat(path).map(|stat| stat.st_uid);
             is_fallback && owner.is_ok_and(|uid| uid != rustix::process::geteuid().as_raw())
         };
@@ -92,7 +92,7 @@ impl Dir {
             Err(UndoError::Dir { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 Ok(None)
             }
-            Err(_) if is_planted() => Ok(None),
+            Err(_) if is_of_another_user() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -116,7 +116,7 @@ impl Dir {
 }
 
 impl Dir {
-    /// Names in the directory, sorted.
+    /// Lists the names in the directory, sorted.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let list = || std::fs::read_dir(&self.path)?.collect::<io::Result<Vec<_>>>();
         let entries = fault::retry("getdents64", list)?;
@@ -126,8 +126,8 @@ impl Dir {
         Ok(names)
     }
 
-    /// Creates a file that only its owner can read. The descriptor closes on exec, so that jobs do not hold a
-    /// lock of the file.
+    /// Creates a file that only its owner can read. exec closes the descriptor, so that jobs do not hold a lock of the
+    /// file.
     pub(crate) fn create(&self, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let flags = flags | OFlags::NONBLOCK; // The open of a FIFO fails instead of waiting for a reader.
@@ -135,7 +135,7 @@ impl Dir {
         fault::retry("openat", || Ok(rustix::fs::openat(&self.file, name, flags, mode)?))
     }
 
-    /// Opens a regular file. The open of a FIFO would wait for a writer, and a symbolic link is not followed.
+    /// Opens a regular file. The open does not wait for the writer of a FIFO and follows no symbolic link.
     pub(crate) fn open_file(&self, name: &str) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let open = || Ok(rustix::fs::openat(&self.file, name, flags, Mode::empty())?);
@@ -147,7 +147,7 @@ impl Dir {
         }
     }
 
-    /// Renames a file, and replaces the file that has the new name.
+    /// Renames a file. Replaces a file that has the new name.
     pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let at = &self.file;
         fault::retry("renameat", || Ok(rustix::fs::renameat(at, from, at, to)?))
@@ -194,7 +194,7 @@ mod tests {
         let test_dir = tempfile::tempdir().expect("a directory");
         let directory = |name: &str| test_dir.path().join(name);
         let open = |name: &str| Dir::open(&directory(name)).map(|_| ()).map_err(|e| e.to_string());
-        Dir::for_writing(&[directory("new")]).expect("a fresh directory");
+        Dir::for_writing(&[directory("new")]).expect("a new directory");
         assert_eq!(
             fs::metadata(directory("new")).expect("made").permissions().mode() & 0o777,
             0o700
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_is_neither_read_nor_waited_for() {
+    fn a_fifo_is_rejected_without_waiting() {
         let test_dir = tempfile::tempdir().expect("a directory");
         let dir = Dir::for_writing(&[test_dir.path().join("new")]).expect("a directory");
         let mode = Mode::RUSR | Mode::WUSR;
@@ -221,9 +221,9 @@ mod tests {
     }
 
     #[test]
-    fn in_reading_a_fallback_dir_of_another_user_is_no_problem() {
+    fn a_fallback_dir_of_another_user_is_no_error_when_records_are_read() {
         if rustix::process::geteuid().as_raw() != 0 {
-            return println!("not run: only root can give a directory away");
+            return println!("not run: only root can change the owner of a directory");
         }
         let test_dir = tempfile::tempdir().expect("a directory");
         let (own, planted) = (test_dir.path().join("own"), test_dir.path().join("planted"));
@@ -234,7 +234,7 @@ mod tests {
         symlink(&own, &link).expect("a link");
         std::os::unix::fs::lchown(&link, Some(65534), None).expect("root may");
         for path in [&planted, &link] {
-            assert!(Dir::for_reading(path, true).expect("nothing of this user").is_none());
+            assert!(Dir::for_reading(path, true).expect("no records of this user").is_none());
             assert!(Dir::for_reading(path, false).is_err(), "the user named this dir");
         }
         assert!(Dir::for_reading(&own, true).expect("a directory").is_some());
@@ -244,6 +244,6 @@ mod tests {
     fn if_the_first_dir_cannot_be_created_the_next_one_is_used() {
         let test_dir = tempfile::tempdir().expect("a directory");
         let (no, yes) = (test_dir.path().join("no/such/parent"), test_dir.path().join("yes"));
-        assert_eq!(Dir::for_writing(&[no, yes.clone()]).expect("the second").path, yes);
+        assert_eq!(Dir::for_writing(&[no, yes.clone()]).expect("the second directory").path, yes);
     }
 }

@@ -1,4 +1,5 @@
-//! The writer of an undo record: opens it, appends a line before each change, and removes it at the end.
+//! The writer of an undo record. It opens the record, appends a line before each change, and removes the record at the
+//! end.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,13 +18,13 @@ use crate::{fault, procfs, system};
 /// A file is rewritten when it is larger than this value and larger than twice its size after the last rewrite.
 const REWRITE_BYTES: u64 = 4 << 20;
 
-/// A record is a new file, to which lines are appended.
+/// Flags for a new record, to which lines are appended.
 const EXCLUSIVE: OFlags = OFlags::EXCL.union(OFlags::APPEND);
 
 /// Suffix of record files.
 pub(super) const SUFFIX: &str = ".undo";
 /// Suffix of a rewritten file before it replaces the record.
-pub(super) const FRESH_SUFFIX: &str = ".undo.new";
+pub(super) const TEMPORARY_SUFFIX: &str = ".undo.new";
 
 /// The undo record of this run. The file is locked until drop.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub struct Log {
     n_bytes_rewritten: u64,
     last_nr: u64,
     is_kept: bool,
-    /// The file ends with an incomplete line.
+    /// Whether the file ends with an incomplete line.
     is_truncated: bool,
 }
 
@@ -47,7 +48,7 @@ impl Log {
         Log::create_in(&dirs())
     }
 
-    /// Creates a record in the first usable one of these directories.
+    /// Creates a record in the first usable directory of `directories`.
     pub fn create_in(directories: &[PathBuf]) -> Result<Self, UndoError> {
         let run = system::random_id(Path::new("/")).map_err(UndoError::System)?;
         Log::create_for(run, directories)
@@ -88,38 +89,38 @@ impl Log {
         };
         let first = json(&log.header);
         if let Err(error) = log.append(&first) {
-            // The file is empty. If it cannot be removed, `restore` removes it.
+            // The file is empty. If it cannot be removed here, `restore` removes it.
             let _ = log.dir.unlink(&log.name);
             return Err(error);
         }
         Ok(log)
     }
 
-    /// Id of this run, for the environment of its jobs.
+    /// Returns the id of this run, for the environment of its jobs.
     pub fn run(&self) -> &str {
         &self.header.run
     }
 
-    /// Path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> PathBuf {
         self.dir.path.join(&self.name)
     }
 
-    /// Records the affinity that the next child of the job will set. Call it before fork(2). Returns the number of the
-    /// change.
+    /// Records the affinity that the next child of the job will set. Must be called before fork(2). Returns the number
+    /// of the change.
     pub fn announce(&mut self, job: &str, old: &CpuSet, new: &CpuSet) -> Result<u64, UndoError> {
         let nr = self.next_nr();
         self.write(UndoLine::Bind { nr, job: job.to_owned(), old: old.clone(), new: new.clone() })?;
         Ok(nr)
     }
 
-    /// Records PID and start time of the child. Call it after fork(2).
+    /// Records PID and start time of the child. Must be called after fork(2).
     pub fn name_child(&mut self, nr: u64, child: RecordedTask) -> Result<(), UndoError> {
         self.write(UndoLine::Forked { nr, task: child })
     }
 
-    /// Records a change of the masks of running threads from `now` to `new`; `restore` sets `old`. Call it before
-    /// sched_setaffinity(2). Returns the number of the change.
+    /// Records a change of the masks of running threads from `now` to `new`; `restore` sets `old`. Must be called
+    /// before sched_setaffinity(2). Returns the number of the change.
     pub fn set(
         &mut self,
         job: &str,
@@ -145,7 +146,7 @@ impl Log {
         }
     }
 
-    /// Records the name of a monitoring group. Call it before mkdir(2).
+    /// Records the name of a monitoring group. Must be called before mkdir(2).
     pub fn announce_mon_group(&mut self, name: &str) -> Result<(), UndoError> {
         self.write(UndoLine::MonGroup { name: name.to_owned() })
     }
@@ -155,7 +156,7 @@ impl Log {
         self.write(UndoLine::MonGroupRemoved { name: name.to_owned() })
     }
 
-    /// Records the cgroup of the run. Call it before mkdir(2).
+    /// Records the cgroup of the run. Must be called before mkdir(2).
     pub fn announce_cgroup(&mut self, home: &DelegatedCgroup) -> Result<(), UndoError> {
         let DelegatedCgroup { version, ref dir, enables, .. } = *home;
         self.write(UndoLine::Cgroup { version, home: dir.clone(), enables })
@@ -166,23 +167,23 @@ impl Log {
         self.write(UndoLine::CgroupRemoved)
     }
 
-    /// Everything that has to be restored.
+    /// Returns all settings that have to be restored.
     pub fn records(&self) -> &Records {
         &self.records
     }
 
-    /// Keeps the file after the run, because a setting could not be restored: the next start or `evenkeel restore`
-    /// tries again.
+    /// Marks the file to stay after the run, because a setting could not be restored. The next start or `evenkeel
+    /// restore` tries again.
     pub fn keep(&mut self) {
         self.is_kept = true;
     }
 
-    /// Whether the file stays after the run.
+    /// Returns whether the file stays after the run.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
 
-    /// Removes the file after everything was restored. A file that is kept is only unlocked.
+    /// Removes the file after all settings were restored. A file that has to stay is only unlocked.
     pub fn remove(self) -> Result<(), UndoError> {
         if self.is_kept {
             return Ok(());
@@ -202,32 +203,32 @@ impl Log {
         self.append(&json(&line))?;
         self.records.apply(&line);
         if REWRITE_BYTES.max(2 * self.n_bytes_rewritten) < self.n_bytes {
-            // A failed rewrite (ENOSPC) does not prevent the line from being written. The next rewrite is tried when
-            // the file has doubled.
+            // A failed rewrite (ENOSPC) does not prevent the line from being written. The next rewrite is attempted
+            // when the file has doubled.
             if self.rewrite().is_err() {
-                let _ = self.dir.unlink(&self.fresh_name());
+                let _ = self.dir.unlink(&self.temporary_name());
                 self.n_bytes_rewritten = self.n_bytes;
             }
         }
         Ok(())
     }
 
-    fn fresh_name(&self) -> String {
-        self.name.replace(SUFFIX, FRESH_SUFFIX)
+    fn temporary_name(&self) -> String {
+        self.name.replace(SUFFIX, TEMPORARY_SUFFIX)
     }
 
-    /// Appends a line with one system call, so that only the last line can be incomplete after a kill.
+    /// Appends a line with one system call, so that a kill can leave only the last line incomplete.
     fn append(&mut self, line: &str) -> Result<(), UndoError> {
         fault::point();
         if self.is_truncated {
-            self.cut().map_err(|error| self.cannot_write(error))?;
+            self.truncate().map_err(|error| self.cannot_write(error))?;
         }
         let n_written =
             fault::retry("write", || Ok(rustix::io::write(&self.file, line.as_bytes())?))
                 .map_err(|error| self.cannot_write(error))?;
         if n_written != line.len() {
             self.is_truncated = true;
-            let _ = self.cut(); // If the truncation fails, it is repeated before the next line.
+            let _ = self.truncate(); // If the truncation fails, it is repeated before the next line.
             return Err(self.cannot_write(io::ErrorKind::StorageFull.into()));
         }
         self.n_bytes += n_written as u64;
@@ -236,23 +237,23 @@ impl Log {
     }
 
     /// Removes an incomplete last line.
-    fn cut(&mut self) -> io::Result<()> {
+    fn truncate(&mut self) -> io::Result<()> {
         fault::retry("ftruncate", || Ok(rustix::fs::ftruncate(&self.file, self.n_bytes)?))?;
         self.is_truncated = false;
         Ok(())
     }
 
-    /// Replaces the file by a file that contains only settings that still have to be restored. The new file is locked
+    /// Replaces the file by a file that contains only the settings that have to be restored. The new file is locked
     /// before the rename, so the name never refers to an unlocked file.
     fn rewrite(&mut self) -> io::Result<()> {
         let lines: Vec<String> = self.records.lines().iter().map(json).collect();
         let text = json(&self.header) + &lines.concat();
-        let fresh_name = self.fresh_name();
-        // The file exists if an earlier attempt failed.
-        let _ = self.dir.unlink(&fresh_name);
-        let fresh = self.dir.create(&fresh_name, EXCLUSIVE)?;
+        let temporary_name = self.temporary_name();
+        // This file exists if an earlier attempt failed.
+        let _ = self.dir.unlink(&temporary_name);
+        let fresh = self.dir.create(&temporary_name, EXCLUSIVE)?;
         if !lock(&fresh)? {
-            // `restore` may treat the file as the record of a killed run.
+            // The lock is held by `restore`, which may treat the file as the record of a killed run.
             return Err(io::ErrorKind::ResourceBusy.into());
         }
         let n_written = fault::retry("write", || Ok(rustix::io::write(&fresh, text.as_bytes())?))?;
@@ -260,7 +261,7 @@ impl Log {
             return Err(io::ErrorKind::StorageFull.into());
         }
         fault::point();
-        self.dir.rename(&fresh_name, &self.name)?;
+        self.dir.rename(&temporary_name, &self.name)?;
         fault::point();
         self.file = fresh;
         self.n_bytes = n_written as u64;
@@ -273,8 +274,8 @@ impl Log {
     }
 }
 
-/// Creates and locks a file. `restore` may remove the file before it is locked, because it treats it as the record of a
-/// killed run. Then another name is tried.
+/// Creates and locks a file. Before the file is locked, `restore` may treat it as the record of a killed run and remove
+/// it. In this case another name is tried.
 fn create_locked(dir: &Dir, run: &str) -> Result<(String, OwnedFd), UndoError> {
     for attempt in 0..100 {
         let name = format!("{run}-{attempt}{SUFFIX}");
@@ -285,7 +286,7 @@ fn create_locked(dir: &Dir, run: &str) -> Result<(String, OwnedFd), UndoError> {
             Ok(true) => return Ok((name, file)),
             Ok(false) => {}
             Err(error) => {
-                let _ = dir.unlink(&name); // The file is empty, and `restore` removes it.
+                let _ = dir.unlink(&name); // The file is empty. If it remains, `restore` removes it.
                 return Err(cannot_write(error));
             }
         }
@@ -294,7 +295,7 @@ fn create_locked(dir: &Dir, run: &str) -> Result<(String, OwnedFd), UndoError> {
     Err(UndoError::Write { path: dir.path.clone(), source })
 }
 
-/// Locks a file. False if another process has locked it.
+/// Locks a file. Returns false if another process has locked it.
 pub(super) fn lock(file: &OwnedFd) -> io::Result<bool> {
     fault::retry("flock", || match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -303,7 +304,7 @@ pub(super) fn lock(file: &OwnedFd) -> io::Result<bool> {
     })
 }
 
-/// Whether an open file still has a name.
+/// Returns whether an open file still has a name.
 pub(super) fn is_linked(file: &OwnedFd) -> io::Result<bool> {
     Ok(fault::retry("fstat", || Ok(rustix::fs::fstat(file)?))?.st_nlink != 0)
 }
@@ -325,18 +326,18 @@ mod tests {
         let set = |text: &str| text.parse::<CpuSet>().expect("a list");
         log.announce("kept", &set("0-3"), &set("1")).expect("a line");
         // A directory with the name of the new file cannot be removed as a file.
-        let in_the_way = test_dir.path().join("state").join(log.fresh_name());
-        std::fs::create_dir(&in_the_way).expect("the directory is writable");
+        let new_file = test_dir.path().join("state").join(log.temporary_name());
+        std::fs::create_dir(&new_file).expect("the directory is writable");
         log.n_bytes = REWRITE_BYTES + 1;
         log.announce("a", &set("0-3"), &set("1")).expect("a line");
         let bytes_before = log.n_bytes;
-        assert!(REWRITE_BYTES < bytes_before, "it is the old file");
-        std::fs::remove_dir(&in_the_way).expect("the directory is empty");
-        // A file that a failed attempt left is replaced.
-        std::fs::write(&in_the_way, "half").expect("the directory is writable");
+        assert!(REWRITE_BYTES < bytes_before, "the file was not rewritten");
+        std::fs::remove_dir(&new_file).expect("the directory is empty");
+        // The file of a failed attempt is replaced.
+        std::fs::write(&new_file, "half").expect("the directory is writable");
         log.n_bytes_rewritten = 0;
         log.announce("b", &set("0-3"), &set("1")).expect("a line");
-        assert!(log.n_bytes < 1000 && !in_the_way.exists(), "it was rewritten");
+        assert!(log.n_bytes < 1000 && !new_file.exists(), "the file was rewritten");
         let text = std::fs::read_to_string(log.path()).expect("the file is readable");
         assert_eq!(["kept", "\"a\"", "\"b\""].map(|job| text.matches(job).count()), [1, 1, 1]);
     }

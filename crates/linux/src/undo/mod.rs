@@ -1,22 +1,22 @@
-//! The undo record: every change is written to a file before it is made, so that it can be restored even
-//! after a kill.
+//! The undo record. Every change is written to a file before it is made, so that the change can be reverted even after
+//! a kill.
 //!
 //! ```text
 //!   record ─► change ─► confirm            normal end: restore, remove the file
 //!      └── killed at any point ──►         the next evenkeel: restore, remove the file
 //! ```
 //!
-//! Each run has one file. It is locked (flock) while the run is active; the kernel releases the lock when the process
-//! exits. A line contains the previous mask of a thread, the mask that evenkeel set, and the job. The first line
-//! contains the boot id, the PID namespace and the user: after a reboot or in another namespace the same PIDs are other
-//! processes.
+//! Each run has one file, which is locked (flock) while the run is active; the kernel releases the lock when the
+//! process exits. A line contains the previous mask of a thread, the mask that evenkeel set, and the job. The first
+//! line contains the boot id, the PID namespace and the user: after a reboot or in another namespace the same PIDs
+//! belong to other processes.
 //!
-//! Only a setting that is unchanged since evenkeel set it is restored. A mask that another program set is not changed.
+//! A setting is restored only if it is unchanged since evenkeel set it. A mask that another program set is not changed.
 //! Settings of a run with a locked file are not changed either.
 //!
-//! A child is recorded before the fork, and its PID after the fork. In between only its environment identifies the
-//! child ([`RUN_VARIABLE`], [`JOB_VARIABLE`]). The child holds the lock until exec, so no other process restores masks
-//! before this environment is visible.
+//! A child is recorded before the fork, and its PID after the fork. Between the two records only the environment
+//! identifies the child ([`RUN_VARIABLE`], [`JOB_VARIABLE`]). The child holds the lock until exec, so no other process
+//! restores masks before this environment is visible.
 
 mod dir;
 mod log;
@@ -35,12 +35,12 @@ pub use restore::{
     RestoreVerdict, Restored, restore, restore_below,
 };
 
-/// The variable that names the run in the environment of every job.
+/// Environment variable of every job, with the id of the run.
 pub const RUN_VARIABLE: &str = "EVENKEEL_RUN";
-/// The variable that names the job in the environment of every job.
+/// Environment variable of every job, with the name of the job.
 pub const JOB_VARIABLE: &str = "EVENKEEL_JOB";
 
-/// The undo record cannot be used.
+/// Error with an undo record or its directory.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum UndoError {

@@ -1,8 +1,8 @@
 //! The lines of an undo record, and the state that results from them.
 //!
 //! The writer applies each line to its own [`Records`]. `restore` applies the lines of a file to empty [`Records`].
-//! Both therefore have the same state. `restore` also reads version 1 (its keys are aliases), so that masks changed by
-//! the previous version can be restored after an upgrade.
+//! Both therefore have the same state. `restore` also reads version 1 (its keys are aliases), so that after an upgrade
+//! masks changed by the previous version can be restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{DelegatedCgroup, HierarchyVersion};
 
-/// Version of the format. Version 1 has other keys and the same content. A record of a later version can only be
-/// restored by a later evenkeel.
+/// Version of the format. Version 1 has other keys and the same content. A record of a later version can be restored
+/// only by a later evenkeel.
 const VERSION: u32 = 2;
 
 /// The first line: boot, namespace, user and run of the record.
@@ -22,7 +22,7 @@ const VERSION: u32 = 2;
 pub struct UndoHeader {
     /// Version of the format.
     evenkeel_undo: u32,
-    /// Boot id that PIDs and start times belong to.
+    /// Boot id. PIDs and start times are valid only for this boot.
     pub boot: String,
     /// PID namespace.
     pub pid_namespace: String,
@@ -30,19 +30,19 @@ pub struct UndoHeader {
     pub uid: u32,
     /// Id of the run, as in the environment of its jobs.
     pub run: String,
-    /// The process that owns the record.
+    /// PID of the process that owns the record.
     pub pid: u32,
-    /// Start time of that process in clock ticks since boot; 0 if unknown.
+    /// Start time of this process in clock ticks since boot; 0 if unknown.
     #[serde(default, alias = "born_ticks")]
     pub start_time_ticks: u64,
-    /// Whether the processes were not started by evenkeel. Then only recorded processes and their later children are
-    /// restored; process group and environment are not used.
+    /// Whether evenkeel did not start the processes (`evenkeel watch`). In this case only recorded processes and their
+    /// later children are restored; process group and environment are not used.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub watches: bool,
 }
 
 impl UndoHeader {
-    /// The header of a new record.
+    /// Creates the header of a new record.
     pub fn new(boot: String, pid_namespace: String, uid: u32, run: String, pid: u32) -> Self {
         UndoHeader {
             evenkeel_undo: VERSION,
@@ -56,12 +56,12 @@ impl UndoHeader {
         }
     }
 
-    /// Whether this version is supported.
+    /// Returns whether the version of the record is supported.
     pub fn is_known(&self) -> bool {
         Self::is_known_version(self.evenkeel_undo)
     }
 
-    /// Whether a version of the format is supported.
+    /// Returns whether a version of the format is supported.
     pub(super) fn is_known_version(version: u32) -> bool {
         (1..=VERSION).contains(&version)
     }
@@ -70,17 +70,17 @@ impl UndoHeader {
 /// A thread: TID, start time in clock ticks since boot, PID.
 pub type RecordedTask = (u32, u64, u32);
 
-/// A line after the first. CPUs are written as Linux list text.
+/// A line after the header. CPUs are written as Linux list text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum UndoLine {
-    /// A child of this job is about to be forked, and sets its own affinity.
+    /// A child of this job is about to be forked. The child sets its own affinity.
     Bind {
         /// Number of the change.
         nr: u64,
         /// The job.
         job: String,
-        /// The mask that the child would have otherwise.
+        /// The mask that the child would inherit.
         #[serde(with = "list_text")]
         old: CpuSet,
         /// The mask that the child sets.
@@ -90,7 +90,7 @@ pub enum UndoLine {
     /// The child was forked.
     #[serde(alias = "born")]
     Forked {
-        /// Number of its [`UndoLine::Bind`].
+        /// Number of the change in [`UndoLine::Bind`].
         nr: u64,
         /// The child.
         task: RecordedTask,
@@ -113,25 +113,25 @@ pub enum UndoLine {
         /// The threads.
         tasks: Vec<RecordedTask>,
     },
-    /// A change was made or aborted: the previous mask no longer counts.
+    /// A change was made or aborted. The thread no longer has the previous mask.
     Done {
         /// Number of the change.
         nr: u64,
     },
-    /// Nothing of this job has to be restored any more.
+    /// No setting of this job has to be restored any more.
     Free {
         /// The job.
         job: String,
     },
     /// A monitoring group of resctrl is about to be created under this name.
     MonGroup {
-        /// Name of its directory.
+        /// Name of the directory of the group.
         name: String,
     },
     /// The monitoring group is removed, or was not created.
     #[serde(alias = "mon-gone")]
     MonGroupRemoved {
-        /// Name of its directory.
+        /// Name of the directory of the group.
         name: String,
     },
     /// The cgroup of this run is about to be created.
@@ -149,7 +149,7 @@ pub enum UndoLine {
     CgroupRemoved,
 }
 
-/// The change of one thread.
+/// The recorded change of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadChange {
     /// Name of the job.
@@ -160,7 +160,7 @@ pub struct ThreadChange {
     pub old: CpuSet,
     /// The mask that was set, or was about to be set.
     pub new: CpuSet,
-    /// The previous mask, until the change is confirmed.
+    /// The previous mask; `None` if the change is confirmed.
     before: Option<CpuSet>,
     nr: u64,
 }
@@ -174,7 +174,7 @@ struct AnnouncedChild {
     new: CpuSet,
 }
 
-/// Everything that has to be restored.
+/// All settings that have to be restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {
     tasks: BTreeMap<TaskId, ThreadChange>,
@@ -188,7 +188,7 @@ pub struct Records {
 pub enum MaskOrigin {
     /// evenkeel set the mask. Contains the original mask.
     Evenkeel(CpuSet),
-    /// The mask is the original one.
+    /// The thread has its original mask.
     Original,
     /// Another program set the mask.
     OtherProgram,
@@ -230,7 +230,7 @@ impl Records {
 
     fn name_child(&mut self, nr: u64, task: RecordedTask) {
         let Some(idx) = self.announced.iter().position(|announced| announced.nr == nr) else {
-            return; // The line that announced it was damaged.
+            return; // The line with the announcement was damaged.
         };
         let AnnouncedChild { job, old, new, .. } = self.announced.remove(idx);
         self.insert_change(task, &job, [&old, &new], None, nr);
@@ -246,42 +246,42 @@ impl Records {
     ) {
         let (tid, start_time_ticks, process) = task;
         let id = TaskId { tid, start_time_ticks };
-        // The mask before the first change is restored; later lines do not replace it.
+        // The mask before the first change is restored. Later lines do not replace this mask.
         let old = self.tasks.get(&id).map_or_else(|| old.clone(), |change| change.old.clone());
         let change =
             ThreadChange { job: job.to_owned(), process, old, new: new.clone(), before, nr };
         self.tasks.insert(id, change);
     }
 
-    /// Whether nothing has to be restored.
+    /// Returns whether no setting has to be restored.
     pub fn is_empty(&self) -> bool {
         let no_masks = self.tasks.is_empty() && self.announced.is_empty();
         no_masks && self.mon_groups.is_empty() && self.cgroup.is_none()
     }
 
-    /// The change of a thread.
+    /// Returns the change of a thread.
     pub fn of_task(&self, id: TaskId) -> Option<&ThreadChange> {
         self.tasks.get(&id)
     }
 
-    /// All threads with changes.
+    /// Returns all threads with changes.
     pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &ThreadChange)> {
         self.tasks.iter().map(|(&id, change)| (id, change))
     }
 
-    /// The resctrl monitoring groups that exist, or were about to be created.
+    /// Returns the resctrl monitoring groups that exist or were about to be created.
     pub fn mon_groups(&self) -> impl Iterator<Item = &str> {
         self.mon_groups.iter().map(String::as_str)
     }
 
-    /// The parent of the cgroup that exists, or was about to be created.
+    /// Returns the parent of the cgroup that exists or was about to be created.
     pub fn delegated_cgroup(&self) -> Option<DelegatedCgroup> {
         let (version, dir, enables) = self.cgroup.clone()?;
         // `moves_in` is derived from the existing directories at the removal.
         Some(DelegatedCgroup { version, dir, enables, moves_in: false })
     }
 
-    /// Whether the record contains this job.
+    /// Returns whether the record contains this job.
     pub fn contains_job(&self, job: &str) -> bool {
         self.announced.iter().any(|announced| announced.job == job)
             || self.tasks.values().any(|change| change.job == job)
@@ -319,7 +319,7 @@ impl Records {
         origin
     }
 
-    /// Whether any task may have this mask from evenkeel.
+    /// Returns whether evenkeel may have set this mask for any task.
     pub fn has_mask(&self, mask: &CpuSet, online: &CpuSet) -> bool {
         let announced = self.announced.iter().map(|announced| &announced.new);
         let change =
@@ -329,8 +329,8 @@ impl Records {
             .any(|from_evenkeel| from_evenkeel == mask || from_evenkeel.and(online) == *mask)
     }
 
-    /// For each task of a job: the original mask, the mask that evenkeel set, and the previous mask if the change is
-    /// unconfirmed.
+    /// Returns for each task of a job the original mask, the mask that evenkeel set, and the previous mask if the
+    /// change is unconfirmed.
     fn masks_of(&self, job: &str) -> impl Iterator<Item = (&CpuSet, &CpuSet, Option<&CpuSet>)> {
         let announced = self.announced.iter().filter(move |announced| announced.job == job);
         let tasks = self.tasks.values().filter(move |change| change.job == job);
@@ -339,7 +339,7 @@ impl Records {
             .chain(tasks.map(|change| (&change.old, &change.new, change.before.as_ref())))
     }
 
-    /// The lines of a rewritten file, which lead to the same state.
+    /// Returns the lines of a rewritten file. Applying these lines gives the same state.
     pub fn lines(&self) -> Vec<UndoLine> {
         let announced = self.announced.iter().map(|a| UndoLine::Bind {
             nr: a.nr,
@@ -351,7 +351,7 @@ impl Records {
             nr: change.nr,
             job: change.job.clone(),
             old: change.old.clone(),
-            // A change that is confirmed leaves only the new mask.
+            // A confirmed change has only the new mask.
             now: change.before.clone().unwrap_or_else(|| change.new.clone()),
             new: change.new.clone(),
             tasks: vec![(id.tid, id.start_time_ticks, change.process)],

@@ -1,10 +1,9 @@
 //! Restores settings that a killed evenkeel did not restore.
 //!
-//! A file is handled if it is not locked and was written in this boot, in this PID namespace and by this
-//! user. Every thread on record and every descendant is inspected. The original mask of a thread is restored if
-//! the thread has exactly the recorded mask; any other mask stays, with a reason. The file is removed when
-//! everything is restored. If a call failed or a process could not be read, the file stays for another
-//! attempt.
+//! A record is processed if its file is not locked and was written in this boot, in this PID namespace and by this
+//! user. Every recorded thread and every descendant is inspected. The original mask of a thread is restored if the
+//! thread has exactly the recorded mask. Any other mask stays, with a reason. The file is removed when all settings are
+//! restored. If a call failed or a process could not be read, the file stays for another attempt.
 
 mod cgroups_and_mon_groups;
 mod members;
@@ -20,16 +19,16 @@ use base::{CpuSet, TaskId};
 pub use cgroups_and_mon_groups::{KernelGroupEntry, KernelGroupKind, KernelGroupRestoreAction};
 
 use super::dir::Dir;
-use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock};
+use super::log::{SUFFIX, TEMPORARY_SUFFIX, is_linked, lock};
 use super::record::{MaskOrigin, Records, UndoHeader, UndoLine};
 use crate::proc_stat::ProcStat;
 use crate::procfs;
 use crate::{affinity, fault, fork_latency, system};
 use members::{MemberSearch, UnreadableProcesses, may_exist};
 
-/// Attempts to take a lock: a child between fork and exec shares the lock of its exited parent.
+/// Number of attempts to take a lock: a child between fork and exec shares the lock of its exited parent.
 const LOCK_STEPS: u32 = 200;
-/// Attempts to read `/proc/PID/environ`, which is empty during `execve`.
+/// Number of attempts to read `/proc/PID/environ`, which is empty during execve(2).
 const EXEC_STEPS: u32 = 50;
 /// Upper bound of the size of a record. A run rewrites its record when most of its lines are obsolete.
 const BYTES_MAX: usize = 64 << 20;
@@ -38,7 +37,7 @@ const WAIT_STEP: std::time::Duration = std::time::Duration::from_millis(10);
 /// The results of all records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// One per file, sorted by name.
+    /// One report per file, sorted by name.
     pub files: Vec<FileReport>,
     /// Directories, files and processes that could not be read, with reasons.
     pub problems: Vec<String>,
@@ -47,15 +46,15 @@ pub struct Restored {
 /// The result of one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileReport {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Result for the whole file.
+    /// Result for the file as a whole.
     pub verdict: RestoreVerdict,
     /// Results per process.
     pub entries: Vec<Entry>,
     /// Results for the resctrl monitoring groups and the cgroup of the run.
     pub kernel_groups: Vec<KernelGroupEntry>,
-    /// Malformed lines. An incomplete last line does not count.
+    /// Number of malformed lines. An incomplete last line does not count.
     pub n_damaged: usize,
     /// Number of the first malformed line, from 1; 0 if there is none.
     pub first_damaged: usize,
@@ -64,9 +63,9 @@ pub struct FileReport {
 /// Result for a record as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestoreVerdict {
-    /// Everything is restored and the file is removed (in a dry run: would be).
+    /// All settings are restored and the file is removed. A dry run only reports this result.
     Complete,
-    /// Something could not be restored. The file stays for another attempt.
+    /// A setting could not be restored. The file stays for another attempt.
     Kept,
     /// The run of this record is active.
     InUse,
@@ -80,7 +79,7 @@ pub enum RestoreVerdict {
     Unknown,
 }
 
-/// The result for threads of one process that had the same state.
+/// The result for the threads of one process that had the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Name of the job.
@@ -98,14 +97,14 @@ pub struct Entry {
 /// The result for a thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RestoreAction {
-    /// The thread had the recorded mask, and its original mask is restored (in a dry run: would be).
+    /// The thread had the recorded mask, and its original mask is restored. A dry run only reports this result.
     Restored {
         /// The recorded mask.
         from: CpuSet,
         /// The original mask.
         to: CpuSet,
     },
-    /// Another program has set this mask, so it stays.
+    /// Another program has set this mask, so the mask stays.
     ChangedByOther(CpuSet),
     /// The thread has its original mask.
     AlreadyOriginal(CpuSet),
@@ -120,7 +119,7 @@ struct RestoreOptions<'a> {
     dry_run: bool,
 }
 
-/// Restores all records in these directories. With `dry_run` nothing is changed.
+/// Restores all records in these directories. With `dry_run` no setting is changed.
 pub fn restore(directories: &[PathBuf], dry_run: bool) -> Restored {
     restore_below(Path::new("/"), directories, dry_run)
 }
@@ -144,7 +143,7 @@ fn restore_dir(dir: &Dir, options: RestoreOptions<'_>, restored: &mut Restored) 
         Vec::new()
     });
     for name in names {
-        if name.ends_with(FRESH_SUFFIX) {
+        if name.ends_with(TEMPORARY_SUFFIX) {
             remove_unfinished(dir, &name, options.dry_run);
         } else if name.ends_with(SUFFIX) {
             let mut problems = Vec::new();
@@ -157,7 +156,7 @@ fn restore_dir(dir: &Dir, options: RestoreOptions<'_>, restored: &mut Restored) 
     }
 }
 
-/// Removes a rewritten file that a killed evenkeel did not rename. Its record is complete.
+/// Removes a rewritten file that a killed evenkeel did not rename. The record that it would replace is complete.
 fn remove_unfinished(dir: &Dir, name: &str, dry_run: bool) {
     let Ok(file) = dir.open_file(name) else { return };
     if lock(&file).unwrap_or(false) && !dry_run {
@@ -166,7 +165,7 @@ fn remove_unfinished(dir: &Dir, name: &str, dry_run: bool) {
     drop(file); // The lock is held until here, so that a new file of this name is not affected.
 }
 
-/// `None` if the file was removed meanwhile by its owner.
+/// Restores one record. Returns `None` if the owner has removed the file.
 fn restore_file(
     dir: &Dir,
     name: &str,
@@ -186,7 +185,7 @@ fn restore_file(
     }
     let bytes = read_all(&file)?;
     let (header, records, damaged) = parse(&bytes);
-    // The other lines may have another meaning in that version: they are not damaged.
+    // In another version the other lines may have another meaning, so they do not count as damaged.
     let (is_other_version, damaged) = match header.is_none() && is_of_other_version(&bytes) {
         true => (true, Vec::new()),
         false => (false, damaged),
@@ -220,7 +219,7 @@ impl FileReport {
         FileReport { path, verdict, entries, kernel_groups, n_damaged: 0, first_damaged: 0 }
     }
 
-    /// Restores tasks and groups of a record, and keeps the record if anything is left. Returns the
+    /// Restores the tasks and groups of a record. The record stays if a setting could not be restored. Returns the
     /// unreadable processes.
     fn restore(
         &mut self,
@@ -235,7 +234,7 @@ impl FileReport {
                 let search = MemberSearch { root, header, records, online: &online };
                 self.entries = restore_tasks(search, options.dry_run, &mut unreadable);
             }
-            // Without it, a recorded mask could be taken for one of another program.
+            // Without the online CPUs, a recorded mask could be classified as the mask of another program.
             Err(error) => {
                 unreadable.insert(format!("cannot read which CPUs are online: {error}"));
             }
@@ -254,11 +253,13 @@ impl FileReport {
         );
         self.kernel_groups.extend(cgroup);
         let is_failed = |entry: &Entry| matches!(entry.action, RestoreAction::Failed(_));
-        let is_left =
+        let has_group_failed =
             |entry: &KernelGroupEntry| matches!(entry.action, KernelGroupRestoreAction::Failed(_));
         // The change of a malformed line may still be in effect.
-        let has_rest = 0 < self.n_damaged || !unreadable.is_empty();
-        if has_rest || self.entries.iter().any(is_failed) || self.kernel_groups.iter().any(is_left)
+        let is_incomplete = 0 < self.n_damaged || !unreadable.is_empty();
+        if is_incomplete
+            || self.entries.iter().any(is_failed)
+            || self.kernel_groups.iter().any(has_group_failed)
         {
             self.verdict = RestoreVerdict::Kept;
         }
@@ -266,7 +267,7 @@ impl FileReport {
     }
 }
 
-/// Locks a file; otherwise returns why it is skipped. If the owner has exited, only a child before its
+/// Locks a file. If the file cannot be locked, returns the reason. If the owner has exited, only a child before its
 /// exec can hold the lock, so the call waits for a short time.
 fn lock_with_timeout(file: &OwnedFd) -> io::Result<Option<RestoreVerdict>> {
     for _ in 0..LOCK_STEPS {
@@ -279,7 +280,7 @@ fn lock_with_timeout(file: &OwnedFd) -> io::Result<Option<RestoreVerdict>> {
                 std::thread::sleep(WAIT_STEP)
             }
             RestoreVerdict::Complete => break,
-            // The PIDs of the record are of another namespace or boot.
+            // The record belongs to another user, boot or namespace, so its PIDs are not valid here.
             other => return Ok(Some(other)),
         }
     }
@@ -292,7 +293,7 @@ fn owner_may_be_running(header: &UndoHeader) -> bool {
     };
     match procfs::stat(Path::new("/"), header.pid) {
         Ok(stat) => !stat.has_exited() && is_owner(&stat),
-        // An owner that cannot be read may be running: its record is left alone.
+        // An owner that cannot be read may be running, so its record is not changed.
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
 }
@@ -312,8 +313,8 @@ fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The header, the state after all lines, and the numbers of malformed lines from 1. An incomplete last
-/// line does not count: its writer was killed, and the change was not made.
+/// Parses a record. Returns the header, the state after all lines, and the numbers of malformed lines from 1. An
+/// incomplete last line does not count: its writer was killed before the change was made.
 fn parse(bytes: &[u8]) -> (Option<UndoHeader>, Records, Vec<usize>) {
     let mut lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
     lines.pop();
@@ -331,7 +332,7 @@ fn parse(bytes: &[u8]) -> (Option<UndoHeader>, Records, Vec<usize>) {
     (header, records, damaged)
 }
 
-/// Whether the first line has a version that is not supported.
+/// Returns whether the first line has a version that is not supported.
 fn is_of_other_version(bytes: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
     struct Version {
@@ -355,8 +356,8 @@ fn belongs(header: &UndoHeader) -> io::Result<RestoreVerdict> {
     })
 }
 
-/// Restores all threads that have the recorded masks. Processes keep running and forking meanwhile, so
-/// they are listed again until there are no new ones and no process that is calling execve may belong to a job.
+/// Restores all threads that have recorded masks. Processes run and fork during the restore, so they are listed
+/// repeatedly until no new thread is found and no process in execve(2) may belong to a job.
 fn restore_tasks(
     search: MemberSearch<'_>,
     dry_run: bool,
@@ -407,7 +408,7 @@ fn threads(root: &Path, process: u32, unreadable: &mut UnreadableProcesses) -> V
     })
 }
 
-/// Restores one thread if necessary. `None` if it has exited.
+/// Restores one thread if necessary. Returns `None` if the thread has exited.
 fn restore_thread(
     search: MemberSearch<'_>,
     tid: u32,
@@ -419,9 +420,9 @@ fn restore_thread(
         Some(libc::ESRCH) => !may_exist(root, tid),
         _ => error.kind() == io::ErrorKind::NotFound,
     };
-    let unless_exited = |what: &str, error: io::Error| match has_exited(&error) {
+    let unless_exited = |operation: &str, error: io::Error| match has_exited(&error) {
         true => None,
-        false => Some(RestoreAction::Failed(format!("{what}: {error}"))),
+        false => Some(RestoreAction::Failed(format!("{operation}: {error}"))),
     };
     let id = match procfs::stat(root, tid) {
         Ok(stat) => TaskId { tid, start_time_ticks: stat.start_time_ticks },
@@ -434,9 +435,9 @@ fn restore_thread(
     let set = |cpus: &CpuSet| if dry_run { Ok(()) } else { affinity::set(tid, cpus) };
     match records.classify_mask(id, job, &mask, online) {
         MaskOrigin::OtherProgram => {
-            // The mask of its cpuset stays. Only the requested mask below it is restored.
+            // The mask of the cpuset stays. Only the requested mask, which the kernel stores, is restored.
             let change =
-                records.of_task(id).filter(|_| is_below_a_cpuset(root, id, records, &mask));
+                records.of_task(id).filter(|_| is_hidden_by_a_cpuset(root, id, records, &mask));
             match change.map_or(Ok(()), |change| set(&change.old)) {
                 Ok(()) => Some(RestoreAction::ChangedByOther(mask)),
                 Err(error) => unless_exited("cannot restore the mask below its cpuset", error),
@@ -445,14 +446,14 @@ fn restore_thread(
         MaskOrigin::Original => Some(RestoreAction::AlreadyOriginal(mask)),
         MaskOrigin::Evenkeel(to) => match set(&to) {
             Ok(()) => Some(RestoreAction::Restored { from: mask, to }),
-            Err(error) => unless_exited(&format!("cannot give it CPUs {to}"), error),
+            Err(error) => unless_exited(&format!("cannot set its affinity to CPUs {to}"), error),
         },
     }
 }
 
-/// Whether a thread on record was moved to a cpuset with exactly this mask: the kernel keeps the
-/// requested mask, which applies again when the thread is moved back.
-fn is_below_a_cpuset(root: &Path, id: TaskId, records: &Records, mask: &CpuSet) -> bool {
+/// Returns whether a recorded thread was moved to a cpuset with exactly this mask. The kernel stores the requested mask
+/// of the thread and applies it again when the thread is moved back.
+fn is_hidden_by_a_cpuset(root: &Path, id: TaskId, records: &Records, mask: &CpuSet) -> bool {
     let change = records.of_task(id);
     change.is_some_and(|change| crate::cpuset::hides(root, id.tid, mask, &change.old))
 }

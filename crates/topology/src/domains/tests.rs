@@ -1,4 +1,4 @@
-//! The level that `auto` selects on several machines.
+//! Tests of the level that `auto` selects on several machines.
 
 use expect_test::expect;
 
@@ -16,7 +16,7 @@ fn synthetic(text: &str) -> Machine {
     Machine::synthetic(text).expect("a machine")
 }
 
-/// The domains that `auto` selects, one per line.
+/// Returns the domains that `auto` selects, one per line.
 fn selected(machine: &Machine, usable: &CpuSet) -> String {
     let domains = Domains::of(machine, DomainChoice::Auto, usable);
     let line = |(idx, domain): (usize, &Domain)| {
@@ -27,7 +27,7 @@ fn selected(machine: &Machine, usable: &CpuSet) -> String {
 }
 
 #[test]
-fn auto_takes_the_coarsest_level_with_two_members_else_one_core() {
+fn auto_selects_the_coarsest_level_with_two_domains_and_otherwise_cores() {
     let expected = expect![[r#"
         > nodes=2 llcs=2 cores=1
         node 0: 0-1 on node0
@@ -98,7 +98,7 @@ fn a_set_of_cpus_is_in_one_domain_or_in_none() {
 }
 
 #[test]
-fn levels_are_read_as_they_are_written() {
+fn a_written_level_is_read_back() {
     for text in ["auto", "node", "llc", "core"] {
         assert_eq!(text.parse::<DomainChoice>().expect(text).to_string(), text);
     }

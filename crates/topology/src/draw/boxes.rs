@@ -1,4 +1,4 @@
-//! A node as a box: one or two lines for each last-level cache.
+//! Drawing of a node as a box, with one or two lines for each last-level cache.
 
 use base::{CpuSet, LlcId};
 
@@ -7,7 +7,7 @@ use crate::{Core, Llc, Machine, Node};
 
 /// Columns inside the frame.
 const INNER_WIDTH: usize = WIDTH - 4;
-/// A node with more caches is drawn with all caches on one line, as are caches of single cores.
+/// If a node has more caches than this, or each cache belongs to a single core, all caches are drawn on one line.
 const CACHE_LINES_MAX: usize = 8;
 /// Above this number of lines, the cores of a cache are abbreviated.
 const LINES_MAX: usize = 3;
@@ -26,7 +26,7 @@ pub(super) fn node(machine: &Machine, node: &Node) -> String {
     frame(&title, &memory, &lines(machine, &node.cpus))
 }
 
-/// CPUs that no node lists: their node is offline, or the firmware omits them.
+/// Draws the CPUs that no node lists: their node is offline, or the firmware omits them.
 pub(super) fn without_node(machine: &Machine) -> String {
     let listed = machine.nodes().iter().fold(CpuSet::new(), |all, node| all.or(&node.cpus));
     let left = machine.online().minus(&listed);
@@ -65,7 +65,7 @@ fn lines(machine: &Machine, cpus: &CpuSet) -> Vec<String> {
     cache_lines.iter().flat_map(|(label, cpus)| cache_line(machine, label, indent, cpus)).collect()
 }
 
-/// `llc 0  L3 32.0 MiB`, or for many `16 llcs (0-15)  L3 32.0 MiB each`.
+/// Returns the label of a cache, `llc 0  L3 32.0 MiB`, or of many caches, `16 llcs (0-15)  L3 32.0 MiB each`.
 fn label(llcs: &[&Llc], cpus: &CpuSet) -> String {
     let sizes: Vec<_> = llcs.iter().map(|llc| (llc.level, llc.size)).collect();
     let (level, size) = sizes[0];
@@ -103,7 +103,7 @@ fn cache_line(machine: &Machine, label: &str, indent: usize, cpus: &CpuSet) -> V
     starts.zip(lines).map(|(start, line)| format!("{start:<indent$}{line}")).collect()
 }
 
-/// Each core, or an abbreviated list where the cores take too many lines.
+/// Lists each core. If the cores need too many lines, returns an abbreviated list.
 fn cells(kind_label: &str, cores: &[&Core], cpus: &CpuSet, width: usize) -> Vec<String> {
     let mut lines = vec![kind_label.to_owned()];
     for core in cores {

@@ -6,8 +6,8 @@
 //!   └───────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Brackets hold the SMT siblings of one core; a number without brackets is a core with one CPU. Up to eight
-//! nodes are drawn as boxes, more as a table. Lists that do not fit are abbreviated; `--json` prints everything.
+//! Brackets contain the SMT siblings of one core. A number without brackets is a core with one CPU. Up to eight nodes
+//! are drawn as boxes, more nodes as a table. Lists that do not fit are abbreviated; `--json` prints everything.
 
 mod boxes;
 
@@ -20,7 +20,7 @@ use crate::{Domain, DomainChoice, Domains, Machine, Node};
 
 /// Columns of the terminal.
 pub const WIDTH: usize = 80;
-/// Above this number, nodes are drawn as a table.
+/// Maximum number of nodes that are drawn as boxes. More nodes are drawn as a table.
 const BOXES_MAX: usize = 8;
 
 /// Draws a machine. Every line ends with a newline and is at most [`WIDTH`] columns wide.
@@ -54,10 +54,10 @@ fn overview(machine: &Machine) -> String {
     format!("{}\n{line}\n", cut(machine.name()))
 }
 
-fn count(n: usize, what: &str) -> String {
+fn count(n: usize, noun: &str) -> String {
     match n {
-        0 => format!("no known {what}"),
-        n => base::counted_noun(n, what),
+        0 => format!("no known {noun}"),
+        n => base::counted_noun(n, noun),
     }
 }
 
@@ -83,10 +83,10 @@ fn table(machine: &Machine) -> String {
     text
 }
 
-/// Sixteen columns of four characters and the row header fit into eighty columns.
+/// Maximum number of nodes in the distance table: 16 columns of four characters and the row header fit into 80 columns.
 const DISTANCE_TABLE_MAX: usize = 16;
 
-/// The distances between nodes: one sentence if all are equal, else a table if it fits.
+/// Describes the distances between nodes: one sentence if all distances are equal, otherwise a table if it fits.
 fn distances(machine: &Machine) -> String {
     let known: Vec<_> = machine.nodes().iter().filter(|node| !node.distances.is_empty()).collect();
     if machine.nodes().len() < 2 {
@@ -128,7 +128,7 @@ fn distance_table(machine: &Machine) -> String {
     text
 }
 
-/// Facts about the whole machine: core kinds, offline CPUs, allowed CPUs and memory, warnings.
+/// Lists facts about the whole machine: core kinds, offline CPUs, allowed CPUs and memory, warnings.
 fn notes(machine: &Machine) -> String {
     let mut lines = kinds(machine);
     let present: CpuSet = machine.cpus().iter().map(|cpu| cpu.id).collect();
@@ -164,7 +164,7 @@ fn may_use(machine: &Machine) -> String {
     let all_nodes = machine.nodes().iter().all(|node| machine.nodes_allowed().contains(node.id));
     let all_cpus = machine.allowed() == machine.online();
     if all_cpus && all_nodes {
-        return "this process may use all of it".to_owned();
+        return "this process may use all CPUs and all memory".to_owned();
     }
     let cpus = match machine.allowed() {
         _ if all_cpus => "all CPUs".to_owned(),
@@ -197,7 +197,7 @@ fn cpus_of(node: &Node) -> String {
     if node.cpus.is_empty() { "no CPU".to_owned() } else { format!("CPUs {}", node.cpus) }
 }
 
-/// A CPU list in list format. If it is too long, it is cut at a comma and followed by the number of CPUs.
+/// Formats a CPU set as a list. A list that is too long is truncated at a comma and followed by the number of CPUs.
 fn shorten(cpus: &CpuSet, width: usize) -> String {
     let text = if cpus.is_empty() { "none".to_owned() } else { cpus.to_string() };
     if text.len() <= width {

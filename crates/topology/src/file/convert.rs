@@ -1,4 +1,4 @@
-//! Conversion between [`Machine`] and [`MachineFile`]. It loses nothing in either direction.
+//! Lossless conversion between [`Machine`] and [`MachineFile`].
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,11 @@ use crate::{
     MachineParts, MemoryAccess, Node, PerfAttributes, SourcedValue, System,
 };
 
-/// The limit of CPU and node sets, for all ids. The limits of the kernel are lower.
+/// Largest id of a CPU, core, cache or node, which is the limit of CPU and node sets. The limits of the kernel are
+/// lower.
 const ID_MAX: u32 = 65_535;
 
-/// The error of a file whose values are not a machine.
+/// Error in the values of a machine file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum FileError {
@@ -25,7 +26,7 @@ pub enum FileError {
     Version(u32),
     #[error("{field} of {part}")]
     List { part: String, field: &'static str, source: ParseSetError },
-    /// An id above the largest that Linux supports. Sets of such ids would take too much memory.
+    /// An id that is too large: sets of such ids would take too much memory.
     #[error("{kind} {id}: ids are at most {ID_MAX}")]
     Id { kind: &'static str, id: u32 },
     #[error("distances of {node}: {key:?} is not a node number")]
@@ -168,7 +169,7 @@ fn node(entry: NodeEntry) -> Result<Node, FileError> {
     let id = NodeId(entry.id);
     let mut distances = BTreeMap::new();
     for (key, cost) in entry.distances {
-        // `0`, `00` and `+0` would be the same node.
+        // `00` and `+0` are rejected, because they would be the same node as `0`.
         let number = key.parse().ok().filter(|number: &u32| number.to_string() == key);
         let reject = || FileError::DistanceKey { node: id, key: key.clone() };
         distances.insert(NodeId(number.ok_or_else(reject)?), cost);
@@ -242,7 +243,7 @@ fn check_allowed_nodes(nodes: &[Node], allowed: &NodeSet) -> Result<(), MachineE
     }
 }
 
-/// As the kernel requires of the firmware: 10 is local, and no distance is smaller.
+/// Checks the distances as the kernel does: 10 is local, and no distance is smaller.
 fn check_distances(nodes: &[Node]) -> Result<(), MachineError> {
     for node in nodes {
         let is_invalid = |(to, cost): &(&NodeId, &u32)| match **to == node.id {
@@ -253,14 +254,14 @@ fn check_distances(nodes: &[Node]) -> Result<(), MachineError> {
             return Err(invalid(
                 node.id,
                 "distances",
-                format!("has distance {cost} to {to}: 10 is local, others are larger"),
+                format!("has distance {cost} to {to}: 10 is local, no distance is smaller"),
             ));
         }
     }
     Ok(())
 }
 
-/// As in the kernel: distances for all pairs of nodes, or for none.
+/// Checks that distances are given for all pairs of nodes or for no pair, as the kernel does.
 fn check_all_distances(nodes: &[Node]) -> Result<(), MachineError> {
     let any_known = nodes.iter().any(|node| !node.distances.is_empty());
     for node in nodes.iter().filter(|_| any_known) {
@@ -275,7 +276,7 @@ fn check_all_distances(nodes: &[Node]) -> Result<(), MachineError> {
     Ok(())
 }
 
-/// Nodes, caches and cores list online CPUs only.
+/// Checks that nodes, caches and cores list only online CPUs.
 fn check_members_online(machine: &Machine) -> Result<(), MachineError> {
     let is_member = |cpu: &&Cpu| cpu.node.is_some() || cpu.llc.is_some() || cpu.core.is_some();
     match machine.cpus().iter().filter(|cpu| !cpu.online).find(is_member) {

@@ -12,9 +12,9 @@
 //! cpus = [{ id = 0 }, { id = 1 }, { id = 2 }, { id = 3 }, { id = 4, online = false }]
 //! ```
 //!
-//! CPU sets are in the list format of Linux. The node, LLC domain and core of a CPU follow from the lists; if
-//! an entry of `cpus` has them too, both must agree. `accesses`, `core_kinds`, and `latency` and `bandwidth` of
-//! caches are for the simulator. Each of these values has its source.
+//! CPU sets are in the list format of Linux. The node, LLC domain and core of a CPU follow from the lists. An entry of
+//! `cpus` may also contain them and must then agree with the lists. `accesses`, `core_kinds`, and `latency` and
+//! `bandwidth` of caches are for the simulator. Each of these values has its source.
 
 mod convert;
 #[cfg(test)]
@@ -30,7 +30,7 @@ use crate::{AttributeSource, SourcedValue};
 pub use convert::FileError;
 pub use toml::{ParseFileError, parse_toml, read_toml, to_toml};
 
-/// The only version that is read. Version 1 had other names for the keys that [`Ignored`] accepts.
+/// The only supported version. Version 1 had other names for the keys that [`Ignored`] accepts.
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The content of a machine file. See the module for an example.
@@ -39,7 +39,7 @@ pub const FORMAT_VERSION: u32 = 2;
 pub struct MachineFile {
     /// [`FORMAT_VERSION`]; any other version is rejected.
     pub format_version: u32,
-    /// A name for output.
+    /// Name of the machine in output.
     #[serde(default)]
     pub name: String,
     /// Nodes that this process may allocate memory on, in list format. Default: all.
@@ -56,7 +56,7 @@ pub struct MachineFile {
     /// Physical cores with at least one online CPU.
     #[serde(default)]
     pub cores: Vec<CoreEntry>,
-    /// All present CPUs, including the offline ones.
+    /// All present CPUs, including offline CPUs.
     pub cpus: Vec<CpuEntry>,
     /// Latency and bandwidth between nodes, where known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,16 +64,17 @@ pub struct MachineFile {
     /// Frequency and SMT speed by core kind, where known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub core_kinds: Vec<KindEntry>,
-    /// The kernel that the simulator behaves like, such as `linux-6.18`.
+    /// The kernel that the simulator models, such as `linux-6.18`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// Whether that kernel has automatic NUMA balancing enabled.
+    /// Whether this kernel has automatic NUMA balancing enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_balancing: Option<bool>,
-    /// Printed by `evenkeel machine --json` and ignored by the reader: it is derived from the rest.
+    /// The placement domains. `evenkeel machine --json` prints this key; the reader ignores it, because it is derived
+    /// from other keys.
     #[serde(default, skip_serializing)]
     pub placement: Ignored,
-    /// Ignored, like `placement`: the collectors that work on the machine.
+    /// Ignored, like `placement`: the metrics and their availability.
     #[serde(default, skip_serializing)]
     pub signals: Ignored,
     /// Ignored, like `placement`: the microarchitecture of the PMU events.
@@ -98,7 +99,7 @@ pub struct FormatVersion {
 }
 
 impl FormatVersion {
-    /// Whether this build reads the version.
+    /// Checks whether this build can read the version.
     ///
     /// # Errors
     /// [`FileError::Version`] for any version other than [`FORMAT_VERSION`].
@@ -124,13 +125,13 @@ impl<'de> Deserialize<'de> for Ignored {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeEntry {
-    /// The kernel's number.
+    /// Number of the node in the kernel.
     pub id: u32,
     /// Online CPUs of the node in list format; may be empty.
     pub cpus: String,
-    /// Memory of the node; 0 for a node without memory, absent if unknown.
+    /// Memory of the node in bytes; 0 for a node without memory, absent if unknown.
     pub memory_bytes: Option<u64>,
-    /// Free memory when the machine was read.
+    /// Free memory in bytes when the machine was read.
     pub memory_free_bytes: Option<u64>,
     /// SLIT distance to each node, by node number; 10 is local.
     #[serde(default)]
@@ -141,13 +142,13 @@ pub struct NodeEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LlcEntry {
-    /// Assigned by evenkeel.
+    /// Number of the cache, assigned by evenkeel.
     pub id: u32,
-    /// The online CPUs that share it, in list format.
+    /// The online CPUs that share the cache, in list format.
     pub cpus: String,
-    /// The node of all its CPUs; absent if they are on several nodes or on none.
+    /// The node of all CPUs of the cache; absent if these CPUs are on several nodes or on no node.
     pub node: Option<u32>,
-    /// Size of the cache, if known.
+    /// Size of the cache in bytes, if known.
     pub size_bytes: Option<u64>,
     /// The cache level, such as 3.
     #[serde(default = "default_level")]
@@ -155,7 +156,7 @@ pub struct LlcEntry {
     /// Latency of a hit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// Peak of all its CPUs together.
+    /// Peak bandwidth of all CPUs of the cache together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
 }
@@ -164,7 +165,7 @@ pub struct LlcEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreEntry {
-    /// Assigned by evenkeel.
+    /// Number of the core, assigned by evenkeel.
     pub id: u32,
     /// Online SMT siblings of the core in list format.
     pub cpus: String,
@@ -180,12 +181,12 @@ pub struct CoreEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuEntry {
-    /// The kernel's number.
+    /// Number of the CPU in the kernel.
     pub id: u32,
-    /// Whether it is online.
+    /// Whether the CPU is online.
     #[serde(default = "online")]
     pub online: bool,
-    /// Whether this process may run on it.
+    /// Whether this process may run on the CPU.
     #[serde(default = "online")]
     pub allowed: bool,
     /// Core of the CPU.
@@ -204,10 +205,10 @@ pub struct AccessEntry {
     pub from_node: u32,
     /// The node of the memory.
     pub to_node: u32,
-    /// Unloaded latency.
+    /// Latency without other memory traffic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// Peak of all CPUs of `from_node` together.
+    /// Peak bandwidth of all CPUs of `from_node` together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
 }
@@ -227,7 +228,7 @@ pub struct KindEntry {
     pub smt: Option<Share>,
 }
 
-/// A value with its source. The key of the value is its unit.
+/// A value with its source. The key of the value names the unit.
 macro_rules! sourced_values {
     ($($doc:literal $name:ident { $unit_doc:literal $unit:ident })+) => { $(
         #[doc = $doc]

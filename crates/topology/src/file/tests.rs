@@ -1,4 +1,4 @@
-//! Machine files: the example of the module, the errors after one change to it, and writing.
+//! Tests of machine files: the example of the module, the errors after one change to the example, and writing.
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ cpus = [{ id = 0 }, { id = 1 }, { id = 2 }, { id = 3 }, { id = 4, online = false
 accesses = [{ from_node = 0, to_node = 1, latency = { ns = 138, source = "measured" } }]
 "#;
 
-/// The errors after one change to [`SMALL`] each, `OLD => NEW`.
+/// Each case is one change of [`SMALL`], `OLD => NEW`, with the resulting error.
 #[test]
 fn changed_machine_files() {
     let error = |change: &str| {
@@ -35,7 +35,7 @@ fn changed_machine_files() {
     cases.assert_eq(&base::transcript(&cases.data(), error));
 }
 
-/// An error as a command prints it.
+/// Returns an error as a command prints it.
 fn with_causes(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", with_causes(cause)),
@@ -62,7 +62,7 @@ fn an_offline_cpu_is_not_allowed() {
 }
 
 #[test]
-fn values_that_evenkeel_machine_prints_beside_the_machine_are_ignored() {
+fn further_keys_that_evenkeel_machine_prints_are_ignored() {
     let text = format!("{SMALL}placement = {{ level = \"llc\" }}\nsignals = [1, \"x\"]\n");
     assert_eq!(parse_toml(&text, "x"), parse_toml(SMALL, "x"));
 }
@@ -116,7 +116,7 @@ fn sourced_value() -> impl Strategy<Value = Option<SourcedValue>> {
 
 proptest! {
     #[test]
-    fn any_machine_survives_being_written_and_read(
+    fn any_written_machine_is_read_back_equal(
         nodes in 1u32..4, llcs in 1u32..3, cores in 1u32..4, smt in 1u32..3,
         latency_ns in sourced_value(), bandwidth_bytes_per_s in sourced_value(), name in ".{0,12}",
     ) {

@@ -1,7 +1,7 @@
 //! Machine files as TOML, with one line per node, cache, core and CPU.
 //!
-//! A machine with 256 CPUs is a file of about 500 lines. Errors have the line and the column of the value
-//! at fault and the name of its field.
+//! A machine with 256 CPUs is a file of about 500 lines. Errors contain the line and the column of the invalid value
+//! and the name of its field.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{FORMAT_VERSION, FileError, MachineFile};
 use crate::{Machine, MachineError};
 
-/// The error of a text that is not a machine.
+/// Error in the text of a machine file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ParseFileError {
@@ -35,7 +35,7 @@ fn position_text(position: &Located<&str>, error: &FileError) -> String {
     }
 }
 
-/// Parses a machine from TOML. `path` is only used in errors.
+/// Parses a machine from TOML. `path` is used only in errors.
 pub fn parse_toml(text: &str, path: &str) -> Result<Machine, ParseFileError> {
     let text = SourceText::new(text, Path::new(path));
     Machine::try_from(read(&text)?).map_err(|error| {
@@ -49,7 +49,7 @@ pub fn parse_toml(text: &str, path: &str) -> Result<Machine, ParseFileError> {
 const VERSION: TomlVersion =
     TomlVersion { key: "format_version", supported: FORMAT_VERSION, conversion: None };
 
-/// Parses the type of the file without checking that it is a machine.
+/// Parses a machine file without checking that its values are a machine.
 pub fn read_toml(text: &str, path: &str) -> Result<MachineFile, ParseFileError> {
     read(&SourceText::new(text, Path::new(path)))
 }
@@ -59,7 +59,7 @@ fn read(text: &SourceText<'_>) -> Result<MachineFile, ParseFileError> {
     deserialize(text).map_err(ParseFileError::Toml)
 }
 
-/// The name of the part at fault (`node1`; empty for the machine), and the field at fault.
+/// Returns the name of the invalid part (`node1`; empty for the machine) and the name of the invalid field.
 fn part_and_field(error: &FileError) -> (String, &'static str) {
     match error {
         FileError::Version(_) => (String::new(), "format_version"),
@@ -82,8 +82,8 @@ fn part_and_field(error: &FileError) -> (String, &'static str) {
     }
 }
 
-/// The offset of a field of a part, or of the part if it does not have the field. If two parts have the same id, the
-/// offset is that of the second part.
+/// Returns the offset of a field of a part, or of the part if it does not have the field. If two parts have the same
+/// id, the offset is in the second part.
 fn offset(text: &SourceText<'_>, part: &str, field: &str) -> Option<usize> {
     let document = text.parse::<TomlFault>(VERSION).ok()?;
     let table = document.get_ref();
@@ -104,7 +104,8 @@ fn offset(text: &SourceText<'_>, part: &str, field: &str) -> Option<usize> {
     Some(fields.get(field).map_or(entry.span().start, |value| value.span().start))
 }
 
-/// The array that holds a part, and the ids that select it: `node1` is the entry of `nodes` with `id` 1.
+/// Returns the array that contains a part, and the ids that select the part: `node1` is the entry of `nodes` with `id`
+/// 1.
 fn list_and_keys(part: &str) -> Option<(&'static str, Vec<(&'static str, u32)>)> {
     let number = |kind: &str, name: &str| name.strip_prefix(kind)?.parse().ok();
     let access = part.strip_prefix("the access from ");
@@ -116,7 +117,7 @@ fn list_and_keys(part: &str) -> Option<(&'static str, Vec<(&'static str, u32)>)>
     lists.into_iter().find_map(|(kind, list)| Some((list, vec![("id", number(kind, part)?)])))
 }
 
-/// Writes a machine; [`parse_toml`] reads the same machine from it.
+/// Writes a machine. [`parse_toml`] reads the same machine from the text.
 pub fn to_toml(machine: &Machine) -> String {
     let file = MachineFile::from(machine);
     let mut text =

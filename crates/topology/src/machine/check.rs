@@ -30,7 +30,7 @@ pub enum MachineError {
     NoCpu,
 }
 
-/// Sorts the parts, sets the node, llc and core of each CPU, and checks everything.
+/// Sorts the parts, sets the node, LLC domain and core of each CPU, and checks all values.
 pub(super) fn check(parts: &mut MachineParts) -> Result<(), MachineError> {
     sort_and_check_ids(parts)?;
     let cpu_ids: CpuSet = parts.cpus.iter().map(|cpu| cpu.id).collect();
@@ -57,9 +57,9 @@ fn sort_and_check_ids(parts: &mut MachineParts) -> Result<(), MachineError> {
 fn check_unique<I: Ord + Copy + std::fmt::Display>(
     ids: impl Iterator<Item = I>,
 ) -> Result<(), MachineError> {
-    let mut seen = BTreeSet::new();
+    let mut unique = BTreeSet::new();
     for id in ids {
-        if !seen.insert(id) {
+        if !unique.insert(id) {
             return Err(MachineError::DuplicateId(id.to_string()));
         }
     }
@@ -122,10 +122,10 @@ fn agreed<I: Copy + PartialEq + std::fmt::Display>(
     }
 }
 
-/// If there are cores, every online CPU has one.
+/// Checks the cores. If the machine has cores, every online CPU must belong to one.
 fn check_cores(parts: &MachineParts) -> Result<(), MachineError> {
-    let is_left_out = |cpu: &&Cpu| cpu.online && cpu.core.is_none();
-    if let Some(cpu) = parts.cpus.iter().find(is_left_out).filter(|_| !parts.cores.is_empty()) {
+    let has_no_core = |cpu: &&Cpu| cpu.online && cpu.core.is_none();
+    if let Some(cpu) = parts.cpus.iter().find(has_no_core).filter(|_| !parts.cores.is_empty()) {
         return Err(invalid(cpu.id, "id", "is online and in no core, although cores are listed"));
     }
     for core in &parts.cores {
@@ -142,7 +142,7 @@ fn check_cores(parts: &MachineParts) -> Result<(), MachineError> {
     Ok(())
 }
 
-/// All CPUs of a core belong to the same node and the same LLC domain, if they belong to one.
+/// Checks that all CPUs of a core belong to the same node and the same LLC domain, if the CPUs belong to any.
 fn check_same_domain<'a, I: std::fmt::Display>(
     core: &Core,
     lists: impl Iterator<Item = (I, &'a CpuSet)>,
@@ -221,10 +221,10 @@ fn check_sizes(parts: &MachineParts) -> Result<(), MachineError> {
     let of_caches = attributes
         .llcs
         .iter()
-        .flat_map(|(id, of)| known(id.to_string(), of.latency_ns, of.bandwidth_bytes_per_s));
-    let of_kinds = attributes.kinds.iter().flat_map(|(kind, of)| {
+        .flat_map(|(id, llc)| known(id.to_string(), llc.latency_ns, llc.bandwidth_bytes_per_s));
+    let of_kinds = attributes.kinds.iter().flat_map(|(kind, values)| {
         let part = format!("the kind {kind:?}");
-        let values = [("core_kinds", of.frequency_mhz), ("core_kinds", of.smt_permille)];
+        let values = [("core_kinds", values.frequency_mhz), ("core_kinds", values.smt_permille)];
         values.map(|(field, value)| (part.clone(), field, value.map(|value| value.value)))
     });
     let known: Vec<_> = of_accesses.chain(of_caches).chain(of_kinds).collect();
@@ -261,13 +261,13 @@ fn known(
 /// Run-to-run variation of measured latencies between nodes of one package, in permille.
 const LATENCY_NOISE_PERMILLE: u64 = 100;
 
-/// The memory of another node is not faster than local memory, except for measurement noise.
+/// Checks that the memory of another node is not faster than local memory, except for measurement noise.
 fn check_local_is_fastest(attributes: &PerfAttributes) -> Result<(), MachineError> {
     for own in attributes.accesses.iter().filter(|access| access.from == access.to) {
         let Some(local) = own.latency_ns else { continue };
         let latency_min = local.value.saturating_mul(1000 - LATENCY_NOISE_PERMILLE) / 1000;
-        let from_here = attributes.accesses.iter().filter(|access| access.from == own.from);
-        for (to, latency) in from_here.filter_map(|access| Some((access.to, access.latency_ns?))) {
+        let from_node = attributes.accesses.iter().filter(|access| access.from == own.from);
+        for (to, latency) in from_node.filter_map(|access| Some((access.to, access.latency_ns?))) {
             if latency.value < latency_min {
                 let problem = format!(
                     "has a latency of {} ns, less than the {} ns of local memory",

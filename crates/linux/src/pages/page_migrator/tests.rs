@@ -1,4 +1,4 @@
-//! Migrations of a simulated process, with a simulated kernel that returns errors by a seed.
+//! Migrations of a simulated process. The simulated kernel returns errors that a seed selects.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ struct Fake {
     unlisted: u64,
     /// Resident pages of files, in bytes.
     files: u64,
-    /// Requests after which the process has exited.
+    /// Number of requests after which the process exits.
     exits_after: Option<u32>,
     n_requests: u32,
     n_whole: u32,
@@ -32,7 +32,7 @@ struct Fake {
     /// Share of calls that fail, in permille.
     chance: Option<(Rng, u64)>,
     cpu_time: u64,
-    /// Wait time of each request for a CPU.
+    /// Time for which each request waits for a CPU.
     wait: u64,
 }
 
@@ -57,7 +57,7 @@ impl Fake {
         self
     }
 
-    /// A process that is too large for one call.
+    /// Adds file pages, so that the process is too large for one call.
     fn with_files(self) -> Self {
         Fake { files: 64 << 20, ..self }
     }
@@ -121,7 +121,7 @@ impl MovableMemory for Fake {
         Ok(())
     }
 
-    /// As in the kernel, if one page does not move, the status of all pages stays unwritten.
+    /// If one page does not move, the status of all pages stays unwritten, as in the kernel.
     fn request(&mut self, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io::Result<()> {
         self.n_requests += 1;
         self.cpu_time += pages.len() as u64 * 1000;
@@ -174,7 +174,7 @@ fn request(limit: u64) -> PageMigrationRequest {
 
 fn run(fake: Fake, request: PageMigrationRequest) -> (ProcessMigrationTotals, Fake) {
     let mut mover = ProcessPageMigrator::new(fake, request, &[]).expect("ranges");
-    let totals = (0..100_000).find_map(|_| mover.step()).expect("it ends");
+    let totals = (0..100_000).find_map(|_| mover.step()).expect("the migration ends");
     (totals, mover.memory)
 }
 
@@ -229,7 +229,7 @@ fn a_small_process_without_limit_migrates_in_one_call_per_node() {
 }
 
 #[test]
-fn pages_that_stay_behind_after_one_call_have_a_cause() {
+fn pages_that_one_call_does_not_move_have_a_cause() {
     let mut fake = Fake::default().range(1, 1000, 0, false);
     fake.stuck.insert((1 << 20) + 5 * PAGE, -libc::EACCES);
     let fake = check(
@@ -247,7 +247,7 @@ fn the_measured_cost_of_a_page_applies_to_the_next_process() {
     let fake = Fake::default().range(1, 1000, 0, false);
     let mut mover =
         ProcessPageMigrator::new(fake, request(u64::MAX), &[]).expect("ranges").with_batch(slow);
-    let totals = (0..100).find_map(|_| mover.step()).expect("it ends");
+    let totals = (0..100).find_map(|_| mover.step()).expect("the migration ends");
     assert_eq!((totals.moved, mover.memory.n_whole), (1000 * PAGE, 0));
     assert!(
         1000 < mover.batch().n_pages_single_call(),
@@ -416,7 +416,8 @@ fn wait_time_for_a_cpu_does_not_shrink_batches() {
     let n_calls = |wait: u64| {
         let fake = Fake { wait, ..Fake::default() }.range(1, 60_000, 0, false);
         let mut mover = ProcessPageMigrator::new(fake, request(u64::MAX), &[]).expect("ranges");
-        let totals = std::iter::from_fn(|| Some(mover.step())).flatten().next().expect("it ends");
+        let totals =
+            std::iter::from_fn(|| Some(mover.step())).flatten().next().expect("the migration ends");
         assert_eq!(totals.moved, 60_000 * PAGE);
         totals.n_calls
     };

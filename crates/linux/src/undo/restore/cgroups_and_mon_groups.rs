@@ -1,7 +1,7 @@
 //! Removes the resctrl monitoring groups and the cgroup of a killed run.
 //!
-//! A group is removed if it is on record under a name that this run uses. No other group is searched or
-//! removed. Processes in a cgroup are moved to the parent of the cgroup of the run first.
+//! A group is removed if the record contains it under a name of this run. No other group is searched or removed. Before
+//! a cgroup is removed, its processes are moved to the parent of the cgroup of the run.
 
 use std::io;
 use std::path::Path;
@@ -16,16 +16,16 @@ use crate::resctrl::MonGroupDir;
 pub enum KernelGroupKind {
     /// A resctrl monitoring group.
     MonGroup,
-    /// A cgroup that binds memory; one entry for all of a run.
+    /// The cgroup of a run, which contains the cgroups of its jobs.
     Cgroup,
 }
 
-/// The result for a group.
+/// A group and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelGroupEntry {
     /// Kind of the group.
     pub kind: KernelGroupKind,
-    /// Name of its directory.
+    /// Name of the directory of the group.
     pub name: String,
     /// The result.
     pub action: KernelGroupRestoreAction,
@@ -34,17 +34,17 @@ pub struct KernelGroupEntry {
 /// The result for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelGroupRestoreAction {
-    /// The group is removed (in a dry run: would be).
+    /// The group is removed. A dry run only reports this result.
     Removed,
     /// The group does not exist.
     Absent,
-    /// The run does not use this name: it is left.
+    /// The run does not use this name. The group stays.
     NotCreatedByEvenkeel,
     /// A call failed with this error.
     Failed(String),
 }
 
-/// Removes the monitoring groups of a record. `root` is `/` outside of tests.
+/// Removes the monitoring groups of a record. `root` is `/` except in tests.
 pub(super) fn remove_mon_groups(
     root: &Path,
     header: &UndoHeader,
@@ -84,7 +84,7 @@ pub(super) fn remove_cgroup(
     let Some(groups) = RunCgroups::new(root, delegated, &header.run) else {
         return entry(KernelGroupRestoreAction::NotCreatedByEvenkeel);
     };
-    // The removal deletes empty directories: the path of a record is not trusted.
+    // The removal deletes empty directories, so the path in the record must be verified first.
     match is_cgroup_or_absent(root, &groups.delegated().dir) {
         Ok(true) => {}
         Ok(false) => return entry(KernelGroupRestoreAction::NotCreatedByEvenkeel),
@@ -105,12 +105,12 @@ pub(super) fn remove_cgroup(
     entry(match groups.remove_all() {
         Ok(()) if existed => KernelGroupRestoreAction::Removed,
         Ok(()) => KernelGroupRestoreAction::Absent,
-        Err(why) => KernelGroupRestoreAction::Failed(why),
+        Err(cause) => KernelGroupRestoreAction::Failed(cause),
     })
 }
 
-/// Whether a path is in a file system of cgroups, or does not exist. Below another root than `/` cgroups are ordinary
-/// directories.
+/// Returns whether a path is in a cgroup file system or does not exist. Below another root than `/` cgroups are
+/// ordinary directories.
 fn is_cgroup_or_absent(root: &Path, path: &Path) -> io::Result<bool> {
     if root != Path::new("/") {
         return Ok(true);

@@ -5,8 +5,8 @@
 //!   this run in its environment ─┴► jobs ─► their process groups ─► their descendants
 //! ```
 //!
-//! A process that cannot be read may belong to a job and be changed. Each such process is listed as unreadable. A
-//! record with unreadable processes is kept. Unreadable processes of other users are ignored, because
+//! A process that cannot be read may belong to a job and have a changed mask. Each such process is listed as
+//! unreadable. A record with unreadable processes stays. Unreadable processes of other users are ignored, because
 //! evenkeel had no permission to change them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ pub(super) struct MemberSearch<'a> {
 }
 
 impl MemberSearch<'_> {
-    /// All processes of the jobs of this run, and whether the job of other processes is not known yet.
+    /// Returns all processes of the jobs of this run, and whether the job of another process is still unknown.
     pub(super) fn members(&self, unreadable: &mut UnreadableProcesses) -> (JobMembers, bool) {
         let mut all = self.processes(unreadable);
         let (mut job_of, groups) = self.named(&all, unreadable);
@@ -63,7 +63,7 @@ impl MemberSearch<'_> {
         (job_of.into_iter().filter_map(named).collect(), has_undecided)
     }
 
-    /// Every running process.
+    /// Reads the state of every running process.
     fn processes(&self, unreadable: &mut UnreadableProcesses) -> BTreeMap<u32, ProcStat> {
         procfs::running_processes(self.root, |pid, error| match pid {
             Some(pid) => drop(self.ok_or_unreadable::<()>(pid, Err(error), unreadable)),
@@ -71,7 +71,7 @@ impl MemberSearch<'_> {
         })
     }
 
-    /// The jobs of the processes and process groups on record.
+    /// Returns the jobs of the recorded processes and of their process groups.
     fn named(
         &self,
         all: &BTreeMap<u32, ProcStat>,
@@ -92,7 +92,7 @@ impl MemberSearch<'_> {
         (job_of, groups)
     }
 
-    /// Processes with the run in their environment, no matter what their parent is.
+    /// Assigns each process with the run in its environment to its job, regardless of its parent.
     fn mark_by_environment(
         &self,
         all: &BTreeMap<u32, ProcStat>,
@@ -122,7 +122,7 @@ impl MemberSearch<'_> {
         }
     }
 
-    /// Children of jobs belong to the job, unless their environment contains another run.
+    /// Assigns the children of processes of a job to the job, unless their environment contains another run.
     fn follow_parents(
         &self,
         all: &BTreeMap<u32, ProcStat>,
@@ -147,7 +147,7 @@ impl MemberSearch<'_> {
         }
     }
 
-    /// Whether the environment of a child contains no other run. False if it cannot be read.
+    /// Returns whether the environment of a child contains no other run. False if the environment cannot be read.
     fn is_of_no_other_run(&self, pid: u32, unreadable: &mut UnreadableProcesses) -> bool {
         let n_unreadable = unreadable.len();
         let environ = self
@@ -157,7 +157,7 @@ impl MemberSearch<'_> {
         unreadable.len() == n_unreadable && run.is_none_or(|run| run == self.header.run)
     }
 
-    /// Whether a process may belong to the run and is in an exec, so that its environment is not readable.
+    /// Returns whether a process may belong to the run and is in execve(2), so that its environment cannot be read yet.
     pub(super) fn is_undecided(
         &self,
         process: (&u32, &ProcStat),
@@ -169,8 +169,8 @@ impl MemberSearch<'_> {
                 == Some(Environ::InExec)
     }
 
-    /// Whether evenkeel may have changed an unknown process. An older process cannot belong to the run, and
-    /// another mask was set by another program.
+    /// Returns whether evenkeel may have changed the mask of a process. A process that is older than the run cannot
+    /// belong to the run. A mask that is not in the record was set by another program.
     fn may_be_changed(
         &self,
         (&pid, stat): (&u32, &ProcStat),
@@ -183,7 +183,7 @@ impl MemberSearch<'_> {
         mask.is_some_and(|mask| self.records.has_mask(&mask, self.online))
     }
 
-    /// The result of a read; `None` if the process has exited, belongs to another user, or is unreadable.
+    /// Returns the value of a read; `None` if the process has exited, belongs to another user, or is unreadable.
     fn ok_or_unreadable<T>(
         &self,
         pid: u32,
@@ -211,7 +211,7 @@ impl MemberSearch<'_> {
     }
 }
 
-/// Whether a process or thread with this number may exist.
+/// Returns whether a process or thread with this number may exist.
 pub(super) fn may_exist(root: &Path, tid: u32) -> bool {
     match procfs::stat(root, tid) {
         Ok(stat) => !stat.has_exited(),

@@ -1,4 +1,4 @@
-//! Masks and groups that `restore` restores, and those that it leaves.
+//! Tests of the masks and groups that `restore` restores or does not change.
 
 use super::*;
 use crate::environ::{Environ, environ};
@@ -36,7 +36,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// All CPUs of this process, the first of them and the last of them; `None` on a machine with one CPU.
+/// Returns all CPUs of this process, the first CPU and the last CPU; `None` on a machine with one CPU.
 fn masks() -> Option<(CpuSet, CpuSet, CpuSet)> {
     let all = affinity::get(0).expect("own mask");
     if all.len() < 2 {
@@ -65,8 +65,8 @@ impl TestDir {
         Log::create_in(&self.directories()).expect("a record")
     }
 
-    /// Restores and returns the report, or `None` without a file. The lock of this process may outlast
-    /// the record: a child of any test shares it until its exec.
+    /// Restores the record and returns the report; `None` without a file. The file may stay locked for a short time,
+    /// because a child that another test forks shares the lock until its exec.
     fn restore(&self) -> Option<FileReport> {
         loop {
             let report = self.restore_once();
@@ -120,7 +120,7 @@ fn a_mask_that_another_program_set_stays() {
 }
 
 #[test]
-fn a_reused_tid_is_left_alone() {
+fn a_reused_tid_is_not_changed() {
     let Some((all, first, _)) = masks() else { return };
     let (test_dir, sleeper) = (TestDir::new(), Sleeper::plain());
     affinity::set(sleeper.0.id(), &first).expect("the task is alive");
@@ -155,7 +155,7 @@ fn a_child_that_was_only_announced_is_found_by_its_environment() {
 fn descendants_with_a_mask_that_evenkeel_set_are_restored_and_others_stay() {
     let Some((all, first, last)) = masks() else { return };
     let test_dir = TestDir::new();
-    // A shell with two children, of which one binds itself elsewhere.
+    // A shell with two children. One child sets another affinity.
     let script = format!(
         "sleep 600 & echo $!; taskset -c {last} sleep 600 & echo $!; wait",
         last = last.clone()
@@ -175,7 +175,7 @@ fn descendants_with_a_mask_that_evenkeel_set_are_restored_and_others_stay() {
     };
     let (plain, bound) = (next(), next());
     let shell = Sleeper(child);
-    // The first may have been forked before its parent was bound: bind it as if it were after.
+    // The first child may have been forked before the affinity of the shell was set, so its affinity is set here.
     affinity::set(plain, &first).expect("the task is alive");
     while affinity::get(bound).expect("alive") != last {
         std::thread::yield_now();
@@ -199,7 +199,7 @@ fn the_record_of_a_running_run_is_not_changed() {
     let log = test_dir.log();
     assert_eq!(test_dir.restore_once().expect("a record").verdict, RestoreVerdict::InUse);
     assert_eq!(test_dir.n_files(), 1);
-    log.remove().expect("the owner may");
+    log.remove().expect("the owner may remove it");
     assert!(test_dir.restore().is_none());
 }
 
@@ -247,7 +247,7 @@ fn records_of_another_boot_user_or_namespace_are_distinguished() {
 }
 
 #[test]
-fn an_incomplete_last_line_is_normal_and_a_malformed_line_keeps_the_record() {
+fn an_incomplete_last_line_is_no_damage_and_a_malformed_line_keeps_the_record() {
     let root = Path::new("/");
     let uid = rustix::process::geteuid().as_raw();
     let good = header(
@@ -279,7 +279,7 @@ fn a_fifo_and_a_huge_file_are_kept_with_a_reason() {
     let check = |reason: &str| {
         let problems = restore(&test_dir.directories(), false).problems;
         assert!(problems.len() == 1 && problems[0].contains(reason), "{problems:?}");
-        std::fs::remove_file(&path).expect("it is kept");
+        std::fs::remove_file(&path).expect("the file was kept");
     };
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).expect("a FIFO");
@@ -308,7 +308,8 @@ fn a_program_without_an_environment_causes_no_delay() {
     while environ(root, sleeper.0.id()).expect("alive") == Environ::InExec {
         std::thread::yield_now();
     }
-    // The process has a recorded mask and started after the record. The empty environment shows that it is no job.
+    // The process has a recorded mask and started after the record. Its empty environment shows that it belongs to no
+    // job.
     let header = UndoHeader::new("boot".into(), "namespace".into(), 0, log.run().into(), 1);
     let pids =
         BTreeMap::from([(sleeper.0.id(), procfs::stat(root, sleeper.0.id()).expect("alive"))]);
@@ -321,7 +322,7 @@ fn a_program_without_an_environment_causes_no_delay() {
 }
 
 #[test]
-fn a_locked_record_of_another_namespace_is_not_waited_for() {
+fn restore_does_not_wait_for_a_locked_record_of_another_namespace() {
     let test_dir = TestDir::new();
     let log = test_dir.log();
     let boot = system::boot_id(Path::new("/")).expect("a name");
@@ -348,7 +349,7 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
         std::fs::create_dir_all(at.join(name)).expect("the directory is writable");
         std::fs::write(at.join(name).join("tasks"), "1\n").expect("the directory is writable");
     }
-    drop(log); // As if killed.
+    drop(log); // The record stays, as after a kill.
     let actions = |dry_run| -> Vec<String> {
         let restore = || restore_below(root.path(), &test_dir.directories(), dry_run);
         // A child that another test forks holds the lock until its exec.
@@ -381,7 +382,7 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
 }
 
 /// A record of a killed run with a recorded task, its child, and an announced task. Another program has set the
-/// affinity of a fourth one.
+/// affinity of a fourth task.
 struct KilledRun {
     test_dir: TestDir,
     from_evenkeel: [Sleeper; 2],
@@ -422,7 +423,7 @@ fn killed_run([all, first, last]: [&CpuSet; 3]) -> KilledRun {
 }
 
 #[test]
-fn after_an_injected_error_a_record_is_kept_until_all_of_it_is_restored() {
+fn after_an_injected_error_a_record_is_kept_until_all_settings_are_restored() {
     let Some((all, first, last)) = masks() else { return };
     let seeds = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     let (mut n_kept, mut n_settled) = (0, 0);
@@ -445,8 +446,8 @@ fn after_an_injected_error_a_record_is_kept_until_all_of_it_is_restored() {
             let is_reported =
                 !restored.problems.is_empty() || verdict == Some(&RestoreVerdict::Kept);
             assert_eq!(stays, is_reported, "seed {seed}: {restored:?}");
-            // Another test may delay it for a moment.
-            assert!(nr < 30, "seed {seed}: for ever: {restored:?}");
+            // Another test may delay the restore for a moment.
+            assert!(nr < 30, "seed {seed}: the restore does not end: {restored:?}");
             n_kept += u32::from(stays);
             nr += 1;
         }
